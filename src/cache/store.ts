@@ -1,0 +1,20 @@
+import type { Dependencies, MaybePromise } from "../coordinator/coordinator.ts";
+import type { Entry } from "./entry.ts";
+
+/** Names one resource in the cache. */
+export interface CacheKey extends Dependencies {
+  /** Unique within the partition: endpoint and id, or endpoint, page size and token. */
+  readonly id: string;
+}
+
+/**
+ * A tier of the cache. It answers what it holds, fresh or stale; whether that may be used is the caller's decision.
+ * No method rejects: a tier that is away answers undefined.
+ */
+export interface Store {
+  /** The variants stored under the key (one unless the upstream's `Vary` made several). */
+  get(key: CacheKey): MaybePromise<readonly Entry[] | undefined>;
+  /** Stores `entry`, replacing the variant it stands for. */
+  set(key: CacheKey, entry: Entry): void;
+  delete(key: CacheKey): void;
+}

@@ -1,0 +1,81 @@
+import type { Duration, Instant } from "../clock.ts";
+
+/**
+ * What an entry of the cache depends on. When the epoch of any scope changes, or the page that issued its token
+ * changes, the entry is never used again.
+ */
+export interface Dependencies {
+  /** The cache's share of one registry: its admin's party id. */
+  readonly partition: string;
+  /** Purge scopes within the partition, for example `all`, `list`, `instrument:Amulet`. */
+  readonly scopes: readonly string[];
+  /** For a page behind a page token: the token's chain (page size and token), see {@link Coordinator.issueChain}. */
+  readonly chain?: string;
+}
+
+/** How far a purge got: this replica only, every replica, or this replica and noted down until Redis is back. */
+export type PurgeReach = "replica" | "fleet" | "pending";
+
+/** What became of the fetch that a lease was held for. */
+export type FetchOutcome = "stored" | "uncacheable" | "failed";
+
+/** The right to be the only one in the fleet that fetches a key. Renewed by itself until released. */
+export interface Lease {
+  release(outcome: FetchOutcome): void;
+}
+
+/** At most `requests` calls in any window of `per`. */
+export interface CallLimit {
+  readonly requests: number;
+  readonly per: Duration;
+}
+
+/** The answer to {@link Coordinator.takeCall}. */
+export type CallGrant =
+  | { readonly granted: true; readonly left: number }
+  /** `retryIn`: when a call may become free. */
+  | { readonly granted: false; readonly retryIn: Duration };
+
+/** A value now, or later where it has to cross a process border. */
+export type MaybePromise<T> = T | Promise<T>;
+
+/**
+ * The one small port for what replicas and workers share: epochs, leases, call budgets and small facts. The local
+ * adapter serves one process, the Redis adapter a fleet, the cluster-primary adapter the workers of one machine.
+ *
+ * No method rejects: when what is shared is away, adapters answer from what this process knows.
+ */
+export interface Coordinator {
+  /**
+   * The generation of an entry with these dependencies as this process knows it now: equal strings mean nothing was
+   * purged or re-chained in between. Undefined when `chain` names a token no page has issued: store nothing then.
+   * Synchronous and cheap: it is asked on every hit.
+   */
+  generation(dependencies: Dependencies): string | undefined;
+
+  /**
+   * Notes that a page issued a token: `chain` names it, `digest` stands for the contents of the page and of those
+   * before it. Another digest than last time makes every entry behind the token unusable.
+   */
+  issueChain(partition: string, chain: string, digest: string): void;
+
+  /** Gives the scopes of `partition` (undefined: of every partition) new epochs, here at once. */
+  purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach>;
+
+  /** The lease for `key`, or undefined when somebody else holds it. */
+  acquire(key: string): MaybePromise<Lease | undefined>;
+
+  /** Resolves when the holder of `key` released it, its lease ran out ("failed"), or `deadline` passed (undefined). */
+  whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined>;
+
+  /** Takes one call out of the budget `name`. */
+  takeCall(name: string, limit: CallLimit): MaybePromise<CallGrant>;
+
+  /** Keeps a small fact for `ttl`; bounded, so it may be forgotten sooner. */
+  remember(key: string, value: string, ttl: Duration): void;
+
+  /** A remembered fact. */
+  recall(key: string): MaybePromise<string | undefined>;
+
+  close(): Promise<void>;
+}
