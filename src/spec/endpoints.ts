@@ -1,5 +1,5 @@
 /**
- * The eleven endpoints of the token-registry API as data (spec.md §4) and the v2 factories whose bodies name an admin.
+ * The eleven endpoints of the token-registry API as data (spec.md §4), and what a path below `/registry` means.
  */
 
 /** Names of the endpoints: metric label, log field, purge and explain argument. `pass_through` is everything else. */
@@ -19,3 +19,80 @@ export type Operation =
 
 /** The endpoints whose answers are cached. */
 export type CachedOperation = "info" | "instruments" | "instrument";
+
+/** What an endpoint is: `metadata` is cached; a `factory` body names its admin; a `context` body does not. */
+export type EndpointKind = "metadata" | "factory" | "context";
+
+export interface Endpoint {
+  readonly operation: Exclude<Operation, "pass_through">;
+  readonly kind: EndpointKind;
+  /** Segments below `/registry`; `{id}` stands for any one segment. */
+  readonly segments: readonly string[];
+}
+
+/** spec.md §4.1–4.4. */
+export const ENDPOINTS: readonly Endpoint[] = [
+  endpoint("info", "metadata", "metadata/v1/info"),
+  endpoint("instruments", "metadata", "metadata/v1/instruments"),
+  endpoint("instrument", "metadata", "metadata/v1/instruments/{id}"),
+  endpoint("transfer_factory", "factory", "transfer-instruction/v1/transfer-factory"),
+  endpoint("transfer_accept", "context", "transfer-instruction/v1/{id}/choice-contexts/accept"),
+  endpoint("transfer_reject", "context", "transfer-instruction/v1/{id}/choice-contexts/reject"),
+  endpoint("transfer_withdraw", "context", "transfer-instruction/v1/{id}/choice-contexts/withdraw"),
+  endpoint("allocation_execute", "context", "allocations/v1/{id}/choice-contexts/execute-transfer"),
+  endpoint("allocation_withdraw", "context", "allocations/v1/{id}/choice-contexts/withdraw"),
+  endpoint("allocation_cancel", "context", "allocations/v1/{id}/choice-contexts/cancel"),
+  endpoint("allocation_factory", "factory", "allocation-instruction/v1/allocation-factory"),
+];
+
+/** All operations, for metrics and documentation. */
+export const OPERATIONS: readonly Operation[] = [...ENDPOINTS.map((each) => each.operation), "pass_through"];
+
+/** What the decoded segments below `/registry` address. */
+export type EndpointMatch =
+  | { readonly match: "endpoint"; readonly endpoint: Endpoint; readonly id: string | undefined }
+  /** Would be one of the eleven but for its ids: an id with a raw slash in it. Never passed through. */
+  | { readonly match: "malformed-id"; readonly endpoint: Endpoint }
+  | { readonly match: "other" };
+
+/** Finds the endpoint that the decoded `segments` below `/registry` address. */
+export function matchEndpoint(segments: readonly string[]): EndpointMatch {
+  for (const endpoint of ENDPOINTS) {
+    if (endpoint.segments.length === segments.length && agrees(endpoint.segments, segments)) {
+      const at = endpoint.segments.indexOf(ID);
+      return { match: "endpoint", endpoint, id: at === -1 ? undefined : segments[at] };
+    }
+  }
+  const malformed = ENDPOINTS.find((endpoint) => agreesButForSlashes(endpoint.segments, segments));
+  return malformed === undefined ? { match: "other" } : { match: "malformed-id", endpoint: malformed };
+}
+
+/** The path of an endpoint below the base URL, `id` encoded as one segment. */
+export function endpointPath(endpoint: Endpoint, id: string | undefined): string {
+  const segments = endpoint.segments.map((segment) => (segment === ID ? encodeURIComponent(id ?? "") : segment));
+  return `/registry/${segments.join("/")}`;
+}
+
+/** The endpoint of an operation. */
+export function endpointOf(operation: Exclude<Operation, "pass_through">): Endpoint {
+  return ENDPOINTS.find((each) => each.operation === operation)!;
+}
+
+const ID = "{id}";
+
+function endpoint(operation: Endpoint["operation"], kind: EndpointKind, path: string): Endpoint {
+  return { operation, kind, segments: path.split("/") };
+}
+
+function agrees(pattern: readonly string[], segments: readonly string[]): boolean {
+  return pattern.every((segment, i) => segment === ID || segment === segments[i]);
+}
+
+function agreesButForSlashes(pattern: readonly string[], segments: readonly string[]): boolean {
+  const at = pattern.indexOf(ID);
+  if (at === -1 || segments.length <= pattern.length) return false;
+  const head = pattern.slice(0, at);
+  const tail = pattern.slice(at + 1);
+  const end = segments.slice(segments.length - tail.length);
+  return agrees(head, segments) && agrees(tail, end);
+}

@@ -1,0 +1,71 @@
+import type { Operation } from "./endpoints.ts";
+import { repeatedKey } from "./json-scan.ts";
+
+/** Where the body of a factory request names its instrument admin (field.md, *Which admin does a request mean?*). */
+export type AdminPaths = readonly (readonly string[])[];
+
+const EXPECTED_ADMIN = ["choiceArguments", "expectedAdmin"];
+const TRANSFER_ADMIN = ["choiceArguments", "transfer", "instrumentId", "admin"];
+const ALLOCATION_LEG_ADMIN = ["choiceArguments", "allocation", "transferLeg", "instrumentId", "admin"];
+const ALLOCATION_ADMIN = ["choiceArguments", "allocation", "admin"];
+
+/** Where endpoints 4 and 11 name their admin; undefined for all others, whose bodies name none. */
+export function adminPathsOf(operation: Operation): AdminPaths | undefined {
+  if (operation === "transfer_factory") return [TRANSFER_ADMIN, EXPECTED_ADMIN];
+  if (operation === "allocation_factory") return [ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
+  return undefined;
+}
+
+/** Where the factories of later API versions name their admin, by the decoded segments below `/registry`. */
+export function adminPathsOfPassThrough(segments: readonly string[]): AdminPaths | undefined {
+  const [group, version, factory] = segments;
+  if (segments.length !== 3 || version === undefined || !/^v[0-9]+$/.test(version)) return undefined;
+  if (group === "transfer-instruction" && factory === "transfer-factory") return [TRANSFER_ADMIN, EXPECTED_ADMIN];
+  if (group === "allocation-instruction" && factory === "allocation-factory") return [ALLOCATION_ADMIN, EXPECTED_ADMIN];
+  if (group === "allocation" && factory === "settlement-factory") return [EXPECTED_ADMIN];
+  return undefined;
+}
+
+/** An admin as a body names it, and where. */
+export interface BodyAdmin {
+  readonly admin: string;
+  /** Dotted path in the body, for error texts. */
+  readonly at: string;
+}
+
+/** Thrown for a body from which no admin can be read safely; `message` says why in the caller's words. */
+export class AmbiguousBody extends Error {}
+
+/**
+ * All admins that the body names, in the order of `paths`; null and absent count as not named.
+ *
+ * @param text the body's text, accepted by `JSON.parse`
+ * @param body the same, parsed
+ * @throws AmbiguousBody when a key on the way to an admin occurs twice (parsers disagree about which one counts) or an
+ * admin is not a string
+ */
+export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): BodyAdmin[] {
+  const admins: BodyAdmin[] = [];
+  for (const path of paths) {
+    const repeated = repeatedKey(text, path);
+    if (repeated !== undefined) {
+      throw new AmbiguousBody(`the key "${repeated}" on the way to ${path.join(".")} occurs twice in the body`);
+    }
+    const admin = valueAt(body, path);
+    if (admin === undefined || admin === null) continue;
+    if (typeof admin !== "string") throw new AmbiguousBody(`${path.join(".")} must be a string, the admin's party id`);
+    admins.push({ admin, at: path.join(".") });
+  }
+  return admins;
+}
+
+function valueAt(body: unknown, path: readonly string[]): unknown {
+  let value = body;
+  for (const key of path) {
+    if (typeof value !== "object" || value === null || Array.isArray(value) || !Object.hasOwn(value, key)) {
+      return undefined;
+    }
+    value = (value as Record<string, unknown>)[key];
+  }
+  return value;
+}

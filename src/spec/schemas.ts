@@ -1,0 +1,155 @@
+import { Type, type Static, type TSchema } from "typebox";
+import { Compile, type Validator } from "typebox/compile";
+import type { Operation } from "./endpoints.ts";
+
+/**
+ * The bodies of the API: required fields as published (field.md), everything else optional, unknown fields allowed.
+ * One set of schemas for the checks at the edge, the checks of answers and the API description.
+ */
+
+const open = { additionalProperties: true };
+
+export const SupportedApis = Type.Object({}, { ...open, description: "API name → minor version the registry supports." });
+
+export const RegistryInfo = Type.Object(
+  {
+    adminId: Type.String({ description: "Party id of the registry's admin." }),
+    supportedApis: SupportedApis,
+  },
+  { ...open, description: "Registry info (spec.md §2.1)." },
+);
+
+export const Instrument = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    symbol: Type.String(),
+    totalSupply: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    totalSupplyAsOf: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    decimals: Type.Integer(),
+    supportedApis: SupportedApis,
+  },
+  { ...open, description: "Instrument (spec.md §2.2)." },
+);
+
+export const InstrumentPage = Type.Object(
+  {
+    instruments: Type.Array(Instrument),
+    nextPageToken: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+  },
+  { ...open, description: "Instrument page (spec.md §2.3)." },
+);
+
+export const DisclosedContract = Type.Object(
+  {
+    templateId: Type.String(),
+    contractId: Type.String(),
+    createdEventBlob: Type.String(),
+    synchronizerId: Type.String(),
+    debugPackageName: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    debugPayload: Type.Optional(Type.Unknown()),
+    debugCreatedAt: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+  },
+  { ...open, description: "Disclosed contract (spec.md §2.5)." },
+);
+
+export const ChoiceContext = Type.Object(
+  {
+    choiceContextData: Type.Object({}, open),
+    disclosedContracts: Type.Array(DisclosedContract),
+  },
+  { ...open, description: "Choice context (spec.md §2.4)." },
+);
+
+export const TransferFactory = Type.Object(
+  {
+    factoryId: Type.String(),
+    transferKind: Type.String({ description: "`self`, `direct`, `offer`; an open enumeration." }),
+    choiceContext: ChoiceContext,
+  },
+  { ...open, description: "Transfer factory response (spec.md §2.6)." },
+);
+
+export const AllocationFactory = Type.Object(
+  { factoryId: Type.String(), choiceContext: ChoiceContext },
+  { ...open, description: "Allocation factory response (spec.md §2.7)." },
+);
+
+export const ErrorBody = Type.Object({ error: Type.String() }, { ...open, description: "Error (spec.md §2.9)." });
+
+const anyObject = Type.Object({}, open);
+
+export const FactoryRequest = Type.Object(
+  {
+    choiceArguments: anyObject,
+    excludeDebugFields: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+  },
+  { ...open, description: "Factory request (spec.md §2.8). The choice arguments are opaque to the gateway." },
+);
+
+export const ContextRequest = Type.Object(
+  {
+    meta: Type.Optional(Type.Union([anyObject, Type.Null()])),
+    excludeDebugFields: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+  },
+  { ...open, description: "Choice-context request (spec.md §2.8)." },
+);
+
+/** Adds the published rule that `meta` is a flat map of strings. */
+export const StrictContextRequest = Type.Object(
+  {
+    meta: Type.Optional(Type.Union([Type.Record(Type.String(), Type.String()), Type.Null()])),
+    excludeDebugFields: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+  },
+  { ...open, description: "Choice-context request with the published rule that `meta` maps strings to strings." },
+);
+
+export type RegistryInfo = Static<typeof RegistryInfo>;
+export type Instrument = Static<typeof Instrument>;
+export type InstrumentPage = Static<typeof InstrumentPage>;
+
+const INFO = Compile(RegistryInfo);
+const PAGE = Compile(InstrumentPage);
+const INSTRUMENT = Compile(Instrument);
+const CONTEXT = Compile(ChoiceContext);
+const TRANSFER_FACTORY = Compile(TransferFactory);
+const ALLOCATION_FACTORY = Compile(AllocationFactory);
+const FACTORY_REQUEST = Compile(FactoryRequest);
+const CONTEXT_REQUEST = Compile(ContextRequest);
+const STRICT_CONTEXT_REQUEST = Compile(StrictContextRequest);
+
+/** What is wrong with the success body of `operation`, or undefined when it fits its schema. */
+export function answerProblem(operation: Operation, body: unknown): string | undefined {
+  switch (operation) {
+    case "info":
+      return problem(INFO, body);
+    case "instruments":
+      return problem(PAGE, body);
+    case "instrument":
+      return problem(INSTRUMENT, body);
+    case "transfer_factory":
+      return problem(TRANSFER_FACTORY, body);
+    case "allocation_factory":
+      return problem(ALLOCATION_FACTORY, body);
+    case "pass_through":
+      return undefined;
+    default:
+      return problem(CONTEXT, body);
+  }
+}
+
+/** What is wrong with the request body of a POST, or undefined. `strict` adds the published rules of the API. */
+export function requestProblem(kind: "factory" | "context", body: unknown, strict: boolean): string | undefined {
+  if (kind === "factory") return problem(FACTORY_REQUEST, body);
+  return problem(strict ? STRICT_CONTEXT_REQUEST : CONTEXT_REQUEST, body);
+}
+
+function problem(validator: Validator<Record<never, never>, TSchema>, body: unknown): string | undefined {
+  if (validator.Check(body)) return undefined;
+  const [first] = validator.Errors(body);
+  if (first === undefined) return "does not fit its schema";
+  const missing = first.keyword === "required" ? first.params.requiredProperties.join(", ") : undefined;
+  const place = first.instancePath.slice(1).replaceAll("/", ".");
+  if (missing !== undefined) return `${place === "" ? "" : `${place}: `}${missing} is missing`;
+  return `${place === "" ? "the body" : place} ${first.message}`;
+}
