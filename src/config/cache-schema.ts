@@ -1,0 +1,71 @@
+import { Type } from "typebox";
+import { choice, flag, formed, group } from "./keys.ts";
+
+const ttl = group("How long an answer is fresh where the upstream says nothing. 0s: not stored then.", {
+  info: formed("duration", { default: "10m", description: "Registry info." }),
+  instruments: formed("duration", { default: "30s", description: "Pages of the instrument list." }),
+  instrument: formed("duration", { default: "30s", description: "Single instruments." }),
+  notFound: formed("duration", { default: "5s", description: "The 404 of an instrument." }),
+});
+
+const maxTtl = group("Bounds what the upstream says.", {
+  info: formed("duration", { default: "24h", description: "Registry info." }),
+  instruments: formed("duration", { default: "10m", description: "Pages of the instrument list." }),
+  instrument: formed("duration", { default: "10m", description: "Single instruments." }),
+});
+
+/** The keys of `cache` that an upstream can override: all but `memory`. */
+export const cacheKeys = {
+  ttl,
+  maxTtl,
+  honorUpstream: flag(true, "Explicit freshness from the upstream (RFC 9111, RFC 9213) goes before ttl."),
+  errors: choice(["never", "honor"], {
+    default: "never",
+    description:
+      "never: only 200 and the 404 of an instrument are stored. honor: any final status with explicit freshness.",
+  }),
+  honorClient: flag(
+    false,
+    "Request Cache-Control may ask for a fresher answer: one refresh per cache key and clientFloor.",
+  ),
+  clientFloor: formed("duration", {
+    default: "5s",
+    description: "How often clients may cause a refresh of one cache key (honorClient).",
+  }),
+  clientTtl: formed("duration", {
+    default: "0s",
+    description: "What clients may keep where the upstream sent no Cache-Control. 0s: no-cache.",
+  }),
+  staleWhileRevalidate: formed("duration", {
+    default: "30s",
+    description: "How long after its expiry an answer is served while one refresh runs.",
+  }),
+  staleIfError: formed("duration", {
+    default: "10m",
+    description: "How long after its expiry an answer is served while the upstream fails.",
+  }),
+  forwardRequestHeaders: Type.Unsafe<"*" | string[]>({
+    anyOf: [
+      { const: "*" },
+      { type: "array", items: formed("fieldName", { description: "The name of a request header." }), maxItems: 32 },
+    ],
+    default: [],
+    expected: 'a list of header names, or "*"',
+    description:
+      'Request headers sent upstream on cached routes and part of the cache key. "*": all end-to-end headers, keyed by Vary alone (only where clients are trusted).',
+  }),
+  prefetch: flag(false, "Fetch the next page of a list ahead."),
+  warmUp: flag(false, "Fetch info and all pages at start."),
+};
+
+export const memory = group("The cache in the memory of this machine.", {
+  maxBytes: formed("size", { default: "64MiB", least: 1, description: "For the machine, shared out among workers." }),
+  maxObject: formed("size", { default: "4MiB", least: 1, description: "The largest answer that is stored." }),
+});
+
+export const cacheSchema = group("Answers to the three metadata endpoints.", { memory, ...cacheKeys });
+
+export const cacheOverridesSchema = group("Any key of cache but memory, for this upstream.", cacheKeys, {
+  default: {},
+  inherits: true,
+});

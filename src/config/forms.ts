@@ -1,0 +1,97 @@
+import type { Duration } from "../clock.ts";
+import { DURATION_PATTERN, formatDuration, formatSize, parseDuration, parseSize, SIZE_PATTERN } from "./units.ts";
+import type { Size } from "./units.ts";
+import {
+  findEndpointFault,
+  findNodeUrlFault,
+  findProxyFault,
+  findRedisFault,
+  normaliseNodeUrl,
+  redactUrl,
+} from "./urls.ts";
+import type { NodeUrl } from "./urls.ts";
+
+/** What each form of text becomes when it is parsed. */
+export interface FormValues {
+  duration: Duration;
+  size: Size;
+  nodeUrl: NodeUrl;
+  endpointUrl: string;
+  proxyUrl: string;
+  redisUrl: string;
+  hostPort: string;
+  origin: string;
+  fieldName: string;
+  secret: string;
+  /** Absolute once parsed; relative ones are relative to the folder of the configuration file. */
+  file: string;
+  /** A file that holds a secret: like `file`, and it must not be empty. */
+  secretFile: string;
+}
+
+export type FormName = keyof FormValues;
+
+/** How one form of text is checked, parsed and written again. */
+export interface Form<Value> {
+  /** For the JSON schema; a looser check than `findFault` where a regular expression cannot say it all. */
+  readonly pattern: string;
+  /** What is wrong with `text`, as the rest of a sentence that begins with it; undefined when it is good. */
+  findFault(text: string): string | undefined;
+  /** The value of a text without fault. */
+  parse(text: string): Value;
+  /** The value as text again, with secrets in it replaced by `***`. */
+  format(value: Value): string;
+}
+
+interface TextForm {
+  pattern: string;
+  findFault?: (text: string) => string | undefined;
+  expected?: string;
+  parse?: (text: string) => string;
+  format?: (value: string) => string;
+}
+
+function textForm({ pattern, findFault, expected = "", parse = String, format = String }: TextForm): Form<string> {
+  const regExp = new RegExp(pattern);
+  return {
+    pattern,
+    findFault: findFault ?? ((text) => (regExp.test(text) ? undefined : `is not ${expected}`)),
+    parse,
+    format,
+  };
+}
+
+const HOST = String.raw`([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])`;
+
+export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
+  duration: {
+    pattern: DURATION_PATTERN,
+    findFault: (text) =>
+      parseDuration(text) === undefined ? "is not a duration such as 250ms, 30s, 10m, 1h or 0s" : undefined,
+    parse: (text) => parseDuration(text) ?? 0,
+    format: formatDuration,
+  },
+  size: {
+    pattern: SIZE_PATTERN,
+    findFault: (text) => (parseSize(text) === undefined ? "is not a size such as 512B, 64KiB or 1MiB" : undefined),
+    parse: (text) => parseSize(text) ?? 0,
+    format: formatSize,
+  },
+  nodeUrl: textForm({ pattern: "^https?://", findFault: findNodeUrlFault, parse: normaliseNodeUrl }),
+  endpointUrl: textForm({ pattern: "^https?://", findFault: findEndpointFault }),
+  proxyUrl: textForm({ pattern: "^https?://", findFault: findProxyFault, format: redactUrl }),
+  redisUrl: textForm({ pattern: "^rediss?://", findFault: findRedisFault, format: redactUrl }),
+  hostPort: textForm({ pattern: `^${HOST}:[0-9]{1,5}$`, expected: "of the form host:port" }),
+  origin: textForm({
+    pattern: String.raw`^(\*|https?://${HOST}(:[0-9]{1,5})?)$`,
+    expected: 'an origin such as https://wallet.example, or "*"',
+  }),
+  fieldName: textForm({
+    pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$",
+    expected: "the name of a header field",
+    parse: (text) => text.toLowerCase(),
+  }),
+  secret: textForm({ pattern: "^[^\\r\\n]+$", expected: "one line of text", format: () => "***" }),
+  file: textForm({ pattern: "^.+$", expected: "the path of a file" }),
+  secretFile: textForm({ pattern: "^.+$", expected: "the path of a file" }),
+};

@@ -1,0 +1,93 @@
+import { Type } from "typebox";
+import type { TProperties, TSchema, TUnsafe } from "typebox";
+import { forms } from "./forms.ts";
+import type { FormName, FormValues } from "./forms.ts";
+
+/**
+ * What the schema says about a key beyond JSON Schema's own keywords. The reader, the printer, the diff and the
+ * generators all work from these.
+ */
+export interface Notes {
+  /** For people: what the key does. */
+  readonly description?: string;
+  /** In the form of the file. */
+  readonly default?: unknown;
+  /** First of them: shown in the example file where there is no default. */
+  readonly examples?: readonly unknown[];
+  /** How the text of the file is checked, parsed and printed. */
+  readonly form?: FormName;
+  /** Bounds of a duration (ms) or size (bytes). */
+  readonly least?: number;
+  readonly most?: number;
+  /** What a value must be, as the end of `must be …`. */
+  readonly expected?: string;
+  /** A change of this key, or of what is below it, takes effect at the next start only. */
+  readonly restart?: boolean;
+  /** Nothing is filled in where keys are absent: they are taken over from elsewhere. */
+  readonly inherits?: boolean;
+  /** Exactly one of each group of keys must be there. */
+  readonly oneOf?: readonly (readonly string[])[];
+}
+
+type Leaf = Notes & { readonly description: string };
+
+/** Text in one of the {@link forms}: a duration, a size, a URL, a file … */
+export function formed<Name extends FormName>(form: Name, leaf: Leaf): TUnsafe<FormValues[Name]> {
+  return Type.Unsafe<FormValues[Name]>({ type: "string", pattern: forms[form].pattern, form, ...leaf });
+}
+
+/** Free text. */
+export function text(leaf: Leaf & { readonly pattern?: string }): TUnsafe<string> {
+  return Type.Unsafe<string>({ type: "string", minLength: 1, expected: "text", ...leaf });
+}
+
+export function flag(byDefault: boolean, description: string): TUnsafe<boolean> {
+  return Type.Unsafe<boolean>({ type: "boolean", default: byDefault, description, expected: "true or false" });
+}
+
+/** A whole number from `minimum` to `maximum`. */
+export function count(leaf: Leaf & { readonly minimum: number; readonly maximum: number }): TUnsafe<number> {
+  const expected = `a whole number from ${leaf.minimum} to ${leaf.maximum}`;
+  return Type.Unsafe<number>({ type: "integer", expected, ...leaf });
+}
+
+/** A number from 0 to 1. */
+export function share(leaf: Leaf): TUnsafe<number> {
+  return Type.Unsafe<number>({ type: "number", minimum: 0, maximum: 1, expected: "a number from 0 to 1", ...leaf });
+}
+
+/** One of a few words. */
+export function choice<const Words extends readonly string[]>(words: Words, leaf: Leaf): TUnsafe<Words[number]> {
+  return Type.Unsafe<Words[number]>({ enum: words, expected: words.join(" or "), ...leaf });
+}
+
+/** A group of keys. */
+export function group<Keys extends TProperties>(description: string, keys: Keys, notes: Notes = {}) {
+  return Type.Object(keys, { description, additionalProperties: false, ...notes });
+}
+
+/** A key that is off where it is absent, or has the value `off`. */
+export function off<Key extends TSchema>(key: Key) {
+  return Type.Optional(key);
+}
+
+/** What all keys below have in common, as data. */
+export type Schema = TSchema &
+  Notes & {
+    readonly type?: string;
+    readonly properties?: Readonly<Record<string, Schema>>;
+    readonly items?: Schema;
+    readonly anyOf?: readonly Schema[];
+    readonly enum?: readonly string[];
+    readonly minItems?: number;
+  };
+
+/** Whether the key is off where it is absent. */
+export function isOff(schema: Schema): boolean {
+  return Type.IsOptional(schema);
+}
+
+/** A schema of TypeBox read as data. */
+export function asData(schema: TSchema): Schema {
+  return schema;
+}

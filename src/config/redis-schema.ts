@@ -1,0 +1,54 @@
+import { Type } from "typebox";
+import { formed, group, off, text } from "./keys.ts";
+import { tlsKeys } from "./tls-schema.ts";
+
+/** Where the shared cache is. */
+export const redisSchema = group(
+  "The cache and the coordination shared by replicas. Off: memory only. Exactly one of url, urlFile, cluster, sentinel.",
+  {
+    url: off(
+      formed("redisUrl", {
+        examples: ["redis://redis.example:6379"],
+        description: "A single server, redis:// or rediss:// (TLS); may hold user and password.",
+      }),
+    ),
+    urlFile: off(formed("secretFile", { examples: ["/run/secrets/redis-url"], description: "File with that URL." })),
+    cluster: off(
+      group("A Redis Cluster.", {
+        nodes: Type.Array(formed("redisUrl", { description: "URL of one node." }), {
+          minItems: 1,
+          maxItems: 1_000,
+          examples: [["redis://redis-1.example:6379", "redis://redis-2.example:6379"]],
+          expected: "a list of Redis URLs",
+          description: "Some nodes to begin with.",
+        }),
+      }),
+    ),
+    sentinel: off(
+      group("A master watched by Redis Sentinel.", {
+        name: text({ examples: ["mymaster"], description: "Name of the master." }),
+        nodes: Type.Array(formed("hostPort", { description: "host:port of one sentinel." }), {
+          minItems: 1,
+          maxItems: 1_000,
+          examples: [["sentinel-1.example:26379", "sentinel-2.example:26379"]],
+          expected: "a list of host:port",
+          description: "The sentinels.",
+        }),
+      }),
+    ),
+    keyPrefix: text({
+      // Braces would take the place of the hash tags that keep a partition in one slot of a cluster.
+      pattern: String.raw`^[^\s{}]{1,64}$`,
+      expected: "1 to 64 characters without spaces and braces",
+      default: "rg:",
+      description: "Begins every key. Gateways that share a Redis but no cache take different ones.",
+    }),
+    tls: off(
+      group("TLS to Redis.", {
+        ...tlsKeys,
+        servername: off(text({ examples: ["redis.example"], description: "Name the server's certificate must have." })),
+      }),
+    ),
+  },
+  { restart: true, oneOf: [["url", "urlFile", "cluster", "sentinel"]] },
+);

@@ -1,0 +1,172 @@
+import { Type } from "typebox";
+import type { Static } from "typebox";
+import type { cacheOverridesSchema } from "./cache-schema.ts";
+import { cacheSchema } from "./cache-schema.ts";
+import { choice, count, flag, formed, group, off, share, text } from "./keys.ts";
+import { redisSchema } from "./redis-schema.ts";
+import { upstreamSchema } from "./upstream-schema.ts";
+
+const port = { minimum: 0, maximum: 65_535 };
+
+const listen = group(
+  "The public listener.",
+  {
+    host: text({ default: "0.0.0.0", description: "Address to listen on." }),
+    port: count({ default: 8080, ...port, description: "Port. 0: any free one." }),
+    keepAliveTimeout: formed("duration", {
+      default: "72s",
+      description: "How long an idle connection is kept. Longer than the load balancer's own, or it meets closed ones.",
+    }),
+    headersTimeout: formed("duration", {
+      default: "15s",
+      least: 1,
+      description: "How long the headers of a request may take to arrive.",
+    }),
+    maxConnections: count({ default: 10_000, minimum: 1, maximum: 1_000_000, description: "Connections at once." }),
+  },
+  { restart: true },
+);
+
+const operations = group(
+  "The operations listener: probes, metrics, status, purge. Beyond loopback, all but probes and metrics needs the token.",
+  {
+    host: text({ default: "127.0.0.1", description: "Address to listen on." }),
+    port: count({ default: 9090, ...port, description: "Port. 0: any free one." }),
+    token: off(formed("secret", { examples: ["${OPERATIONS_TOKEN:-secret}"], description: "Bearer token." })),
+    tokenFile: off(
+      formed("secretFile", { examples: ["/run/secrets/operations"], description: "File with the bearer token." }),
+    ),
+  },
+  { restart: true },
+);
+
+const routing = group("Which registry a request means.", {
+  prefix: text({
+    pattern: "^(/[A-Za-z0-9._~-]+)+$",
+    expected: "a path such as /registrars, without a slash at its end",
+    default: "/api/token-standard/v0/registrars",
+    restart: true,
+    description: "One registry is at {prefix}/{admin}/registry/….",
+  }),
+  adminHeader: formed("fieldName", {
+    default: "x-instrument-admin",
+    description: "Request header that names the admin.",
+  }),
+  plain: text({
+    default: "aggregate",
+    description:
+      "What /registry/… without an admin means, with two or more upstreams: aggregate, the name of an upstream, or off.",
+  }),
+  learn: flag(false, "Learn which admin a contract id belongs to from earlier successes."),
+  probe: flag(false, "Ask the upstreams which of them knows a contract id. Discloses the id to all of them."),
+});
+
+const aggregate = group("The merged listing of all upstreams.", {
+  adminId: off(
+    text({
+      examples: ["gateway::1220ab0c"],
+      description: "What the plain info answers as adminId. Off: it answers 400.",
+    }),
+  ),
+  partial: flag(false, "Answer without the registries that fail, and name them in X-Registry-Partial."),
+});
+
+const limits = group("Largest messages.", {
+  requestBody: formed("size", { default: "1MiB", least: 1, most: 2 ** 30, description: "Body of a request." }),
+  responseBody: formed("size", {
+    default: "8MiB",
+    least: 1,
+    most: 2 ** 30,
+    description: "Body of an upstream's answer.",
+  }),
+  uri: formed("size", { default: "8KiB", least: 256, most: 2 ** 20, description: "Path and query of a request." }),
+});
+
+/** The one source of the configuration's types, defaults, checks and documentation. */
+export const configSchema = group("Configuration of Registry Gateway.", {
+  listen,
+  operations,
+  redis: off(redisSchema),
+  routing,
+  cache: cacheSchema,
+  aggregate,
+  limits,
+  cors: group("Cross-origin requests of browsers.", {
+    origins: Type.Array(formed("origin", { description: 'An origin, or "*".' }), {
+      default: ["*"],
+      maxItems: 1_000,
+      expected: "a list of origins",
+      description: 'Origins that may read answers. "*": all.',
+    }),
+  }),
+  log: group("Log lines, as JSON on stdout.", {
+    level: choice(["fatal", "error", "warn", "info", "debug", "trace", "silent"], {
+      default: "info",
+      description: "The least severe level that is written: fatal, error, warn, info, debug, trace, or silent.",
+    }),
+    hits: share({
+      default: 0,
+      description: "Share of fresh hits that are logged. Every other request has exactly one line.",
+    }),
+  }),
+  docs: flag(true, "Serve /openapi.json and /docs."),
+  tracing: group(
+    "OpenTelemetry traces.",
+    {
+      endpoint: off(
+        formed("endpointUrl", {
+          examples: ["http://otel-collector.example:4318/v1/traces"],
+          description: "Where traces go (OTLP over HTTP).",
+        }),
+      ),
+      ratio: share({ default: 1, description: "Share of requests that are traced." }),
+    },
+    { restart: true },
+  ),
+  workers: Type.Unsafe<"auto" | number>({
+    anyOf: [{ const: "auto" }, { type: "integer", minimum: 1, maximum: 256 }],
+    default: 1,
+    restart: true,
+    expected: "auto or a whole number from 1 to 256",
+    description: "Processes that share the port. auto: one per core.",
+  }),
+  shutdown: group("After SIGTERM.", {
+    grace: formed("duration", {
+      default: "5s",
+      description: "Go on accepting for so long, with readiness already 503.",
+    }),
+    timeout: formed("duration", { default: "20s", description: "Then finish what runs, for so long at most." }),
+  }),
+  upstreams: Type.Array(upstreamSchema, {
+    minItems: 1,
+    maxItems: 1_000,
+    expected: "a list of upstreams",
+    description: "The registries, in the order in which they are listed.",
+  }),
+});
+
+type DeepReadonly<T> = T extends readonly (infer Item)[]
+  ? readonly DeepReadonly<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
+    : T;
+
+/**
+ * A complete configuration: durations in milliseconds, sizes in bytes, file paths absolute, URLs in normal form, keys
+ * that are off absent, everything else filled in.
+ */
+export type Config = DeepReadonly<Static<typeof configSchema>>;
+
+/** One upstream; its `cache` is complete: the global one with this upstream's keys put over it. */
+export type UpstreamConfig = Config["upstreams"][number];
+
+/** How one upstream's answers are cached. */
+export type CacheConfig = DeepReadonly<Static<typeof cacheOverridesSchema>>;
+
+/** Where the shared cache is. */
+export type RedisConfig = NonNullable<Config["redis"]>;
+
+/** Credentials sent to an upstream: exactly one of the keys. */
+export type AuthConfig = NonNullable<UpstreamConfig["auth"]>;
+
+export type { NodeUrl } from "./urls.ts";

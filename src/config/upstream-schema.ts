@@ -1,0 +1,157 @@
+import { Type } from "typebox";
+import { cacheOverridesSchema } from "./cache-schema.ts";
+import { choice, count, flag, formed, group, off, share, text } from "./keys.ts";
+import { tlsKeys } from "./tls-schema.ts";
+
+/** Safe as a path segment and as a metric label. */
+const NAME = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$";
+
+const rateLimit = group(
+  "At most so many calls in any window, every attempt and check included, shared by all replicas.",
+  {
+    requests: count({ default: 120, minimum: 1, maximum: 1_000_000, description: "Calls in any window of per." }),
+    per: formed("duration", { default: "1m", least: 1, most: 86_400_000, description: "Length of the window." }),
+    maxWait: formed("duration", {
+      default: "2s",
+      description: "How long a call may wait for its turn before it is refused with 429.",
+    }),
+    perEndpoint: flag(false, "Count each endpoint by itself."),
+  },
+);
+
+const concurrency = group("How much runs at once.", {
+  max: count({ default: 64, minimum: 1, maximum: 10_000, description: "Calls at the same time." }),
+  queue: count({
+    default: 256,
+    minimum: 0,
+    maximum: 100_000,
+    description: "Calls that wait for their turn; what comes beyond is refused with 503.",
+  }),
+});
+
+const retry = group("Trying again on another node.", {
+  attempts: count({ default: 3, minimum: 1, maximum: 10, description: "Attempts in all. 1: no retries." }),
+  budget: share({ default: 0.2, description: "Retries as a share of requests (and 3 a second)." }),
+});
+
+const hedge = group("Asking a second node when the first is slow.", {
+  enabled: flag(true, "Needs two nodes or more."),
+  quantile: share({ default: 0.95, description: "Slow is slower than this quantile of the operation's latency." }),
+  budget: share({ default: 0.05, description: "Extra calls as a share of requests." }),
+});
+
+const auth = off(
+  group(
+    "Credentials sent to this upstream. Every client of this gateway may use them.",
+    {
+      bearerToken: off(formed("secret", { examples: ["${REGISTRY_TOKEN:-secret}"], description: "Bearer token." })),
+      bearerTokenFile: off(
+        formed("secretFile", {
+          examples: ["/run/secrets/token"],
+          description: "File with the bearer token; read again when it changes.",
+        }),
+      ),
+      header: off(
+        group(
+          "A header of your choice.",
+          {
+            name: formed("fieldName", { examples: ["x-api-key"], description: "Name of the header." }),
+            value: off(formed("secret", { examples: ["${REGISTRY_KEY:-secret}"], description: "Its value." })),
+            valueFile: off(
+              formed("secretFile", {
+                examples: ["/run/secrets/key"],
+                description: "File with its value; read again when it changes.",
+              }),
+            ),
+          },
+          { oneOf: [["value", "valueFile"]] },
+        ),
+      ),
+      oauth2: off(
+        group(
+          "OAuth 2.0 client credentials (RFC 6749 §4.4).",
+          {
+            tokenUrl: formed("endpointUrl", {
+              examples: ["https://login.example/oauth/token"],
+              description: "Token endpoint.",
+            }),
+            clientId: text({ examples: ["gateway"], description: "Client id." }),
+            clientSecret: off(
+              formed("secret", { examples: ["${CLIENT_SECRET:-secret}"], description: "Client secret." }),
+            ),
+            clientSecretFile: off(
+              formed("secretFile", {
+                examples: ["/run/secrets/client"],
+                description: "File with the client secret; read again when it changes.",
+              }),
+            ),
+            scope: off(text({ examples: ["registry.read"], description: "Scope to ask for." })),
+            audience: off(text({ examples: ["https://registry.example"], description: "Audience to ask for." })),
+          },
+          { oneOf: [["clientSecret", "clientSecretFile"]] },
+        ),
+      ),
+    },
+    { oneOf: [["bearerToken", "bearerTokenFile", "header", "oauth2"]] },
+  ),
+);
+
+const tls = off(group("TLS to this upstream; certificates are always verified.", tlsKeys));
+
+/** One registry behind the gateway. */
+export const upstreamSchema = group("One registry.", {
+  name: text({
+    pattern: NAME,
+    expected: "1 to 64 letters, digits, dots, dashes or underscores, beginning with a letter or digit",
+    examples: ["amulet"],
+    description: "Alias: metric label, log field, usable instead of the party id in a path.",
+  }),
+  enabled: flag(true, "false: as if it were not there, but checked."),
+  admin: off(
+    text({
+      // Control characters and spaces at the ends are copying mistakes that would match no registry.
+      pattern: String.raw`^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$`,
+      expected: "a party id such as DSO::1220…",
+      examples: ["DSO::1220ab0c"],
+      description: "The party id of the registry's admin. Left out: learned from the upstream's info.",
+    }),
+  ),
+  urls: Type.Array(
+    formed("nodeUrl", { examples: ["https://registry.example"], description: "Base URL of one node." }),
+    {
+      minItems: 1,
+      maxItems: 64,
+      examples: [["https://registry.example/", "https://registry-2.example"]],
+      expected: "a list of URLs",
+      description: "Nodes of the same registry. A trailing slash or /registry is tolerated.",
+    },
+  ),
+  timeout: formed("duration", { default: "15s", least: 1, description: "All attempts together." }),
+  attemptTimeout: formed("duration", {
+    default: "5s",
+    least: 1,
+    description: "One attempt; at most timeout. A sole node may use all of timeout.",
+  }),
+  cache: cacheOverridesSchema,
+  rateLimit: off(rateLimit),
+  concurrency,
+  retry,
+  hedge,
+  auth,
+  tls,
+  httpProxy: off(
+    formed("proxyUrl", {
+      examples: ["http://proxy.example:3128"],
+      description: "HTTP proxy to reach this upstream through; may hold user and password.",
+    }),
+  ),
+  forwardAuthorization: flag(
+    false,
+    "The client's Authorization goes upstream, and RFC 9111 §3.5 decides what may be stored.",
+  ),
+  validation: choice(["lenient", "strict"], {
+    default: "lenient",
+    description:
+      "lenient: an answer that breaks the schema is passed on and counted. strict: it is 502, and requests are held to the published rules too.",
+  }),
+});
