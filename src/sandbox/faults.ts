@@ -1,0 +1,120 @@
+import type { Duration } from "../clock.ts";
+import type { Operation } from "../spec/endpoints.ts";
+import type { Random } from "./random.ts";
+
+/** Faults that give a whole, well-formed HTTP answer, but the wrong one. */
+export type SpoiledAnswer =
+  | { kind: "status"; status: number; body?: string; contentType?: string; retryAfter?: string }
+  | { kind: "html-404" }
+  | { kind: "html-502" }
+  | { kind: "429"; retryAfter?: string }
+  /** 200 and JSON's content type, but no JSON. */
+  | { kind: "not-json" }
+  /** The right body as text/plain. */
+  | { kind: "wrong-type" }
+  | { kind: "redirect"; location?: string }
+  /** Content-Encoding gzip, whatever the request accepts. */
+  | { kind: "gzip" }
+  /** Answers as the registry of another admin does. */
+  | { kind: "wrong-admin"; admin?: string };
+
+/** Faults in the connection or in HTTP itself. */
+export type BrokenAnswer =
+  /** The connection is reset instead of answered. */
+  | { kind: "reset" }
+  /** No answer, and the connection stays open. */
+  | { kind: "hang" }
+  /** The head of the right answer, then nothing. */
+  | { kind: "hang-body" }
+  /** Half of the right body, then the connection ends; `framing` says how a client can tell. */
+  | { kind: "truncate"; framing?: "content-length" | "chunked" }
+  /** Something that is not HTTP. */
+  | { kind: "garbage" }
+  /** A JSON body of `bytes` bytes; chunked unless its length is `announced`. */
+  | { kind: "oversize"; bytes: number; announced?: boolean };
+
+/** The right answer, late. */
+export interface SlowAnswer {
+  kind: "slow";
+  delay: Duration;
+}
+
+/** Which calls a fault befalls; by default all, always. */
+export interface FaultScope {
+  /** Share of the calls, 0 to 1, drawn from the registry's seed. */
+  rate?: number;
+  operations?: readonly Operation[];
+  /** Only so many calls, then the fault is gone. */
+  times?: number;
+}
+
+export type CallFault = SpoiledAnswer | BrokenAnswer | SlowAnswer;
+
+const BREAKING: ReadonlySet<CallFault["kind"]> = new Set<BrokenAnswer["kind"]>([
+  "reset",
+  "hang",
+  "hang-body",
+  "truncate",
+  "garbage",
+  "oversize",
+]);
+
+/** Whether the fault lies in the connection or in HTTP itself. */
+export function isBreaking(fault: SpoiledAnswer | BrokenAnswer): fault is BrokenAnswer {
+  return BREAKING.has(fault.kind);
+}
+
+/** `refuse`: the listener is closed and all connections with it. */
+export type Fault = { kind: "refuse" } | (CallFault & FaultScope);
+
+interface ActiveFault {
+  fault: CallFault & FaultScope;
+  left: number;
+}
+
+/** Turns the listener off or on; resolves when it is so. */
+export type SetListening = (isListening: boolean) => Promise<void>;
+
+/** The faults that are in force at one registry. */
+export class FaultKnobs {
+  private readonly random: Random;
+  private readonly setListening: SetListening;
+  private active: ActiveFault[] = [];
+  private refuses = false;
+
+  constructor(random: Random, setListening: SetListening) {
+    this.random = random;
+    this.setListening = setListening;
+  }
+
+  /**
+   * Puts exactly these faults in force, at once except for `refuse`, which is in force when the promise resolves. Of
+   * several, the first that befalls a call decides.
+   */
+  async set(...faults: readonly Fault[]): Promise<void> {
+    this.active = faults
+      .filter((fault) => fault.kind !== "refuse")
+      .map((fault) => ({ fault, left: fault.times ?? Infinity }));
+    const refuses = faults.some((fault) => fault.kind === "refuse");
+    if (refuses === this.refuses) return;
+    this.refuses = refuses;
+    await this.setListening(!refuses);
+  }
+
+  /** Ends all faults. */
+  async clear(): Promise<void> {
+    await this.set();
+  }
+
+  /** The fault that befalls a call of `operation`, if any. */
+  draw(operation: Operation): CallFault | undefined {
+    for (const entry of this.active) {
+      const { rate = 1, operations } = entry.fault;
+      if (entry.left <= 0 || (operations !== undefined && !operations.includes(operation))) continue;
+      if (rate < 1 && this.random() >= rate) continue;
+      entry.left -= 1;
+      return entry.fault;
+    }
+    return undefined;
+  }
+}
