@@ -1,0 +1,131 @@
+import { randomBytes } from "node:crypto";
+
+/**
+ * One purge generation: `<count>.<random>`. The count orders the epochs of one scope (a later purge has a higher one),
+ * the random part tells apart purges made at the same time by replicas that could not see each other.
+ */
+export type Epoch = string;
+
+/** The epochs of one partition. A scope without an epoch of its own stands under `base`. */
+export interface EpochSet {
+  readonly base: Epoch;
+  readonly scopes: ReadonlyMap<string, Epoch>;
+}
+
+/** A purge that was noted: the scope (undefined: the whole set, because its scopes became too many) and its epoch. */
+export interface Raised {
+  readonly scope: string | undefined;
+  readonly epoch: Epoch;
+}
+
+/** More scopes with an epoch of their own than this in one partition become one epoch for the whole partition. */
+export const MAX_SCOPES = 256;
+
+/** More partitions than this with epochs of their own become one epoch for everything. */
+const MAX_PARTITIONS = 4_096;
+
+interface Share {
+  base: Epoch;
+  readonly scopes: Map<string, Epoch>;
+  /** The part of the generation that every entry of the partition shares; made when needed. */
+  prefix: string | undefined;
+}
+
+/** How many purges came before this epoch. */
+export function epochCount(epoch: Epoch): number {
+  return Number.parseInt(epoch, 10);
+}
+
+/** A new epoch with this count; no two are ever equal. */
+export function newEpoch(count: number): Epoch {
+  return `${count}.${randomBytes(9).toString("base64url")}`;
+}
+
+/**
+ * The epochs as this process knows them, of all partitions and of those scopes purged in every partition at once.
+ *
+ * What was never purged costs no memory, and what is forgotten when a bound is reached is purged with it: forgetting an
+ * epoch must never bring an entry back.
+ */
+export class Epochs {
+  private initial = newEpoch(0);
+  private readonly everywhere: Share = newShare(this.initial);
+  private untouched: Share = newShare(this.initial);
+  private readonly shares = new Map<string, Share>();
+
+  /** Equal strings mean: nothing of this was purged in between. */
+  generation(partition: string, scopes: readonly string[]): string {
+    const share = this.shares.get(partition) ?? this.untouched;
+    share.prefix ??= `${this.everywhere.base}/${share.base}`;
+    if (share.scopes.size === 0 && this.everywhere.scopes.size === 0) return share.prefix;
+    let generation = share.prefix;
+    for (const scope of scopes) {
+      const own = share.scopes.get(scope);
+      if (own !== undefined) generation += `,${own}`;
+      const common = this.everywhere.scopes.get(scope);
+      if (common !== undefined) generation += `;${common}`;
+    }
+    return generation;
+  }
+
+  /** The epochs of `partition` (undefined: those of every partition at once) as an entry stored now depends on them. */
+  read(partition: string | undefined): EpochSet {
+    return partition === undefined ? this.everywhere : (this.shares.get(partition) ?? this.untouched);
+  }
+
+  /** Gives each of `scopes` a new epoch, higher than its last. */
+  raise(partition: string | undefined, scopes: readonly string[]): Raised[] {
+    const share = this.own(partition);
+    if (share.scopes.size + scopes.length > MAX_SCOPES) {
+      const base = newEpoch(epochCount(share.base) + 1);
+      this.replace(partition, { base, scopes: new Map() });
+      return [{ scope: undefined, epoch: base }];
+    }
+    return scopes.map((scope) => {
+      const epoch = newEpoch(epochCount(share.scopes.get(scope) ?? share.base) + 1);
+      share.scopes.set(scope, epoch);
+      return { scope, epoch };
+    });
+  }
+
+  /** Takes over one epoch from elsewhere. */
+  put(partition: string | undefined, scope: string, epoch: Epoch): void {
+    this.own(partition).scopes.set(scope, epoch);
+  }
+
+  /** Takes over all epochs of a partition from elsewhere. */
+  replace(partition: string | undefined, set: EpochSet): void {
+    const share = this.own(partition);
+    share.base = set.base;
+    share.scopes.clear();
+    for (const [scope, epoch] of set.scopes) share.scopes.set(scope, epoch);
+    if (partition === undefined) this.dropPrefixes();
+    else share.prefix = undefined;
+  }
+
+  private own(partition: string | undefined): Share {
+    if (partition === undefined) return this.everywhere;
+    let share = this.shares.get(partition);
+    if (share === undefined) {
+      if (this.shares.size >= MAX_PARTITIONS) this.forget();
+      share = newShare(this.initial);
+      this.shares.set(partition, share);
+    }
+    return share;
+  }
+
+  private forget(): void {
+    this.shares.clear();
+    this.initial = newEpoch(0);
+    this.untouched = newShare(this.initial);
+  }
+
+  private dropPrefixes(): void {
+    this.untouched.prefix = undefined;
+    for (const share of this.shares.values()) share.prefix = undefined;
+  }
+}
+
+function newShare(base: Epoch): Share {
+  return { base, scopes: new Map(), prefix: undefined };
+}
