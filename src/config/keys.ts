@@ -80,6 +80,7 @@ export type Schema = TSchema &
     readonly anyOf?: readonly Schema[];
     readonly enum?: readonly string[];
     readonly minItems?: number;
+    readonly maxItems?: number;
   };
 
 /** Whether the key is off where it is absent. */

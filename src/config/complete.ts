@@ -1,0 +1,61 @@
+import type { Reading } from "./reading.ts";
+import type { Config, UpstreamConfig } from "./schema.ts";
+
+type DeepPartial<T> = T extends readonly (infer Item)[]
+  ? readonly (DeepPartial<Item> | undefined)[]
+  : T extends object
+    ? { readonly [Key in keyof T]?: DeepPartial<T[Key]> | undefined }
+    : T;
+
+/** A configuration of which some keys may be missing, because they could not be read. */
+export type Draft = DeepPartial<Config>;
+
+export type UpstreamDraft = DeepPartial<UpstreamConfig>;
+
+type Keys = Readonly<Record<string, unknown>>;
+
+function isGroup(value: unknown): value is Keys {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** `base` with each key of `over` in its place, group by group. */
+function overlay(base: Keys, over: Keys): Keys {
+  const result: Record<string, unknown> = { ...base };
+  for (const [key, value] of Object.entries(over)) {
+    const below = base[key];
+    result[key] = isGroup(value) && isGroup(below) ? overlay(below, value) : value;
+  }
+  return result;
+}
+
+function least(value: number | undefined, bound: number | undefined): number | undefined {
+  return value === undefined || bound === undefined ? value : Math.min(value, bound);
+}
+
+/** `["*"]` means `"*"`. */
+function completeCache<Cache extends NonNullable<UpstreamDraft["cache"]>>(cache: Cache): Cache {
+  const headers = cache.forwardRequestHeaders;
+  return Array.isArray(headers) && headers.length === 1 && headers[0] === "*"
+    ? { ...cache, forwardRequestHeaders: "*" }
+    : cache;
+}
+
+/**
+ * Fills in the keys whose values depend on other keys: an upstream's cache is the global one with its own keys put
+ * over it, and a default gives way to a smaller bound that the file sets.
+ */
+export function complete(draft: Draft, reading: Reading): Draft {
+  const { memory, ...shared } = completeCache(draft.cache ?? {});
+  const maxObject = reading.isGiven("cache.memory.maxObject")
+    ? memory?.maxObject
+    : least(memory?.maxObject, memory?.maxBytes);
+  const upstreams = draft.upstreams?.map((upstream, index) => {
+    if (upstream === undefined) return undefined;
+    const attemptTimeout = reading.isGiven(`upstreams[${index}].attemptTimeout`)
+      ? upstream.attemptTimeout
+      : least(upstream.attemptTimeout, upstream.timeout);
+    const cache: NonNullable<UpstreamDraft["cache"]> = overlay(shared, completeCache(upstream.cache ?? {}));
+    return { ...upstream, attemptTimeout, cache };
+  });
+  return { ...draft, cache: { ...shared, memory: { ...memory, maxObject } }, upstreams };
+}

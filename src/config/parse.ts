@@ -1,0 +1,77 @@
+import { readFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { LineCounter, parseDocument } from "yaml";
+import { complete } from "./complete.ts";
+import type { Draft } from "./complete.ts";
+import type { Environment } from "./environment.ts";
+import { asData } from "./keys.ts";
+import { ConfigError } from "./problem.ts";
+import type { Problem } from "./problem.ts";
+import { Reading } from "./reading.ts";
+import { readRoot } from "./read.ts";
+import { checkRules } from "./rules.ts";
+import { configSchema } from "./schema.ts";
+import type { Config } from "./schema.ts";
+
+export interface ConfigSource {
+  /** YAML. */
+  readonly text: string;
+  /** Where the text is from: its folder is where relative `…File` keys begin. */
+  readonly file: string;
+  readonly env: Environment;
+}
+
+export interface ParsedConfig {
+  /** Absent when there is any problem. */
+  readonly config?: Config;
+  /** Every problem, in the order of the text. */
+  readonly problems: readonly Problem[];
+}
+
+function byPlace(a: Problem, b: Problem): number {
+  return a.line - b.line || a.column - b.column;
+}
+
+/** The configuration in `text`, or everything that is wrong with it. Reads only the files that `…File` keys name. */
+export function parseConfig({ text, file, env }: ConfigSource): ParsedConfig {
+  const lines = new LineCounter();
+  // Repeated keys are found while reading, where their path is known.
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    uniqueKeys: false,
+    stringKeys: true,
+    logLevel: "silent",
+  });
+  const reading = new Reading({ document, lines, env, folder: dirname(resolve(file)) });
+  const faults = [...document.errors, ...document.warnings];
+  for (const { pos, message } of faults) reading.reportAt(pos[0], "", `not valid YAML: ${message}`);
+  // Where the syntax is wrong, the tree is a guess: what else it seems to say would mislead.
+  if (faults.length > 0) return { problems: reading.problems.sort(byPlace) };
+  const read: Draft | undefined = readRoot(reading, asData(configSchema));
+  if (read === undefined) return { problems: reading.problems };
+  const draft = complete(read, reading);
+  checkRules(reading, draft);
+  // Without problems, the schema has filled in every key.
+  return reading.problems.length === 0
+    ? { config: draft as Config, problems: [] }
+    : { problems: reading.problems.sort(byPlace) };
+}
+
+/**
+ * The configuration in `file`.
+ * @throws {ConfigError} when the file cannot be read, or has any problem.
+ */
+export function loadConfig(file: string, env: Environment): Config {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+    const message = code === "ENOENT" ? "there is no such file" : `cannot be read (${code})`;
+    throw new ConfigError(file, [{ line: 0, column: 0, path: "", message }]);
+  }
+  const { config, problems } = parseConfig({ text, file, env });
+  if (config === undefined) throw new ConfigError(file, problems);
+  return config;
+}

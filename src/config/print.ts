@@ -1,0 +1,26 @@
+import { stringify } from "yaml";
+import { escapeReferences } from "./environment.ts";
+import { forms } from "./forms.ts";
+import type { Form } from "./forms.ts";
+import { asData } from "./keys.ts";
+import type { Schema } from "./keys.ts";
+import { configSchema } from "./schema.ts";
+import type { Config } from "./schema.ts";
+
+/** `value` in the form of the file, as data, with every secret replaced by `***`. */
+export function present(schema: Schema, value: unknown): unknown {
+  const { properties, items, form } = schema;
+  if (properties !== undefined) {
+    const values = value as Readonly<Record<string, unknown>>;
+    const keys = Object.entries(properties).filter(([key]) => values[key] !== undefined);
+    return Object.fromEntries(keys.map(([key, keySchema]) => [key, present(keySchema, values[key])]));
+  }
+  if (items !== undefined) return (value as readonly unknown[]).map((item) => present(items, item));
+  if (form !== undefined) return escapeReferences((forms[form] as Form<unknown>).format(value));
+  return typeof value === "string" ? escapeReferences(value) : value;
+}
+
+/** The effective configuration as YAML: every key that is on, secrets redacted. Parsing it gives the same again. */
+export function printConfig(config: Config): string {
+  return stringify(present(asData(configSchema), config), { lineWidth: 0, aliasDuplicateObjects: false });
+}

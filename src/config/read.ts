@@ -1,0 +1,157 @@
+import { isAlias, isMap, isScalar, isSeq } from "yaml";
+import type { Node, Pair, YAMLMap, YAMLSeq } from "yaml";
+import { substitute } from "./environment.ts";
+import { isOff } from "./keys.ts";
+import type { Schema } from "./keys.ts";
+import { readLeaf } from "./leaf.ts";
+import type { Given } from "./leaf.ts";
+import type { Reading } from "./reading.ts";
+import { suggest } from "./suggestion.ts";
+
+/** What a key is read as that is absent or has the value `off`, and has no default. */
+const OFF = Symbol("off");
+
+/** A value to be read: its schema and its key. */
+interface Place {
+  readonly schema: Schema;
+  readonly path: string;
+  /** Absent keys stay absent: their values come from elsewhere. */
+  readonly inherits?: boolean;
+}
+
+function keyPath(path: string, key: string): string {
+  return path === "" ? key : `${path}.${key}`;
+}
+
+/** The node itself, through any alias (`*name`). */
+function follow(reading: Reading, node: unknown, path: string): Node | undefined {
+  if (!isAlias(node)) return (node ?? undefined) as Node | undefined;
+  const target = node.resolve(reading.document);
+  if (target === undefined) reading.report(path, `there is no anchor &${node.source} before this`);
+  return target;
+}
+
+/** The scalar with the environment's variables put in; undefined, with a problem, when a reference is wrong. */
+function readScalar(reading: Reading, value: unknown, path: string): Given | undefined {
+  if (typeof value !== "string") return { value, replaced: false };
+  const { text, replaced, faults } = substitute(value, reading.env);
+  for (const fault of faults) reading.report(path, fault);
+  return faults.length > 0 ? undefined : { value: text, replaced };
+}
+
+/** The keys of a map; unknown ones and repeated ones are problems. */
+function collectPairs(reading: Reading, { schema, path }: Place, map: YAMLMap | undefined): Map<string, Pair> {
+  const known = schema.properties ?? {};
+  const found = new Map<string, { pair: Pair; offset: number }>();
+  for (const pair of map?.items ?? []) {
+    if (!isScalar(pair.key)) continue;
+    const key = String(pair.key.value);
+    const offset = pair.key.range?.[0] ?? 0;
+    const first = found.get(key);
+    if (first !== undefined) {
+      reading.reportAt(offset, keyPath(path, key), `is given twice, first on line ${reading.lineOf(first.offset)}`);
+    } else if (Object.hasOwn(known, key)) {
+      found.set(key, { pair, offset });
+      reading.place(keyPath(path, key), pair.key);
+    } else {
+      reading.reportAt(offset, keyPath(path, key), `unknown key${suggest(key, Object.keys(known))}`);
+    }
+  }
+  return new Map([...found].map(([key, { pair }]) => [key, pair]));
+}
+
+function checkOneOf(reading: Reading, { schema, path }: Place, given: readonly string[]): void {
+  for (const names of schema.oneOf ?? []) {
+    const chosen = names.filter((name) => given.includes(name));
+    const place = chosen[1] === undefined ? path : keyPath(path, chosen[1]);
+    if (chosen.length !== 1) reading.report(place, `exactly one of ${names.join(", ")} must be given`);
+  }
+}
+
+function readGroup(reading: Reading, place: Place, map: YAMLMap | undefined): Record<string, unknown> {
+  const { schema, path } = place;
+  const inherits = place.inherits === true || schema.inherits === true;
+  const pairs = collectPairs(reading, place, map);
+  const values: Record<string, unknown> = {};
+  const given: string[] = [];
+  for (const [key, keySchema] of Object.entries(schema.properties ?? {})) {
+    const keyPlace = { schema: keySchema, path: keyPath(path, key), inherits };
+    const node = follow(reading, pairs.get(key)?.value, keyPlace.path);
+    const isAbsent = node === undefined || (isScalar(node) && node.value === null);
+    const value = isAbsent ? readAbsent(reading, keyPlace) : readValue(reading, keyPlace, node);
+    if (value === OFF) continue;
+    if (!isAbsent) {
+      given.push(key);
+      reading.noteGiven(keyPlace.path);
+    }
+    if (value !== undefined) values[key] = value;
+  }
+  checkOneOf(reading, place, given);
+  return values;
+}
+
+function readAbsent(reading: Reading, place: Place): unknown {
+  const { schema, path, inherits } = place;
+  if (inherits === true || isOff(schema)) return OFF;
+  if (schema.properties !== undefined) return readGroup(reading, place, undefined);
+  if (schema.default === undefined) {
+    reading.report(path, `is missing: it must be ${schema.expected ?? "given"}`);
+    return undefined;
+  }
+  return readDefault(schema);
+}
+
+/** A default is given in the form of the file, like any other value. */
+function readDefault(schema: Schema): unknown {
+  if (Array.isArray(schema.default)) return [...(schema.default as unknown[])];
+  const outcome = readLeaf(schema, { value: schema.default, replaced: false }, "/");
+  return "value" in outcome ? outcome.value : undefined;
+}
+
+function readList(reading: Reading, { schema, path }: Place, list: YAMLSeq): unknown[] {
+  if (list.items.length < (schema.minItems ?? 0)) reading.report(path, "is empty: give at least one");
+  const most = schema.maxItems ?? Infinity;
+  if (list.items.length > most) reading.report(path, `has ${list.items.length} items: at most ${most} are allowed`);
+  return list.items.map((item, index) => {
+    const place = { schema: schema.items!, path: `${path}[${index}]` };
+    const node = follow(reading, item, place.path);
+    if (node === undefined) return undefined;
+    reading.place(place.path, node);
+    return readValue(reading, place, node);
+  });
+}
+
+/** The value of `node`, {@link OFF}, or undefined where there is a problem. */
+function readValue(reading: Reading, place: Place, node: Node): unknown {
+  const { schema, path } = place;
+  const isGroup = schema.properties !== undefined;
+  // A group is pointed at by its key, anything else by its value.
+  if (!isGroup) reading.place(path, node);
+  if (isGroup && isMap(node)) return readGroup(reading, place, node);
+  const list = [schema, ...(schema.anyOf ?? [])].find(({ items }) => items !== undefined);
+  if (list !== undefined && isSeq(node)) return readList(reading, { schema: list, path }, node);
+  const given = isScalar(node) ? readScalar(reading, node.value, path) : { value: node, replaced: false };
+  if (given === undefined) return undefined;
+  if (given.value === "off" && isOff(schema)) return OFF;
+  if (!isScalar(node) || isGroup || list === schema) {
+    reading.report(path, `must be ${isGroup ? "a group of keys" : (schema.expected ?? "a single value")}`);
+    return undefined;
+  }
+  const outcome = readLeaf(schema, given, reading.folder);
+  if ("value" in outcome) return outcome.value;
+  reading.report(path, outcome.fault);
+  return undefined;
+}
+
+/** Reads the whole file as far as it can be read; what is wrong is in the reading's problems. */
+export function readRoot(reading: Reading, schema: Schema): Record<string, unknown> | undefined {
+  const root = reading.document.contents;
+  if (root === null || (isScalar(root) && root.value === null)) {
+    reading.report("", "the file is empty: it needs at least upstreams with a name and urls");
+    return undefined;
+  }
+  reading.place("", root);
+  if (isMap(root)) return readGroup(reading, { schema, path: "" }, root);
+  reading.report("", "must be a group of keys such as upstreams");
+  return undefined;
+}

@@ -1,0 +1,154 @@
+import type { Draft, UpstreamDraft } from "./complete.ts";
+import type { Reading } from "./reading.ts";
+import { suggest } from "./suggestion.ts";
+import { formatDuration, formatSize } from "./units.ts";
+
+/** Words of `routing.plain` that are no upstream's name. */
+const PLAIN_WORDS = ["aggregate", "off"];
+
+/** Request headers that cannot be forwarded by name: the gateway's own, or those of one connection. */
+const OWN_HEADERS = new Set([
+  "authorization",
+  "connection",
+  "content-length",
+  "host",
+  "keep-alive",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** A party id whose fingerprint is in lower case: both cases occur and mean the same. */
+export function normaliseParty(party: string): string {
+  const end = party.lastIndexOf("::");
+  return end === -1 ? party : party.slice(0, end) + party.slice(end).toLowerCase();
+}
+
+/** Reports every value that an earlier one of the list equals. */
+function checkTwice(
+  reading: Reading,
+  what: string,
+  values: readonly (readonly [path: string, value: string | undefined])[],
+): void {
+  const first = new Map<string, string>();
+  for (const [path, value] of values) {
+    if (value === undefined) continue;
+    const earlier = first.get(value);
+    if (earlier === undefined) first.set(value, path);
+    else reading.report(path, `the same ${what} is given at ${earlier}`);
+  }
+}
+
+function checkForwardedHeaders(reading: Reading, path: string, headers: unknown): void {
+  if (!Array.isArray(headers)) return;
+  for (const [index, header] of headers.entries()) {
+    const place = `${path}[${index}]`;
+    if (header === "*") reading.report(place, '"*" stands alone: it means all headers');
+    else if (OWN_HEADERS.has(header)) reading.report(place, `${header} cannot be forwarded by name`);
+  }
+}
+
+function checkCertificate(reading: Reading, path: string, tls: UpstreamDraft["tls"]): void {
+  if (tls?.certFile === undefined && reading.isGiven(`${path}.keyFile`) && !reading.isGiven(`${path}.certFile`)) {
+    reading.report(`${path}.keyFile`, "needs certFile");
+  }
+  if (tls?.keyFile === undefined && reading.isGiven(`${path}.certFile`) && !reading.isGiven(`${path}.keyFile`)) {
+    reading.report(`${path}.certFile`, "needs keyFile");
+  }
+}
+
+function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft): void {
+  const { timeout, attemptTimeout, auth } = upstream;
+  if (timeout !== undefined && attemptTimeout !== undefined && attemptTimeout > timeout) {
+    reading.report(`${path}.attemptTimeout`, `must not be longer than timeout (${formatDuration(timeout)})`);
+  }
+  if (upstream.name !== undefined && PLAIN_WORDS.includes(upstream.name)) {
+    reading.report(`${path}.name`, `"${upstream.name}" has a meaning of its own in routing.plain: take another name`);
+  }
+  checkTwice(
+    reading,
+    "node",
+    (upstream.urls ?? []).map((url, index) => [`${path}.urls[${index}]`, url]),
+  );
+  const takesAuthorization =
+    auth?.bearerToken !== undefined ||
+    auth?.bearerTokenFile !== undefined ||
+    auth?.oauth2 !== undefined ||
+    auth?.header?.name === "authorization";
+  if (upstream.forwardAuthorization === true && takesAuthorization) {
+    reading.report(`${path}.forwardAuthorization`, "cannot go with auth: both set Authorization");
+  }
+  checkCertificate(reading, `${path}.tls`, upstream.tls);
+  if (reading.isGiven(`${path}.cache.forwardRequestHeaders`)) {
+    checkForwardedHeaders(reading, `${path}.cache.forwardRequestHeaders`, upstream.cache?.forwardRequestHeaders);
+  }
+}
+
+function checkUpstreams(reading: Reading, upstreams: readonly (UpstreamDraft | undefined)[]): void {
+  const all = upstreams.map((upstream, index) => ({ path: `upstreams[${index}]`, upstream: upstream ?? {} }));
+  for (const { path, upstream } of all) checkUpstream(reading, path, upstream);
+  checkTwice(
+    reading,
+    "name",
+    all.map(({ path, upstream }) => [`${path}.name`, upstream.name]),
+  );
+  checkTwice(
+    reading,
+    "admin",
+    all.map(({ path, upstream: { admin } }) => [`${path}.admin`, admin && normaliseParty(admin)]),
+  );
+  for (const { path, upstream } of all) {
+    const namesake = all.find((other) => other.upstream.name !== undefined && other.upstream.name === upstream.admin);
+    // In a path either may stand for the registry: one word must not mean two of them.
+    if (namesake !== undefined) reading.report(`${path}.admin`, `is the name at ${namesake.path}.name`);
+  }
+  if (upstreams.length > 0 && upstreams.every((upstream) => upstream?.enabled === false)) {
+    reading.report("upstreams", "every upstream is disabled: enable at least one");
+  }
+}
+
+function checkRouting(reading: Reading, { routing, upstreams }: Draft): void {
+  const { plain, prefix } = routing ?? {};
+  const names = (upstreams ?? []).map((upstream) => upstream?.name).filter((name) => name !== undefined);
+  const known = [...PLAIN_WORDS, ...names];
+  if (plain !== undefined && upstreams !== undefined && !known.includes(plain)) {
+    reading.report(
+      "routing.plain",
+      `"${plain}" is no upstream: it must be aggregate, off or a name${suggest(plain, known)}`,
+    );
+  }
+  if (prefix === undefined) return;
+  if (prefix === "/registry" || prefix.startsWith("/registry/")) {
+    reading.report("routing.prefix", "must not be below /registry, where requests without an admin in their path go");
+  }
+  if (prefix.split("/").some((segment) => segment === "." || segment === "..")) {
+    reading.report("routing.prefix", "must not have segments . or ..");
+  }
+}
+
+function checkListeners(reading: Reading, { listen, operations }: Draft): void {
+  if (reading.isGiven("operations.token") && reading.isGiven("operations.tokenFile")) {
+    reading.report("operations.tokenFile", "give token or tokenFile, not both");
+  }
+  const hosts = [listen?.host, operations?.host];
+  const overlap = hosts[0] === hosts[1] || hosts.includes("0.0.0.0") || hosts.includes("::");
+  if (listen?.port !== undefined && listen.port !== 0 && listen.port === operations?.port && overlap) {
+    reading.report("operations.port", `is the port of the public listener too (${listen.port}): take another`);
+  }
+}
+
+/** Reports what is wrong between keys, each of which is good by itself. */
+export function checkRules(reading: Reading, draft: Draft): void {
+  checkListeners(reading, draft);
+  checkUpstreams(reading, draft.upstreams ?? []);
+  checkRouting(reading, draft);
+  checkCertificate(reading, "redis.tls", draft.redis?.tls);
+  checkForwardedHeaders(reading, "cache.forwardRequestHeaders", draft.cache?.forwardRequestHeaders);
+  const { maxBytes, maxObject } = draft.cache?.memory ?? {};
+  if (maxBytes !== undefined && maxObject !== undefined && maxObject > maxBytes) {
+    reading.report("cache.memory.maxObject", `must not be larger than maxBytes (${formatSize(maxBytes)})`);
+  }
+}
