@@ -1,0 +1,49 @@
+import type { CacheOutcome, CacheTier } from "./resource.ts";
+import type { CacheKey } from "./store.ts";
+
+/** Why an answer was not stored. */
+export type SkipReason =
+  /** The upstream: `no-store`, `private`, `Vary: *`, or the response to a request with Authorization (RFC 9111 §3). */
+  | "no-store"
+  | "private"
+  | "vary"
+  | "authorization"
+  /** A status this policy or `must-understand` does not let be stored. */
+  | "status"
+  /** The upstream gives no freshness and the configured TTL is 0. */
+  | "ttl"
+  /** Stale on arrival, no window to serve it in, and no validator to renew it by. */
+  | "useless"
+  /** The client's `no-store`. */
+  | "request"
+  /** A page behind a token that no page issued. */
+  | "unissued-token"
+  /** Purged, or its page chain changed, while it was fetched. */
+  | "purged"
+  /** A failure while an entry that may still be used is stored. */
+  | "failure"
+  /** Larger than the largest object. */
+  | "too-large"
+  /** The caller's reason, for example a body that breaks the schema. */
+  | "unstorable";
+
+/** What allowed a stale answer. */
+export type StaleReason = "stale-while-revalidate" | "stale-if-error" | "max-stale";
+
+/** What became of a background refresh. */
+export type RefreshOutcome = "stored" | "revalidated" | "not-stored" | "failed";
+
+/** Is told what the cache does; for metrics and logs. Must not throw, and is called on every hit: keep it cheap. */
+export interface CacheObserver {
+  /** One answer was given. */
+  lookup(key: CacheKey, tier: CacheTier, outcome: CacheOutcome): void;
+  skipped(key: CacheKey, reason: SkipReason): void;
+  /** A request joined a fetch that was already running. */
+  collapsed(key: CacheKey): void;
+  servedStale(key: CacheKey, reason: StaleReason): void;
+  /** The upstream confirmed an entry by 304. */
+  revalidated(key: CacheKey): void;
+  refreshed(key: CacheKey, outcome: RefreshOutcome): void;
+  /** The memory tier gave up an entry for space. */
+  evicted(): void;
+}
