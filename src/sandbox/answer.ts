@@ -17,8 +17,17 @@ export function textAnswer(status: number, text: string, contentType = "text/pla
 
 /** What the web server in front of a registry says of its own accord. */
 export function htmlAnswer(status: number, title: string): Answer {
-  const html = `<html>\n<head><title>${status} ${title}</title></head>\n<body>\n<center><h1>${status} ${title}</h1></center>\n<hr><center>nginx</center>\n</body>\n</html>\n`;
-  return textAnswer(status, html, "text/html");
+  const lines = [
+    "<html>",
+    `<head><title>${status} ${title}</title></head>`,
+    "<body>",
+    `<center><h1>${status} ${title}</h1></center>`,
+    "<hr><center>nginx</center>",
+    "</body>",
+    "</html>",
+    "",
+  ];
+  return textAnswer(status, lines.join("\r\n"), "text/html");
 }
 
 /** What an overloaded registry says; some send no `Retry-After`. */

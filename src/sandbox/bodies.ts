@@ -5,7 +5,6 @@ import {
   type DisclosedContract,
 } from "./disclosed-contract.ts";
 import type { ErrorStyle } from "./error-style.ts";
-import { hashText } from "./random.ts";
 
 /** A value in `choiceContextData`, tagged as the ledger's JSON encoding tags it. */
 type ContextValue =
@@ -143,13 +142,23 @@ export class ContextBodies {
     return this.style === "splice" ? "absent" : "null";
   }
 
-  /** `self` to oneself; else the utility offers, and every second receiver of the other family has pre-approved. */
+  /** `self` to oneself; `direct` in one family where the receiver has pre-approved; else `offer`. */
   private transferKind(transfer: unknown): TransferFactory["transferKind"] {
     const { sender, receiver } = (transfer ?? {}) as { sender?: unknown; receiver?: unknown };
-    const [from, to] = [JSON.stringify(sender ?? null), JSON.stringify(receiver ?? null)];
-    if (sender !== undefined && from === to) return "self";
-    return this.style === "splice" && hashText(to) % 2 === 0 ? "direct" : "offer";
+    const [from, to] = [partyOf(sender), partyOf(receiver)];
+    if (from !== undefined && from === to) return "self";
+    return this.style === "splice" && hasPreapproved(to) ? "direct" : "offer";
   }
+}
+
+/** The party of a transfer's end: in version 1 a text, in version 2 an account with an owner. */
+function partyOf(end: unknown): unknown {
+  return typeof end === "object" && end !== null && "owner" in end ? end.owner : end;
+}
+
+/** Parties whose id ends in an even hexadecimal digit have: a rule by which a caller can choose. */
+function hasPreapproved(party: unknown): boolean {
+  return typeof party === "string" && /[02468ace]$/i.test(party);
 }
 
 function reference(contract: DisclosedContract): ContextValue {

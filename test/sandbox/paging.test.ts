@@ -1,0 +1,91 @@
+import { describe, expect, test } from "vitest";
+import type { Instrument } from "../../src/sandbox/instrument.ts";
+import type { PageStyle } from "../../src/sandbox/paging.ts";
+import type { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { useSampleRegistries } from "./sample-registries.ts";
+import { ask, errorOf, parse } from "./wire.ts";
+
+const startRegistry = useSampleRegistries();
+const LIST = "/registry/metadata/v1/instruments";
+
+interface PageBody {
+  instruments: Instrument[];
+  nextPageToken?: string | null;
+}
+
+async function walk(registry: SampleRegistry, pageSize?: number): Promise<string[][]> {
+  const pages: string[][] = [];
+  let token: string | null | undefined;
+  do {
+    const query = new URLSearchParams();
+    if (pageSize !== undefined) query.set("pageSize", String(pageSize));
+    if (typeof token === "string") query.set("pageToken", token);
+    const page = parse(await ask(`${registry.url}${LIST}?${query.toString()}`)) as PageBody;
+    pages.push(page.instruments.map((instrument) => instrument.id));
+    token = page.nextPageToken;
+  } while (typeof token === "string");
+  return pages;
+}
+
+const WALKS: { pageStyle: PageStyle; instruments: number; pageSize?: number; pages: number[] }[] = [
+  { pageStyle: "keyset", instruments: 60, pages: [25, 25, 10] },
+  { pageStyle: "keyset", instruments: 50, pages: [25, 25] },
+  { pageStyle: "keyset", instruments: 7, pageSize: 3, pages: [3, 3, 1] },
+  { pageStyle: "keyset", instruments: 0, pages: [0] },
+  { pageStyle: "index", instruments: 60, pages: [25, 25, 10] },
+  { pageStyle: "index", instruments: 7, pageSize: 1, pages: [1, 1, 1, 1, 1, 1, 1] },
+  { pageStyle: "ignores-paging", instruments: 60, pages: [60] },
+  { pageStyle: "ignores-paging", instruments: 60, pageSize: 5, pages: [60] },
+];
+
+describe("a walk over the pages", () => {
+  test.each(WALKS)("lists every instrument once: $pageStyle, $instruments by $pageSize", async (walked) => {
+    const { pageStyle, instruments, pageSize, pages } = walked;
+    const registry = await startRegistry({ pageStyle, instruments });
+    const found = await walk(registry, pageSize);
+    expect(found.map((page) => page.length)).toEqual(pages);
+    const ids = found.flat();
+    expect(new Set(ids).size).toBe(instruments);
+    expect(ids).toEqual(registry.catalogue.list().map((instrument) => instrument.id));
+  });
+
+  test("goes on where it was when the instrument of its keyset token has gone", async () => {
+    const registry = await startRegistry({ instruments: 6 });
+    const first = parse(await ask(`${registry.url}${LIST}?pageSize=3`)) as PageBody;
+    registry.catalogue.remove(first.nextPageToken!);
+    const url = `${registry.url}${LIST}?pageToken=${encodeURIComponent(first.nextPageToken!)}`;
+    expect((parse(await ask(url)) as PageBody).instruments).toHaveLength(3);
+  });
+
+  test("ends with a null token in one family, with none in the other and where paging is ignored", async () => {
+    const lastPage = async (options: Parameters<typeof startRegistry>[0]): Promise<unknown> =>
+      parse(await ask(`${(await startRegistry({ instruments: 3, ...options })).url}${LIST}`));
+    expect(await lastPage({ errorStyle: "splice" })).toHaveProperty("nextPageToken", null);
+    expect(await lastPage({ errorStyle: "utility" })).not.toHaveProperty("nextPageToken");
+    expect(await lastPage({ pageStyle: "ignores-paging" })).not.toHaveProperty("nextPageToken");
+  });
+});
+
+describe("the paging parameters", () => {
+  test.each([
+    { pageStyle: "keyset", query: "pageSize=0", error: "pageSize must be a positive integer" },
+    { pageStyle: "keyset", query: "pageSize=-1", error: "pageSize must be a positive integer" },
+    { pageStyle: "keyset", query: "pageSize=ten", error: "pageSize must be a positive integer" },
+    { pageStyle: "keyset", query: "pageSize=1025", error: "pageSize cannot be greater than 1024" },
+    { pageStyle: "keyset", query: "pageToken=never-issued", error: "invalid pageToken" },
+    { pageStyle: "index", query: "pageToken=Amulet", error: "invalid pageToken" },
+    { pageStyle: "index", query: "pageToken=61", error: "invalid pageToken" },
+  ] as const)("are refused: $pageStyle $query", async ({ pageStyle, query, error }) => {
+    const registry = await startRegistry({ pageStyle });
+    const answer = await ask(`${registry.url}${LIST}?${query}`);
+    expect(answer.status).toBe(400);
+    expect(errorOf(answer)).toBe(error);
+  });
+
+  test("beyond the largest page are clamped where the registry does so", async () => {
+    const registry = await startRegistry({ maxPageSize: { limit: 10, beyond: "clamp" } });
+    const page = parse(await ask(`${registry.url}${LIST}?pageSize=1000`)) as PageBody;
+    expect(page.instruments).toHaveLength(10);
+    expect(page.nextPageToken).toBe(page.instruments.at(-1)!.id);
+  });
+});
