@@ -1,0 +1,6 @@
+import { provideRedisServer } from "./redis-binary.ts";
+
+/** Runs once before all tests: what the machine has to bring. */
+export default function setup(): void {
+  process.env["REDIS_SERVER"] = provideRedisServer();
+}

@@ -1,0 +1,48 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startRedis, until, type RedisServer } from "./redis.ts";
+
+/** A master with a replica, watched by a sentinel that promotes the replica about a second after the master's death. */
+export interface RedisSentinel {
+  readonly name: string;
+  /** host:port of the sentinel. */
+  readonly nodes: string[];
+  readonly master: RedisServer;
+  readonly replica: RedisServer;
+  stop(): Promise<void>;
+}
+
+export async function startSentinel(): Promise<RedisSentinel> {
+  const master = await startRedis();
+  const replica = await startRedis({
+    settings: { replicaof: ["127.0.0.1", String(master.port)], "repl-diskless-sync-delay": "0" },
+  });
+  await until(async () => (await master.client.info("replication")).includes("state=online"));
+  const folder = mkdtempSync(join(tmpdir(), "registry-gateway-sentinel-"));
+  const file = join(folder, "sentinel.conf");
+  writeFileSync(
+    file,
+    [
+      "bind 127.0.0.1",
+      `sentinel monitor main 127.0.0.1 ${master.port} 1`,
+      "sentinel down-after-milliseconds main 500",
+      "sentinel failover-timeout main 2000",
+      "",
+    ].join("\n"),
+  );
+  const sentinel = await startRedis({ file, readyLine: "+monitor master main" });
+  await until(async () =>
+    JSON.stringify(await sentinel.client.call("sentinel", "replicas", "main")).includes("127.0.0.1"),
+  );
+  return {
+    name: "main",
+    nodes: [`127.0.0.1:${sentinel.port}`],
+    master,
+    replica,
+    stop: async () => {
+      await Promise.all([sentinel.stop(), replica.stop(), master.stop()]);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
