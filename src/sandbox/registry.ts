@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock, Duration } from "../clock.ts";
 import type { Operation } from "../spec/endpoints.ts";
-import { tooManyRequestsAnswer, type Answer } from "./answer.ts";
+import { jsonAnswer, tooManyRequestsAnswer, type Answer } from "./answer.ts";
 import { breakAnswer } from "./broken-answer.ts";
 import { CallLog, type Call } from "./call-log.ts";
 import { Catalogue } from "./catalogue.ts";
@@ -165,9 +165,10 @@ export class SampleRegistry {
     try {
       call.body = await readBody(request);
       await this.respond(call, route, response);
-    } catch {
-      // The client went away, or asked what cannot be answered: either way this connection is of no more use.
-      response.destroy();
+    } catch (error) {
+      // A client that went away takes no answer; a script that threw must not look like a fault of the network.
+      if (response.headersSent || request.socket.destroyed) response.destroy();
+      else sendAnswer(jsonAnswer(500, { error: `sample registry: ${String(error)}` }), response);
     }
   }
 

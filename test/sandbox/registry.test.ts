@@ -174,6 +174,15 @@ describe("a script", () => {
     expect(await exchangeBytes(registry.url, `GET ${INFO} HTTP/1.1\r\nHost: x\r\n\r\n`)).toBe(raw);
   });
 
+  test("that throws is told apart from a fault", async () => {
+    const registry = await startRegistry();
+    registry.script(() => {
+      throw new Error("a mistake in the script");
+    });
+    const answer = await ask(registry.url + INFO);
+    expect([answer.status, parse(answer)]).toEqual([500, { error: "sample registry: Error: a mistake in the script" }]);
+  });
+
   test("delays on the clock", async () => {
     const clock = new ManualClock();
     const registry = await startRegistry({ clock });
