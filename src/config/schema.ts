@@ -32,7 +32,7 @@ const operations = group(
   {
     host: text({ default: "127.0.0.1", description: "Address to listen on." }),
     port: count({ default: 9090, ...port, description: "Port. 0: any free one." }),
-    token: off(formed("secret", { examples: ["${OPERATIONS_TOKEN:-secret}"], description: "Bearer token." })),
+    token: off(formed("secret", { examples: ["${OPERATIONS_TOKEN}"], description: "Bearer token." })),
     tokenFile: off(
       formed("secretFile", { examples: ["/run/secrets/operations"], description: "File with the bearer token." }),
     ),

@@ -44,7 +44,7 @@ const auth = off(
   group(
     "Credentials sent to this upstream. Every client of this gateway may use them.",
     {
-      bearerToken: off(formed("secret", { examples: ["${REGISTRY_TOKEN:-secret}"], description: "Bearer token." })),
+      bearerToken: off(formed("secret", { examples: ["${REGISTRY_TOKEN}"], description: "Bearer token." })),
       bearerTokenFile: off(
         formed("secretFile", {
           examples: ["/run/secrets/token"],
@@ -56,7 +56,7 @@ const auth = off(
           "A header of your choice.",
           {
             name: formed("fieldName", { examples: ["x-api-key"], description: "Name of the header." }),
-            value: off(formed("secret", { examples: ["${REGISTRY_KEY:-secret}"], description: "Its value." })),
+            value: off(formed("secret", { examples: ["${REGISTRY_KEY}"], description: "Its value." })),
             valueFile: off(
               formed("secretFile", {
                 examples: ["/run/secrets/key"],
@@ -76,9 +76,7 @@ const auth = off(
               description: "Token endpoint.",
             }),
             clientId: text({ examples: ["gateway"], description: "Client id." }),
-            clientSecret: off(
-              formed("secret", { examples: ["${CLIENT_SECRET:-secret}"], description: "Client secret." }),
-            ),
+            clientSecret: off(formed("secret", { examples: ["${CLIENT_SECRET}"], description: "Client secret." })),
             clientSecretFile: off(
               formed("secretFile", {
                 examples: ["/run/secrets/client"],
@@ -121,7 +119,7 @@ export const upstreamSchema = group("One registry.", {
     {
       minItems: 1,
       maxItems: 64,
-      examples: [["https://registry.example/", "https://registry-2.example"]],
+      examples: [["https://registry.example/amulet", "https://registry-2.example/amulet"]],
       expected: "a list of URLs",
       description: "Nodes of the same registry. A trailing slash or /registry is tolerated.",
     },

@@ -1,0 +1,38 @@
+import { asData, isOff } from "../config/keys.ts";
+import type { Schema } from "../config/keys.ts";
+import { configSchema } from "../config/schema.ts";
+
+type Row = readonly [key: string, byDefault: string, description: string];
+
+function describeDefault(schema: Schema): string {
+  if (isOff(schema)) return "_off_";
+  if (schema.inherits === true) return "`{}`";
+  if (schema.properties !== undefined) return "";
+  if (schema.default === undefined) return "_required_";
+  const text = typeof schema.default === "string" ? schema.default : JSON.stringify(schema.default);
+  return `\`${text}\``;
+}
+
+function listRows(path: string, schema: Schema): Row[] {
+  const restart = schema.restart === true ? " _Takes effect at the next start._" : "";
+  const description = `${schema.description ?? ""}${restart}`.replaceAll("|", String.raw`\|`);
+  const row: Row = [`\`${path}\``, describeDefault(schema), description];
+  if (schema.inherits === true) return [row];
+  const [below, prefix] = schema.items?.properties === undefined ? [schema, path] : [schema.items, `${path}[]`];
+  const keys = Object.entries(below.properties ?? {});
+  return [row, ...keys.flatMap(([key, keySchema]) => listRows(`${prefix}.${key}`, keySchema))];
+}
+
+/** Columns are padded as the formatter pads them, so that formatting and generating do not undo each other. */
+function renderTable(rows: readonly Row[]): string {
+  const widths = [0, 1, 2].map((column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const lines = rows.map((row) => `| ${row.map((cell, column) => cell.padEnd(widths[column]!)).join(" | ")} |`);
+  const rule = `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`;
+  return [lines[0], rule, ...lines.slice(1)].join("\n");
+}
+
+/** Every key of the configuration with its default and what it does, as a Markdown table. */
+export function renderConfigTable(): string {
+  const rows = Object.entries(asData(configSchema).properties ?? {}).flatMap(([key, schema]) => listRows(key, schema));
+  return renderTable([["key", "default", "what it does"], ...rows]);
+}
