@@ -1,0 +1,70 @@
+import type { CacheKey } from "../cache/store.ts";
+import type { CachedOperation } from "../spec/endpoints.ts";
+
+/** What one cached resource of a registry is. */
+export interface MetadataAddress {
+  readonly operation: CachedOperation;
+  /** The instrument id, decoded. */
+  readonly id?: string | undefined;
+  readonly pageSize?: number | undefined;
+  /** Percent-encoded, canonical. */
+  readonly pageToken?: string | undefined;
+}
+
+/** Purge scopes within a partition: `all`, and below it info apart from what is about instruments. */
+export const SCOPES = {
+  all: ["all"],
+  info: ["info"],
+  /** Pages and single instruments hold the same data, so they go together. */
+  instruments: ["list"],
+  /** One instrument, and the pages that may hold it. */
+  instrument: (id: string) => ["pages", `instrument:${id}`],
+} as const;
+
+/**
+ * The cache key: the admin, the endpoint, and the id or page as sent; nothing else of a request takes part.
+ *
+ * @param admin the registry's party id, which names the partition
+ */
+export function metadataKey(admin: string, address: MetadataAddress): CacheKey {
+  switch (address.operation) {
+    case "info":
+      return { partition: admin, id: "info", scopes: ["all", "info"] };
+    case "instrument":
+      return {
+        partition: admin,
+        id: `instrument ${address.id}`,
+        scopes: ["all", "list", `instrument:${address.id}`],
+      };
+    case "instruments": {
+      const { pageSize, pageToken } = address;
+      const page = { partition: admin, id: `instruments ${pageSize ?? ""} ${pageToken ?? ""}`, scopes: PAGE_SCOPES };
+      return pageToken === undefined ? page : { ...page, chain: chainOf(pageSize, pageToken) };
+    }
+  }
+}
+
+/** Names the place of a token in a pagination: tokens are only good for the page size they were issued with. */
+export function chainOf(pageSize: number | undefined, pageToken: string): string {
+  // Servers read `+` as a space or as itself; both spellings of a token mean the one that was issued.
+  return `${pageSize ?? ""} ${pageToken.replaceAll("+", "%20")}`;
+}
+
+/** The path and query that fetch the resource from its registry. */
+export function metadataPath(address: MetadataAddress): string {
+  switch (address.operation) {
+    case "info":
+      return "/registry/metadata/v1/info";
+    case "instrument":
+      return `/registry/metadata/v1/instruments/${encodeURIComponent(address.id ?? "")}`;
+    case "instruments": {
+      const parameters: string[] = [];
+      if (address.pageSize !== undefined) parameters.push(`pageSize=${address.pageSize}`);
+      if (address.pageToken !== undefined) parameters.push(`pageToken=${address.pageToken}`);
+      const query = parameters.length === 0 ? "" : `?${parameters.join("&")}`;
+      return `/registry/metadata/v1/instruments${query}`;
+    }
+  }
+}
+
+const PAGE_SCOPES = ["all", "list", "pages"];

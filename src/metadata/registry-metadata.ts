@@ -1,0 +1,194 @@
+import type { Duration } from "../clock.ts";
+import type { HttpCache } from "../cache/http-cache.ts";
+import type { CachePolicy } from "../cache/policy.ts";
+import type { Fetched, FetchRequest, Resource } from "../cache/resource.ts";
+import type { Entry } from "../cache/entry.ts";
+import type { CacheKey } from "../cache/store.ts";
+import type { CacheConfig } from "../config/schema.ts";
+import type { Coordinator } from "../coordinator/coordinator.ts";
+import { filterFields } from "../fields.ts";
+import type { CachedOperation } from "../spec/endpoints.ts";
+import type { Priority } from "../upstream/call.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+import { checkAnswer, type OnSchemaViolation } from "./answer-check.ts";
+import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "./metadata-key.ts";
+import { requestFields } from "./metadata-request.ts";
+import { chainDigest, instrumentSlices, readPage } from "./page.ts";
+import { PageWalks } from "./page-walks.ts";
+
+export interface RegistryMetadataOptions {
+  readonly upstream: Upstream;
+  readonly cache: HttpCache;
+  readonly coordinator: Coordinator;
+  readonly onSchemaViolation: OnSchemaViolation;
+}
+
+/** Who asks for a resource: clients, or the background walker, whose calls go last. */
+export type Requester = "client" | "walker";
+
+/**
+ * The cached endpoints of one registry: which resource a request means, how it is cached, and how it is fetched. Used by
+ * the routes, the aggregate and the background walker alike.
+ */
+export class RegistryMetadata {
+  readonly upstream: Upstream;
+  readonly cache: HttpCache;
+  readonly coordinator: Coordinator;
+  readonly onSchemaViolation: OnSchemaViolation;
+  readonly walks = new PageWalks();
+  private readonly policies: Readonly<Record<CachedOperation, CachePolicy>>;
+
+  constructor({ upstream, cache, coordinator, onSchemaViolation }: RegistryMetadataOptions) {
+    this.upstream = upstream;
+    this.cache = cache;
+    this.coordinator = coordinator;
+    this.onSchemaViolation = onSchemaViolation;
+    const { cache: config, forwardAuthorization } = upstream.config;
+    this.policies = {
+      info: cachePolicy(config, "info", forwardAuthorization),
+      instruments: cachePolicy(config, "instruments", forwardAuthorization),
+      instrument: cachePolicy(config, "instrument", forwardAuthorization),
+    };
+  }
+
+  /**
+   * The resource at `address`.
+   *
+   * @param admin the registry's admin as it is known now: entries are kept under it, never under the alias
+   */
+  resource(admin: string, address: MetadataAddress, requester: Requester = "client"): Resource {
+    return new MetadataResource(this, admin, address, requester);
+  }
+
+  policyOf(operation: CachedOperation): CachePolicy {
+    return this.policies[operation];
+  }
+}
+
+class MetadataResource implements Resource {
+  readonly key: CacheKey;
+  readonly policy: CachePolicy;
+  readonly timeout: Duration;
+  private readonly registry: RegistryMetadata;
+  private readonly admin: string;
+  private readonly address: MetadataAddress;
+  private readonly requester: Requester;
+
+  constructor(registry: RegistryMetadata, admin: string, address: MetadataAddress, requester: Requester) {
+    this.registry = registry;
+    this.admin = admin;
+    this.address = address;
+    this.requester = requester;
+    this.key = metadataKey(admin, address);
+    this.policy = registry.policyOf(address.operation);
+    this.timeout = registry.upstream.config.timeout;
+  }
+
+  async fetch(request: FetchRequest): Promise<Fetched> {
+    const { upstream, onSchemaViolation } = this.registry;
+    const { operation } = this.address;
+    const answer = await upstream.call({
+      operation,
+      method: "GET",
+      path: metadataPath(this.address),
+      fields: requestFields(request, this.policy),
+      priority: this.priorityOf(request),
+      deadline: request.deadline,
+      signal: request.signal,
+      walk: this.walk(),
+    });
+    const problem = checkAnswer(upstream, operation, answer, onSchemaViolation);
+    const unstorable = problem === undefined ? this.pageProblem(answer.status, answer.json) : "schema";
+    const fetched: Fetched = {
+      status: answer.status,
+      // Clients read JSON whatever type the upstream gave it; one of them crashes otherwise.
+      fields: [
+        ...filterFields(answer.fields, (name) => name !== "content-type"),
+        "content-type",
+        "application/json",
+      ],
+      body: answer.body,
+      requestedAt: answer.requestedAt,
+      receivedAt: answer.receivedAt,
+    };
+    return unstorable === undefined ? fetched : { ...fetched, unstorable };
+  }
+
+  /** A stored page tells the tokens it issued apart from invented ones, and holds its instruments one by one. */
+  stored(entry: Entry, fetched: Fetched): void {
+    if (this.address.operation !== "instruments" || entry.status !== 200) return;
+    const text = fetched.body.toString("utf8");
+    const page = readPage(JSON.parse(text));
+    const { pageSize } = this.address;
+    if (page.nextPageToken !== undefined) {
+      const chain = chainOf(pageSize, encodeURIComponent(page.nextPageToken));
+      this.registry.coordinator.issueChain(this.admin, chain, chainDigest(page, entry.generation));
+      this.registry.walks.follow(this.chain(), chain);
+    }
+    for (const { id, text: slice } of instrumentSlices(text, page)) {
+      this.registry.cache.fill(this.registry.resource(this.admin, { operation: "instrument", id }), {
+        entryOf: withoutValidators(fetched),
+        body: Buffer.from(slice),
+        maxLifetime: this.policy.ttl,
+      });
+    }
+  }
+
+  private pageProblem(status: number, json: unknown): string | undefined {
+    if (this.address.operation !== "instruments" || status !== 200) return undefined;
+    const { nextPageToken } = readPage(json);
+    if (nextPageToken === undefined || this.address.pageToken === undefined) return undefined;
+    const next = chainOf(this.address.pageSize, encodeURIComponent(nextPageToken));
+    return next === this.chain() ? "repeated-token" : undefined;
+  }
+
+  private priorityOf({ purpose }: FetchRequest): Priority {
+    return this.requester === "walker" ? "walker" : purpose;
+  }
+
+  private walk(): string | undefined {
+    return this.address.operation === "instruments" ? this.registry.walks.of(this.chain()) : undefined;
+  }
+
+  private chain(): string | undefined {
+    const { pageSize, pageToken } = this.address;
+    return pageToken === undefined ? undefined : chainOf(pageSize, pageToken);
+  }
+}
+
+/** A page's validators and digests speak of the page, not of the instruments cut out of it. */
+function withoutValidators(fetched: Fetched): Fetched {
+  return { ...fetched, fields: filterFields(fetched.fields, (name) => !PAGE_FIELDS.has(name)) };
+}
+
+const PAGE_FIELDS = new Set([
+  "etag",
+  "last-modified",
+  "link",
+  "content-location",
+  "content-digest",
+  "repr-digest",
+  "digest",
+  "content-md5",
+  "accept-ranges",
+]);
+
+function cachePolicy(config: CacheConfig, operation: CachedOperation, forwardAuthorization: boolean): CachePolicy {
+  return {
+    ttl: config.ttl[operation],
+    notFoundTtl: operation === "instrument" ? config.ttl.notFound : undefined,
+    maxTtl: config.maxTtl[operation],
+    honorUpstream: config.honorUpstream,
+    errors: config.errors,
+    honorClient: config.honorClient,
+    clientFloor: config.clientFloor,
+    clientTtl: config.clientTtl,
+    staleWhileRevalidate: config.staleWhileRevalidate,
+    staleIfError: config.staleIfError,
+    forwardRequestHeaders:
+      config.forwardRequestHeaders === "*"
+        ? "*"
+        : config.forwardRequestHeaders.map((name) => name.toLowerCase()),
+    sharedAuthorization: forwardAuthorization,
+  };
+}

@@ -1,0 +1,135 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { GatewayError } from "../errors.ts";
+import { type Fields, fieldsFromRaw, filterFields } from "../fields.ts";
+import { AmbiguousBody, type AdminPaths, adminPathsOf, adminsNamedBy, type BodyAdmin } from "../spec/body-admin.ts";
+import { endpointPath } from "../spec/endpoints.ts";
+import { answerProblem, requestProblem } from "../spec/schemas.ts";
+import { clientSignal } from "./client-signal.ts";
+import { deadlineFromNow } from "./deadline.ts";
+import type { Exchange } from "./exchange.ts";
+import { plainUpstream } from "./plain.ts";
+import { checkBodyHeaders, checkContentCoding, type JsonBody, parseJsonBody } from "./request-body.ts";
+import { adminHeaderOf, resolveUpstream } from "./resolve-upstream.ts";
+import type { Surroundings } from "./runtime.ts";
+import type { Answer } from "./send.ts";
+import type { RegistryTarget } from "./target.ts";
+
+/** One answer in so many is held against its schema; parsing is done anyway, but the check is not free. */
+const SCHEMA_SAMPLE = 20;
+
+/** The request headers that a factory or choice-context call takes along; credentials join only where configured. */
+const FORWARDED = new Set(["accept", "content-type", "traceparent", "tracestate", "x-request-id"]);
+
+/**
+ * Endpoints 4–11: the body is checked, its admin compared with every other place that names one, and the same bytes go
+ * to that registry. Answers are never kept: they depend on parties, holdings and the moment.
+ */
+export async function answerChoiceContext(
+  surroundings: Surroundings,
+  exchange: Exchange,
+  client: { readonly request: IncomingMessage; readonly response: ServerResponse },
+  bytes: Buffer | undefined,
+): Promise<Answer> {
+  const { request, response } = client;
+  const { runtime } = exchange;
+  const { endpoint, id, registry } = exchange.target as RegistryTarget;
+  const kind = endpoint.kind === "factory" ? "factory" : "context";
+  const body = readBody(request, bytes, kind);
+  if (body !== undefined) checkSchema(kind, body, false);
+  const paths = adminPathsOf(endpoint.operation);
+  const header = adminHeaderOf(request.rawHeaders, runtime.config.routing.adminHeader);
+  const deadlineOf = deadlineFromNow(request.headers, surroundings.clock);
+  const signal = clientSignal(response);
+
+  const named = resolveUpstream(
+    { ...runtime.config.routing, upstreams: runtime.upstreams },
+    { path: registry, header, body: body === undefined || paths === undefined ? [] : adminsOf(body, paths) },
+    { deadline: deadlineOf, signal },
+  );
+  const upstream = (named instanceof Promise ? await named : named) ?? plainUpstream(runtime, paths !== undefined);
+  exchange.upstream = upstream;
+  const isStrict = upstream.config.validation === "strict";
+  if (isStrict && body !== undefined) checkSchema(kind, body, true);
+
+  const answer = await upstream.call({
+    operation: endpoint.operation,
+    method: "POST",
+    path: endpointPath(endpoint, id),
+    fields: forwardedFields(exchange, request.rawHeaders, upstream.config.forwardAuthorization),
+    body: bytes ?? EMPTY,
+    priority: "post",
+    deadline: deadlineOf(upstream),
+    signal,
+  });
+  if (answer.status === 200 && (isStrict || surroundings.random() < 1 / SCHEMA_SAMPLE)) {
+    const problem = answerProblem(endpoint.operation, answer.json);
+    if (problem !== undefined) {
+      surroundings.metrics.schemaViolations.inc({ upstream: upstream.name, operation: endpoint.operation });
+      if (isStrict) throw invalidAnswer(upstream.name, problem);
+    }
+  }
+  const fields = filterFields(answer.fields, (name) => name !== "content-type" && name !== "cache-control");
+  fields.push("content-type", "application/json", "cache-control", "no-store");
+  return { status: answer.status, fields, body: answer.body };
+}
+
+/**
+ * The admins that a factory body names.
+ *
+ * @throws GatewayError 400 when it can't be told safely which admin that is
+ */
+export function adminsOf(body: JsonBody, paths: AdminPaths): BodyAdmin[] {
+  try {
+    return adminsNamedBy(body.text, body.json, paths);
+  } catch (error) {
+    if (error instanceof AmbiguousBody) throw new GatewayError(400, error.message);
+    throw error;
+  }
+}
+
+/** The header fields of a client's request that go to a registry, and the id under which both sides log it. */
+export function forwardedFields(
+  exchange: Exchange,
+  rawHeaders: readonly string[],
+  forwardAuthorization: boolean,
+): Fields {
+  const fields = filterFields(
+    fieldsFromRaw(rawHeaders),
+    (name) => (FORWARDED.has(name) && name !== "x-request-id") || (forwardAuthorization && name === "authorization"),
+  );
+  fields.push("x-request-id", exchange.id);
+  return fields;
+}
+
+/** The 502 for an answer that breaks the published schema, where `validation: strict` asks for it. */
+function invalidAnswer(upstream: string, problem: string): GatewayError {
+  return new GatewayError(
+    502,
+    `the registry "${upstream}" sent an answer that breaks the published schema: ${problem}`,
+    {
+      proxyError: "http_protocol_error",
+    },
+  );
+}
+
+const EMPTY = Buffer.alloc(0);
+
+function readBody(
+  request: IncomingMessage,
+  bytes: Buffer | undefined,
+  kind: "factory" | "context",
+): JsonBody | undefined {
+  if (bytes === undefined || bytes.length === 0) {
+    if (kind === "factory")
+      throw new GatewayError(400, "the body is empty; it must be a JSON object with choiceArguments");
+    checkContentCoding(request.headers);
+    return undefined;
+  }
+  checkBodyHeaders(request.headers);
+  return parseJsonBody(bytes);
+}
+
+function checkSchema(kind: "factory" | "context", body: JsonBody, isStrict: boolean): void {
+  const problem = requestProblem(kind, body.json, isStrict);
+  if (problem !== undefined) throw new GatewayError(400, `the request is not valid: ${problem}`);
+}

@@ -1,0 +1,12 @@
+import type { ServerResponse } from "node:http";
+
+/**
+ * Aborts when the client goes away before its answer was complete, so that its upstream call ends too.
+ */
+export function clientSignal(response: ServerResponse): AbortSignal {
+  const controller = new AbortController();
+  response.once("close", () => {
+    if (!response.writableFinished) controller.abort();
+  });
+  return controller.signal;
+}

@@ -1,0 +1,64 @@
+import type { IncomingMessage } from "node:http";
+import type { Instant } from "../clock.ts";
+import { GatewayError, toGatewayError } from "../errors.ts";
+import type { Operation } from "../spec/endpoints.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+import type { Runtime, Surroundings } from "./runtime.ts";
+import { requestIdOf } from "./request-id.ts";
+import { parseTarget, type Target } from "./target.ts";
+
+/** How a request was answered, decided once and read by the header, the log line and the metric alike. */
+export type Outcome = "hit" | "stale" | "revalidated" | "miss" | "bypass" | "refused";
+
+/** One request and what became of it. */
+export interface Exchange {
+  readonly id: string;
+  readonly startedAt: Instant;
+  readonly runtime: Runtime;
+  /** What the URL addresses, or why it addresses nothing. */
+  readonly target: Target | GatewayError;
+  upstream: Upstream | undefined;
+  outcome: Outcome;
+  /** The gateway's own error, when that was the answer. */
+  error: GatewayError | undefined;
+  /** Bytes of the answer's body. */
+  bytes: number;
+}
+
+const exchanges = new WeakMap<IncomingMessage, Exchange>();
+
+/** The exchange of a request; begun when first asked for. */
+export function exchangeOf(request: IncomingMessage, surroundings: Surroundings): Exchange {
+  const known = exchanges.get(request);
+  if (known !== undefined) return known;
+  const runtime = surroundings.runtime();
+  const exchange: Exchange = {
+    id: requestIdOf(request.headers["x-request-id"]),
+    startedAt: surroundings.clock.now(),
+    runtime,
+    target: targetOf(request, runtime),
+    upstream: undefined,
+    outcome: "bypass",
+    error: undefined,
+    bytes: 0,
+  };
+  exchanges.set(request, exchange);
+  return exchange;
+}
+
+/** The endpoint an exchange is about, for labels. */
+export function operationOf(exchange: Exchange): Operation | "none" {
+  const { target } = exchange;
+  if (target instanceof Error || target.kind === "local") return "none";
+  return target.kind === "endpoint" ? target.endpoint.operation : "pass_through";
+}
+
+function targetOf(request: IncomingMessage, runtime: Runtime): Target | GatewayError {
+  const { uri } = runtime.config.limits;
+  if ((request.url ?? "").length > uri) return new GatewayError(414, `the URL is longer than ${uri} bytes`);
+  try {
+    return parseTarget(request.url ?? "", runtime.config.routing.prefix);
+  } catch (error) {
+    return toGatewayError(error);
+  }
+}

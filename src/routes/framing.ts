@@ -1,0 +1,39 @@
+import type { IncomingMessage } from "node:http";
+import { GatewayError } from "../errors.ts";
+
+/**
+ * True for a request without a body and with exactly one `Host`: nothing in it that two HTTP parsers could read
+ * differently.
+ */
+export function isFramedSafely(request: IncomingMessage): boolean {
+  const { headers } = request;
+  return (
+    headers["transfer-encoding"] === undefined &&
+    (headers["content-length"] === undefined || headers["content-length"] === "0") &&
+    countHosts(request.rawHeaders) === 1
+  );
+}
+
+/**
+ * Refuses what Node's parser lets through although parsers disagree about it.
+ *
+ * @throws GatewayError 400 for a missing or repeated `Host` (RFC 9112 §3.2), or a transfer coding in HTTP/1.0 (§6.1)
+ */
+export function checkFraming(request: IncomingMessage): void {
+  const hosts = countHosts(request.rawHeaders);
+  if (hosts > 1) throw new GatewayError(400, "the header host is there twice");
+  const isHttp10 = request.httpVersionMinor === 0;
+  if (hosts === 0 && !isHttp10) throw new GatewayError(400, "the header host is missing");
+  if (isHttp10 && request.headers["transfer-encoding"] !== undefined) {
+    throw new GatewayError(400, "HTTP/1.0 has no transfer-encoding");
+  }
+}
+
+function countHosts(rawHeaders: readonly string[]): number {
+  let hosts = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!;
+    if (name.length === 4 && name.toLowerCase() === "host") hosts++;
+  }
+  return hosts;
+}

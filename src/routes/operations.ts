@@ -1,0 +1,111 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { Registry } from "@prometheus-io/client";
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from "fastify";
+import type { Coordinator } from "../coordinator/coordinator.ts";
+import { errorBody, GatewayError, toGatewayError } from "../errors.ts";
+import type { UpstreamStatus } from "../upstream/status.ts";
+import { parseJsonBody } from "./request-body.ts";
+import type { Explain } from "./explain.ts";
+import { purge } from "./purge.ts";
+import type { Readiness } from "./readiness.ts";
+import type { Surroundings } from "./runtime.ts";
+
+export interface OperationsOptions {
+  readonly surroundings: Surroundings;
+  readonly coordinator: Coordinator;
+  readonly registry: Registry;
+  readonly readiness: Readiness;
+  readonly explain: Explain;
+  /** The `redis` part of `/status`. */
+  redisStatus(): object;
+  /** True when the listener can be reached from other machines. */
+  readonly isExposed: boolean;
+  readonly token: string | undefined;
+}
+
+/** What anybody may ask: probes and metrics come without credentials everywhere. */
+const OPEN = new Set(["/livez", "/readyz", "/metrics"]);
+
+const PURGE_BODY_BYTES = 64 * 1024;
+
+/** The operations listener: probes, metrics, status, purge and explain. */
+export function createOperationsListener(options: OperationsOptions): FastifyInstance {
+  const { surroundings, coordinator, registry, readiness, explain } = options;
+  const startedAt = surroundings.clock.now();
+  const app = fastify({
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: PURGE_BODY_BYTES,
+    forceCloseConnections: true,
+    routerOptions: { maxParamLength: 8192 },
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+
+  app.addHook("onRequest", async (request) => {
+    if (options.isExposed && !OPEN.has(request.routeOptions.url ?? "")) checkToken(request, options.token);
+  });
+  app.get("/livez", async () => ({ status: "ok" }));
+  app.get("/readyz", async (_request, reply) => {
+    const report = readiness.report();
+    return reply.code(report.ready ? 200 : 503).send(report);
+  });
+  app.get("/metrics", async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()));
+  app.get("/status", async () => ({
+    version: surroundings.version,
+    uptimeSeconds: Math.round((surroundings.clock.now() - startedAt) / 1000),
+    redis: options.redisStatus(),
+    upstreams: surroundings.runtime().upstreams.all.map((upstream): UpstreamStatus => upstream.status()),
+  }));
+  app.post("/purge", async (request, reply) => {
+    if (!Buffer.isBuffer(request.body)) throw new GatewayError(415, "a purge is sent as application/json");
+    const { json } = parseJsonBody(request.body);
+    const { purged, reach } = await purge(coordinator, surroundings.runtime().upstreams, json);
+    surroundings.metrics.purges.inc({ reach });
+    surroundings.log.info({ ...purged, instrument: undefined, reach }, "purged");
+    if (reach === "pending") {
+      throw new GatewayError(
+        503,
+        "purged on this replica only: Redis is away. The purge is written to Redis before it is read again",
+        { retryAfter: 5 },
+      );
+    }
+    return reply.send({ purged, scope: reach });
+  });
+  app.get("/explain", async (request, reply) => {
+    const { path } = request.query as { path?: unknown };
+    if (typeof path !== "string") throw new GatewayError(400, "explain needs the query parameter path");
+    return reply.send(explain(path));
+  });
+
+  app.setNotFoundHandler((request, reply) => {
+    sendError(reply, new GatewayError(404, `there is no ${request.method} ${request.url.split("?", 1)[0]} here`));
+  });
+  app.setErrorHandler((error: Error & { statusCode?: number }, _request, reply) => {
+    const status = error.statusCode;
+    const isRefusal = !(error instanceof GatewayError) && status !== undefined && status < 500;
+    const refusal = isRefusal ? new GatewayError(status, error.message) : toGatewayError(error);
+    if (refusal.status === 500) surroundings.log.error({ err: error }, "operations request failed");
+    sendError(reply, refusal);
+  });
+  return app;
+}
+
+function sendError(reply: FastifyReply, error: GatewayError): void {
+  if (error.retryAfter !== undefined) reply.header("retry-after", error.retryAfter);
+  void reply.code(error.status).type("application/json").send(errorBody(error.message));
+}
+
+/** @throws GatewayError 403 without a token configured, 401 for another one than that */
+function checkToken(request: FastifyRequest, token: string | undefined): void {
+  if (token === undefined) {
+    throw new GatewayError(403, "this listener can be reached from other machines: configure operations.tokenFile");
+  }
+  const given = request.headers.authorization ?? "";
+  if (!isSame(given, `Bearer ${token}`)) throw new GatewayError(401, "this needs the operations token as bearer");
+}
+
+/** Compares digests: their length says nothing about the token, and comparing them takes the same time always. */
+function isSame(one: string, other: string): boolean {
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return timingSafeEqual(digest(one), digest(other));
+}

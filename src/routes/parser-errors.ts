@@ -1,0 +1,55 @@
+import type { IncomingMessage, Server } from "node:http";
+import type { Duplex } from "node:stream";
+import { GatewayError } from "../errors.ts";
+import type { Fields } from "../fields.ts";
+import { errorAnswer } from "./send.ts";
+
+const REASONS: Readonly<Record<number, string>> = {
+  400: "Bad Request",
+  405: "Method Not Allowed",
+  408: "Request Timeout",
+  414: "URI Too Long",
+  431: "Request Header Fields Too Large",
+};
+
+/**
+ * Answers, in our form, what Node's HTTP parser refuses before there is a request: malformed or too large heads,
+ * requests that take too long, and CONNECT. The connection is closed after it: nothing behind a parse error can be
+ * trusted.
+ */
+export function answerParserErrors(server: Server, corsFields: () => Fields): void {
+  server.on("clientError", (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket) => {
+    if (error.code === "ECONNRESET" || !socket.writable) {
+      socket.destroy();
+      return;
+    }
+    endSocket(socket, parserError(error), corsFields());
+  });
+  server.on("connect", (_request: IncomingMessage, socket: Duplex) => {
+    const refusal = new GatewayError(405, "the gateway opens no tunnels", { allow: "GET, HEAD, POST, OPTIONS" });
+    endSocket(socket, refusal, corsFields());
+  });
+}
+
+function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }): GatewayError {
+  switch (error.code) {
+    case "HPE_HEADER_OVERFLOW":
+      // A head that overflows within its first line is one long URL.
+      return error.rawPacket?.includes("\n") === false
+        ? new GatewayError(414, "the URL is too long")
+        : new GatewayError(431, "the request's header fields are too large");
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return new GatewayError(408, "the request took too long to arrive");
+    default:
+      return new GatewayError(400, "the request is not valid HTTP/1.1");
+  }
+}
+
+function endSocket(socket: Duplex, error: GatewayError, corsFields: Fields): void {
+  const { status, fields, body } = errorAnswer(error);
+  const all = [...fields, "x-content-type-options", "nosniff", ...corsFields];
+  const lines = [`HTTP/1.1 ${status} ${REASONS[status] ?? "Error"}`, `date: ${new Date().toUTCString()}`];
+  for (let i = 0; i < all.length; i += 2) lines.push(`${all[i]!}: ${all[i + 1]!}`);
+  lines.push(`content-length: ${body!.length}`, "connection: close", "", "");
+  socket.end(Buffer.concat([Buffer.from(lines.join("\r\n"), "latin1"), body!]));
+}

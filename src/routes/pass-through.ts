@@ -1,0 +1,167 @@
+import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
+import httpProxy from "@fastify/http-proxy";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { GatewayError, toGatewayError } from "../errors.ts";
+import type { Fields } from "../fields.ts";
+import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
+import type { StreamedAnswer, UpstreamCall } from "../upstream/call.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+import { adminsOf, forwardedFields } from "./choice-contexts.ts";
+import { clientSignal } from "./client-signal.ts";
+import { deadlineFromNow } from "./deadline.ts";
+import { exchangeOf } from "./exchange.ts";
+import { isAggregate, plainUpstream } from "./plain.ts";
+import { checkContentCoding, parseJsonBody } from "./request-body.ts";
+import { adminHeaderOf, adminNotNamed, resolveUpstream } from "./resolve-upstream.ts";
+import type { Surroundings } from "./runtime.ts";
+import { commonFieldsOf } from "./send.ts";
+import type { PassThroughTarget } from "./target.ts";
+
+/** The path within Fastify that stands for every passed-through request. */
+export const PASS_THROUGH = "/pass-through";
+
+/** Carries the call from the route, through http-proxy, to the connection: a symbol never becomes a header. */
+const CALL = Symbol("upstream call");
+
+interface PreparedCall {
+  readonly upstream: Upstream;
+  readonly call: Omit<UpstreamCall, "body">;
+}
+
+interface ProxiedRequest {
+  readonly headers: { readonly [CALL]?: PreparedCall };
+  /** The stream of a POST; an empty string where there is no body. */
+  readonly body: unknown;
+}
+
+type ProxyCallback = (
+  error: Error | null,
+  answer?: { statusCode: number; headers: Record<string, string | string[]>; body: Readable },
+) => void;
+
+/**
+ * Any path below `/registry` that is none of the eleven endpoints: later versions and drafts of the API, streamed to
+ * the registry that the request names, uncached and untried again.
+ *
+ * @fastify/http-proxy does the streaming. The connection is our own client's, through the one seam it has for that (an
+ * object with `request`), so that deadlines, limits, TLS and proofs of admin are those of every other call.
+ */
+export function registerPassThrough(app: FastifyInstance, surroundings: Surroundings): void {
+  const prepared = new WeakMap<FastifyRequest, PreparedCall>();
+
+  async function prepare(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const call = await prepareCall(surroundings, request, reply);
+    prepared.set(request, call);
+  }
+
+  void app.register(httpProxy, {
+    upstream: "http://registry.invalid",
+    prefix: PASS_THROUGH,
+    httpMethods: ["GET", "POST"],
+    // Typed as undici's options; reply-from takes any object with a `request` of this form.
+    undici: { request: sendCall } as object,
+    disableRequestLogging: true,
+    disableCache: true,
+    retryMethods: [],
+    preHandler: (request, reply, done) => {
+      prepare(request, reply).then(() => done(), done);
+    },
+    replyOptions: {
+      retryDelay: () => null,
+      rewriteRequestHeaders: (request) => ({ [CALL]: prepared.get(request as FastifyRequest) }) as object,
+      rewriteHeaders: (headers, request) => {
+        const raw = request!.raw as IncomingMessage;
+        const common = commonFieldsOf(exchangeOf(raw, surroundings), raw, surroundings.isDraining());
+        return { ...headers, ...recordOf(common) };
+      },
+      onError: (reply, { error }) => {
+        void reply.send(error.cause instanceof GatewayError ? error.cause : toGatewayError(error));
+      },
+    },
+  });
+}
+
+function sendCall(request: ProxiedRequest, done: ProxyCallback): void {
+  const { upstream, call } = request.headers[CALL]!;
+  const sent = request.body instanceof Readable ? { ...call, body: request.body } : call;
+  upstream.stream(sent).then((answer) => done(null, proxiedAnswer(answer)), done);
+}
+
+function proxiedAnswer({ status, fields, body }: StreamedAnswer): Parameters<ProxyCallback>[1] & object {
+  return { statusCode: status, headers: recordOf(fields), body };
+}
+
+async function prepareCall(
+  surroundings: Surroundings,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<PreparedCall> {
+  const exchange = exchangeOf(request.raw, surroundings);
+  const { runtime } = exchange;
+  const { segments, query, registry } = exchange.target as PassThroughTarget;
+  const header = adminHeaderOf(request.raw.rawHeaders, runtime.config.routing.adminHeader);
+  const deadlineOf = deadlineFromNow(request.headers, surroundings.clock);
+  const signal = clientSignal(reply.raw);
+  const stream = request.body instanceof Readable ? request.body : undefined;
+  if (stream !== undefined) checkContentCoding(request.headers);
+  const paths = request.method === "POST" ? adminPathsOfPassThrough(segments) : undefined;
+  const bytes =
+    stream !== undefined && paths !== undefined
+      ? await readAll(stream, runtime.config.limits.requestBody)
+      : undefined;
+  const body = bytes === undefined || paths === undefined ? [] : adminsOf(parseJsonBody(bytes), paths);
+  // http-proxy sends a stream as it is, but would write a parsed body anew.
+  if (bytes !== undefined) request.body = Readable.from([bytes], { objectMode: false });
+
+  const named = await resolveUpstream(
+    { ...runtime.config.routing, upstreams: runtime.upstreams },
+    { path: registry, header, body },
+    { deadline: deadlineOf, signal },
+  );
+  if (named === undefined && isAggregate(runtime)) throw adminNotNamed(runtime.config.routing, paths !== undefined);
+  const upstream = named ?? plainUpstream(runtime, paths !== undefined);
+  exchange.upstream = upstream;
+  const path = `/registry/${segments.map(encodeURIComponent).join("/")}`;
+  const call: PreparedCall["call"] = {
+    operation: "pass_through",
+    method: request.method as "GET" | "POST",
+    path: query === "" ? path : `${path}?${query}`,
+    fields: withLength(
+      forwardedFields(exchange, request.raw.rawHeaders, upstream.config.forwardAuthorization),
+      stream === undefined ? undefined : request.headers["content-length"],
+    ),
+    priority: "post",
+    deadline: deadlineOf(upstream),
+    signal,
+  };
+  return { upstream, call };
+}
+
+/** The whole body of a factory call, whose admin has to be read before a byte goes anywhere. */
+async function readAll(body: Readable, limit: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > limit) throw new GatewayError(413, `the body is larger than ${limit} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function withLength(fields: Fields, length: string | undefined): Fields {
+  return length === undefined ? fields : [...fields, "content-length", length];
+}
+
+function recordOf(fields: Fields): Record<string, string | string[]> {
+  const record: Record<string, string | string[]> = {};
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i]!;
+    const value = fields[i + 1]!;
+    const known = record[name];
+    if (known === undefined) record[name] = value;
+    else record[name] = Array.isArray(known) ? [...known, value] : [known, value];
+  }
+  return record;
+}

@@ -1,0 +1,206 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { fastify, type FastifyInstance, LogController } from "fastify";
+import type { HttpCache } from "../cache/http-cache.ts";
+import type { Config } from "../config/schema.ts";
+import { GatewayError, toGatewayError } from "../errors.ts";
+import { ClientGone } from "../upstream/call.ts";
+import { answerChoiceContext } from "./choice-contexts.ts";
+import { type Exchange, exchangeOf } from "./exchange.ts";
+import { checkFraming } from "./framing.ts";
+import { createAnswerHit } from "./hit.ts";
+import { answerMetadata } from "./metadata.ts";
+import { answerParserErrors } from "./parser-errors.ts";
+import { PASS_THROUGH, registerPassThrough } from "./pass-through.ts";
+import { recordExchange } from "./record.ts";
+import type { Surroundings } from "./runtime.ts";
+import { type Answer, commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";
+
+/** The paths within Fastify: what a request means is decided by `parseTarget`, once, and named by one of these. */
+const METADATA = "/metadata";
+const CHOICE_CONTEXT = "/choice-context";
+const PREFLIGHT = "/preflight";
+const REFUSED = "/refused";
+
+/** Room for header fields beside the longest URL; Node bounds both together. */
+const HEADER_BYTES = 16 * 1024;
+
+/**
+ * The public listener: the token-registry API of every configured registry.
+ *
+ * A request goes one way: fresh memory hit, else its URL is read (`exchangeOf`), Fastify routes by what that found, and
+ * one of the routes answers or throws.
+ */
+export function createPublicListener(surroundings: Surroundings, config: Config, cache: HttpCache): FastifyInstance {
+  const answerHit = createAnswerHit(surroundings, cache);
+  const app = fastify({
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: config.limits.requestBody,
+    exposeHeadRoutes: false,
+    forceCloseConnections: "idle",
+    return503OnClosing: false,
+    rewriteUrl: (request) => internalPath(request as IncomingMessage, surroundings),
+    serverFactory: (handle) => {
+      const server = createServer(serverOptions(config), (request, response) => {
+        if (answerHit(request, response)) return;
+        const exchange = exchangeOf(request, surroundings);
+        response.once("close", () => recordExchange(surroundings, exchange, request, response));
+        handle(request, response);
+      });
+      configureServer(server, config, surroundings);
+      return server;
+    },
+  });
+
+  // Bodies are kept as bytes: what goes upstream is what came.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+
+  function reply(request: IncomingMessage, response: ServerResponse, exchange: Exchange, answer: Answer): void {
+    exchange.bytes = answer.body?.length ?? 0;
+    sendAnswer(request, response, answer, commonFieldsOf(exchange, request, surroundings.isDraining()));
+  }
+
+  function replyError(request: IncomingMessage, response: ServerResponse, error: GatewayError): void {
+    const exchange = exchangeOf(request, surroundings);
+    exchange.error = error;
+    if (exchange.outcome === "bypass") exchange.outcome = "refused";
+    if (error instanceof ClientGone || response.headersSent || response.destroyed) {
+      response.destroy();
+      return;
+    }
+    const answer = errorAnswer(error);
+    const fields = [...answer.fields, ...cacheStatusOfError(exchange)];
+    // What is left of a body nobody read would be taken for the next request.
+    if (!request.complete) fields.push("connection", "close");
+    reply(request, response, exchange, { ...answer, fields });
+  }
+
+  function route(
+    method: string | string[],
+    url: string,
+    answer: (exchange: Exchange, request: RouteRequest) => Promise<Answer>,
+  ) {
+    app.route({
+      method,
+      url,
+      handler: async (request, fastifyReply) => {
+        fastifyReply.hijack();
+        const { raw } = request;
+        const response = fastifyReply.raw;
+        const exchange = exchangeOf(raw, surroundings);
+        try {
+          checkFraming(raw);
+          reply(raw, response, exchange, await answer(exchange, { raw, response, body: request.body }));
+        } catch (error) {
+          replyError(raw, response, toGatewayError(error));
+        }
+      },
+    });
+  }
+
+  route(["GET", "HEAD"], METADATA, (exchange, { raw, response }) =>
+    answerMetadata(surroundings, cache, exchange, { request: raw, response }),
+  );
+  route("POST", CHOICE_CONTEXT, (exchange, { raw, response, body }) =>
+    answerChoiceContext(surroundings, exchange, { request: raw, response }, body as Buffer | undefined),
+  );
+  route("OPTIONS", PREFLIGHT, async (exchange, { raw }) => ({
+    status: 204,
+    fields: ["allow", allowedMethods(exchange), ...exchange.runtime.cors.preflightFields(raw.headers.origin)],
+    body: undefined,
+  }));
+  registerPassThrough(app, surroundings);
+
+  app.setErrorHandler((error: Error & { code?: string }, request, fastifyReply) => {
+    fastifyReply.hijack();
+    replyError(request.raw, fastifyReply.raw, fastifyError(error, config));
+  });
+  app.setNotFoundHandler((request, fastifyReply) => {
+    fastifyReply.hijack();
+    replyError(request.raw, fastifyReply.raw, refusalOf(exchangeOf(request.raw, surroundings)));
+  });
+  return app;
+}
+
+interface RouteRequest {
+  readonly raw: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly body: unknown;
+}
+
+function serverOptions(config: Config) {
+  return {
+    maxHeaderSize: config.limits.uri + HEADER_BYTES,
+    keepAliveTimeout: config.listen.keepAliveTimeout,
+    headersTimeout: config.listen.headersTimeout,
+    // The body may take as long again as the head.
+    requestTimeout: 2 * config.listen.headersTimeout,
+    connectionsCheckingInterval: 1_000,
+    // A missing Host is refused by checkFraming, in our form.
+    requireHostHeader: false,
+    noDelay: true,
+  };
+}
+
+function configureServer(server: Server, config: Config, surroundings: Surroundings): void {
+  server.maxConnections = config.listen.maxConnections;
+  answerParserErrors(server, () => surroundings.runtime().cors.answerFields(undefined));
+  server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
+    const exchange = exchangeOf(request, surroundings);
+    const refusal = errorAnswer(new GatewayError(417, "the only expectation the gateway meets is 100-continue"));
+    sendAnswer(request, response, refusal, [...commonFieldsOf(exchange, request, true)]);
+  });
+}
+
+function internalPath(request: IncomingMessage, surroundings: Surroundings): string {
+  const { target } = exchangeOf(request, surroundings);
+  if (request.method === "OPTIONS") return PREFLIGHT;
+  if (target instanceof Error) return REFUSED;
+  switch (target.kind) {
+    case "endpoint":
+      return target.endpoint.kind === "metadata" ? METADATA : CHOICE_CONTEXT;
+    case "pass-through":
+      return PASS_THROUGH;
+    case "local":
+      return REFUSED;
+  }
+}
+
+/** Why a request reached no route. */
+function refusalOf(exchange: Exchange): GatewayError {
+  const { target } = exchange;
+  if (target instanceof GatewayError) return target;
+  if (target.kind === "local") {
+    return new GatewayError(404, "no such path; the token-registry API is below /registry/");
+  }
+  const allow = allowedMethods(exchange);
+  return new GatewayError(405, `the method is not allowed here; use ${allow}`, { allow });
+}
+
+function allowedMethods(exchange: Exchange): string {
+  const { target } = exchange;
+  if (target instanceof Error || target.kind === "local") return "GET, HEAD, POST, OPTIONS";
+  if (target.kind === "pass-through") return "GET, POST, OPTIONS";
+  return target.endpoint.kind === "metadata" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+}
+
+/** Fastify's own refusals in our words. */
+function fastifyError(error: Error & { code?: string }, config: Config): GatewayError {
+  switch (error.code) {
+    case "FST_ERR_CTP_BODY_TOO_LARGE":
+      return new GatewayError(413, `the body is larger than ${config.limits.requestBody} bytes`);
+    case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
+      return new GatewayError(415, "the body must be sent with the header content-type: application/json");
+    case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":
+      return new GatewayError(400, "the body is not as long as its content-length says");
+    default:
+      return toGatewayError(error);
+  }
+}
+
+/** On cached routes every answer says what the cache did: with an error, it forwarded and stored nothing. */
+function cacheStatusOfError(exchange: Exchange): string[] {
+  const { target } = exchange;
+  const isCached = !(target instanceof Error) && target.kind === "endpoint" && target.endpoint.kind === "metadata";
+  return isCached && exchange.upstream !== undefined ? ["cache-status", "registry-gateway; fwd=miss; stored=?0"] : [];
+}

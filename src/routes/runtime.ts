@@ -1,0 +1,35 @@
+import type { Clock } from "../clock.ts";
+import type { Config } from "../config/schema.ts";
+import type { Logger } from "../log.ts";
+import type { RegistryMetadata } from "../metadata/registry-metadata.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
+import type { Cors } from "./cors.ts";
+import type { HitMemo } from "./hit.ts";
+
+/**
+ * What one request works with: an immutable snapshot that it captures once, at its beginning. A reload swaps it for the
+ * requests to come.
+ */
+export interface Runtime {
+  readonly config: Config;
+  readonly upstreams: Upstreams;
+  /** The cached endpoints of each upstream. */
+  readonly metadata: ReadonlyMap<Upstream, RegistryMetadata>;
+  readonly cors: Cors;
+  readonly hits: HitMemo;
+}
+
+/** What stays the same while the process lives. */
+export interface Surroundings {
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly version: string;
+  /** True once the process drains: answers close their connections. */
+  isDraining(): boolean;
+  /** The snapshot for a request that begins now. */
+  runtime(): Runtime;
+}

@@ -1,0 +1,56 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { type Item, serializeList, Token } from "structured-headers";
+import { errorBody, type GatewayError } from "../errors.ts";
+import type { Fields } from "../fields.ts";
+import type { Exchange } from "./exchange.ts";
+
+/** An answer as it goes to the client, but for the fields that every answer has. */
+export interface Answer {
+  readonly status: number;
+  readonly fields: Fields;
+  /** Undefined where the status has none (204, 304). */
+  readonly body: Buffer | undefined;
+}
+
+/** Sends an answer of ours in one write: the given fields, then those that every answer has. */
+export function sendAnswer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  answer: Answer,
+  commonFields: readonly string[],
+): void {
+  const { status, fields, body } = answer;
+  const head = [...fields, ...commonFields];
+  if (body !== undefined) head.push("content-length", String(body.length));
+  response.writeHead(status, head);
+  if (body === undefined || request.method === "HEAD") response.end();
+  else response.end(body);
+}
+
+/** The fields that every answer has: id, CORS, `nosniff`, and `close` while the process drains. */
+export function commonFieldsOf(exchange: Exchange, request: IncomingMessage, isDraining: boolean): string[] {
+  const fields = [
+    "x-content-type-options",
+    "nosniff",
+    "x-request-id",
+    exchange.id,
+    ...exchange.runtime.cors.answerFields(request.headers.origin),
+  ];
+  if (isDraining) fields.push("connection", "close");
+  return fields;
+}
+
+/** The answer for an error of the gateway's own. Never to be kept: it says how things are now. */
+export function errorAnswer(error: GatewayError): Answer {
+  const fields = ["content-type", "application/json", "cache-control", "no-store"];
+  if (error.retryAfter !== undefined) fields.push("retry-after", String(error.retryAfter));
+  if (error.allow !== undefined) fields.push("allow", error.allow);
+  if (error.proxyError !== undefined && error.status >= 502) fields.push("proxy-status", proxyStatus(error.proxyError));
+  return { status: error.status, fields, body: Buffer.from(errorBody(error.message)) };
+}
+
+/** `Proxy-Status: registry-gateway; error=…` (RFC 9209 §2.1, §2.3). */
+function proxyStatus(error: string): string {
+  const member: Item = [new Token("registry-gateway"), new Map([["error", new Token(error)]])];
+  return serializeList([member]);
+}

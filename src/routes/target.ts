@@ -1,0 +1,178 @@
+import { GatewayError } from "../errors.ts";
+import { type Endpoint, matchEndpoint } from "../spec/endpoints.ts";
+
+/** What a request's URL addresses, before any registry is looked up. */
+export type Target = RegistryTarget | PassThroughTarget | LocalTarget;
+
+/** One of the eleven endpoints. */
+export interface RegistryTarget {
+  readonly kind: "endpoint";
+  readonly endpoint: Endpoint;
+  /** The decoded instrument or contract id, where the endpoint has one. */
+  readonly id: string | undefined;
+  /** The admin or alias that the path names; undefined on the plain base URL. */
+  readonly registry: string | undefined;
+  /** The raw query, without `?`. */
+  readonly query: string;
+}
+
+/** Any other path below `/registry`: later versions and drafts of the API. */
+export interface PassThroughTarget {
+  readonly kind: "pass-through";
+  /** Decoded segments below `/registry`. */
+  readonly segments: readonly string[];
+  readonly registry: string | undefined;
+  readonly query: string;
+}
+
+/** A page of the gateway's own. */
+export interface LocalTarget {
+  readonly kind: "local";
+  readonly path: string;
+  readonly query: string;
+}
+
+/**
+ * Reads a request target.
+ *
+ * @param url as received: origin form, or absolute form (RFC 9112 §3.2.2), whose authority counts for nothing here
+ * @param prefix `routing.prefix`
+ * @throws GatewayError 400 for a malformed path, 404 for one that addresses nothing
+ */
+export function parseTarget(url: string, prefix: string): Target {
+  if (!PRINTABLE.test(url)) throw new GatewayError(400, "the URL holds characters that must be percent-encoded");
+  const origin = url.startsWith("/") ? url : originForm(url);
+  const mark = origin.indexOf("?");
+  const path = mark === -1 ? origin : origin.slice(0, mark);
+  const query = mark === -1 ? "" : origin.slice(mark + 1);
+  if (path.startsWith(`${prefix}/`)) {
+    const [admin = "", ...rest] = path.slice(prefix.length + 1).split("/");
+    if (admin === "") throw new GatewayError(400, `the path names no instrument admin: ${addressForm(prefix)}`);
+    const registry = decodeSegment(admin);
+    const segments = belowRegistry(rest);
+    if (segments === undefined) {
+      throw new GatewayError(404, `no such path; the API of one registry is below ${addressForm(prefix)}`);
+    }
+    return registryTarget(segments, query, registry);
+  }
+  const segments = belowRegistry(path.slice(1).split("/"));
+  if (segments !== undefined) return registryTarget(segments, query, undefined);
+  return { kind: "local", path, query };
+}
+
+/** How a registry is addressed, for error texts. */
+export function addressForm(prefix: string): string {
+  return `${prefix}/{admin}/registry/`;
+}
+
+/** The query parameters of endpoint 2, canonical: equal parameters give equal strings. */
+export interface PageQuery {
+  readonly pageSize: number | undefined;
+  /** Percent-encoded as it goes upstream; `+` stays what the client sent, for servers read it differently. */
+  readonly pageToken: string | undefined;
+}
+
+/**
+ * Reads `pageSize` and `pageToken`; other parameters are dropped.
+ *
+ * @throws GatewayError 400 for a `pageSize` that is empty, repeated or no integer from 1 to 2^31-1, or a `pageToken`
+ * that is repeated or not percent-encoded UTF-8
+ */
+export function parsePageQuery(query: string): PageQuery {
+  let pageSize: number | undefined;
+  let pageToken: string | undefined;
+  for (const [name, value] of queryPairs(query)) {
+    if (name === "pageSize") {
+      if (pageSize !== undefined) throw new GatewayError(400, "pageSize is given twice");
+      pageSize = parsePageSize(value);
+    } else if (name === "pageToken") {
+      if (pageToken !== undefined) throw new GatewayError(400, "pageToken is given twice");
+      pageToken = canonicalToken(value);
+    }
+  }
+  return { pageSize, pageToken };
+}
+
+/** The name (decoded) and value (as sent) of each query parameter. */
+export function* queryPairs(query: string): Generator<[name: string, value: string]> {
+  if (query === "") return;
+  for (const pair of query.split("&")) {
+    const at = pair.indexOf("=");
+    const name = decodeOrUndefined((at === -1 ? pair : pair.slice(0, at)).replaceAll("+", " "));
+    if (name !== undefined) yield [name, at === -1 ? "" : pair.slice(at + 1)];
+  }
+}
+
+function parsePageSize(value: string): number {
+  const decoded = decodeOrUndefined(value) ?? "";
+  const size = /^[0-9]{1,10}$/.test(decoded) ? Number(decoded) : Number.NaN;
+  if (!(size >= 1 && size <= 0x7fff_ffff)) {
+    throw new GatewayError(400, `pageSize must be an integer from 1 to 2147483647, not ${JSON.stringify(decoded)}`);
+  }
+  return size;
+}
+
+function canonicalToken(value: string): string {
+  const parts = value.split("+").map(decodeOrUndefined);
+  if (parts.includes(undefined)) throw new GatewayError(400, "pageToken is not percent-encoded UTF-8");
+  return parts.map((part) => encodeURIComponent(part!)).join("+");
+}
+
+function registryTarget(segments: readonly string[], query: string, registry: string | undefined): Target {
+  const found = matchEndpoint(segments);
+  switch (found.match) {
+    case "endpoint":
+      return { kind: "endpoint", endpoint: found.endpoint, id: found.id, registry, query };
+    case "malformed-id":
+      throw new GatewayError(404, "no such path; an id is one path segment, so a slash in it must be sent as %2F");
+    case "other":
+      return { kind: "pass-through", segments, registry, query };
+  }
+}
+
+/**
+ * The decoded segments behind `registry`. A base URL may have been written with a trailing slash or with `/registry`
+ * at its end, so one empty segment and one repeated `registry` before the API's path are forgiven.
+ */
+function belowRegistry(segments: readonly string[]): string[] | undefined {
+  let at = 0;
+  if (segments[at] === "") at++;
+  if (segments[at] !== "registry") return undefined;
+  at++;
+  const repeated = segments[at] === "" ? at + 1 : at;
+  if (segments[repeated] === "registry") at = repeated + 1;
+  return segments.slice(at).map(decodeSegment);
+}
+
+/**
+ * @throws GatewayError 400 for a segment that is empty, `.` or `..`, not percent-encoded UTF-8, or holds control
+ * characters
+ */
+function decodeSegment(segment: string): string {
+  const decoded = decodeOrUndefined(segment);
+  if (decoded === undefined) throw new GatewayError(400, "the path is not percent-encoded UTF-8");
+  if (decoded === "") throw new GatewayError(400, "the path has an empty segment");
+  if (decoded === "." || decoded === "..") throw new GatewayError(400, "the path has a segment . or ..");
+  if (CONTROL.test(decoded)) throw new GatewayError(400, "the path holds control characters");
+  return decoded;
+}
+
+function decodeOrUndefined(text: string): string | undefined {
+  if (!text.includes("%")) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function originForm(url: string): string {
+  const match = /^https?:\/\/[^/?#]+([/?].*)?$/i.exec(url);
+  if (match === null) throw new GatewayError(400, "the request target must be a path or an http URL");
+  const rest = match[1] ?? "/";
+  return rest.startsWith("/") ? rest : `/${rest}`;
+}
+
+const PRINTABLE = /^[\x21-\x7e]+$/;
+// oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
