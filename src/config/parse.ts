@@ -41,7 +41,8 @@ export function parseConfig({ text, file, env }: ConfigSource): ParsedConfig {
     prettyErrors: false,
     uniqueKeys: false,
     stringKeys: true,
-    logLevel: "silent",
+    // "silent" would let a second document pass without an error.
+    logLevel: "error",
   });
   const reading = new Reading({ document, lines, env, folder: dirname(resolve(file)) });
   const faults = [...document.errors, ...document.warnings];

@@ -1,4 +1,4 @@
-import { isAlias, isMap, isScalar, isSeq } from "yaml";
+import { isAlias, isMap, isNode, isScalar, isSeq } from "yaml";
 import type { Node, Pair, YAMLMap, YAMLSeq } from "yaml";
 import { substitute } from "./environment.ts";
 import { isOff } from "./keys.ts";
@@ -23,12 +23,13 @@ function keyPath(path: string, key: string): string {
   return path === "" ? key : `${path}.${key}`;
 }
 
-/** The node itself, through any alias (`*name`). */
-function follow(reading: Reading, node: unknown, path: string): Node | undefined {
-  if (!isAlias(node)) return (node ?? undefined) as Node | undefined;
-  const target = node.resolve(reading.document);
-  if (target === undefined) reading.report(path, `there is no anchor &${node.source} before this`);
-  return target;
+/** What stands at a key or list item: a node, or nothing (`key:` without a value). An alias is what it stands for. */
+function followAlias(reading: Reading, node: unknown, path: string): Node | null | undefined {
+  const target = isAlias(node) ? node.resolve(reading.document) : ((node ?? null) as Node | null);
+  if (isAlias(node) && target === undefined) {
+    reading.reportAt(node.range?.[0] ?? 0, path, `there is no anchor &${node.source} before this`);
+  }
+  return isScalar(target) && target.value === null ? null : target;
 }
 
 /** The scalar with the environment's variables put in; undefined, with a problem, when a reference is wrong. */
@@ -76,11 +77,11 @@ function readGroup(reading: Reading, place: Place, map: YAMLMap | undefined): Re
   const given: string[] = [];
   for (const [key, keySchema] of Object.entries(schema.properties ?? {})) {
     const keyPlace = { schema: keySchema, path: keyPath(path, key), inherits };
-    const node = follow(reading, pairs.get(key)?.value, keyPlace.path);
-    const isAbsent = node === undefined || (isScalar(node) && node.value === null);
-    const value = isAbsent ? readAbsent(reading, keyPlace) : readValue(reading, keyPlace, node);
+    const node = followAlias(reading, pairs.get(key)?.value, keyPlace.path);
+    if (node === undefined) continue;
+    const value = node === null ? readAbsent(reading, keyPlace) : readValue(reading, keyPlace, node);
     if (value === OFF) continue;
-    if (!isAbsent) {
+    if (node !== null) {
       given.push(key);
       reading.noteGiven(keyPlace.path);
     }
@@ -114,10 +115,10 @@ function readList(reading: Reading, { schema, path }: Place, list: YAMLSeq): unk
   if (list.items.length > most) reading.report(path, `has ${list.items.length} items: at most ${most} are allowed`);
   return list.items.map((item, index) => {
     const place = { schema: schema.items!, path: `${path}[${index}]` };
-    const node = follow(reading, item, place.path);
-    if (node === undefined) return undefined;
-    reading.place(place.path, node);
-    return readValue(reading, place, node);
+    const node = followAlias(reading, item, place.path);
+    reading.place(place.path, isNode(item) ? item : null);
+    if (node === null) reading.report(place.path, "is empty");
+    return node ? readValue(reading, place, node) : undefined;
   });
 }
 
