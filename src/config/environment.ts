@@ -43,5 +43,6 @@ export function substitute(text: string, env: Environment): Substitution {
 
 /** `text` written so that {@link substitute} gives it back. */
 export function escapeReferences(text: string): string {
-  return text.replaceAll("${", "$${");
+  // As a string, the replacement would itself be read as a pattern, in which $$ is one $.
+  return text.replaceAll("${", () => "$${");
 }

@@ -91,7 +91,11 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
     expected: "the name of a header field",
     parse: (text) => text.toLowerCase(),
   }),
-  secret: textForm({ pattern: "^[^\\r\\n]+$", expected: "one line of text", format: () => "***" }),
+  secret: textForm({
+    pattern: "^[^\\r\\n]+$",
+    findFault: (text) => (/^[^\r\n]+$/.test(text) ? undefined : "must be one line of text, and not empty"),
+    format: () => "***",
+  }),
   file: textForm({ pattern: "^.+$", expected: "the path of a file" }),
   secretFile: textForm({ pattern: "^.+$", expected: "the path of a file" }),
 };

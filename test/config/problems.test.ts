@@ -314,7 +314,7 @@ const rows: [about: string, text: string, problems: string[]][] = [
   [
     "a secret of two lines",
     `${A}  auth: { bearerToken: "a\\nb" }\n`,
-    ["4:24 upstreams[0].auth.bearerToken: is not one line of text"],
+    ["4:24 upstreams[0].auth.bearerToken: must be one line of text"],
   ],
   [
     "a missing secret file",

@@ -1,0 +1,72 @@
+import { expect, test } from "vitest";
+import { parseConfig } from "../../src/config/parse.ts";
+import { isLoopback, warnings } from "../../src/config/warnings.ts";
+
+const A = "upstreams: [{ name: a, urls: ['https://a.example'] }]\n";
+
+function warn(text: string, ineffective?: string[]): string[] {
+  const { config, problems } = parseConfig({ text, file: "gateway.yaml", env: {} });
+  expect(problems).toEqual([]);
+  return warnings(config!, ineffective);
+}
+
+test.each<[about: string, text: string, begin: string[]]>([
+  ["a plain configuration", A, []],
+  ["operations beyond loopback", `operations: { host: 0.0.0.0 }\n${A}`, ["operations.host 0.0.0.0 can be reached"]],
+  ["operations beyond loopback with a token", `operations: { host: 0.0.0.0, token: t }\n${A}`, []],
+  ["operations on another loopback address", `operations: { host: 127.1.2.3 }\n${A}`, []],
+  [
+    "credentials",
+    "upstreams: [{ name: a, urls: ['https://a.example'], auth: { bearerToken: hunter2 } }]",
+    ["upstreams[a].auth: every client"],
+  ],
+  [
+    "credentials of a disabled upstream",
+    "upstreams: [{ name: b, urls: ['https://b.example'] }, { name: a, enabled: false, urls: ['https://a.example'], auth: { bearerToken: t } }]",
+    [],
+  ],
+  [
+    "all headers forwarded",
+    `cache: { forwardRequestHeaders: "*" }\n${A}`,
+    ['upstreams[a].cache.forwardRequestHeaders "*": answers are told apart'],
+  ],
+])("%s has the warnings it should", (_about, text, begin) => {
+  const list = warn(text);
+  expect(list.map((warning, index) => warning.slice(0, begin[index]?.length))).toEqual(begin);
+  expect(list.join("")).not.toContain("hunter2");
+});
+
+test("a key without effect is warned of where it is set to something else than its default", () => {
+  const ineffective = ["cache.prefetch", "upstreams.hedge", "upstreams.rateLimit", "workers"];
+  expect(warn(A, ineffective)).toEqual([]);
+  expect(
+    warn(
+      `
+workers: auto
+cache: { prefetch: true, warmUp: true }
+upstreams:
+  - { name: a, urls: ['https://a.example'], hedge: { budget: 0.5, enabled: true } }
+  - { name: b, urls: ['https://b.example'], rateLimit: { requests: 5 } }
+`,
+      ineffective,
+    ).map((warning) => warning.split(" ")[0]),
+  ).toEqual([
+    "cache.prefetch",
+    "workers",
+    "upstreams[a].hedge.budget",
+    "upstreams[b].rateLimit.requests",
+    "upstreams[b].rateLimit.per",
+    "upstreams[b].rateLimit.maxWait",
+    "upstreams[b].rateLimit.perEndpoint",
+  ]);
+});
+
+test.each([
+  ["127.0.0.1", true],
+  ["::1", true],
+  ["localhost", true],
+  ["0.0.0.0", false],
+  ["::", false],
+  ["127.example", false],
+  ["10.0.0.1", false],
+])("%s is loopback: %s", (host, expected) => expect(isLoopback(host)).toBe(expected));
