@@ -1,0 +1,43 @@
+import { diffConfig } from "../config/diff.ts";
+import { loadConfig } from "../config/parse.ts";
+import { printConfig } from "../config/print.ts";
+import { ConfigError } from "../config/problem.ts";
+import type { Config } from "../config/schema.ts";
+import { warnings } from "../config/warnings.ts";
+import { checkLive } from "./check-live.ts";
+import { configFileOf } from "./config-file.ts";
+import { EXIT } from "./exit-code.ts";
+
+interface CheckOptions {
+  readonly config?: unknown;
+  readonly live?: unknown;
+  readonly print?: unknown;
+  readonly diff?: unknown;
+}
+
+/** `check`: says everything that is wrong with a config file, or that it is good. */
+export async function check(options: CheckOptions): Promise<number> {
+  const file = configFileOf(options.config);
+  try {
+    const config = loadConfig(file, process.env);
+    if (typeof options.diff === "string") printDiff(loadConfig(options.diff, process.env), config);
+    if (options.print === true) process.stdout.write(printConfig(config));
+    for (const warning of warnings(config)) process.stdout.write(`warning: ${warning}\n`);
+    const isGood = options.live !== true || (await checkLive(config, (line) => process.stdout.write(`${line}\n`)));
+    process.stdout.write(isGood ? `${file} is good\n` : `${file} is valid, but not every registry is well\n`);
+    return isGood ? EXIT.ok : EXIT.badConfig;
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    return EXIT.badConfig;
+  }
+}
+
+function printDiff(before: Config, after: Config): void {
+  const changes = diffConfig(before, after);
+  if (changes.length === 0) process.stdout.write("no difference\n");
+  for (const { path, before: old, after: now, effect } of changes) {
+    const values = `${JSON.stringify(old) ?? "absent"} → ${JSON.stringify(now) ?? "absent"}`;
+    process.stdout.write(`${effect === "restart" ? "needs a restart" : "at reload"}: ${path}: ${values}\n`);
+  }
+}

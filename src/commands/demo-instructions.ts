@@ -1,0 +1,70 @@
+import type { DemoRegistry } from "./demo.ts";
+
+/** What the demo prints: what runs, and commands to copy that show what the gateway does. */
+export function demoInstructions(
+  registries: readonly DemoRegistry[],
+  { publicPort, operationsPort }: { readonly publicPort: number; readonly operationsPort: number },
+): string {
+  const base = `http://127.0.0.1:${publicPort}`;
+  const operations = `http://127.0.0.1:${operationsPort}`;
+  const registrars = `${base}/api/token-standard/v0/registrars`;
+  const [amulet, bonds] = registries;
+  const running = registries.map(
+    ({ name, about, registry }) => `  ${name.padEnd(8)} ${registry.url}  ${about}\n           admin ${registry.admin}`,
+  );
+  const factory = `${base}/registry/transfer-instruction/v1/transfer-factory`;
+  const body = transfer(bonds!.registry.admin, bonds!.registry.admin);
+  const contradiction = transfer(amulet!.registry.admin, bonds!.registry.admin);
+  return `Registry Gateway is running before three sample registries, memory only.
+
+  gateway  ${base}    operations ${operations}
+${running.join("\n")}
+
+Copy and paste in another terminal:
+
+  # 1. A miss: the slow registry is asked (about 400 ms). Look at cache-status.
+  curl -si ${registrars}/funds/registry/metadata/v1/instruments?pageSize=5 | head -20
+
+  # 2. The same again: a hit from memory, with its age.
+  curl -si ${registrars}/funds/registry/metadata/v1/instruments?pageSize=5 | head -20
+
+  # 3. A factory call to the plain base URL, routed by the admin in its body to "bonds".
+  curl -s ${factory} -H 'content-type: application/json' \\
+    -d '${body}' | head -c 300; echo
+
+  # 4. The same with two admins that disagree: 400 here …
+  curl -s ${factory} -H 'content-type: application/json' \\
+    -d '${contradiction}'; echo
+
+  # … and a plausible answer from the wrong registry behind a plain proxy, which fails on the ledger.
+  curl -s ${bonds!.registry.url}/registry/transfer-instruction/v1/transfer-factory -H 'content-type: application/json' \\
+    -d '${contradiction}' | head -c 300; echo
+
+  # 5. Metrics, state, and why an answer was cached.
+  curl -s ${operations}/metrics | grep registry_gateway_requests_total
+  curl -s ${operations}/status
+  curl -s '${operations}/explain?path=/api/token-standard/v0/registrars/funds/registry/metadata/v1/instruments?pageSize=5'
+
+Stop with Ctrl-C.
+`;
+}
+
+function transfer(expectedAdmin: string, admin: string): string {
+  return JSON.stringify({
+    choiceArguments: {
+      expectedAdmin,
+      transfer: {
+        sender: "alice::1220aa",
+        receiver: "bob::1220bb",
+        amount: "1.0",
+        instrumentId: { admin, id: "BOND-2026-000" },
+        requestedAt: "2026-01-01T00:00:00Z",
+        executeBefore: "2027-01-01T00:00:00Z",
+        inputHoldingCids: [],
+        meta: { values: {} },
+      },
+      extraArgs: { context: { values: {} }, meta: { values: {} } },
+    },
+    excludeDebugFields: true,
+  });
+}

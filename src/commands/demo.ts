@@ -1,0 +1,101 @@
+import { createGateway, type Gateway } from "../app.ts";
+import { systemClock } from "../clock.ts";
+import { parseConfig } from "../config/parse.ts";
+import type { Config } from "../config/schema.ts";
+import { createLogger } from "../log.ts";
+import { SampleRegistry } from "../sandbox/registry.ts";
+import { version } from "../version.ts";
+import { demoInstructions } from "./demo-instructions.ts";
+import { runScoreboard } from "./demo-scoreboard.ts";
+import { EXIT } from "./exit-code.ts";
+import { parsePort } from "./port.ts";
+
+const PORTS = { public: 8080, operations: 9090 };
+
+/** A sample registry of the demo, by the alias that it has in the gateway. */
+export interface DemoRegistry {
+  readonly name: string;
+  readonly about: string;
+  readonly registry: SampleRegistry;
+}
+
+/** `demo`: three sample registries of different behaviour on loopback with the gateway before them, memory only. */
+export async function demo(options: { readonly port: unknown; readonly operationsPort: unknown }): Promise<number> {
+  const clock = systemClock();
+  const registries: DemoRegistry[] = [
+    {
+      name: "amulet",
+      about: "fast, few instruments",
+      registry: new SampleRegistry({ admin: `DSO::1220${"13f1b3a8".repeat(8)}`, clock, instruments: 3 }),
+    },
+    {
+      name: "bonds",
+      about: "500 instruments in pages; ignores the admin in a body, as one big registry does",
+      registry: new SampleRegistry({
+        admin: `bond-registry::1220${"2194ab45".repeat(8)}`,
+        clock,
+        instruments: 500,
+        bodyAdminPolicy: "ignore",
+        errorStyle: "utility",
+      }),
+    },
+    {
+      name: "funds",
+      about: "slow: 400 ms an answer; tokens are indexes",
+      registry: new SampleRegistry({
+        admin: `fund-registry::1220${"d7dcf089".repeat(8)}`,
+        clock,
+        instruments: 60,
+        pageStyle: "index",
+        latency: 400,
+      }),
+    },
+  ];
+  await Promise.all(registries.map(({ registry }) => registry.start()));
+  const gateway = await createGateway({
+    config: demoConfig(registries, {
+      port: parsePort("--port", options.port) ?? PORTS.public,
+      operationsPort: parsePort("--operations-port", options.operationsPort) ?? PORTS.operations,
+    }),
+    log: createLogger("silent"),
+    clock,
+    random: Math.random,
+    version,
+  });
+  try {
+    const ports = await gateway.start();
+    process.stdout.write(demoInstructions(registries, ports));
+    await untilStopped(gateway, registries);
+    return EXIT.ok;
+  } catch (error) {
+    const { code, port } = error as { code?: string; port?: number };
+    if (code !== "EADDRINUSE") throw error;
+    process.stderr.write(`port ${port} is taken: choose others with --port and --operations-port (0: any free one)\n`);
+    return EXIT.failure;
+  } finally {
+    await gateway.stop({ grace: false });
+    await Promise.all(registries.map(({ registry }) => registry.stop()));
+  }
+}
+
+function demoConfig(
+  registries: readonly DemoRegistry[],
+  { port, operationsPort }: { port: number; operationsPort: number },
+): Config {
+  const text = JSON.stringify({
+    listen: { host: "127.0.0.1", port },
+    operations: { host: "127.0.0.1", port: operationsPort },
+    upstreams: registries.map(({ name, registry }) => ({ name, admin: registry.admin, urls: [registry.url] })),
+  });
+  const { config, problems } = parseConfig({ text, file: "demo", env: {} });
+  if (config === undefined) throw new Error(`the demo's configuration is bad: ${JSON.stringify(problems)}`);
+  return config;
+}
+
+async function untilStopped(gateway: Gateway, registries: readonly DemoRegistry[]): Promise<void> {
+  const stopped = new Promise<void>((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+  });
+  if (process.stdout.isTTY && process.stdin.isTTY) await runScoreboard({ gateway, registries, stopped });
+  else await stopped;
+}

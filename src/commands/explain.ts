@@ -1,0 +1,30 @@
+import { readFileSync } from "node:fs";
+import { EXIT } from "./exit-code.ts";
+import { UsageError } from "./usage-error.ts";
+
+const ANSWER_DEADLINE = 5_000;
+
+/** `explain URL`: asks a running gateway's operations listener about a URL of its public listener. */
+export async function explain(
+  url: string,
+  options: { readonly operations: unknown; readonly tokenFile: unknown },
+): Promise<number> {
+  const operations = typeof options.operations === "string" ? options.operations : "http://127.0.0.1:9090";
+  if (!URL.canParse(operations)) throw new UsageError("--operations takes the URL of the operations listener");
+  const path = URL.canParse(url) ? url.slice(new URL(url).origin.length) : url;
+  if (!path.startsWith("/")) throw new UsageError("explain takes a URL or a path of the gateway");
+  const endpoint = new URL("/explain", operations);
+  endpoint.searchParams.set("path", path);
+  const headers = new Headers();
+  if (typeof options.tokenFile === "string") {
+    headers.set("authorization", `Bearer ${readFileSync(options.tokenFile, "utf8").trim()}`);
+  }
+  try {
+    const response = await fetch(endpoint, { headers, signal: AbortSignal.timeout(ANSWER_DEADLINE) });
+    process.stdout.write(`${JSON.stringify(await response.json(), undefined, 2)}\n`);
+    return response.ok ? EXIT.ok : EXIT.failure;
+  } catch (error) {
+    process.stderr.write(`registry-gateway: ${operations} does not answer: ${(error as Error).message}\n`);
+    return EXIT.failure;
+  }
+}
