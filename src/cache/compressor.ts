@@ -1,0 +1,62 @@
+import { gzip, type ZlibOptions } from "node:zlib";
+import { fieldValue, type Fields } from "../fields.ts";
+import { parseDirectives } from "./cache-control.ts";
+
+/** Smaller bodies gain nothing: one packet either way. */
+export const MIN_GZIP_BYTES = 1024;
+
+/** The usual trade of size for time. */
+const OPTIONS: ZlibOptions = { level: 6 };
+
+/** At once, so that a refilled catalogue does not keep every thread of the pool busy. */
+const MAX_RUNNING = 2;
+
+/** Bodies waiting; beyond this an entry stays without gzip until it is next received. */
+const MAX_WAITING = 256;
+
+/** Whether a stored response has, or may get, a gzip variant. RFC 9111 §5.2.2.6 forbids it under `no-transform`. */
+export function isCompressible(status: number, fields: Fields, body: Buffer): boolean {
+  if (status !== 200 || body.length < MIN_GZIP_BYTES) return false;
+  if (fieldValue(fields, "content-encoding") !== undefined) return false;
+  const cacheControl = fieldValue(fields, "cache-control");
+  return cacheControl === undefined || !parseDirectives([cacheControl]).has("no-transform");
+}
+
+interface Job {
+  readonly body: Buffer;
+  readonly done: (compressed: Buffer) => void;
+}
+
+/** Makes gzip variants in the background, a few at a time. */
+export class Compressor {
+  private running = 0;
+  private readonly waiting: Job[] = [];
+  private idle: (() => void)[] = [];
+
+  /** Calls `done` later with the compressed body when that is smaller; else never. */
+  compress(body: Buffer, done: (compressed: Buffer) => void): void {
+    if (this.waiting.length >= MAX_WAITING) return;
+    this.waiting.push({ body, done });
+    this.next();
+  }
+
+  /** Resolves when nothing is being compressed. */
+  async settled(): Promise<void> {
+    if (this.running > 0) await new Promise<void>((resolve) => this.idle.push(resolve));
+  }
+
+  private next(): void {
+    if (this.running >= MAX_RUNNING) return;
+    const job = this.waiting.shift();
+    if (job === undefined) {
+      if (this.running === 0) for (const resolve of this.idle.splice(0)) resolve();
+      return;
+    }
+    this.running += 1;
+    gzip(job.body, OPTIONS, (error, compressed) => {
+      this.running -= 1;
+      if (error === null && compressed.length < job.body.length) job.done(compressed);
+      this.next();
+    });
+  }
+}

@@ -1,0 +1,155 @@
+import { LRUCache } from "lru-cache";
+import type { Entry } from "./entry.ts";
+import { Held } from "./held.ts";
+import type { CacheObserver } from "./observer.ts";
+import type { CacheKey, Store } from "./store.ts";
+
+export interface MemoryStoreOptions {
+  /** Bound of everything held, in bytes. */
+  readonly maxBytes: number;
+  /** Bodies larger than this are not held. */
+  readonly maxObject: number;
+  readonly observer?: Pick<CacheObserver, "evicted">;
+}
+
+/** What answers other than 200 may take, so that made-up ids cannot push out what is asked for. */
+const SHARE_OF_ERRORS = 1 / 32;
+
+/** Variants of one resource; beyond this the oldest goes. */
+export const MAX_VARIANTS = 16;
+
+/** Objects, arrays, rendered heads and map slots of one entry, measured roughly. */
+const ENTRY_OVERHEAD = 1_500;
+
+/** A header string costs about this besides its characters. */
+const STRING_OVERHEAD = 24;
+
+/** The variants under one key, the most recently received first. */
+type Shelf = readonly Held[];
+
+/** The memory tier: an LRU bounded in bytes, with a small one of its own for everything that is not a 200. */
+export class MemoryStore implements Store {
+  private readonly successes: LRUCache<string, Shelf>;
+  private readonly errors: LRUCache<string, Shelf>;
+  private readonly maxObject: number;
+
+  constructor({ maxBytes, maxObject, observer }: MemoryStoreOptions) {
+    this.maxObject = maxObject;
+    const errorBytes = Math.max(1, Math.floor(maxBytes * SHARE_OF_ERRORS));
+    const bounded = (maxSize: number) =>
+      new LRUCache<string, Shelf>({
+        maxSize,
+        sizeCalculation: shelfSize,
+        dispose: (_shelf, _key, reason) => {
+          if (reason === "evict") observer?.evicted();
+        },
+      });
+    this.successes = bounded(Math.max(1, maxBytes - errorBytes));
+    this.errors = bounded(errorBytes);
+  }
+
+  get bytes(): number {
+    return this.successes.calculatedSize + this.errors.calculatedSize;
+  }
+
+  /** Keys held. */
+  get entries(): number {
+    return this.successes.size + this.errors.size;
+  }
+
+  get(key: CacheKey): readonly Entry[] | undefined {
+    return this.held(key)?.map((held) => held.entry);
+  }
+
+  set(key: CacheKey, entry: Entry): void {
+    this.hold(key, entry);
+  }
+
+  delete(key: CacheKey): void {
+    const id = idOf(key);
+    this.successes.delete(id);
+    this.errors.delete(id);
+  }
+
+  /** What is held under the key, of any generation, the most recently received first. */
+  held(key: CacheKey): Shelf | undefined {
+    const id = idOf(key);
+    const shelf = this.successes.get(id);
+    // Without a single error held, the second look-up is spared.
+    const errors = this.errors.size === 0 ? undefined : this.errors.get(id);
+    if (shelf === undefined || errors === undefined) return shelf ?? errors;
+    return [...shelf, ...errors].sort(byReceipt);
+  }
+
+  /**
+   * Holds `entry`, with its gzip variant if that is known, instead of the variant it stands for and of everything of
+   * another generation. Undefined when it is too large.
+   */
+  hold(key: CacheKey, entry: Entry, gzip?: Buffer): Held | undefined {
+    const id = idOf(key);
+    const isSuccess = entry.status === 200;
+    const remaining = (cache: LRUCache<string, Shelf>): Held[] =>
+      (cache.peek(id) ?? []).filter((held) => isOtherVariant(held.entry, entry));
+    const other = isSuccess ? this.errors : this.successes;
+    const kept = remaining(other);
+    put(other, id, kept);
+    const own = isSuccess ? this.successes : this.errors;
+    if (entry.body.length > this.maxObject) {
+      put(own, id, remaining(own));
+      return undefined;
+    }
+    const held = new Held(ownBytes(entry), gzip);
+    put(own, id, [held, ...remaining(own)].sort(byReceipt).slice(0, MAX_VARIANTS - kept.length));
+    return own.peek(id)?.includes(held) === true ? held : undefined;
+  }
+
+  /** Keeps the gzip variant beside its entry, if that is still held. */
+  attach(key: CacheKey, held: Held, gzip: Buffer): void {
+    const id = idOf(key);
+    const cache = held.entry.status === 200 ? this.successes : this.errors;
+    const shelf = cache.peek(id);
+    if (shelf === undefined || !shelf.includes(held)) return;
+    held.gzip = gzip;
+    // A new array, for the size to be counted anew.
+    put(cache, id, [...shelf]);
+  }
+}
+
+function idOf(key: CacheKey): string {
+  return `${key.partition}\n${key.id}`;
+}
+
+function put(cache: LRUCache<string, Shelf>, id: string, shelf: Shelf): void {
+  if (shelf.length === 0) cache.delete(id);
+  else cache.set(id, shelf);
+}
+
+function byReceipt(a: Held, b: Held): number {
+  return b.entry.receivedAt - a.entry.receivedAt;
+}
+
+/** Of the same generation, too: what was purged is not kept. */
+function isOtherVariant(held: Entry, entry: Entry): boolean {
+  return held.generation === entry.generation && held.variant !== entry.variant;
+}
+
+/**
+ * The entry with a body that keeps nothing else alive: a slice of a page or of a network buffer would hold all of it
+ * in memory, uncounted.
+ */
+function ownBytes(entry: Entry): Entry {
+  if (entry.body.buffer.byteLength === entry.body.length) return entry;
+  const body = Buffer.allocUnsafeSlow(entry.body.length);
+  entry.body.copy(body);
+  return { ...entry, body };
+}
+
+function shelfSize(shelf: Shelf, id: string): number {
+  let size = 2 * id.length;
+  for (const { entry, gzip } of shelf) {
+    size += ENTRY_OVERHEAD + entry.body.length + (gzip?.length ?? 0) + entry.variant.length;
+    // Twice: as stored, and in rendered heads.
+    for (const text of entry.fields) size += 2 * text.length + STRING_OVERHEAD;
+  }
+  return size;
+}

@@ -1,0 +1,107 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Duration } from "../clock.ts";
+import { fieldValue, filterFields, type Fields } from "../fields.ts";
+import { dateValue } from "./age.ts";
+import type { ResponseDirectives } from "./cache-control.ts";
+import { makeEntityTag } from "./entity-tag.ts";
+import type { Entry } from "./entry.ts";
+import { judgeFreshness } from "./freshness.ts";
+import { formatHttpDate } from "./http-date.ts";
+import type { SkipReason } from "./observer.ts";
+import type { CachePolicy } from "./policy.ts";
+import type { Fetched } from "./resource.ts";
+import { conditionalFields } from "./revalidation.ts";
+import { isExclusive, whyNotStorable } from "./storable.ts";
+import { governingDirectives } from "./targeted.ts";
+import { selectingNames, variantOf, varyNames } from "./vary.ts";
+
+/** A received answer and what decides its fate. */
+export interface Receiving {
+  readonly fetched: Fetched;
+  readonly policy: CachePolicy;
+  /** Of the request that was forwarded. */
+  readonly headers: IncomingHttpHeaders;
+  readonly generation: string;
+  /** The wall clock at receipt. */
+  readonly receivedWall: number;
+  /** How much of a configured TTL to take off: 0 to 0.1. */
+  readonly shortening: number;
+  readonly maxLifetime?: Duration | undefined;
+}
+
+/** What a received answer is to this cache. */
+export interface Received {
+  /** As it would be stored, whether or not it may be. */
+  readonly entry: Entry;
+  readonly skipped: SkipReason | undefined;
+  /** Only the client that asked may get it. */
+  readonly exclusive: boolean;
+  /** All fields, where some may go only to the client that asked (`private` and `no-cache` with field names). */
+  readonly ownFields: Fields | undefined;
+}
+
+/** Makes an entry of a complete response and says whether it may be stored and shared (RFC 9111 §3). */
+export function receive(input: Receiving): Received {
+  const { fetched, policy, headers, receivedWall } = input;
+  const governing = policy.honorUpstream ? governingDirectives(fetched.fields) : undefined;
+  const directives = governing?.directives;
+  const varies = varyNames(fetched.fields);
+  const selecting = selectingNames(policy, varies === "*" ? [] : varies);
+  const { known, explicit, ...freshness } = judgeFreshness({
+    ...input,
+    ...fetched,
+    governing,
+    receipt: { ...fetched, receivedWall },
+  });
+  const fields = completeFields(fetched, receivedWall);
+  const madeEtag = fetched.status === 200 && fieldValue(fields, "etag") === undefined;
+  if (madeEtag) fields.push("etag", makeEntityTag(fetched.body));
+  const withheld = withheldNames(directives);
+  const entry: Entry = {
+    status: fetched.status,
+    fields: withheld.size === 0 ? fields : filterFields(fields, (name) => !withheld.has(name)),
+    body: fetched.body,
+    madeEtag,
+    generation: input.generation,
+    vary: selecting,
+    variant: variantOf(selecting, headers),
+    receivedAt: fetched.receivedAt,
+    ...freshness,
+  };
+  const authorized = policy.sharedAuthorization && headers.authorization !== undefined;
+  const forbidden = whyNotStorable({ status: fetched.status, directives, policy, explicit, varies, authorized });
+  return {
+    entry,
+    skipped: forbidden ?? whyNotWorthwhile(fetched, entry, known),
+    exclusive: isExclusive(forbidden, directives),
+    ownFields: withheld.size === 0 ? undefined : fields,
+  };
+}
+
+function whyNotWorthwhile(fetched: Fetched, entry: Entry, known: boolean): SkipReason | undefined {
+  if (fetched.unstorable !== undefined) return "unstorable";
+  if (!known) return "ttl";
+  return isUsefulAfter(entry) || conditionalFields(entry).length > 0 ? undefined : "useless";
+}
+
+/** Whether there will be a moment after receipt at which the entry may be served. */
+function isUsefulAfter({ receivedAt, freshUntil, revalidateUntil, usableUntil }: Entry): boolean {
+  return Math.max(freshUntil, revalidateUntil, usableUntil) > receivedAt;
+}
+
+/** Without `Age`, which the entry has as an instant; with a valid `Date` (RFC 9110 §6.6.1). */
+function completeFields(fetched: Fetched, receivedWall: number): string[] {
+  const isDated = dateValue(fetched.fields, receivedWall) !== undefined;
+  const fields = filterFields(fetched.fields, (name) => name !== "age" && (isDated || name !== "date"));
+  if (!isDated) fields.push("date", formatHttpDate(receivedWall));
+  return fields;
+}
+
+/** RFC 9111 §5.2.2.4 and §5.2.2.7: fields that must not be stored, or not used without validation. */
+function withheldNames(directives: ResponseDirectives | undefined): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const scope of [directives?.noCache, directives?.private]) {
+    if (typeof scope === "object") for (const name of scope) names.add(name);
+  }
+  return names;
+}

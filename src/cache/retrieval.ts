@@ -1,0 +1,203 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Clock, Instant } from "../clock.ts";
+import type { Coordinator, FetchOutcome, Lease } from "../coordinator/coordinator.ts";
+import { GatewayError } from "../errors.ts";
+import { Held } from "./held.ts";
+import type { CacheObserver, SkipReason } from "./observer.ts";
+import { receive, type Received } from "./reception.ts";
+import type { Fetched, FetchRequest, Resource } from "./resource.ts";
+import { conditionalFields, confirms, freshen } from "./revalidation.ts";
+import { isFailure } from "./reuse.ts";
+import type { Tiers } from "./tiers.ts";
+
+/** What was asked of the upstream, or of another process, and came back. */
+export interface Landing {
+  /** What everybody may see who may see the answer at all. */
+  readonly held: Held;
+  /** What the client that asked may see: with the fields that are for it alone. */
+  readonly own: Held;
+  readonly stored: boolean;
+  readonly skipped: SkipReason | undefined;
+  /** For the client that asked and nobody else. */
+  readonly exclusive: boolean;
+  /** The status of the upstream's answer: 304 when it confirmed the entry. Undefined: another process fetched it. */
+  readonly upstreamStatus: number | undefined;
+}
+
+export interface RetrievalRequest {
+  readonly resource: Resource;
+  readonly headers: IncomingHttpHeaders;
+  /** What is stored and may be validated. */
+  readonly stale: Held | undefined;
+  readonly purpose: "miss" | "refresh";
+  readonly deadline: Instant;
+  readonly signal: AbortSignal;
+  /** False: the client's `no-store`. */
+  readonly store: boolean;
+}
+
+export interface RetrievalOptions {
+  readonly tiers: Tiers;
+  readonly coordinator: Coordinator;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly observer: CacheObserver;
+}
+
+/** How often a process waits for another one's fetch that then fails before it goes itself, lease or not. */
+const LEASE_ROUNDS = 3;
+
+/** Configured lifetimes are shortened by at most this share, so that what was filled together expires apart. */
+const MAX_SHORTENING = 0.1;
+
+/** Gets answers from the upstream, or lets another process get them, and stores what may be stored. */
+export class Retrieval {
+  private readonly tiers: Tiers;
+  private readonly coordinator: Coordinator;
+  private readonly clock: Clock;
+  private readonly random: () => number;
+  private readonly observer: CacheObserver;
+
+  constructor({ tiers, coordinator, clock, random, observer }: RetrievalOptions) {
+    this.tiers = tiers;
+    this.coordinator = coordinator;
+    this.clock = clock;
+    this.random = random;
+    this.observer = observer;
+  }
+
+  /** As {@link retrieve}, but of all processes only one goes to the upstream where that can be helped. */
+  async retrieveForAll(request: RetrievalRequest, flight: string): Promise<Landing> {
+    // A stale entry is served without a look at the shared tier: it is the refresh that finds out.
+    const renewed = request.purpose === "refresh" ? await this.storedElsewhere(request) : undefined;
+    if (renewed !== undefined) return renewed;
+    let lease: Lease | undefined;
+    for (let round = 0; round < LEASE_ROUNDS; round += 1) {
+      const acquired = this.coordinator.acquire(flight);
+      lease = acquired instanceof Promise ? await acquired : acquired;
+      if (lease !== undefined) break;
+      const outcome = await this.coordinator.whenReleased(flight, request.deadline);
+      const found = outcome === "stored" ? await this.storedElsewhere(request) : undefined;
+      if (found !== undefined) return found;
+      if (outcome !== "failed") break;
+    }
+    let outcome: FetchOutcome = "failed";
+    try {
+      const landing = await this.retrieve(request);
+      outcome = this.outcomeOf(landing);
+      return landing;
+    } finally {
+      lease?.release(outcome);
+    }
+  }
+
+  /** Asks the upstream, validating what is stale. Rejects with the GatewayError of the fetch. */
+  async retrieve(request: RetrievalRequest): Promise<Landing> {
+    const { resource } = request;
+    const generation = this.coordinator.generation(resource.key);
+    // Purged while this waited for its turn: a 304 must not bring it back.
+    const stale = request.stale?.entry.generation === generation ? request.stale : undefined;
+    const conditional = stale === undefined ? [] : conditionalFields(stale.entry);
+    const fetched = await this.fetch(request, conditional, generation);
+    if (fetched.status !== 304) return this.land(request, fetched, generation);
+    if (stale !== undefined && conditional.length > 0 && confirms(fetched.fields, stale.entry)) {
+      return this.confirm({ ...request, stale }, fetched, generation);
+    }
+    // RFC 9111 §4.3.4: a 304 for something else than what is stored confirms nothing.
+    const full = conditional.length > 0 ? await this.fetch(request, [], generation) : fetched;
+    if (full.status !== 304) return this.land(request, full, generation);
+    throw new GatewayError(502, "the registry answered 304 Not Modified to a request without conditions", {
+      proxyError: "http_protocol_error",
+    });
+  }
+
+  /** How much of a configured TTL to take off. */
+  shortening(): number {
+    return this.random() * MAX_SHORTENING;
+  }
+
+  private fetch(request: RetrievalRequest, conditional: string[], generation: string | undefined): Promise<Fetched> {
+    const { resource, headers, purpose, deadline, signal } = request;
+    const fetchRequest: FetchRequest = { conditional, headers, purpose, deadline, signal, generation };
+    return resource.fetch(fetchRequest);
+  }
+
+  /** The stored entry renewed by a 304 (RFC 9111 §4.3.4). */
+  private confirm(
+    request: RetrievalRequest & { stale: Held },
+    notModified: Fetched,
+    generation: string | undefined,
+  ): Landing {
+    const { stale, resource } = request;
+    this.observer.revalidated(resource.key);
+    const fields = freshen(stale.entry, notModified.fields, this.clock.wallNow());
+    const { status, body } = stale.entry;
+    // Age is that of the 304, which freshen leaves out of stored fields.
+    const age = notModified.fields.flatMap((name, i) =>
+      i % 2 === 0 && name === "age" ? [name, notModified.fields[i + 1]!] : [],
+    );
+    const renewed: Fetched = { ...notModified, status, body, fields: [...fields, ...age] };
+    return { ...this.land(request, renewed, generation), upstreamStatus: 304 };
+  }
+
+  private land(request: RetrievalRequest, fetched: Fetched, generation: string | undefined): Landing {
+    const { resource, headers, stale } = request;
+    const received = receive({
+      fetched,
+      headers,
+      policy: resource.policy,
+      generation: generation ?? "",
+      receivedWall: this.clock.wallNow() - (this.clock.now() - fetched.receivedAt),
+      shortening: this.shortening(),
+    });
+    // What is gone must not come back from any tier, should the upstream fail later.
+    if (isGone(fetched.status) && stale?.entry.status === 200) this.tiers.forget(resource.key);
+    const reason = this.whyNotStored(request, received, generation);
+    const held = reason === undefined ? this.tiers.keep(resource.key, received.entry, stale) : undefined;
+    const skipped = held === undefined ? (reason ?? "too-large") : undefined;
+    if (held !== undefined) resource.stored?.(held.entry, fetched);
+    if (skipped !== undefined) this.observer.skipped(resource.key, skipped);
+    const landed = held ?? new Held(received.entry);
+    return {
+      held: landed,
+      own: received.ownFields === undefined ? landed : new Held({ ...landed.entry, fields: received.ownFields }),
+      stored: held !== undefined,
+      skipped,
+      exclusive: received.exclusive,
+      upstreamStatus: fetched.status,
+    };
+  }
+
+  private whyNotStored(
+    { resource, stale, store }: RetrievalRequest,
+    received: Received,
+    generation: string | undefined,
+  ): SkipReason | undefined {
+    const { entry } = received;
+    if (generation === undefined) return received.exclusive ? received.skipped : "unissued-token";
+    if (received.skipped !== undefined) return received.skipped;
+    if (!store) return "request";
+    if (isFailure(entry.status) && stale !== undefined && this.clock.now() < stale.entry.usableUntil) return "failure";
+    return this.coordinator.generation(resource.key) === generation ? undefined : "purged";
+  }
+
+  private outcomeOf(landing: Landing): FetchOutcome {
+    if (isFailure(landing.held.entry.status)) return "failed";
+    if (landing.exclusive) return "uncacheable";
+    return landing.stored && this.tiers.isSharedStatus(landing.held.entry.status) ? "stored" : "uncacheable";
+  }
+
+  /** What another process stored since, if it is fresh. */
+  private async storedElsewhere({ resource, headers, stale }: RetrievalRequest): Promise<Landing | undefined> {
+    if (!this.tiers.hasShared) return undefined;
+    await this.tiers.lookUpShared(resource.key);
+    const held = this.tiers.select(resource, headers);
+    if (held === undefined || this.clock.now() >= held.entry.freshUntil) return undefined;
+    if (stale !== undefined && held.entry.receivedAt <= stale.entry.receivedAt) return undefined;
+    return { held, own: held, stored: true, skipped: undefined, exclusive: false, upstreamStatus: undefined };
+  }
+}
+
+function isGone(status: number): boolean {
+  return status === 404 || status === 410;
+}

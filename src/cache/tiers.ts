@@ -1,0 +1,115 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Coordinator } from "../coordinator/coordinator.ts";
+import { Compressor } from "./compressor.ts";
+import type { Entry } from "./entry.ts";
+import type { Held } from "./held.ts";
+import type { MemoryStore } from "./memory-store.ts";
+import type { Resource } from "./resource.ts";
+import type { CacheKey, Store } from "./store.ts";
+import { selectingNames, variantOf } from "./vary.ts";
+
+/** Memory, and a shared tier behind it where there is one. What a purge made unusable is never found here. */
+export class Tiers {
+  readonly memory: MemoryStore;
+  readonly hasShared: boolean;
+  private readonly shared: Store | undefined;
+  private readonly coordinator: Coordinator;
+  private readonly compressor = new Compressor();
+  /** One look-up in the shared tier per key at a time, however many ask. */
+  private readonly lookups = new Map<string, Promise<readonly Held[]>>();
+
+  constructor(memory: MemoryStore, shared: Store | undefined, coordinator: Coordinator) {
+    this.memory = memory;
+    this.shared = shared;
+    this.hasShared = shared !== undefined;
+    this.coordinator = coordinator;
+  }
+
+  /** The most recent entry in memory that answers such a request, fresh or stale (RFC 9111 §4.1). */
+  select(resource: Resource, headers: IncomingHttpHeaders): Held | undefined {
+    const shelf = this.memory.held(resource.key);
+    if (shelf === undefined) return undefined;
+    const generation = this.coordinator.generation(resource.key);
+    return shelf.find((held) => held.entry.generation === generation && matches(held.entry, resource, headers));
+  }
+
+  /** Whether an entry is stored for other requests than this one. */
+  hasOtherVariants(key: CacheKey): boolean {
+    const generation = this.coordinator.generation(key);
+    return this.memory.held(key)?.some((held) => held.entry.generation === generation) ?? false;
+  }
+
+  /** Looks in the shared tier and takes what is there into memory. Never rejects. */
+  lookUpShared(key: CacheKey): Promise<readonly Held[]> {
+    if (this.shared === undefined) return Promise.resolve([]);
+    const id = `${key.partition}\n${key.id}`;
+    let lookup = this.lookups.get(id);
+    if (lookup === undefined) {
+      lookup = this.adopt(key, this.shared).finally(() => this.lookups.delete(id));
+      this.lookups.set(id, lookup);
+    }
+    return lookup;
+  }
+
+  /** Stores an entry. Undefined when it is too large. `predecessor`: what it renews; its gzip variant may still fit. */
+  keep(key: CacheKey, entry: Entry, predecessor?: Held): Held | undefined {
+    const held = this.hold(key, entry, predecessor);
+    // Errors live for seconds: they are not worth a round trip.
+    if (held !== undefined && this.isSharedStatus(entry.status)) this.shared?.set(key, held.entry);
+    return held;
+  }
+
+  /** Whether answers of this status reach the other processes. */
+  isSharedStatus(status: number): boolean {
+    return this.shared !== undefined && status === 200;
+  }
+
+  /** Stores an entry here only. */
+  hold(key: CacheKey, entry: Entry, predecessor?: Held): Held | undefined {
+    const gzip = predecessor?.entry.body === entry.body ? predecessor.gzip : undefined;
+    const held = this.memory.hold(key, entry, gzip);
+    if (held?.compressible === true && held.gzip === undefined) {
+      this.compressor.compress(held.entry.body, (compressed) => this.memory.attach(key, held, compressed));
+    }
+    return held;
+  }
+
+  /** The upstream says it is gone: nothing of it may come back when the upstream fails. */
+  forget(key: CacheKey): void {
+    this.memory.delete(key);
+    this.shared?.delete(key);
+  }
+
+  /** Resolves when nothing runs in the background. */
+  async settled(): Promise<void> {
+    await Promise.all([...this.lookups.values(), this.compressor.settled()]);
+  }
+
+  private async adopt(key: CacheKey, shared: Store): Promise<readonly Held[]> {
+    const entries = await shared.get(key);
+    // Asked only now: reading the shared tier may have taught the coordinator of a purge elsewhere.
+    const generation = this.coordinator.generation(key);
+    const adopted: Held[] = [];
+    for (const entry of entries ?? []) {
+      if (entry.generation !== generation || this.hasNewer(key, entry)) continue;
+      const held = this.hold(key, entry);
+      if (held !== undefined) adopted.push(held);
+    }
+    return adopted;
+  }
+
+  private hasNewer(key: CacheKey, entry: Entry): boolean {
+    const shelf = this.memory.held(key) ?? [];
+    return shelf.some(
+      (held) =>
+        held.entry.generation === entry.generation &&
+        held.entry.variant === entry.variant &&
+        held.entry.receivedAt >= entry.receivedAt,
+    );
+  }
+}
+
+function matches(entry: Entry, { policy }: Resource, headers: IncomingHttpHeaders): boolean {
+  const names = selectingNames(policy, entry.vary);
+  return names.length === 0 ? entry.variant === "" : entry.variant === variantOf(names, headers);
+}
