@@ -1,0 +1,60 @@
+import type { Instant } from "../clock.ts";
+import { GatewayError } from "../errors.ts";
+import type { Priority } from "./call.ts";
+import type { UpstreamParts } from "./parts.ts";
+
+/** Somebody who wants to make a call. */
+export interface Entrant {
+  readonly priority: Priority;
+  readonly deadline: Instant;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * What a call passes before its first attempt: a node has proved the admin, the breaker is closed, there is a place.
+ * Undefined when it passed at once. Whoever passed calls `bulkhead.leave()` once and reports to the breaker.
+ * @throws GatewayError (at once or in the promise) that is the call's answer.
+ */
+export function admit(parts: UpstreamParts, entrant: Entrant): undefined | Promise<void> {
+  const { nodes, bulkhead } = parts;
+  if (!nodes.hasProved || nodes.disabledBecause !== undefined) return admitLater(parts, entrant);
+  throwIfBroken(parts);
+  if (!bulkhead.tryEnter()) return waitForPlace(parts, entrant);
+  passBreaker(parts);
+  return undefined;
+}
+
+async function admitLater(parts: UpstreamParts, entrant: Entrant): Promise<void> {
+  if (parts.nodes.disabledBecause !== undefined) parts.observer.refused(parts.config.name, "disabled");
+  await parts.nodes.whenProved(entrant);
+  await admit(parts, entrant);
+}
+
+async function waitForPlace(parts: UpstreamParts, entrant: Entrant): Promise<void> {
+  try {
+    await parts.bulkhead.enter(entrant);
+  } catch (error) {
+    parts.observer.refused(parts.config.name, "queue");
+    throw error;
+  }
+  passBreaker(parts);
+}
+
+function throwIfBroken({ breaker, config, observer }: UpstreamParts): void {
+  const wait = breaker.waitTime();
+  if (wait === 0) return;
+  observer.refused(config.name, "breaker");
+  const seconds = Math.max(1, Math.ceil(wait / 1_000));
+  throw new GatewayError(
+    503,
+    `upstream "${config.name}" fails on all its nodes and is given a pause; try again in ${seconds} s`,
+    { retryAfter: seconds, proxyError: "destination_unavailable" },
+  );
+}
+
+/** With a place taken. */
+function passBreaker(parts: UpstreamParts): void {
+  if (parts.breaker.admit()) return;
+  parts.bulkhead.leave();
+  throwIfBroken(parts);
+}

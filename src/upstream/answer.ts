@@ -1,0 +1,160 @@
+import { isUtf8 } from "node:buffer";
+import { STATUS_CODES } from "node:http";
+import { errorBody, GatewayError } from "../errors.ts";
+import { fieldValue } from "../fields.ts";
+import type { Fields } from "../fields.ts";
+import { endToEndFields, fieldsOfReplacedBody } from "./answer-fields.ts";
+import type { UpstreamAnswer } from "./call.ts";
+import { contentCodings, decodeBody, DecodedTooLarge } from "./content-coding.ts";
+import { isHtml, readErrorText } from "./error-text.ts";
+import type { RawAnswer } from "./exchange.ts";
+import { tooLarge, unusable } from "./failure.ts";
+import type { Failure, FailureReason } from "./failure.ts";
+
+/** What is made of an answer from the wire. */
+export interface Reading {
+  /** Undefined when the answer is none a client could be given. */
+  readonly answer: UpstreamAnswer | undefined;
+  /** Why another node would be worth asking, or why there is no answer. */
+  readonly failure: Failure | undefined;
+}
+
+/** What has to be known to read an answer. */
+export interface ReadingContext {
+  readonly upstream: string;
+  readonly node: number;
+  readonly maxBody: number;
+  /** The request carried a condition, so that 304 is an answer. */
+  readonly isConditional: boolean;
+  /** The request carried credentials of the gateway's. */
+  readonly hasCredentials: boolean;
+}
+
+const BUSY: Readonly<Record<number, FailureReason>> = {
+  429: "http-429",
+  502: "http-502",
+  503: "http-503",
+  504: "http-504",
+};
+
+const NO_BODY = Buffer.alloc(0);
+
+/** Whether the answer has to be decoded first, by {@link decodeAnswer}. */
+export function isCoded(raw: RawAnswer): boolean {
+  return raw.fields.includes("content-encoding");
+}
+
+/** The answer without its content codings; a failure when that cannot be had. */
+export async function decodeAnswer(raw: RawAnswer, context: ReadingContext): Promise<RawAnswer | Failure> {
+  const codings = contentCodings(raw.fields);
+  if (codings === undefined) return undecodable(context.upstream, "uses a content coding the gateway does not know");
+  try {
+    return { ...raw, body: await decodeBody(raw.body, codings, context.maxBody) };
+  } catch (error) {
+    if (error instanceof DecodedTooLarge) return tooLarge(context.upstream, context.maxBody);
+    return undecodable(context.upstream, "sent a body that is not of the content coding it names");
+  }
+}
+
+/** A failure because of the content coding; `text` follows `upstream "alias" `. */
+export function undecodable(upstream: string, text: string): Failure {
+  return { reason: "unreadable", error: unusable(upstream, text, "http_response_content_coding") };
+}
+
+/** Reads an answer whose body is not coded any more. */
+export function readAnswer(raw: RawAnswer, context: ReadingContext): Reading {
+  const { status } = raw;
+  if (status === 200) return readJson(raw, context);
+  const refusal = findRefusal(status, raw, context);
+  if (refusal !== undefined) return { answer: undefined, failure: refusal };
+  if (status === 304) return { answer: answerOf(raw, context, { body: NO_BODY, json: undefined }), failure: undefined };
+  if (status < 300) return readJson(raw, context);
+  const answer = readError(raw, context);
+  const reason = BUSY[status];
+  return { answer, failure: reason === undefined ? undefined : { reason, error: busyError(answer, context) } };
+}
+
+/** Why an answer of this status is not passed on whatever its body says; undefined when it may be. */
+export function findRefusal(
+  status: number,
+  raw: { readonly fields: Fields; readonly body: Buffer },
+  context: Omit<ReadingContext, "node" | "maxBody">,
+): Failure | undefined {
+  const { upstream } = context;
+  if (status >= 300 && status < 400 && !(status === 304 && context.isConditional)) {
+    const text = `answered with a redirect (${status}), which is not followed; its URL is probably wrong`;
+    return { reason: "redirect", error: unusable(upstream, text) };
+  }
+  if ((status === 401 || status === 403) && context.hasCredentials) {
+    const text = `refused the gateway's credentials (${status}); tell the gateway's operator`;
+    return { reason: "credentials", error: unusable(upstream, text, "http_request_denied") };
+  }
+  if (status === 404 && isHtml(fieldValue(raw.fields, "content-type"), raw.body)) {
+    const text = "answered 404 with an HTML page: its registry URL is probably wrong; tell the gateway's operator";
+    return { reason: "wrong-url", error: unusable(upstream, text, "proxy_configuration_error") };
+  }
+  return undefined;
+}
+
+function readJson(raw: RawAnswer, context: ReadingContext): Reading {
+  const json = parseJson(raw.body);
+  if (json !== undefined)
+    return { answer: answerOf(raw, context, { body: raw.body, json: json.value }), failure: undefined };
+  const what = isHtml(fieldValue(raw.fields, "content-type"), raw.body) ? "an HTML page" : "something that is not JSON";
+  const text = `answered ${raw.status} with ${what}; its URL is wrong or it is broken`;
+  return { answer: undefined, failure: { reason: "unreadable", error: unusable(context.upstream, text) } };
+}
+
+function parseJson(body: Buffer): { value: unknown } | undefined {
+  // A byte order mark is not JSON (RFC 8259 §8.1), and JSON.parse refuses it.
+  if (!isUtf8(body)) return undefined;
+  try {
+    return { value: JSON.parse(body.toString("utf8")) };
+  } catch {
+    return undefined;
+  }
+}
+
+function isErrorObject(json: unknown): json is { error: string } {
+  return typeof json === "object" && json !== null && "error" in json && typeof json.error === "string";
+}
+
+function readError(raw: RawAnswer, context: ReadingContext): UpstreamAnswer {
+  const parsed = parseJson(raw.body);
+  if (parsed !== undefined && isErrorObject(parsed.value)) {
+    return answerOf(raw, context, { body: raw.body, json: parsed.value });
+  }
+  const text = readErrorText(raw.body) || (STATUS_CODES[raw.status] ?? "no text");
+  const body = errorBody(`upstream "${context.upstream}" answered ${raw.status}: ${text}`);
+  return {
+    ...answerOf(raw, context, { body: Buffer.from(body), json: JSON.parse(body) }),
+    fields: fieldsOfReplacedBody(raw.fields),
+  };
+}
+
+function answerOf(
+  raw: RawAnswer,
+  context: ReadingContext,
+  content: Pick<UpstreamAnswer, "body" | "json">,
+): UpstreamAnswer {
+  return {
+    status: raw.status,
+    fields: endToEndFields(raw.fields),
+    body: content.body,
+    json: content.json,
+    requestedAt: raw.requestedAt,
+    receivedAt: raw.receivedAt,
+    node: context.node,
+  };
+}
+
+/** Only for what is decided by errors: a client gets the answer itself. */
+function busyError({ status, fields }: UpstreamAnswer, { upstream }: ReadingContext): GatewayError {
+  return new GatewayError(status, `upstream "${upstream}" answered ${status}`, { retryAfter: retryAfter(fields) });
+}
+
+/** Seconds of a `Retry-After` that counts seconds (RFC 9110 §10.2.3); undefined without one. */
+export function retryAfter(fields: Fields): number | undefined {
+  const value = fieldValue(fields, "retry-after");
+  return value !== undefined && /^\d{1,9}$/.test(value) ? Number(value) : undefined;
+}

@@ -1,0 +1,230 @@
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type { UpstreamConfig } from "../config/schema.ts";
+import type { CallGrant, CallLimit, Coordinator, MaybePromise } from "../coordinator/coordinator.ts";
+import { GatewayError } from "../errors.ts";
+import type { Operation } from "../spec/endpoints.ts";
+import type { Priority } from "./call.ts";
+import { PRIORITIES, WaitQueue } from "./wait-queue.ts";
+
+export type RateLimit = NonNullable<UpstreamConfig["rateLimit"]>;
+
+/** Who asks for a call. */
+export interface Spender {
+  readonly operation: Operation;
+  readonly priority: Priority;
+  readonly deadline: Instant;
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface BudgetParts {
+  readonly upstream: string;
+  readonly rateLimit: RateLimit;
+  readonly coordinator: Coordinator;
+  readonly clock: Clock;
+  /** The upstream answered 429: calls are rationed to `share` of the limit. */
+  readonly onRation: (share: number) => void;
+}
+
+/** What less urgent calls may take of the whole, together: the rest is kept for those before them. */
+const REST_SHARE = 0.8;
+const BACKGROUND_SHARE = 0.5;
+
+/** After an upstream's 429. */
+const SHRINK = 0.5;
+const LEAST_SHARE = 0.1;
+const LONGEST_RETRY_AFTER: Duration = 60_000;
+const LONGEST_RECOVERY: Duration = 600_000;
+
+/** One window of calls: of the whole upstream, or of one endpoint. */
+class Lane {
+  readonly name: string;
+  readonly queue: WaitQueue;
+  /** Until when asking for a call of this priority is known to be in vain. */
+  readonly deniedUntil: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, walker: 0 };
+  isPumping = false;
+  left: number | undefined;
+  share = 1;
+  shrunkAt: Instant = -Infinity;
+
+  constructor(name: string, clock: Clock) {
+    this.name = name;
+    this.queue = new WaitQueue(clock);
+  }
+}
+
+/**
+ * At most so many calls in any window, shared by all replicas through the coordinator. Urgent calls go first; what
+ * would wait too long is refused at once.
+ */
+export class EgressBudget {
+  private readonly parts: BudgetParts;
+  private readonly lanes = new Map<string, Lane>();
+
+  constructor(parts: BudgetParts) {
+    this.parts = parts;
+  }
+
+  /** Calls left in the window as last seen: the least of all lanes. */
+  get left(): number | undefined {
+    let left: number | undefined;
+    for (const lane of this.lanes.values()) {
+      if (lane.left !== undefined && (left === undefined || lane.left < left)) left = lane.left;
+    }
+    return left;
+  }
+
+  get queued(): number {
+    let queued = 0;
+    for (const lane of this.lanes.values()) queued += lane.queue.size;
+    return queued;
+  }
+
+  /** Takes a call without waiting for one: false when there is none. */
+  tryTake(operation: Operation, priority: Priority): MaybePromise<boolean> {
+    const lane = this.laneOf(operation);
+    if (lane.queue.size > 0) return false;
+    const granted = this.ask(lane, priority);
+    return granted instanceof Promise ? granted.then((grant) => grant.granted) : granted.granted;
+  }
+
+  /**
+   * Takes a call: undefined when it was there at once, else resolves when its turn has come.
+   * @throws {@link GatewayError} 429 (in the promise) when it would have to wait longer than `maxWait` or its deadline.
+   */
+  take(spender: Spender): undefined | Promise<void> {
+    const lane = this.laneOf(spender.operation);
+    if (lane.queue.sizeBefore(spender.priority) > 0) return this.queueUp(lane, spender);
+    const granted = this.ask(lane, spender.priority);
+    if (granted instanceof Promise) {
+      return granted.then((grant) => (grant.granted ? undefined : this.queueUp(lane, spender)));
+    }
+    return granted.granted ? undefined : this.queueUp(lane, spender);
+  }
+
+  /** The upstream answered 429 although the budget allowed the call: the real limit is lower. */
+  shrink(operation: Operation, retryAfter: number | undefined): void {
+    const lane = this.laneOf(operation);
+    const now = this.parts.clock.now();
+    if (retryAfter !== undefined) {
+      const until = now + Math.min(retryAfter * 1_000, LONGEST_RETRY_AFTER);
+      for (const priority of PRIORITIES) lane.deniedUntil[priority] = Math.max(lane.deniedUntil[priority], until);
+    }
+    // The answers to calls that were already on their way are one event.
+    if (now - lane.shrunkAt < 1_000) return;
+    lane.share = Math.max(this.shareOf(lane, now) * SHRINK, LEAST_SHARE);
+    lane.shrunkAt = now;
+    this.parts.onRation(lane.share);
+  }
+
+  private laneOf(operation: Operation): Lane {
+    const { rateLimit, upstream, clock } = this.parts;
+    const key = rateLimit.perEndpoint ? operation : "";
+    let lane = this.lanes.get(key);
+    if (lane === undefined) {
+      lane = new Lane(rateLimit.perEndpoint ? `upstream:${upstream}:${operation}` : `upstream:${upstream}`, clock);
+      this.lanes.set(key, lane);
+    }
+    return lane;
+  }
+
+  /** The share of the limit in use: after a 429 it grows back over two windows. */
+  private shareOf(lane: Lane, now: Instant): number {
+    const recovery = Math.min(this.parts.rateLimit.per * 2, LONGEST_RECOVERY);
+    return Math.min(1, lane.share + (now - lane.shrunkAt) / recovery);
+  }
+
+  private ask(lane: Lane, priority: Priority): MaybePromise<CallGrant> {
+    const now = this.parts.clock.now();
+    const denied = lane.deniedUntil[priority] - now;
+    if (denied > 0) return { granted: false, retryIn: denied };
+    const { requests, per } = this.parts.rateLimit;
+    const limit = { requests: Math.max(1, Math.floor(requests * this.shareOf(lane, now))), per };
+    const grant = this.askAll(windowsOf(lane.name, priority, limit));
+    return grant instanceof Promise
+      ? grant.then((each) => this.note(lane, priority, each))
+      : this.note(lane, priority, grant);
+  }
+
+  /** Takes from each window in turn, the narrowest first, until one has nothing left. */
+  private askAll(windows: readonly Window[]): MaybePromise<CallGrant> {
+    const [window, ...rest] = windows;
+    const grant = this.parts.coordinator.takeCall(window!.name, window!.limit);
+    if (rest.length === 0) return grant;
+    if (grant instanceof Promise) return grant.then((each) => (each.granted ? this.askAll(rest) : each));
+    return grant.granted ? this.askAll(rest) : grant;
+  }
+
+  private note(lane: Lane, priority: Priority, grant: CallGrant): CallGrant {
+    if (grant.granted) {
+      lane.left = grant.left;
+      return grant;
+    }
+    const until = this.parts.clock.now() + grant.retryIn;
+    // What is refused to a call is refused to less urgent ones as well.
+    for (const each of PRIORITIES.slice(PRIORITIES.indexOf(priority))) {
+      lane.deniedUntil[each] = Math.max(lane.deniedUntil[each], until);
+    }
+    if (priority === "post") lane.left = 0;
+    return grant;
+  }
+
+  private queueUp(lane: Lane, { priority, deadline, signal }: Spender): Promise<void> {
+    const { clock, rateLimit } = this.parts;
+    const now = clock.now();
+    const ahead = lane.queue.sizeBefore(priority);
+    const wait = Math.max(lane.deniedUntil[priority] - now, 0) + (ahead * rateLimit.per) / rateLimit.requests;
+    const patience = Math.min(rateLimit.maxWait, deadline - now);
+    if (wait > patience) return Promise.reject(this.refusal(wait));
+    const turn = lane.queue.wait({
+      priority,
+      until: now + patience,
+      signal,
+      late: () => this.refusal(Math.max(lane.deniedUntil[priority] - clock.now(), 0)),
+    });
+    this.schedulePump(lane);
+    return turn;
+  }
+
+  private schedulePump(lane: Lane): void {
+    const { head } = lane.queue;
+    if (lane.isPumping || head === undefined) return;
+    lane.isPumping = true;
+    const { clock } = this.parts;
+    clock.after(Math.max(lane.deniedUntil[head] - clock.now(), 1), () => void this.pump(lane));
+  }
+
+  /** Lets waiting calls go as long as there is something to take. */
+  private async pump(lane: Lane): Promise<void> {
+    while (lane.queue.head !== undefined) {
+      const { granted } = await this.ask(lane, lane.queue.head);
+      if (!granted) break;
+      lane.queue.admitNext();
+    }
+    lane.isPumping = false;
+    this.schedulePump(lane);
+  }
+
+  private refusal(wait: Duration): GatewayError {
+    const { upstream, rateLimit } = this.parts;
+    const retryAfter = Math.max(1, Math.ceil(wait / 1_000));
+    const text =
+      `the gateway may ask upstream "${upstream}" ${rateLimit.requests} times in ${rateLimit.per / 1_000} s, ` +
+      `and that is used up; try again in ${retryAfter} s`;
+    return new GatewayError(429, text, { retryAfter });
+  }
+}
+
+interface Window {
+  readonly name: string;
+  readonly limit: CallLimit;
+}
+
+/** The windows a call counts in, the narrowest first. */
+function windowsOf(name: string, priority: Priority, { requests, per }: CallLimit): Window[] {
+  const windows: Window[] = [{ name, limit: { requests, per } }];
+  if (priority === "post") return windows;
+  windows.unshift({ name: `${name}:rest`, limit: { requests: Math.ceil(requests * REST_SHARE), per } });
+  if (priority === "miss") return windows;
+  windows.unshift({ name: `${name}:background`, limit: { requests: Math.ceil(requests * BACKGROUND_SHARE), per } });
+  return windows;
+}

@@ -1,0 +1,250 @@
+import { GatewayError } from "../errors.ts";
+import type { ProxyErrorType } from "../errors.ts";
+
+/**
+ * Why an attempt brought no usable answer: metric label, and what retries, ejection and the breaker decide by.
+ */
+export type FailureReason =
+  | "refused"
+  | "reset"
+  | "dns"
+  | "tls"
+  | "unreachable"
+  | "proxy"
+  | "connect-timeout"
+  | "timeout"
+  | "http-429"
+  | "http-502"
+  | "http-503"
+  | "http-504"
+  | "incomplete"
+  | "protocol"
+  | "unreadable"
+  | "redirect"
+  | "too-large"
+  | "wrong-url"
+  | "credentials"
+  | "wrong-admin"
+  | "internal";
+
+interface Consequences {
+  /** Worth another node. */
+  readonly elsewhere: boolean;
+  /** Worth the same node again when there is no other. */
+  readonly again: boolean;
+  /** Speaks against the node that did it. */
+  readonly unhealthy: boolean;
+}
+
+const ELSEWHERE: Consequences = { elsewhere: true, again: false, unhealthy: true };
+const AGAIN: Consequences = { elsewhere: true, again: true, unhealthy: true };
+const FINAL: Consequences = { elsewhere: false, again: false, unhealthy: false };
+
+/** All operations are lookups: whatever came of an attempt, another one does no harm. */
+export const consequences: { readonly [Reason in FailureReason]: Consequences } = {
+  refused: AGAIN,
+  reset: AGAIN,
+  dns: ELSEWHERE,
+  tls: ELSEWHERE,
+  unreachable: ELSEWHERE,
+  proxy: ELSEWHERE,
+  "connect-timeout": ELSEWHERE,
+  timeout: ELSEWHERE,
+  // The node is well, it only wants to be left alone.
+  "http-429": { elsewhere: true, again: false, unhealthy: false },
+  "http-502": ELSEWHERE,
+  "http-503": ELSEWHERE,
+  "http-504": ELSEWHERE,
+  incomplete: ELSEWHERE,
+  protocol: ELSEWHERE,
+  unreadable: ELSEWHERE,
+  redirect: ELSEWHERE,
+  "too-large": FINAL,
+  "wrong-url": FINAL,
+  credentials: FINAL,
+  "wrong-admin": ELSEWHERE,
+  internal: FINAL,
+};
+
+/** An attempt without a usable answer, and the error that a client gets when it was the last one. */
+export interface Failure {
+  readonly reason: FailureReason;
+  readonly error: GatewayError;
+}
+
+interface Wording {
+  readonly reason: FailureReason;
+  readonly status: 502 | 504;
+  readonly type: ProxyErrorType;
+  /** What is wrong, after `upstream "alias" `. */
+  readonly text: string;
+}
+
+const REFUSED: Wording = {
+  reason: "refused",
+  status: 502,
+  type: "connection_refused",
+  text: "refused the connection; it is down or its URL is wrong; try again later",
+};
+const RESET: Wording = {
+  reason: "reset",
+  status: 502,
+  type: "connection_terminated",
+  text: "closed the connection without an answer; try again",
+};
+const INCOMPLETE: Wording = {
+  reason: "incomplete",
+  status: 502,
+  type: "http_response_incomplete",
+  text: "broke off its answer; try again",
+};
+const DNS: Wording = {
+  reason: "dns",
+  status: 502,
+  type: "dns_error",
+  text: "has a host name that does not resolve; its URL is wrong or name resolution fails",
+};
+const UNREACHABLE: Wording = {
+  reason: "unreachable",
+  status: 502,
+  type: "destination_unavailable",
+  text: "cannot be reached over the network; try again later",
+};
+const CERTIFICATE: Wording = {
+  reason: "tls",
+  status: 502,
+  type: "tls_certificate_error",
+  text: "showed a TLS certificate that is not trusted; tell the gateway's operator",
+};
+const TLS: Wording = {
+  reason: "tls",
+  status: 502,
+  type: "tls_protocol_error",
+  text: "failed the TLS handshake; tell the gateway's operator",
+};
+const PROTOCOL: Wording = {
+  reason: "protocol",
+  status: 502,
+  type: "http_protocol_error",
+  text: "answered with something that is not HTTP",
+};
+const HEADERS: Wording = {
+  reason: "protocol",
+  status: 502,
+  type: "http_response_header_section_size",
+  text: "answered with too many headers",
+};
+const PROXY: Wording = {
+  reason: "proxy",
+  status: 502,
+  type: "destination_unavailable",
+  text: "cannot be reached through the configured HTTP proxy; tell the gateway's operator",
+};
+
+const BY_CODE: Readonly<Record<string, Wording>> = {
+  ECONNREFUSED: REFUSED,
+  ECONNRESET: RESET,
+  EPIPE: RESET,
+  UND_ERR_SOCKET: RESET,
+  ENOTFOUND: DNS,
+  EAI_AGAIN: DNS,
+  EAI_FAIL: DNS,
+  EAI_NODATA: DNS,
+  EHOSTUNREACH: UNREACHABLE,
+  ENETUNREACH: UNREACHABLE,
+  EADDRNOTAVAIL: UNREACHABLE,
+  EACCES: UNREACHABLE,
+  EPERM: UNREACHABLE,
+  HOSTNAME_MISMATCH: CERTIFICATE,
+  INVALID_CA: CERTIFICATE,
+  INVALID_PURPOSE: CERTIFICATE,
+  PATH_LENGTH_EXCEEDED: CERTIFICATE,
+  EPROTO: TLS,
+  UND_ERR_HEADERS_OVERFLOW: HEADERS,
+  UND_ERR_ABORTED: PROXY,
+  UND_ERR_PRX_TLS: PROXY,
+  UND_ERR_PRX_CONN: PROXY,
+};
+
+const BY_CODE_PATTERN: readonly (readonly [RegExp, Wording])[] = [
+  [/^(CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_TLS_CERT_)/, CERTIFICATE],
+  [/^(ERR_SSL_|ERR_TLS_|ERR_OSSL_)/, TLS],
+  [/^HPE_/, PROTOCOL],
+];
+
+const BROKEN_OFF = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_RES_CONTENT_LENGTH_MISMATCH"]);
+
+function errorCode(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
+}
+
+function findWording(code: string, answering: boolean): Wording | undefined {
+  if (answering && (BROKEN_OFF.has(code) || code.startsWith("HPE_"))) return INCOMPLETE;
+  return BY_CODE[code] ?? BY_CODE_PATTERN.find(([pattern]) => pattern.test(code))?.[1];
+}
+
+/**
+ * What an error of a connection or of undici means. `answering`: an answer had begun.
+ */
+export function connectionFailure(upstream: string, error: unknown, answering: boolean): Failure {
+  if (error instanceof ConnectTimeout || errorCode(error) === "UND_ERR_CONNECT_TIMEOUT")
+    return connectTimeout(upstream);
+  const code = errorCode(error);
+  // What no wire can cause is a mistake of ours.
+  if (code === "UND_ERR_INVALID_ARG") {
+    return { reason: "internal", error: new GatewayError(500, "internal server error", { cause: error }) };
+  }
+  const wording = findWording(code, answering) ?? UNREACHABLE;
+  return {
+    reason: wording.reason,
+    error: new GatewayError(wording.status, `upstream "${upstream}" ${wording.text}`, {
+      proxyError: wording.type,
+      cause: error,
+    }),
+  };
+}
+
+/** No connection within the time for one. */
+export class ConnectTimeout extends Error {
+  constructor() {
+    super("the connection was not established in time");
+    this.name = "ConnectTimeout";
+  }
+}
+
+/** The time for connecting was up. */
+export function connectTimeout(upstream: string): Failure {
+  return {
+    reason: "connect-timeout",
+    error: new GatewayError(504, `upstream "${upstream}" could not be connected to in time; try again later`, {
+      proxyError: "connection_timeout",
+    }),
+  };
+}
+
+/** The time for an answer was up. */
+export function answerTimeout(upstream: string): Failure {
+  return {
+    reason: "timeout",
+    error: new GatewayError(504, `upstream "${upstream}" did not answer in time; try again later`, {
+      proxyError: "http_response_timeout",
+    }),
+  };
+}
+
+/** An answer larger than `limit` bytes. */
+export function tooLarge(upstream: string, limit: number): Failure {
+  return {
+    reason: "too-large",
+    error: new GatewayError(
+      502,
+      `upstream "${upstream}" answered with more than the ${limit} bytes that limits.responseBody allows`,
+      { proxyError: "http_response_body_size" },
+    ),
+  };
+}
+
+/** A 502 for an answer that is none of the registry API; `text` follows `upstream "alias" `. */
+export function unusable(upstream: string, text: string, type: ProxyErrorType = "http_protocol_error"): GatewayError {
+  return new GatewayError(502, `upstream "${upstream}" ${text}`, { proxyError: type });
+}

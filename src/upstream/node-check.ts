@@ -1,0 +1,100 @@
+import type { Clock, Instant } from "../clock.ts";
+import { GatewayError } from "../errors.ts";
+import { decodeAnswer, isCoded, readAnswer, retryAfter } from "./answer.ts";
+import type { Credentials } from "./credentials.ts";
+import { Exchange } from "./exchange.ts";
+import type { RawAnswer } from "./exchange.ts";
+import { answerTimeout, connectTimeout, unusable } from "./failure.ts";
+import type { UpstreamNode } from "./node.ts";
+
+const INFO_PATH = "/registry/metadata/v1/info";
+/** An info is a few hundred bytes. */
+const MAX_INFO = 256 * 1024;
+
+interface CheckParts {
+  readonly upstream: string;
+  readonly clock: Clock;
+  readonly credentials: Credentials | undefined;
+}
+
+/**
+ * Asks a node for its own info (spec.md §4.1) and returns the admin it names.
+ * @throws GatewayError 502, 503 or 504 that says why the node did not prove anything.
+ */
+export async function askAdmin(node: UpstreamNode, parts: CheckParts, deadline: Instant): Promise<string> {
+  const { upstream, credentials } = parts;
+  const credentialFields = credentials === undefined ? [] : await credentials.fields({ deadline });
+  const fields = ["accept", "application/json", "accept-encoding", "identity", ...credentialFields];
+  let raw = await exchange(node, fields, { ...parts, deadline });
+  const context = {
+    upstream,
+    node: node.index,
+    maxBody: MAX_INFO,
+    isConditional: false,
+    hasCredentials: credentials !== undefined,
+  };
+  if (isCoded(raw)) {
+    const decoded = await decodeAnswer(raw, context);
+    if ("reason" in decoded) throw decoded.error;
+    raw = decoded;
+  }
+  const { answer, failure } = readAnswer(raw, context);
+  if (answer === undefined) {
+    if (failure?.reason === "credentials") credentials?.distrust();
+    throw failure?.error ?? unusable(upstream, "gave no answer");
+  }
+  if (answer.status !== 200) throw statusError(upstream, answer.status, retryAfter(answer.fields));
+  const admin = readAdmin(answer.json);
+  if (admin === undefined) throw unusable(upstream, `has an info without adminId (${INFO_PATH}): it is no registry`);
+  return admin;
+}
+
+function exchange(
+  node: UpstreamNode,
+  fields: string[],
+  { upstream, clock, deadline }: CheckParts & { deadline: Instant },
+): Promise<RawAnswer> {
+  return new Promise((resolve, reject) => {
+    const cancelTimer = clock.after(deadline - clock.now(), () => {
+      exchange.abort();
+      reject((exchange.isSent ? answerTimeout : connectTimeout)(upstream).error);
+    });
+    const exchange = new Exchange(
+      { method: "GET", path: node.basePath + INFO_PATH, fields },
+      {
+        connections: node.connections,
+        clock,
+        upstream,
+        maxBody: MAX_INFO,
+        listener: {
+          answered: (answer) => {
+            cancelTimer();
+            resolve(answer);
+          },
+          failed: ({ error }) => {
+            cancelTimer();
+            reject(error);
+          },
+        },
+      },
+    );
+  });
+}
+
+/** The instrument admin named by an info; undefined when it names none. */
+function readAdmin(json: unknown): string | undefined {
+  if (typeof json !== "object" || json === null || !("adminId" in json)) return undefined;
+  const { adminId } = json;
+  return typeof adminId === "string" && adminId !== "" ? adminId : undefined;
+}
+
+function statusError(upstream: string, status: number, seconds: number | undefined): GatewayError {
+  const text = `answered ${status} when asked which registry it is (${INFO_PATH}); no request reaches it before it has told`;
+  if (status === 429 || status === 503) {
+    return new GatewayError(503, `upstream "${upstream}" ${text}; try again in ${seconds ?? 1} s`, {
+      retryAfter: seconds ?? 1,
+      proxyError: "destination_unavailable",
+    });
+  }
+  return unusable(upstream, text, "destination_unavailable");
+}

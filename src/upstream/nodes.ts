@@ -1,0 +1,278 @@
+import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
+import type { UpstreamConfig } from "../config/schema.ts";
+import { GatewayError } from "../errors.ts";
+import type { Credentials } from "./credentials.ts";
+import type { EgressBudget } from "./egress-budget.ts";
+import { answerTimeout, unusable } from "./failure.ts";
+import type { LinkTarget } from "./link.ts";
+import { askAdmin } from "./node-check.ts";
+import { UpstreamNode } from "./node.ts";
+import type { UpstreamObserver } from "./observer.ts";
+import { waitFor } from "./patience.ts";
+import type { Patience } from "./patience.ts";
+import type { NodeState } from "./status.ts";
+
+const FIRST_RETRY: Duration = 250;
+const LONGEST_RETRY: Duration = 5_000;
+const RECHECK: Duration = 300_000;
+/** An ejected node that hangs is not waited for longer: its next check is due soon. */
+const EJECTED_TIMEOUT: Duration = 2_000;
+const FIRST_PAUSE: Duration = 500;
+const LONGEST_PAUSE: Duration = 5_000;
+/** A node that stayed up for so long starts again with the shortest pause. */
+const FORGIVEN_AFTER: Duration = 60_000;
+
+export interface NodesParts {
+  readonly config: UpstreamConfig;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly observer: UpstreamObserver;
+  readonly credentials: Credentials | undefined;
+  readonly egress: EgressBudget | undefined;
+  readonly target: Omit<LinkTarget, "origin">;
+  /** Somebody else's name when this upstream may not have `admin`, because another one has it. */
+  readonly claim: (admin: string) => string | undefined;
+  /** A check ended, or a node was ejected; `isWell`: a node was found well. */
+  readonly onCheck: (isWell: boolean) => void;
+}
+
+/** What is going on at one node. */
+interface Watch {
+  checking: Promise<void> | undefined;
+  cancelTimer: CancelTimer | undefined;
+  /** Failures in a row, for the growing pause. */
+  failures: number;
+  upSince: Instant;
+}
+
+/**
+ * The nodes of one upstream and what is known about each: whether it proved that it serves this registry, and whether
+ * it is well. Unproved and ejected nodes are asked for their info again and again, proved ones every five minutes.
+ */
+export class Nodes {
+  readonly all: readonly UpstreamNode[];
+  private readonly parts: NodesParts;
+  private readonly watches: readonly Watch[];
+  private learned: string | undefined;
+  private contradiction: string | undefined;
+  private isStopped = false;
+  private hasStarted = false;
+
+  constructor(parts: NodesParts) {
+    this.parts = parts;
+    this.all = parts.config.urls.map((url, index) => new UpstreamNode(index, url, parts));
+    this.watches = this.all.map(() => ({ checking: undefined, cancelTimer: undefined, failures: 0, upSince: 0 }));
+  }
+
+  /** The party id of the registry's admin: configured or learned. */
+  get admin(): string | undefined {
+    return this.parts.config.admin ?? this.learned;
+  }
+
+  /** Some node has proved the admin. */
+  get hasProved(): boolean {
+    for (const { state } of this.all) if (state === "up" || state === "ejected") return true;
+    return false;
+  }
+
+  /** Why no request may be sent at all: nodes or upstreams contradict each other. */
+  get disabledBecause(): string | undefined {
+    return this.contradiction;
+  }
+
+  get upCount(): number {
+    let count = 0;
+    for (const { state } of this.all) if (state === "up") count += 1;
+    return count;
+  }
+
+  /** Starts checking in the background. */
+  start(): void {
+    if (this.hasStarted) return;
+    this.hasStarted = true;
+    for (const node of this.all) this.checkInBackground(node);
+  }
+
+  stopChecks(): void {
+    this.isStopped = true;
+    for (const watch of this.watches) watch.cancelTimer?.();
+  }
+
+  /** Closes the connections; those in use, when their calls are over. */
+  close(): void {
+    this.stopChecks();
+    for (const node of this.all) node.connections.close();
+  }
+
+  /** Takes over what `old` nodes of the same URL have proved, so that a new configuration begins without a gap. */
+  adopt(old: Nodes): void {
+    if (old.contradiction !== undefined) return;
+    this.learned = this.parts.config.admin ?? old.learned;
+    for (const node of this.all) {
+      const same = old.all.find(({ url }) => url === node.url);
+      if (same?.admin === undefined || same.admin !== this.admin) continue;
+      node.admin = same.admin;
+      node.state = "up";
+    }
+    // Nodes that disappeared do not vouch for the admin they taught.
+    if (!this.hasProved) this.learned = undefined;
+  }
+
+  /**
+   * Resolves when a node has proved its admin.
+   * @throws GatewayError that says why none has: 502, 503 or 504.
+   */
+  async whenProved(patience: Omit<Patience, "late">): Promise<void> {
+    this.throwIfDisabled();
+    if (this.hasProved) return;
+    const checks = this.all.map((node) => this.check(node, true));
+    const late = () => answerTimeout(this.parts.config.name).error;
+    try {
+      await waitFor(Promise.any(checks), { ...patience, late }, this.parts.clock);
+    } catch (error) {
+      throw error instanceof AggregateError ? error.errors[0] : error;
+    }
+    this.throwIfDisabled();
+  }
+
+  /** Takes a node out for a while, unless it is the last one that takes requests. */
+  eject(node: UpstreamNode, why: string): void {
+    if (node.state !== "up" || this.upCount === 1) return;
+    const { clock } = this.parts;
+    const watch = this.watches[node.index]!;
+    watch.failures = clock.now() - watch.upSince > FORGIVEN_AFTER ? 0 : watch.failures + 1;
+    node.ejections += 1;
+    node.lastError = why;
+    this.change(node, "ejected", why);
+    this.schedule(node);
+    this.parts.onCheck(false);
+  }
+
+  /** Finds out anew whether nodes or upstreams contradict each other. */
+  reconsider(): void {
+    const { admin } = this;
+    if (admin !== undefined) this.contradiction = this.findContradiction(admin);
+  }
+
+  private throwIfDisabled(): void {
+    if (this.contradiction === undefined) return;
+    throw new GatewayError(503, `upstream "${this.parts.config.name}" is disabled: ${this.contradiction}`, {
+      retryAfter: 5,
+      proxyError: "proxy_configuration_error",
+    });
+  }
+
+  /** One check for all who wait for it; rejects when it proves nothing. */
+  private check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
+    const watch = this.watches[node.index]!;
+    watch.checking ??= this.runCheck(node, isWaitedFor).finally(() => {
+      watch.checking = undefined;
+      this.schedule(node);
+    });
+    return watch.checking;
+  }
+
+  private checkInBackground(node: UpstreamNode): void {
+    // Whatever came of it was noted, and the next check is scheduled.
+    this.check(node, false).catch(() => undefined);
+  }
+
+  private async runCheck(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
+    const { config, observer, egress, clock } = this.parts;
+    const deadline = clock.now() + this.checkTimeout(node);
+    try {
+      if (egress !== undefined) await this.pay(egress, isWaitedFor, deadline);
+      const admin = await askAdmin(node, { ...this.parts, upstream: config.name }, deadline);
+      observer.check(config.name, node.url, "success");
+      this.hear(node, admin);
+    } catch (error) {
+      observer.check(config.name, node.url, "failure");
+      this.noteFailure(node, error instanceof Error ? error.message : String(error));
+      throw error;
+    }
+  }
+
+  private async pay(egress: EgressBudget, isWaitedFor: boolean, deadline: Instant): Promise<void> {
+    if (isWaitedFor) {
+      await egress.take({ operation: "info", priority: "post", deadline });
+    } else if (!(await egress.tryTake("info", "refresh"))) {
+      throw new GatewayError(429, "the check waits: the calls of rateLimit are used up");
+    }
+  }
+
+  private checkTimeout(node: UpstreamNode): Duration {
+    const { timeout, attemptTimeout } = this.parts.config;
+    if (node.state === "ejected") return Math.min(attemptTimeout, EJECTED_TIMEOUT);
+    return this.all.length === 1 ? timeout : Math.min(attemptTimeout, timeout);
+  }
+
+  private noteFailure(node: UpstreamNode, why: string): void {
+    const watch = this.watches[node.index]!;
+    if (node.state === "ejected" || node.state === "unproved") watch.failures += 1;
+    if (node.state === "unproved") node.lastError = why;
+    // A proved node that fails a check has not become another registry.
+    this.parts.onCheck(false);
+  }
+
+  /** The node named its admin. */
+  private hear(node: UpstreamNode, admin: string): void {
+    const { config, observer } = this.parts;
+    node.admin = admin;
+    const expected = (this.learned ??= config.admin ?? admin);
+    this.reconsider();
+    if (admin !== expected) {
+      const why = `its info names the admin "${admin}" and not "${expected}"`;
+      node.lastError = why;
+      this.watches[node.index]!.failures += 1;
+      observer.adminMismatch(config.name, node.url, { expected, told: admin });
+      this.change(node, "wrong-admin", why);
+      throw unusable(
+        config.name,
+        `serves another registry than configured: ${why}; tell the gateway's operator`,
+        "proxy_configuration_error",
+      );
+    }
+    if (node.state !== "up") this.admit(node);
+    this.parts.onCheck(true);
+  }
+
+  private admit(node: UpstreamNode): void {
+    const watch = this.watches[node.index]!;
+    if (node.state === "ejected") node.readmit();
+    else watch.failures = 0;
+    watch.upSince = this.parts.clock.now();
+    if (!this.hasProved) this.parts.observer.adminProved(this.parts.config.name, node.admin!);
+    this.change(node, "up", "its info names the right admin");
+  }
+
+  private findContradiction(expected: string): string | undefined {
+    const { config, claim } = this.parts;
+    const other = claim(expected);
+    if (other !== undefined) return `upstream "${other}" has the same admin "${expected}"; remove one of them`;
+    if (config.admin !== undefined) return undefined;
+    const odd = this.all.find(({ admin }) => admin !== undefined && admin !== expected);
+    if (odd === undefined) return undefined;
+    return `its nodes name different admins, "${expected}" and "${odd.admin!}"; set admin or correct urls`;
+  }
+
+  private change(node: UpstreamNode, to: NodeState, why: string): void {
+    const from = node.state;
+    if (from === to) return;
+    node.state = to;
+    this.parts.observer.nodeState(this.parts.config.name, node.url, { from, to, why });
+  }
+
+  private schedule(node: UpstreamNode): void {
+    const watch = this.watches[node.index]!;
+    watch.cancelTimer?.();
+    if (this.isStopped || !this.hasStarted) return;
+    watch.cancelTimer = this.parts.clock.after(this.pauseOf(node, watch), () => this.checkInBackground(node));
+  }
+
+  private pauseOf(node: UpstreamNode, { failures }: Watch): Duration {
+    const jitter = 0.9 + this.parts.random() * 0.2;
+    if (node.state === "up") return RECHECK * jitter;
+    if (node.state === "ejected") return Math.min(FIRST_PAUSE * 2 ** Math.min(failures, 10), LONGEST_PAUSE) * jitter;
+    return Math.min(FIRST_RETRY * 2 ** Math.min(Math.max(failures - 1, 0), 10), LONGEST_RETRY) * jitter;
+  }
+}

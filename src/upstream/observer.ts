@@ -1,0 +1,72 @@
+import type { Operation } from "../spec/endpoints.ts";
+import type { FailureReason } from "./failure.ts";
+import type { NodeState, UpstreamState } from "./status.ts";
+
+/** How one attempt ended. `error`: an answer that is an error of the registry's own; `cancelled`: no longer needed. */
+export type AttemptOutcome = "success" | "error" | "failure" | "cancelled";
+
+export interface AttemptEvent {
+  readonly upstream: string;
+  readonly operation: Operation;
+  readonly outcome: AttemptOutcome;
+  /** Set with `failure`. */
+  readonly reason: FailureReason | undefined;
+  /** Undefined when no answer began. */
+  readonly status: number | undefined;
+  readonly seconds: number;
+}
+
+export type HedgeResult = "started" | "won" | "lost" | "refused";
+export type BreakerState = "closed" | "open" | "half-open";
+/** Why a call was refused before any attempt. */
+export type Refusal = "breaker" | "queue" | "rate-limit" | "disabled";
+
+/**
+ * What happens on the way to upstreams, for metrics and for one log line per change of state. Upstreams are named by
+ * alias. Implementations must not throw and must be quick: they run between request and answer.
+ */
+export interface UpstreamObserver {
+  /** Every request sent to a node but checks. */
+  attempt(event: AttemptEvent): void;
+  /** A further attempt was started because of `reason`. */
+  retry(upstream: string, reason: FailureReason): void;
+  /** A further attempt was wanted and the retry budget was spent. */
+  retryBudgetExhausted(upstream: string): void;
+  hedge(upstream: string, result: HedgeResult): void;
+  refused(upstream: string, refusal: Refusal): void;
+  /** A check of a node's `/info`. */
+  check(upstream: string, node: string, outcome: "success" | "failure"): void;
+  /** `node`: its URL, for the log and the operations listener only. */
+  nodeState(upstream: string, node: string, change: { from: NodeState; to: NodeState; why: string }): void;
+  upstreamState(upstream: string, change: { from: UpstreamState; to: UpstreamState; why: string }): void;
+  breaker(upstream: string, state: BreakerState): void;
+  /** The upstream's admin is known from now on. */
+  adminProved(upstream: string, admin: string): void;
+  /** A node's `/info` names another admin than expected. */
+  adminMismatch(upstream: string, node: string, admins: { expected: string; told: string }): void;
+  /** The upstream answered 429: calls are rationed to this share of `rateLimit` for a while. */
+  rationed(upstream: string, share: number): void;
+  /** A credential could not be read or fetched. `why` holds no secret. */
+  credentialFailure(upstream: string, why: string): void;
+}
+
+function ignore(): void {
+  // Nobody asked to know.
+}
+
+/** Observes nothing. */
+export const silentObserver: UpstreamObserver = {
+  attempt: ignore,
+  retry: ignore,
+  retryBudgetExhausted: ignore,
+  hedge: ignore,
+  refused: ignore,
+  check: ignore,
+  nodeState: ignore,
+  upstreamState: ignore,
+  breaker: ignore,
+  adminProved: ignore,
+  adminMismatch: ignore,
+  rationed: ignore,
+  credentialFailure: ignore,
+};

@@ -1,0 +1,29 @@
+import type { Clock } from "../clock.ts";
+import type { Config, UpstreamConfig } from "../config/schema.ts";
+import type { Breaker } from "./breaker.ts";
+import type { Bulkhead } from "./bulkhead.ts";
+import type { Credentials } from "./credentials.ts";
+import type { EgressBudget } from "./egress-budget.ts";
+import type { Latencies } from "./latencies.ts";
+import type { NodeChoice } from "./node-choice.ts";
+import type { Nodes } from "./nodes.ts";
+import type { UpstreamObserver } from "./observer.ts";
+import type { TokenBucket } from "./token-bucket.ts";
+
+/** What the calls of one upstream share. */
+export interface UpstreamParts {
+  readonly config: UpstreamConfig;
+  readonly limits: Pick<Config["limits"], "requestBody" | "responseBody">;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly observer: UpstreamObserver;
+  readonly nodes: Nodes;
+  readonly choice: NodeChoice;
+  readonly breaker: Breaker;
+  readonly bulkhead: Bulkhead;
+  readonly egress: EgressBudget | undefined;
+  readonly credentials: Credentials | undefined;
+  readonly latencies: Latencies;
+  readonly retries: TokenBucket;
+  readonly hedges: TokenBucket;
+}

@@ -1,0 +1,127 @@
+import { Readable, Transform } from "node:stream";
+import type { Dispatcher } from "undici";
+import { fieldsFromRaw } from "../fields.ts";
+import type { Fields } from "../fields.ts";
+import type { Connections } from "./connections.ts";
+import type { Link } from "./link.ts";
+
+/** What is sent to a node; a stream is read as fast as the node takes it. */
+export interface StreamedNodeRequest {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly fields: Fields;
+  readonly body: Readable | Buffer | undefined;
+}
+
+/** Hears how a streamed exchange goes. */
+export interface StreamedListener {
+  /** The head of the answer is here; `body` follows. */
+  answered(status: number, fields: Fields, body: Readable): void;
+  /** The exchange broke: before the head of an answer, or (`isAnswering`) in its body, which is destroyed by then. */
+  failed(error: Error, isAnswering: boolean): void;
+  /** The answer is complete. */
+  completed(): void;
+}
+
+const ABORTED = new Error("the exchange was given up");
+
+/** One request to one node whose answer is streamed, with back pressure. */
+export class StreamedExchange implements Dispatcher.DispatchHandler {
+  private readonly connections: Connections;
+  private readonly listener: StreamedListener;
+  private link: Link | undefined;
+  private controller: Dispatcher.DispatchController | undefined;
+  private body: Readable | undefined;
+  private isOver = false;
+
+  constructor(request: StreamedNodeRequest, connections: Connections, listener: StreamedListener) {
+    this.connections = connections;
+    this.listener = listener;
+    this.link = connections.take();
+    this.link.dispatcher.dispatch(
+      {
+        origin: connections.origin,
+        method: request.method,
+        path: request.path,
+        headers: request.fields as string[],
+        body: request.body ?? null,
+      },
+      this,
+    );
+  }
+
+  get isSent(): boolean {
+    return this.controller !== undefined;
+  }
+
+  /** Ends the exchange at once; the listener hears nothing, the body is destroyed with `reason`. */
+  abort(reason: Error): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.body?.destroy(reason);
+    if (this.controller !== undefined) {
+      this.controller.abort(reason);
+    } else if (this.link !== undefined) {
+      this.connections.discard(this.link);
+      this.link = undefined;
+    }
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.controller = controller;
+    if (this.isOver) controller.abort(ABORTED);
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+    if (status < 200 || this.isOver) return;
+    this.body = new Readable({
+      read: () => controller.resume(),
+      destroy: (error, callback) => {
+        // Whoever reads went away.
+        this.abort(error ?? ABORTED);
+        callback(error);
+      },
+    });
+    const fields = fieldsFromRaw((controller.rawHeaders ?? []) as readonly Buffer[]);
+    this.listener.answered(status, fields, this.body);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.isOver || this.body === undefined) return;
+    if (!this.body.push(chunk)) controller.pause();
+  }
+
+  onResponseEnd(): void {
+    this.releaseLink();
+    if (this.isOver) return;
+    this.isOver = true;
+    this.body?.push(null);
+    this.listener.completed();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.releaseLink();
+    if (this.isOver) return;
+    this.isOver = true;
+    this.listener.failed(error, this.body !== undefined);
+    this.body?.destroy(error);
+  }
+
+  private releaseLink(): void {
+    if (this.link === undefined) return;
+    this.connections.release(this.link);
+    this.link = undefined;
+  }
+}
+
+/** Passes bytes on until there are more than `most`; then it breaks with what `tooMuch` makes. */
+export function limitBytes(most: number, tooMuch: () => Error): Transform {
+  let size = 0;
+  return new Transform({
+    transform(chunk: Buffer, _encoding, callback) {
+      size += chunk.length;
+      if (size > most) callback(tooMuch());
+      else callback(null, chunk);
+    },
+  });
+}

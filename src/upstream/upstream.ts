@@ -1,0 +1,255 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Clock, Instant } from "../clock.ts";
+import type { Config, UpstreamConfig } from "../config/schema.ts";
+import type { Coordinator } from "../coordinator/coordinator.ts";
+import { GatewayError } from "../errors.ts";
+import { Breaker } from "./breaker.ts";
+import { Bulkhead } from "./bulkhead.ts";
+import { CallRun } from "./call-run.ts";
+import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
+import { openCredentials, watchTls } from "./credentials.ts";
+import { EgressBudget } from "./egress-budget.ts";
+import { Latencies } from "./latencies.ts";
+import { NodeChoice } from "./node-choice.ts";
+import { Nodes } from "./nodes.ts";
+import type { UpstreamObserver } from "./observer.ts";
+import type { UpstreamParts } from "./parts.ts";
+import type { UpstreamState, UpstreamStatus } from "./status.ts";
+import { StreamRun } from "./stream-run.ts";
+import { TokenBucket } from "./token-bucket.ts";
+
+/** Sizes of bodies, bytes. */
+export type UpstreamLimits = Pick<Config["limits"], "requestBody" | "responseBody">;
+
+/** What all upstreams share. */
+export interface UpstreamEnvironment {
+  readonly limits: UpstreamLimits;
+  readonly clock: Clock;
+  /** From 0 to 1, as Math.random. */
+  readonly random: () => number;
+  readonly coordinator: Coordinator;
+  readonly observer: UpstreamObserver;
+}
+
+/** An upstream among others. */
+export interface UpstreamRelations {
+  /** Claims an admin: returns the alias of another upstream that has it already, if there is one. */
+  readonly claim?: (admin: string) => string | undefined;
+  /** What this upstream was before its configuration changed: the proofs of nodes it still has are taken over. */
+  readonly old?: Upstream | undefined;
+}
+
+/** Retries a second on top of their share of the calls. */
+const RETRIES_PER_SECOND = 3;
+const MOST_RETRIES_SAVED = 50;
+const MOST_HEDGES_SAVED = 10;
+
+/** One configured registry: calls to it go to the node that is likely to answer soonest. */
+export class Upstream {
+  readonly name: string;
+  readonly config: UpstreamConfig;
+  private readonly environment: UpstreamEnvironment;
+  private readonly parts: UpstreamParts;
+  private lastState: UpstreamState = "unproved";
+  private isClosed = false;
+  private running = 0;
+  private onIdle: (() => void) | undefined;
+
+  /** @throws when a file of `auth` or `tls` cannot be read. */
+  constructor(config: UpstreamConfig, environment: UpstreamEnvironment, { claim, old }: UpstreamRelations = {}) {
+    this.name = config.name;
+    this.config = config;
+    this.environment = environment;
+    this.parts = this.assemble(claim ?? (() => undefined));
+    if (old !== undefined) this.parts.nodes.adopt(old.parts.nodes);
+  }
+
+  /** The party id of the registry's admin: configured, or learned from a node. */
+  get admin(): string | undefined {
+    return this.parts.nodes.admin;
+  }
+
+  /** A node has proved the admin and nothing contradicts it. */
+  get isProved(): boolean {
+    return this.parts.nodes.hasProved && this.parts.nodes.disabledBecause === undefined;
+  }
+
+  get state(): UpstreamState {
+    const { nodes, breaker } = this.parts;
+    if (nodes.disabledBecause !== undefined) return "disabled";
+    if (!nodes.hasProved) return nodes.all.some(({ state }) => state === "wrong-admin") ? "wrong-admin" : "unproved";
+    if (breaker.state !== "closed") return "failing";
+    return nodes.upCount === nodes.all.length ? "up" : "degraded";
+  }
+
+  /** Begins to prove the nodes in the background and keeps checking them. */
+  start(): void {
+    this.parts.nodes.start();
+  }
+
+  /** Refuses new calls, lets those that run end (each has its deadline), then closes all connections. */
+  async close(): Promise<void> {
+    this.isClosed = true;
+    this.parts.nodes.stopChecks();
+    if (this.running > 0) {
+      await new Promise<void>((resolve) => {
+        this.onIdle = resolve;
+      });
+    }
+    this.parts.nodes.close();
+    this.parts.credentials?.close();
+  }
+
+  /** Whether this upstream would be the same with another configuration. */
+  isSameAs(config: UpstreamConfig, limits: UpstreamLimits): boolean {
+    return isDeepStrictEqual(this.config, config) && isDeepStrictEqual(this.environment.limits, limits);
+  }
+
+  /** Another upstream was removed or told its admin: finds out anew whether two have the same. */
+  reconsider(): void {
+    this.parts.nodes.reconsider();
+    this.noteState();
+  }
+
+  /**
+   * The admin, as soon as a node has proved it; asks unproved nodes at once.
+   * @throws {@link GatewayError} 502, 503 or 504 that says why none has.
+   */
+  async learnAdmin(deadline: Instant, signal?: AbortSignal): Promise<string> {
+    await this.parts.nodes.whenProved({ deadline, signal });
+    return this.admin!;
+  }
+
+  /**
+   * The upstream's answer, retried, failed over and hedged as configured.
+   * @throws {@link GatewayError} 429, 502, 503 or 504; ClientGone when `signal` aborts.
+   */
+  call(call: UpstreamCall): Promise<UpstreamAnswer> {
+    return this.track((settle) => new CallRun(this.parts, call, settle).start());
+  }
+
+  /**
+   * The upstream's answer as a stream: one attempt, status and body as they come.
+   * @throws as {@link call}, and 413 when the request body is too large.
+   */
+  stream(call: StreamedCall): Promise<StreamedAnswer> {
+    return this.track((settle) => void new StreamRun(this.parts, call, settle).start());
+  }
+
+  status(): UpstreamStatus {
+    const { nodes, breaker, bulkhead, egress, retries } = this.parts;
+    return {
+      name: this.name,
+      admin: this.admin,
+      state: this.state,
+      lastError: nodes.disabledBecause ?? nodes.all.find(({ state }) => state !== "up")?.lastError,
+      breaker: breaker.state,
+      budgetLeft: egress?.left,
+      running: bulkhead.running,
+      queued: bulkhead.queued + (egress?.queued ?? 0),
+      retriesLeft: Math.floor(retries.left),
+      nodes: nodes.all.map((node) => node.status()),
+    };
+  }
+
+  private track<T>(
+    begin: (settle: { resolve: (value: T) => void; reject: (error: unknown) => void }) => void,
+  ): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (this.isClosed) {
+        const text = `upstream "${this.name}" was removed from the configuration; try again`;
+        reject(new GatewayError(503, text, { retryAfter: 1, proxyError: "destination_unavailable" }));
+        return;
+      }
+      this.running += 1;
+      const settled = () => {
+        this.running -= 1;
+        if (this.running === 0) this.onIdle?.();
+      };
+      begin({
+        resolve: (value) => {
+          settled();
+          resolve(value);
+        },
+        reject: (error) => {
+          settled();
+          reject(error instanceof Error ? error : new Error(String(error)));
+        },
+      });
+    });
+  }
+
+  private assemble(claim: (admin: string) => string | undefined): UpstreamParts {
+    const { config, environment } = this;
+    const { clock, random, observer, coordinator, limits } = environment;
+    const onFailure = (why: string) => observer.credentialFailure(config.name, why);
+    const credentials = openCredentials({ config, clock, onFailure });
+    const tls = watchTls({ config, clock, onFailure });
+    const egress =
+      config.rateLimit === undefined
+        ? undefined
+        : new EgressBudget({
+            upstream: config.name,
+            rateLimit: config.rateLimit,
+            coordinator,
+            clock,
+            onRation: (share) => observer.rationed(config.name, share),
+          });
+    const breaker = new Breaker(clock, (state) => {
+      observer.breaker(config.name, state);
+      this.noteState();
+    });
+    const nodes = new Nodes({
+      config,
+      clock,
+      random,
+      observer,
+      credentials,
+      egress,
+      claim,
+      target: {
+        connectTimeout: Math.min(config.attemptTimeout, config.timeout),
+        httpProxy: config.httpProxy,
+        tls: () => (config.httpProxy === undefined ? tls.current() : tls.latest()),
+      },
+      onCheck: (isWell) => {
+        if (isWell) breaker.hint();
+        this.noteState();
+      },
+    });
+    return {
+      config,
+      limits,
+      clock,
+      random,
+      observer,
+      nodes,
+      breaker,
+      egress,
+      credentials,
+      choice: new NodeChoice(nodes.all, random),
+      bulkhead: new Bulkhead(config.name, config.concurrency, clock),
+      latencies: new Latencies(config.hedge.quantile),
+      retries: new TokenBucket(clock, {
+        perCall: config.retry.budget,
+        perSecond: RETRIES_PER_SECOND,
+        most: MOST_RETRIES_SAVED,
+        first: RETRIES_PER_SECOND,
+      }),
+      hedges: new TokenBucket(clock, {
+        perCall: config.hedge.budget,
+        perSecond: 0,
+        most: MOST_HEDGES_SAVED,
+        first: 0,
+      }),
+    };
+  }
+
+  private noteState(): void {
+    const { state, lastState } = this;
+    if (state === lastState) return;
+    this.lastState = state;
+    const { lastError } = this.status();
+    this.environment.observer.upstreamState(this.name, { from: lastState, to: state, why: lastError ?? "" });
+  }
+}
