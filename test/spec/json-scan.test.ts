@@ -1,0 +1,95 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { elementSpans, memberSpans, repeatedKey } from "../../src/spec/json-scan.ts";
+import { jsonText } from "./json-text.ts";
+
+const valuesAt = (text: string, key: string): unknown[] =>
+  memberSpans(text, 0, key).map(({ start, end }) => JSON.parse(text.slice(start, end)));
+
+describe("positions in JSON text", () => {
+  test("agree with JSON.parse on every member of every object", () => {
+    fc.assert(
+      fc.property(jsonText(fc.dictionary(fc.string({ unit: "binary" }), fc.jsonValue())), ({ text, value }) => {
+        for (const [key, member] of Object.entries(value as Record<string, unknown>)) {
+          expect(valuesAt(text, key)).toEqual([JSON.parse(JSON.stringify(member))]);
+        }
+        expect(memberSpans(text, 0, "not there at all")).toEqual([]);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("agree with JSON.parse on every element of every array", () => {
+    fc.assert(
+      fc.property(jsonText(fc.array(fc.jsonValue())), ({ text, value }) => {
+        const elements = elementSpans(text, 0).map(({ start, end }) => JSON.parse(text.slice(start, end)) as unknown);
+        expect(elements).toEqual(JSON.parse(JSON.stringify(value)));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("find no member and no element in what is neither object nor array", () => {
+    for (const text of ["1", "-0.5e3", "true", "null", '"{\\"a\\":1}"', " [ ] ", "{ }"]) {
+      expect(memberSpans(text, 0, "a")).toEqual([]);
+      expect(elementSpans(text, 0)).toEqual([]);
+    }
+    expect(memberSpans('[{"a":1}]', 0, "a")).toEqual([]);
+    expect(elementSpans('{"a":[1]}', 0)).toEqual([]);
+  });
+
+  test("keep the exact text of a value", () => {
+    const text = '{ "n" : 12345678901234567890.10 , "s":"a\\u0062\\"}" ,"o":{ "x" :[1 , 2] } }';
+    const slice = (key: string): string[] => memberSpans(text, 0, key).map(({ start, end }) => text.slice(start, end));
+    expect(slice("n")).toEqual(["12345678901234567890.10"]);
+    expect(slice("s")).toEqual(['"a\\u0062\\"}"']);
+    expect(slice("o")).toEqual(['{ "x" :[1 , 2] }']);
+  });
+});
+
+describe("a key given twice", () => {
+  test.each([
+    ['{"a":1,"a":2}', ["a"], "a"],
+    ['{"a":1,"\\u0061":2}', ["a"], "a"],
+    ['{"\\u0061":1,"\\u0061":2}', ["a"], "a"],
+    ['{"a/b":1,"a\\/b":2}', ["a/b"], "a/b"],
+    ['{"a":{"b":1,"b":1}}', ["a", "b"], "b"],
+    ['{"a":{"b":1},"a":{}}', ["a", "b"], "a"],
+    ['{"a":null,"a":{"b":1}}', ["a", "b"], "a"],
+    ['{"x":{"a":1},"a":{"\\u0062":1,"c":"}","b":2}}', ["a", "b"], "b"],
+    ['{"a":1}', ["a"], undefined],
+    ['{"a":1,"A":2}', ["a"], undefined],
+    ['{"a":1,"a ":2}', ["a"], undefined],
+    ['{"x":1,"x":2,"a":1}', ["a"], undefined],
+    ['{"a":{"x":1,"x":2,"b":1}}', ["a", "b"], undefined],
+    ['{"a":[{"b":1,"b":2}]}', ["a", "b"], undefined],
+    ['{"a":"{\\"b\\":1,\\"b\\":2}"}', ["a", "b"], undefined],
+    ["{}", ["a"], undefined],
+    ["[]", ["a"], undefined],
+  ] as const)("%s on the way %j: %s", (text, path, key) => {
+    expect(repeatedKey(text, path)).toBe(key);
+  });
+
+  test("is found however it is written and whatever stands between", () => {
+    const key = fc.string({ unit: "binary", minLength: 1, maxLength: 8 });
+    const escaped = (text: string): string =>
+      [...Array(text.length).keys()].map((i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, "0")}`).join("");
+    fc.assert(
+      fc.property(key, fc.jsonValue(), fc.jsonValue(), fc.boolean(), (name, one, other, isEscaped) => {
+        const again = isEscaped ? `"${escaped(name)}"` : JSON.stringify(name);
+        const text = `{"x-y":${JSON.stringify(other)},${JSON.stringify(name)}:${JSON.stringify(one)} , ${again}\n:1}`;
+        fc.pre(name !== "x-y");
+        expect(repeatedKey(text, [name])).toBe(name);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("is looked for in one pass, however long the strings and deep the nesting", () => {
+    const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
+    const slashes = `"${"\\\\".repeat(200_000)}"`;
+    const quotes = `"${'\\"'.repeat(200_000)}"`;
+    const text = `{"d":${deep},"s":${slashes},"q":${quotes},"a":{"b":1,"b":2}}`;
+    expect(repeatedKey(text, ["a", "b"])).toBe("b");
+  });
+});
