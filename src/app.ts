@@ -11,6 +11,8 @@ import { LocalCoordinator } from "./coordinator/local.ts";
 import type { Logger } from "./log.ts";
 import { RegistryMetadata } from "./metadata/registry-metadata.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
+import { refreshGauges } from "./metrics/refresh.ts";
+import { Traffic } from "./metrics/traffic.ts";
 import { createCacheObserver, createUpstreamObserver } from "./observers.ts";
 import { createCors } from "./routes/cors.ts";
 import { createExplain } from "./routes/explain.ts";
@@ -50,16 +52,29 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const { metrics, registry } = createMetrics();
   metrics.buildInfo.set({ version }, 1);
   const coordinator: Coordinator = new LocalCoordinator({ clock });
-  const memory = new MemoryStore(config.cache.memory);
-  const cache = new HttpCache({ memory, coordinator, clock, random, observer: createCacheObserver(metrics) });
-  const upstreams = new Upstreams({
-    configs: config.upstreams,
+  const cacheObserver = createCacheObserver(metrics);
+  const memory = new MemoryStore({ ...config.cache.memory, observer: cacheObserver });
+  const cache = new HttpCache({ memory, coordinator, clock, random, observer: cacheObserver });
+  const upstreams = new Upstreams(config.upstreams, {
     limits: config.limits,
     coordinator,
     clock,
     random,
-    observer: createUpstreamObserver(metrics, log),
+    observer: createUpstreamObserver(metrics, log, (name, url) => {
+      const upstream = config.upstreams.find((each) => each.name === name);
+      return upstream?.urls.indexOf(url) ?? -1;
+    }),
   });
+
+  const traffic = new Traffic(metrics);
+  registry.onRead(() =>
+    refreshGauges(metrics, {
+      upstreams: runtime.upstreams.all,
+      memory,
+      maxBytes: config.cache.memory.maxBytes,
+      traffic,
+    }),
+  );
 
   let isDraining = false;
   const runtime = createRuntime(config, { upstreams, cache, coordinator, metrics });
@@ -68,6 +83,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     random,
     log,
     metrics,
+    traffic,
     version,
     isDraining: () => isDraining,
     runtime: () => runtime,
@@ -80,7 +96,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     readiness: new Readiness({
       clock,
       isDraining: () => isDraining,
-      upstreams: () => runtime.upstreams.all.map((upstream) => upstream.status()),
+      upstreams: () => runtime.upstreams.status(),
       isRedisConnected: () => true,
     }),
     explain: createExplain(surroundings, cache),

@@ -55,11 +55,11 @@ export async function runScoreboard({ gateway, registries, stopped }: Scoreboard
 /** The scoreboard as text, a line each. */
 export async function scoreboardLines(gateway: Gateway, registries: readonly DemoRegistry[]): Promise<string[]> {
   const requests = await gateway.metrics.requests.get();
-  const count = (isCounted: (outcome: string) => boolean) =>
-    requests.values.reduce((sum, { value, labels }) => sum + (isCounted(String(labels.outcome)) ? value : 0), 0);
-  const all = count(() => true);
-  const hits = count((outcome) => outcome === "hit" || outcome === "stale");
-  const cached = count((outcome) => ["hit", "stale", "miss", "revalidated"].includes(outcome));
+  const answers = await gateway.metrics.cacheAnswers.get();
+  const sum = (values: readonly { readonly value: number }[]) => values.reduce((total, { value }) => total + value, 0);
+  const all = sum(requests.values);
+  const hits = sum(answers.values.filter(({ labels }) => labels.outcome === "hit" || labels.outcome === "stale"));
+  const cached = sum(answers.values.filter(({ labels }) => labels.outcome !== "bypass"));
   const ratio = cached === 0 ? "–" : `${Math.round((100 * hits) / cached)} %`;
   const calls = registries.reduce((sum, { registry }) => sum + registry.calls.total, 0);
   return [

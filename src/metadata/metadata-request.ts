@@ -1,6 +1,6 @@
 import type { CachePolicy } from "../cache/policy.ts";
 import type { FetchRequest } from "../cache/resource.ts";
-import { forwardedFields } from "../cache/forwarded-fields.ts";
+import { forwardedFields } from "../cache/forwarded.ts";
 import type { Fields } from "../fields.ts";
 
 /** Passed on so that a trace goes through; they take no part in what the upstream answers. */
@@ -11,7 +11,7 @@ const TRACING = ["traceparent", "tracestate"];
  * of the cache key. Nothing else of a client may reach the upstream, or one client could decide what others get.
  */
 export function requestFields(request: FetchRequest, policy: CachePolicy): Fields {
-  const fields = forwardedFields(request.headers, policy);
+  const fields = forwardedFields(policy, request.headers);
   const own: string[] = fields.includes("accept") ? [] : ["accept", "application/json"];
   for (const name of TRACING) {
     const value = request.headers[name];

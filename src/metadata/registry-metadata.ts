@@ -102,11 +102,7 @@ class MetadataResource implements Resource {
     const fetched: Fetched = {
       status: answer.status,
       // Clients read JSON whatever type the upstream gave it; one of them crashes otherwise.
-      fields: [
-        ...filterFields(answer.fields, (name) => name !== "content-type"),
-        "content-type",
-        "application/json",
-      ],
+      fields: [...filterFields(answer.fields, (name) => name !== "content-type"), "content-type", "application/json"],
       body: answer.body,
       requestedAt: answer.requestedAt,
       receivedAt: answer.receivedAt,
@@ -186,9 +182,7 @@ function cachePolicy(config: CacheConfig, operation: CachedOperation, forwardAut
     staleWhileRevalidate: config.staleWhileRevalidate,
     staleIfError: config.staleIfError,
     forwardRequestHeaders:
-      config.forwardRequestHeaders === "*"
-        ? "*"
-        : config.forwardRequestHeaders.map((name) => name.toLowerCase()),
+      config.forwardRequestHeaders === "*" ? "*" : config.forwardRequestHeaders.map((name) => name.toLowerCase()),
     sharedAuthorization: forwardAuthorization,
   };
 }

@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { GatewayError } from "../errors.ts";
 import { type Fields, fieldsFromRaw, filterFields } from "../fields.ts";
+import { checkAnswer } from "../metadata/answer-check.ts";
 import { AmbiguousBody, type AdminPaths, adminPathsOf, adminsNamedBy, type BodyAdmin } from "../spec/body-admin.ts";
 import { endpointPath } from "../spec/endpoints.ts";
-import { answerProblem, requestProblem } from "../spec/schemas.ts";
+import { requestProblem } from "../spec/schemas.ts";
 import { clientSignal } from "./client-signal.ts";
 import { deadlineFromNow } from "./deadline.ts";
 import type { Exchange } from "./exchange.ts";
@@ -61,12 +62,10 @@ export async function answerChoiceContext(
     deadline: deadlineOf(upstream),
     signal,
   });
-  if (answer.status === 200 && (isStrict || surroundings.random() < 1 / SCHEMA_SAMPLE)) {
-    const problem = answerProblem(endpoint.operation, answer.json);
-    if (problem !== undefined) {
-      surroundings.metrics.schemaViolations.inc({ upstream: upstream.name, operation: endpoint.operation });
-      if (isStrict) throw invalidAnswer(upstream.name, problem);
-    }
+  if (isStrict || surroundings.random() < 1 / SCHEMA_SAMPLE) {
+    checkAnswer(upstream, endpoint.operation, answer, (name, operation) =>
+      surroundings.metrics.schemaViolations.inc({ upstream: name, operation }),
+    );
   }
   const fields = filterFields(answer.fields, (name) => name !== "content-type" && name !== "cache-control");
   fields.push("content-type", "application/json", "cache-control", "no-store");
@@ -99,17 +98,6 @@ export function forwardedFields(
   );
   fields.push("x-request-id", exchange.id);
   return fields;
-}
-
-/** The 502 for an answer that breaks the published schema, where `validation: strict` asks for it. */
-function invalidAnswer(upstream: string, problem: string): GatewayError {
-  return new GatewayError(
-    502,
-    `the registry "${upstream}" sent an answer that breaks the published schema: ${problem}`,
-    {
-      proxyError: "http_protocol_error",
-    },
-  );
 }
 
 const EMPTY = Buffer.alloc(0);

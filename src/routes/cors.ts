@@ -4,7 +4,7 @@ import type { Fields } from "../fields.ts";
 export interface Cors {
   /** Fields of an answer to a request with this `Origin` (undefined: none). */
   answerFields(origin: string | undefined): Fields;
-  /** Fields of the answer to a preflight. */
+  /** What the answer to a preflight has besides: what the browser may send. */
   preflightFields(origin: string | undefined): Fields;
 }
 
@@ -30,17 +30,19 @@ export function createCors(origins: readonly string[], adminHeader: string): Cor
   ];
   const answer = ["access-control-expose-headers", EXPOSED];
 
-  function allow(origin: string | undefined, fields: Fields): Fields {
-    if (origins.includes("*")) return ["access-control-allow-origin", "*", ...fields];
-    if (origins.length === 0) return [];
-    if (origin === undefined || !origins.includes(origin)) return ["vary", "origin"];
-    return ["access-control-allow-origin", origin, "vary", "origin", ...fields];
+  const isOpen = origins.includes("*");
+  const toAnyOrigin = isOpen ? ["access-control-allow-origin", "*", ...answer] : [];
+
+  function isAllowed(origin: string | undefined): origin is string {
+    return origin !== undefined && origins.includes(origin);
   }
 
-  const toAnyOrigin = allow(undefined, answer);
-  const isSame = origins.length === 0 || origins.includes("*");
   return {
-    answerFields: (origin) => (isSame ? toAnyOrigin : allow(origin, answer)),
-    preflightFields: (origin) => allow(origin, preflight),
+    answerFields(origin) {
+      if (isOpen || origins.length === 0) return toAnyOrigin;
+      if (!isAllowed(origin)) return ["vary", "origin"];
+      return ["access-control-allow-origin", origin, "vary", "origin", ...answer];
+    },
+    preflightFields: (origin) => (isOpen || isAllowed(origin) ? preflight : []),
   };
 }

@@ -23,6 +23,8 @@ export interface Exchange {
   error: GatewayError | undefined;
   /** Bytes of the answer's body. */
   bytes: number;
+  /** Age of an answer that came through the cache, in seconds. */
+  age: number | undefined;
 }
 
 const exchanges = new WeakMap<IncomingMessage, Exchange>();
@@ -41,6 +43,7 @@ export function exchangeOf(request: IncomingMessage, surroundings: Surroundings)
     outcome: "bypass",
     error: undefined,
     bytes: 0,
+    age: undefined,
   };
   exchanges.set(request, exchange);
   return exchange;

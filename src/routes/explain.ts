@@ -16,11 +16,11 @@ export interface PathExplanation {
 }
 
 /** @throws GatewayError as a request to `path` would be refused */
-export type Explain = (path: string) => PathExplanation;
+export type Explain = (path: string) => Promise<PathExplanation>;
 
 /** Explains paths of the public listener without asking an upstream. */
 export function createExplain(surroundings: Surroundings, cache: HttpCache): Explain {
-  return function explain(path) {
+  return async function explain(path) {
     const runtime = surroundings.runtime();
     const { routing } = runtime.config;
     const target = parseTarget(path, routing.prefix);
@@ -47,6 +47,6 @@ export function createExplain(surroundings: Surroundings, cache: HttpCache): Exp
     const resource = runtime.metadata
       .get(upstream)!
       .resource(admin, { operation: operation as CachedOperation, id: target.id, ...page });
-    return { upstream: name, admin, operation, cached: true, explanation: cache.explain(resource) };
+    return { upstream: name, admin, operation, cached: true, explanation: await cache.explain(resource) };
   };
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { LRUCache } from "lru-cache";
 import type { HttpCache, Resource } from "../cache/http-cache.ts";
+import type { RecordHit } from "../metrics/traffic.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { isFramedSafely } from "./framing.ts";
@@ -14,6 +15,7 @@ export interface HitTarget {
   /** The admin that the upstream had then; with another one the URL means something else. */
   readonly admin: string;
   readonly resource: Resource;
+  readonly recordHit: RecordHit;
 }
 
 /** Characters of remembered URLs; a URL may be 8 KiB long, and clients choose them. */
@@ -49,12 +51,7 @@ export type AnswerHit = (request: IncomingMessage, response: ServerResponse) => 
  * hooks, and says false, having done nothing, for whatever needs more than that.
  */
 export function createAnswerHit(surroundings: Surroundings, cache: HttpCache): AnswerHit {
-  const { clock, log, random, metrics } = surroundings;
-  const durations = {
-    info: metrics.requestDuration.labels({ operation: "info", outcome: "hit" }),
-    instruments: metrics.requestDuration.labels({ operation: "instruments", outcome: "hit" }),
-    instrument: metrics.requestDuration.labels({ operation: "instrument", outcome: "hit" }),
-  };
+  const { clock, log, random } = surroundings;
 
   return function answerHit(request, response) {
     const { method } = request;
@@ -85,14 +82,11 @@ export function createAnswerHit(surroundings: Surroundings, cache: HttpCache): A
     if (body === undefined || method === "HEAD") response.end();
     else response.end(body);
 
-    const { operation, upstream } = target;
-    metrics.requests.inc({ operation, upstream: upstream.name, status: answer.status, outcome: "hit" });
-    durations[operation].observe((clock.now() - startedAt) / 1000);
+    const { status, age } = answer;
+    target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });
     if (config.log.hits > 0 && random() < config.log.hits) {
-      log.info(
-        { requestId: id, method, operation, upstream: upstream.name, status: answer.status, outcome: "hit" },
-        "request",
-      );
+      const { operation, upstream } = target;
+      log.info({ requestId: id, method, operation, upstream: upstream.name, status, outcome: "hit" }, "request");
     }
     return true;
   };

@@ -46,7 +46,11 @@ export async function answerMetadata(
     signal,
   });
   exchange.outcome = answer.outcome;
-  if (header === undefined) runtime.hits.remember(request.url!, { operation, upstream, admin, resource });
+  exchange.age = answer.age;
+  if (header === undefined) {
+    const recordHit = surroundings.traffic.hitsOf(operation, upstream.name);
+    runtime.hits.remember(request.url!, { operation, upstream, admin, resource, recordHit });
+  }
   return answer;
 }
 

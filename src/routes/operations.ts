@@ -3,7 +3,6 @@ import type { Registry } from "@prometheus-io/client";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from "fastify";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { errorBody, GatewayError, toGatewayError } from "../errors.ts";
-import type { UpstreamStatus } from "../upstream/status.ts";
 import { parseJsonBody } from "./request-body.ts";
 import type { Explain } from "./explain.ts";
 import { purge } from "./purge.ts";
@@ -54,7 +53,7 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
     version: surroundings.version,
     uptimeSeconds: Math.round((surroundings.clock.now() - startedAt) / 1000),
     redis: options.redisStatus(),
-    upstreams: surroundings.runtime().upstreams.all.map((upstream): UpstreamStatus => upstream.status()),
+    upstreams: surroundings.runtime().upstreams.status(),
   }));
   app.post("/purge", async (request, reply) => {
     if (!Buffer.isBuffer(request.body)) throw new GatewayError(415, "a purge is sent as application/json");
@@ -74,7 +73,7 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   app.get("/explain", async (request, reply) => {
     const { path } = request.query as { path?: unknown };
     if (typeof path !== "string") throw new GatewayError(400, "explain needs the query parameter path");
-    return reply.send(explain(path));
+    return reply.send(await explain(path));
   });
 
   app.setNotFoundHandler((request, reply) => {

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import httpProxy from "@fastify/http-proxy";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -69,7 +69,7 @@ export function registerPassThrough(app: FastifyInstance, surroundings: Surround
     },
     replyOptions: {
       retryDelay: () => null,
-      rewriteRequestHeaders: (request) => ({ [CALL]: prepared.get(request as FastifyRequest) }) as object,
+      rewriteRequestHeaders: (request) => ({ [CALL]: prepared.get(request as FastifyRequest) }) as IncomingHttpHeaders,
       rewriteHeaders: (headers, request) => {
         const raw = request!.raw as IncomingMessage;
         const common = commonFieldsOf(exchangeOf(raw, surroundings), raw, surroundings.isDraining());
@@ -107,9 +107,7 @@ async function prepareCall(
   if (stream !== undefined) checkContentCoding(request.headers);
   const paths = request.method === "POST" ? adminPathsOfPassThrough(segments) : undefined;
   const bytes =
-    stream !== undefined && paths !== undefined
-      ? await readAll(stream, runtime.config.limits.requestBody)
-      : undefined;
+    stream !== undefined && paths !== undefined ? await readAll(stream, runtime.config.limits.requestBody) : undefined;
   const body = bytes === undefined || paths === undefined ? [] : adminsOf(parseJsonBody(bytes), paths);
   // http-proxy sends a stream as it is, but would write a parsed body anew.
   if (bytes !== undefined) request.body = Readable.from([bytes], { objectMode: false });

@@ -43,6 +43,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
       const server = createServer(serverOptions(config), (request, response) => {
         if (answerHit(request, response)) return;
         const exchange = exchangeOf(request, surroundings);
+        surroundings.traffic.begin();
         response.once("close", () => recordExchange(surroundings, exchange, request, response));
         handle(request, response);
       });

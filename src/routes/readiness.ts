@@ -40,9 +40,7 @@ export class Readiness {
     const upstreams = this.sources.upstreams();
     const reason = this.reason(upstreams);
     const states = upstreams.map(({ name, state }) => ({ name, state }));
-    return reason === undefined
-      ? { ready: true, upstreams: states }
-      : { ready: false, reason, upstreams: states };
+    return reason === undefined ? { ready: true, upstreams: states } : { ready: false, reason, upstreams: states };
   }
 
   private reason(upstreams: readonly UpstreamStatus[]): string | undefined {

@@ -1,10 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { causeOf, hashId } from "../log.ts";
+import { CLIENT_GONE } from "../metrics/labels.ts";
 import { type Exchange, operationOf } from "./exchange.ts";
 import type { Surroundings } from "./runtime.ts";
-
-/** The status of a request whose client went away before its answer, as nginx logs it. */
-const CLIENT_GONE = 499;
 
 /** Counts and logs a finished exchange: one line, no bodies, no credentials, ids only as hashes. */
 export function recordExchange(
@@ -13,14 +11,13 @@ export function recordExchange(
   request: IncomingMessage,
   response: ServerResponse,
 ): void {
-  const { metrics, log, clock } = surroundings;
+  const { traffic, log, clock } = surroundings;
   const operation = operationOf(exchange);
   const upstream = exchange.upstream?.name ?? "none";
   const status = response.writableFinished ? response.statusCode : CLIENT_GONE;
-  const { outcome, error } = exchange;
+  const { outcome, error, bytes, age } = exchange;
   const seconds = (clock.now() - exchange.startedAt) / 1000;
-  metrics.requests.inc({ operation, upstream, status, outcome });
-  metrics.requestDuration.observe({ operation, outcome }, seconds);
+  traffic.finish({ operation, upstream, status, outcome, bytes, age, seconds });
   if (outcome === "hit" && !(surroundings.random() < exchange.runtime.config.log.hits)) return;
   const line = {
     requestId: exchange.id,
@@ -31,7 +28,7 @@ export function recordExchange(
     status,
     outcome,
     durationMs: Math.round(seconds * 1e6) / 1e3,
-    bytes: exchange.bytes,
+    bytes,
     ...(error === undefined ? {} : { reason: error.proxyError, cause: causeOf(error) }),
   };
   if (status === 500 && error !== undefined) log.error({ ...line, err: error.cause }, "request");

@@ -3,6 +3,7 @@ import type { Config } from "../config/schema.ts";
 import type { Logger } from "../log.ts";
 import type { RegistryMetadata } from "../metadata/registry-metadata.ts";
 import type { Metrics } from "../metrics.ts";
+import type { Traffic } from "../metrics/traffic.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { Cors } from "./cors.ts";
@@ -27,6 +28,7 @@ export interface Surroundings {
   readonly random: () => number;
   readonly log: Logger;
   readonly metrics: Metrics;
+  readonly traffic: Traffic;
   readonly version: string;
   /** True once the process drains: answers close their connections. */
   isDraining(): boolean;

@@ -1,0 +1,87 @@
+import { systemClock } from "../clock.ts";
+import type { Config, UpstreamConfig } from "../config/schema.ts";
+import { LocalCoordinator } from "../coordinator/local.ts";
+import { silentObserver } from "../upstream/observer.ts";
+import { Upstream } from "../upstream/upstream.ts";
+
+/** Page sizes to try, the largest first: servers clamp, ignore or refuse what is too large for them. */
+const PAGE_SIZES = [1000, 100, 25];
+
+interface NodeReport {
+  readonly admin: string | undefined;
+  readonly line: string;
+}
+
+/**
+ * `check --live`: asks each node of each upstream who it is, how fast it answers and what page size it takes.
+ *
+ * @param print called with each line
+ * @returns whether every node proved its admin
+ */
+export async function checkLive(config: Config, print: (line: string) => void): Promise<boolean> {
+  let isGood = true;
+  const admins = new Map<string, string>();
+  for (const upstream of config.upstreams.filter(({ enabled }) => enabled)) {
+    const reports = await Promise.all(upstream.urls.map((url) => checkNode(upstream, url, config)));
+    for (const { line } of reports) print(line);
+    const taught = new Set(reports.map(({ admin }) => admin));
+    if (taught.has(undefined)) isGood = false;
+    taught.delete(undefined);
+    if (taught.size > 1) {
+      isGood = false;
+      print(`${upstream.name}: its nodes serve different registries: ${[...taught].join(", ")}`);
+    }
+    const [admin] = taught;
+    const other = admin === undefined ? undefined : admins.get(admin);
+    if (other !== undefined) {
+      isGood = false;
+      print(`${upstream.name}: serves the same registry as ${other}; make them nodes of one upstream`);
+    }
+    if (admin !== undefined) admins.set(admin, upstream.name);
+  }
+  return isGood;
+}
+
+async function checkNode(config: UpstreamConfig, url: string, { limits }: Config): Promise<NodeReport> {
+  const clock = systemClock();
+  const coordinator = new LocalCoordinator({ clock });
+  const upstream = new Upstream(
+    { ...config, urls: [url] },
+    {
+      limits,
+      clock,
+      random: Math.random,
+      coordinator,
+      observer: silentObserver,
+    },
+  );
+  const place = `${config.name} ${url}`;
+  try {
+    const startedAt = clock.now();
+    const admin = await upstream.learnAdmin(startedAt + config.timeout);
+    const latency = Math.round(clock.now() - startedAt);
+    const pageSize = await largestPageSize(upstream, () => clock.now() + config.timeout);
+    const tls = url.startsWith("https:") ? "TLS verified" : "no TLS";
+    return { admin, line: `${place}: admin ${admin}, ${latency} ms, ${tls}, ${pageSize}` };
+  } catch (error) {
+    return { admin: undefined, line: `${place}: ${(error as Error).message}` };
+  } finally {
+    await upstream.close();
+    await coordinator.close();
+  }
+}
+
+async function largestPageSize(upstream: Upstream, deadline: () => number): Promise<string> {
+  for (const pageSize of PAGE_SIZES) {
+    const { status } = await upstream.call({
+      operation: "instruments",
+      method: "GET",
+      path: `/registry/metadata/v1/instruments?pageSize=${pageSize}`,
+      fields: ["accept", "application/json"],
+      priority: "walker",
+      deadline: deadline(),
+    });
+    if (status === 200) return `takes pages of ${pageSize}`;
+  }
+  return `takes no page size of ${PAGE_SIZES.join(", ")}`;
+}

@@ -1,0 +1,47 @@
+import type { MemoryStore } from "../cache/memory-store.ts";
+import type { Metrics } from "../metrics.ts";
+import type { UpstreamConfig } from "../config/schema.ts";
+import type { BreakerState } from "../upstream/observer.ts";
+import type { UpstreamStatus } from "../upstream/status.ts";
+import { NODE_STATE, UPSTREAM_STATE } from "./labels.ts";
+import type { Traffic } from "./traffic.ts";
+
+/** What the gauges show. */
+export interface GaugeSources {
+  readonly upstreams: readonly { readonly config: UpstreamConfig; status(): UpstreamStatus }[];
+  readonly memory: Pick<MemoryStore, "bytes" | "entries">;
+  readonly maxBytes: number;
+  readonly traffic: Traffic;
+}
+
+/** Values of the breaker's gauge. */
+const BREAKER_VALUE: Readonly<Record<BreakerState, number>> = { closed: 0, "half-open": 1, open: 2 };
+
+/** Sets the gauges to what is so now. */
+export function refreshGauges(metrics: Metrics, { upstreams, memory, maxBytes, traffic }: GaugeSources): void {
+  metrics.cacheBytes.set(memory.bytes);
+  metrics.cacheEntries.set(memory.entries);
+  metrics.cacheMaxBytes.set(maxBytes);
+  metrics.requestsInFlight.set(traffic.requestsInFlight);
+  for (const { config, status } of upstreams.map((each) => ({ config: each.config, status: each.status() }))) {
+    refreshUpstream(metrics, config, status);
+  }
+}
+
+function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: UpstreamStatus): void {
+  const upstream = status.name;
+  for (const state of UPSTREAM_STATE) metrics.upstreamState.set({ upstream, state }, status.state === state ? 1 : 0);
+  for (const state of NODE_STATE) {
+    metrics.upstreamNodes.set({ upstream, state }, status.nodes.filter((node) => node.state === state).length);
+  }
+  const isProved = status.nodes.some(({ state }) => state === "up" || state === "ejected");
+  metrics.adminProved.set({ upstream }, isProved ? 1 : 0);
+  metrics.breakerState.set({ upstream }, BREAKER_VALUE[status.breaker]);
+  metrics.upstreamInFlight.set({ upstream }, status.running);
+  metrics.upstreamQueued.set({ upstream }, status.queued);
+  metrics.upstreamMaxInFlight.set({ upstream }, config.concurrency.max);
+  metrics.upstreamRetriesLeft.set({ upstream }, status.retriesLeft);
+  if (config.rateLimit === undefined) return;
+  metrics.callBudget.set({ upstream }, config.rateLimit.requests);
+  metrics.callBudgetLeft.set({ upstream }, status.budgetLeft ?? config.rateLimit.requests);
+}

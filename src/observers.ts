@@ -1,0 +1,106 @@
+import type { CacheObserver } from "./cache/observer.ts";
+import type { CacheOutcome, CacheTier } from "./cache/resource.ts";
+import { hashId, type Logger } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
+import { CACHE_OUTCOME, TIER } from "./metrics/labels.ts";
+import type { Tally } from "./metrics/tally.ts";
+import type { RedisObserver } from "./redis/observer.ts";
+import type { UpstreamObserver } from "./upstream/observer.ts";
+import { withoutSecrets } from "./redaction.ts";
+
+/** Counts what the cache does. */
+export function createCacheObserver(metrics: Metrics): CacheObserver {
+  // Asked on every hit: the counter's children are looked up once.
+  const lookups = Object.fromEntries(
+    TIER.map((tier) => [
+      tier,
+      Object.fromEntries(CACHE_OUTCOME.map((result) => [result, metrics.cacheLookups.tally({ tier, result })])),
+    ]),
+  ) as Record<CacheTier, Record<CacheOutcome, Tally>>;
+  return {
+    lookup: (_key, tier, outcome) => lookups[tier][outcome].add(1),
+    skipped: (_key, reason) => metrics.cacheSkips.inc({ reason }),
+    collapsed: () => metrics.cacheCollapsed.inc(),
+    servedStale: (_key, reason) => metrics.cacheStale.inc({ reason }),
+    revalidated: () => metrics.cacheRevalidations.inc(),
+    refreshed: (_key, result) => metrics.cacheRefreshes.inc({ result }),
+    evicted: () => metrics.cacheEvictions.inc(),
+  };
+}
+
+/** The place of a node in its upstream's list, from 0; -1 where it is no longer there. */
+export type NodeIndex = (upstream: string, url: string) => number;
+
+/**
+ * Counts what happens on the way to upstreams, and logs changes of state in one line each. Nodes are named by their
+ * place in the configuration, parties by hashes: a log goes to more people than the configuration does.
+ */
+export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex: NodeIndex): UpstreamObserver {
+  return {
+    attempt({ upstream, operation, outcome, reason, seconds }) {
+      const isMetadata = operation === "info" || operation === "instruments" || operation === "instrument";
+      metrics.upstreamAttempts.inc({ upstream, outcome });
+      metrics.upstreamDuration.observe({ upstream, kind: isMetadata ? "metadata" : "other" }, seconds);
+      if (reason !== undefined) metrics.upstreamFailures.inc({ upstream, reason });
+    },
+    retry: (upstream) => metrics.upstreamRetries.inc({ upstream }),
+    retryBudgetExhausted: (upstream) => metrics.retriesExhausted.inc({ upstream }),
+    hedge: (upstream, result) => metrics.upstreamHedges.inc({ upstream, result }),
+    refused: (upstream, reason) => metrics.upstreamRefused.inc({ upstream, reason }),
+    check: (upstream, _node, outcome) => metrics.upstreamChecks.inc({ upstream, outcome }),
+    nodeState(upstream, url, { from, to, why }) {
+      if (to === "ejected") metrics.upstreamEjections.inc({ upstream });
+      const line = { upstream, node: nodeIndex(upstream, url), from, to, reason: withoutSecrets(why) };
+      if (to === "up") log.info(line, "node state changed");
+      else log.warn(line, "node state changed");
+    },
+    upstreamState(upstream, { from, to, why }) {
+      const line = { upstream, from, to, reason: withoutSecrets(why) };
+      if (to === "up") log.info(line, "upstream state changed");
+      else if (to === "wrong-admin" || to === "disabled") log.error(line, "upstream state changed");
+      else log.warn(line, "upstream state changed");
+    },
+    breaker(upstream, state) {
+      metrics.breakerTransitions.inc({ upstream, state });
+      if (state === "open") log.warn({ upstream, to: state }, "breaker state changed");
+      else log.info({ upstream, to: state }, "breaker state changed");
+    },
+    adminProved(upstream, admin) {
+      log.info({ upstream, admin: hashId(admin) }, "admin proved");
+    },
+    adminMismatch(upstream, url, { expected, told }) {
+      metrics.adminMismatches.inc({ upstream });
+      log.error(
+        { upstream, node: nodeIndex(upstream, url), expected: hashId(expected), told: hashId(told) },
+        "node names another admin",
+      );
+    },
+    rationed(upstream, share) {
+      metrics.callBudgetShare.set({ upstream }, share);
+      log.warn({ upstream, share }, "upstream answered 429: calling it less");
+    },
+    credentialFailure(upstream, why) {
+      metrics.credentialFailures.inc({ upstream });
+      log.error({ upstream, reason: withoutSecrets(why) }, "credential cannot be used");
+    },
+  };
+}
+
+/** Counts what happens between this process and Redis, and logs when it comes and goes. */
+export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserver {
+  metrics.redisConfigured.set(1);
+  return {
+    stateChanged(state, reason) {
+      metrics.redisUp.set(state === "up" ? 1 : 0);
+      const line = { to: state, reason: withoutSecrets(reason) };
+      if (state === "up") log.info(line, "Redis state changed");
+      else log.warn(line, "Redis state changed");
+    },
+    commandEnded(_name, outcome, duration) {
+      metrics.redisCommands.inc({ outcome });
+      metrics.redisDuration.observe(duration / 1000);
+    },
+    writeDropped: () => metrics.redisDroppedWrites.inc(),
+    purgeArrived: (lag) => metrics.purgeLag.observe(lag / 1000),
+  };
+}
