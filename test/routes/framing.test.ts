@@ -1,0 +1,35 @@
+import type { IncomingMessage } from "node:http";
+import { describe, expect, test } from "vitest";
+import { checkFraming, isFramedSafely } from "../../src/routes/framing.ts";
+
+interface Head {
+  readonly fields: readonly [name: string, value: string][];
+  readonly version?: 0 | 1;
+}
+
+/** A request as Node's parser hands it over. */
+function requestOf({ fields, version = 1 }: Head): IncomingMessage {
+  const headers = Object.fromEntries(fields.map(([name, value]) => [name.toLowerCase(), value]));
+  return { headers, rawHeaders: fields.flat(), httpVersionMinor: version } as unknown as IncomingMessage;
+}
+
+const HOST: [string, string] = ["Host", "gateway"];
+
+describe("framing that parsers agree about", () => {
+  test.each<[string, Head, boolean, boolean]>([
+    ["one Host", { fields: [HOST] }, true, true],
+    ["an empty body", { fields: [HOST, ["Content-Length", "0"]] }, true, true],
+    ["a body", { fields: [HOST, ["Content-Length", "2"]] }, true, false],
+    ["a chunked body", { fields: [HOST, ["Transfer-Encoding", "chunked"]] }, true, false],
+    ["two Hosts", { fields: [HOST, ["host", "gateway"]] }, false, false],
+    ["no Host", { fields: [] }, false, false],
+    ["no Host in HTTP/1.0", { fields: [], version: 0 }, true, false],
+    ["a chunked body in HTTP/1.0", { fields: [HOST, ["transfer-encoding", "chunked"]], version: 0 }, false, false],
+    ["X-Host beside Host", { fields: [HOST, ["X-Host", "elsewhere"]] }, true, true],
+  ])("%s", (_what, head, isAccepted, isSafe) => {
+    const request = requestOf(head);
+    if (isAccepted) expect(() => checkFraming(request)).not.toThrow();
+    else expect(() => checkFraming(request)).toThrow(expect.objectContaining({ status: 400 }));
+    expect(isFramedSafely(request)).toBe(isSafe);
+  });
+});
