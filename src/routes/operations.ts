@@ -49,12 +49,17 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
     return reply.code(report.ready ? 200 : 503).send(report);
   });
   app.get("/metrics", async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()));
-  app.get("/status", async () => ({
-    version: surroundings.version,
-    uptimeSeconds: Math.round((surroundings.clock.now() - startedAt) / 1000),
-    redis: options.redisStatus(),
-    upstreams: surroundings.runtime().upstreams.status(),
-  }));
+  app.get("/status", async (_request, reply) => {
+    const status = {
+      version: surroundings.version,
+      uptimeSeconds: Math.round((surroundings.clock.now() - startedAt) / 1000),
+      redis: options.redisStatus(),
+      upstreams: surroundings.runtime().upstreams.status(),
+    };
+    // Null, not absent: whoever reads it finds every key.
+    const body = JSON.stringify(status, (_key, value: unknown) => (value === undefined ? null : value));
+    return reply.type("application/json").send(body);
+  });
   app.post("/purge", async (request, reply) => {
     if (!Buffer.isBuffer(request.body)) throw new GatewayError(415, "a purge is sent as application/json");
     const { json } = parseJsonBody(request.body);
