@@ -6,12 +6,12 @@ import { METRICS } from "./metrics/table.ts";
 import { type Tally, TalliedCounter } from "./metrics/tally.ts";
 
 /** Labels, all of them, each with one of its values; nothing for a metric without labels. */
-type Labelled<Labels extends LabelSet> = keyof Labels extends never ? [] : [labels: LabelValues<Labels>];
+type Labelled<Labels extends LabelSet> = string extends keyof Labels ? [] : [labels: LabelValues<Labels>];
 
 export interface CounterMetric<Labels extends LabelSet> {
   inc(...args: [...Labelled<Labels>, amount?: number]): void;
   /** A cheaper way to count the same again and again. Take one for each set of labels and keep it. */
-  tally(...args: keyof Labels extends never ? [labels: Record<never, never>] : Labelled<Labels>): Tally;
+  tally(labels: LabelValues<Labels>): Tally;
   /** What was counted so far. */
   get(): Promise<{ readonly values: readonly { readonly labels: LabelValues<Labels>; readonly value: number }[] }>;
 }
@@ -48,16 +48,11 @@ export function createMetrics(): { metrics: Metrics; registry: LiveRegistry } {
 }
 
 function createMetric(definition: Definition, registry: Registry): TalliedCounter | Gauge | Histogram {
-  const { type, name, help } = definition;
-  const options = { name, help, labelNames: Object.keys(definition.labels), registers: [registry] };
-  switch (type) {
-    case "counter":
-      return new TalliedCounter(options);
-    case "gauge":
-      return new Gauge({ ...options, aggregator: definition.aggregation });
-    case "histogram":
-      return new Histogram({ ...options, buckets: [...definition.buckets] });
-  }
+  const { name, help, labels } = definition;
+  const options = { name, help, labelNames: Object.keys(labels), registers: [registry] };
+  if (definition.type === "gauge") return new Gauge({ ...options, aggregator: definition.aggregation });
+  if (definition.type === "histogram") return new Histogram({ ...options, buckets: [...definition.buckets] });
+  return new TalliedCounter(options);
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { LabelSet } from "./labels.ts";
+import { ALIAS_OR_NONE, type LabelSet, type NoLabels } from "./labels.ts";
 
 /** How the replicas' and workers' values of a gauge become one. */
 export type Aggregation = "sum" | "max" | "min" | "first";
@@ -8,8 +8,8 @@ interface Described<Labels extends LabelSet> {
   readonly name: string;
   readonly help: string;
   readonly labels: Labels;
-  /** Fewer series than all combinations of label values, where some cannot occur; `aliases`: of upstreams. */
-  readonly series?: (aliases: number) => number;
+  /** Fewer series than all combinations of label values, where some cannot occur. */
+  readonly series?: (upstreams: number) => number;
 }
 
 export interface CounterDefinition<Labels extends LabelSet> extends Described<Labels> {
@@ -39,11 +39,11 @@ const PREFIX = "registry_gateway_";
 interface Details<Labels extends LabelSet> {
   readonly help: string;
   readonly labels?: Labels;
-  readonly series?: (aliases: number) => number;
+  readonly series?: (upstreams: number) => number;
 }
 
 /** Something that happens, counted: `name` without prefix and `_total`. */
-export function counter<const Labels extends LabelSet = Record<never, never>>(
+export function counter<const Labels extends LabelSet = NoLabels>(
   name: string,
   { help, labels, series }: Details<Labels>,
 ): CounterDefinition<Labels> {
@@ -57,7 +57,7 @@ export function counter<const Labels extends LabelSet = Record<never, never>>(
 }
 
 /** Something that is so now. */
-export function gauge<const Labels extends LabelSet = Record<never, never>>(
+export function gauge<const Labels extends LabelSet = NoLabels>(
   name: string,
   { help, labels, series, aggregation = "sum" }: Details<Labels> & { readonly aggregation?: Aggregation },
 ): GaugeDefinition<Labels> {
@@ -72,7 +72,7 @@ export function gauge<const Labels extends LabelSet = Record<never, never>>(
 }
 
 /** How something is distributed; in seconds, so the name ends in `_seconds`. */
-export function histogram<const Labels extends LabelSet = Record<never, never>>(
+export function histogram<const Labels extends LabelSet = NoLabels>(
   name: string,
   { help, labels, series, buckets = LATENCY }: Details<Labels> & { readonly buckets?: readonly number[] },
 ): HistogramDefinition<Labels> {
@@ -88,11 +88,11 @@ export function histogram<const Labels extends LabelSet = Record<never, never>>(
 
 /** The most series that a metric has with so many upstreams. */
 export function seriesOf(definition: Definition, upstreams: number): number {
-  const aliases = upstreams + 1;
   const combinations = Object.values(definition.labels).reduce(
-    (product, values) => product * (typeof values === "string" ? aliases : values.length),
+    (product, values) =>
+      product * (typeof values === "string" ? upstreams + (values === ALIAS_OR_NONE ? 1 : 0) : values.length),
     1,
   );
-  const children = definition.series?.(aliases) ?? combinations;
+  const children = definition.series?.(upstreams) ?? combinations;
   return definition.type === "histogram" ? children * (definition.buckets.length + 3) : children;
 }

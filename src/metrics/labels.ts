@@ -8,11 +8,17 @@ import type { FailureReason } from "../upstream/failure.ts";
 import type { AttemptOutcome, BreakerState, HedgeResult, Refusal } from "../upstream/observer.ts";
 import type { NodeState, UpstreamState } from "../upstream/status.ts";
 
-/** Stands for the names of the upstreams, which the configuration gives; `none` where no upstream was found. */
+/** Stands for the names of the upstreams, which the configuration gives. */
 export const ALIAS = "alias";
 
+/** The same, and `none` for what was about no upstream or about several. */
+export const ALIAS_OR_NONE = "alias or none";
+
 /** Labels of a metric, each with every value it may have: that is what bounds the number of series. */
-export type LabelSet = Readonly<Record<string, readonly string[] | typeof ALIAS>>;
+export type LabelSet = Readonly<Record<string, readonly string[] | typeof ALIAS | typeof ALIAS_OR_NONE>>;
+
+/** Of a metric without labels. */
+export type NoLabels = Readonly<Record<string, never>>;
 
 /** The labels that have to be given, each with one of its values. */
 export type LabelValues<Labels extends LabelSet> = {

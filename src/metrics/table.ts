@@ -1,6 +1,8 @@
+import { OPERATIONS } from "../spec/endpoints.ts";
 import { AGE, counter, gauge, histogram } from "./definition.ts";
 import {
   ALIAS,
+  ALIAS_OR_NONE,
   ATTEMPT_OUTCOME,
   BREAKER_STATE,
   CACHE_OUTCOME,
@@ -38,9 +40,9 @@ const UNCACHED = OPERATION.length - CACHED;
 export const METRICS = {
   requests: counter("requests", {
     help: "Requests answered, by endpoint, registry and class of status.",
-    labels: { operation: OPERATION, upstream: ALIAS, status: STATUS_CLASS },
+    labels: { operation: OPERATION, upstream: ALIAS_OR_NONE, status: STATUS_CLASS },
     // 1xx is never final; 3xx is a 304 of the cache or passed through.
-    series: (aliases) => aliases * (OPERATION.length * 4 + CACHED + 1),
+    series: (upstreams) => (upstreams + 1) * (OPERATION.length * 4 + CACHED + 1),
   }),
   responses: counter("responses", {
     help: "Requests answered, by exact status; 499: the client went away first.",
@@ -55,7 +57,7 @@ export const METRICS = {
   requestsInFlight: gauge("requests_in_flight", { help: "Requests not answered yet, memory hits apart." }),
   cacheAnswers: counter("cache_answers", {
     help: "Answers of cached endpoints, by what the cache made of them.",
-    labels: { upstream: ALIAS, operation: CACHED_OPERATION, outcome: CACHE_OUTCOME },
+    labels: { upstream: ALIAS_OR_NONE, operation: CACHED_OPERATION, outcome: CACHE_OUTCOME },
   }),
   cacheAnswerBytes: counter("cache_answer_bytes", {
     help: "Bytes of bodies of cached endpoints, by what the cache made of them.",
@@ -203,7 +205,7 @@ export const METRICS = {
   }),
   schemaViolations: counter("schema_violations", {
     help: "Answers of upstreams that break the published schema.",
-    labels: { upstream: ALIAS, operation: OPERATION },
+    labels: { upstream: ALIAS, operation: OPERATIONS },
   }),
 
   redisConfigured: gauge("redis_configured", { help: "1 where a Redis is configured.", aggregation: "max" }),
