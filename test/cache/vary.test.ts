@@ -1,0 +1,97 @@
+import { describe, expect, test } from "vitest";
+import { forwardedFields } from "../../src/cache/forwarded.ts";
+import { selectingNames, variantOf, varyNames } from "../../src/cache/vary.ts";
+import { policy } from "./support/policy.ts";
+
+describe("Vary", () => {
+  test.for([
+    ["absent", [], []],
+    ["one name", ["vary", "Foo"], ["foo"]],
+    ["several, sorted", ["vary", "Foo, Bar"], ["bar", "foo"]],
+    ["several lines", ["vary", "Foo", "vary", "Bar"], ["bar", "foo"]],
+    ["repeated in another case", ["vary", "Foo, FOO"], ["foo"]],
+    ["empty", ["vary", ""], []],
+    ["*", ["vary", "*"], "*"],
+    ["*, *", ["vary", "*, *"], "*"],
+    ["* on two lines", ["vary", "*", "vary", "*"], "*"],
+    [", *", ["vary", ", *"], "*"],
+    ["* behind an empty line", ["vary", "", "vary", "*"], "*"],
+    ["*, Foo", ["vary", "*, Foo"], "*"],
+    ["Foo, *", ["vary", "Foo, *"], "*"],
+  ] as const)("%s", ([, fields, names]) => {
+    expect(varyNames(fields)).toEqual(names);
+  });
+});
+
+describe("what selects a variant", () => {
+  test.for([
+    ["nothing is forwarded: nothing", [], ["foo"], []],
+    ["listed fields, always", ["Accept-Language", "X-A"], [], ["accept-language", "x-a"]],
+    ["never what Vary names besides", ["x-a"], ["x-b"], ["x-a"]],
+    ["with *: what Vary names", "*", ["foo", "bar"], ["bar", "foo"]],
+    ["with *: not what the gateway sets itself", "*", ["accept-encoding", "host", "foo"], ["foo"]],
+    ["not Authorization while it stops here", "*", ["authorization"], []],
+    ["hop-by-hop fields never", ["te", "x-a"], [], ["x-a"]],
+  ] as const)("%s", ([, forwardRequestHeaders, vary, names]) => {
+    expect(selectingNames(policy({ forwardRequestHeaders }), vary)).toEqual(names);
+  });
+
+  test("Authorization selects where it is forwarded", () => {
+    expect(
+      selectingNames(policy({ forwardRequestHeaders: "*", sharedAuthorization: true }), ["authorization"]),
+    ).toEqual(["authorization"]);
+  });
+});
+
+describe("two requests mean the same variant", () => {
+  const same = (name: string, a: string | undefined, b: string | undefined): boolean =>
+    variantOf([name], { [name]: a }) === variantOf([name], { [name]: b });
+  test.for([
+    ["foo", "1", "1", true],
+    ["foo", "1", "2", false],
+    ["foo", "a", "A", false],
+    ["foo", "1,2", " 1, 2 ", true],
+    ["foo", "1, 2", "2, 1", false],
+    ["foo", '"a, b"', '"a,b"', false],
+    ["foo", undefined, undefined, true],
+    ["foo", "1", undefined, false],
+    ["foo", "", undefined, false],
+    ["accept-language", "en, de", "de, en", true],
+    ["accept-language", "en,de", "EN , DE", true],
+    ["accept-language", "en;q=0.8, de", "de, en;q=0.5", true],
+    ["accept-language", "en;q=0.8, de", "en, de;q=0.8", false],
+    ["accept-language", "en, de;q=0", "en", false],
+    ["accept-language", "en;q=1.0", "en", true],
+    ["accept-language", "en, fr;q=0.5, de;q=0.5", "en, de;q=0.3, fr;q=0.3", true],
+    ["accept", "text/html;level=1;q=0.5, application/json", "application/json, text/html;level=1;q=0.7", true],
+    ["accept", "text/html;level=1", "text/html;level=2", false],
+    ["accept-charset", "UTF-8", "utf-8", true],
+  ] as const)("%s: %j and %j: %s", ([name, a, b, equal]) => {
+    expect(same(name, a, b)).toBe(equal);
+  });
+
+  test("a value cannot pretend to be another field", () => {
+    expect(variantOf(["a", "b"], { a: "1\nb:2" })).not.toBe(variantOf(["a", "b"], { a: "1", b: "2" }));
+  });
+});
+
+test("exactly the forwardable fields go upstream", () => {
+  const headers = {
+    accept: "application/json",
+    authorization: "Bearer secret",
+    connection: "keep-alive, x-hop",
+    "if-none-match": '"a"',
+    range: "bytes=0-1",
+    "x-a": "1",
+    "x-hop": "2",
+  };
+  expect(forwardedFields(policy(), headers)).toEqual([]);
+  expect(forwardedFields(policy({ forwardRequestHeaders: ["X-A"] }), headers)).toEqual(["x-a", "1"]);
+  expect(forwardedFields(policy({ forwardRequestHeaders: "*" }), headers)).toEqual([
+    "accept",
+    "application/json",
+    "x-a",
+    "1",
+  ]);
+  expect(forwardedFields(policy({ sharedAuthorization: true }), headers)).toEqual(["authorization", "Bearer secret"]);
+});
