@@ -50,6 +50,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
  * @returns the exit code
  */
 export async function run(args: readonly string[]): Promise<number> {
+  // Whoever reads the output may stop reading: `registry-gateway check --print | head`.
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    process.exit(error.code === "EPIPE" ? EXIT.ok : EXIT.failure);
+  });
   const [first = "start"] = args;
   const isNamed = !first.startsWith("-") && args.length > 0;
   const command = COMMANDS[isNamed ? first : "start"];

@@ -84,14 +84,24 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   app.setNotFoundHandler((request, reply) => {
     sendError(reply, new GatewayError(404, `there is no ${request.method} ${request.url.split("?", 1)[0]} here`));
   });
-  app.setErrorHandler((error: Error & { statusCode?: number }, _request, reply) => {
-    const status = error.statusCode;
-    const isRefusal = !(error instanceof GatewayError) && status !== undefined && status < 500;
-    const refusal = isRefusal ? new GatewayError(status, error.message) : toGatewayError(error);
+  app.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
+    const refusal = operationsError(error);
     if (refusal.status === 500) surroundings.log.error({ err: error }, "operations request failed");
     sendError(reply, refusal);
   });
   return app;
+}
+
+/** Fastify's own refusals in our words. */
+function operationsError(error: Error & { code?: string }): GatewayError {
+  switch (error.code) {
+    case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
+      return new GatewayError(415, "the body must be sent with the header content-type: application/json");
+    case "FST_ERR_CTP_BODY_TOO_LARGE":
+      return new GatewayError(413, `the body is larger than ${PURGE_BODY_BYTES} bytes`);
+    default:
+      return toGatewayError(error);
+  }
 }
 
 function sendError(reply: FastifyReply, error: GatewayError): void {

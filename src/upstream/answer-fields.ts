@@ -22,6 +22,7 @@ const DROPPED: ReadonlySet<string> = new Set([
   "server",
   "x-powered-by",
   "x-request-id",
+  "x-content-type-options",
   // Would act on the gateway's origin.
   "strict-transport-security",
   "clear-site-data",
