@@ -29,6 +29,12 @@ export function checkFraming(request: IncomingMessage): void {
   }
 }
 
+/** True while a body is still to come, so that the connection can't serve another request before it was read. */
+export function hasUnreadBody({ headers, complete }: IncomingMessage): boolean {
+  const length = headers["content-length"];
+  return !complete && (headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0"));
+}
+
 function countHosts(rawHeaders: readonly string[]): number {
   let hosts = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {

@@ -100,8 +100,13 @@ function operationsError(error: Error & { code?: string }): GatewayError {
     case "FST_ERR_CTP_BODY_TOO_LARGE":
       return new GatewayError(413, `the body is larger than ${PURGE_BODY_BYTES} bytes`);
     default:
-      return toGatewayError(error);
+      // The text of other refusals may quote the request; their status is all that is told.
+      return isRefusal(error) ? new GatewayError(400, "the request is not valid") : toGatewayError(error);
   }
+}
+
+function isRefusal(error: Error & { statusCode?: number }): boolean {
+  return !(error instanceof GatewayError) && error.statusCode !== undefined && error.statusCode < 500;
 }
 
 function sendError(reply: FastifyReply, error: GatewayError): void {

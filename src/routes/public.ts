@@ -6,7 +6,7 @@ import { GatewayError, toGatewayError } from "../errors.ts";
 import { ClientGone } from "../upstream/call.ts";
 import { answerChoiceContext } from "./choice-contexts.ts";
 import { type Exchange, exchangeOf } from "./exchange.ts";
-import { checkFraming } from "./framing.ts";
+import { checkFraming, hasUnreadBody } from "./framing.ts";
 import { createAnswerHit } from "./hit.ts";
 import { answerMetadata } from "./metadata.ts";
 import { answerParserErrors } from "./parser-errors.ts";
@@ -72,7 +72,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     const answer = errorAnswer(error);
     const fields = [...answer.fields, ...cacheStatusOfError(exchange)];
     // What is left of a body nobody read would be taken for the next request.
-    if (!request.complete) fields.push("connection", "close");
+    if (hasUnreadBody(request)) fields.push("connection", "close");
     reply(request, response, exchange, { ...answer, fields });
   }
 
