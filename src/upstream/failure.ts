@@ -161,6 +161,7 @@ const BY_CODE: Readonly<Record<string, Wording>> = {
   PATH_LENGTH_EXCEEDED: CERTIFICATE,
   EPROTO: TLS,
   UND_ERR_HEADERS_OVERFLOW: HEADERS,
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: PROTOCOL,
   UND_ERR_ABORTED: PROXY,
   UND_ERR_PRX_TLS: PROXY,
   UND_ERR_PRX_CONN: PROXY,
@@ -175,6 +176,8 @@ const BY_CODE_PATTERN: readonly (readonly [RegExp, Wording])[] = [
 const BROKEN_OFF = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_RES_CONTENT_LENGTH_MISMATCH"]);
 
 function errorCode(error: unknown): string {
+  // Its code is undefined in some versions of undici.
+  if (error instanceof Error && error.name === "HTTPParserError") return "HPE_";
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 }
 

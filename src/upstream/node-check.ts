@@ -1,5 +1,6 @@
 import type { Clock, Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
+import { ClientGone } from "./call.ts";
 import { decodeAnswer, isCoded, readAnswer, retryAfter } from "./answer.ts";
 import type { Credentials } from "./credentials.ts";
 import { Exchange } from "./exchange.ts";
@@ -15,17 +16,20 @@ interface CheckParts {
   readonly upstream: string;
   readonly clock: Clock;
   readonly credentials: Credentials | undefined;
+  readonly deadline: Instant;
+  /** Ends the check: nobody wants to know any more. */
+  readonly signal: AbortSignal;
 }
 
 /**
  * Asks a node for its own info (spec.md §4.1) and returns the admin it names.
  * @throws GatewayError 502, 503 or 504 that says why the node did not prove anything.
  */
-export async function askAdmin(node: UpstreamNode, parts: CheckParts, deadline: Instant): Promise<string> {
-  const { upstream, credentials } = parts;
-  const credentialFields = credentials === undefined ? [] : await credentials.fields({ deadline });
+export async function askAdmin(node: UpstreamNode, parts: CheckParts): Promise<string> {
+  const { upstream, credentials, deadline, signal } = parts;
+  const credentialFields = credentials === undefined ? [] : await credentials.fields({ deadline, signal });
   const fields = ["accept", "application/json", "accept-encoding", "identity", ...credentialFields];
-  let raw = await exchange(node, fields, { ...parts, deadline });
+  let raw = await exchange(node, fields, parts);
   const context = {
     upstream,
     node: node.index,
@@ -52,13 +56,23 @@ export async function askAdmin(node: UpstreamNode, parts: CheckParts, deadline: 
 function exchange(
   node: UpstreamNode,
   fields: string[],
-  { upstream, clock, deadline }: CheckParts & { deadline: Instant },
+  { upstream, clock, deadline, signal }: CheckParts,
 ): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
-    const cancelTimer = clock.after(deadline - clock.now(), () => {
+    const stop = (error: GatewayError) => {
+      leave();
       exchange.abort();
-      reject((exchange.isSent ? answerTimeout : connectTimeout)(upstream).error);
-    });
+      reject(error);
+    };
+    const onAbort = () => stop(new ClientGone());
+    const leave = () => {
+      cancelTimer();
+      signal.removeEventListener("abort", onAbort);
+    };
+    const cancelTimer = clock.after(deadline - clock.now(), () =>
+      stop((exchange.isSent ? answerTimeout : connectTimeout)(upstream).error),
+    );
+    signal.addEventListener("abort", onAbort);
     const exchange = new Exchange(
       { method: "GET", path: node.basePath + INFO_PATH, fields },
       {
@@ -68,11 +82,11 @@ function exchange(
         maxBody: MAX_INFO,
         listener: {
           answered: (answer) => {
-            cancelTimer();
+            leave();
             resolve(answer);
           },
           failed: ({ error }) => {
-            cancelTimer();
+            leave();
             reject(error);
           },
         },

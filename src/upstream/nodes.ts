@@ -55,7 +55,7 @@ export class Nodes {
   private readonly watches: readonly Watch[];
   private learned: string | undefined;
   private contradiction: string | undefined;
-  private isStopped = false;
+  private readonly stopping = new AbortController();
   private hasStarted = false;
 
   constructor(parts: NodesParts) {
@@ -94,7 +94,7 @@ export class Nodes {
   }
 
   stopChecks(): void {
-    this.isStopped = true;
+    this.stopping.abort();
     for (const watch of this.watches) watch.cancelTimer?.();
   }
 
@@ -182,7 +182,12 @@ export class Nodes {
     const deadline = clock.now() + this.checkTimeout(node);
     try {
       if (egress !== undefined) await this.pay(egress, isWaitedFor, deadline);
-      const admin = await askAdmin(node, { ...this.parts, upstream: config.name }, deadline);
+      const admin = await askAdmin(node, {
+        ...this.parts,
+        upstream: config.name,
+        deadline,
+        signal: this.stopping.signal,
+      });
       observer.check(config.name, node.url, "success");
       this.hear(node, admin);
     } catch (error) {
@@ -265,7 +270,7 @@ export class Nodes {
   private schedule(node: UpstreamNode): void {
     const watch = this.watches[node.index]!;
     watch.cancelTimer?.();
-    if (this.isStopped || !this.hasStarted) return;
+    if (this.stopping.signal.aborted || !this.hasStarted) return;
     watch.cancelTimer = this.parts.clock.after(this.pauseOf(node, watch), () => this.checkInBackground(node));
   }
 

@@ -1,0 +1,273 @@
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import { fieldValue } from "../../src/fields.ts";
+import type { ScriptedAnswer } from "../../src/sandbox/script.ts";
+import type { UpstreamAnswer, UpstreamCall } from "../../src/upstream/call.ts";
+import { acceptCall, listCall, openUpstream, startRegistry } from "./bench-of-registries.ts";
+
+/** Lets the registry answer everything but its info with `answer`. */
+async function ask(
+  answer: ScriptedAnswer,
+  { call = listCall(), keys = {} }: { call?: UpstreamCall; keys?: Record<string, unknown> } = {},
+): Promise<UpstreamAnswer> {
+  const registry = await startRegistry();
+  registry.script(({ operation }) => (operation === "info" ? undefined : answer));
+  const { upstream } = openUpstream([registry], keys);
+  return upstream.call(call);
+}
+
+function json(status: number, body: string, headers: string[] = []): ScriptedAnswer {
+  return { status, headers: ["Content-Type", "application/json", ...headers], body };
+}
+
+const html = (status: number): ScriptedAnswer => ({
+  status,
+  headers: ["Content-Type", "text/html; charset=utf-8"],
+  body: "<html><head><title>x</title><style>b{}</style></head><body><h1>Bad  Gateway</h1>\n<hr>nginx</body></html>",
+});
+
+describe("an answer of 200", () => {
+  test("keeps its bytes and is parsed", async () => {
+    const body = '{ "n": 12345678901234567890.10, "a":1, "a":2 }\n';
+    const answer = await ask(json(200, body));
+    expect(answer.status).toBe(200);
+    expect(answer.body.toString()).toBe(body);
+    expect(answer.json).toEqual({ n: Number("12345678901234567890.1"), a: 2 });
+    expect(answer.node).toBe(0);
+    expect(answer.receivedAt).toBeGreaterThanOrEqual(answer.requestedAt);
+  });
+
+  test("may have any content type", async () => {
+    const answer = await ask({ status: 200, headers: ["Content-Type", "text/plain"], body: '{"a":1}' });
+    expect(answer.json).toEqual({ a: 1 });
+  });
+
+  test.each<[string, ScriptedAnswer, RegExp]>([
+    ["text", json(200, "hello"), /something that is not JSON/],
+    ["nothing", json(200, ""), /something that is not JSON/],
+    ["cut JSON", json(200, '{"a":'), /something that is not JSON/],
+    ["a byte order mark", json(200, '\ufeff{"a":1}'), /something that is not JSON/],
+    ["invalid UTF-8", { status: 200, body: Buffer.from([0x22, 0xff, 0x22]) }, /something that is not JSON/],
+    ["an HTML page", html(200), /an HTML page/],
+    ["no content", { status: 204 }, /204 with something that is not JSON/],
+    ["202 without JSON", json(202, "ok"), /202 with something that is not JSON/],
+  ])("that is %s is 502", async (_what, answer, text) => {
+    await expect(ask(answer)).rejects.toMatchObject({
+      status: 502,
+      proxyError: "http_protocol_error",
+      message: expect.stringMatching(text),
+    });
+  });
+
+  test("201 with JSON keeps its status", async () => {
+    expect(await ask(json(201, "{}"))).toMatchObject({ status: 201, json: {} });
+  });
+});
+
+describe("an error of the upstream", () => {
+  test("that is a JSON object with a string error keeps status and bytes", async () => {
+    const body = '{ "error":"No such \\u0061llocation" , "code": 7}';
+    const answer = await ask(json(404, body));
+    expect(answer.status).toBe(404);
+    expect(answer.body.toString()).toBe(body);
+    expect(answer.json).toEqual({ error: "No such allocation", code: 7 });
+  });
+
+  test.each<[string, ScriptedAnswer, number, string]>([
+    [
+      "plain text",
+      { status: 429, headers: ["Content-Type", "text/plain"], body: "Too  many\n requests" },
+      429,
+      "Too many requests",
+    ],
+    ["JSON without error", json(400, '{"message":"bad"}'), 400, '{"message":"bad"}'],
+    ["JSON with an error that is no string", json(422, '{"error":{"a":1}}'), 422, '{"error":{"a":1}}'],
+    ["a JSON array", json(409, "[1]"), 409, "[1]"],
+    ["HTML", html(502), 502, "x Bad Gateway nginx"],
+    ["nothing", { status: 503 }, 503, "Service Unavailable"],
+    [
+      "a plain 404",
+      { status: 404, headers: ["Content-Type", "text/plain"], body: "404 page not found" },
+      404,
+      "404 page not found",
+    ],
+    ["control characters", json(500, "a\u0000\u001b[31mb"), 500, "a [31mb"],
+  ])("that is %s keeps its status and becomes our JSON", async (_what, answer, status, text) => {
+    const got = await ask(answer);
+    expect(got.status).toBe(status);
+    const error = `registry-gateway: upstream "amulet" answered ${status}: ${text}`;
+    expect(JSON.parse(got.body.toString())).toEqual({ error });
+    expect(got.json).toEqual({ error });
+    expect(fieldValue(got.fields, "content-type")).toBe("application/json");
+  });
+
+  test("that is long is shortened", async () => {
+    const got = await ask({ status: 500, body: "x".repeat(100_000) });
+    expect(got.body.length).toBeLessThan(400);
+    expect(got.body.toString()).toContain("xxx…");
+  });
+
+  test("that is 404 with an HTML page is 502: the URL is probably wrong", async () => {
+    await expect(ask(html(404))).rejects.toMatchObject({
+      status: 502,
+      proxyError: "proxy_configuration_error",
+      message: expect.stringMatching(
+        /upstream "amulet" answered 404 with an HTML page: its registry URL is probably wrong/,
+      ),
+    });
+  });
+
+  test.each([301, 302, 303, 307, 308, 300, 304])(
+    "that is a redirect (%i) is 502 and is not followed",
+    async (status) => {
+      await expect(ask({ status, headers: ["Location", "http://127.0.0.1:1/"] })).rejects.toMatchObject({
+        status: 502,
+        message: expect.not.stringContaining("127.0.0.1"),
+      });
+    },
+  );
+
+  test.each([401, 403])("%i passes when the gateway sent no credentials", async (status) => {
+    expect(await ask(json(status, '{"error":"no"}'))).toMatchObject({ status, json: { error: "no" } });
+  });
+
+  test.each([401, 403])("%i is 502 when the gateway sent credentials", async (status) => {
+    await expect(
+      ask(json(status, '{"error":"no"}'), { keys: { auth: { bearerToken: "s3cret" } } }),
+    ).rejects.toMatchObject({
+      status: 502,
+      proxyError: "http_request_denied",
+      message: expect.not.stringContaining("s3cret"),
+    });
+  });
+});
+
+test("304 to a conditional request is an answer without a body", async () => {
+  const call = listCall({ fields: ["accept", "application/json", "if-none-match", '"a"'] });
+  const answer = await ask({ status: 304, headers: ["ETag", '"a"'] }, { call });
+  expect(answer).toMatchObject({ status: 304, json: undefined });
+  expect(answer.body).toHaveLength(0);
+  expect(fieldValue(answer.fields, "etag")).toBe('"a"');
+});
+
+test("interim responses are skipped", async () => {
+  const answer = await ask({
+    raw: 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{"a":1}',
+  });
+  expect(answer).toMatchObject({ status: 200, json: { a: 1 } });
+  expect(fieldValue(answer.fields, "link")).toBeUndefined();
+});
+
+describe("fields of an answer", () => {
+  test.each([
+    ["Connection", "x-hop"],
+    ["X-Hop", "1"],
+    ["Keep-Alive", "timeout=9"],
+    ["Proxy-Authenticate", "Basic"],
+    ["Upgrade", "h2c"],
+    ["Trailer", "x"],
+    ["Set-Cookie", "a=b"],
+    ["Set-Cookie2", "a=b"],
+    ["Server", "nginx"],
+    ["X-Powered-By", "Express"],
+    ["Access-Control-Allow-Origin", "*"],
+    ["Access-Control-Anything", "*"],
+    ["X-Request-Id", "1"],
+    ["RateLimit", "limit=1"],
+    ["RateLimit-Remaining", "1"],
+    ["X-RateLimit-Limit", "1"],
+    ["X-Rate-Limit-Reset", "1"],
+    ["Strict-Transport-Security", "max-age=1"],
+    ["Clear-Site-Data", "*"],
+    ["Alt-Svc", "h3"],
+    ["NEL", "{}"],
+    ["Report-To", "{}"],
+    ["Reporting-Endpoints", "a"],
+    ["Service-Worker-Allowed", "/"],
+    ["Refresh", "1"],
+  ])("%s ends here", async (name, value) => {
+    const answer = await ask(json(200, "{}", ["Connection", "x-hop", name, value]));
+    expect(fieldValue(answer.fields, name.toLowerCase())).toBeUndefined();
+  });
+
+  test("others pass in order, repeated ones apart, unknown ones too", async () => {
+    const sent = [
+      "Cache-Control",
+      "max-age=5",
+      "ETag",
+      '"x"',
+      "Vary",
+      "a",
+      "Vary",
+      "b",
+      "X-Made-Up",
+      "\u00e9",
+      "Retry-After",
+      "3",
+    ];
+    // With a body of text, node sends the head as UTF-8.
+    const answer = await ask({
+      status: 200,
+      headers: ["Content-Type", "application/json", ...sent],
+      body: Buffer.from("{}"),
+    });
+    expect(answer.fields).toEqual([
+      "content-type",
+      "application/json",
+      ...sent.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : text)),
+    ]);
+  });
+
+  test("those that described a body that was replaced are dropped", async () => {
+    const answer = await ask({
+      status: 503,
+      headers: ["ETag", '"x"', "Content-Language", "de", "Retry-After", "7"],
+      body: "busy",
+    });
+    expect(answer.fields).toEqual(["content-type", "application/json", "retry-after", "7"]);
+  });
+});
+
+describe("content codings", () => {
+  const body = JSON.stringify({ text: "a".repeat(5_000) });
+
+  test.each<[string, Buffer]>([
+    ["gzip", gzipSync(body)],
+    ["x-gzip", gzipSync(body)],
+    ["deflate", deflateSync(body)],
+    ["br", brotliCompressSync(body)],
+    ["zstd", zstdCompressSync(body)],
+    ["deflate, gzip", gzipSync(deflateSync(body))],
+    ["identity", Buffer.from(body)],
+    ["GZIP, identity", gzipSync(body)],
+  ])("%s is decoded", async (coding, bytes) => {
+    const answer = await ask({ status: 200, headers: ["Content-Encoding", coding], body: bytes });
+    expect(answer.body.toString()).toBe(body);
+    expect(fieldValue(answer.fields, "content-encoding")).toBeUndefined();
+    expect(fieldValue(answer.fields, "content-length")).toBeUndefined();
+  });
+
+  test.each<[string, string, Buffer | string, string]>([
+    ["an unknown coding", "compress", body, "http_response_content_coding"],
+    ["a body not of its coding", "gzip", body, "http_response_content_coding"],
+    ["a cut body", "gzip", gzipSync(body).subarray(0, 20), "http_response_content_coding"],
+    ["too many codings", "gzip, gzip, gzip, gzip", body, "http_response_content_coding"],
+    ["a bomb", "gzip", gzipSync(Buffer.alloc(20 * 2 ** 20)), "http_response_body_size"],
+  ])("%s is 502", async (_what, coding, bytes, proxyError) => {
+    const answer = ask({ status: 200, headers: ["Content-Encoding", coding], body: bytes });
+    await expect(answer).rejects.toMatchObject({ status: 502, proxyError });
+  });
+});
+
+test("a request asks for identity coding, and framing fields of the caller are not sent", async () => {
+  const registry = await startRegistry({ basePath: "/api/v0" });
+  const { upstream } = openUpstream([registry]);
+  await upstream.call(
+    acceptCall({ fields: ["accept-encoding", "gzip", "content-length", "99", "expect", "100-continue", "x-a", "1"] }),
+  );
+  const { headers, url, body } = registry.calls.last!;
+  expect(headers).toMatchObject({ "accept-encoding": "identity", "content-length": "2", "x-a": "1" });
+  expect(headers).not.toHaveProperty("expect");
+  expect(url).toBe("/api/v0/registry/transfer-instruction/v1/00aa/choice-contexts/accept");
+  expect(body.toString()).toBe("{}");
+});

@@ -1,0 +1,108 @@
+import { onTestFinished } from "vitest";
+import { stringify } from "yaml";
+import type { Clock } from "../../src/clock.ts";
+import { systemClock } from "../../src/clock.ts";
+import { parseConfig } from "../../src/config/parse.ts";
+import type { UpstreamConfig } from "../../src/config/schema.ts";
+import { LocalCoordinator } from "../../src/coordinator/local.ts";
+import type { Coordinator } from "../../src/coordinator/coordinator.ts";
+import { mulberry32 } from "../../src/sandbox/random.ts";
+import { SampleRegistry } from "../../src/sandbox/registry.ts";
+import type { SampleRegistryOptions } from "../../src/sandbox/registry.ts";
+import type { StreamedCall, UpstreamCall } from "../../src/upstream/call.ts";
+import type { UpstreamEnvironment } from "../../src/upstream/upstream.ts";
+import { Upstreams } from "../../src/upstream/upstreams.ts";
+import { RecordingObserver } from "./recording-observer.ts";
+
+export const ADMIN = "DSO::1220aa";
+export const OTHER_ADMIN = "Other::1220bb";
+
+const clock = systemClock();
+
+/** Configurations of upstreams from the keys of a file. */
+export function upstreamConfigs(...keys: Record<string, unknown>[]): readonly UpstreamConfig[] {
+  const { config, problems } = parseConfig({ text: stringify({ upstreams: keys }), file: "test.yaml", env: {} });
+  if (config === undefined) throw new Error(`bad test configuration: ${JSON.stringify(problems)}`);
+  return config.upstreams;
+}
+
+/** A started sample registry that ends with the test. */
+export async function startRegistry(options: Partial<SampleRegistryOptions> = {}): Promise<SampleRegistry> {
+  const registry = new SampleRegistry({ admin: ADMIN, clock, instruments: 5, ...options });
+  await registry.start();
+  onTestFinished(() => registry.stop());
+  return registry;
+}
+
+export interface UpstreamsUnderTest {
+  readonly upstreams: Upstreams;
+  readonly observer: RecordingObserver;
+  readonly environment: UpstreamEnvironment;
+}
+
+/** Upstreams that end with the test; not started: nothing is asked in the background. */
+export function openUpstreams(
+  configs: readonly UpstreamConfig[],
+  options: { clock?: Clock; coordinator?: Coordinator; seed?: number; limits?: UpstreamEnvironment["limits"] } = {},
+): UpstreamsUnderTest {
+  const observer = new RecordingObserver();
+  const time = options.clock ?? clock;
+  const environment: UpstreamEnvironment = {
+    limits: options.limits ?? { requestBody: 2 ** 20, responseBody: 2 ** 20 },
+    clock: time,
+    random: mulberry32(options.seed ?? 1),
+    coordinator: options.coordinator ?? new LocalCoordinator({ clock: time }),
+    observer,
+  };
+  const upstreams = new Upstreams(configs, environment);
+  onTestFinished(() => upstreams.close());
+  return { upstreams, observer, environment };
+}
+
+/** One upstream "amulet" with these nodes and keys. */
+export function openUpstream(
+  nodes: readonly (SampleRegistry | string)[],
+  keys: Record<string, unknown> = {},
+  options: Parameters<typeof openUpstreams>[1] = {},
+) {
+  const urls = nodes.map((node) => (typeof node === "string" ? node : node.url));
+  const opened = openUpstreams(upstreamConfigs({ name: "amulet", urls, ...keys }), options);
+  return { ...opened, upstream: opened.upstreams.byName("amulet")! };
+}
+
+/** A cold miss of the first page. */
+export function listCall(overrides: Partial<UpstreamCall> = {}): UpstreamCall {
+  return {
+    operation: "instruments",
+    method: "GET",
+    path: "/registry/metadata/v1/instruments",
+    fields: ["accept", "application/json"],
+    priority: "miss",
+    deadline: clock.now() + 10_000,
+    ...overrides,
+  };
+}
+
+/** A POST of an accept context. */
+export function acceptCall(overrides: Partial<UpstreamCall> = {}): UpstreamCall {
+  return {
+    operation: "transfer_accept",
+    method: "POST",
+    path: "/registry/transfer-instruction/v1/00aa/choice-contexts/accept",
+    fields: ["accept", "application/json", "content-type", "application/json"],
+    body: Buffer.from("{}"),
+    priority: "post",
+    deadline: clock.now() + 10_000,
+    ...overrides,
+  };
+}
+
+/** A draft path, streamed. */
+export function streamedCall(overrides: Partial<StreamedCall> = {}): StreamedCall {
+  return { ...acceptCall(), operation: "pass_through", path: "/registry/draft/v9/echo", ...overrides };
+}
+
+/** Milliseconds from now on the system clock. */
+export function inTime(duration: number): number {
+  return clock.now() + duration;
+}

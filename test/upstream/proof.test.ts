@@ -1,0 +1,212 @@
+import { describe, expect, test } from "vitest";
+import {
+  ADMIN,
+  acceptCall,
+  inTime,
+  listCall,
+  openUpstream,
+  openUpstreams,
+  OTHER_ADMIN,
+  startRegistry,
+  upstreamConfigs,
+} from "./bench-of-registries.ts";
+import { freePort } from "./raw-server.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+
+describe("no request reaches a node that has not proved its admin:", () => {
+  test("the first request awaits one info for all", async () => {
+    const registry = await startRegistry();
+    const { upstream, observer } = openUpstream([registry], { admin: ADMIN });
+    const answers = await Promise.all(Array.from({ length: 5 }, () => upstream.call(acceptCall())));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+    expect(registry.calls.count("info")).toBe(1);
+    expect(registry.calls.recent[0]?.operation).toBe("info");
+    expect(observer.events).toContain(`proved amulet ${ADMIN}`);
+  });
+
+  test("a node of another registry gets nothing, and the answer is 502 that names both admins", async () => {
+    const registry = await startRegistry({ admin: OTHER_ADMIN });
+    const { upstream, observer } = openUpstream([registry], { admin: ADMIN });
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({
+      status: 502,
+      proxyError: "proxy_configuration_error",
+      message: expect.stringMatching(/"Other::1220bb" and not "DSO::1220aa"/),
+    });
+    expect(registry.calls.count("transfer_accept")).toBe(0);
+    expect(upstream.status()).toMatchObject({ state: "wrong-admin", nodes: [{ state: "wrong-admin" }] });
+    expect(observer.events).toContain(`mismatch amulet ${OTHER_ADMIN}`);
+  });
+
+  test.each<[string, number, RegExp]>([
+    ["status", 502, /answered 500 when asked which registry it is/],
+    ["429", 503, /answered 429 when asked/],
+    ["html-404", 502, /registry URL is probably wrong/],
+    ["not-json", 502, /not JSON/],
+    ["redirect", 502, /redirect/],
+    ["reset", 502, /closed the connection/],
+  ])("an info with the fault %s is the answer of the request: %i", async (kind, status, text) => {
+    const registry = await startRegistry();
+    await registry.faults.set(kind === "status" ? { kind, status: 500 } : ({ kind } as { kind: "429" }));
+    const { upstream } = openUpstream([registry]);
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status, message: expect.stringMatching(text) });
+    expect(registry.calls.count("transfer_accept")).toBe(0);
+  });
+
+  test("an info without adminId proves nothing", async () => {
+    const registry = await startRegistry();
+    registry.script(() => ({ status: 200, body: '{"adminId":7}' }));
+    const { upstream } = openUpstream([registry]);
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({
+      status: 502,
+      message: expect.stringMatching(/adminId/),
+    });
+  });
+
+  test("a hanging info is 504 at the request's own deadline", async () => {
+    const registry = await startRegistry();
+    await registry.faults.set({ kind: "hang" });
+    const { upstream } = openUpstream([registry]);
+    const begun = performance.now();
+    await expect(upstream.call(acceptCall({ deadline: inTime(100) }))).rejects.toMatchObject({ status: 504 });
+    expect(performance.now() - begun).toBeLessThan(1_000);
+  });
+
+  test("a compressed info is read", async () => {
+    const registry = await startRegistry();
+    await registry.faults.set({ kind: "gzip" });
+    const { upstream } = openUpstream([registry]);
+    expect(await upstream.learnAdmin(inTime(5_000))).toBe(ADMIN);
+  });
+
+  test("of two nodes one proved is enough, and only that one is asked", async () => {
+    const [good, wrong] = [await startRegistry(), await startRegistry({ admin: OTHER_ADMIN })];
+    const { upstream } = openUpstream([wrong, good], { admin: ADMIN });
+    for (let i = 0; i < 5; i++) expect((await upstream.call(acceptCall())).node).toBe(1);
+    expect(wrong.calls.count("transfer_accept")).toBe(0);
+  });
+});
+
+describe("an admin is learned", () => {
+  test("from the first node that tells it", async () => {
+    const registry = await startRegistry();
+    const { upstream, upstreams } = openUpstream([`http://127.0.0.1:${await freePort()}`, registry]);
+    expect(upstream.admin).toBeUndefined();
+    expect(upstreams.unlearned).toBe(true);
+    expect(upstreams.byAdmin(ADMIN)).toBeUndefined();
+    expect(await upstream.learnAdmin(inTime(5_000))).toBe(ADMIN);
+    expect(upstreams.byAdmin(ADMIN)).toBe(upstream);
+    expect(upstreams.unlearned).toBe(false);
+  });
+
+  test("and nodes that teach different ones disable the upstream", async () => {
+    const registries = [await startRegistry(), await startRegistry({ admin: OTHER_ADMIN })];
+    const { upstream, upstreams } = openUpstream(registries);
+    upstreams.start();
+    await expect.poll(() => upstream.state).toBe("disabled");
+    await expect(upstream.call(listCall())).rejects.toMatchObject({
+      status: 503,
+      message: expect.stringMatching(
+        /disabled: its nodes name different admins, "DSO::1220aa" and "Other::1220bb"|disabled: its nodes name different admins, "Other::1220bb" and "DSO::1220aa"/,
+      ),
+    });
+    expect(registries.map(({ calls }) => calls.count("instruments"))).toEqual([0, 0]);
+  });
+
+  test("and a second upstream that learns the same one is disabled", async () => {
+    const [first, second] = [await startRegistry(), await startRegistry()];
+    const { upstreams } = openUpstreams(
+      upstreamConfigs({ name: "one", urls: [first.url] }, { name: "two", urls: [second.url] }),
+    );
+    await upstreams.byName("one")!.learnAdmin(inTime(5_000));
+    await expect(upstreams.byName("two")!.learnAdmin(inTime(5_000))).rejects.toMatchObject({
+      status: 503,
+      message: expect.stringMatching(/upstream "one" has the same admin/),
+    });
+    expect(upstreams.byAdmin(ADMIN)?.name).toBe("one");
+    expect(upstreams.byName("two")!.status()).toMatchObject({ state: "disabled" });
+  });
+
+  test("but a configured one belongs to whom the configuration says", async () => {
+    const [first, second] = [await startRegistry(), await startRegistry()];
+    const { upstreams } = openUpstreams(
+      upstreamConfigs({ name: "learner", urls: [first.url] }, { name: "owner", urls: [second.url], admin: ADMIN }),
+    );
+    await expect(upstreams.byName("learner")!.learnAdmin(inTime(5_000))).rejects.toMatchObject({ status: 503 });
+    expect(upstreams.byAdmin(ADMIN)?.name).toBe("owner");
+    expect((await upstreams.byName("owner")!.call(listCall())).status).toBe(200);
+  });
+});
+
+describe("in the background", () => {
+  test("an unproved node is asked again after 0.25 s, growing to 5 s, and heals by itself", async () => {
+    const clock = new ManualClock();
+    const registry = await startRegistry();
+    await registry.faults.set({ kind: "status", status: 500 });
+    const { upstreams, upstream, observer } = openUpstream([registry], {}, { clock });
+    const failed = (count: number) => expect.poll(() => observer.count("check-failure")).toBe(count);
+    upstreams.start();
+    await failed(1);
+    clock.advance(220);
+    expect(observer.count("check-")).toBe(1);
+    clock.advance(60);
+    await failed(2);
+    for (let i = 3; i <= 7; i++) {
+      clock.advance(5_500);
+      await failed(i);
+    }
+    const { total } = registry.calls;
+    clock.advance(4_400);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(registry.calls.total).toBe(total);
+    await registry.faults.clear();
+    clock.advance(1_200);
+    await expect.poll(() => upstream.state).toBe("up");
+    expect(observer.events).toContain("upstream unproved → up amulet");
+  });
+
+  test("a proved node is asked every five minutes; one that is another registry by then is out at once", async () => {
+    const clock = new ManualClock();
+    const registry = await startRegistry();
+    const { upstreams, upstream } = openUpstream([registry], { admin: ADMIN }, { clock });
+    upstreams.start();
+    await expect.poll(() => upstream.state).toBe("up");
+    clock.advance(260_000);
+    expect(registry.calls.count("info")).toBe(1);
+    await registry.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });
+    clock.advance(80_000);
+    await expect.poll(() => upstream.state).toBe("wrong-admin");
+    await expect(upstream.call(acceptCall({ deadline: clock.now() + 5_000 }))).rejects.toMatchObject({ status: 502 });
+    expect(registry.calls.count("transfer_accept")).toBe(0);
+    await registry.faults.clear();
+    expect((await upstream.call(acceptCall({ deadline: clock.now() + 5_000 }))).status).toBe(200);
+  });
+
+  test("a failed check does not take the proof away", async () => {
+    const clock = new ManualClock();
+    const registry = await startRegistry();
+    const { upstreams, upstream, observer } = openUpstream([registry], {}, { clock });
+    upstreams.start();
+    await expect.poll(() => upstream.state).toBe("up");
+    await registry.faults.set({ kind: "status", status: 500, operations: ["info"] });
+    clock.advance(340_000);
+    await expect.poll(() => observer.count("check-failure")).toBe(1);
+    expect(upstream.state).toBe("up");
+    expect((await upstream.call(acceptCall({ deadline: clock.now() + 5_000 }))).status).toBe(200);
+  });
+
+  test("a learned admin that changes disables the upstream", async () => {
+    const clock = new ManualClock();
+    const registry = await startRegistry();
+    const { upstreams, upstream } = openUpstream([registry], {}, { clock });
+    upstreams.start();
+    await expect.poll(() => upstream.state).toBe("up");
+    await registry.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });
+    clock.advance(340_000);
+    await expect.poll(() => upstream.state).toBe("disabled");
+    expect(upstream.admin).toBe(ADMIN);
+    expect(upstreams.byAdmin(OTHER_ADMIN)).toBeUndefined();
+    await registry.faults.clear();
+    clock.advance(6_000);
+    await expect.poll(() => upstream.state).toBe("up");
+  });
+});

@@ -1,0 +1,52 @@
+import type { AttemptEvent, UpstreamObserver } from "../../src/upstream/observer.ts";
+
+/** Keeps what it observes: attempts, and everything else as one line of text per event. */
+export class RecordingObserver implements UpstreamObserver {
+  readonly attempts: AttemptEvent[] = [];
+  readonly events: string[] = [];
+
+  /** Events whose text begins with `start`. */
+  count(start: string): number {
+    return this.events.filter((event) => event.startsWith(start)).length;
+  }
+
+  attempt(event: AttemptEvent): void {
+    this.attempts.push(event);
+  }
+  retry(upstream: string, reason: string): void {
+    this.events.push(`retry ${upstream} ${reason}`);
+  }
+  retryBudgetExhausted(upstream: string): void {
+    this.events.push(`retry-budget-exhausted ${upstream}`);
+  }
+  hedge(upstream: string, result: string): void {
+    this.events.push(`hedge-${result} ${upstream}`);
+  }
+  refused(upstream: string, refusal: string): void {
+    this.events.push(`refused ${upstream} ${refusal}`);
+  }
+  check(upstream: string, _node: string, outcome: string): void {
+    this.events.push(`check-${outcome} ${upstream}`);
+  }
+  nodeState(upstream: string, _node: string, { from, to }: { from: string; to: string }): void {
+    this.events.push(`node ${from} → ${to} ${upstream}`);
+  }
+  upstreamState(upstream: string, { from, to }: { from: string; to: string }): void {
+    this.events.push(`upstream ${from} → ${to} ${upstream}`);
+  }
+  breaker(upstream: string, state: string): void {
+    this.events.push(`breaker ${state} ${upstream}`);
+  }
+  adminProved(upstream: string, admin: string): void {
+    this.events.push(`proved ${upstream} ${admin}`);
+  }
+  adminMismatch(upstream: string, _node: string, { told }: { told: string }): void {
+    this.events.push(`mismatch ${upstream} ${told}`);
+  }
+  rationed(upstream: string, share: number): void {
+    this.events.push(`rationed ${upstream} ${share}`);
+  }
+  credentialFailure(upstream: string, why: string): void {
+    this.events.push(`credential-failure ${upstream} ${why}`);
+  }
+}
