@@ -1,0 +1,37 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { stringify } from "yaml";
+import { startProgram, stop } from "./child.ts";
+import { type BenchServer, until } from "./server.ts";
+
+export interface GatewayOptions {
+  /** Keys of the configuration file, beside the listeners. */
+  readonly config: Record<string, unknown>;
+  /** A folder of its own. */
+  readonly folder: string;
+  readonly name?: string;
+  /** The program: by default the gateway's own. */
+  readonly program?: string;
+}
+
+/** The whole gateway as `npm start` runs it, its log in a file. */
+export async function startGateway({ config, folder, name, program }: GatewayOptions): Promise<BenchServer> {
+  mkdirSync(folder, { recursive: true });
+  const file = join(folder, "gateway.yaml");
+  const logFile = join(folder, "gateway.log");
+  const listener = { host: "127.0.0.1", port: 0 };
+  writeFileSync(logFile, "");
+  writeFileSync(file, stringify({ listen: listener, operations: listener, ...config }));
+  const main = program ?? fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+  const child = startProgram(process.execPath, [main, "start", "--config", file], logFile);
+  await until(child, logFile, () => publicPort(logFile) !== undefined);
+  // SIGINT: without grace.
+  return { name: name ?? "gateway", pid: child.pid!, port: publicPort(logFile)!, stop: () => stop(child, "SIGINT") };
+}
+
+/** The port that the log line `listening` tells. */
+function publicPort(logFile: string): number | undefined {
+  const port = /"publicPort":([0-9]+)/.exec(readFileSync(logFile, "utf8"))?.[1];
+  return port === undefined ? undefined : Number(port);
+}

@@ -1,0 +1,72 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { Load } from "./load.ts";
+import { formatReport, writeReport } from "./report.ts";
+import type { BenchContext, Result, Row } from "./row.ts";
+import { ROWS } from "./rows.ts";
+
+const USAGE = `npm run bench -- [--quick] [--only ROW] … [--write]
+
+CPU per request of the gateway beside other servers, measured in one run and given as ratios.
+
+  --quick      a fourth of the requests: less exact
+  --only ROW   ${ROWS.map(({ name }) => name).join(", ")}
+  --rounds N   how often each server is measured (7; 5 with --quick)
+  --write      put the table into README.md`;
+
+const { values } = parseArgs({
+  options: {
+    quick: { type: "boolean", default: false },
+    only: { type: "string", multiple: true },
+    rounds: { type: "string" },
+    write: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  },
+});
+
+async function main(): Promise<void> {
+  if (values.help) return console.log(USAGE);
+  const unknown = values.only?.find((name) => !ROWS.some((row) => row.name === name));
+  if (unknown !== undefined) throw new Error(`there is no row "${unknown}"\n${USAGE}`);
+  const rows = ROWS.filter(({ name }) => values.only === undefined || values.only.includes(name));
+  const folder = mkdtempSync(join(tmpdir(), "registry-gateway-bench-"));
+  const load = await Load.start();
+  const notes = new Set<string>();
+  const results: Result[] = [];
+  try {
+    for (const row of rows) {
+      console.error(`${row.name} …`);
+      results.push(...(await runRow(row, { load, folder, note: (text) => notes.add(text) })));
+    }
+  } finally {
+    await load.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+  const report = formatReport(results, notes);
+  console.log(report);
+  if (values.write) writeReport(report);
+}
+
+async function runRow(row: Row, base: Pick<BenchContext, "load" | "folder" | "note">): Promise<Result[]> {
+  const servers: { stop(): Promise<void> }[] = [];
+  try {
+    return await row.run({
+      ...base,
+      rounds: Number(values.rounds ?? (values.quick ? 5 : 7)),
+      share: values.quick ? 0.25 : 1,
+      async started(starting) {
+        const server = await starting;
+        servers.push(server);
+        return server;
+      },
+    });
+  } finally {
+    for (const server of servers.toReversed()) await server.stop();
+  }
+}
+
+// Signals end the bench as errors do: what it started is stopped when the process exits.
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
+await main();

@@ -1,0 +1,44 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { optionsOfParent, tellParent } from "./parent.ts";
+
+/** A registry of fixed answers. */
+export interface RegistryOptions {
+  /** Bodies of endpoints 1 to 4. */
+  readonly info: string;
+  readonly page: string;
+  readonly instrument: string;
+  readonly factory: string;
+  /** Milliseconds before a metadata answer other than info's. */
+  readonly delay: number;
+}
+
+const { info, page, instrument, factory, delay } = optionsOfParent() as RegistryOptions;
+const METADATA = "/registry/metadata/v1/";
+let calls = 0;
+
+const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
+  const url = request.url!;
+  calls += 1;
+  if (request.method === "POST") return answerPost(request, response);
+  if (url === `${METADATA}info`) return send(response, info);
+  const body = url.startsWith(`${METADATA}instruments/`) ? instrument : page;
+  if (delay === 0) send(response, body);
+  else setTimeout(send, delay, response, body);
+});
+
+/** As a registry does, it reads the whole request first. */
+function answerPost(request: IncomingMessage, response: ServerResponse): void {
+  request.resume().once("end", () => send(response, factory));
+}
+
+function send(response: ServerResponse, body: string): void {
+  response.writeHead(200, ["content-type", "application/json", "content-length", String(Buffer.byteLength(body))]);
+  response.end(body);
+}
+
+process.on("message", () => {
+  tellParent({ calls });
+  calls = 0;
+});
+server.listen(0, "127.0.0.1", () => tellParent({ port: (server.address() as AddressInfo).port }));

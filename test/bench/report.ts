@@ -1,0 +1,52 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { findNginx } from "./nginx.ts";
+import { versionOf } from "./program.ts";
+import type { Result } from "./row.ts";
+import { findVarnish } from "./varnish.ts";
+
+const README = new URL("../../README.md", import.meta.url);
+const BEGIN = "<!-- bench:begin -->";
+const END = "<!-- bench:end -->";
+
+/** The results as a Markdown table, with the machine, the versions and the date under it. */
+export function formatReport(results: readonly Result[], notes: ReadonlySet<string>): string {
+  const head = ["what", "against", "CPU per request", "CPU ratio", "min–max", "at most", "aim"];
+  const rows = results.map(({ what, against, ratio, bound, aim, cpu }) => [
+    what,
+    against,
+    cpu === undefined ? "" : `${cpu[0].toFixed(1)} : ${cpu[1].toFixed(1)} µs`,
+    ratio.median.toFixed(2) + (bound !== undefined && ratio.median > bound ? " ✗" : ""),
+    `${ratio.min.toFixed(2)}–${ratio.max.toFixed(2)}`,
+    bound?.toFixed(2) ?? "",
+    aim?.toFixed(2) ?? "",
+  ]);
+  return [...formatTable([head, ...rows]), "", ...[describeMachine(), ...notes].map((text) => `${text}.`)].join("\n");
+}
+
+/** Puts the report into the README. */
+export function writeReport(report: string): void {
+  const text = readFileSync(README, "utf8");
+  const [begin, end] = [text.indexOf(BEGIN), text.indexOf(END)];
+  if (begin === -1 || end < begin) throw new Error(`README.md has no ${BEGIN} … ${END}`);
+  writeFileSync(README, `${text.slice(0, begin)}${BEGIN}\n\n${report}\n\n${text.slice(end)}`);
+}
+
+function formatTable(rows: readonly (readonly string[])[]): string[] {
+  const widths = rows[0]!.map((_, column) => Math.max(3, ...rows.map((row) => row[column]!.length)));
+  const lines = rows.map((row) => `| ${row.map((cell, column) => cell.padEnd(widths[column]!)).join(" | ")} |`);
+  lines.splice(1, 0, `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`);
+  return lines;
+}
+
+function describeMachine(): string {
+  const nginx = findNginx();
+  const varnish = findVarnish();
+  const versions = [
+    `Node ${process.versions.node}`,
+    nginx === undefined ? undefined : `nginx ${versionOf(nginx, "-v")}`,
+    varnish === undefined ? undefined : `Varnish ${versionOf(varnish, "-V")}`,
+  ].filter((each) => each !== undefined);
+  const date = new Date().toISOString().slice(0, 10);
+  return `Measured on ${date}, ${cpus().length} cores of ${cpus()[0]!.model.trim()}, ${versions.join(", ")}`;
+}
