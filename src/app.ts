@@ -11,9 +11,10 @@ import { LocalCoordinator } from "./coordinator/local.ts";
 import type { Logger } from "./log.ts";
 import { RegistryMetadata } from "./metadata/registry-metadata.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
+import type { LiveRegistry } from "./metrics/live-registry.ts";
 import { refreshGauges } from "./metrics/refresh.ts";
 import { Traffic } from "./metrics/traffic.ts";
-import { createCacheObserver, createUpstreamObserver } from "./observers.ts";
+import { createCacheObserver, createMetadataObserver, createUpstreamObserver } from "./observers.ts";
 import { createCors } from "./routes/cors.ts";
 import { createExplain } from "./routes/explain.ts";
 import { HitMemo } from "./routes/hit.ts";
@@ -43,6 +44,8 @@ export interface Gateway {
   /** Drains and closes everything; answers that are under way are finished within `shutdown.timeout`. */
   stop(options: StopOptions): Promise<void>;
   readonly metrics: Metrics;
+  /** What `/metrics` shows. */
+  readonly registry: LiveRegistry;
   upstreams(): Upstreams;
 }
 
@@ -107,6 +110,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
 
   return {
     metrics,
+    registry,
     upstreams: () => runtime.upstreams,
     async start() {
       upstreams.start();
@@ -140,7 +144,7 @@ function createRuntime(config: Config, { upstreams, cache, coordinator, metrics 
       upstream,
       cache,
       coordinator,
-      onSchemaViolation: (name, operation) => metrics.schemaViolations.inc({ upstream: name, operation }),
+      observer: createMetadataObserver(metrics),
     });
     return [upstream, registry] as const;
   });

@@ -4,6 +4,7 @@ import { hashId, type Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { CACHE_OUTCOME, TIER } from "./metrics/labels.ts";
 import type { Tally } from "./metrics/tally.ts";
+import type { MetadataObserver } from "./metadata/observer.ts";
 import type { RedisObserver } from "./redis/observer.ts";
 import type { UpstreamObserver } from "./upstream/observer.ts";
 import { withoutSecrets } from "./redaction.ts";
@@ -25,6 +26,21 @@ export function createCacheObserver(metrics: Metrics): CacheObserver {
     revalidated: () => metrics.cacheRevalidations.inc(),
     refreshed: (_key, result) => metrics.cacheRefreshes.inc({ result }),
     evicted: () => metrics.cacheEvictions.inc(),
+  };
+}
+
+/** Counts what registries say and how they change. */
+export function createMetadataObserver(metrics: Metrics): MetadataObserver {
+  const newest = new Map<string, number>();
+  return {
+    schemaViolated: (upstream, operation) => metrics.schemaViolations.inc({ upstream, operation }),
+    supplySeen(upstream, asOf) {
+      // Nodes and pages lag behind each other.
+      if (asOf <= (newest.get(upstream) ?? -Infinity)) return;
+      newest.set(upstream, asOf);
+      metrics.supplyAsOf.set({ upstream }, asOf / 1000);
+    },
+    chainReset: (upstream) => metrics.chainResets.inc({ upstream }),
   };
 }
 
@@ -101,6 +117,7 @@ export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserve
       metrics.redisDuration.observe(duration / 1000);
     },
     writeDropped: () => metrics.redisDroppedWrites.inc(),
+    valueRejected: () => metrics.redisRejectedValues.inc(),
     purgeArrived: (lag) => metrics.purgeLag.observe(lag / 1000),
   };
 }

@@ -6,6 +6,7 @@ import { ConfigError } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
 import { warnings } from "../config/warnings.ts";
 import { createLogger } from "../log.ts";
+import { collectProcessMetrics } from "../metrics/process.ts";
 import { version } from "../version.ts";
 import { configFileOf } from "./config-file.ts";
 import { EXIT } from "./exit-code.ts";
@@ -37,6 +38,7 @@ export async function start(options: StartOptions): Promise<number> {
     process.exit(EXIT.failure);
   });
   const gateway = await createGateway({ config, log, clock: systemClock(), random: Math.random, version });
+  collectProcessMetrics(gateway.metrics, gateway.registry);
   try {
     await gateway.start();
   } catch (error) {

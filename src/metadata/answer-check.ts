@@ -3,9 +3,7 @@ import type { Operation } from "../spec/endpoints.ts";
 import { answerProblem } from "../spec/schemas.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-
-/** Told of every answer that breaks its schema. */
-export type OnSchemaViolation = (upstream: string, operation: Operation) => void;
+import type { MetadataObserver } from "./observer.ts";
 
 /**
  * Holds a success answer against the published schema of its endpoint.
@@ -17,12 +15,12 @@ export function checkAnswer(
   upstream: Upstream,
   operation: Operation,
   answer: UpstreamAnswer,
-  onViolation: OnSchemaViolation,
+  observer: Pick<MetadataObserver, "schemaViolated">,
 ): string | undefined {
   if (answer.status !== 200) return undefined;
   const problem = answerProblem(operation, answer.json);
   if (problem === undefined) return undefined;
-  onViolation(upstream.name, operation);
+  observer.schemaViolated(upstream.name, operation);
   if (upstream.config.validation !== "strict") return problem;
   throw new GatewayError(
     502,

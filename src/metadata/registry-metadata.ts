@@ -10,17 +10,20 @@ import { filterFields } from "../fields.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import type { Priority } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import { checkAnswer, type OnSchemaViolation } from "./answer-check.ts";
+import { checkAnswer } from "./answer-check.ts";
 import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "./metadata-key.ts";
 import { requestFields } from "./metadata-request.ts";
+import type { MetadataObserver } from "./observer.ts";
+import { PageChanges } from "./page-changes.ts";
 import { chainDigest, instrumentSlices, readPage } from "./page.ts";
 import { PageWalks } from "./page-walks.ts";
+import { newestSupply } from "./supply.ts";
 
 export interface RegistryMetadataOptions {
   readonly upstream: Upstream;
   readonly cache: HttpCache;
   readonly coordinator: Coordinator;
-  readonly onSchemaViolation: OnSchemaViolation;
+  readonly observer: MetadataObserver;
 }
 
 /** Who asks for a resource: clients, or the background walker, whose calls go last. */
@@ -34,15 +37,16 @@ export class RegistryMetadata {
   readonly upstream: Upstream;
   readonly cache: HttpCache;
   readonly coordinator: Coordinator;
-  readonly onSchemaViolation: OnSchemaViolation;
+  readonly observer: MetadataObserver;
   readonly walks = new PageWalks();
+  readonly changes = new PageChanges();
   private readonly policies: Readonly<Record<CachedOperation, CachePolicy>>;
 
-  constructor({ upstream, cache, coordinator, onSchemaViolation }: RegistryMetadataOptions) {
+  constructor({ upstream, cache, coordinator, observer }: RegistryMetadataOptions) {
     this.upstream = upstream;
     this.cache = cache;
     this.coordinator = coordinator;
-    this.onSchemaViolation = onSchemaViolation;
+    this.observer = observer;
     const { cache: config, forwardAuthorization } = upstream.config;
     this.policies = {
       info: cachePolicy(config, "info", forwardAuthorization),
@@ -85,7 +89,7 @@ class MetadataResource implements Resource {
   }
 
   async fetch(request: FetchRequest): Promise<Fetched> {
-    const { upstream, onSchemaViolation } = this.registry;
+    const { upstream, observer } = this.registry;
     const { operation } = this.address;
     const answer = await upstream.call({
       operation,
@@ -97,7 +101,9 @@ class MetadataResource implements Resource {
       signal: request.signal,
       walk: this.walk(),
     });
-    const problem = checkAnswer(upstream, operation, answer, onSchemaViolation);
+    const problem = checkAnswer(upstream, operation, answer, observer);
+    const asOf = answer.status === 200 ? newestSupply(answer.json) : undefined;
+    if (asOf !== undefined) observer.supplySeen(upstream.name, asOf);
     const unstorable = problem === undefined ? this.pageProblem(answer.status, answer.json) : "schema";
     const fetched: Fetched = {
       status: answer.status,
@@ -119,6 +125,9 @@ class MetadataResource implements Resource {
     if (page.nextPageToken !== undefined) {
       const chain = chainOf(pageSize, encodeURIComponent(page.nextPageToken));
       this.registry.coordinator.issueChain(this.admin, chain, chainDigest(page, entry.generation));
+      if (this.registry.changes.notice(chain, chainDigest(page, ""))) {
+        this.registry.observer.chainReset(this.registry.upstream.name);
+      }
       this.registry.walks.follow(this.chain(), chain);
     }
     for (const { id, text: slice } of instrumentSlices(text, page)) {

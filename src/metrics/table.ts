@@ -218,6 +218,9 @@ export const METRICS = {
   redisDroppedWrites: counter("redis_dropped_writes", {
     help: "Values not written to Redis because too many were waiting.",
   }),
+  redisRejectedValues: counter("redis_rejected_values", {
+    help: "Values in Redis that were damaged or somebody else's, and were taken for absent.",
+  }),
 
   reloads: counter("config_reloads", {
     help: "Reloads of the configuration, by result.",

@@ -63,9 +63,9 @@ export async function answerChoiceContext(
     signal,
   });
   if (isStrict || surroundings.random() < 1 / SCHEMA_SAMPLE) {
-    checkAnswer(upstream, endpoint.operation, answer, (name, operation) =>
-      surroundings.metrics.schemaViolations.inc({ upstream: name, operation }),
-    );
+    checkAnswer(upstream, endpoint.operation, answer, {
+      schemaViolated: (name, operation) => surroundings.metrics.schemaViolations.inc({ upstream: name, operation }),
+    });
   }
   const fields = filterFields(answer.fields, (name) => name !== "content-type" && name !== "cache-control");
   fields.push("content-type", "application/json", "cache-control", "no-store");
