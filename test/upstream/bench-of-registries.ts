@@ -40,17 +40,25 @@ export interface UpstreamsUnderTest {
   readonly environment: UpstreamEnvironment;
 }
 
+export interface EnvironmentOptions {
+  readonly clock?: Clock;
+  readonly coordinator?: Coordinator;
+  /** By default seeded. */
+  readonly random?: () => number;
+  readonly limits?: UpstreamEnvironment["limits"];
+}
+
 /** Upstreams that end with the test; not started: nothing is asked in the background. */
 export function openUpstreams(
   configs: readonly UpstreamConfig[],
-  options: { clock?: Clock; coordinator?: Coordinator; seed?: number; limits?: UpstreamEnvironment["limits"] } = {},
+  options: EnvironmentOptions = {},
 ): UpstreamsUnderTest {
   const observer = new RecordingObserver();
   const time = options.clock ?? clock;
   const environment: UpstreamEnvironment = {
     limits: options.limits ?? { requestBody: 2 ** 20, responseBody: 2 ** 20 },
     clock: time,
-    random: mulberry32(options.seed ?? 1),
+    random: options.random ?? mulberry32(1),
     coordinator: options.coordinator ?? new LocalCoordinator({ clock: time }),
     observer,
   };
@@ -63,7 +71,7 @@ export function openUpstreams(
 export function openUpstream(
   nodes: readonly (SampleRegistry | string)[],
   keys: Record<string, unknown> = {},
-  options: Parameters<typeof openUpstreams>[1] = {},
+  options: EnvironmentOptions = {},
 ) {
   const urls = nodes.map((node) => (typeof node === "string" ? node : node.url));
   const opened = openUpstreams(upstreamConfigs({ name: "amulet", urls, ...keys }), options);
