@@ -1,9 +1,17 @@
 import { LRUCache } from "lru-cache";
-import type { Clock, Instant } from "../clock.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
 import type { CallGrant, CallLimit } from "./coordinator.ts";
 
 /** Budgets are few (upstreams times endpoints); the bound is for names gone with an old configuration. */
 const MAX_BUDGETS = 4_096;
+
+/** The calls of one budget in its last window. */
+interface CallWindow {
+  readonly name: string;
+  readonly per: Duration;
+  /** Oldest first. */
+  readonly calls: readonly Instant[];
+}
 
 /**
  * Call budgets of one process, exact in any window: a call is granted only when the call `requests` before it was made
@@ -11,33 +19,45 @@ const MAX_BUDGETS = 4_096;
  */
 export class CallWindows {
   private readonly clock: Clock;
-  private readonly calls = new LRUCache<string, Instant[]>({ max: MAX_BUDGETS });
+  private readonly windows = new LRUCache<string, { per: Duration; calls: Instant[] }>({ max: MAX_BUDGETS });
+  private lastStamp: Instant = -Infinity;
 
   constructor(clock: Clock) {
     this.clock = clock;
   }
 
   take(name: string, limit: CallLimit): CallGrant {
-    const now = this.clock.now();
-    const calls = this.recent(name, limit);
     if (limit.requests <= 0) return { granted: false, retryIn: limit.per };
+    const calls = this.recent(name, limit.per);
     if (calls.length < limit.requests) {
-      calls.push(now);
+      calls.push(this.stamp());
       return { granted: true, left: limit.requests - calls.length };
     }
-    return { granted: false, retryIn: calls[calls.length - limit.requests]! + limit.per - now };
+    return { granted: false, retryIn: calls[calls.length - limit.requests]! + limit.per - this.clock.now() };
   }
 
-  /** Notes a call that was granted elsewhere. */
-  note(name: string, limit: CallLimit): void {
-    this.recent(name, limit).push(this.clock.now());
+  /** An instant for a call that no other call has. */
+  stamp(): Instant {
+    this.lastStamp = Math.max(this.clock.now(), this.lastStamp + 0.001);
+    return this.lastStamp;
+  }
+
+  /** Notes a call that was granted elsewhere, at an instant made by {@link CallWindows.stamp}. */
+  note(name: string, limit: CallLimit, at: Instant): void {
+    this.recent(name, limit.per).push(at);
+  }
+
+  all(): CallWindow[] {
+    return [...this.windows.entries()].map(([name, { per }]) => ({ name, per, calls: this.recent(name, per) }));
   }
 
   /** The calls of the last `per`, oldest first. */
-  private recent(name: string, limit: CallLimit): Instant[] {
-    const calls = this.calls.get(name) ?? [];
-    this.calls.set(name, calls);
-    const begin = this.clock.now() - limit.per;
+  private recent(name: string, per: Duration): Instant[] {
+    const window = this.windows.get(name) ?? { per, calls: [] };
+    window.per = per;
+    this.windows.set(name, window);
+    const { calls } = window;
+    const begin = this.clock.now() - per;
     let old = 0;
     while (old < calls.length && calls[old]! <= begin) old += 1;
     if (old > 0) calls.splice(0, old);

@@ -12,9 +12,12 @@ export interface EpochSet {
   readonly scopes: ReadonlyMap<string, Epoch>;
 }
 
-/** A purge that was noted: the scope (undefined: the whole set, because its scopes became too many) and its epoch. */
+/** Stands for the base among scopes. */
+export const BASE = "=";
+
+/** A purge that was noted: the scope ({@link BASE} where the scopes became too many) and its epoch. */
 export interface Raised {
-  readonly scope: string | undefined;
+  readonly scope: string;
   readonly epoch: Epoch;
 }
 
@@ -79,10 +82,11 @@ export class Epochs {
     if (share.scopes.size + scopes.length > MAX_SCOPES) {
       const base = newEpoch(epochCount(share.base) + 1);
       this.replace(partition, { base, scopes: new Map() });
-      return [{ scope: undefined, epoch: base }];
+      return [{ scope: BASE, epoch: base }];
     }
     return scopes.map((scope) => {
-      const epoch = newEpoch(epochCount(share.scopes.get(scope) ?? share.base) + 1);
+      const last = share.scopes.get(scope);
+      const epoch = newEpoch(last === undefined ? 1 : epochCount(last) + 1);
       share.scopes.set(scope, epoch);
       return { scope, epoch };
     });
@@ -101,6 +105,11 @@ export class Epochs {
     for (const [scope, epoch] of set.scopes) share.scopes.set(scope, epoch);
     if (partition === undefined) this.dropPrefixes();
     else share.prefix = undefined;
+  }
+
+  /** Gives everything of the partition a new epoch, and remembers no more of it than that. */
+  renew(partition: string): void {
+    this.replace(partition, { base: newEpoch(0), scopes: new Map() });
   }
 
   private own(partition: string | undefined): Share {

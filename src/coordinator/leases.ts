@@ -15,6 +15,11 @@ export class Waiters {
     this.clock = clock;
   }
 
+  /** How many keys somebody waits for. */
+  get size(): number {
+    return this.waiting.size;
+  }
+
   /** The keys somebody waits for. */
   keys(): IterableIterator<string> {
     return this.waiting.keys();
@@ -72,6 +77,10 @@ export class LocalLeases {
         this.waiters.wake(key, outcome);
       },
     };
+  }
+
+  isHeld(key: string): boolean {
+    return this.held.has(key);
   }
 
   /** See {@link Coordinator.whenReleased}; a key that nobody holds is "failed" at once. */

@@ -11,7 +11,7 @@ import { describeStore } from "./store-suite.ts";
 
 const closing: (() => Promise<unknown>)[] = [];
 afterAll(async () => {
-  for (const close of closing.reverse()) await close();
+  for (const close of closing.toReversed()) await close();
 });
 
 /** A Redis that is started when its first test asks for it; every test has its own keys there. */
@@ -22,8 +22,12 @@ function on(start: () => Promise<Partial<RedisConfig>>) {
     redis ??= start();
     tests += 1;
     const replica = await startReplica({ ...(await redis), keyPrefix: `rg${tests}:` });
-    closing.push(replica.close);
-    return { store: replica.store, coordinator: replica.coordinator, now: () => clock.now() };
+    return {
+      store: replica.store,
+      coordinator: replica.coordinator,
+      now: () => clock.now(),
+      close: () => replica.close(),
+    };
   };
 }
 
@@ -31,6 +35,7 @@ describeStore("memory", () => ({
   store: new MemoryStore({ maxBytes: 10_000_000, maxObject: 1_000_000 }),
   coordinator: new LocalCoordinator({ clock }),
   now: () => clock.now(),
+  close: () => Promise.resolve(),
 }));
 
 describe("one server", () => {

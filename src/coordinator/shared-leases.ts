@@ -1,0 +1,154 @@
+import { randomBytes } from "node:crypto";
+import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
+import { digest } from "../redis/keys.ts";
+import type { RedisLink } from "../redis/link.ts";
+import type { Message } from "../redis/message.ts";
+import type { FetchOutcome, Lease, MaybePromise } from "./coordinator.ts";
+import { readLease, RELEASED, releaseLease, renewLease, takeLease } from "./lease-scripts.ts";
+import { LocalLeases, Waiters } from "./leases.ts";
+import { PAUSE, type SharedEpochs } from "./shared-epochs.ts";
+
+/** A dead holder keeps the others waiting for this long at most; a living one renews at a third of it. */
+const LEASE: Duration = 2_000;
+
+/** How long the outcome is kept for those who missed the message. */
+const OUTCOME_KEPT: Duration = 2_000;
+
+/** How often those who wait look themselves, for messages that were lost and holders that died. */
+const POLL_EVERY: Duration = 150;
+
+/** What was fetched is in Redis before the lease is given up, unless that takes longer. */
+const WRITE_FIRST: Duration = 200;
+
+const COMMAND_TIMEOUT: Duration = 1_000;
+
+/** Leases held in Redis; within this process alone while Redis is away. */
+export class SharedLeases {
+  private readonly link: RedisLink;
+  private readonly epochs: SharedEpochs;
+  private readonly clock: Clock;
+  private readonly local: LocalLeases;
+  private readonly waiters: Waiters;
+  private readonly renewals = new Set<CancelTimer>();
+  private isPolling = false;
+  private isClosed = false;
+
+  constructor(link: RedisLink, epochs: SharedEpochs, clock: Clock) {
+    this.link = link;
+    this.epochs = epochs;
+    this.clock = clock;
+    this.local = new LocalLeases(clock);
+    this.waiters = new Waiters(clock);
+  }
+
+  acquire(key: string): MaybePromise<Lease | undefined> {
+    return this.epochs.isUsable ? this.take(key) : this.local.acquire(key);
+  }
+
+  whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
+    if (this.local.isHeld(key)) return this.local.whenReleased(key, deadline);
+    const name = digest(key);
+    const outcome = this.waiters.wait(name, deadline);
+    // It may have been released before this process began to listen.
+    void this.look(name);
+    this.poll();
+    return outcome;
+  }
+
+  received(message: Extract<Message, { kind: "lease" }>): void {
+    this.waiters.wake(message.name, asOutcome(message.outcome));
+  }
+
+  close(): void {
+    this.isClosed = true;
+    for (const cancel of this.renewals) cancel();
+    this.local.close();
+    this.waiters.wakeAll("failed");
+  }
+
+  private async take(key: string): Promise<Lease | undefined> {
+    const name = digest(key);
+    const token = randomBytes(12).toString("base64url");
+    const session = this.epochs.sessionOf(undefined);
+    try {
+      const call = { script: takeLease, keys: [this.link.keys.lease(name)], args: [token, LEASE] };
+      return (await this.link.run(call, PAUSE)) === 1 ? this.hold(name, token) : undefined;
+    } catch {
+      this.epochs.fail(undefined, session);
+      const local = this.local.acquire(key);
+      if (local === undefined) return undefined;
+      return {
+        release: (outcome) => {
+          local.release(outcome);
+          // Redis may have granted it all the same, too late.
+          this.giveUp(name, token, outcome);
+        },
+      };
+    }
+  }
+
+  private hold(name: string, token: string): Lease {
+    let isReleased = false;
+    let cancel: CancelTimer = () => {};
+    const renewLater = (): void => {
+      cancel = this.clock.after(LEASE / 3, () => {
+        this.renewals.delete(cancel);
+        const call = { script: renewLease, keys: [this.link.keys.lease(name)], args: [token, LEASE] };
+        // When it is lost somebody else fetches too; the fetch goes on, and its answer is as good.
+        this.link.run(call, COMMAND_TIMEOUT).catch(() => {});
+        renewLater();
+      });
+      this.renewals.add(cancel);
+    };
+    renewLater();
+    return {
+      release: (outcome) => {
+        if (isReleased) return;
+        isReleased = true;
+        void this.link.writes.settled(WRITE_FIRST).then(() => {
+          cancel();
+          this.renewals.delete(cancel);
+          this.giveUp(name, token, outcome);
+        });
+      },
+    };
+  }
+
+  private giveUp(name: string, token: string, outcome: FetchOutcome): void {
+    this.waiters.wake(name, outcome);
+    if (!this.link.isConnected) return;
+    const { keys } = this.link;
+    const args = [token, outcome, OUTCOME_KEPT, keys.channel, name];
+    this.link.run({ script: releaseLease, keys: [keys.lease(name)], args }, COMMAND_TIMEOUT).catch(() => {});
+  }
+
+  private poll(): void {
+    if (this.isPolling || this.isClosed) return;
+    this.isPolling = true;
+    this.clock.after(POLL_EVERY, () => {
+      this.isPolling = false;
+      for (const name of this.waiters.keys()) void this.look(name);
+      if (this.waiters.size > 0) this.poll();
+    });
+  }
+
+  private async look(name: string): Promise<void> {
+    if (!this.epochs.isUsable) {
+      this.waiters.wake(name, "failed");
+      return;
+    }
+    try {
+      const call = { script: readLease, keys: [this.link.keys.lease(name)], args: [] };
+      const holder = await this.link.run(call, POLL_EVERY);
+      if (typeof holder !== "string") this.waiters.wake(name, "failed");
+      else if (holder.startsWith(RELEASED)) this.waiters.wake(name, asOutcome(holder.slice(RELEASED.length)));
+    } catch {
+      // The next look, or Redis found to be away, ends the wait.
+    }
+  }
+}
+
+/** What another version of this program says in other words is looked up as if it had failed. */
+function asOutcome(text: string): FetchOutcome {
+  return text === "stored" || text === "uncacheable" ? text : "failed";
+}

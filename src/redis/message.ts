@@ -1,0 +1,32 @@
+/** What replicas tell each other. Each is told once and may be lost: nothing may depend on its arrival but speed. */
+export type Message =
+  /** The scope of the partition behind `tag` has a new epoch since `at` (Redis's clock). */
+  | {
+      readonly kind: "epoch";
+      readonly tag: string;
+      readonly scope: string;
+      readonly epoch: string;
+      readonly at: number;
+    }
+  /** A token was issued by a page with other contents than before. */
+  | { readonly kind: "chain"; readonly tag: string; readonly chain: string; readonly digest: string }
+  | { readonly kind: "lease"; readonly name: string; readonly outcome: string };
+
+/** The message in `text`, or undefined: other versions of this program may say other things. */
+export function parseMessage(text: string): Message | undefined {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (!Array.isArray(json)) return undefined;
+  const parts: readonly unknown[] = json;
+  const [kind, first, second, third, at] = parts;
+  if (typeof first !== "string" || typeof second !== "string") return undefined;
+  if (kind === "lease") return { kind, name: first, outcome: second };
+  if (typeof third !== "string") return undefined;
+  if (kind === "chain") return { kind, tag: first, chain: second, digest: third };
+  if (kind === "epoch") return { kind, tag: first, scope: second, epoch: third, at: Number(at) };
+  return undefined;
+}
