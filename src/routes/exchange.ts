@@ -13,6 +13,8 @@ export type Outcome = "hit" | "stale" | "revalidated" | "miss" | "bypass" | "ref
 /** One request and what became of it. */
 export interface Exchange {
   readonly id: string;
+  /** As received: within Fastify the request's own `url` is one of our internal paths. */
+  readonly url: string;
   readonly startedAt: Instant;
   readonly runtime: Runtime;
   /** What the URL addresses, or why it addresses nothing. */
@@ -34,11 +36,13 @@ export function exchangeOf(request: IncomingMessage, surroundings: Surroundings)
   const known = exchanges.get(request);
   if (known !== undefined) return known;
   const runtime = surroundings.runtime();
+  const url = request.url ?? "";
   const exchange: Exchange = {
     id: requestIdOf(request.headers["x-request-id"]),
+    url,
     startedAt: surroundings.clock.now(),
     runtime,
-    target: targetOf(request, runtime),
+    target: targetOf(url, runtime),
     upstream: undefined,
     outcome: "bypass",
     error: undefined,
@@ -56,11 +60,11 @@ export function operationOf(exchange: Exchange): Operation | "none" {
   return target.kind === "endpoint" ? target.endpoint.operation : "pass_through";
 }
 
-function targetOf(request: IncomingMessage, runtime: Runtime): Target | GatewayError {
+function targetOf(url: string, runtime: Runtime): Target | GatewayError {
   const { uri } = runtime.config.limits;
-  if ((request.url ?? "").length > uri) return new GatewayError(414, `the URL is longer than ${uri} bytes`);
+  if (url.length > uri) return new GatewayError(414, `the URL is longer than ${uri} bytes`);
   try {
-    return parseTarget(request.url ?? "", runtime.config.routing.prefix);
+    return parseTarget(url, runtime.config.routing.prefix);
   } catch (error) {
     return toGatewayError(error);
   }

@@ -49,7 +49,7 @@ export async function answerMetadata(
   exchange.age = answer.age;
   if (header === undefined) {
     const recordHit = surroundings.traffic.hitsOf(operation, upstream.name);
-    runtime.hits.remember(request.url!, { operation, upstream, admin, resource, recordHit });
+    runtime.hits.remember(exchange.url, { operation, upstream, admin, resource, recordHit });
   }
   return answer;
 }
