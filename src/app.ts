@@ -54,6 +54,8 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const { config, version, log, clock, random } = options;
   const { metrics, registry } = createMetrics();
   metrics.buildInfo.set({ version }, 1);
+  metrics.lastReloadGood.set(1);
+  metrics.lastReloadTime.set(clock.wallNow() / 1000);
   const coordinator: Coordinator = new LocalCoordinator({ clock });
   const cacheObserver = createCacheObserver(metrics);
   const memory = new MemoryStore({ ...config.cache.memory, observer: cacheObserver });

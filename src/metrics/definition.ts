@@ -1,14 +1,34 @@
 import { ALIAS_OR_NONE, type LabelSet, type NoLabels } from "./labels.ts";
 
-/** How the replicas' and workers' values of a gauge become one. */
+/** How the workers' values of a gauge become one. */
 export type Aggregation = "sum" | "max" | "min" | "first";
+
+/** What a panel's axis shows. */
+export type Unit = "per second" | "seconds" | "bytes" | "bytes per second" | "share" | "count" | "age" | "state";
+
+/** How the metric is shown in the dashboards. */
+export interface Panel<Label extends string = string> {
+  readonly title: string;
+  /** Of what is shown: the rate of a counter, the quantiles of a histogram, the value of a gauge. */
+  readonly unit: Unit;
+  /** A line for each value of these. */
+  readonly by?: readonly Label[];
+}
+
+interface Details<Labels extends LabelSet> {
+  readonly help: string;
+  readonly labels?: Labels;
+  readonly panel: Panel<keyof NoInfer<Labels> & string>;
+  /** Fewer series than all combinations of label values, where some cannot occur. */
+  readonly series?: (upstreams: number) => number;
+}
 
 interface Described<Labels extends LabelSet> {
   /** With prefix and unit. */
   readonly name: string;
   readonly help: string;
   readonly labels: Labels;
-  /** Fewer series than all combinations of label values, where some cannot occur. */
+  readonly panel: Panel;
   readonly series?: (upstreams: number) => number;
 }
 
@@ -36,53 +56,33 @@ export const AGE = [1, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600, 86_400];
 
 const PREFIX = "registry_gateway_";
 
-interface Details<Labels extends LabelSet> {
-  readonly help: string;
-  readonly labels?: Labels;
-  readonly series?: (upstreams: number) => number;
-}
-
 /** Something that happens, counted: `name` without prefix and `_total`. */
 export function counter<const Labels extends LabelSet = NoLabels>(
   name: string,
-  { help, labels, series }: Details<Labels>,
+  details: Details<Labels>,
 ): CounterDefinition<Labels> {
-  return {
-    type: "counter",
-    name: `${PREFIX}${name}_total`,
-    help,
-    labels: labels ?? ({} as Labels),
-    ...(series && { series }),
-  };
+  return { type: "counter", name: `${PREFIX}${name}_total`, ...details, labels: details.labels ?? ({} as Labels) };
 }
 
 /** Something that is so now. */
 export function gauge<const Labels extends LabelSet = NoLabels>(
   name: string,
-  { help, labels, series, aggregation = "sum" }: Details<Labels> & { readonly aggregation?: Aggregation },
+  { aggregation = "sum", ...details }: Details<Labels> & { readonly aggregation?: Aggregation },
 ): GaugeDefinition<Labels> {
-  return {
-    type: "gauge",
-    name: `${PREFIX}${name}`,
-    help,
-    labels: labels ?? ({} as Labels),
-    aggregation,
-    ...(series && { series }),
-  };
+  return { type: "gauge", name: PREFIX + name, aggregation, ...details, labels: details.labels ?? ({} as Labels) };
 }
 
-/** How something is distributed; in seconds, so the name ends in `_seconds`. */
+/** How something is distributed, in seconds: `name` without prefix and unit. */
 export function histogram<const Labels extends LabelSet = NoLabels>(
   name: string,
-  { help, labels, series, buckets = LATENCY }: Details<Labels> & { readonly buckets?: readonly number[] },
+  { buckets = LATENCY, ...details }: Details<Labels> & { readonly buckets?: readonly number[] },
 ): HistogramDefinition<Labels> {
   return {
     type: "histogram",
     name: `${PREFIX}${name}_seconds`,
-    help,
-    labels: labels ?? ({} as Labels),
     buckets,
-    ...(series && { series }),
+    ...details,
+    labels: details.labels ?? ({} as Labels),
   };
 }
 

@@ -1,9 +1,11 @@
+import type { Duration } from "../clock.ts";
 import type { MemoryStore } from "../cache/memory-store.ts";
 import type { Metrics } from "../metrics.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
+import type { CachedOperation } from "../spec/endpoints.ts";
 import type { BreakerState } from "../upstream/observer.ts";
 import type { UpstreamStatus } from "../upstream/status.ts";
-import { NODE_STATE, UPSTREAM_STATE } from "./labels.ts";
+import { CACHED_OPERATION, NODE_STATE, UPSTREAM_STATE } from "./labels.ts";
 import type { Traffic } from "./traffic.ts";
 
 /** What the gauges show. */
@@ -23,9 +25,19 @@ export function refreshGauges(metrics: Metrics, { upstreams, memory, maxBytes, t
   metrics.cacheEntries.set(memory.entries);
   metrics.cacheMaxBytes.set(maxBytes);
   metrics.requestsInFlight.set(traffic.requestsInFlight);
+  for (const operation of CACHED_OPERATION) {
+    const ages = upstreams.map(({ config }) => oldestAge(config, operation));
+    metrics.agePromise.set({ operation }, Math.max(0, ...ages) / 1000);
+  }
   for (const { config, status } of upstreams.map((each) => ({ config: each.config, status: each.status() }))) {
     refreshUpstream(metrics, config, status);
   }
+}
+
+/** The age beyond which nothing is served, where the upstream's own directives allow no more. */
+function oldestAge({ cache }: UpstreamConfig, operation: CachedOperation): Duration {
+  const lifetime = Math.max(cache.ttl[operation], cache.maxTtl[operation]);
+  return lifetime + Math.max(cache.staleWhileRevalidate, cache.staleIfError);
 }
 
 function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: UpstreamStatus): void {

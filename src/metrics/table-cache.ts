@@ -1,0 +1,102 @@
+import { AGE, counter, gauge, histogram } from "./definition.ts";
+import {
+  ALIAS,
+  ALIAS_OR_NONE,
+  CACHE_OUTCOME,
+  CACHED_OPERATION,
+  PURGE_REACH,
+  REFRESH_OUTCOME,
+  SKIP_REASON,
+  STALE_REASON,
+  TIER,
+} from "./labels.ts";
+
+/** What the cache does, and how old what it serves is. */
+export const CACHE = {
+  cacheAnswers: counter("cache_answers", {
+    help: "Answers of cached endpoints, by what the cache made of them.",
+    labels: { upstream: ALIAS_OR_NONE, operation: CACHED_OPERATION, outcome: CACHE_OUTCOME },
+    panel: { title: "Answers by outcome", unit: "per second", by: ["outcome"] },
+  }),
+  cacheAnswerBytes: counter("cache_answer_bytes", {
+    help: "Bytes of bodies of cached endpoints, by what the cache made of them.",
+    labels: { operation: CACHED_OPERATION, outcome: CACHE_OUTCOME },
+    panel: { title: "Bytes by outcome", unit: "bytes per second", by: ["outcome"] },
+  }),
+  servedAge: histogram("cache_served_age", {
+    help: "Age of the answers of cached endpoints.",
+    labels: { operation: CACHED_OPERATION },
+    buckets: AGE,
+    panel: { title: "Age served", unit: "seconds", by: ["operation"] },
+  }),
+  agePromise: gauge("cache_age_promise_seconds", {
+    help: "The oldest answer that the configuration lets be served, over all upstreams.",
+    labels: { operation: CACHED_OPERATION },
+    aggregation: "max",
+    panel: { title: "Oldest age allowed", unit: "seconds", by: ["operation"] },
+  }),
+  cacheLookups: counter("cache_lookups", {
+    help: "Lookups in the cache, by the tier that decided and what it found.",
+    labels: { tier: TIER, result: CACHE_OUTCOME },
+    panel: { title: "Lookups by tier and result", unit: "per second", by: ["tier", "result"] },
+  }),
+  cacheSkips: counter("cache_skipped_stores", {
+    help: "Answers that were not stored, by reason.",
+    labels: { reason: SKIP_REASON },
+    panel: { title: "Answers not stored, by reason", unit: "per second", by: ["reason"] },
+  }),
+  cacheCollapsed: counter("cache_collapsed", {
+    help: "Requests that joined a fetch already under way.",
+    panel: { title: "Requests that joined a fetch", unit: "per second" },
+  }),
+  cacheStale: counter("cache_stale_served", {
+    help: "Stale answers served, by what allowed it.",
+    labels: { reason: STALE_REASON },
+    panel: { title: "Stale answers by reason", unit: "per second", by: ["reason"] },
+  }),
+  cacheRevalidations: counter("cache_revalidations", {
+    help: "Entries that an upstream confirmed with a 304.",
+    panel: { title: "Entries confirmed by 304", unit: "per second" },
+  }),
+  cacheRefreshes: counter("cache_refreshes", {
+    help: "Background refreshes, by what became of them.",
+    labels: { result: REFRESH_OUTCOME },
+    panel: { title: "Background refreshes by result", unit: "per second", by: ["result"] },
+  }),
+  cacheEvictions: counter("cache_evictions", {
+    help: "Entries that the memory tier let go to stay within its bound.",
+    panel: { title: "Entries evicted", unit: "per second" },
+  }),
+  cacheBytes: gauge("cache_bytes", {
+    help: "Bytes held by the memory tier.",
+    panel: { title: "Bytes in memory", unit: "bytes" },
+  }),
+  cacheEntries: gauge("cache_entries", {
+    help: "Entries held by the memory tier.",
+    panel: { title: "Entries in memory", unit: "count" },
+  }),
+  cacheMaxBytes: gauge("cache_max_bytes", {
+    help: "Bound of the memory tier.",
+    panel: { title: "Bound of the memory tier", unit: "bytes" },
+  }),
+  chainResets: counter("page_chain_resets", {
+    help: "Pages that changed, so that the pages behind them had to be asked for anew.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Page chains begun anew", unit: "per second", by: ["upstream"] },
+  }),
+  supplyAsOf: gauge("supply_as_of_timestamp_seconds", {
+    help: "The newest totalSupplyAsOf that the registry has sent, as Unix time.",
+    labels: { upstream: ALIAS },
+    aggregation: "max",
+    panel: { title: "Age of supplies (totalSupplyAsOf)", unit: "age", by: ["upstream"] },
+  }),
+  purges: counter("purges", {
+    help: "Purges asked for here, by how far they got.",
+    labels: { reach: PURGE_REACH },
+    panel: { title: "Purges by reach", unit: "per second", by: ["reach"] },
+  }),
+  purgeLag: histogram("purge_lag", {
+    help: "From a purge by another replica to its taking effect here.",
+    panel: { title: "Lag of purges", unit: "seconds" },
+  }),
+} as const;

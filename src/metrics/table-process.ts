@@ -1,0 +1,67 @@
+import { counter, gauge, histogram } from "./definition.ts";
+import { ALIAS, REDIS_OUTCOME, RELOAD_RESULT } from "./labels.ts";
+
+/** What replicas share. */
+export const REDIS = {
+  redisConfigured: gauge("redis_configured", {
+    help: "1 where a Redis is configured.",
+    aggregation: "max",
+    panel: { title: "Redis configured", unit: "state" },
+  }),
+  redisUp: gauge("redis_up", {
+    help: "1 while Redis may be read and written.",
+    aggregation: "min",
+    panel: { title: "Redis up", unit: "state" },
+  }),
+  redisCommands: counter("redis_commands", {
+    help: "Commands to Redis, by how they ended.",
+    labels: { outcome: REDIS_OUTCOME },
+    panel: { title: "Commands by outcome", unit: "per second", by: ["outcome"] },
+  }),
+  redisDuration: histogram("redis_command_duration", {
+    help: "From sending a command to its reply or its end.",
+    panel: { title: "Latency of commands", unit: "seconds" },
+  }),
+  redisDroppedWrites: counter("redis_dropped_writes", {
+    help: "Values not written to Redis because too many were waiting.",
+    panel: { title: "Writes dropped", unit: "per second" },
+  }),
+  redisRejectedValues: counter("redis_rejected_values", {
+    help: "Values in Redis that were damaged or somebody else's, and were taken for absent.",
+    panel: { title: "Values rejected", unit: "per second" },
+  }),
+} as const;
+
+/** The process itself, beside the client library's own metrics. */
+export const PROCESS = {
+  reloads: counter("config_reloads", {
+    help: "Reloads of the configuration, by result.",
+    labels: { result: RELOAD_RESULT },
+    panel: { title: "Reloads by result", unit: "per second", by: ["result"] },
+  }),
+  lastReloadGood: gauge("config_last_reload_successful", {
+    help: "1 while the configuration file, as last read, is the one in use.",
+    aggregation: "min",
+    panel: { title: "Last reload successful", unit: "state" },
+  }),
+  lastReloadTime: gauge("config_last_reload_success_timestamp_seconds", {
+    help: "When a configuration was last put to use, as Unix time.",
+    aggregation: "max",
+    panel: { title: "Age of the configuration", unit: "age" },
+  }),
+  eventLoopActive: counter("event_loop_active_seconds", {
+    help: "Time in which the event loop was busy.",
+    panel: { title: "Event loop busy", unit: "share" },
+  }),
+  eventLoopIdle: counter("event_loop_idle_seconds", {
+    help: "Time in which the event loop waited.",
+    panel: { title: "Event loop idle", unit: "share" },
+  }),
+  buildInfo: gauge("build_info", {
+    help: "Always 1; the version is in the label.",
+    labels: { version: ALIAS },
+    series: () => 1,
+    aggregation: "first",
+    panel: { title: "Replicas by version", unit: "count", by: ["version"] },
+  }),
+} as const;

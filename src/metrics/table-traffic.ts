@@ -1,0 +1,32 @@
+import { counter, gauge, histogram } from "./definition.ts";
+import { ALIAS_OR_NONE, CACHED_OPERATION, OPERATION, OUTCOME, STATUS, STATUS_CLASS } from "./labels.ts";
+
+const CACHED = CACHED_OPERATION.length;
+const UNCACHED = OPERATION.length - CACHED;
+
+/** What clients asked for and got. */
+export const TRAFFIC = {
+  requests: counter("requests", {
+    help: "Requests answered, by endpoint, registry and class of status.",
+    labels: { operation: OPERATION, upstream: ALIAS_OR_NONE, status: STATUS_CLASS },
+    // 1xx is never final; 3xx is a 304 of the cache or passed through.
+    series: (upstreams) => (upstreams + 1) * (OPERATION.length * 4 + CACHED + 1),
+    panel: { title: "Requests by registry", unit: "per second", by: ["upstream"] },
+  }),
+  responses: counter("responses", {
+    help: "Requests answered, by exact status; 499: the client went away first.",
+    labels: { status: STATUS },
+    panel: { title: "Answers by status", unit: "per second", by: ["status"] },
+  }),
+  requestDuration: histogram("request_duration", {
+    help: "From the request's head to the answer's last byte.",
+    labels: { operation: OPERATION, outcome: OUTCOME },
+    // What is not cached is either sent on or refused.
+    series: () => CACHED * OUTCOME.length + UNCACHED * 2,
+    panel: { title: "Latency by outcome", unit: "seconds", by: ["outcome"] },
+  }),
+  requestsInFlight: gauge("requests_in_flight", {
+    help: "Requests not answered yet, memory hits apart.",
+    panel: { title: "Requests in flight", unit: "count" },
+  }),
+} as const;
