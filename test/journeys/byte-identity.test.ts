@@ -29,7 +29,8 @@ const PECULIAR = [
 /** A text with something peculiar within, as a value of `payload`. */
 const payload = fc.oneof(
   fc.constantFrom(...PECULIAR),
-  jsonText(fc.jsonValue()).map(({ text }) => text),
+  // A key __proto__ in a request is refused, which is told elsewhere.
+  jsonText(fc.jsonValue().filter((value) => !JSON.stringify(value).includes('"__proto__"'))).map(({ text }) => text),
 );
 
 /** A success body of each endpoint with `text` as an unknown field of it. */
