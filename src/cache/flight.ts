@@ -72,8 +72,7 @@ export class Flight<T> {
     if (this.isOver) return;
     this.isOver = true;
     this.ended(how);
-    // After the end it frees what the work may still hold.
-    this.controller.abort();
+    if (how !== "landed") this.controller.abort();
   }
 }
 

@@ -46,7 +46,8 @@ export class ScriptedUpstream {
 
   async fetch(request: FetchRequest): Promise<Fetched> {
     this.requests.push(request);
-    const answer = this.script(request, this.requests.length);
+    const n = this.requests.length;
+    const answer = this.script(request, n);
     const requestedAt = this.clock.now();
     if (answer.delay !== undefined) await this.pause(answer.delay, request);
     if (answer.fails !== undefined) throw new GatewayError(answer.fails, "scripted failure");
@@ -55,7 +56,7 @@ export class ScriptedUpstream {
     return {
       status: answer.status ?? 200,
       fields,
-      body: Buffer.from(answer.body ?? `body ${this.requests.length}`),
+      body: Buffer.from(answer.body ?? `body ${n}`),
       requestedAt,
       receivedAt: this.clock.now(),
       ...(answer.unstorable === undefined ? {} : { unstorable: answer.unstorable }),
@@ -175,10 +176,13 @@ export class CacheFixture {
     for (let i = 0; i < 20; i += 1) await new Promise<void>((resolve) => setImmediate(resolve));
   }
 
-  async advance(duration: Duration): Promise<void> {
+  /** Moves time; in steps where what happens at one instant has to have its consequences before the next. */
+  async advance(duration: Duration, step = duration): Promise<void> {
     await this.settle();
-    this.clock.advance(duration);
-    await this.settle();
+    for (let left = duration; left > 0; left -= step) {
+      this.clock.advance(Math.min(step, left));
+      await this.settle();
+    }
   }
 }
 

@@ -1,0 +1,115 @@
+import { describe, expect, test } from "vitest";
+import type { Entry } from "../../src/cache/entry.ts";
+import { MemoryStore } from "../../src/cache/memory-store.ts";
+import type { CacheKey } from "../../src/cache/store.ts";
+
+const MIB = 2 ** 20;
+
+function entry(changes: Partial<Entry> = {}): Entry {
+  return {
+    status: 200,
+    fields: ["etag", '"a"'],
+    body: Buffer.alloc(100, "a"),
+    madeEtag: false,
+    generation: "g",
+    vary: [],
+    variant: "",
+    receivedAt: 0,
+    bornAt: 0,
+    freshUntil: 1,
+    revalidateUntil: 1,
+    usableUntil: 1,
+    staleProhibited: false,
+    lifetime: 1,
+    origins: { lifetime: "", staleWhileRevalidate: "", staleIfError: "" },
+    ...changes,
+  };
+}
+
+const key = (id: string): CacheKey => ({ partition: "p", id, scopes: ["all"] });
+
+describe("the memory tier", () => {
+  test("never holds more bytes than it may, and keeps what is used", () => {
+    const evictions: number[] = [];
+    const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB, observer: { evicted: () => evictions.push(1) } });
+    store.set(key("hot"), entry({ body: Buffer.from("hot") }));
+    for (let i = 0; i < 3_000; i += 1) {
+      store.set(key(`page ${i}`), entry({ body: Buffer.alloc(1_000) }));
+      expect(store.get(key("hot"))?.[0]?.body.toString()).toBe("hot");
+      expect(store.bytes).toBeLessThanOrEqual(MIB);
+    }
+    expect(store.entries).toBeGreaterThan(300);
+    expect(evictions.length).toBe(3_001 - store.entries);
+  });
+
+  test("gives errors a small share of their own: made-up ids push out nothing", () => {
+    const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
+    for (let i = 0; i < 200; i += 1) store.set(key(`good ${i}`), entry({ body: Buffer.alloc(1_000) }));
+    for (let i = 0; i < 5_000; i += 1) store.set(key(`bad ${i}`), entry({ status: 404 }));
+    for (let i = 0; i < 200; i += 1) expect(store.get(key(`good ${i}`))).toHaveLength(1);
+    expect(store.get(key("bad 4999"))).toHaveLength(1);
+    expect(store.entries).toBeLessThan(200 + 32);
+  });
+
+  test("does not hold bodies larger than the largest object, nor what was there before", () => {
+    const store = new MemoryStore({ maxBytes: MIB, maxObject: 1_000 });
+    store.set(key("a"), entry());
+    store.set(key("a"), entry({ body: Buffer.alloc(1_001) }));
+    expect(store.get(key("a"))).toBeUndefined();
+    expect(store.bytes).toBe(0);
+    expect(store.hold(key("b"), entry({ body: Buffer.alloc(1_000) }))).toBeDefined();
+  });
+
+  test("replaces the same variant and keeps others, the most recent first", () => {
+    const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
+    store.set(key("a"), entry({ variant: "x", receivedAt: 1 }));
+    store.set(key("a"), entry({ variant: "y", receivedAt: 2 }));
+    store.set(key("a"), entry({ variant: "x", receivedAt: 3 }));
+    store.set(key("a"), entry({ variant: "z", receivedAt: 2.5, status: 404 }));
+    expect(store.get(key("a"))?.map(({ variant, receivedAt }) => [variant, receivedAt])).toEqual([
+      ["x", 3],
+      ["z", 2.5],
+      ["y", 2],
+    ]);
+  });
+
+  test("drops what is of another generation", () => {
+    const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
+    store.set(key("a"), entry({ variant: "x", generation: "1" }));
+    store.set(key("a"), entry({ variant: "y", generation: "2" }));
+    expect(store.get(key("a"))?.map(({ variant }) => variant)).toEqual(["y"]);
+  });
+
+  test("lets an error take the place of a success and the other way round", () => {
+    const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
+    for (const status of [200, 404, 200]) {
+      store.set(key("a"), entry({ status }));
+      expect(store.get(key("a"))?.map((held) => held.status)).toEqual([status]);
+      expect(store.entries).toBe(1);
+    }
+  });
+
+  test("forgets a deleted key altogether", () => {
+    const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
+    store.set(key("a"), entry({ variant: "x" }));
+    store.set(key("a"), entry({ variant: "y", status: 404 }));
+    store.delete(key("a"));
+    expect([store.get(key("a")), store.bytes]).toEqual([undefined, 0]);
+  });
+
+  test("keeps a gzip variant only beside the entry it was made of", () => {
+    const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
+    const old = store.hold(key("a"), entry())!;
+    const now = store.hold(key("a"), entry())!;
+    store.attach(key("a"), old, Buffer.alloc(10));
+    expect(old.gzip).toBeUndefined();
+    store.attach(key("a"), now, Buffer.alloc(10));
+    expect(store.held(key("a"))?.[0]?.gzip).toHaveLength(10);
+  });
+
+  test("tells partitions apart", () => {
+    const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
+    store.set({ partition: "a", id: "b", scopes: [] }, entry());
+    expect(store.get({ partition: "b", id: "a", scopes: [] })).toBeUndefined();
+  });
+});

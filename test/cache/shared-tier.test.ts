@@ -1,0 +1,143 @@
+import { describe, expect, test } from "vitest";
+import type { CachePolicy } from "../../src/cache/policy.ts";
+import { LocalCoordinator } from "../../src/coordinator/local.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import { CacheFixture, field, RemoteStore, type Script } from "./support/cache-fixture.ts";
+import { MINUTE, SECOND } from "./support/policy.ts";
+
+const POLICY: Partial<CachePolicy> = { ttl: 30 * SECOND, staleWhileRevalidate: MINUTE, staleIfError: MINUTE };
+
+/** Caches of several processes that share a store and a coordinator. */
+function fleet(
+  count: number,
+  script: Script,
+  policy = POLICY,
+): { replicas: CacheFixture[]; shared: RemoteStore; clock: ManualClock } {
+  const clock = new ManualClock();
+  const coordinator = new LocalCoordinator({ clock });
+  const shared = new RemoteStore();
+  const replicas = Array.from(
+    { length: count },
+    () => new CacheFixture({ policy, script, shared, coordinator, clock }),
+  );
+  return { replicas, shared, clock };
+}
+
+const callsOf = (replicas: CacheFixture[]): number =>
+  replicas.reduce((sum, { upstream }) => sum + upstream.requests.length, 0);
+
+describe("an entry in the shared tier", () => {
+  test("is a hit for another process, and then one in its memory", async () => {
+    const { replicas, shared } = fleet(2, () => ({}));
+    await replicas[0]!.get();
+    await replicas[0]!.advance(2 * SECOND);
+    const answer = await replicas[1]!.get();
+    expect(answer).toMatchObject({ outcome: "hit", tier: "shared", age: 2 });
+    expect(field(answer, "cache-status")).toBe("registry-gateway;hit;ttl=28;detail=shared");
+    expect(await replicas[1]!.get()).toMatchObject({ outcome: "hit", tier: "memory" });
+    expect(callsOf(replicas)).toBe(1);
+    expect(shared.gets).toBe(2);
+  });
+
+  test("is looked up once, however many ask", async () => {
+    const { replicas, shared } = fleet(1, () => ({ delay: SECOND }));
+    const asking = Promise.all(Array.from({ length: 50 }, () => replicas[0]!.get()));
+    await replicas[0]!.advance(SECOND);
+    await asking;
+    expect(shared.gets).toBe(1);
+    expect(callsOf(replicas)).toBe(1);
+  });
+
+  test("is served stale like one in memory, and stands in for a failure", async () => {
+    const { replicas } = fleet(2, (_r, n) => ({ fails: n === 1 ? 0 : 502 }));
+    replicas[0]!.upstream.script = () => ({});
+    replicas[1]!.upstream.script = () => ({ fails: 502 });
+    await replicas[0]!.get();
+    await replicas[0]!.advance(40 * SECOND);
+    expect(await replicas[1]!.get()).toMatchObject({ outcome: "stale", tier: "shared" });
+  });
+
+  test("is not put over a newer one in memory", async () => {
+    const { replicas, shared } = fleet(1, () => ({}));
+    const [replica] = replicas;
+    await replica!.get();
+    const old = [...shared.entries];
+    await replica!.advance(2 * MINUTE);
+    await replica!.get();
+    for (const [key, entries] of old) shared.entries.set(key, entries);
+    await replica!.advance(2 * MINUTE);
+    expect((await replica!.get()).body?.toString()).toBe("body 3");
+  });
+
+  test("is not made of errors", async () => {
+    const { replicas, shared } = fleet(1, () => ({ status: 404 }), { notFoundTtl: 5 * SECOND });
+    await replicas[0]!.get();
+    expect((await replicas[0]!.get()).outcome).toBe("hit");
+    expect(shared.entries.size).toBe(0);
+  });
+
+  test("is dropped when the upstream says it is gone", async () => {
+    const { replicas, shared } = fleet(1, (_r, n) => ({ status: n === 1 ? 200 : 404 }), {
+      ...POLICY,
+      staleWhileRevalidate: 0,
+    });
+    await replicas[0]!.get();
+    expect(shared.entries.size).toBe(1);
+    await replicas[0]!.advance(40 * SECOND);
+    await replicas[0]!.get();
+    expect(shared.entries.size).toBe(0);
+  });
+});
+
+describe("several processes", () => {
+  test("cause one fetch", async () => {
+    const { replicas } = fleet(4, () => ({ delay: 2 * SECOND }));
+    const asking = Promise.all(replicas.flatMap((replica) => Array.from({ length: 25 }, () => replica.get())));
+    await replicas[0]!.advance(2 * SECOND);
+    const answers = await asking;
+    expect(callsOf(replicas)).toBe(1);
+    expect(new Set(answers.map(({ tier }) => tier))).toEqual(new Set(["upstream", "shared"]));
+  });
+
+  test("cause one refresh", async () => {
+    const { replicas } = fleet(3, () => ({ delay: SECOND }));
+    const first = replicas.map((replica) => replica.get());
+    await replicas[0]!.advance(SECOND);
+    await Promise.all(first);
+    await replicas[0]!.advance(31 * SECOND);
+    for (const replica of replicas) expect((await replica.get()).outcome).toBe("stale");
+    await replicas[0]!.advance(SECOND);
+    for (const replica of replicas) expect((await replica.get()).outcome).toBe("hit");
+    expect(callsOf(replicas)).toBe(2);
+  });
+
+  test("go their own ways as soon as an answer is not for all", async () => {
+    const { replicas } = fleet(3, () => ({ delay: SECOND, fields: ["cache-control", "private"] }));
+    const asking = Promise.all(replicas.map((replica) => replica.get()));
+    await replicas[0]!.advance(SECOND);
+    expect(callsOf(replicas)).toBe(3);
+    await replicas[0]!.advance(SECOND);
+    await asking;
+  });
+
+  test("try again, one after another, when the one that went fails", async () => {
+    const { replicas } = fleet(3, () => ({ delay: SECOND }));
+    replicas[0]!.upstream.script = () => ({ delay: SECOND, fails: 502 });
+    const asking = Promise.allSettled(replicas.map((replica) => replica.get()));
+    await replicas[0]!.advance(3 * SECOND, 100);
+    const statuses = (await asking).map((answer) => (answer.status === "fulfilled" ? answer.value.status : "failed"));
+    expect(statuses).toEqual(["failed", 200, 200]);
+    expect(callsOf(replicas)).toBe(2);
+  });
+
+  test("do not wait longer for each other than their clients do", async () => {
+    const { replicas } = fleet(2, () => ({ delay: 5 * SECOND }));
+    const first = replicas[0]!.get();
+    await replicas[0]!.settle();
+    const hasty = replicas[1]!.get({ timeout: SECOND }).catch((error: unknown) => error);
+    await replicas[0]!.advance(SECOND);
+    expect(await hasty).toMatchObject({ status: 504 });
+    await replicas[0]!.advance(4 * SECOND);
+    expect((await first).status).toBe(200);
+  });
+});
