@@ -1,0 +1,95 @@
+import { Type, type Static } from "typebox";
+import { Compile } from "typebox/compile";
+import { GatewayError } from "../errors.ts";
+import { DIGEST_LENGTH, shortDigest } from "./digest.ts";
+import type { Place } from "./place.ts";
+
+/**
+ * Where a merged walk stands. It holds all there is to know, so that any replica goes on with it, after a restart and
+ * after a reload too.
+ */
+export interface Cursor {
+  /** How many registries, in the order of the configuration, are behind it. */
+  readonly done: number;
+  /** Which ones: their {@link setDigest}. */
+  readonly doneDigest: string;
+  /** The registry it stands in; undefined between two. */
+  readonly within: { readonly registry: string; readonly place: Place } | undefined;
+}
+
+const counted = Type.Integer({ minimum: 0, maximum: 0x7fff_ffff });
+
+/** A cursor's fields, in order: what is behind it, then the registry it stands in and the place there. */
+const Behind = Type.Tuple([counted, Type.String()]);
+const Within = Type.Tuple([
+  Type.String({ description: "registry" }),
+  counted,
+  Type.Union([Type.String(), Type.Null()]),
+  Type.String({ pattern: `^(?:.{${DIGEST_LENGTH}})*$`, maxLength: 32 * DIGEST_LENGTH, description: "anchors" }),
+  Type.Boolean({ description: "mayBegin" }),
+  counted,
+  Type.String({ description: "mark" }),
+]);
+const Form = Compile(Type.Tuple([Behind, Type.Union([Within, Type.Null()])]));
+
+/** The first byte of a cursor: another form of it takes another one. */
+const VERSION = 1;
+
+/** The cursor as an opaque page token that needs no encoding in a URL. */
+export function encodeCursor({ done, doneDigest, within }: Cursor): string {
+  const text = JSON.stringify([[done, doneDigest], within === undefined ? null : placeFields(within)]);
+  return Buffer.concat([Buffer.from([VERSION]), Buffer.from(checksum(text), "base64url"), Buffer.from(text)]).toString(
+    "base64url",
+  );
+}
+
+/** @throws GatewayError 400 for a token that this gateway, or another one like it, did not make */
+export function decodeCursor(token: string): Cursor {
+  const bytes = Buffer.from(token, "base64url");
+  const text = bytes.toString("utf8", 1 + CHECKSUM_BYTES);
+  const sum = bytes.toString("base64url", 1, 1 + CHECKSUM_BYTES);
+  // One cursor has one spelling, so that nothing is kept under two.
+  const isWhole = bytes[0] === VERSION && sum === checksum(text) && bytes.toString("base64url") === token;
+  if (!isWhole) throw notACursor();
+  const fields = JSON.parse(text) as unknown;
+  if (!Form.Check(fields)) throw notACursor();
+  const [[done, doneDigest], within] = fields;
+  return { done, doneDigest, within: within === null ? undefined : placeOf(within) };
+}
+
+/** The 400 for a page token that was not made here. */
+export function notACursor(): GatewayError {
+  return new GatewayError(
+    400,
+    "the pageToken is not one that the merged listing of this gateway gave out, or it was altered; " +
+      "take nextPageToken as it is, or list again without pageToken",
+  );
+}
+
+/** Against damage, not against forgery: a forged cursor can ask for nothing that a plain request can't. */
+function checksum(text: string): string {
+  return shortDigest(`registry-gateway cursor ${VERSION} ${text}`);
+}
+
+const CHECKSUM_BYTES = (DIGEST_LENGTH * 3) / 4;
+
+function placeFields({ registry, place }: NonNullable<Cursor["within"]>): Static<typeof Within> {
+  const { address, anchors, mayBegin, pages, mark } = place;
+  return [registry, address.pageSize ?? 0, address.pageToken ?? null, anchors.join(""), mayBegin, pages, mark];
+}
+
+function placeOf(fields: Static<typeof Within>): NonNullable<Cursor["within"]> {
+  const [registry, pageSize, pageToken, anchors, mayBegin, pages, mark] = fields;
+  return {
+    registry,
+    place: {
+      address: { pageSize: pageSize === 0 ? undefined : pageSize, pageToken: pageToken ?? undefined },
+      anchors: anchors.match(ANCHORS) ?? [],
+      mayBegin,
+      pages,
+      mark,
+    },
+  };
+}
+
+const ANCHORS = new RegExp(`.{${DIGEST_LENGTH}}`, "g");

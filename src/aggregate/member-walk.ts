@@ -1,0 +1,96 @@
+import type { CacheAnswer } from "../cache/resource.ts";
+import type { FoundPage, Listing, ListingAsk } from "../metadata/listing.ts";
+import { withMembers } from "./instrument-text.ts";
+import { advance, beginningOf, findPlace, isCertain, pass, type Place } from "./place.ts";
+
+/** A merged page while it is filled. */
+export interface Collected {
+  readonly instruments: string[];
+  /** The upstream pages that were read for it. */
+  readonly parts: CacheAnswer[];
+  readonly pageSize: number;
+}
+
+/** An upstream page, the place on it, and how many of its instruments lie before that. */
+interface Stand {
+  readonly found: FoundPage;
+  readonly place: Place;
+  readonly begin: number;
+}
+
+/** Pages in a row on which there may be nothing new before a listing counts as endless. */
+const MAX_IDLE_PAGES = 16;
+
+/** The way through one registry's listing, as far as one merged page goes. */
+export class MemberWalk {
+  private readonly listing: Listing;
+  private readonly ask: ListingAsk;
+
+  constructor(listing: Listing, ask: ListingAsk) {
+    this.listing = listing;
+    this.ask = ask;
+  }
+
+  /**
+   * Adds instruments until the page is full or the listing ends.
+   *
+   * @param from undefined: the beginning
+   * @returns the place to go on from, undefined at the end
+   * @throws GatewayError what the registry failed with, or 400 when the place is gone
+   */
+  async fill(page: Collected, from: Place | undefined): Promise<Place | undefined> {
+    const admin = JSON.stringify(this.listing.admin);
+    let stand = from === undefined ? await this.begin(page) : await this.resume(page, from);
+    for (let idle = 0; ;) {
+      const { found, place, begin } = stand;
+      const { ids, texts } = found.page;
+      const end = Math.min(ids.length, begin + page.pageSize - page.instruments.length);
+      for (const text of texts.slice(begin, end)) page.instruments.push(withMembers(text, [["admin", admin]]));
+      const reached = advance(place, found, [begin, end]);
+      const isFull = page.instruments.length === page.pageSize;
+      if (isFull && (end < ids.length || found.page.nextPageToken !== undefined)) return reached;
+      idle = end > begin ? 0 : idle + 1;
+      if (idle > MAX_IDLE_PAGES) throw this.listing.endless();
+      const next = await this.turn(page, found, reached);
+      if (next === undefined) return undefined;
+      stand = next;
+    }
+  }
+
+  private async begin(page: Collected): Promise<Stand> {
+    const found = await this.listing.first(this.ask);
+    page.parts.push(found.answer);
+    return { found, place: beginningOf(found), begin: 0 };
+  }
+
+  /** Where the walk was left. What was added before it may have pushed it to the next page. */
+  private async resume(page: Collected, from: Place): Promise<Stand> {
+    const found = await this.listing.at(from.address, this.ask);
+    page.parts.push(found.answer);
+    const begin = findPlace(found, from);
+    if (begin !== undefined && isCertain(found, from)) return { found, place: from, begin };
+    const next = await this.listing.after(found, this.ask);
+    const place = next && pass(from, next.following);
+    if (next !== undefined && place !== undefined && (begin === undefined || isCertain(next.found, from))) {
+      const behind = findPlace(next.found, { ...place, mayBegin: false });
+      if (behind !== undefined) {
+        page.parts.push(next.found.answer);
+        return { found: next.found, place, begin: behind };
+      }
+    }
+    if (begin === undefined) throw this.listing.lostPlace();
+    return { found, place: from, begin };
+  }
+
+  /** The next page, undefined after the last one. */
+  private async turn(page: Collected, found: FoundPage, place: Place): Promise<Stand | undefined> {
+    const next = await this.listing.after(found, this.ask);
+    if (next === undefined) return undefined;
+    const turned = pass(place, next.following);
+    if (turned === undefined) throw this.listing.endless();
+    const begin = findPlace(next.found, turned);
+    if (begin === undefined) throw this.listing.lostPlace();
+    page.parts.push(next.found.answer);
+    return { found: next.found, place: turned, begin };
+  }
+}

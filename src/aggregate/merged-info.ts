@@ -1,0 +1,69 @@
+import type { CacheAnswer } from "../cache/resource.ts";
+import type { GatewayError } from "../errors.ts";
+import { failedListing } from "../metadata/listing.ts";
+import type { RegistryInfo } from "../spec/schemas.ts";
+import { adminOf, type ClientAsk, isRegistryFailure, type Member, partFields } from "./registries.ts";
+
+/** What all registries support together, and the answers that say so. */
+export interface MergedInfo {
+  readonly supportedApis: Readonly<Record<string, number>>;
+  readonly parts: readonly CacheAnswer[];
+  readonly missing: readonly string[];
+}
+
+/**
+ * The APIs that every registry supports, each in the lowest minor version of all.
+ *
+ * @throws GatewayError what a registry failed with, unless the answer may do without
+ */
+export async function mergeInfo(members: readonly Member[], ask: ClientAsk): Promise<MergedInfo> {
+  const infos = await Promise.all(members.map((member) => readInfo(member, ask)));
+  const missing: string[] = [];
+  const parts: CacheAnswer[] = [];
+  const apis: Record<string, unknown>[] = [];
+  for (const { member, answer, error } of infos) {
+    if (answer !== undefined) {
+      parts.push(answer);
+      apis.push(supportedApisOf(answer));
+    } else if (ask.isPartial) missing.push(member.upstream.name);
+    else throw error;
+  }
+  return { supportedApis: lowestCommon(apis), parts, missing };
+}
+
+/** The APIs in all of `all`, with the lowest version each; a version that is no number is not comparable. */
+export function lowestCommon(all: readonly Readonly<Record<string, unknown>>[]): Record<string, number> {
+  const [first = {}] = all;
+  const common: Record<string, number> = {};
+  for (const name of Object.keys(first)) {
+    const versions = all.map((apis) => (Object.hasOwn(apis, name) ? apis[name] : undefined));
+    if (versions.every((version) => typeof version === "number")) common[name] = Math.min(...versions);
+  }
+  return common;
+}
+
+type ReadInfo =
+  | { readonly member: Member; readonly answer: CacheAnswer; readonly error?: undefined }
+  | { readonly member: Member; readonly answer?: undefined; readonly error: GatewayError };
+
+async function readInfo(member: Member, ask: ClientAsk): Promise<ReadInfo> {
+  const { headers, deadlineOf, signal } = ask;
+  try {
+    const resource = member.metadata.resource(await adminOf(member, ask), { operation: "info" });
+    const answer = await member.metadata.cache.respond(resource, {
+      method: "GET",
+      headers: partFields(headers),
+      deadline: deadlineOf(member.upstream),
+      signal,
+    });
+    return answer.status === 200 ? { member, answer } : { member, error: failedListing(member.upstream.name, answer) };
+  } catch (error) {
+    if (!isRegistryFailure(error)) throw error;
+    return { member, error };
+  }
+}
+
+function supportedApisOf({ body }: CacheAnswer): Record<string, unknown> {
+  const { supportedApis } = JSON.parse(body!.toString("utf8")) as Partial<RegistryInfo>;
+  return typeof supportedApis === "object" && supportedApis !== null ? supportedApis : {};
+}

@@ -1,0 +1,51 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Instant } from "../clock.ts";
+import { GatewayError } from "../errors.ts";
+import type { RegistryMetadata } from "../metadata/registry-metadata.ts";
+import { ClientGone } from "../upstream/call.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+
+/** One registry of the aggregate. */
+export interface Member {
+  readonly upstream: Upstream;
+  readonly metadata: RegistryMetadata;
+}
+
+/** The client's side of a request to the aggregate. */
+export interface ClientAsk {
+  readonly headers: IncomingHttpHeaders;
+  /** When the registry's part of the answer must be there. */
+  readonly deadlineOf: (upstream: Upstream) => Instant;
+  readonly signal: AbortSignal;
+  /** Whether the answer may do without registries that fail. */
+  readonly isPartial: boolean;
+}
+
+/** What of a client's request reaches the registries: one client must not decide what others get, nor show its token to all. */
+export function partFields(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const { traceparent, tracestate, "cache-control": cacheControl, pragma } = headers;
+  return {
+    ...(traceparent === undefined ? {} : { traceparent }),
+    ...(tracestate === undefined ? {} : { tracestate }),
+    ...(cacheControl === undefined ? {} : { "cache-control": cacheControl }),
+    ...(pragma === undefined ? {} : { pragma }),
+  };
+}
+
+/** The admin of a registry, waited for within the deadline where no node has told it yet. */
+export function adminOf({ upstream }: Member, { deadlineOf, signal }: ClientAsk): Promise<string> {
+  const { admin } = upstream;
+  return admin === undefined ? upstream.learnAdmin(deadlineOf(upstream), signal) : Promise.resolve(admin);
+}
+
+/** What names a registry in cursors: its admin, or its alias where the configuration leaves the admin open. */
+export function identityOf({ upstream: { name, config } }: Member): string {
+  return config.admin ?? name;
+}
+
+/** Whether the aggregate may do without a registry that failed so: its own failure, not a mistake of the client's. */
+export function isRegistryFailure(error: unknown): error is GatewayError {
+  return (
+    error instanceof GatewayError && !(error instanceof ClientGone) && (error.status === 429 || error.status >= 502)
+  );
+}
