@@ -8,10 +8,14 @@ import { formatHttpDate, parseHttpDate } from "./http-date.ts";
  * and decoded as what they were received as.
  */
 const KEPT_ON_UPDATE = new Set([
+  "content-digest",
   "content-encoding",
   "content-length",
+  "content-md5",
   "content-range",
   "content-type",
+  "digest",
+  "repr-digest",
   "transfer-encoding",
 ]);
 

@@ -7,6 +7,7 @@ import type { Upstream } from "../upstream/upstream.ts";
 import { isFramedSafely } from "./framing.ts";
 import { requestIdOf } from "./request-id.ts";
 import type { Surroundings } from "./runtime.ts";
+import { commonFieldsOf, sendAnswer } from "./send.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */
 export interface HitTarget {
@@ -66,23 +67,10 @@ export function createAnswerHit(surroundings: Surroundings, cache: HttpCache): A
     const answer = cache.hit(target.resource, { method, headers });
     if (answer === undefined) return false;
 
-    const { body } = answer;
     const id = requestIdOf(headers["x-request-id"]);
-    const head = [
-      ...answer.fields,
-      "x-content-type-options",
-      "nosniff",
-      "x-request-id",
-      id,
-      ...runtime.cors.answerFields(headers.origin),
-    ];
-    if (body !== undefined) head.push("content-length", String(body.length));
-    if (surroundings.isDraining()) head.push("connection", "close");
-    response.writeHead(answer.status, head);
-    if (body === undefined || method === "HEAD") response.end();
-    else response.end(body);
+    sendAnswer(request, response, answer, commonFieldsOf({ id, runtime }, request, surroundings.isDraining()));
 
-    const { status, age } = answer;
+    const { status, age, body } = answer;
     target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });
     if (config.log.hits > 0 && random() < config.log.hits) {
       const { operation, upstream } = target;

@@ -8,7 +8,7 @@ import type { Exchange } from "./exchange.ts";
 export interface Answer {
   readonly status: number;
   readonly fields: Fields;
-  /** Undefined where the status has none (204, 304). */
+  /** Undefined where there is none (304). */
   readonly body: Buffer | undefined;
 }
 
@@ -19,7 +19,9 @@ export function sendAnswer(
   answer: Answer,
   commonFields: readonly string[],
 ): void {
-  const { status, fields, body } = answer;
+  const { status, fields } = answer;
+  // RFC 9110 §8.6: a 204 has no content-length either.
+  const body = status === 204 ? undefined : answer.body;
   const head = [...fields, ...commonFields];
   if (body !== undefined) head.push("content-length", String(body.length));
   response.writeHead(status, head);
@@ -28,13 +30,17 @@ export function sendAnswer(
 }
 
 /** The fields that every answer has: id, CORS, `nosniff`, and `close` while the process drains. */
-export function commonFieldsOf(exchange: Exchange, request: IncomingMessage, isDraining: boolean): string[] {
+export function commonFieldsOf(
+  { id, runtime }: Pick<Exchange, "id" | "runtime">,
+  request: IncomingMessage,
+  isDraining: boolean,
+): string[] {
   const fields = [
     "x-content-type-options",
     "nosniff",
     "x-request-id",
-    exchange.id,
-    ...exchange.runtime.cors.answerFields(request.headers.origin),
+    id,
+    ...runtime.cors.answerFields(request.headers.origin),
   ];
   if (isDraining) fields.push("connection", "close");
   return fields;

@@ -67,7 +67,8 @@ export function readAnswer(raw: RawAnswer, context: ReadingContext): Reading {
   if (status === 200) return readJson(raw, context);
   const refusal = findRefusal(status, raw, context);
   if (refusal !== undefined) return { answer: undefined, failure: refusal };
-  if (status === 304) return { answer: answerOf(raw, context, { body: NO_BODY, json: undefined }), failure: undefined };
+  if (status === 204 || status === 304)
+    return { answer: answerOf(raw, context, { body: NO_BODY, json: undefined }), failure: undefined };
   if (status < 300) return readJson(raw, context);
   const answer = readError(raw, context);
   const reason = BUSY[status];

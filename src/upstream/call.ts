@@ -32,7 +32,7 @@ export interface UpstreamAnswer {
   readonly fields: Fields;
   /** The upstream's bytes, decoded; for an error that was not of the registry's form, our own JSON error body. */
   readonly body: Buffer;
-  /** The parsed body; undefined with 304. */
+  /** The parsed body; undefined with 204 and 304. */
   readonly json: unknown;
   readonly requestedAt: Instant;
   readonly receivedAt: Instant;
