@@ -94,8 +94,7 @@ export class Attempt implements ExchangeListener {
     this.node.inFlight -= 1;
     if (isOutrun) {
       // Without the lower bounds of those that were too slow, the tail would look shorter than it is.
-      this.node.recordLatency(this.elapsed);
-      this.parts.latencies.record(this.operation, this.elapsed);
+      this.recordLatency();
     }
     this.observe("cancelled", undefined);
   }
@@ -136,27 +135,33 @@ export class Attempt implements ExchangeListener {
     this.isOver = true;
     this.node.inFlight -= 1;
     const { answer, failure } = reading;
-    this.keepRecord(failure);
+    this.keepRecord(failure, answer?.status);
     if (answer === undefined || failure !== undefined) this.observe("failure", failure);
     else this.observe(answer.status < 400 ? "success" : "error", undefined);
     this.options.onEnd(this, reading);
   }
 
-  private keepRecord(failure: Failure | undefined): void {
+  private keepRecord(failure: Failure | undefined, status: number | undefined): void {
     const { node } = this;
     if (failure === undefined || !consequences[failure.reason].unhealthy) {
-      node.recordGood(this.elapsed);
-      this.parts.latencies.record(this.operation, this.elapsed);
+      node.recordGood();
+      // A refusal is quick: its latency would draw more calls to where they are refused.
+      if (status !== undefined && status < 500 && status !== 429) this.recordLatency();
       return;
     }
     const isTimeout = failure.reason === "timeout" || failure.reason === "connect-timeout";
     if (isTimeout) {
-      node.recordLatency(this.elapsed);
-      this.parts.latencies.record(this.operation, this.elapsed);
+      this.recordLatency();
       if (!this.isFairTrial) return;
     }
     const why = node.recordFailure();
-    if (why !== undefined) this.parts.nodes.eject(node, why);
+    if (why === undefined) this.parts.nodes.suspect(node);
+    else this.parts.nodes.eject(node, why);
+  }
+
+  private recordLatency(): void {
+    this.node.recordLatency(this.elapsed);
+    this.parts.latencies.record(this.operation, this.elapsed);
   }
 
   private observe(outcome: "success" | "error" | "failure" | "cancelled", failure: Failure | undefined): void {

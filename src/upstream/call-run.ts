@@ -15,7 +15,7 @@ import { isConditional, requestFields } from "./request-fields.ts";
 import { planRetry } from "./retry-plan.ts";
 
 /** A call that takes longer than usual is not called late before this. */
-const LEAST_LATE: Duration = 1_000;
+const LEAST_LATE: Duration = 750;
 /** And not before it took so many times as long as is slow for its operation. */
 const LATE_FACTOR = 3;
 const LONGEST_PAUSE_ASKED: Duration = 60_000;
@@ -180,11 +180,10 @@ export class CallRun {
     const { credentials, egress, clock } = this.parts;
     if (reason === "credentials") credentials?.distrust();
     if (answer === undefined) return;
-    const seconds = retryAfter(answer.fields);
-    if (reason === "http-429") egress?.shrink(this.call.operation, seconds);
-    if (seconds !== undefined) {
-      attempt.node.pausedUntil = clock.now() + Math.min(seconds * 1_000, LONGEST_PAUSE_ASKED);
-    }
+    const asked = retryAfter(answer.fields);
+    if (reason === "http-429") egress?.shrink(this.call.operation, asked);
+    const seconds = asked ?? (reason === "http-429" ? 1 : 0);
+    attempt.node.pausedUntil = clock.now() + Math.min(seconds * 1_000, LONGEST_PAUSE_ASKED);
   }
 
   private fallOver(node: UpstreamNode, reason: FailureReason): void {
@@ -238,7 +237,8 @@ export class CallRun {
       const why = attempt.node.recordLate();
       // When no other node answers either, it is not this one's fault.
       const othersAnswer = nodes.all.some((node) => node !== attempt.node && node.lastGoodAt > attempt.startedAt);
-      if (why !== undefined && othersAnswer) nodes.eject(attempt.node, why);
+      if (othersAnswer && why === undefined) nodes.suspect(attempt.node);
+      else if (othersAnswer) nodes.eject(attempt.node, why!);
     }
     if (now >= attempt.rescueAt) {
       attempt.rescueAt = Infinity;

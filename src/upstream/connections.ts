@@ -46,6 +46,14 @@ export class Connections {
     else this.idle.push(link);
   }
 
+  /**
+   * The call on `link` failed; the connection may be opened again for another, but not before undici, which is still in
+   * the middle of telling us, is done with it.
+   */
+  releaseAfterError(link: Link): void {
+    queueMicrotask(() => this.release(link));
+  }
+
   /** The call on `link` was given up before it was sent: nothing else can be done with the connection. */
   discard(link: Link): void {
     this.busy.delete(link);

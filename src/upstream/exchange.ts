@@ -130,7 +130,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.releaseLink();
+    const { link } = this;
+    this.link = undefined;
+    if (link !== undefined) this.options.connections.releaseAfterError(link);
     if (this.isSettled) return;
     this.isSettled = true;
     this.options.listener.failed(connectionFailure(this.options.upstream, error, this.isAnswering));

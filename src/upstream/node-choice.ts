@@ -43,7 +43,7 @@ export class NodeChoice {
   private cheapest(tried: readonly UpstreamNode[], pausedBefore: Instant): UpstreamNode | undefined {
     const { nodes } = this;
     const start = Math.floor(this.random() * nodes.length);
-    const fallback = this.typicalLatency();
+    const fallback = this.hopedLatency();
     let best: UpstreamNode | undefined;
     let least = Infinity;
     for (let i = 0; i < nodes.length; i++) {
@@ -58,15 +58,10 @@ export class NodeChoice {
     return best;
   }
 
-  /** Stands for the latency of nodes that have not answered yet. */
-  private typicalLatency(): number {
-    let sum = 0;
-    let known = 0;
-    for (const { latency } of this.nodes) {
-      if (latency === undefined) continue;
-      sum += latency;
-      known += 1;
-    }
-    return known === 0 ? 1 : sum / known;
+  /** Stands for the latency of nodes that have not answered yet: low enough for them to be tried. */
+  private hopedLatency(): number {
+    let least = Infinity;
+    for (const { latency } of this.nodes) if (latency !== undefined && latency < least) least = latency;
+    return least === Infinity ? 1 : least / 2;
   }
 }

@@ -64,12 +64,11 @@ export class UpstreamNode {
   cost(fallback: Duration): number {
     const fading = Math.exp((this.averagedAt - this.clock.now()) / FADING);
     const latency = this.average === undefined ? fallback : Math.max(this.average * fading, 0.1);
-    return latency * (this.inFlight + 1) * (this.isFailing ? 10 : 1);
+    return latency * (this.inFlight + 1);
   }
 
-  /** An answer came, whatever its status, after `latency`. */
-  recordGood(latency: Duration): void {
-    this.recordLatency(latency);
+  /** An answer came. */
+  recordGood(): void {
     this.lastGoodAt = this.clock.now();
     this.failuresInARow = 0;
     this.lateInARow = 0;

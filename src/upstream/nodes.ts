@@ -19,6 +19,9 @@ const RECHECK: Duration = 300_000;
 const EJECTED_TIMEOUT: Duration = 2_000;
 const FIRST_PAUSE: Duration = 500;
 const LONGEST_PAUSE: Duration = 5_000;
+/** A node under suspicion has to tell its info in so long, and is suspected no more often. */
+const SUSPECT_TIMEOUT: Duration = 1_000;
+const SUSPECT_EVERY: Duration = 1_000;
 /** A node that stayed up for so long starts again with the shortest pause. */
 const FORGIVEN_AFTER: Duration = 60_000;
 
@@ -43,6 +46,8 @@ interface Watch {
   /** Failures in a row, for the growing pause. */
   failures: number;
   upSince: Instant;
+  /** When a call that failed or is late made it suspect: a check decides whether it is ejected. */
+  suspectedAt: Instant;
 }
 
 /**
@@ -61,7 +66,13 @@ export class Nodes {
   constructor(parts: NodesParts) {
     this.parts = parts;
     this.all = parts.config.urls.map((url, index) => new UpstreamNode(index, url, parts));
-    this.watches = this.all.map(() => ({ checking: undefined, cancelTimer: undefined, failures: 0, upSince: 0 }));
+    this.watches = this.all.map(() => ({
+      checking: undefined,
+      cancelTimer: undefined,
+      failures: 0,
+      upSince: 0,
+      suspectedAt: -Infinity,
+    }));
   }
 
   /** The party id of the registry's admin: configured or learned. */
@@ -154,6 +165,16 @@ export class Nodes {
     if (admin !== undefined) this.contradiction = this.findContradiction(admin);
   }
 
+  /** A call failed or is late on a node: it is checked, and ejected when it fails the check as well. */
+  suspect(node: UpstreamNode): void {
+    const watch = this.watches[node.index]!;
+    const now = this.parts.clock.now();
+    if (!this.hasStarted || node.state !== "up" || this.upCount === 1) return;
+    if (watch.checking !== undefined || now - watch.suspectedAt < SUSPECT_EVERY) return;
+    watch.suspectedAt = now;
+    this.checkInBackground(node);
+  }
+
   private throwIfDisabled(): void {
     if (this.contradiction === undefined) return;
     throw new GatewayError(503, `upstream "${this.parts.config.name}" is disabled: ${this.contradiction}`, {
@@ -207,16 +228,23 @@ export class Nodes {
 
   private checkTimeout(node: UpstreamNode): Duration {
     const { timeout, attemptTimeout } = this.parts.config;
+    if (this.isSuspect(node)) return Math.min(attemptTimeout, SUSPECT_TIMEOUT);
     if (node.state === "ejected") return Math.min(attemptTimeout, EJECTED_TIMEOUT);
     return this.all.length === 1 ? timeout : Math.min(attemptTimeout, timeout);
   }
 
   private noteFailure(node: UpstreamNode, why: string): void {
     const watch = this.watches[node.index]!;
-    if (node.state === "ejected" || node.state === "unproved") watch.failures += 1;
+    if (this.isSuspect(node)) this.eject(node, why);
+    else if (node.state === "ejected" || node.state === "unproved") watch.failures += 1;
     if (node.state === "unproved") node.lastError = why;
     // A proved node that fails a check has not become another registry.
     this.parts.onCheck(false);
+  }
+
+  private isSuspect(node: UpstreamNode): boolean {
+    const { suspectedAt } = this.watches[node.index]!;
+    return node.state === "up" && this.parts.clock.now() - suspectedAt < 2 * SUSPECT_TIMEOUT;
   }
 
   /** The node named its admin. */

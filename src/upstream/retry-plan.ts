@@ -44,7 +44,8 @@ function findPlan({ choice, nodes, clock, random }: UpstreamParts, failed: Faile
   const now = clock.now();
   const soon = now + random() * BACKOFF * 2 ** (attempts - 1);
   if (choice.hasOther(now, tried)) return { at: soon, avoid: tried };
-  if (choice.hasOther(Infinity, [node])) {
+  // Nodes that all say 429 count by the same address: ours. The client learns when to come back.
+  if (choice.hasOther(Infinity, [node]) && reason !== "http-429") {
     // All were tried, or asked for a pause: the one that may be asked first.
     const pause = Math.min(
       ...nodes.all.filter((each) => each !== node && each.state === "up").map((each) => each.pausedUntil),

@@ -78,7 +78,7 @@ export class StreamRun implements StreamedListener {
   answered(status: number, fields: Fields, body: Readable): void {
     const { parts } = this;
     this.status = status;
-    this.node?.recordGood(parts.clock.now() - this.startedAt);
+    this.node?.recordGood();
     parts.breaker.record(true);
     const failure = this.refuse(status, fields);
     if (failure !== undefined) return this.fail(failure);
@@ -185,10 +185,17 @@ export class StreamRun implements StreamedListener {
     const isTimeout = failure.reason === "timeout";
     const isFair = !isTimeout || this.parts.clock.now() - this.startedAt >= this.parts.config.attemptTimeout * 0.9;
     if (consequences[failure.reason].unhealthy && isFair) {
-      const why = this.node?.recordFailure();
-      if (why !== undefined) this.parts.nodes.eject(this.node!, why);
+      this.keepRecord();
     }
     this.end(failure.error);
+  }
+
+  private keepRecord(): void {
+    const { node } = this;
+    if (node === undefined) return;
+    const why = node.recordFailure();
+    if (why === undefined) this.parts.nodes.suspect(node);
+    else this.parts.nodes.eject(node, why);
   }
 
   /** Ends it for a reason that says nothing about the node. */

@@ -100,7 +100,9 @@ export class StreamedExchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.releaseLink();
+    const { link } = this;
+    this.link = undefined;
+    if (link !== undefined) this.connections.releaseAfterError(link);
     if (this.isOver) return;
     this.isOver = true;
     this.listener.failed(error, this.body !== undefined);

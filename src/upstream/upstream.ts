@@ -51,6 +51,7 @@ export class Upstream {
   private readonly environment: UpstreamEnvironment;
   private readonly parts: UpstreamParts;
   private lastState: UpstreamState = "unproved";
+  private isRetired = false;
   private isClosed = false;
   private running = 0;
   private onIdle: (() => void) | undefined;
@@ -60,7 +61,8 @@ export class Upstream {
     this.name = config.name;
     this.config = config;
     this.environment = environment;
-    this.parts = this.assemble(claim ?? (() => undefined));
+    // What nodes of an earlier configuration still say must not take an admin from who has it now.
+    this.parts = this.assemble((admin) => (this.isRetired ? undefined : claim?.(admin)));
     if (old !== undefined) this.parts.nodes.adopt(old.parts.nodes);
   }
 
@@ -87,10 +89,15 @@ export class Upstream {
     this.parts.nodes.start();
   }
 
-  /** Refuses new calls, lets those that run end (each has its deadline), then closes all connections. */
-  async close(): Promise<void> {
-    this.isClosed = true;
+  /**
+   * Refuses new calls, lets those that run end (each has its deadline), then closes all connections. With `users`,
+   * requests that began with this upstream and may still call it, it refuses none before they are over.
+   */
+  async close(users?: Promise<unknown>): Promise<void> {
+    this.isRetired = true;
     this.parts.nodes.stopChecks();
+    await users;
+    this.isClosed = true;
     if (this.running > 0) {
       await new Promise<void>((resolve) => {
         this.onIdle = resolve;

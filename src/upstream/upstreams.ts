@@ -59,9 +59,10 @@ export class Upstreams {
     return this.all.map((upstream) => upstream.status());
   }
 
-  /** Closes what `next` did not take over, as soon as its calls have ended. */
-  async closeExcept(next: Upstreams | undefined): Promise<void> {
-    await Promise.all(this.all.filter((upstream) => next?.all.includes(upstream) !== true).map((each) => each.close()));
+  /** Closes what `next` did not take over, as soon as its calls have ended; see {@link Upstream.close} for `users`. */
+  async closeExcept(next: Upstreams | undefined, users?: Promise<unknown>): Promise<void> {
+    const left = this.all.filter((upstream) => next?.all.includes(upstream) !== true);
+    await Promise.all(left.map((upstream) => upstream.close(users)));
   }
 
   close(): Promise<void> {
