@@ -96,7 +96,7 @@ export class Upstream {
   async close(users?: Promise<unknown>): Promise<void> {
     this.isRetired = true;
     this.parts.nodes.stopChecks();
-    await users;
+    if (users !== undefined) await users;
     this.isClosed = true;
     if (this.running > 0) {
       await new Promise<void>((resolve) => {
