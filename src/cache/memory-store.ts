@@ -18,8 +18,8 @@ const SHARE_OF_ERRORS = 1 / 32;
 /** Variants of one resource; beyond this the oldest goes. */
 export const MAX_VARIANTS = 16;
 
-/** Objects, arrays, rendered heads and map slots of one entry, measured roughly. */
-const ENTRY_OVERHEAD = 1_500;
+/** Objects, arrays, a rendered answer and map slots of one entry, as measured. */
+const ENTRY_OVERHEAD = 2_200;
 
 /** A header string costs about this besides its characters. */
 const STRING_OVERHEAD = 24;
@@ -27,25 +27,31 @@ const STRING_OVERHEAD = 24;
 /** The variants under one key, the most recently received first. */
 type Shelf = readonly Held[];
 
+/** The bounds of a {@link MemoryStore}. */
+type Bounds = Pick<MemoryStoreOptions, "maxBytes" | "maxObject">;
+
 /** The memory tier: an LRU bounded in bytes, with a small one of its own for everything that is not a 200. */
 export class MemoryStore implements Store {
-  private readonly successes: LRUCache<string, Shelf>;
-  private readonly errors: LRUCache<string, Shelf>;
-  private readonly maxObject: number;
+  private readonly observer: MemoryStoreOptions["observer"];
+  private bounds: Bounds;
+  private successes: LRUCache<string, Shelf>;
+  private errors: LRUCache<string, Shelf>;
 
   constructor({ maxBytes, maxObject, observer }: MemoryStoreOptions) {
-    this.maxObject = maxObject;
-    const errorBytes = Math.max(1, Math.floor(maxBytes * SHARE_OF_ERRORS));
-    const bounded = (maxSize: number) =>
-      new LRUCache<string, Shelf>({
-        maxSize,
-        sizeCalculation: shelfSize,
-        dispose: (_shelf, _key, reason) => {
-          if (reason === "evict") observer?.evicted();
-        },
-      });
-    this.successes = bounded(Math.max(1, maxBytes - errorBytes));
-    this.errors = bounded(errorBytes);
+    this.observer = observer;
+    this.bounds = { maxBytes, maxObject };
+    this.successes = this.bounded(maxBytes - errorBytesOf(maxBytes));
+    this.errors = this.bounded(errorBytesOf(maxBytes));
+  }
+
+  /** Has these bounds from now on; keeps what fits, the most recently used first. */
+  resize({ maxBytes, maxObject }: Bounds): void {
+    const { bounds, successes, errors } = this;
+    if (maxBytes === bounds.maxBytes && maxObject === bounds.maxObject) return;
+    this.bounds = { maxBytes, maxObject };
+    if (maxBytes === bounds.maxBytes) return;
+    this.successes = this.moved(successes, maxBytes - errorBytesOf(maxBytes));
+    this.errors = this.moved(errors, errorBytesOf(maxBytes));
   }
 
   get bytes(): number {
@@ -94,7 +100,7 @@ export class MemoryStore implements Store {
     const kept = remaining(other);
     put(other, id, kept);
     const own = isSuccess ? this.successes : this.errors;
-    if (entry.body.length > this.maxObject) {
+    if (entry.body.length > this.bounds.maxObject) {
       put(own, id, remaining(own));
       return undefined;
     }
@@ -113,6 +119,27 @@ export class MemoryStore implements Store {
     // A new array, for the size to be counted anew.
     put(cache, id, [...shelf]);
   }
+
+  private bounded(maxSize: number): LRUCache<string, Shelf> {
+    return new LRUCache<string, Shelf>({
+      maxSize: Math.max(1, maxSize),
+      sizeCalculation: shelfSize,
+      dispose: (_shelf, _key, reason) => {
+        if (reason === "evict") this.observer?.evicted();
+      },
+    });
+  }
+
+  private moved(from: LRUCache<string, Shelf>, maxSize: number): LRUCache<string, Shelf> {
+    const to = this.bounded(maxSize);
+    // The least recently used first: they are the ones to go when the room is used up.
+    for (const [id, shelf] of [...from.entries()].toReversed()) to.set(id, shelf);
+    return to;
+  }
+}
+
+function errorBytesOf(maxBytes: number): number {
+  return Math.max(1, Math.floor(maxBytes * SHARE_OF_ERRORS));
 }
 
 function idOf(key: CacheKey): string {
