@@ -11,6 +11,7 @@ import { LocalCoordinator } from "./coordinator/local.ts";
 import type { Logger } from "./log.ts";
 import { RegistryMetadata } from "./metadata/registry-metadata.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
+import { announce } from "./metrics/announcement.ts";
 import type { LiveRegistry } from "./metrics/live-registry.ts";
 import { refreshGauges } from "./metrics/refresh.ts";
 import { Traffic } from "./metrics/traffic.ts";
@@ -71,6 +72,10 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     }),
   });
 
+  announce(
+    registry,
+    upstreams.all.map(({ name }) => name),
+  );
   const traffic = new Traffic(metrics);
   registry.onRead(() =>
     refreshGauges(metrics, {

@@ -1,4 +1,5 @@
 import { Gauge, Histogram, type Registry } from "@prometheus-io/client";
+import { announce } from "./metrics/announcement.ts";
 import type { CounterDefinition, Definition, GaugeDefinition, HistogramDefinition } from "./metrics/definition.ts";
 import type { LabelSet, LabelValues } from "./metrics/labels.ts";
 import { LiveRegistry } from "./metrics/live-registry.ts";
@@ -44,6 +45,7 @@ export function createMetrics(): { metrics: Metrics; registry: LiveRegistry } {
   const metrics = Object.fromEntries(
     Object.entries(METRICS).map(([key, definition]) => [key, createMetric(definition, registry)]),
   ) as unknown as Metrics;
+  announce(registry, undefined);
   return { metrics, registry };
 }
 
@@ -53,25 +55,4 @@ function createMetric(definition: Definition, registry: Registry): TalliedCounte
   if (definition.type === "gauge") return new Gauge({ ...options, aggregator: definition.aggregation });
   if (definition.type === "histogram") return new Histogram({ ...options, buckets: [...definition.buckets] });
   return new TalliedCounter(options);
-}
-
-/**
- * Forgets the series of upstreams that are configured no more, so that reloads do not add to them for ever.
- *
- * @param kept the aliases of those that are
- */
-export async function forgetUpstreams(registry: Registry, kept: ReadonlySet<string>): Promise<void> {
-  const isForgotten = ({ upstream }: Readonly<Record<string, string | number>>) =>
-    upstream !== undefined && upstream !== "none" && !kept.has(String(upstream));
-  for (const { name, labels } of Object.values<Definition>(METRICS)) {
-    if (labels["upstream"] === undefined) continue;
-    const metric = registry.getSingleMetric(name)!;
-    if (metric instanceof TalliedCounter) metric.dropTallies(isForgotten);
-    const { values } = await metric.get();
-    for (const { labels } of values) {
-      if (!isForgotten(labels as Record<string, string>)) continue;
-      const { le: _, ...own } = labels as Record<string, string>;
-      (metric as Gauge<string>).remove(own);
-    }
-  }
 }

@@ -1,11 +1,20 @@
+import { renderRules, renderRunbooks } from "./alerts.ts";
 import type { Artefact } from "./artefact.ts";
 import { renderConfigExample } from "./config-example.ts";
 import { renderConfigJsonSchema } from "./config-json-schema.ts";
 import { renderConfigTable } from "./config-table.ts";
+import { renderOverview } from "./dashboard-overview.ts";
+import { renderUpstreamDashboard } from "./dashboard-upstream.ts";
+import { renderMetricsTable } from "./metrics-table.ts";
 
 /** Everything in the project that is generated from code. */
 export const artefacts: readonly Artefact[] = [
   { file: "config/gateway.schema.json", render: renderConfigJsonSchema },
   { file: "config/gateway.yaml", render: renderConfigExample },
+  { file: "config/grafana/dashboards/overview.json", render: renderOverview },
+  { file: "config/grafana/dashboards/upstream.json", render: renderUpstreamDashboard },
+  { file: "config/prometheus/rules.yaml", render: renderRules },
+  { file: "config/README.md", marker: "runbooks", render: renderRunbooks },
+  { file: "config/README.md", marker: "metrics", render: renderMetricsTable },
   { file: "README.md", marker: "config", render: renderConfigTable },
 ];

@@ -1,0 +1,304 @@
+import { Queries, aggregate, ratio, sum } from "./promql.ts";
+
+/** A question that is asked often, with its answer kept under a name of its own. */
+export interface RecordingRule {
+  readonly record: string;
+  readonly expr: string;
+}
+
+export interface AlertRule {
+  readonly alert: string;
+  /** `page`: somebody has to look now. `ticket`: within a day. */
+  readonly severity: "page" | "ticket";
+  /** It fires when all of them hold: values that always exist, and what they are compared with. */
+  readonly conditions: readonly { readonly value: string; readonly is: string }[];
+  /** How long they have to hold. */
+  readonly for: string;
+  readonly summary: string;
+  /** What it means for clients, where to look, what to do. */
+  readonly runbook: { readonly means: string; readonly look: string; readonly act: string };
+}
+
+const q = new Queries([], "5m");
+const JOB = ["job"];
+const UPSTREAM = ["job", "upstream"];
+
+/** Share of requests that may fail over a month. */
+const ERROR_BUDGET = 0.001;
+
+const errorRatio = (range: string) => `job:registry_gateway_request_errors:ratio_rate${range}`;
+const HIT_RATIO = "job:registry_gateway_cache_hits:ratio_rate30m";
+const STALE_RATIO = "job:registry_gateway_cache_stale:ratio_rate5m";
+const AGE = "job_operation:registry_gateway_cache_served_age_seconds:p99_10m";
+const AMPLIFICATION = "job_upstream:registry_gateway_upstream_calls:amplification_rate5m";
+const BUDGET_USED = "job_upstream:registry_gateway_upstream_call_budget:used_ratio";
+const BUSY = "job_instance:registry_gateway_event_loop:utilization_rate5m";
+
+const extraCalls = `(${q.rate("upstreamRetries")} or ${q.rate("upstreamHedges", { result: "started" })})`;
+
+/** In the order of evaluation. */
+export const RECORDING_RULES: readonly RecordingRule[] = [
+  ...["5m", "30m", "1h", "6h"].map((range) => ({
+    record: errorRatio(range),
+    expr: ratio(JOB, q.over(range).rate("requests", { status: "5xx" }), q.over(range).rate("requests")),
+  })),
+  {
+    record: HIT_RATIO,
+    expr: ratio(
+      JOB,
+      q.over("30m").rate("cacheAnswers", { outcome: ["hit", "stale", "revalidated"] }),
+      q.over("30m").rate("cacheAnswers", { outcome: { not: ["bypass"] } }),
+    ),
+  },
+  {
+    record: STALE_RATIO,
+    expr: ratio(JOB, q.rate("cacheAnswers", { outcome: "stale" }), q.rate("cacheAnswers")),
+  },
+  { record: AGE, expr: q.over("10m").quantile(0.99, "servedAge", ["job", "operation"]) },
+  {
+    record: AMPLIFICATION,
+    expr: `1 / (1 - clamp_max(${ratio(UPSTREAM, extraCalls, q.rate("upstreamAttempts"))}, 0.99))`,
+  },
+  {
+    record: BUDGET_USED,
+    expr: `1 - ${aggregate("min", UPSTREAM, q.series("callBudgetLeft"))} / ${aggregate("max", UPSTREAM, q.series("callBudget"))}`,
+  },
+  {
+    record: BUSY,
+    expr: ratio(
+      ["job", "instance"],
+      q.rate("eventLoopActive"),
+      `(${q.rate("eventLoopActive")} + ${q.rate("eventLoopIdle")})`,
+    ),
+  },
+];
+
+/** From the most to the least urgent. */
+export const ALERT_RULES: readonly AlertRule[] = [
+  {
+    alert: "RegistryGatewayErrorBudgetBurnsFast",
+    severity: "page",
+    conditions: [
+      { value: errorRatio("1h"), is: `> ${14.4 * ERROR_BUDGET}` },
+      { value: errorRatio("5m"), is: `> ${14.4 * ERROR_BUDGET}` },
+    ],
+    for: "2m",
+    summary: "{{ $value | humanizePercentage }} of requests fail: a month's error budget (0.1 %) is gone in two days",
+    runbook: {
+      means:
+        "Clients get 5xx, now and for an hour already. Wallets that send transfers fail; cached lists may still work.",
+      look: "Overview: Errors by endpoint, Answers by status, Health. One upstream only: it is the registry. All at once: the gateway, its network or its last deployment.",
+      act: "502 and 504: see RegistryGatewayAllNodesDown. 503: see RegistryGatewaySheds. 500: a fault of the gateway: take the log lines with level error, roll back the last deployment.",
+    },
+  },
+  {
+    alert: "RegistryGatewayAdminMismatch",
+    severity: "page",
+    conditions: [
+      {
+        value: `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "wrong-admin" }))} + ${aggregate("max", UPSTREAM, q.series("upstreamState", { state: "disabled" }))}`,
+        is: "> 0",
+      },
+    ],
+    for: "0m",
+    summary: "{{ $labels.upstream }}: a node serves another registry than configured, or nodes contradict each other",
+    runbook: {
+      means: "The node gets no requests, so nothing is misrouted. If it is the only one, the registry is out.",
+      look: 'GET /status on the operations listener: lastError names both admins. The log: "node names another admin".',
+      act: "Ask the registry's operator whether the URL or the admin changed; never set the new admin unasked. Then correct urls or admin and reload.",
+    },
+  },
+  {
+    alert: "RegistryGatewayAllNodesDown",
+    severity: "page",
+    conditions: [
+      {
+        value: `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "up" }))} * (${aggregate("max", UPSTREAM, q.series("breakerState"))} < bool 1)`,
+        is: "== 0",
+      },
+    ],
+    for: "5m",
+    summary: "{{ $labels.upstream }}: no node takes requests",
+    runbook: {
+      means:
+        "Metadata is served from the cache until staleIfError ends; everything else of this registry is refused at once.",
+      look: "Upstream dashboard: Failed calls by reason. refused, dns, unreachable: network or the registry is down. tls: certificates. timeout: it hangs. GET /status has the last error of each node.",
+      act: "From the gateway's machine: curl the registry's /registry/metadata/v1/info. If it fails there too, tell the registry's operator; if it only fails from here, look at DNS, egress rules and httpProxy. For a longer outage raise cache.staleIfError of this upstream and reload.",
+    },
+  },
+  {
+    alert: "RegistryGatewayAbsent",
+    severity: "page",
+    conditions: [{ value: `(count(${q.series("buildInfo")}) or vector(0))`, is: "== 0" }],
+    for: "5m",
+    summary: "No gateway is scraped",
+    runbook: {
+      means: "Either nothing runs, or Prometheus cannot reach the operations listener.",
+      look: "Prometheus: Status, Targets. Then GET /livez and /readyz on the operations listener.",
+      act: "Exit code 78: the configuration is bad; registry-gateway check --config FILE says where. Scrape refused: operations.host is loopback by default; let the network policy pass Prometheus.",
+    },
+  },
+  {
+    alert: "RegistryGatewayErrorBudgetBurnsSlowly",
+    severity: "ticket",
+    conditions: [
+      { value: errorRatio("6h"), is: `> ${6 * ERROR_BUDGET}` },
+      { value: errorRatio("30m"), is: `> ${6 * ERROR_BUDGET}` },
+    ],
+    for: "15m",
+    summary: "{{ $value | humanizePercentage }} of requests fail: a month's error budget (0.1 %) is gone in five days",
+    runbook: {
+      means: "A small but steady share of requests ends with 5xx.",
+      look: "Overview: Errors by endpoint; Upstream dashboard: Failed calls by reason. Log lines with status 5xx have reason and cause.",
+      act: "As RegistryGatewayErrorBudgetBurnsFast, within a day.",
+    },
+  },
+  {
+    alert: "RegistryGatewayAgeNearPromise",
+    severity: "ticket",
+    conditions: [{ value: `${AGE} / ${aggregate("max", ["job", "operation"], q.series("agePromise"))}`, is: "> 0.8" }],
+    for: "10m",
+    summary: "{{ $labels.operation }}: one answer in a hundred is nearly as old as the configuration allows",
+    runbook: {
+      means: "What is served comes from before an outage; soon it may not be served any more and clients get errors.",
+      look: "Overview: Age served, Stale answers by reason, Health: which registry has not been reached for so long?",
+      act: "Bring the registry back. If old data is better than none, raise cache.staleIfError of that upstream and reload: it applies to what is stored from then on.",
+    },
+  },
+  {
+    alert: "RegistryGatewayStaleAnswers",
+    severity: "ticket",
+    conditions: [{ value: STALE_RATIO, is: "> 0.2" }],
+    for: "10m",
+    summary: "{{ $value | humanizePercentage }} of cached answers are stale",
+    runbook: {
+      means: "Refreshes fail or come late. Clients get data older than its time to live, marked as stale.",
+      look: "Overview: Stale answers by reason. stale-if-error: a registry fails. stale-while-revalidate: refreshes are slow, or entries are asked for more rarely than they expire.",
+      act: "stale-if-error: see the registry. stale-while-revalidate alone: harmless; longer cache.ttl makes it rarer.",
+    },
+  },
+  {
+    alert: "RegistryGatewayHitRatioDropped",
+    severity: "ticket",
+    conditions: [
+      { value: `${HIT_RATIO} / avg_over_time(${HIT_RATIO}[1d])`, is: "< 0.6" },
+      { value: sum(JOB, q.over("30m").rate("cacheAnswers")), is: "> 0.1" },
+    ],
+    for: "15m",
+    summary: "The hit ratio is {{ $value | humanizePercentage }} of what it was over the last day",
+    runbook: {
+      means: "More requests reach the registries, and their rate limits come nearer.",
+      look: "Overview: Answers not stored, by reason; Entries evicted; Purges; Redis up. A registry may have begun to send no-store.",
+      act: "Evictions: raise cache.memory.maxBytes. no-store or private: ask the registry, or set honorUpstream: false for it. unissued-token: somebody makes up page tokens.",
+    },
+  },
+  {
+    alert: "RegistryGatewayRetryAmplification",
+    severity: "ticket",
+    conditions: [{ value: AMPLIFICATION, is: "> 1.15" }],
+    for: "10m",
+    summary: "{{ $labels.upstream }} gets {{ $value | humanize }} calls for each that is wanted",
+    runbook: {
+      means:
+        "Retries and hedges near their budgets (20 % and 5 %): calls fail or are slow on one node and succeed on another.",
+      look: "Upstream dashboard: Failed calls by reason, Hedges by result, Nodes ejected. GET /status shows which node.",
+      act: "Take the bad node out of urls, or tell the registry's operator. The budgets keep this from becoming an avalanche.",
+    },
+  },
+  {
+    alert: "RegistryGatewayBreakerOpen",
+    severity: "ticket",
+    conditions: [{ value: aggregate("max", UPSTREAM, q.series("breakerState")), is: "== 2" }],
+    for: "1m",
+    summary: "{{ $labels.upstream }}: the circuit breaker is open",
+    runbook: {
+      means: "Most calls failed, so new ones are refused at once with 503 and Retry-After; it tries again by itself.",
+      look: "Upstream dashboard: Failed calls by reason.",
+      act: "As RegistryGatewayAllNodesDown. Nothing has to be reset.",
+    },
+  },
+  {
+    alert: "RegistryGatewaySheds",
+    severity: "ticket",
+    conditions: [
+      {
+        value: sum([...UPSTREAM, "reason"], q.rate("upstreamRefused", { reason: ["queue", "rate-limit"] })),
+        is: "> 0",
+      },
+    ],
+    for: "5m",
+    summary: "{{ $labels.upstream }}: calls are refused ({{ $labels.reason }})",
+    runbook: {
+      means:
+        "queue: more calls wait than concurrency allows; clients get 503. rate-limit: the registry's limit is used up; clients get 429.",
+      look: "Upstream dashboard: Saturation, Call budget used, Latency of calls; Requests by endpoint: which client is new?",
+      act: "queue: the registry is slow, or concurrency is too small for it. rate-limit: longer TTLs, prefetch off, or a higher limit agreed with the registry.",
+    },
+  },
+  {
+    alert: "RegistryGatewayCallBudgetNearlyUsed",
+    severity: "ticket",
+    conditions: [{ value: BUDGET_USED, is: "> 0.9" }],
+    for: "5m",
+    summary: "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of rateLimit is used",
+    runbook: {
+      means: "Background work is already held back; soon clients wait, then get 429.",
+      look: "Upstream dashboard: Calls to registries, Requests by endpoint, Hit ratio.",
+      act: "As RegistryGatewaySheds, rate-limit.",
+    },
+  },
+  {
+    alert: "RegistryGatewayRedisAway",
+    severity: "ticket",
+    conditions: [
+      {
+        value: `${aggregate("max", ["job", "instance"], q.series("redisConfigured"))} - ${aggregate("min", ["job", "instance"], q.series("redisUp"))}`,
+        is: "> 0",
+      },
+    ],
+    for: "2m",
+    summary: "{{ $labels.instance }} works without Redis",
+    runbook: {
+      means:
+        "Clients notice little: each replica fetches for itself, purges reach one replica only and are written down for later, and each replica keeps to its share of the call budgets.",
+      look: 'The log: "Redis state changed". GET /status: redis. Overview: Commands by outcome.',
+      act: "Bring Redis back; replicas find it within seconds. A purge that must hold now: send it to every replica.",
+    },
+  },
+  {
+    alert: "RegistryGatewayEventLoopBusy",
+    severity: "ticket",
+    conditions: [{ value: BUSY, is: "> 0.9" }],
+    for: "5m",
+    summary: "{{ $labels.instance }}: the event loop is busy {{ $value | humanizePercentage }} of the time",
+    runbook: {
+      means: "The replica is at its limit: requests wait for each other and latencies grow.",
+      look: "Overview: Event loop delay, CPU, Requests by endpoint.",
+      act: "More replicas, or workers on a machine with idle cores. If requests did not grow: large bodies or many misses; look at Bytes by outcome.",
+    },
+  },
+  {
+    alert: "RegistryGatewayReloadFailed",
+    severity: "ticket",
+    conditions: [{ value: aggregate("min", ["job", "instance"], q.series("lastReloadGood")), is: "== 0" }],
+    for: "0m",
+    summary: "{{ $labels.instance }} refused the configuration file and goes on with the earlier one",
+    runbook: {
+      means: "Clients notice nothing, but at its next start this replica will not come up.",
+      look: 'The log: "configuration refused" lists every problem with line and key.',
+      act: "registry-gateway check --config FILE, correct it, reload.",
+    },
+  },
+  {
+    alert: "RegistryGatewayCredentialUnusable",
+    severity: "ticket",
+    conditions: [{ value: sum(UPSTREAM, q.over("15m").increase("credentialFailures")), is: "> 0" }],
+    for: "0m",
+    summary: "{{ $labels.upstream }}: a credential cannot be read or fetched",
+    runbook: {
+      means: "The last good credential stays in use while it lasts; without one, calls to this registry fail with 502.",
+      look: 'The log: "credential cannot be used".',
+      act: "Look at the secret file's path, rights and contents, or at the token endpoint.",
+    },
+  },
+];
