@@ -1,6 +1,6 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { GatewayError } from "../errors.ts";
-import { type Fields, fieldsFromRaw, filterFields } from "../fields.ts";
+import { type Fields, filterFields } from "../fields.ts";
 import { checkAnswer } from "../metadata/answer-check.ts";
 import { AmbiguousBody, type AdminPaths, adminPathsOf, adminsNamedBy, type BodyAdmin } from "../spec/body-admin.ts";
 import { endpointPath } from "../spec/endpoints.ts";
@@ -19,7 +19,7 @@ import type { RegistryTarget } from "./target.ts";
 const SCHEMA_SAMPLE = 20;
 
 /** The request headers that a factory or choice-context call takes along; credentials join only where configured. */
-const FORWARDED = new Set(["accept", "content-type", "traceparent", "tracestate", "x-request-id"]);
+const FORWARDED = ["accept", "content-type", "traceparent", "tracestate"];
 
 /**
  * Endpoints 4–11: the body is checked, its admin compared with every other place that names one, and the same bytes go
@@ -56,7 +56,7 @@ export async function answerChoiceContext(
     operation: endpoint.operation,
     method: "POST",
     path: endpointPath(endpoint, id),
-    fields: forwardedFields(exchange, request.rawHeaders, upstream.config.forwardAuthorization),
+    fields: forwardedFields(exchange, request.headers, upstream.config.forwardAuthorization),
     body: bytes ?? EMPTY,
     priority: "post",
     deadline: deadlineOf(upstream),
@@ -86,16 +86,20 @@ export function adminsOf(body: JsonBody, paths: AdminPaths): BodyAdmin[] {
   }
 }
 
-/** The header fields of a client's request that go to a registry, and the id under which both sides log it. */
+/**
+ * The header fields of a client's request that go to a registry, and the id under which both sides log it. Each goes
+ * once, as Node read it (RFC 9110 §5.3): of two content types, the one that was checked.
+ */
 export function forwardedFields(
   exchange: Exchange,
-  rawHeaders: readonly string[],
+  headers: IncomingHttpHeaders,
   forwardAuthorization: boolean,
 ): Fields {
-  const fields = filterFields(
-    fieldsFromRaw(rawHeaders),
-    (name) => (FORWARDED.has(name) && name !== "x-request-id") || (forwardAuthorization && name === "authorization"),
-  );
+  const fields: string[] = [];
+  for (const name of forwardAuthorization ? [...FORWARDED, "authorization"] : FORWARDED) {
+    const value = headers[name];
+    if (typeof value === "string") fields.push(name, value);
+  }
   fields.push("x-request-id", exchange.id);
   return fields;
 }

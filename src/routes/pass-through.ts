@@ -126,7 +126,7 @@ async function prepareCall(
     method: request.method as "GET" | "POST",
     path: query === "" ? path : `${path}?${query}`,
     fields: withLength(
-      forwardedFields(exchange, request.raw.rawHeaders, upstream.config.forwardAuthorization),
+      forwardedFields(exchange, request.headers, upstream.config.forwardAuthorization),
       stream === undefined ? undefined : request.headers["content-length"],
     ),
     priority: "post",
