@@ -1,0 +1,336 @@
+import { describe, expect, test } from "vitest";
+import { gzipSync } from "node:zlib";
+import type { Call } from "../../src/sandbox/call-log.ts";
+import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { DSO, sampleText } from "../sandbox/sample.ts";
+import { useGateways } from "./gateways.ts";
+import { type SentRequest, send } from "./send.ts";
+
+const startRegistry = useSampleRegistries();
+const startGateway = useGateways();
+
+const INFO = "/registry/metadata/v1/info";
+const LIST = "/registry/metadata/v1/instruments";
+const CANCEL = "/registry/allocations/v1/00ab/choice-contexts/cancel";
+const FACTORY = "/registry/transfer-instruction/v1/transfer-factory";
+
+const GET: SentRequest = { path: LIST };
+const POST: SentRequest = { path: CANCEL, body: "{}" };
+const DRAFT_GET: SentRequest = { path: "/registry/drafts/v1/x" };
+const DRAFT_POST: SentRequest = { path: "/registry/drafts/v1/x", body: "{}" };
+
+async function startWith(upstreamKeys: object = {}, keys: Record<string, unknown> = {}) {
+  const registry = await startRegistry();
+  const gateway = await startGateway({
+    cache: { ttl: { info: "0s", instruments: "0s", instrument: "0s", notFound: "0s" } },
+    ...keys,
+    upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url], ...upstreamKeys }],
+  });
+  expect((await send(gateway.url, { path: INFO })).status).toBe(200);
+  return { registry, ...gateway };
+}
+
+/** Everything that a browser, a proxy or an attacker may send along. */
+const CLIENT_FIELDS = {
+  accept: "application/vnd.x+json",
+  "accept-encoding": "gzip, br",
+  "accept-language": "de",
+  authorization: "Bearer of-the-client",
+  cookie: "session=1",
+  "cache-control": "no-cache",
+  forwarded: "for=10.0.0.1",
+  "if-none-match": '"x"',
+  "if-modified-since": "Fri, 20 Nov 2026 10:00:00 GMT",
+  origin: "https://wallet.example",
+  pragma: "no-cache",
+  "proxy-authorization": "Basic eA==",
+  range: "bytes=0-1",
+  referer: "https://wallet.example/page",
+  te: "trailers",
+  traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+  tracestate: "a=b",
+  "user-agent": "wallet/1",
+  via: "1.1 elsewhere",
+  "x-forwarded-for": "10.0.0.1",
+  "x-forwarded-host": "evil.example",
+  "x-http-method-override": "DELETE",
+  "x-instrument-admin": DSO,
+  "x-private": "1",
+  "x-request-id": "request-17",
+  "x-custom": "named-by-connection",
+  connection: "x-custom, keep-alive",
+};
+
+/** What the registry was sent, but for the fields that every HTTP client sends. */
+function sentFields(call: Call | undefined): Record<string, unknown> {
+  const { host, connection, "content-length": length, "transfer-encoding": coding, ...rest } = call!.headers;
+  expect(host).toMatch(/^127\.0\.0\.1:/);
+  expect([connection, coding]).toEqual(["keep-alive", undefined]);
+  expect(length).toBe(call!.body.length > 0 || call!.method === "POST" ? String(call!.body.length) : undefined);
+  return rest;
+}
+
+const TRACING = { traceparent: CLIENT_FIELDS.traceparent, tracestate: CLIENT_FIELDS.tracestate };
+
+describe("a registry is sent", () => {
+  test("on cached routes nothing of a client's but the trace", async () => {
+    const { registry, url } = await startWith();
+    expect(
+      (await send(url, { ...GET, headers: { ...CLIENT_FIELDS, "content-type": "application/json" } })).status,
+    ).toBe(200);
+    expect(sentFields(registry.calls.last)).toEqual({
+      accept: "application/json",
+      "accept-encoding": "identity",
+      ...TRACING,
+    });
+  });
+
+  test("on cached routes also the fields that are configured, which are part of the key", async () => {
+    const { registry, url } = await startWith(
+      {},
+      { cache: { forwardRequestHeaders: ["accept-language", "X-Private"] } },
+    );
+    expect((await send(url, { ...GET, headers: CLIENT_FIELDS })).status).toBe(200);
+    expect(sentFields(registry.calls.last)).toEqual({
+      accept: "application/json",
+      "accept-encoding": "identity",
+      "accept-language": "de",
+      "x-private": "1",
+      ...TRACING,
+    });
+    registry.calls.clear();
+    await send(url, { ...GET, headers: CLIENT_FIELDS });
+    await send(url, { ...GET, headers: { ...CLIENT_FIELDS, "accept-language": "en" } });
+    expect(registry.calls.recent.map(({ headers }) => headers["accept-language"])).toEqual(["en"]);
+  });
+
+  test.each([POST, DRAFT_POST, DRAFT_GET])(
+    "otherwise also type, accepted types and the request id: $path",
+    async (request) => {
+      const { registry, url } = await startWith();
+      // A range and conditions are for whoever stores answers; here nobody does.
+      expect((await send(url, { ...request, headers: CLIENT_FIELDS })).status).toBe(200);
+      expect(sentFields(registry.calls.last)).toEqual({
+        accept: CLIENT_FIELDS.accept,
+        "accept-encoding": "identity",
+        "x-request-id": "request-17",
+        ...(request.body === undefined ? {} : { "content-type": "application/json" }),
+        ...TRACING,
+      });
+    },
+  );
+
+  test("the id that the gateway made where the client's is not safe", async () => {
+    const { registry, url } = await startWith();
+    const answer = await send(url, { ...POST, headers: { "x-request-id": "a b" } });
+    expect(answer.headers["x-request-id"]).not.toBe("a b");
+    expect(registry.calls.last!.headers["x-request-id"]).toBe(answer.headers["x-request-id"]);
+  });
+
+  test("each field once, whatever a client repeats", async () => {
+    const { registry, url } = await startWith();
+    const headers: Record<string, string[]> = {
+      accept: ["application/json", "text/plain"],
+      "content-type": ["application/json", "text/plain"],
+      traceparent: [TRACING.traceparent, TRACING.traceparent],
+      tracestate: ["a=b", "c=d"],
+    };
+    for (const request of [POST, DRAFT_POST]) {
+      await send(url, { ...request, headers });
+      const { rawHeaders = [] } = registry.calls.last ?? {};
+      const names = rawHeaders.filter((_field, i) => i % 2 === 0).map((name) => name.toLowerCase());
+      expect(names.toSorted()).toEqual([...new Set(names)].toSorted());
+    }
+  });
+
+  test("the client's Authorization only where that is configured", async () => {
+    const { registry, url } = await startWith({ forwardAuthorization: true });
+    for (const request of [GET, POST, DRAFT_GET, DRAFT_POST]) {
+      expect((await send(url, { ...request, headers: CLIENT_FIELDS })).status).toBe(200);
+      expect(registry.calls.last!.headers.authorization).toBe("Bearer of-the-client");
+      expect(registry.calls.last!.headers.cookie).toBeUndefined();
+    }
+  });
+
+  test("the gateway's own credentials and never the client's instead", async () => {
+    const { registry, url } = await startWith({ auth: { bearerToken: "of-the-gateway" } });
+    for (const request of [GET, POST, DRAFT_GET, DRAFT_POST]) {
+      await send(url, { ...request, headers: CLIENT_FIELDS });
+      expect(registry.calls.last!.headers.authorization).toBe("Bearer of-the-gateway");
+    }
+    const named = await startWith({ auth: { header: { name: "x-api-key", value: "of-the-gateway" } } });
+    for (const request of [GET, POST, DRAFT_POST]) {
+      await send(named.url, { ...request, headers: { ...CLIENT_FIELDS, "x-api-key": "of-the-client" } });
+      expect(named.registry.calls.last!.headers["x-api-key"]).toBe("of-the-gateway");
+    }
+  });
+
+  test("of the query what the endpoint knows, and all of it on what passes through", async () => {
+    const { registry, url } = await startWith();
+    await send(url, { path: `${LIST}?x=1&pageToken=${encodeURIComponent("a/b=")}&pageSize=05&y=%ff` });
+    expect(registry.calls.last!.url).toBe(`${LIST}?pageSize=5&pageToken=a%2Fb%3D`);
+    await send(url, { path: `${INFO}?x=1` });
+    expect(registry.calls.last!.url).toBe(INFO);
+    await send(url, { path: `${CANCEL}?x=1`, body: "{}" });
+    expect(registry.calls.last!.url).toBe(CANCEL);
+    await send(url, { path: `${DRAFT_GET.path}?x=1&y=%ff&&z` });
+    expect(registry.calls.last!.url).toBe(`${DRAFT_GET.path}?x=1&y=%ff&&z`);
+  });
+});
+
+/** Field by field what a registry may answer with, and whether a client gets it. */
+const STOPPED: readonly [string, string][] = [
+  ["Set-Cookie", "session=1"],
+  ["Set-Cookie2", "session=1"],
+  ["Server", "nginx/1.2 (internal-host-7)"],
+  ["X-Powered-By", "Express"],
+  ["X-Request-Id", "of-the-registry"],
+  ["Access-Control-Allow-Origin", "https://only.example"],
+  ["Access-Control-Allow-Credentials", "true"],
+  ["Access-Control-Expose-Headers", "x"],
+  ["X-RateLimit-Remaining", "1"],
+  ["X-Rate-Limit-Reset", "1"],
+  ["RateLimit", "limit=1"],
+  ["RateLimit-Policy", "1;w=1"],
+  ["Strict-Transport-Security", "max-age=1"],
+  ["Clear-Site-Data", '"*"'],
+  ["Alt-Svc", 'h2="evil.example:443"'],
+  ["NEL", "{}"],
+  ["Report-To", "{}"],
+  ["Reporting-Endpoints", 'x="https://x"'],
+  ["Service-Worker-Allowed", "/"],
+  ["Refresh", "0"],
+  ["Keep-Alive", "timeout=5"],
+  ["Proxy-Authenticate", "Basic"],
+  ["Proxy-Connection", "close"],
+  ["Upgrade", "h2c"],
+  ["TE", "trailers"],
+  ["X-Named", "by Connection"],
+  ["X-Also-Named", "by Connection"],
+];
+
+const PASSED: readonly [string, string][] = [
+  ["Date", "Fri, 20 Nov 2026 10:00:00 GMT"],
+  ["Link", '</next>; rel="next"'],
+  ["Warning", '199 - "x"'],
+  ["X-Unknown", "kept"],
+  ["X-Latin1", "caf\u00e9"],
+  ["Content-Language", "en"],
+  ["Deprecation", "@1700000000"],
+  ["Sunset", "Fri, 20 Nov 2026 10:00:00 GMT"],
+];
+
+describe("a client gets a registry's fields", () => {
+  const headers = [...STOPPED, ...PASSED].flat();
+  const BODIES: Readonly<Record<string, string>> = {
+    [LIST]: '{"instruments":[]}',
+    [CANCEL]: '{"choiceContextData":{},"disclosedContracts":[]}',
+    [DRAFT_GET.path]: "{}",
+  };
+
+  test.each([GET, POST, DRAFT_GET, DRAFT_POST])("end to end, and no others: $path $body", async (request) => {
+    const { registry, url } = await startWith();
+    registry.script(() => ({
+      status: 200,
+      headers: ["Content-Type", "application/json", "Connection", "X-Named, x-also-named", ...headers],
+      // As bytes: Node writes the head in UTF-8 together with a body that is a string.
+      body: Buffer.from(BODIES[request.path]!),
+    }));
+    const answer = await send(url, request);
+    expect(answer.status).toBe(200);
+    for (const [name, value] of PASSED) expect([name, answer.headers[name.toLowerCase()]]).toEqual([name, value]);
+    for (const [name, value] of STOPPED) {
+      expect([name, answer.headers[name.toLowerCase()]].join()).not.toBe([name, value].join());
+    }
+    const names = answer.rawHeaders.filter((_field, i) => i % 2 === 0).map((name) => name.toLowerCase());
+    expect(names.toSorted()).toEqual([...new Set(names)].toSorted());
+    expect(answer.headers["x-content-type-options"]).toBe("nosniff");
+    expect(answer.headers["access-control-allow-origin"]).toBe("*");
+    expect(answer.headers["access-control-allow-credentials"]).toBeUndefined();
+    expect(answer.headers["x-request-id"]).not.toBe("of-the-registry");
+  });
+
+  test("and their caching rules where they are stored, but POST answers are nobody's to keep", async () => {
+    const { registry, url } = await startWith();
+    registry.script(({ url: asked }) => ({
+      status: 200,
+      headers: ["Content-Type", "text/plain", "Cache-Control", "max-age=60", "ETag", '"v1"', "Expires", "0"],
+      body: BODIES[asked]!,
+    }));
+    const got = await send(url, GET);
+    expect(got.headers).toMatchObject({
+      "cache-control": "max-age=60",
+      etag: '"v1"',
+      "content-type": "application/json",
+    });
+    const posted = await send(url, POST);
+    expect(posted.headers).toMatchObject({ "cache-control": "no-store", "content-type": "application/json" });
+    expect(posted.headers["cache-status"]).toBeUndefined();
+    const drafted = await send(url, DRAFT_GET);
+    expect(drafted.headers).toMatchObject({ "cache-control": "max-age=60", "content-type": "text/plain" });
+  });
+
+  test.each(["text/plain", "text/html", "application/octet-stream", undefined])(
+    "and JSON's content type, whatever the registry says: %s",
+    async (type) => {
+      const { registry, url } = await startWith();
+      const body = sampleText("09-withdraw-allocation.response.amulet.json");
+      registry.script(({ method }) => ({
+        status: 200,
+        headers: type === undefined ? [] : ["Content-Type", type],
+        body: method === "POST" ? body : BODIES[LIST]!,
+      }));
+      expect((await send(url, GET)).headers["content-type"]).toBe("application/json");
+      const answer = await send(url, POST);
+      expect([answer.headers["content-type"], answer.text]).toEqual(["application/json", body]);
+    },
+  );
+
+  test("without a content coding, which is undone, and its bytes are the decoded ones", async () => {
+    const { registry, url } = await startWith();
+    for (const request of [GET, POST, DRAFT_GET]) {
+      const plain = await send(url, request);
+      await registry.faults.set({ kind: "gzip" });
+      const answer = await send(url, request);
+      await registry.faults.clear();
+      expect([answer.status, answer.headers["content-encoding"]]).toEqual([200, undefined]);
+      expect(answer.text).toBe(plain.text);
+    }
+    registry.script(() => ({ status: 200, headers: ["Content-Encoding", "compress"], body: "{}" }));
+    for (const request of [GET, POST, DRAFT_GET]) expect((await send(url, request)).status).toBe(502);
+    registry.script(() => ({ status: 200, headers: ["Content-Encoding", "gzip"], body: "{}" }));
+    for (const request of [GET, POST]) expect((await send(url, request)).status).toBe(502);
+  });
+
+  test("and no more of a decoded body than the limit allows", async () => {
+    const { registry, url } = await startWith({}, { limits: { responseBody: "64KiB" } });
+    const bomb = gzipSync(Buffer.from(`{"x":"${" ".repeat(5_000_000)}"}`));
+    registry.script(() => ({ status: 200, headers: ["Content-Encoding", "gzip"], body: bomb }));
+    for (const request of [GET, POST]) {
+      const answer = await send(url, request);
+      expect([answer.status, answer.headers["proxy-status"]]).toEqual([
+        502,
+        "registry-gateway;error=http_response_body_size",
+      ]);
+    }
+  });
+});
+
+describe("the request id", () => {
+  test("is the client's on every kind of answer", async () => {
+    const { url } = await startWith({}, { cache: {} });
+    const requests = [
+      GET,
+      GET,
+      POST,
+      DRAFT_GET,
+      { path: "/nothing" },
+      { path: `${LIST}?pageSize=0` },
+      { path: FACTORY, body: "[]" },
+    ];
+    for (const request of requests) {
+      const answer = await send(url, { ...request, headers: { "x-request-id": "trace-me.17" } });
+      expect(answer.headers["x-request-id"]).toBe("trace-me.17");
+    }
+  });
+});
