@@ -21,7 +21,10 @@ export const readEntry = new Script(
   "no-writes",
   `${NOW}
 local chain = KEYS[3] and redis.call('GET', KEYS[3])
-return { now, chain or false, redis.call('HMGET', KEYS[2], unpack(ARGV)), redis.call('HGETALL', KEYS[1]) }`,
+local hash = redis.pcall('HGETALL', KEYS[1])
+-- Somebody else's value under our key is answered as one that cannot be read.
+if hash.err then hash = { '${VARIANT}', '' } end
+return { now, chain or false, redis.call('HMGET', KEYS[2], unpack(ARGV)), hash }`,
 );
 
 /**
@@ -41,7 +44,7 @@ end
 local late = math.max(0, now - tonumber(ARGV[4]))
 local useful = math.floor(tonumber(ARGV[3]) - late)
 if useful < 1 then return 0 end
-if redis.call('HGET', KEYS[1], '${GENERATION}') ~= ARGV[5] or redis.call('HLEN', KEYS[1]) > tonumber(ARGV[6]) then
+if redis.pcall('HGET', KEYS[1], '${GENERATION}') ~= ARGV[5] or redis.call('HLEN', KEYS[1]) > tonumber(ARGV[6]) then
   redis.call('DEL', KEYS[1])
   redis.call('HSET', KEYS[1], '${GENERATION}', ARGV[5])
 end

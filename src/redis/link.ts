@@ -17,6 +17,8 @@ export interface RedisLinkOptions {
 /** How long a write may take; nobody waits for it but those who wait for a lease. */
 const WRITE_TIMEOUT: Duration = 2_000;
 
+const CONNECT_AGAIN_AFTER: Duration = 100;
+
 /** Who is told of the connection and of messages. */
 export interface LinkListener {
   /** The connection is there (again); nothing read through an earlier one holds any more. */
@@ -39,6 +41,7 @@ export class RedisLink {
   private readonly observer: RedisObserver;
   private readonly client: RedisClient;
   private readonly subscriber: RedisClient;
+  private isClosed = false;
 
   /** @throws when a file of the configuration cannot be read. */
   constructor({ config, clock, observer }: RedisLinkOptions) {
@@ -65,7 +68,9 @@ export class RedisLink {
     });
     for (const client of new Set([this.client, this.subscriber])) {
       client.on("error", (error: unknown) => this.note(error));
-      client.connect().catch((error: unknown) => this.note(error));
+      // The client gives up for good when a sentinel reports a failover while it is looking for the master.
+      client.on("end", () => this.clock.after(CONNECT_AGAIN_AFTER, () => this.connect(client)));
+      this.connect(client);
     }
   }
 
@@ -105,7 +110,12 @@ export class RedisLink {
   /** Ends the connection after what is under way, within `deadline`. */
   async close(deadline: Instant): Promise<void> {
     await this.writes.settled(Math.max(0, deadline - this.clock.now()));
+    this.isClosed = true;
     for (const client of new Set([this.client, this.subscriber])) client.disconnect();
+  }
+
+  private connect(client: RedisClient): void {
+    if (!this.isClosed) client.connect().catch((error: unknown) => this.note(error));
   }
 
   private note(error: unknown): void {

@@ -37,20 +37,20 @@ export function makeEntry(generation: string, now: number, changes: Partial<Entr
   };
 }
 
+/** Stores until the entry is there: any tier may drop a write, and a shared one confirms it to nobody. */
+export async function put({ store }: Pick<StoreSetup, "store">, key: CacheKey, entry: Entry): Promise<Entry> {
+  let found: Entry | undefined;
+  await until(async () => {
+    store.set(key, entry);
+    const entries = await store.get(key);
+    found = entries?.find(({ body, variant }) => body.equals(entry.body) && variant === entry.variant);
+    return found !== undefined;
+  });
+  return found!;
+}
+
 /** What every tier of the cache promises. */
 export function describeStore(name: string, setUp: () => StoreSetup | Promise<StoreSetup>): void {
-  /** Stores until the entry is there: any tier may drop a write, and a shared one confirms it to nobody. */
-  async function put({ store }: StoreSetup, key: CacheKey, entry: Entry): Promise<Entry> {
-    let found: Entry | undefined;
-    await until(async () => {
-      store.set(key, entry);
-      const entries = await store.get(key);
-      found = entries?.find(({ body, variant }) => body.equals(entry.body) && variant === entry.variant);
-      return found !== undefined;
-    });
-    return found!;
-  }
-
   async function use(run: (setup: StoreSetup) => Promise<void>): Promise<void> {
     const setup = await setUp();
     try {

@@ -6,7 +6,10 @@ export interface SlowProxy {
   readonly port: number;
   /** Milliseconds that everything takes on its way, in each direction. */
   latency: number;
-  /** While true, bytes vanish: connections stay open and nothing comes back. */
+  /**
+   * While true, bytes vanish: connections stay open and nothing comes back. One that lost bytes stays dead afterwards,
+   * as behind a gateway that forgot it; new ones work.
+   */
   blackhole: boolean;
   /** Ends every connection; new ones are accepted. */
   cut(): void;
@@ -18,6 +21,14 @@ export async function startSlowProxy(port: number): Promise<SlowProxy> {
   const sockets = new Set<Socket>();
   const server = createServer((client) => {
     const target = connect(port, "127.0.0.1");
+    let isDead = false;
+    const forward = (send: () => void): void => {
+      isDead ||= proxy.blackhole;
+      if (isDead) return;
+      // Timers of one delay fire in the order they were set, so bytes keep theirs as long as the latency only grows.
+      if (proxy.latency === 0) send();
+      else setTimeout(send, proxy.latency);
+    };
     for (const [from, to] of [
       [client, target],
       [target, client],
@@ -32,12 +43,6 @@ export async function startSlowProxy(port: number): Promise<SlowProxy> {
       });
     }
   });
-  function forward(send: () => void): void {
-    if (proxy.blackhole) return;
-    // Timers of one delay fire in the order they were set, so bytes keep theirs as long as the latency only grows.
-    if (proxy.latency === 0) send();
-    else setTimeout(send, proxy.latency);
-  }
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const proxy: SlowProxy = {

@@ -14,10 +14,9 @@ export interface RedisSentinel {
 }
 
 export async function startSentinel(): Promise<RedisSentinel> {
-  const master = await startRedis();
-  const replica = await startRedis({
-    settings: { replicaof: ["127.0.0.1", String(master.port)], "repl-diskless-sync-delay": "0" },
-  });
+  const settings = { "repl-diskless-sync-delay": "0" };
+  const master = await startRedis({ settings });
+  const replica = await startRedis({ settings: { ...settings, replicaof: ["127.0.0.1", String(master.port)] } });
   await until(async () => (await master.client.info("replication")).includes("state=online"));
   const folder = mkdtempSync(join(tmpdir(), "registry-gateway-sentinel-"));
   const file = join(folder, "sentinel.conf");

@@ -1,0 +1,115 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, describe, expect, it } from "vitest";
+import { startSlowProxy } from "../support/redis-proxy.ts";
+import { until, type RedisServer } from "../support/redis.ts";
+import { ask, closeAll, entryOf, healing, later, redisServer, replicaOn, usable } from "./redis-scene.ts";
+import { infoKey, put } from "./store-suite.ts";
+
+afterEach(closeAll);
+
+/** The server on its own port, or behind something that fails. */
+type Fault = (server: RedisServer, proxy: Awaited<ReturnType<typeof startSlowProxy>>) => unknown;
+
+const faults: [name: string, begin: Fault, end: Fault][] = [
+  ["killed", (server) => server.kill(), (server) => server.start()],
+  ["frozen", (server) => server.pause(), (server) => server.resume()],
+  ["slowed down by 500 ms", (_, proxy) => (proxy.latency = 500), (_, proxy) => (proxy.latency = 0)],
+  ["swallowing everything", (_, proxy) => (proxy.blackhole = true), (_, proxy) => (proxy.blackhole = false)],
+];
+
+describe.for(faults)("Redis %s", ([, begin, end]) => {
+  it("costs a request one bounded pause at most, later ones none, and heals by itself", async () => {
+    const server = await redisServer();
+    const proxy = later(await startSlowProxy(server.port));
+    const replica = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
+    await put(replica, infoKey, entryOf(replica, { body: Buffer.from("before") }));
+    const generation = replica.coordinator.generation(infoKey);
+
+    await begin(server, proxy);
+    const first = await ask(replica);
+    expect(first.found).toBeUndefined();
+    // 50 ms by promise; the rest is the test machine's.
+    expect(first.took).toBeLessThan(250);
+    for (let i = 0; i < 20; i += 1) expect(replica.store.get(infoKey)).toBeUndefined();
+    replica.store.set(infoKey, entryOf(replica));
+    expect(await replica.coordinator.acquire("key")).toBeDefined();
+    await sleep(1_200);
+    const slowest = Math.max(...(await Promise.all(Array.from({ length: 20 }, () => ask(replica)))).map((a) => a.took));
+    expect(slowest).toBeLessThan(250);
+
+    await end(server, proxy);
+    expect(await healing(replica)).toBeLessThan(5_000);
+    // What memory holds stays usable, whatever Redis has lost.
+    expect(replica.coordinator.generation(infoKey)).toBe(generation);
+  });
+
+  it("a purge made meanwhile is written before anything is read again", async () => {
+    const server = await redisServer();
+    const proxy = later(await startSlowProxy(server.port));
+    const replica = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
+    const other = await replicaOn({ url: server.url });
+    await put(replica, infoKey, entryOf(replica, { body: Buffer.from("before") }));
+    expect(await usable(other)).toBe("before");
+
+    await begin(server, proxy);
+    await ask(replica);
+    const purge = replica.coordinator.purge(infoKey.partition, ["info"]);
+    expect(await usable(replica)).toBeUndefined();
+    // Behind a slow connection a purge arrives all the same.
+    expect(["pending", "fleet"]).toContain(await purge);
+    await end(server, proxy);
+    const body = Buffer.from("after");
+    await until(() => replica.coordinator.status().state === "up" && replica.coordinator.status().pendingPurges === 0);
+    expect(await usable(replica)).not.toBe("before");
+    await put(replica, infoKey, entryOf(replica, { body }));
+    await until(async () => (await usable(other)) === "after");
+  });
+});
+
+describe("Redis that refuses", () => {
+  it("read-only: it is read, and purges wait until it can be written", async () => {
+    const server = await redisServer();
+    const replica = await replicaOn({ url: server.url });
+    await put(replica, infoKey, entryOf(replica, { body: Buffer.from("before") }));
+    await server.client.replicaof("127.0.0.1", "1");
+    await until(async () => (await usable(replica)) === "before");
+    replica.store.set(infoKey, entryOf(replica));
+    const lease = await replica.coordinator.acquire("key");
+    lease!.release("stored");
+    expect(await replica.coordinator.purge(infoKey.partition, ["info"])).toBe("pending");
+    expect(replica.coordinator.status()).toMatchObject({ state: "away", pendingPurges: 1 });
+    await server.client.replicaof("NO", "ONE");
+    expect(await healing(replica)).toBeLessThan(5_000);
+    expect(replica.coordinator.status().pendingPurges).toBe(0);
+  });
+
+  it("full: it is read, purged and leased, and nothing is stored", async () => {
+    const server = await redisServer();
+    const replica = await replicaOn({ url: server.url });
+    const other = await replicaOn({ url: server.url });
+    await put(replica, infoKey, entryOf(replica, { body: Buffer.from("before") }));
+    await server.client.config("SET", "maxmemory", "1mb");
+    expect(await usable(replica)).toBe("before");
+    const key = { ...infoKey, id: "new" };
+    replica.store.set(key, entryOf(replica));
+    expect(await usable(replica, key)).toBeUndefined();
+    const lease = await replica.coordinator.acquire("key");
+    expect(await other.coordinator.acquire("key")).toBeUndefined();
+    lease!.release("stored");
+    expect(await replica.coordinator.purge(infoKey.partition, ["info"])).toBe("fleet");
+    expect(await usable(replica)).toBeUndefined();
+    await until(async () => (await usable(other)) === undefined, 2_000);
+    expect(replica.events.states).toEqual(["up"]);
+  });
+
+  it("a replica that starts without it goes on alone and shares once it is there", async () => {
+    const server = await redisServer();
+    await server.kill();
+    const replica = await replicaOn({ url: server.url }, { isReady: false });
+    expect(await replica.coordinator.whenReady(100)).toBe(false);
+    const generation = replica.coordinator.generation(infoKey);
+    await server.start();
+    expect(await healing(replica)).toBeLessThan(5_000);
+    expect(replica.coordinator.generation(infoKey)).toBe(generation);
+  });
+});

@@ -1,0 +1,37 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { startCluster } from "../support/redis-cluster.ts";
+import { startSentinel } from "../support/redis-sentinel.ts";
+import { until } from "../support/redis.ts";
+import { ask, closeAll, entryOf, healing, later, replicaOn } from "./redis-scene.ts";
+import { infoKey, put } from "./store-suite.ts";
+
+afterEach(closeAll);
+
+describe("fail-over", () => {
+  it("a cluster goes on while one of its masters dies and its replica takes over", async () => {
+    const cluster = later(await startCluster({ replicas: true }));
+    const replica = await replicaOn({ cluster: { nodes: cluster.urls } });
+    const keys = Array.from({ length: 12 }, (_, i) => ({ ...infoKey, partition: `party${i}::1220` }));
+    for (const key of keys) await put(replica, key, entryOf(replica, {}, key));
+    await (await cluster.masterOf("{*}")).kill();
+    const start = performance.now();
+    for (const key of keys) await replica.store.get(key);
+    expect(performance.now() - start).toBeLessThan(2_000);
+    for (const key of keys) await put(replica, key, entryOf(replica, { body: Buffer.from("after") }, key));
+    // A second of it is the cluster's own time to notice.
+    expect(performance.now() - start).toBeLessThan(8_000);
+  });
+
+  it("sentinel promotes the replica, which is found and used", async () => {
+    const sentinel = later(await startSentinel());
+    const replica = await replicaOn({ sentinel: { name: sentinel.name, nodes: sentinel.nodes } });
+    await put(replica, infoKey, entryOf(replica));
+    await sentinel.master.kill();
+    const start = performance.now();
+    await ask(replica);
+    expect(await replica.coordinator.acquire("key")).toBeDefined();
+    await until(async () => (await sentinel.replica.client.info("replication")).includes("role:master"));
+    expect(await healing(replica)).toBeLessThan(5_000);
+    expect(performance.now() - start).toBeLessThan(10_000);
+  });
+});
