@@ -275,16 +275,17 @@ export class HttpCache {
       if (saved === undefined) throw error;
       return saved;
     }
+    const { status } = landing.held.entry;
+    const saved = isFailure(status)
+      ? this.rescue(resource, request, held, { search, journey, forwardStatus: status })
+      : undefined;
+    if (saved !== undefined) return saved;
     if (journey.collapsed && !isFor(resource, request.headers, landing)) {
       search.joins += 1;
       search.alone = landing.exclusive || !landing.stored || search.joins >= MAX_JOINS;
       return undefined;
     }
-    const { status } = landing.held.entry;
-    const saved = isFailure(status)
-      ? this.rescue(resource, request, held, { search, journey, forwardStatus: status })
-      : undefined;
-    return saved ?? this.presentLanding(resource, request, landing, journey);
+    return this.presentLanding(resource, request, landing, journey);
   }
 
   /** The stale answer that stands in for a failure, where one may (RFC 5861 §4). */

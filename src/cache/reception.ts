@@ -72,16 +72,18 @@ export function receive(input: Receiving): Received {
   const forbidden = whyNotStorable({ status: fetched.status, directives, policy, explicit, varies, authorized });
   return {
     entry,
-    skipped: forbidden ?? whyNotWorthwhile(fetched, entry, known),
-    exclusive: isExclusive(forbidden, directives),
+    skipped: forbidden ?? whyNotWorthwhile(input, entry, known),
+    exclusive: isExclusive(fetched.status, forbidden, directives),
     ownFields: withheld.size === 0 ? undefined : fields,
   };
 }
 
-function whyNotWorthwhile(fetched: Fetched, entry: Entry, known: boolean): SkipReason | undefined {
+function whyNotWorthwhile({ fetched, policy }: Receiving, entry: Entry, known: boolean): SkipReason | undefined {
   if (fetched.unstorable !== undefined) return "unstorable";
   if (!known) return "ttl";
-  return isUsefulAfter(entry) || conditionalFields(entry).length > 0 ? undefined : "useless";
+  // Clients that are listened to may take it stale (max-stale, stale-if-error).
+  const mayBeAskedFor = policy.honorClient && !entry.staleProhibited;
+  return isUsefulAfter(entry) || mayBeAskedFor || conditionalFields(entry).length > 0 ? undefined : "useless";
 }
 
 /** Whether there will be a moment after receipt at which the entry may be served. */

@@ -68,6 +68,9 @@ export class Retrieval {
 
   /** As {@link retrieve}, but of all processes only one goes to the upstream where that can be helped. */
   async retrieveForAll(request: RetrievalRequest, flight: string): Promise<Landing> {
+    // Without a place to share answers, or when this one will not be stored, waiting for others would only cost time.
+    const isShareable = this.tiers.hasShared && this.coordinator.generation(request.resource.key) !== undefined;
+    if (!isShareable) return this.retrieve(request);
     // A stale entry is served without a look at the shared tier: it is the refresh that finds out.
     const renewed = request.purpose === "refresh" ? await this.storedElsewhere(request) : undefined;
     if (renewed !== undefined) return renewed;
@@ -189,7 +192,6 @@ export class Retrieval {
 
   /** What another process stored since, if it is fresh. */
   private async storedElsewhere({ resource, headers, stale }: RetrievalRequest): Promise<Landing | undefined> {
-    if (!this.tiers.hasShared) return undefined;
     await this.tiers.lookUpShared(resource.key);
     const held = this.tiers.select(resource, headers);
     if (held === undefined || this.clock.now() >= held.entry.freshUntil) return undefined;

@@ -1,6 +1,7 @@
 import type { ResponseDirectives } from "./cache-control.ts";
 import type { SkipReason } from "./observer.ts";
 import type { CachePolicy } from "./policy.ts";
+import { isFailure } from "./reuse.ts";
 
 /** Statuses whose meaning for a cache is implemented here, for `must-understand` (RFC 9111 §5.2.2.3). */
 const UNDERSTOOD = new Set([
@@ -34,11 +35,17 @@ export function whyNotStorable(input: StorableInput): SkipReason | undefined {
 
 /**
  * Whether only the client that asked may get the answer: nobody else may be handed it, not even one that waits for it
- * (RFC 9111 §4: what cannot be reused cannot satisfy collapsed requests). `no-cache` answers one request each.
+ * (RFC 9111 §4: what cannot be reused cannot satisfy collapsed requests). `no-cache` answers one request each. That a
+ * failure is not to be stored is no reason for everybody who waits to ask a failing upstream again.
  */
-export function isExclusive(reason: SkipReason | undefined, directives: ResponseDirectives | undefined): boolean {
-  if (reason === "no-store" || reason === "private" || reason === "vary" || reason === "authorization") return true;
-  return directives?.noCache === true;
+export function isExclusive(
+  status: number,
+  reason: SkipReason | undefined,
+  directives: ResponseDirectives | undefined,
+): boolean {
+  if (reason === "private" || reason === "vary" || reason === "authorization") return true;
+  if (isFailure(status)) return false;
+  return reason === "no-store" || directives?.noCache === true;
 }
 
 /** §5.2.2.5; where `must-understand` is present and the status understood, `no-store` is ignored (§5.2.2.3). */

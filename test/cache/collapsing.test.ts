@@ -54,6 +54,7 @@ describe("requests for the same thing at the same time", () => {
     ["a body that breaks the schema", () => ({ unstorable: "schema", delay: SECOND })],
     ["a 404 that is not stored", () => ({ status: 404, delay: SECOND })],
     ["a 500", () => ({ status: 500, delay: SECOND })],
+    ["a 503 that says no-store", () => ({ status: 503, fields: ["cache-control", "no-store"], delay: SECOND })],
   ])("share an answer that is merely not stored: %s", async ([, script]) => {
     const fixture = new CacheFixture({ policy: TTL, script });
     const answers = await askAtOnce(fixture, 10);

@@ -80,12 +80,15 @@ describe("statuses", () => {
 
 test("an answer nobody else may get is told from one that is merely not stored", () => {
   for (const reason of ["no-store", "private", "vary", "authorization"] as const) {
-    expect(isExclusive(reason, undefined)).toBe(true);
+    expect(isExclusive(200, reason, undefined)).toBe(true);
   }
   for (const reason of ["status", "ttl", "useless", "unstorable", undefined] as const) {
-    expect(isExclusive(reason, undefined)).toBe(false);
+    expect(isExclusive(200, reason, undefined)).toBe(false);
   }
   // RFC 9111 §5.2.2.4: not for any other request without asking again.
-  expect(isExclusive(undefined, responseDirectives(parseDirectives(["no-cache"])))).toBe(true);
-  expect(isExclusive(undefined, responseDirectives(parseDirectives(['no-cache="a"'])))).toBe(false);
+  expect(isExclusive(200, undefined, responseDirectives(parseDirectives(["no-cache"])))).toBe(true);
+  expect(isExclusive(200, undefined, responseDirectives(parseDirectives(['no-cache="a"'])))).toBe(false);
+  // Whoever waits for a failing upstream does not ask it again because its error says no-store.
+  expect(isExclusive(503, "no-store", undefined)).toBe(false);
+  expect(isExclusive(503, "private", undefined)).toBe(true);
 });

@@ -171,9 +171,9 @@ export class CacheFixture {
     });
   }
 
-  /** Lets promises that are ready run on, without moving time. */
+  /** Lets promises that are ready run on, and a remote store answer a few times, without moving time. */
   async settle(): Promise<void> {
-    for (let i = 0; i < 20; i += 1) await new Promise<void>((resolve) => setImmediate(resolve));
+    for (let i = 0; i < 4; i += 1) await new Promise<void>((resolve) => setImmediate(resolve));
   }
 
   /** Moves time; in steps where what happens at one instant has to have its consequences before the next. */
