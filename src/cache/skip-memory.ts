@@ -3,10 +3,12 @@ import type { Duration, Instant } from "../clock.ts";
 import type { SkipReason } from "./observer.ts";
 import type { CacheKey } from "./store.ts";
 
-interface Skip {
-  readonly reason: SkipReason | undefined;
+/** How an answer ended. */
+interface Ending {
+  /** Why it was not stored. */
+  readonly skipped: SkipReason | undefined;
+  /** Only the client that asked may get it. */
   readonly exclusive: boolean;
-  readonly at: Instant;
 }
 
 const MAX_REMEMBERED = 2_000;
@@ -16,25 +18,22 @@ const EXCLUSIVE_FOR: Duration = 10_000;
 
 /** Remembers, bounded, why answers were not stored, and which keys it is useless to wait together for. */
 export class SkipMemory {
-  private readonly skips = new LRUCache<string, Skip>({ max: MAX_REMEMBERED });
+  private readonly endings = new LRUCache<string, Ending & { readonly at: Instant }>({ max: MAX_REMEMBERED });
 
-  note(key: CacheKey, skip: Skip): void {
-    this.skips.set(idOf(key), skip);
+  /** An answer that was stored for all makes what came before irrelevant. */
+  note(key: CacheKey, { skipped, exclusive }: Ending, at: Instant): void {
+    if (skipped === undefined && !exclusive) this.endings.delete(idOf(key));
+    else this.endings.set(idOf(key), { skipped, exclusive, at });
   }
 
-  /** The answer was stored for all: what came before no longer matters. */
-  clear(key: CacheKey): void {
-    this.skips.delete(idOf(key));
-  }
-
-  last(key: CacheKey): Skip | undefined {
-    return this.skips.get(idOf(key));
+  last(key: CacheKey): (Ending & { readonly at: Instant }) | undefined {
+    return this.endings.get(idOf(key));
   }
 
   /** Whether the last answer, a moment ago, was for one client only: waiting for the next one would only cost time. */
   isExclusive(key: CacheKey, now: Instant): boolean {
-    const skip = this.skips.get(idOf(key));
-    return skip !== undefined && skip.exclusive && now < skip.at + EXCLUSIVE_FOR;
+    const last = this.last(key);
+    return last !== undefined && last.exclusive && now < last.at + EXCLUSIVE_FOR;
   }
 }
 

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/policy.ts";
 import type { CacheAnswer } from "../../src/cache/http-cache.ts";

@@ -1,0 +1,90 @@
+import { describe, expect, test } from "vitest";
+import { Flight, waitFor, type FlightEnd } from "../../src/cache/flight.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+
+interface Started {
+  readonly clock: ManualClock;
+  readonly flight: Flight<string>;
+  readonly ends: FlightEnd[];
+  readonly signal: () => AbortSignal;
+  readonly land: (value: string) => void;
+  readonly fail: (error: Error) => void;
+}
+
+function start(background = false): Started {
+  const clock = new ManualClock();
+  const ends: FlightEnd[] = [];
+  const work = Promise.withResolvers<string>();
+  let signal: AbortSignal | undefined;
+  const flight = new Flight<string>({
+    clock,
+    timeout: 1_000,
+    background,
+    run: (given) => {
+      signal = given;
+      return work.promise;
+    },
+    ended: (how) => ends.push(how),
+  });
+  return { clock, flight, ends, signal: () => signal!, land: work.resolve, fail: work.reject };
+}
+
+const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+describe("a flight", () => {
+  test("lands once for everybody, and its signal stays quiet", async () => {
+    const { clock, flight, ends, land, signal } = start();
+    const waiting = [flight.wait({ deadline: clock.now() + 500 }), flight.wait({ deadline: clock.now() + 500 })];
+    land("value");
+    expect(await Promise.all(waiting)).toEqual(["value", "value"]);
+    clock.advance(5_000);
+    await settle();
+    expect([ends, signal().aborted]).toEqual([["landed"], false]);
+  });
+
+  test("fails for everybody", async () => {
+    const { clock, flight, ends, fail } = start();
+    const waiting = Promise.allSettled([
+      flight.wait({ deadline: clock.now() + 500 }),
+      flight.wait({ deadline: Infinity }),
+    ]);
+    fail(new Error("no"));
+    expect((await waiting).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    expect(ends).toEqual(["failed"]);
+  });
+
+  test("is over at its own deadline, though its work does not heed the signal", async () => {
+    const { clock, flight, ends, signal } = start(true);
+    const waiting = flight.wait({ deadline: Infinity }).catch((error: unknown) => error);
+    clock.advance(1_000);
+    expect(await waiting).toMatchObject({ status: 504 });
+    expect([ends, signal().aborted]).toEqual([["failed"], true]);
+  });
+
+  test("is given up when nobody waits any more, unless it is in the background", async () => {
+    for (const background of [false, true]) {
+      const { clock, flight, ends, signal } = start(background);
+      const waiting = flight.wait({ deadline: clock.now() + 100 }).catch((error: unknown) => error);
+      clock.advance(100);
+      expect(await waiting).toMatchObject({ status: 504 });
+      expect([ends, signal().aborted]).toEqual(background ? [[], false] : [["abandoned"], true]);
+    }
+  });
+
+  test("reports a failure nobody waited for to nobody", async () => {
+    const { fail, ends } = start(true);
+    fail(new Error("no"));
+    await settle();
+    expect(ends).toEqual(["failed"]);
+  });
+});
+
+test("waiting leaves neither timer nor listener behind", async () => {
+  const clock = new ManualClock();
+  const { signal } = new AbortController();
+  await waitFor(Promise.resolve(1), clock, { deadline: clock.now() + 100, signal });
+  await expect(
+    waitFor(Promise.reject(new Error("no")), clock, { deadline: clock.now() + 100, signal }),
+  ).rejects.toThrow("no");
+  expect(Reflect.get(clock, "timers")).toHaveProperty("size", 0);
+});
