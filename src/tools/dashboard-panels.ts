@@ -8,10 +8,12 @@ import type { Builder } from "@grafana/grafana-foundation-sdk/cog";
 import {
   LegendDisplayMode,
   LegendPlacement,
-  TooltipDisplayMode,
+  ReduceDataOptionsBuilder,
   SortOrder,
+  TooltipDisplayMode,
+  VizLegendOptionsBuilder,
+  VizTooltipOptionsBuilder,
 } from "@grafana/grafana-foundation-sdk/common";
-import { VizLegendOptionsBuilder, VizTooltipOptionsBuilder } from "@grafana/grafana-foundation-sdk/common";
 import { DataqueryBuilder } from "@grafana/grafana-foundation-sdk/prometheus";
 import { PanelBuilder as StatBuilder } from "@grafana/grafana-foundation-sdk/stat";
 import { PanelBuilder as StateTimelineBuilder } from "@grafana/grafana-foundation-sdk/statetimeline";
@@ -83,9 +85,9 @@ function queriesOf(key: MetricKey, queries: Queries, by: readonly string[], lege
   return [{ expr, legend: named(definition.panel.title) }];
 }
 
-/** The panel as Grafana wants it. */
-export function buildPanel(spec: PanelSpec): Builder<GrafanaPanel> {
-  const builder = decorate(builderOf(spec), spec);
+/** The panel as Grafana wants it; `id` is its own within the dashboard. */
+export function buildPanel(spec: PanelSpec, id: number): Builder<GrafanaPanel> {
+  const builder = decorate(builderOf(spec), spec).id(id);
   for (const [index, { expr, legend }] of spec.queries.entries()) {
     builder.withTarget(
       new DataqueryBuilder()
@@ -100,7 +102,7 @@ export function buildPanel(spec: PanelSpec): Builder<GrafanaPanel> {
 type AnyBuilder = StatBuilder | StateTimelineBuilder | TimeseriesBuilder;
 
 function builderOf({ kind = "timeseries", states }: PanelSpec): AnyBuilder {
-  if (kind === "stat") return new StatBuilder();
+  if (kind === "stat") return new StatBuilder().reduceOptions(new ReduceDataOptionsBuilder().calcs(["lastNotNull"]));
   const tooltip = new VizTooltipOptionsBuilder().mode(TooltipDisplayMode.Multi).sort(SortOrder.Descending);
   const legend = new VizLegendOptionsBuilder()
     .displayMode(LegendDisplayMode.List)

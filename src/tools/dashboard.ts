@@ -67,9 +67,10 @@ export function renderDashboard(spec: DashboardSpec): string {
     const upstreams = `label_values(${METRICS.upstreamState.name}{job=~"$job"}, upstream)`;
     builder.withVariable(labelVariable("upstream", upstreams));
   }
+  let id = 0;
   for (const { title, panels } of spec.rows) {
-    builder.withRow(new RowBuilder(title));
-    for (const panel of panels) builder.withPanel(buildPanel(panel));
+    builder.withRow(new RowBuilder(title).id(++id));
+    for (const panel of panels) builder.withPanel(buildPanel(panel, ++id));
   }
   return `${JSON.stringify(builder.build(), undefined, 2)}\n`;
 }

@@ -1,0 +1,106 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { ALERT_RULES, RECORDING_RULES } from "../../src/tools/alert-rules.ts";
+import { breakAndAsk, sendEverything, sendStrays } from "../observability/traffic.ts";
+import { dashboardQueries } from "../observability/queries.ts";
+import { GatewayProcess } from "../support/gateway-process.ts";
+import { Prometheus } from "../support/prometheus.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const AMULET = `amulet::1220${"a1".repeat(32)}`;
+const BONDS = `bonds::1220${"b2".repeat(32)}`;
+const LIAR = `liar::1220${"c3".repeat(32)}`;
+
+/** How long traffic runs before anything is asked of Prometheus: rates need a few scrapes. */
+const TRAFFIC_MS = 25_000;
+
+let redis: RedisServer;
+let registries: readonly SampleRegistry[] = [];
+let gateways: readonly GatewayProcess[] = [];
+let prometheus: Prometheus;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  const clock = systemClock();
+  const make = (admin: string, options = {}) => new SampleRegistry({ admin, clock, etags: true, ...options });
+  registries = [make(AMULET), make(AMULET), make(BONDS), make(LIAR)];
+  await Promise.all(registries.map((registry) => registry.start()));
+  const [amulet, second, bonds, liar] = registries.map(({ url }) => url);
+  const keys = {
+    redis: { url: redis.url },
+    cache: { ttl: { info: "2s", instruments: "2s", instrument: "2s" } },
+    upstreams: [
+      { name: "amulet", admin: AMULET, urls: [amulet, second] },
+      { name: "bonds", admin: BONDS, urls: [bonds], rateLimit: { requests: 400, per: "10s", maxWait: "0s" } },
+      { name: "liar", admin: `truth::1220${"d4".repeat(32)}`, urls: [liar] },
+    ],
+  };
+  gateways = [await GatewayProcess.start(keys), await GatewayProcess.start(keys)];
+  prometheus = await Prometheus.start({
+    targets: gateways.map(({ target }) => target),
+    ruleFiles: [join(ROOT, "config/prometheus/rules.yaml")],
+  });
+  await runTraffic();
+}, 180_000);
+
+afterAll(async () => {
+  await prometheus?.stop();
+  await Promise.all(gateways.map((gateway) => gateway.stop()));
+  await Promise.all(registries.map((registry) => registry.stop()));
+  await redis?.stop();
+});
+
+async function runTraffic(): Promise<void> {
+  const end = performance.now() + TRAFFIC_MS;
+  for (let turn = 0; performance.now() < end; turn += 1) {
+    for (const { url, operations } of gateways) {
+      for (const name of ["amulet", "bonds", "liar"]) await sendEverything(url, name);
+      await sendStrays(url);
+      await breakAndAsk(registries[turn % 2 === 0 ? 2 : 1]!, url, turn % 2 === 0 ? "bonds" : "amulet");
+      await purge(operations);
+    }
+    await sleep(200);
+  }
+}
+
+async function purge(operations: string): Promise<void> {
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(`${operations}/purge`, { method: "POST", headers, body: '{"upstream":"amulet"}' });
+  expect(response.status).toBe(200);
+}
+
+describe("a real Prometheus beside two gateways under traffic and faults", () => {
+  const queries = ["overview", "upstream"].flatMap((name) =>
+    dashboardQueries(readFileSync(join(ROOT, `config/grafana/dashboards/${name}.json`), "utf8")).map(
+      ({ title, expr }) => ({ name: `${name}: ${title}`, expr }),
+    ),
+  );
+
+  test.each(queries)("has data for the panel $name", async ({ expr }) => {
+    expect(await prometheus.query(expr), expr).not.toEqual([]);
+  });
+
+  test.each(RECORDING_RULES)("has data for the recording rule $record", async ({ record }) => {
+    expect(await prometheus.query(record)).not.toEqual([]);
+  });
+
+  const conditions = ALERT_RULES.flatMap(({ alert, conditions }) => conditions.map(({ value }) => ({ alert, value })));
+  test.each(conditions)("has data for what $alert looks at", async ({ value }) => {
+    expect(await prometheus.query(value), value).not.toEqual([]);
+  });
+
+  test("fires the alert about a node that serves another registry", async () => {
+    const firing = await prometheus.query('ALERTS{alertname="RegistryGatewayAdminMismatch",alertstate="firing"}');
+    expect(firing.map(({ metric }) => metric["upstream"])).toEqual(["liar"]);
+  });
+
+  test("fires nothing that would wake somebody without reason", async () => {
+    const firing = await prometheus.query('ALERTS{alertstate="firing",severity="page"}');
+    expect(firing.map(({ metric }) => metric["alertname"])).toEqual(["RegistryGatewayAdminMismatch"]);
+  });
+});

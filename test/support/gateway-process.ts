@@ -1,0 +1,86 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import { findFreePort, until } from "./redis.ts";
+
+/** A gateway in a process of its own, as operators run it. */
+export class GatewayProcess {
+  readonly url: string;
+  readonly operations: string;
+  /** `host:port` of the operations listener. */
+  readonly target: string;
+  /** The configuration file. */
+  readonly file: string;
+  private readonly child: ChildProcess;
+  private readonly folder: string;
+  private output = "";
+
+  private constructor(ports: { public: number; operations: number }, folder: string, command: readonly string[]) {
+    this.url = `http://127.0.0.1:${ports.public}`;
+    this.target = `127.0.0.1:${ports.operations}`;
+    this.operations = `http://${this.target}`;
+    this.folder = folder;
+    this.file = join(folder, "gateway.yaml");
+    this.child = spawn(command[0]!, [...command.slice(1), "start", "--config", this.file], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    this.child.stdout!.on("data", (chunk: Buffer) => (this.output += chunk.toString()));
+    process.once("exit", () => this.child.kill("SIGKILL"));
+  }
+
+  /**
+   * Starts one and waits until it is ready.
+   *
+   * @param keys of the configuration; listeners are on loopback and free ports
+   * @param command the program; by default the sources
+   */
+  static async start(
+    keys: Record<string, unknown>,
+    command: readonly string[] = [process.execPath, join(import.meta.dirname, "../../src/main.ts")],
+  ): Promise<GatewayProcess> {
+    const ports = { public: await findFreePort(), operations: await findFreePort() };
+    const folder = mkdtempSync(join(tmpdir(), "gateway-"));
+    const config = {
+      ...keys,
+      listen: { host: "127.0.0.1", port: ports.public },
+      operations: { host: "127.0.0.1", port: ports.operations },
+    };
+    writeFileSync(join(folder, "gateway.yaml"), stringify(config));
+    const gateway = new GatewayProcess(ports, folder, command);
+    await until(() => gateway.isReady(), 20_000);
+    return gateway;
+  }
+
+  /** Log lines so far, parsed. */
+  get lines(): readonly Record<string, unknown>[] {
+    const complete = this.output.split("\n").slice(0, -1);
+    return complete.map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.child.kill(name);
+  }
+
+  /** Ends it; returns its exit code. */
+  async stop(): Promise<number | null> {
+    if (this.child.exitCode === null) {
+      const ended = once(this.child, "exit");
+      this.child.kill("SIGINT");
+      await ended;
+    }
+    rmSync(this.folder, { recursive: true, force: true });
+    return this.child.exitCode;
+  }
+
+  private async isReady(): Promise<boolean> {
+    if (this.child.exitCode !== null) throw new Error(`the gateway ended with ${this.child.exitCode}:\n${this.output}`);
+    try {
+      return (await fetch(`${this.operations}/readyz`)).ok;
+    } catch {
+      return false;
+    }
+  }
+}
