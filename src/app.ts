@@ -1,29 +1,18 @@
 import type { AddressInfo } from "node:net";
-import type { FastifyInstance } from "fastify";
-import { HttpCache } from "./cache/http-cache.ts";
-import { MemoryStore } from "./cache/memory-store.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config/schema.ts";
 import { readSecret } from "./config/secret.ts";
 import { isLoopback } from "./config/warnings.ts";
-import type { Coordinator } from "./coordinator/coordinator.ts";
-import { LocalCoordinator } from "./coordinator/local.ts";
 import type { Logger } from "./log.ts";
-import { RegistryMetadata } from "./metadata/registry-metadata.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
-import { announce } from "./metrics/announcement.ts";
 import type { LiveRegistry } from "./metrics/live-registry.ts";
-import { refreshGauges } from "./metrics/refresh.ts";
-import { Traffic } from "./metrics/traffic.ts";
-import { createCacheObserver, createMetadataObserver, createUpstreamObserver } from "./observers.ts";
-import { createCors } from "./routes/cors.ts";
-import { createExplain } from "./routes/explain.ts";
-import { HitMemo } from "./routes/hit.ts";
+import { createRedisObserver } from "./observers.ts";
+import { Serving } from "./process/serving.ts";
+import { shareByRedis, shareNothing, type Sharing } from "./process/sharing.ts";
+import { elapsed } from "./process/waiting.ts";
 import { createOperationsListener } from "./routes/operations.ts";
-import { createPublicListener } from "./routes/public.ts";
 import { Readiness } from "./routes/readiness.ts";
-import type { Runtime, Surroundings } from "./routes/runtime.ts";
-import { Upstreams } from "./upstream/upstreams.ts";
+import type { Upstreams } from "./upstream/upstreams.ts";
 
 export interface GatewayOptions {
   readonly config: Config;
@@ -31,6 +20,8 @@ export interface GatewayOptions {
   readonly log: Logger;
   readonly clock: Clock;
   readonly random: () => number;
+  /** Told as soon as an upstream's admin is known. */
+  readonly onAdminProved?: (upstream: string, admin: string) => void;
 }
 
 export interface StopOptions {
@@ -42,146 +33,81 @@ export interface StopOptions {
 export interface Gateway {
   /** Listens. Rejects when a port cannot be had. */
   start(): Promise<{ readonly publicPort: number; readonly operationsPort: number }>;
+  /**
+   * Puts `config` to use for requests to come, but for keys that need a restart: they have to be as they were. Rejects
+   * when a file that it names cannot be read; everything is as it was then.
+   */
+  reload(config: Config): Promise<void>;
   /** Drains and closes everything; answers that are under way are finished within `shutdown.timeout`. */
   stop(options: StopOptions): Promise<void>;
+  /** The configuration in use. */
+  readonly config: Config;
   readonly metrics: Metrics;
   /** What `/metrics` shows. */
   readonly registry: LiveRegistry;
   upstreams(): Upstreams;
 }
 
-/** What is built from what: the one place that knows all parts. */
+/** A gateway of one process. What is built from what: this is the one place that knows all parts. */
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
-  const { config, version, log, clock, random } = options;
+  const { config, version, log, clock } = options;
   const { metrics, registry } = createMetrics();
   metrics.buildInfo.set({ version }, 1);
   metrics.lastReloadGood.set(1);
   metrics.lastReloadTime.set(clock.wallNow() / 1000);
-  const coordinator: Coordinator = new LocalCoordinator({ clock });
-  const cacheObserver = createCacheObserver(metrics);
-  const memory = new MemoryStore({ ...config.cache.memory, observer: cacheObserver });
-  const cache = new HttpCache({ memory, coordinator, clock, random, observer: cacheObserver });
-  const upstreams = new Upstreams(config.upstreams, {
-    limits: config.limits,
-    coordinator,
+  const sharing = createSharing(config, { clock, metrics, log });
+  const serving = new Serving({ ...options, metrics, registry, sharing });
+  const readiness = new Readiness({
     clock,
-    random,
-    observer: createUpstreamObserver(metrics, log, (name, url) => {
-      const upstream = config.upstreams.find((each) => each.name === name);
-      return upstream?.urls.indexOf(url) ?? -1;
-    }),
+    isDraining: () => serving.isDraining,
+    upstreams: () => serving.upstreams.status(),
+    isRedisConnected: () => sharing.redisStatus().state !== "away",
   });
-
-  announce(
-    registry,
-    upstreams.all.map(({ name }) => name),
-  );
-  const traffic = new Traffic(metrics);
-  registry.onRead(() =>
-    refreshGauges(metrics, {
-      upstreams: runtime.upstreams.all,
-      memory,
-      maxBytes: config.cache.memory.maxBytes,
-      traffic,
-    }),
-  );
-
-  let isDraining = false;
-  const runtime = createRuntime(config, { upstreams, cache, coordinator, metrics });
-  const surroundings: Surroundings = {
-    clock,
-    random,
-    log,
-    metrics,
-    traffic,
-    version,
-    isDraining: () => isDraining,
-    runtime: () => runtime,
-  };
-  const publicListener = createPublicListener(surroundings, config, cache);
   const operationsListener = createOperationsListener({
-    surroundings,
-    coordinator,
+    surroundings: serving.surroundings,
     registry,
-    readiness: new Readiness({
-      clock,
-      isDraining: () => isDraining,
-      upstreams: () => runtime.upstreams.status(),
-      isRedisConnected: () => true,
-    }),
-    explain: createExplain(surroundings, cache),
-    redisStatus: () => ({ configured: false }),
+    readiness,
+    explain: serving.explain,
+    purge: (body) => serving.purge(body),
+    status: () => ({ redis: sharing.redisStatus(), upstreams: serving.upstreams.status() }),
     isExposed: !isLoopback(config.operations.host),
-    token: tokenOf(config),
+    token: operationsToken(config),
   });
 
   return {
     metrics,
     registry,
-    upstreams: () => runtime.upstreams,
+    get config() {
+      return serving.config;
+    },
+    upstreams: () => serving.upstreams,
     async start() {
-      upstreams.start();
-      const operationsPort = await listen(operationsListener, config.operations);
-      const publicPort = await listen(publicListener, config.listen);
-      log.info({ publicPort, operationsPort, upstreams: upstreams.all.length, version }, "listening");
+      const { host, port } = config.operations;
+      await operationsListener.listen({ host, port });
+      const operationsPort = (operationsListener.server.address() as AddressInfo).port;
+      const publicPort = await serving.start();
+      log.info({ publicPort, operationsPort, upstreams: serving.upstreams.all.length, version }, "listening");
       return { publicPort, operationsPort };
     },
+    reload: (next) => serving.reload(next),
     async stop({ grace }) {
-      isDraining = true;
-      if (grace) await elapsed(clock, config.shutdown.grace);
-      await drain(publicListener, clock, config.shutdown.timeout);
-      await cache.drain();
-      await upstreams.close();
-      await coordinator.close();
+      serving.announceDrain();
+      if (grace) await elapsed(serving.config.shutdown.grace, clock);
+      await serving.drain();
       await operationsListener.close();
     },
   };
 }
 
-interface Parts {
-  readonly upstreams: Upstreams;
-  readonly cache: HttpCache;
-  readonly coordinator: Coordinator;
-  readonly metrics: Metrics;
+/** What the process shares with others: by Redis where one is configured, else nothing. */
+function createSharing(
+  { redis }: Config,
+  { clock, metrics, log }: { clock: Clock; metrics: Metrics; log: Logger },
+): Sharing {
+  return redis === undefined ? shareNothing(clock) : shareByRedis(redis, clock, createRedisObserver(metrics, log));
 }
 
-function createRuntime(config: Config, { upstreams, cache, coordinator, metrics }: Parts): Runtime {
-  const metadata = upstreams.all.map((upstream) => {
-    const registry = new RegistryMetadata({
-      upstream,
-      cache,
-      coordinator,
-      observer: createMetadataObserver(metrics),
-    });
-    return [upstream, registry] as const;
-  });
-  return {
-    config,
-    upstreams,
-    metadata: new Map(metadata),
-    cors: createCors(config.cors.origins, config.routing.adminHeader),
-    hits: new HitMemo(),
-  };
-}
-
-function tokenOf({ operations }: Config): string | undefined {
+/** The bearer token of the operations listener. */
+function operationsToken({ operations }: Config): string | undefined {
   return operations.tokenFile === undefined ? operations.token : readSecret(operations.tokenFile);
-}
-
-async function listen(listener: FastifyInstance, { host, port }: { host: string; port: number }): Promise<number> {
-  await listener.listen({ host, port });
-  return (listener.server.address() as AddressInfo).port;
-}
-
-function elapsed(clock: Clock, duration: number): Promise<void> {
-  return new Promise((resolve) => {
-    clock.after(duration, resolve);
-  });
-}
-
-/** Closes the listener; what still runs after `timeout` is cut off. */
-async function drain(listener: FastifyInstance, clock: Clock, timeout: number): Promise<void> {
-  const cancel = clock.after(timeout, () => listener.server.closeAllConnections());
-  await listener.close();
-  cancel();
 }

@@ -1,22 +1,24 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import type { Registry } from "@prometheus-io/client";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from "fastify";
-import type { Coordinator } from "../coordinator/coordinator.ts";
+import type { MaybePromise } from "../coordinator/coordinator.ts";
 import { errorBody, GatewayError, toGatewayError } from "../errors.ts";
 import { parseJsonBody } from "./request-body.ts";
 import type { Explain } from "./explain.ts";
-import { purge } from "./purge.ts";
-import type { Readiness } from "./readiness.ts";
+import type { PurgeResult } from "./purge.ts";
+import type { ReadinessReport } from "./readiness.ts";
 import type { Surroundings } from "./runtime.ts";
 
+/** What the listener tells and does: for this process, or for all workers of the machine. */
 export interface OperationsOptions {
-  readonly surroundings: Surroundings;
-  readonly coordinator: Coordinator;
-  readonly registry: Registry;
-  readonly readiness: Readiness;
+  readonly surroundings: Pick<Surroundings, "clock" | "log" | "metrics" | "version">;
+  /** The exposition of all metrics. */
+  readonly registry: { readonly contentType: string; metrics(): Promise<string> };
+  readonly readiness: { report(): ReadinessReport };
   readonly explain: Explain;
-  /** The `redis` part of `/status`. */
-  redisStatus(): object;
+  /** See `purge`. */
+  purge(body: unknown): Promise<PurgeResult>;
+  /** `/status` besides version and uptime. */
+  status(): MaybePromise<object>;
   /** True when the listener can be reached from other machines. */
   readonly isExposed: boolean;
   readonly token: string | undefined;
@@ -29,7 +31,7 @@ const PURGE_BODY_BYTES = 64 * 1024;
 
 /** The operations listener: probes, metrics, status, purge and explain. */
 export function createOperationsListener(options: OperationsOptions): FastifyInstance {
-  const { surroundings, coordinator, registry, readiness, explain } = options;
+  const { surroundings, registry, readiness, explain } = options;
   const startedAt = surroundings.clock.now();
   const app = fastify({
     logController: new LogController({ disableRequestLogging: true }),
@@ -53,8 +55,7 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
     const status = {
       version: surroundings.version,
       uptimeSeconds: Math.round((surroundings.clock.now() - startedAt) / 1000),
-      redis: options.redisStatus(),
-      upstreams: surroundings.runtime().upstreams.status(),
+      ...(await options.status()),
     };
     // Null, not absent: whoever reads it finds every key.
     const body = JSON.stringify(status, (_key, value: unknown) => (value === undefined ? null : value));
@@ -63,7 +64,7 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   app.post("/purge", async (request, reply) => {
     if (!Buffer.isBuffer(request.body)) throw new GatewayError(415, "a purge is sent as application/json");
     const { json } = parseJsonBody(request.body);
-    const { purged, reach } = await purge(coordinator, surroundings.runtime().upstreams, json);
+    const { purged, reach } = await options.purge(json);
     surroundings.metrics.purges.inc({ reach });
     surroundings.log.info({ ...purged, instrument: undefined, reach }, "purged");
     if (reach === "pending") {

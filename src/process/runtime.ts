@@ -1,0 +1,35 @@
+import type { HttpCache } from "../cache/http-cache.ts";
+import type { Config } from "../config/schema.ts";
+import type { Coordinator } from "../coordinator/coordinator.ts";
+import type { MetadataObserver } from "../metadata/observer.ts";
+import { RegistryMetadata } from "../metadata/registry-metadata.ts";
+import { createCors } from "../routes/cors.ts";
+import { HitMemo } from "../routes/hit.ts";
+import type { Runtime } from "../routes/runtime.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
+
+export interface RuntimeParts {
+  readonly upstreams: Upstreams;
+  readonly cache: HttpCache;
+  readonly coordinator: Coordinator;
+  readonly observer: MetadataObserver;
+  /** What was in use before: page walks of unchanged upstreams go on. */
+  readonly previous?: Runtime | undefined;
+}
+
+/** The snapshot that requests work with while `config` is in use. */
+export function createRuntime(config: Config, parts: RuntimeParts): Runtime {
+  const { upstreams, cache, coordinator, observer, previous } = parts;
+  const metadata = upstreams.all.map((upstream) => {
+    const registry =
+      previous?.metadata.get(upstream) ?? new RegistryMetadata({ upstream, cache, coordinator, observer });
+    return [upstream, registry] as const;
+  });
+  return {
+    config,
+    upstreams,
+    metadata: new Map(metadata),
+    cors: createCors(config.cors.origins, config.routing.adminHeader),
+    hits: new HitMemo(),
+  };
+}

@@ -1,0 +1,244 @@
+import type { AddressInfo } from "node:net";
+import type { FastifyInstance } from "fastify";
+import { HttpCache } from "../cache/http-cache.ts";
+import { MemoryStore } from "../cache/memory-store.ts";
+import type { Clock, Duration } from "../clock.ts";
+import type { Config } from "../config/schema.ts";
+import { GatewayError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { MetadataObserver } from "../metadata/observer.ts";
+import type { Metrics } from "../metrics.ts";
+import { announce, forgetUpstreams } from "../metrics/announcement.ts";
+import type { LiveRegistry } from "../metrics/live-registry.ts";
+import { refreshGauges } from "../metrics/refresh.ts";
+import { Traffic } from "../metrics/traffic.ts";
+import { createCacheObserver, createMetadataObserver, createUpstreamObserver } from "../observers.ts";
+import { exchangeOf } from "../routes/exchange.ts";
+import { createExplain, type Explain } from "../routes/explain.ts";
+import { createPublicListener } from "../routes/public.ts";
+import { purge, type PurgeResult } from "../routes/purge.ts";
+import type { Runtime, Surroundings } from "../routes/runtime.ts";
+import { commonFieldsOf, errorAnswer, sendAnswer } from "../routes/send.ts";
+import type { UpstreamObserver } from "../upstream/observer.ts";
+import { Upstreams } from "../upstream/upstreams.ts";
+import { drain } from "./drain.ts";
+import { handOver, needsNewListener } from "./hand-over.ts";
+import { InFlight, type RunningRequest } from "./in-flight.ts";
+import { createRuntime } from "./runtime.ts";
+import type { Sharing } from "./sharing.ts";
+import { elapsed, settledWithin } from "./waiting.ts";
+
+export interface ServingOptions {
+  readonly config: Config;
+  readonly version: string;
+  readonly log: Logger;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly metrics: Metrics;
+  readonly registry: LiveRegistry;
+  readonly sharing: Sharing;
+  /** Told as soon as an upstream's admin is known. */
+  readonly onAdminProved?: ((upstream: string, admin: string) => void) | undefined;
+}
+
+/** Upstreams that a reload replaced are kept for requests that began before it, but no longer. */
+const RETIREMENT: Duration = 60_000;
+
+/** A refresh in the background that began just before a reload, and is no client's request, gets this long to call. */
+const REFRESH_GRACE: Duration = 1_000;
+
+/** What is left when the process ends may take this long to close. */
+const CLOSE_TIMEOUT: Duration = 2_000;
+
+/** The part of a process that answers clients: cache, upstreams and public listener, and how they change and end. */
+export class Serving {
+  readonly surroundings: Surroundings;
+  readonly explain: Explain;
+  private readonly options: ServingOptions;
+  private readonly memory: MemoryStore;
+  private readonly cache: HttpCache;
+  private readonly traffic: Traffic;
+  private readonly upstreamObserver: UpstreamObserver;
+  private readonly metadataObserver: MetadataObserver;
+  private readonly listener: FastifyInstance;
+  private readonly inFlight = new InFlight();
+  private runtime: Runtime;
+  private draining = false;
+
+  /** @throws when a file that the configuration names cannot be read */
+  constructor(options: ServingOptions) {
+    const { config, log, clock, random, metrics, registry, sharing, version } = options;
+    const { coordinator, store } = sharing;
+    this.options = options;
+    const cacheObserver = createCacheObserver(metrics);
+    this.memory = new MemoryStore({ ...config.cache.memory, observer: cacheObserver });
+    this.cache = new HttpCache({
+      memory: this.memory,
+      shared: store,
+      coordinator,
+      clock,
+      random,
+      observer: cacheObserver,
+    });
+    this.traffic = new Traffic(metrics);
+    this.upstreamObserver = this.createUpstreamObserver();
+    this.metadataObserver = createMetadataObserver(metrics);
+    this.runtime = this.assemble(config);
+    this.announce();
+    registry.onRead(() => this.refreshGauges());
+    this.surroundings = {
+      clock,
+      random,
+      log,
+      metrics,
+      traffic: this.traffic,
+      version,
+      isDraining: () => this.draining,
+      runtime: () => this.runtime,
+    };
+    this.explain = createExplain(this.surroundings, this.cache);
+    this.listener = this.createListener(config);
+  }
+
+  /** The configuration in use. */
+  get config(): Config {
+    return this.runtime.config;
+  }
+
+  get upstreams(): Upstreams {
+    return this.runtime.upstreams;
+  }
+
+  /** The process is being stopped. */
+  get isDraining(): boolean {
+    return this.draining;
+  }
+
+  /** Listens; resolves with the port. Rejects when it cannot be had. */
+  async start(): Promise<number> {
+    const { host, port } = this.config.listen;
+    this.runtime.upstreams.start();
+    await this.listener.listen({ host, port });
+    return (this.listener.server.address() as AddressInfo).port;
+  }
+
+  /**
+   * Works with `next` from now on: for requests to come. What did not change is taken over as it is; what is gone ends
+   * with the requests that began with it.
+   *
+   * Rejects when a file that `next` names cannot be read; everything is as it was then.
+   */
+  async reload(next: Config): Promise<void> {
+    const { clock, log, registry } = this.options;
+    const before = this.runtime;
+    const after = this.assemble(next);
+    this.runtime = after;
+    if (needsNewListener(before.config, next)) await handOver(this.listener, this.createListener(next));
+    after.upstreams.start();
+    this.memory.resize(next.cache.memory);
+    if (next.log.level !== before.config.log.level) log.level = next.log.level;
+    const names = new Set(after.upstreams.all.map(({ name }) => name));
+    if (before.upstreams.all.some(({ name }) => !names.has(name))) {
+      this.traffic.forgetHits();
+      void forgetUpstreams(registry, names);
+    }
+    this.announce();
+    const users = Promise.all([
+      settledWithin(this.inFlight.settled(), RETIREMENT, clock),
+      elapsed(REFRESH_GRACE, clock),
+    ]);
+    void before.upstreams.closeExcept(after.upstreams, users);
+  }
+
+  /** See `purge`. */
+  purge(body: unknown): Promise<PurgeResult> {
+    return purge(this.options.sharing.coordinator, this.runtime.upstreams, body);
+  }
+
+  /** From now on every answer closes its connection, so that clients go elsewhere. */
+  announceDrain(): void {
+    this.draining = true;
+  }
+
+  /** Stops accepting, finishes what runs within `shutdown.timeout`, refuses the rest, and closes everything. */
+  async drain(): Promise<void> {
+    const { clock, sharing } = this.options;
+    this.draining = true;
+    await drain({
+      listener: this.listener,
+      inFlight: this.inFlight,
+      clock,
+      timeout: this.config.shutdown.timeout,
+      refuse: (running) => this.refuse(running),
+    });
+    await this.cache.drain();
+    await settledWithin(this.runtime.upstreams.close(), CLOSE_TIMEOUT, clock);
+    await settledWithin(sharing.coordinator.close(), CLOSE_TIMEOUT, clock);
+  }
+
+  private createListener(config: Config): FastifyInstance {
+    const listener = createPublicListener(this.surroundings, config, this.cache);
+    this.inFlight.follow(listener);
+    return listener;
+  }
+
+  private assemble(config: Config): Runtime {
+    const { sharing, clock, random } = this.options;
+    // Undefined while the constructor runs.
+    const previous = this.runtime as Runtime | undefined;
+    const { coordinator } = sharing;
+    const environment = { limits: config.limits, coordinator, clock, random, observer: this.upstreamObserver };
+    return createRuntime(config, {
+      upstreams: new Upstreams(config.upstreams, environment, previous?.upstreams),
+      cache: this.cache,
+      coordinator,
+      observer: this.metadataObserver,
+      previous,
+    });
+  }
+
+  private createUpstreamObserver(): UpstreamObserver {
+    const { metrics, log, onAdminProved } = this.options;
+    const observer = createUpstreamObserver(metrics, log, (name, url) => {
+      return this.upstreams.byName(name)?.config.urls.indexOf(url) ?? -1;
+    });
+    if (onAdminProved === undefined) return observer;
+    return {
+      ...observer,
+      adminProved(upstream, admin) {
+        observer.adminProved(upstream, admin);
+        onAdminProved(upstream, admin);
+      },
+    };
+  }
+
+  private announce(): void {
+    announce(
+      this.options.registry,
+      this.upstreams.all.map(({ name }) => name),
+    );
+  }
+
+  private refreshGauges(): void {
+    refreshGauges(this.options.metrics, {
+      upstreams: this.upstreams.all,
+      memory: this.memory,
+      maxBytes: this.config.cache.memory.maxBytes,
+      traffic: this.traffic,
+    });
+  }
+
+  private refuse({ request, response }: RunningRequest): void {
+    if (response.headersSent) {
+      response.destroy();
+      return;
+    }
+    const exchange = exchangeOf(request, this.surroundings);
+    exchange.outcome = "refused";
+    exchange.error = new GatewayError(503, "the gateway is being stopped and could not wait any longer; try again", {
+      retryAfter: 1,
+      proxyError: "connection_terminated",
+    });
+    sendAnswer(request, response, errorAnswer(exchange.error), commonFieldsOf(exchange, request, true));
+  }
+}

@@ -1,0 +1,48 @@
+import { RedisStore } from "../cache/redis-store.ts";
+import type { Store } from "../cache/store.ts";
+import type { Clock } from "../clock.ts";
+import type { RedisConfig } from "../config/schema.ts";
+import type { Coordinator } from "../coordinator/coordinator.ts";
+import { LocalCoordinator } from "../coordinator/local.ts";
+import { RedisCoordinator } from "../coordinator/redis.ts";
+import { RedisLink } from "../redis/link.ts";
+import type { RedisObserver } from "../redis/observer.ts";
+
+/** What this process shares with others, and through what. */
+export interface Sharing {
+  readonly coordinator: Coordinator;
+  /** The tier of the cache behind this process's memory. */
+  readonly store: Store | undefined;
+  /** The `redis` part of `/status`. */
+  redisStatus(): RedisPart;
+}
+
+/** The `redis` part of `/status`: `{configured: false}`, or how things are between this process and Redis. */
+export interface RedisPart {
+  readonly configured: boolean;
+  readonly state?: "up" | "away";
+}
+
+/** Nothing is shared: this process is all there is. */
+export function shareNothing(clock: Clock): Sharing {
+  return {
+    coordinator: new LocalCoordinator({ clock }),
+    store: undefined,
+    redisStatus: () => ({ configured: false }),
+  };
+}
+
+/**
+ * Everything that can be is shared with the other replicas at the same Redis. Connects at once.
+ *
+ * @throws when a file of the configuration cannot be read
+ */
+export function shareByRedis(config: RedisConfig, clock: Clock, observer: RedisObserver): Sharing {
+  const link = new RedisLink({ config, clock, observer });
+  const coordinator = new RedisCoordinator({ link, clock, observer });
+  return {
+    coordinator,
+    store: new RedisStore({ link, coordinator, clock, observer }),
+    redisStatus: () => ({ configured: true, ...coordinator.status() }),
+  };
+}
