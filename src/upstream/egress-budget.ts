@@ -1,6 +1,6 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
-import type { CallGrant, CallLimit, Coordinator, MaybePromise } from "../coordinator/coordinator.ts";
+import type { CallGrant, Coordinator, MaybePromise } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { Priority } from "./call.ts";
@@ -25,9 +25,8 @@ interface BudgetParts {
   readonly onRation: (share: number) => void;
 }
 
-/** What less urgent calls may take of the whole, together: the rest is kept for those before them. */
-const REST_SHARE = 0.8;
-const BACKGROUND_SHARE = 0.5;
+/** Up to which share of the window calls of a priority may fill it: the rest is kept for more urgent ones. */
+const SHARES: Readonly<Record<Priority, number>> = { post: 1, miss: 0.85, refresh: 0.7, walker: 0.5 };
 
 /** After an upstream's 429. */
 const SHRINK = 0.5;
@@ -134,24 +133,18 @@ export class EgressBudget {
   }
 
   private ask(lane: Lane, priority: Priority): MaybePromise<CallGrant> {
-    const now = this.parts.clock.now();
+    const { clock, coordinator, rateLimit } = this.parts;
+    const now = clock.now();
     const denied = lane.deniedUntil[priority] - now;
     if (denied > 0) return { granted: false, retryIn: denied };
-    const { requests, per } = this.parts.rateLimit;
-    const limit = { requests: Math.max(1, Math.floor(requests * this.shareOf(lane, now))), per };
-    const grant = this.askAll(windowsOf(lane.name, priority, limit));
+    const whole = Math.max(1, Math.floor(rateLimit.requests * this.shareOf(lane, now)));
+    // The same window with a smaller limit: granted only while those before it leave so much.
+    const requests = Math.ceil(whole * SHARES[priority]);
+    const grant = coordinator.takeCall(lane.name, { requests, per: rateLimit.per });
+    const kept = whole - requests;
     return grant instanceof Promise
-      ? grant.then((each) => this.note(lane, priority, each))
-      : this.note(lane, priority, grant);
-  }
-
-  /** Takes from each window in turn, the narrowest first, until one has nothing left. */
-  private askAll(windows: readonly Window[]): MaybePromise<CallGrant> {
-    const [window, ...rest] = windows;
-    const grant = this.parts.coordinator.takeCall(window!.name, window!.limit);
-    if (rest.length === 0) return grant;
-    if (grant instanceof Promise) return grant.then((each) => (each.granted ? this.askAll(rest) : each));
-    return grant.granted ? this.askAll(rest) : grant;
+      ? grant.then((each) => this.note(lane, priority, addKept(each, kept)))
+      : this.note(lane, priority, addKept(grant, kept));
   }
 
   private note(lane: Lane, priority: Priority, grant: CallGrant): CallGrant {
@@ -206,7 +199,7 @@ export class EgressBudget {
 
   private refusal(wait: Duration): GatewayError {
     const { upstream, rateLimit } = this.parts;
-    const retryAfter = Math.max(1, Math.ceil(wait / 1_000));
+    const retryAfter = Math.max(1, Math.ceil(Math.floor(wait) / 1_000));
     const text =
       `the gateway may ask upstream "${upstream}" ${rateLimit.requests} times in ${rateLimit.per / 1_000} s, ` +
       `and that is used up; try again in ${retryAfter} s`;
@@ -214,17 +207,7 @@ export class EgressBudget {
   }
 }
 
-interface Window {
-  readonly name: string;
-  readonly limit: CallLimit;
-}
-
-/** The windows a call counts in, the narrowest first. */
-function windowsOf(name: string, priority: Priority, { requests, per }: CallLimit): Window[] {
-  const windows: Window[] = [{ name, limit: { requests, per } }];
-  if (priority === "post") return windows;
-  windows.unshift({ name: `${name}:rest`, limit: { requests: Math.ceil(requests * REST_SHARE), per } });
-  if (priority === "miss") return windows;
-  windows.unshift({ name: `${name}:background`, limit: { requests: Math.ceil(requests * BACKGROUND_SHARE), per } });
-  return windows;
+/** What is left of the whole window. */
+function addKept(grant: CallGrant, kept: number): CallGrant {
+  return grant.granted && kept > 0 ? { granted: true, left: grant.left + kept } : grant;
 }
