@@ -2,6 +2,7 @@ import { parseDirectives, responseDirectives, type ResponseDirectives } from "..
 import { formatCacheStatus } from "../cache/cache-status.ts";
 import type { CacheAnswer, CacheOutcome } from "../cache/resource.ts";
 import { fieldValues } from "../fields.ts";
+import { freshnessLeft } from "../metadata/freshness-left.ts";
 
 /** What several answers together say about the one that is made of them: each time the strictest. */
 export interface Freshness {
@@ -15,19 +16,17 @@ export interface Freshness {
 /** From the one that asked least of anybody to the one that asked most. */
 const OUTCOMES: readonly CacheOutcome[] = ["hit", "stale", "revalidated", "miss", "bypass"];
 
-/** A part whose body is used: with 404s and the like there is nothing for a client to keep. */
-type Part = Pick<CacheAnswer, "fields" | "outcome" | "age">;
+/** What is read of a part. */
+export type Part = Pick<CacheAnswer, "fields" | "outcome" | "age">;
 
-/**
- * The freshness of an answer made of `parts`. A part without parts, such as one of our own making, is new.
- */
+/** The freshness of an answer made of `parts`. */
 export function combineFreshness(parts: readonly Part[]): Freshness {
   const age = parts.reduce((oldest, part) => Math.max(oldest, part.age), 0);
   const outcome = parts.reduce<CacheOutcome>(
     (most, part) => (OUTCOMES.indexOf(part.outcome) > OUTCOMES.indexOf(most) ? part.outcome : most),
     "hit",
   );
-  const ttls = parts.map(ttlOf).filter((ttl) => ttl !== undefined);
+  const ttls = parts.map(freshnessLeft).filter((ttl) => ttl !== undefined);
   const forward = outcome === "hit" || outcome === "stale" ? undefined : FORWARDS[outcome];
   const ttl = ttls.length === 0 ? undefined : Math.min(...ttls);
   return {
@@ -39,14 +38,6 @@ export function combineFreshness(parts: readonly Part[]): Freshness {
 }
 
 const FORWARDS = { revalidated: "stale", miss: "uri-miss", bypass: "bypass" } as const;
-
-/** The remaining freshness that this gateway's own `Cache-Status` member states. */
-function ttlOf({ fields }: Part): number | undefined {
-  const own = fieldValues(fields, "cache-status").at(-1);
-  const at = own === undefined ? -1 : own.lastIndexOf("registry-gateway;");
-  const ttl = at === -1 ? null : /;\s*ttl=(-?[0-9]{1,10})/.exec(own!.slice(at));
-  return ttl === null ? undefined : Number(ttl[1]);
-}
 
 /** What clients and caches may do with it: what every part allows (RFC 9111 §5.2.2). */
 function combineCacheControl(parts: readonly Part[], age: number): string {

@@ -1,7 +1,6 @@
 import type { CacheAnswer } from "../cache/resource.ts";
 import type { GatewayError } from "../errors.ts";
 import { failedListing } from "../metadata/listing.ts";
-import type { RegistryInfo } from "../spec/schemas.ts";
 import { adminOf, type ClientAsk, isRegistryFailure, type Member, partFields } from "./registries.ts";
 
 /** What all registries support together, and the answers that say so. */
@@ -64,6 +63,6 @@ async function readInfo(member: Member, ask: ClientAsk): Promise<ReadInfo> {
 }
 
 function supportedApisOf({ body }: CacheAnswer): Record<string, unknown> {
-  const { supportedApis } = JSON.parse(body!.toString("utf8")) as Partial<RegistryInfo>;
-  return typeof supportedApis === "object" && supportedApis !== null ? supportedApis : {};
+  const { supportedApis } = JSON.parse(body!.toString("utf8")) as { supportedApis?: unknown };
+  return typeof supportedApis === "object" && supportedApis !== null ? { ...supportedApis } : {};
 }

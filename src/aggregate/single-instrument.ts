@@ -1,4 +1,4 @@
-import type { CacheAnswer } from "../cache/resource.ts";
+import type { Part } from "./freshness.ts";
 import { GatewayError } from "../errors.ts";
 import { failedListing } from "../metadata/listing.ts";
 import { withMembers } from "./instrument-text.ts";
@@ -16,7 +16,7 @@ export interface KnownInstruments {
 export interface Listed {
   readonly text: string;
   /** The page it stands on. */
-  readonly part: CacheAnswer;
+  readonly part: Part;
 }
 
 /** The one instrument of an id. */
@@ -25,7 +25,7 @@ export interface FoundInstrument {
   /** The upstream's text with its admin. */
   readonly text: string;
   /** The answers that say so. */
-  readonly parts: readonly CacheAnswer[];
+  readonly parts: readonly Part[];
   /** Names of the registries that failed, and may or may not have the id. */
   readonly missing: readonly string[];
 }
@@ -36,9 +36,9 @@ type Finding =
       readonly kind: "found";
       readonly text: string;
       readonly admin: string;
-      readonly part: CacheAnswer;
+      readonly part: Part;
     }
-  | { readonly member: Member; readonly kind: "absent"; readonly part: CacheAnswer | undefined }
+  | { readonly member: Member; readonly kind: "absent"; readonly part: Part | undefined }
   | { readonly member: Member; readonly kind: "failed"; readonly error: GatewayError };
 
 /**

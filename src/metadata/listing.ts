@@ -53,9 +53,6 @@ const SIZES: readonly (number | undefined)[] = [100, 50, 25, undefined];
 /** How many instruments of the page before an overlapping page repeats. */
 export const OVERLAP = 4;
 
-/** How to ask a registry whose tokens are indexes for an overlapping page: with its size larger by that, as it is, not at all. */
-const OVERLAPS = ["wider", "same", "none"] as const;
-
 /** What registries refuse a page size or a token with. */
 const REFUSALS = new Set([400, 422]);
 
@@ -151,24 +148,28 @@ export class Listing {
   /**
    * Ways to ask for the page after `before`, best first. Tokens that are the last id go on after that id whatever
    * comes and goes; tokens that are an index into the list do not: one instrument less before it, and one is passed
-   * over. So pages by index are read with an overlap, and the next page has to begin with what was read last.
+   * over. So pages by index are read with an overlap, and the next page has to begin with what was read last: in a page
+   * that is larger by the overlap, or in one of the same size where the registry refuses that, and without where it
+   * takes no token but its own.
    */
   private followings(before: FoundPage): Following[] {
     const { page, address } = before;
     const token = page.nextPageToken;
     if (token === undefined) return [];
-    const plain: Following = { address: { pageSize: address.pageSize, pageToken: token }, overlaps: false };
     const index = indexOf(token);
     const start = address.pageToken === undefined ? 0 : indexOf(address.pageToken);
     const isIndex = index !== undefined && start !== undefined && index === start + page.ids.length;
-    if (!isIndex || token === page.ids.at(-1) || page.ids.length <= OVERLAP) return [plain];
-    const pageToken = String(index - OVERLAP);
+    if (!isIndex || token === page.ids.at(-1) || page.ids.length <= OVERLAP) {
+      return [{ address: { pageSize: address.pageSize, pageToken: token }, overlaps: false }];
+    }
     const base = baseSize(address);
-    return OVERLAPS.map((overlap) => {
-      if (overlap === "none") return { ...plain, address: { pageSize: base, pageToken: token } };
-      const pageSize = base === undefined || overlap === "same" ? base : base + OVERLAP;
-      return { address: { pageSize, pageToken }, overlaps: true };
-    });
+    const wider = base === undefined ? base : base + OVERLAP;
+    const overlapping = String(index - OVERLAP);
+    return [
+      { address: { pageSize: wider, pageToken: overlapping }, overlaps: true },
+      { address: { pageSize: base, pageToken: overlapping }, overlaps: true },
+      { address: { pageSize: base, pageToken: token }, overlaps: false },
+    ];
   }
 
   /** A page that was asked for with a token of ours belongs to the page before it like one of the registry's own. */

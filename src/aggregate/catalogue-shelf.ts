@@ -1,0 +1,82 @@
+import { setImmediate } from "node:timers/promises";
+import type { CacheAnswer } from "../cache/resource.ts";
+import { formatCacheStatus } from "../cache/cache-status.ts";
+import type { Duration, Instant } from "../clock.ts";
+import { fieldValues, type Fields } from "../fields.ts";
+import type { RegistryWalk } from "../metadata/registry-walk.ts";
+import type { Part } from "./freshness.ts";
+import { SearchIndex } from "./search-index.ts";
+
+/** Instruments that are taken in without letting anything else run: a few milliseconds' worth. */
+const BATCH = 1_000;
+
+/** The instruments of one registry as they were when its listing was last read from end to end. */
+export interface Shelf {
+  readonly walk: RegistryWalk;
+  readonly texts: readonly string[];
+  readonly places: ReadonlyMap<string, number>;
+  readonly index: SearchIndex;
+  /** Characters of all texts. */
+  readonly size: number;
+  readonly supportedApis: object | undefined;
+}
+
+/**
+ * Makes a shelf of a walk.
+ *
+ * @param maxSize characters beyond which instruments are left out; the walk then does not count as whole
+ * @param previous what was made of the same registry before: where no page has changed, its index is used again
+ */
+export async function fillShelf(walk: RegistryWalk, maxSize: number, previous: Shelf | undefined): Promise<Shelf> {
+  const supportedApis = supportedApisOf(walk.info);
+  if (previous !== undefined && previous.walk.isWhole && previous.walk.digest === walk.digest && walk.isWhole) {
+    return { ...previous, walk, supportedApis };
+  }
+  const texts: string[] = [];
+  const places = new Map<string, number>();
+  const index = new SearchIndex();
+  let size = 0;
+  for (const [at, { id, text }] of instrumentsOf(walk).entries()) {
+    if (at % BATCH === BATCH - 1) await setImmediate();
+    // An overlapping page repeats the end of the one before it.
+    if (places.has(id)) continue;
+    if (size + text.length > maxSize) {
+      return { walk: { ...walk, isWhole: false }, texts, places, index, size, supportedApis };
+    }
+    size += text.length;
+    places.set(id, texts.length);
+    texts.push(text);
+    const { name, symbol } = JSON.parse(text) as { name?: unknown; symbol?: unknown };
+    index.add({ id, name: asText(name), symbol: asText(symbol) });
+  }
+  return { walk, texts, places, index, size, supportedApis };
+}
+
+/** What a shelf says about an answer made of it: as if its pages were read now. */
+export function shelfPart({ walk }: Shelf, now: Instant): Part {
+  const since: Duration = Math.max(0, Math.floor((now - walk.readAt) / 1000));
+  const age = walk.parts.reduce((oldest, { age }) => Math.max(oldest, age), 0) + since;
+  const ttl = Math.floor((walk.freshUntil - now) / 1000);
+  const cacheControl: Fields = walk.parts.flatMap(({ fields }) =>
+    fieldValues(fields, "cache-control").flatMap((value) => ["cache-control", value]),
+  );
+  return {
+    age,
+    outcome: ttl < 0 ? "stale" : "hit",
+    fields: [...cacheControl, "cache-status", formatCacheStatus({ ttl })],
+  };
+}
+
+function instrumentsOf({ pages }: RegistryWalk): { readonly id: string; readonly text: string }[] {
+  return pages.flatMap(({ ids, texts }) => ids.map((id, at) => ({ id, text: texts[at]! })));
+}
+
+function supportedApisOf(info: CacheAnswer | undefined): object | undefined {
+  if (info?.body === undefined) return undefined;
+  const { supportedApis } = JSON.parse(info.body.toString("utf8")) as { supportedApis?: unknown };
+  return typeof supportedApis === "object" && supportedApis !== null ? supportedApis : undefined;
+}
+
+function asText(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}

@@ -1,0 +1,49 @@
+import { createHash } from "node:crypto";
+import type { Duration } from "../clock.ts";
+import type { Coordinator } from "../coordinator/coordinator.ts";
+import { GatewayError } from "../errors.ts";
+
+/** How long a success is remembered: contracts live for minutes or months, and forgetting costs one refusal. */
+const REMEMBERED: Duration = 24 * 3_600_000;
+
+/** What is remembered of an id that succeeded at two registries. No party id is that. */
+const AMBIGUOUS = "*";
+
+/**
+ * Which admin's registry a contract id was answered by. Shared with other replicas through the coordinator, bounded
+ * there, and under hashed keys: what is remembered tells nobody an id.
+ *
+ * Whoever may call the gateway teaches it, with registries' answers as proof: a registry that says yes to every id can
+ * claim ids it has never seen, until the right one answers for them too.
+ */
+export class ContractAdmins {
+  private readonly coordinator: Coordinator;
+
+  constructor(coordinator: Coordinator) {
+    this.coordinator = coordinator;
+  }
+
+  /** Notes that the registry of `admin` answered for the contract. */
+  async learn(contract: string, admin: string): Promise<void> {
+    const known = await this.coordinator.recall(factOf(contract));
+    const value = known === undefined || known === admin ? admin : AMBIGUOUS;
+    this.coordinator.remember(factOf(contract), value, REMEMBERED);
+  }
+
+  /**
+   * The admin that the contract belongs to, as far as is known.
+   *
+   * @throws GatewayError 400 when two registries answered for it
+   */
+  async recall(contract: string): Promise<string | undefined> {
+    const known = await this.coordinator.recall(factOf(contract));
+    if (known === AMBIGUOUS) {
+      throw new GatewayError(400, "more than one registry has answered for this contract id, so it does not say which");
+    }
+    return known;
+  }
+}
+
+function factOf(contract: string): string {
+  return `contract:${createHash("sha256").update(contract).digest("base64url")}`;
+}

@@ -1,0 +1,103 @@
+import { searchText } from "./search-text.ts";
+
+/** What an instrument is found by. */
+export interface Searchable {
+  readonly id: string;
+  readonly name: string;
+  readonly symbol: string;
+}
+
+/**
+ * How well an instrument matches, best first: a field begins with the query, a word does, it is within a word, all its
+ * words are somewhere.
+ */
+export const RANKS = [0, 1, 2, 3] as const;
+export type Rank = (typeof RANKS)[number];
+
+/** A query made ready for many indexes. */
+export interface Query {
+  /** Searched text; empty: everything matches. */
+  readonly phrase: string;
+  readonly words: readonly string[];
+}
+
+export function readQuery(text: string): Query {
+  const phrase = searchText(text);
+  return { phrase, words: phrase === "" ? [] : phrase.split(" ") };
+}
+
+/** Before each field; words are apart by spaces, so a pattern with either in front finds beginnings. */
+const FIELD = "\n";
+
+/**
+ * The instruments of one registry as one long text, in their order: an engine's own substring search goes through it
+ * faster than any index could be kept up to date.
+ */
+export class SearchIndex {
+  /** Instruments indexed so far. */
+  size = 0;
+  private text = "";
+  private readonly starts: number[] = [];
+  private readonly symbols: string[] = [];
+
+  add({ id, name, symbol }: Searchable): void {
+    const symbolText = searchText(symbol);
+    this.starts.push(this.text.length);
+    this.symbols.push(symbolText);
+    this.text += `${FIELD}${searchText(id)}${FIELD}${searchText(name)}${FIELD}${symbolText}`;
+    this.size++;
+  }
+
+  /** Whether the symbol of the instrument `at` is `symbol`, a {@link searchText}. */
+  hasSymbol(at: number, symbol: string): boolean {
+    return this.symbols[at] === symbol;
+  }
+
+  /** Places of the instruments that match with exactly this rank, in order, from `from` on. */
+  *find(query: Query, rank: Rank, from = 0): Generator<number> {
+    if (query.phrase === "") {
+      if (rank === 0) for (let at = from; at < this.size; at++) yield at;
+      return;
+    }
+    // Most registries know nothing of most queries, and are done with here.
+    const needed = rank === 3 ? query.words : [query.phrase];
+    if (!needed.every((text) => this.text.includes(text)) || (rank === 3 && needed.length < 2)) return;
+    const pattern = patternOf(query, rank);
+    for (let at = this.next(pattern, from); at < this.size; at = this.next(pattern, at + 1)) {
+      if (this.rankOf(at, query) === rank) yield at;
+    }
+  }
+
+  /** The first instrument from `from` on in which `pattern` occurs; {@link size} when there is none. */
+  private next(pattern: string, from: number): number {
+    if (from >= this.size) return this.size;
+    const position = this.text.indexOf(pattern, this.starts[from]);
+    return position === -1 ? this.size : this.holderOf(position, from);
+  }
+
+  private holderOf(position: number, from: number): number {
+    let low = from;
+    let high = this.size - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1;
+      if (this.starts[middle]! <= position) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  private rankOf(at: number, query: Query): Rank | undefined {
+    const own = this.text.slice(this.starts[at], this.starts[at + 1]);
+    return RANKS.find((rank) =>
+      rank === 3 ? query.words.every((word) => own.includes(word)) : own.includes(patternOf(query, rank)),
+    );
+  }
+}
+
+/** What has to occur in an instrument's text for a rank; for the last, its longest word: the rarest as a rule. */
+function patternOf({ phrase, words }: Query, rank: Rank): string {
+  if (rank === 0) return FIELD + phrase;
+  if (rank === 1) return ` ${phrase}`;
+  if (rank === 2) return phrase;
+  return words.reduce((longest, word) => (word.length > longest.length ? word : longest), "");
+}

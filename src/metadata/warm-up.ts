@@ -1,0 +1,45 @@
+import { readListedPage } from "./listed-page.ts";
+import type { ListingAsk } from "./listing.ts";
+import type { MetadataAddress } from "./metadata-key.ts";
+import type { RegistryMetadata } from "./registry-metadata.ts";
+
+/** Pages of one registry that are fetched before anybody asks for them. */
+const MAX_PAGES = 500;
+
+/**
+ * Fills the cache with info and all pages as clients ask for them that name no page size. Never rejects: what cannot be
+ * had now is fetched when it is asked for.
+ *
+ * @param ask made anew for every page, as each has its own deadline
+ */
+export async function warmUp(registry: RegistryMetadata, ask: () => ListingAsk): Promise<void> {
+  const { upstream } = registry;
+  try {
+    const first = ask();
+    const admin = upstream.admin ?? (await upstream.learnAdmin(first.deadline, first.signal));
+    await fetchInto(registry, admin, { operation: "info" }, ask());
+    let pageToken: string | undefined;
+    for (let page = 0; page < MAX_PAGES; page++) {
+      const body = await fetchInto(registry, admin, { operation: "instruments", pageToken }, ask());
+      const listed = body === undefined ? "no answer" : readListedPage(body);
+      if (typeof listed === "string" || listed.nextPageToken === undefined) return;
+      const next = encodeURIComponent(listed.nextPageToken);
+      if (next === pageToken) return;
+      pageToken = next;
+    }
+  } catch {
+    // The upstream's own metrics and log lines say what is wrong with it.
+  }
+}
+
+async function fetchInto(
+  registry: RegistryMetadata,
+  admin: string,
+  address: MetadataAddress,
+  { headers, deadline, signal }: ListingAsk,
+): Promise<Buffer | undefined> {
+  const resource = registry.resource(admin, address, "walker");
+  const request = { method: "GET", headers, deadline, ...(signal === undefined ? {} : { signal }) } as const;
+  const answer = await registry.cache.respond(resource, request);
+  return answer.status === 200 ? answer.body : undefined;
+}
