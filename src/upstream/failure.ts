@@ -193,18 +193,22 @@ export function connectionFailure(upstream: string, error: unknown, answering: b
   if (error instanceof ConnectTimeout || errorCode(error) === "UND_ERR_CONNECT_TIMEOUT")
     return connectTimeout(upstream);
   const code = errorCode(error);
+  if (isProxyRefusal(error)) return failureOf(upstream, PROXY, error);
   // What no wire can cause is a mistake of ours.
   if (code === "UND_ERR_INVALID_ARG") {
     return { reason: "internal", error: new GatewayError(500, "internal server error", { cause: error }) };
   }
   const wording = findWording(code, answering) ?? UNREACHABLE;
-  return {
-    reason: wording.reason,
-    error: new GatewayError(wording.status, `upstream "${upstream}" ${wording.text}`, {
-      proxyError: wording.type,
-      cause: error,
-    }),
-  };
+  return failureOf(upstream, wording, error);
+}
+
+function failureOf(upstream: string, { reason, status, type, text }: Wording, cause: unknown): Failure {
+  return { reason, error: new GatewayError(status, `upstream "${upstream}" ${text}`, { proxyError: type, cause }) };
+}
+
+/** undici reports the 407 of a forwarding proxy as an invalid argument. */
+function isProxyRefusal(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith("Proxy Authentication Required");
 }
 
 /** No connection within the time for one. */

@@ -159,6 +159,8 @@ export class StreamRun implements StreamedListener {
     const { config, limits } = this.parts;
     const limiter = limitBytes(limits.responseBody, () => tooLarge(config.name, limits.responseBody).error);
     const steps: Transform[] = [...createDecoders(contentCodings(fields) ?? []), limiter];
+    // An error before the caller listens must not end the process.
+    limiter.on("error", () => undefined);
     pipeline([body, ...steps], (error) => {
       if (error) this.exchange?.abort(error);
       this.finish();

@@ -82,6 +82,8 @@ export class StreamedExchange implements Dispatcher.DispatchHandler {
         callback(error);
       },
     });
+    // Whoever reads hears of errors too; when nobody reads yet, they must not end the process.
+    this.body.on("error", () => undefined);
     const fields = fieldsFromRaw((controller.rawHeaders ?? []) as readonly Buffer[]);
     this.listener.answered(status, fields, this.body);
   }
