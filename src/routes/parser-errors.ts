@@ -12,18 +12,24 @@ const REASONS: Readonly<Record<number, string>> = {
   431: "Request Header Fields Too Large",
 };
 
+interface ParserErrorOptions {
+  /** The longest URL, in bytes. */
+  readonly maxUri: number;
+  readonly corsFields: () => Fields;
+}
+
 /**
  * Answers, in our form, what Node's HTTP parser refuses before there is a request: malformed or too large heads,
  * requests that take too long, and CONNECT. The connection is closed after it: nothing behind a parse error can be
  * trusted.
  */
-export function answerParserErrors(server: Server, corsFields: () => Fields): void {
+export function answerParserErrors(server: Server, { maxUri, corsFields }: ParserErrorOptions): void {
   server.on("clientError", (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket) => {
     if (error.code === "ECONNRESET" || !socket.writable) {
       socket.destroy();
       return;
     }
-    endSocket(socket, parserError(error), corsFields());
+    endSocket(socket, parserError(error, maxUri), corsFields());
   });
   server.on("connect", (_request: IncomingMessage, socket: Duplex) => {
     const refusal = new GatewayError(405, "the gateway opens no tunnels", { allow: "GET, HEAD, POST, OPTIONS" });
@@ -31,13 +37,14 @@ export function answerParserErrors(server: Server, corsFields: () => Fields): vo
   });
 }
 
-function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }): GatewayError {
+function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, maxUri: number): GatewayError {
   switch (error.code) {
-    case "HPE_HEADER_OVERFLOW":
-      // A head that overflows within its first line is one long URL.
-      return error.rawPacket?.includes("\n") === false
+    case "HPE_HEADER_OVERFLOW": {
+      const firstLine = error.rawPacket?.indexOf("\n") ?? 0;
+      return firstLine === -1 || firstLine > maxUri
         ? new GatewayError(414, "the URL is too long")
         : new GatewayError(431, "the request's header fields are too large");
+    }
     case "ERR_HTTP_REQUEST_TIMEOUT":
       return new GatewayError(408, "the request took too long to arrive");
     default:

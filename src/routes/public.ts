@@ -52,6 +52,16 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     },
   });
 
+  // On every route, those that refuse included.
+  app.addHook("onRequest", async (request, fastifyReply) => {
+    try {
+      checkFraming(request.raw);
+    } catch (error) {
+      fastifyReply.raw.shouldKeepAlive = false;
+      throw error;
+    }
+  });
+
   // Bodies are kept as bytes: what goes upstream is what came.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
@@ -90,7 +100,6 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
         const response = fastifyReply.raw;
         const exchange = exchangeOf(raw, surroundings);
         try {
-          checkFraming(raw);
           reply(raw, response, exchange, await answer(exchange, { raw, response, body: request.body }));
         } catch (error) {
           replyError(raw, response, toGatewayError(error));
@@ -145,7 +154,10 @@ function serverOptions(config: Config) {
 
 function configureServer(server: Server, config: Config, surroundings: Surroundings): void {
   server.maxConnections = config.listen.maxConnections;
-  answerParserErrors(server, () => surroundings.runtime().cors.answerFields(undefined));
+  answerParserErrors(server, {
+    maxUri: config.limits.uri,
+    corsFields: () => surroundings.runtime().cors.answerFields(undefined),
+  });
   server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
     const exchange = exchangeOf(request, surroundings);
     const refusal = errorAnswer(new GatewayError(417, "the only expectation the gateway meets is 100-continue"));
