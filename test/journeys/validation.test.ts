@@ -146,7 +146,7 @@ const BROKEN: readonly [Exclude<Operation, "pass_through">, SentRequest, string]
 
 describe("an answer that breaks its schema", () => {
   test.each(BROKEN.slice(0, 4))("of %s is passed on, counted, and not stored: %j", async (operation, request, body) => {
-    const { registries, url, operations, gateway, clearCalls } = running();
+    const { registries, url, operations, gateway } = running();
     const { amulet } = registries;
     const violations = async (): Promise<number> => {
       const { values } = await gateway.metrics.schemaViolations.get();
@@ -155,7 +155,7 @@ describe("an answer that breaks its schema", () => {
     };
     expect((await send(operations, { path: "/purge", body: "{}" })).status).toBe(200);
     amulet.script(() => ({ status: 200, headers: ["Content-Type", "application/json"], body }));
-    clearCalls();
+    amulet.calls.clear();
     const before = await violations();
     for (let i = 0; i < 2; i++) {
       const answer = await send(url, request);

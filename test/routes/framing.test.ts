@@ -5,12 +5,18 @@ import { checkFraming, isFramedSafely } from "../../src/routes/framing.ts";
 interface Head {
   readonly fields: readonly [name: string, value: string][];
   readonly version?: 0 | 1;
+  readonly major?: number;
 }
 
 /** A request as Node's parser hands it over. */
-function requestOf({ fields, version = 1 }: Head): IncomingMessage {
+function requestOf({ fields, version = 1, major = 1 }: Head): IncomingMessage {
   const headers = Object.fromEntries(fields.map(([name, value]) => [name.toLowerCase(), value]));
-  return { headers, rawHeaders: fields.flat(), httpVersionMinor: version } as unknown as IncomingMessage;
+  return {
+    headers,
+    rawHeaders: fields.flat(),
+    httpVersionMajor: major,
+    httpVersionMinor: version,
+  } as unknown as IncomingMessage;
 }
 
 const HOST: [string, string] = ["Host", "gateway"];
@@ -25,6 +31,10 @@ describe("framing that parsers agree about", () => {
     ["no Host", { fields: [] }, false, false],
     ["no Host in HTTP/1.0", { fields: [], version: 0 }, true, false],
     ["a chunked body in HTTP/1.0", { fields: [HOST, ["transfer-encoding", "chunked"]], version: 0 }, false, false],
+    ["a compressed body", { fields: [HOST, ["Transfer-Encoding", "gzip, chunked"]] }, false, false],
+    ["chunked in capitals", { fields: [HOST, ["Transfer-Encoding", "Chunked"]] }, true, false],
+    ["HTTP/2.0", { fields: [HOST], version: 0, major: 2 }, false, false],
+    ["HTTP/0.9", { fields: [HOST], major: 0 }, false, false],
     ["X-Host beside Host", { fields: [HOST, ["X-Host", "elsewhere"]] }, true, true],
   ])("%s", (_what, head, isAccepted, isSafe) => {
     const request = requestOf(head);
