@@ -1,15 +1,20 @@
-import { createGateway } from "../app.ts";
-import { systemClock } from "../clock.ts";
+import { readFileSync } from "node:fs";
+import { createGateway, type Gateway } from "../app.ts";
+import { type Clock, systemClock } from "../clock.ts";
 import { configFromFlags } from "../config/flags.ts";
 import { loadConfig } from "../config/parse.ts";
 import { ConfigError } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
 import { warnings } from "../config/warnings.ts";
-import { createLogger } from "../log.ts";
+import { createLogger, type Logger } from "../log.ts";
 import { collectProcessMetrics } from "../metrics/process.ts";
+import { ConfigWatch } from "../process/config-watch.ts";
+import { Reloader } from "../process/reloader.ts";
+import { withoutSecrets } from "../redaction.ts";
 import { version } from "../version.ts";
 import { configFileOf } from "./config-file.ts";
 import { EXIT } from "./exit-code.ts";
+import { LearnedAdmins } from "./learned-admins.ts";
 import { parsePort } from "./port.ts";
 import { UsageError } from "./usage-error.ts";
 
@@ -20,52 +25,108 @@ interface StartOptions {
   readonly port?: unknown;
 }
 
+/** The configuration to start with, and the file that it may be read from again. */
+interface Source {
+  readonly config: Config;
+  readonly file?: { readonly name: string; readonly text: string };
+}
+
 /** `start`: serves until a signal ends it. */
 export async function start(options: StartOptions): Promise<number> {
-  let config: Config;
+  let source: Source;
   try {
-    config = readConfig(options);
+    source = readSource(options);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    createLogger("info").fatal({ problems: error.problems }, "bad configuration");
+    const problems = error.problems.map((problem) => ({ ...problem, message: withoutSecrets(problem.message) }));
+    createLogger("info").fatal({ problems }, "bad configuration");
     process.stderr.write(`${error.message}\n`);
     return EXIT.badConfig;
   }
+  const { config, file } = source;
   const log = createLogger(config.log.level);
   for (const warning of warnings(config)) log.warn({ warning }, "configuration");
   process.on("uncaughtException", (error) => {
     log.fatal({ err: error }, "unexpected error");
     process.exit(EXIT.failure);
   });
-  const gateway = await createGateway({ config, log, clock: systemClock(), random: Math.random, version });
+  const signal = stopSignal();
+  const learned = new LearnedAdmins(config, (text) => process.stderr.write(text));
+  const clock = systemClock();
+  const gateway = await createGateway({
+    config,
+    log,
+    clock,
+    random: Math.random,
+    version,
+    ...(file === undefined ? { onAdminProved: (upstream, admin) => learned.learn(upstream, admin) } : {}),
+  });
   collectProcessMetrics(gateway.metrics, gateway.registry);
   try {
-    await gateway.start();
+    const { publicPort } = await gateway.start();
+    learned.listening(publicPort);
   } catch (error) {
     log.fatal({ err: error }, "cannot start");
     await gateway.stop({ grace: false });
     return EXIT.failure;
   }
-  const signal = await stopSignal();
-  log.info({ signal }, "stopping");
-  await gateway.stop({ grace: signal === "SIGTERM" });
+  const watch = file === undefined ? undefined : watchConfig(file, { gateway, log, clock });
+  const name = await signal;
+  watch?.stop();
+  log.info({ signal: name }, "stopping");
+  await gateway.stop({ grace: name === "SIGTERM" });
   log.info("stopped");
-  return EXIT.ok;
+  // A connection to a registry that does not end must not keep the process.
+  return process.exit(EXIT.ok);
 }
 
-function readConfig({ config, upstream, redis, port }: StartOptions): Config {
+function readSource({ config, upstream, redis, port }: StartOptions): Source {
   const upstreams = Array.isArray(upstream) ? (upstream as string[]) : [];
   if (upstreams.length === 0) {
     if (redis !== undefined || port !== undefined) throw new UsageError("--redis and --port go with --upstream");
-    return loadConfig(configFileOf(config), process.env);
+    const name = configFileOf(config);
+    // Read first: what changes in between is then found to have changed.
+    const text = readTextIfThere(name);
+    return { config: loadConfig(name, process.env), file: { name, text } };
   }
   if (config !== undefined) throw new UsageError("--config and --upstream exclude each other");
   const listen = parsePort("--port", port);
-  return configFromFlags({
-    upstreams,
-    ...(typeof redis === "string" ? { redis } : {}),
-    ...(listen === undefined ? {} : { port: listen }),
+  return {
+    config: configFromFlags({
+      upstreams,
+      ...(typeof redis === "string" ? { redis } : {}),
+      ...(listen === undefined ? {} : { port: listen }),
+    }),
+  };
+}
+
+/** What the file holds; what is wrong with one that cannot be read, `loadConfig` says. */
+function readTextIfThere(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** Reloads when the file changes, and at SIGHUP. */
+function watchConfig(
+  file: { readonly name: string; readonly text: string },
+  { gateway, log, clock }: { readonly gateway: Gateway; readonly log: Logger; readonly clock: Clock },
+): ConfigWatch {
+  const reloader = new Reloader({
+    file: file.name,
+    text: file.text,
+    env: process.env,
+    target: gateway,
+    log,
+    metrics: gateway.metrics,
+    clock,
   });
+  process.on("SIGHUP", () => void reloader.reload("signal"));
+  const watch = new ConfigWatch(file.name, reloader, clock);
+  watch.start();
+  return watch;
 }
 
 /** Resolves with the first signal that asks to stop; a second one stops at once. */
