@@ -87,10 +87,9 @@ export class SearchIndex {
   }
 
   private rankOf(at: number, query: Query): Rank | undefined {
-    const own = this.text.slice(this.starts[at], this.starts[at + 1]);
-    return RANKS.find((rank) =>
-      rank === 3 ? query.words.every((word) => own.includes(word)) : own.includes(patternOf(query, rank)),
-    );
+    const own: string = this.text.slice(this.starts[at], this.starts[at + 1]);
+    const holds = (text: string) => own.includes(text);
+    return RANKS.find((rank) => (rank === 3 ? query.words.every(holds) : holds(patternOf(query, rank))));
   }
 }
 

@@ -32,7 +32,7 @@ export function readListedPage(body: Buffer): ListedPage | string {
 }
 
 function takeApart(text: string): ListedPage | string {
-  const json = JSON.parse(text) as unknown;
+  const json = parse(text);
   if (!isObject(json) || !Array.isArray(json.instruments)) return "it has no list of instruments";
   const listed = memberSpans(text, 0, "instruments");
   const tokens = memberSpans(text, 0, "nextPageToken");
@@ -54,4 +54,12 @@ function takeApart(text: string): ListedPage | string {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

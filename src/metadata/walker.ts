@@ -110,14 +110,12 @@ export class Walker {
    */
   prefetch(registry: RegistryMetadata, admin: string, address: PageAddress, body: Buffer): void {
     if (!registry.upstream.config.cache.prefetch) return;
-    const page = readListedPage(body);
-    if (typeof page === "string" || page.nextPageToken === undefined) return;
-    const pageToken = encodeURIComponent(page.nextPageToken);
-    if (pageToken === address.pageToken) return;
-    const next = { operation: "instruments", pageSize: address.pageSize, pageToken } as const;
-    this.jobs.add(`prefetch ${registry.upstream.name} ${address.pageSize} ${pageToken}`, async () => {
+    const { pageSize, pageToken } = address;
+    this.jobs.add(`prefetch ${registry.upstream.name} ${pageSize} ${pageToken}`, async () => {
+      const next = nextToken(body);
+      if (next === undefined || next === pageToken) return;
       const { headers, deadline, signal } = this.ask(registry);
-      const resource = registry.resource(admin, next, "walker");
+      const resource = registry.resource(admin, { operation: "instruments", pageSize, pageToken: next }, "walker");
       // Whoever asks for the page is told what is wrong with it.
       await registry.cache.respond(resource, { method: "GET", headers, deadline, signal }).catch(() => undefined);
     });
@@ -188,4 +186,12 @@ export class Walker {
       adapt: renewing,
     };
   }
+}
+
+/** The token of the page after this one, percent-encoded; undefined when there is none, or the body is no page. */
+function nextToken(body: Buffer): string | undefined {
+  const page = readListedPage(body);
+  return typeof page === "string" || page.nextPageToken === undefined
+    ? undefined
+    : encodeURIComponent(page.nextPageToken);
 }

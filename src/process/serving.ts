@@ -1,5 +1,6 @@
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
+import { createAggregation } from "../aggregate/aggregation.ts";
 import { HttpCache } from "../cache/http-cache.ts";
 import { MemoryStore } from "../cache/memory-store.ts";
 import type { Clock, Duration } from "../clock.ts";
@@ -15,6 +16,7 @@ import { Traffic } from "../metrics/traffic.ts";
 import { createCacheObserver, createMetadataObserver, createUpstreamObserver } from "../observers.ts";
 import { exchangeOf } from "../routes/exchange.ts";
 import { createExplain, type Explain } from "../routes/explain.ts";
+import { isAggregate } from "../routes/plain.ts";
 import { createPublicListener } from "../routes/public.ts";
 import { purge, type PurgeResult } from "../routes/purge.ts";
 import type { Runtime, Surroundings } from "../routes/runtime.ts";
@@ -93,6 +95,13 @@ export class Serving {
       metrics,
       traffic: this.traffic,
       version,
+      aggregation: createAggregation({
+        clock,
+        random,
+        coordinator,
+        registries: () => [...this.runtime.metadata.values()],
+        isListing: () => isAggregate(this.runtime),
+      }),
       isDraining: () => this.draining,
       runtime: () => this.runtime,
     };
@@ -119,6 +128,7 @@ export class Serving {
     const { host, port } = this.config.listen;
     this.runtime.upstreams.start();
     await this.listener.listen({ host, port });
+    this.surroundings.aggregation.walker.start();
     return (this.listener.server.address() as AddressInfo).port;
   }
 
@@ -171,6 +181,7 @@ export class Serving {
       timeout: this.config.shutdown.timeout,
       refuse: (running) => this.refuse(running),
     });
+    await settledWithin(this.surroundings.aggregation.walker.stop(), CLOSE_TIMEOUT, clock);
     await this.cache.drain();
     await settledWithin(this.runtime.upstreams.close(), CLOSE_TIMEOUT, clock);
     await settledWithin(sharing.coordinator.close(), CLOSE_TIMEOUT, clock);

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
-import type { Upstream } from "../upstream/upstream.ts";
 import { clientSignal } from "./client-signal.ts";
 import { deadlineFromNow } from "./deadline.ts";
 import type { Exchange } from "./exchange.ts";
-import { isAggregate, notAggregated, plainUpstream } from "./plain.ts";
+import { answerAggregate } from "./aggregate.ts";
+import { isAggregate, plainUpstream } from "./plain.ts";
 import { adminHeaderOf, resolveUpstream } from "./resolve-upstream.ts";
 import type { Surroundings } from "./runtime.ts";
 import type { Answer } from "./send.ts";
@@ -34,7 +34,8 @@ export async function answerMetadata(
     { path: target.registry, header, body: [] },
     { deadline: deadlineOf, signal },
   );
-  const upstream = named ?? plainRegistry(exchange);
+  if (named === undefined && isAggregate(runtime)) return answerAggregate(surroundings, exchange, client);
+  const upstream = named ?? plainUpstream(runtime, false);
   exchange.upstream = upstream;
   const deadline = deadlineOf(upstream);
   const admin = upstream.admin ?? (await upstream.learnAdmin(deadline, signal));
@@ -45,6 +46,9 @@ export async function answerMetadata(
     deadline,
     signal,
   });
+  if (page !== undefined && answer.status === 200 && answer.tier !== "memory") {
+    surroundings.aggregation.walker.prefetch(runtime.metadata.get(upstream)!, admin, page, answer.body!);
+  }
   exchange.outcome = answer.outcome;
   exchange.age = answer.age;
   if (header === undefined) {
@@ -52,9 +56,4 @@ export async function answerMetadata(
     runtime.hits.remember(exchange.url, { operation, upstream, admin, resource, recordHit });
   }
   return answer;
-}
-
-function plainRegistry(exchange: Exchange): Upstream {
-  if (isAggregate(exchange.runtime)) throw notAggregated(exchange.runtime);
-  return plainUpstream(exchange.runtime, false);
 }

@@ -1,7 +1,5 @@
-import { GatewayError } from "../errors.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { adminNotNamed } from "./resolve-upstream.ts";
-import { addressForm } from "./target.ts";
 import type { Runtime } from "./runtime.ts";
 
 /**
@@ -22,15 +20,6 @@ export function plainUpstream(runtime: Runtime, bodyMayName: boolean): Upstream 
 /** True where the plain base URL stands for all registries together. */
 export function isAggregate(runtime: Runtime): boolean {
   return runtime.upstreams.all.length > 1 && runtime.config.routing.plain === "aggregate";
-}
-
-/** The explained 404 of a metadata request to the plain base URL of several registries. */
-export function notAggregated(runtime: Runtime): GatewayError {
-  return new GatewayError(
-    404,
-    "this base URL stands for several registries, which are not listed together; " +
-      `use the base URL of one: ${addressForm(runtime.config.routing.prefix)}`,
-  );
 }
 
 function routingNames(runtime: Runtime): { prefix: string; adminHeader: string } {

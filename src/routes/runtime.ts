@@ -1,3 +1,4 @@
+import type { Aggregation } from "../aggregate/aggregation.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
 import type { Logger } from "../log.ts";
@@ -30,6 +31,7 @@ export interface Surroundings {
   readonly metrics: Metrics;
   readonly traffic: Traffic;
   readonly version: string;
+  readonly aggregation: Aggregation;
   /** True once the process drains: answers close their connections. */
   isDraining(): boolean;
   /** The snapshot for a request that begins now. */
