@@ -1,9 +1,12 @@
-import { createHash } from "node:crypto";
 import { type DestinationStream, type Logger, pino } from "pino";
+import { withoutSecrets } from "./redaction.ts";
 
 export type { Logger } from "pino";
 
-/** JSON lines: `level` as a word, `time` in ISO 8601, `msg`. */
+/**
+ * JSON lines, each with `level` as a word, `time` in ISO 8601, `msg` and the fields that tools/log-lines.ts lists for that
+ * message.
+ */
 export function createLogger(level: string, destination?: DestinationStream): Logger {
   return pino(
     {
@@ -11,14 +14,18 @@ export function createLogger(level: string, destination?: DestinationStream): Lo
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: describeError },
     },
     destination ?? pino.destination({ fd: 1, sync: true }),
   );
 }
 
-/** A short stable stand-in for an id in a log line: lines about one id can be found, the id can't be read. */
-export function hashId(id: string): string {
-  return createHash("sha256").update(id).digest("hex").slice(0, 12);
+/** An error as it may stand in a line: messages can hold addresses and ids, the places in a stack can't. */
+function describeError(error: unknown): object {
+  if (!(error instanceof Error)) return { type: typeof error };
+  const { code } = error as NodeJS.ErrnoException;
+  const frames = (error.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line));
+  return { type: error.name, code, message: withoutSecrets(error.message), stack: frames.map((line) => line.trim()) };
 }
 
 /** What may be logged of an error's cause: its code or class, never its text, which holds hosts and addresses. */

@@ -1,13 +1,13 @@
 import type { CacheObserver } from "./cache/observer.ts";
 import type { CacheOutcome, CacheTier } from "./cache/resource.ts";
-import { hashId, type Logger } from "./log.ts";
+import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { CACHE_OUTCOME, TIER } from "./metrics/labels.ts";
 import type { Tally } from "./metrics/tally.ts";
 import type { MetadataObserver } from "./metadata/observer.ts";
 import type { RedisObserver } from "./redis/observer.ts";
 import type { UpstreamObserver } from "./upstream/observer.ts";
-import { withoutSecrets } from "./redaction.ts";
+import { hashId, withoutSecrets } from "./redaction.ts";
 
 /** Counts what the cache does. */
 export function createCacheObserver(metrics: Metrics): CacheObserver {

@@ -1,4 +1,4 @@
-import { hashId } from "./log.ts";
+import { createHash } from "node:crypto";
 
 /** Party ids: a name, `::`, and the fingerprint of a key. */
 const PARTY = /[^\s"'`,;()<>{}[\]]+::[^\s"'`,;()<>{}[\]]+/g;
@@ -11,6 +11,11 @@ const HOST = /\b[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::\d{1,5})?\b|\blocalhost(?::\d{1,5
 
 /** A reason longer than this is cut: it is a sentence, not an answer's text. */
 const MAX_LENGTH = 200;
+
+/** A short stable stand-in for an id in a log line: lines about one id can be found, the id can't be read. */
+export function hashId(id: string): string {
+  return createHash("sha256").update(id).digest("hex").slice(0, 12);
+}
 
 /**
  * `text` as it may stand in a log line: party ids as hashes, addresses left out. Reasons come from messages written for

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { causeOf, hashId } from "../log.ts";
+import { causeOf } from "../log.ts";
 import { CLIENT_GONE } from "../metrics/labels.ts";
+import { hashId } from "../redaction.ts";
 import { type Exchange, operationOf } from "./exchange.ts";
 import type { Surroundings } from "./runtime.ts";
 

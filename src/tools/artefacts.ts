@@ -5,6 +5,7 @@ import { renderConfigJsonSchema } from "./config-json-schema.ts";
 import { renderConfigTable } from "./config-table.ts";
 import { renderOverview } from "./dashboard-overview.ts";
 import { renderUpstreamDashboard } from "./dashboard-upstream.ts";
+import { renderLogLines } from "./log-lines.ts";
 import { renderMetricsTable } from "./metrics-table.ts";
 
 /** Everything in the project that is generated from code. */
@@ -15,6 +16,7 @@ export const artefacts: readonly Artefact[] = [
   { file: "config/grafana/dashboards/upstream.json", render: renderUpstreamDashboard },
   { file: "config/prometheus/rules.yaml", render: renderRules },
   { file: "config/README.md", marker: "runbooks", render: renderRunbooks },
+  { file: "config/README.md", marker: "log-lines", render: renderLogLines },
   { file: "config/README.md", marker: "metrics", render: renderMetricsTable },
   { file: "README.md", marker: "config", render: renderConfigTable },
 ];

@@ -1,0 +1,139 @@
+import type { Level } from "pino";
+
+/** One kind of log line, recognised by its `msg`. */
+export interface LogLine {
+  readonly levels: readonly Level[];
+  readonly says: string;
+  /** Fields besides `level`, `time` and `msg`; `?` after a name: not always there. */
+  readonly fields: Readonly<Record<string, string>>;
+}
+
+const ALIAS = "alias of the registry";
+const NODE = "place of the node in urls, from 0";
+const REASON = "why, without addresses and ids";
+
+/** Every line the gateway writes, by its message: what is not here is not written. */
+export const LOG_LINES: Readonly<Record<string, LogLine>> = {
+  request: {
+    levels: ["info", "error"],
+    says: "A request was answered. One line for each, but of fresh hits only the share log.hits. Error: a fault of the gateway.",
+    fields: {
+      requestId: "the client's X-Request-Id, or one made for it; sent on to the registry",
+      method: "HTTP method",
+      operation: "endpoint, pass_through, or none",
+      upstream: `${ALIAS}, or none`,
+      "instrument?": "hash of the instrument id",
+      "contract?": "hash of the contract id",
+      status: "HTTP status; 499: the client went away first",
+      outcome: "hit, stale, revalidated, miss, bypass, or refused: answered with an error of the gateway's own",
+      "durationMs?": "from the request's head to the answer's last byte; not with fresh memory hits",
+      "bytes?": "of the answer's body; not with fresh memory hits",
+      "reason?": "error type as in Proxy-Status (RFC 9209)",
+      "cause?": "code or class of the error below",
+      "err?": "with level error: the fault",
+    },
+  },
+  listening: {
+    levels: ["info"],
+    says: "The listeners are up.",
+    fields: {
+      publicPort: "port",
+      operationsPort: "port",
+      upstreams: "how many are enabled",
+      version: "of the gateway",
+    },
+  },
+  stopping: { levels: ["info"], says: "A signal asked to stop.", fields: { signal: "which" } },
+  stopped: { levels: ["info"], says: "Everything is closed.", fields: {} },
+  configuration: {
+    levels: ["warn"],
+    says: "Something in the configuration is suspicious.",
+    fields: { warning: "what" },
+  },
+  "bad configuration": {
+    levels: ["fatal"],
+    says: "The configuration cannot be used; exit code 78.",
+    fields: { problems: "each with line, key and what is wrong" },
+  },
+  "configuration reloaded": {
+    levels: ["info"],
+    says: "A changed configuration is in use.",
+    fields: { cause: "signal or file", changed: "keys" },
+  },
+  "configuration unchanged": {
+    levels: ["info"],
+    says: "The file says what is in use already.",
+    fields: { cause: "signal or file" },
+  },
+  "configuration refused: the one in use stays": {
+    levels: ["error"],
+    says: "The file cannot be used.",
+    fields: { cause: "signal or file", problems: "each with line, key and what is wrong" },
+  },
+  "these changes of the configuration need a restart and have no effect yet": {
+    levels: ["warn"],
+    says: "Keys that are read at the start alone.",
+    fields: { changed: "keys" },
+  },
+  "node state changed": {
+    levels: ["info", "warn"],
+    says: "A node is up, ejected, or serves another registry.",
+    fields: { upstream: ALIAS, node: NODE, from: "state", to: "state", reason: REASON },
+  },
+  "upstream state changed": {
+    levels: ["info", "warn", "error"],
+    says: "A registry is up, degraded, failing, unproved, wrong-admin or disabled.",
+    fields: { upstream: ALIAS, from: "state", to: "state", reason: REASON },
+  },
+  "breaker state changed": {
+    levels: ["info", "warn"],
+    says: "The circuit breaker opened, tries again, or closed.",
+    fields: { upstream: ALIAS, to: "closed, half-open or open" },
+  },
+  "admin proved": {
+    levels: ["info"],
+    says: "A node told the admin of a registry for which none is configured.",
+    fields: { upstream: ALIAS, admin: "hash of the party id" },
+  },
+  "node names another admin": {
+    levels: ["error"],
+    says: "A node serves another registry; it gets no requests.",
+    fields: { upstream: ALIAS, node: NODE, expected: "hash of the party id", told: "hash of the party id" },
+  },
+  "upstream answered 429: calling it less": {
+    levels: ["warn"],
+    says: "Calls are rationed for a while.",
+    fields: { upstream: ALIAS, share: "of rateLimit that is used" },
+  },
+  "credential cannot be used": {
+    levels: ["error"],
+    says: "A credential for a registry cannot be read or fetched.",
+    fields: { upstream: ALIAS, reason: REASON },
+  },
+  "Redis state changed": {
+    levels: ["info", "warn"],
+    says: "Redis is up, or away and done without.",
+    fields: { to: "up or away", reason: REASON },
+  },
+  purged: {
+    levels: ["info"],
+    says: "A purge was asked for here.",
+    fields: { "upstream?": ALIAS, "endpoint?": "which kind of resource", reach: "replica, fleet or pending" },
+  },
+  "operations request failed": {
+    levels: ["error"],
+    says: "A fault of the gateway on the operations listener.",
+    fields: { err: "the fault" },
+  },
+  "cannot start": { levels: ["fatal"], says: "A port cannot be had.", fields: { err: "the fault" } },
+  "unexpected error": { levels: ["fatal"], says: "A fault of the gateway; it ends.", fields: { err: "the fault" } },
+};
+
+/** The lines as a Markdown table. */
+export function renderLogLines(): string {
+  const rows = Object.entries(LOG_LINES).map(([message, { levels, says, fields }]) => {
+    const names = Object.entries(fields).map(([name, meaning]) => `\`${name}\` ${meaning}`);
+    return `| \`${message}\` | ${levels.join(", ")} | ${says} | ${names.join("; ")} |`;
+  });
+  return ["| msg | level | it says | fields |", "| --- | --- | --- | --- |", ...rows].join("\n");
+}
