@@ -123,7 +123,10 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
 
   app.setErrorHandler((error: Error & { code?: string }, request, fastifyReply) => {
     fastifyReply.hijack();
-    replyError(request.raw, fastifyReply.raw, fastifyError(error, config));
+    const response = fastifyReply.raw;
+    // An answer that broke off before its first byte has left its header fields here.
+    if (!response.headersSent) for (const name of response.getHeaderNames()) response.removeHeader(name);
+    replyError(request.raw, response, fastifyError(error, config));
   });
   app.setNotFoundHandler((request, fastifyReply) => {
     fastifyReply.hijack();
