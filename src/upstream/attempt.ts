@@ -1,15 +1,18 @@
 import type { Duration, Instant } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
-import { decodeAnswer, isCoded, readAnswer } from "./answer.ts";
+import { decodeAnswer, isCoded, readAnswer, retryAfter } from "./answer.ts";
 import type { Reading } from "./answer.ts";
-import type { UpstreamCall } from "./call.ts";
+import type { UpstreamAnswer, UpstreamCall } from "./call.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeListener, RawAnswer } from "./exchange.ts";
 import { answerTimeout, connectTimeout, consequences } from "./failure.ts";
-import type { Failure } from "./failure.ts";
+import type { Failure, FailureReason } from "./failure.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
+
+/** Longest pause that a node may ask for with `Retry-After`. */
+const LONGEST_PAUSE: Duration = 60_000;
 
 /** Why an attempt was made: `hedge` and `rescue` run beside an earlier one that is slow. */
 export type AttemptKind = "first" | "retry" | "hedge" | "rescue";
@@ -66,6 +69,22 @@ export class Attempt implements ExchangeListener {
     );
   }
 
+  /** When something about it has to be decided next. */
+  get due(): Instant {
+    return Math.min(this.deadline, this.lateAt, this.rescueAt);
+  }
+
+  /** Notes that it is late, if it is. Returns whether it is time to ask another node as well. */
+  noteLate(now: Instant): boolean {
+    if (now >= this.lateAt) {
+      this.lateAt = Infinity;
+      this.accuse();
+    }
+    if (now < this.rescueAt) return false;
+    this.rescueAt = Infinity;
+    return true;
+  }
+
   get elapsed(): Duration {
     return this.parts.clock.now() - this.startedAt;
   }
@@ -95,6 +114,7 @@ export class Attempt implements ExchangeListener {
     if (isOutrun) {
       // Without the lower bounds of those that were too slow, the tail would look shorter than it is.
       this.recordLatency();
+      if (this.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "lost");
     }
     this.observe("cancelled", undefined);
   }
@@ -102,8 +122,8 @@ export class Attempt implements ExchangeListener {
   /**
    * Whether a timeout of this attempt says something about the node: not when a client with little patience ended it.
    */
-  get isFairTrial(): boolean {
-    return this.elapsed >= this.parts.config.attemptTimeout * 0.9;
+  private get isFairTrial(): boolean {
+    return this.parts.breaker.isFairTrial(this.elapsed);
   }
 
   private get operation(): Operation {
@@ -136,6 +156,7 @@ export class Attempt implements ExchangeListener {
     this.node.inFlight -= 1;
     const { answer, failure } = reading;
     this.keepRecord(failure, answer?.status);
+    if (failure !== undefined) this.heed(failure.reason, answer);
     if (answer === undefined || failure !== undefined) this.observe("failure", failure);
     else this.observe(answer.status < 400 ? "success" : "error", undefined);
     this.options.onEnd(this, reading);
@@ -157,6 +178,27 @@ export class Attempt implements ExchangeListener {
     const why = node.recordFailure();
     if (why === undefined) this.parts.nodes.suspect(node);
     else this.parts.nodes.eject(node, why);
+  }
+
+  /** Does what a refusal asks for. */
+  private heed(reason: FailureReason, answer: UpstreamAnswer | undefined): void {
+    const { credentials, egress, clock } = this.parts;
+    if (reason === "credentials") credentials?.distrust();
+    if (answer === undefined) return;
+    const asked = retryAfter(answer.fields);
+    if (reason === "http-429") egress?.shrink(this.operation, asked);
+    const seconds = asked ?? (reason === "http-429" ? 1 : 0);
+    this.node.pausedUntil = clock.now() + Math.min(seconds * 1_000, LONGEST_PAUSE);
+  }
+
+  /** It is late although other nodes answer. */
+  private accuse(): void {
+    const { nodes } = this.parts;
+    const why = this.node.recordLate();
+    // When no other node answers either, it is not this one's fault.
+    if (!nodes.all.some((node) => node !== this.node && node.lastGoodAt > this.startedAt)) return;
+    if (why === undefined) nodes.suspect(this.node);
+    else nodes.eject(this.node, why);
   }
 
   private recordLatency(): void {

@@ -1,4 +1,6 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
+import { consequences } from "./failure.ts";
+import type { FailureReason } from "./failure.ts";
 import type { BreakerState } from "./observer.ts";
 import { OutcomeWindow } from "./outcome-window.ts";
 
@@ -15,6 +17,7 @@ const LONGEST_PAUSE: Duration = 8_000;
  */
 export class Breaker {
   private readonly clock: Clock;
+  private readonly patience: Duration;
   private readonly onChange: (state: BreakerState) => void;
   private readonly window = new OutcomeWindow(SPAN);
   private currentState: BreakerState = "closed";
@@ -22,8 +25,10 @@ export class Breaker {
   private openUntil: Instant = 0;
   private isProbing = false;
 
-  constructor(clock: Clock, onChange: (state: BreakerState) => void) {
+  /** `patience`: how long a call has to wait before a timeout is the upstream's fault. */
+  constructor(clock: Clock, patience: Duration, onChange: (state: BreakerState) => void) {
     this.clock = clock;
+    this.patience = patience;
     this.onChange = onChange;
   }
 
@@ -40,7 +45,8 @@ export class Breaker {
   }
 
   /**
-   * Lets a call through, or not. Each call let through reports back once: {@link record} or {@link forget}.
+   * Lets a call through, or not. Each call let through reports back once: {@link report}, {@link record} or
+   * {@link forget}.
    */
   admit(): boolean {
     if (this.currentState === "closed") return true;
@@ -48,6 +54,21 @@ export class Breaker {
     this.isProbing = true;
     this.change("half-open");
     return true;
+  }
+
+  /**
+   * A call that was let through ended after `elapsed`, with this failure or with an answer. A timeout that a client
+   * with little patience brought about tells nothing, nor does a 429.
+   */
+  report(reason: FailureReason | undefined, elapsed: Duration): void {
+    const isTimeout = reason === "timeout" || reason === "connect-timeout";
+    if (reason === "http-429" || (isTimeout && !this.isFairTrial(elapsed))) this.forget();
+    else this.record(reason === undefined || !consequences[reason].unhealthy);
+  }
+
+  /** Whether so much time is enough to blame the upstream for not answering. */
+  isFairTrial(elapsed: Duration): boolean {
+    return elapsed >= this.patience * 0.9;
   }
 
   /** A call that was let through succeeded, or failed on all the nodes it was worth trying. */

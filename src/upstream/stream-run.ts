@@ -1,10 +1,11 @@
 import { pipeline } from "node:stream";
 import type { Readable, Transform } from "node:stream";
-import type { CancelTimer, Instant } from "../clock.ts";
+import type { CancelTimer, Duration, Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { fieldValue } from "../fields.ts";
 import type { Fields } from "../fields.ts";
 import { admit } from "./admission.ts";
+import type { Settle } from "./call-run.ts";
 import { endToEndFields } from "./answer-fields.ts";
 import { findRefusal, undecodable } from "./answer.ts";
 import { ClientGone } from "./call.ts";
@@ -31,7 +32,7 @@ export class StreamRun implements StreamedListener {
   private readonly call: StreamedCall;
   private readonly deadline: Instant;
   private readonly startedAt: Instant;
-  private readonly settle: { resolve: (answer: StreamedAnswer) => void; reject: (error: unknown) => void };
+  private readonly settle: Settle<StreamedAnswer>;
   private exchange: StreamedExchange | undefined;
   private node: UpstreamNode | undefined;
   private output: Readable | undefined;
@@ -39,11 +40,7 @@ export class StreamRun implements StreamedListener {
   private cancelTimer: CancelTimer | undefined;
   private isOver = false;
 
-  constructor(
-    parts: UpstreamParts,
-    call: StreamedCall,
-    settle: { resolve: (answer: StreamedAnswer) => void; reject: (error: unknown) => void },
-  ) {
+  constructor(parts: UpstreamParts, call: StreamedCall, settle: Settle<StreamedAnswer>) {
     this.parts = parts;
     this.call = call;
     this.settle = settle;
@@ -88,13 +85,17 @@ export class StreamRun implements StreamedListener {
 
   failed(error: Error, isAnswering: boolean): void {
     const failure = connectionFailure(this.parts.config.name, error, isAnswering);
-    if (!isAnswering) this.parts.breaker.record(!consequences[failure.reason].unhealthy);
+    if (!isAnswering) this.parts.breaker.report(failure.reason, this.elapsed);
     this.fail(failure);
   }
 
   completed(): void {
     this.observe("success", undefined);
     this.finish();
+  }
+
+  private get elapsed(): Duration {
+    return this.parts.clock.now() - this.startedAt;
   }
 
   private send(credentialFields: Fields): void {
@@ -173,11 +174,7 @@ export class StreamRun implements StreamedListener {
   private readonly onTimer = (): void => {
     const isSent = this.exchange?.isSent === true;
     const { error } = (isSent ? answerTimeout : connectTimeout)(this.parts.config.name);
-    const hadTime = this.parts.clock.now() - this.startedAt >= this.parts.config.attemptTimeout * 0.9;
-    if (this.status === undefined) {
-      if (hadTime) this.parts.breaker.record(false);
-      else this.parts.breaker.forget();
-    }
+    if (this.status === undefined) this.parts.breaker.report("timeout", this.elapsed);
     this.fail({ reason: "timeout", error });
   };
 
@@ -185,7 +182,7 @@ export class StreamRun implements StreamedListener {
     if (this.isOver) return;
     this.observe("failure", failure);
     const isTimeout = failure.reason === "timeout";
-    const isFair = !isTimeout || this.parts.clock.now() - this.startedAt >= this.parts.config.attemptTimeout * 0.9;
+    const isFair = !isTimeout || this.parts.breaker.isFairTrial(this.elapsed);
     if (consequences[failure.reason].unhealthy && isFair) {
       this.keepRecord();
     }
@@ -232,7 +229,7 @@ export class StreamRun implements StreamedListener {
       outcome: outcome === "success" && (this.status ?? 0) >= 400 ? "error" : outcome,
       reason: failure?.reason,
       status: this.status,
-      seconds: (this.parts.clock.now() - this.startedAt) / 1_000,
+      seconds: this.elapsed / 1_000,
     });
   }
 }

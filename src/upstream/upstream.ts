@@ -6,6 +6,7 @@ import { GatewayError } from "../errors.ts";
 import { Breaker } from "./breaker.ts";
 import { Bulkhead } from "./bulkhead.ts";
 import { CallRun } from "./call-run.ts";
+import type { Settle } from "./call-run.ts";
 import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
 import { openCredentials, watchTls } from "./credentials.ts";
 import { EgressBudget } from "./egress-budget.ts";
@@ -159,9 +160,7 @@ export class Upstream {
     };
   }
 
-  private track<T>(
-    begin: (settle: { resolve: (value: T) => void; reject: (error: unknown) => void }) => void,
-  ): Promise<T> {
+  private track<T>(begin: (settle: Settle<T>) => void): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.isClosed) {
         const text = `upstream "${this.name}" was removed from the configuration; try again`;
@@ -202,7 +201,7 @@ export class Upstream {
             clock,
             onRation: (share) => observer.rationed(config.name, share),
           });
-    const breaker = new Breaker(clock, (state) => {
+    const breaker = new Breaker(clock, Math.min(config.attemptTimeout, config.timeout), (state) => {
       observer.breaker(config.name, state);
       this.noteState();
     });

@@ -6,7 +6,7 @@ import { acceptCall, openUpstream, startRegistry } from "./bench-of-registries.t
 function open() {
   const clock = new ManualClock();
   const states: string[] = [];
-  const breaker = new Breaker(clock, (state) => states.push(state));
+  const breaker = new Breaker(clock, 5_000, (state) => states.push(state));
   const report = (good: number, bad: number) => {
     for (let i = 0; i < good; i++) breaker.record(true);
     for (let i = 0; i < bad; i++) breaker.record(false);
