@@ -76,13 +76,7 @@ export class Flights {
 
   /** A fetch that requests with this id may join; in other processes nobody does the same. */
   depart(id: string, departure: Departure, background = false): Flight<Landing> {
-    const flight: Flight<Landing> = this.fly(departure, {
-      background,
-      id,
-      ended: () => {
-        if (this.running.get(id) === flight) this.running.delete(id);
-      },
-    });
+    const flight = this.fly(departure, { background, id, ended: () => this.running.delete(id) });
     this.running.set(id, flight);
     return flight;
   }
@@ -132,7 +126,7 @@ export class Flights {
       background = false,
       store = true,
       ended,
-    }: { id?: string; background?: boolean; store?: boolean; ended?: () => void },
+    }: { id?: string; background?: boolean; store?: boolean; ended?: () => unknown },
   ): Flight<Landing> {
     const startedAt = this.clock.now();
     const purpose = background ? "refresh" : "miss";

@@ -186,7 +186,6 @@ export class Retrieval {
 
   private outcomeOf(landing: Landing): FetchOutcome {
     if (isFailure(landing.held.entry.status)) return "failed";
-    if (landing.exclusive) return "uncacheable";
     return landing.stored && this.tiers.isSharedStatus(landing.held.entry.status) ? "stored" : "uncacheable";
   }
 

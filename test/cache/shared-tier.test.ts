@@ -58,7 +58,8 @@ describe("an entry in the shared tier", () => {
   });
 
   test("is not put over a newer one in memory", async () => {
-    const { replicas, shared } = fleet(1, () => ({}));
+    const policy = { ttl: 30 * SECOND, staleIfError: 10 * MINUTE };
+    const { replicas, shared } = fleet(1, (_r, n) => (n <= 2 ? {} : { fails: 502 }), policy);
     const [replica] = replicas;
     await replica!.get();
     const old = [...shared.entries];
@@ -66,7 +67,20 @@ describe("an entry in the shared tier", () => {
     await replica!.get();
     for (const [key, entries] of old) shared.entries.set(key, entries);
     await replica!.advance(2 * MINUTE);
-    expect((await replica!.get()).body?.toString()).toBe("body 3");
+    expect(await replica!.get()).toMatchObject({ outcome: "stale", body: Buffer.from("body 2") });
+  });
+
+  test("of another generation does not push out what is in memory", async () => {
+    const policy = { ttl: 30 * SECOND, staleIfError: 10 * MINUTE };
+    const { replicas, shared } = fleet(1, (_r, n) => (n <= 2 ? {} : { fails: 502 }), policy);
+    const [replica] = replicas;
+    await replica!.get();
+    const old = [...shared.entries];
+    await replica!.coordinator.purge("party::1220", ["all"]);
+    await replica!.get();
+    for (const [key, entries] of old) shared.entries.set(key, entries);
+    await replica!.advance(MINUTE);
+    expect(await replica!.get()).toMatchObject({ outcome: "stale", body: Buffer.from("body 2") });
   });
 
   test("is not made of errors", async () => {
@@ -128,6 +142,18 @@ describe("several processes", () => {
     const statuses = (await asking).map((answer) => (answer.status === "fulfilled" ? answer.value.status : "failed"));
     expect(statuses).toEqual(["failed", 200, 200]);
     expect(callsOf(replicas)).toBe(2);
+  });
+
+  test("do not wait for each other where there is nothing to share the answer by", async () => {
+    const clock = new ManualClock();
+    const coordinator = new LocalCoordinator({ clock });
+    const options = { policy: POLICY, clock, coordinator, script: () => ({ delay: SECOND }) };
+    const processes = [new CacheFixture(options), new CacheFixture(options)];
+    const asking = Promise.all(processes.map((one) => one.get()));
+    await processes[0]!.settle();
+    expect(callsOf(processes)).toBe(2);
+    await processes[0]!.advance(SECOND);
+    await asking;
   });
 
   test("do not wait longer for each other than their clients do", async () => {

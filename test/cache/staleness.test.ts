@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/policy.ts";
-import { CacheFixture, field, type Script } from "./support/cache-fixture.ts";
+import { CacheFixture, field, type Script, type Scripted } from "./support/cache-fixture.ts";
 import { MINUTE, SECOND } from "./support/policy.ts";
 
 /** Answers once, then does as `later` says. */
@@ -236,6 +236,30 @@ describe("stale-if-error", () => {
     await fixture.settle();
     expect((await fixture.get()).outcome).toBe("hit");
     expect(fixture.upstream.requests).toHaveLength(4);
+  });
+
+  test("a client that leaves says nothing about the upstream", async () => {
+    const script = once([], (_r, n) => (n === 2 ? { delay: 5 * SECOND } : {}));
+    const fixture = new CacheFixture({ policy: POLICY, script });
+    await fixture.get();
+    await fixture.advance(15 * SECOND);
+    const client = new AbortController();
+    const left = fixture.get({ signal: client.signal }).catch((error: unknown) => error);
+    await fixture.advance(2 * SECOND);
+    client.abort();
+    expect(await left).toMatchObject({ status: 499 });
+    expect((await fixture.get()).outcome).toBe("miss");
+  });
+
+  test("does not make an old error stand in for a new one", async () => {
+    const error: Scripted = { status: 503, fields: ["cache-control", "max-age=2, stale-if-error=60"] };
+    const fixture = new CacheFixture({
+      policy: { errors: "honor" },
+      script: (_r, n) => (n === 1 ? error : { fails: 502 }),
+    });
+    await fixture.get();
+    await fixture.advance(3 * SECOND);
+    await expect(fixture.get()).rejects.toMatchObject({ status: 502 });
   });
 
   test("a client whose own deadline passes gets the stale answer, not a 504", async () => {
