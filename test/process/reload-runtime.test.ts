@@ -1,0 +1,195 @@
+import { Agent, request } from "undici";
+import { expect, it } from "vitest";
+import type { Config } from "../../src/config/schema.ts";
+import type { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { useGateways } from "../journeys/gateways.ts";
+import { UTILITY_ADMIN } from "../sandbox/sample.ts";
+import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { testConfig } from "../support/gateway.ts";
+import { until } from "../support/redis.ts";
+
+const registry = useSampleRegistries();
+const gateway = useGateways();
+
+const INSTRUMENTS = "/registry/metadata/v1/instruments";
+const INFO = "/registry/metadata/v1/info";
+const ACCEPT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
+
+function upstream(name: string, at: SampleRegistry, keys: Record<string, unknown> = {}) {
+  return { name, admin: at.admin, urls: [at.url], ...keys };
+}
+
+function configured(keys: Record<string, unknown>): Config {
+  return testConfig(keys);
+}
+
+async function statusOf(url: string): Promise<number> {
+  const response = await fetch(url);
+  await response.arrayBuffer();
+  return response.status;
+}
+
+it("an unchanged upstream keeps its nodes, their proofs and its cache", async () => {
+  const [amulet, bonds] = [await registry(), await registry({ admin: UTILITY_ADMIN })];
+  const running = await gateway({ upstreams: [upstream("amulet", amulet)] });
+  await statusOf(`${running.registrar("amulet")}${INSTRUMENTS}`);
+  const before = running.gateway.upstreams().byName("amulet");
+  amulet.calls.clear();
+
+  await running.gateway.reload(configured({ upstreams: [upstream("amulet", amulet), upstream("bonds", bonds)] }));
+
+  const response = await fetch(`${running.registrar("amulet")}${INSTRUMENTS}`);
+  expect(response.headers.get("cache-status")).toContain("hit");
+  expect(running.gateway.upstreams().byName("amulet")).toBe(before);
+  expect(amulet.calls.total).toBe(0);
+  expect(await statusOf(`${running.registrar("bonds")}${INFO}`)).toBe(200);
+});
+
+it("a changed upstream keeps the proofs of its nodes and its cache", async () => {
+  const amulet = await registry();
+  const running = await gateway({ upstreams: [upstream("amulet", amulet)] });
+  await statusOf(`${running.registrar("amulet")}${INSTRUMENTS}`);
+
+  await running.gateway.reload(configured({ upstreams: [upstream("amulet", amulet, { timeout: "3s" })] }));
+
+  expect(running.gateway.upstreams().byName("amulet")?.isProved).toBe(true);
+  const response = await fetch(`${running.registrar("amulet")}${INSTRUMENTS}`);
+  expect(response.headers.get("cache-status")).toContain("hit");
+});
+
+it("an alias that moves to another admin never serves what the former one had", async () => {
+  const [amulet, bonds] = [await registry({ instruments: 3 }), await registry({ admin: UTILITY_ADMIN })];
+  const running = await gateway({ upstreams: [upstream("prod", amulet)] });
+  const url = `${running.registrar("prod")}${INFO}`;
+  const first = await (await fetch(url)).text();
+  expect((await fetch(url)).headers.get("cache-status")).toContain("hit");
+
+  await running.gateway.reload(configured({ upstreams: [upstream("prod", bonds)] }));
+
+  const response = await fetch(url);
+  expect(response.headers.get("cache-status")).toContain("fwd=uri-miss");
+  const second = await response.text();
+  expect(second).not.toBe(first);
+  expect(second).toContain(UTILITY_ADMIN);
+  expect(await statusOf(`${running.registrar(amulet.admin)}${INFO}`)).toBe(404);
+});
+
+it("a removed upstream finishes what runs and is then closed", async () => {
+  const [amulet, bonds] = [await registry(), await registry({ admin: UTILITY_ADMIN })];
+  const running = await gateway({ upstreams: [upstream("amulet", amulet), upstream("bonds", bonds)] });
+  await statusOf(`${running.registrar("bonds")}${INFO}`);
+  bonds.slow(300);
+  const slow = fetch(`${running.registrar("bonds")}${ACCEPT}`, { method: "POST" });
+  await until(() => bonds.calls.open === 1);
+
+  await running.gateway.reload(configured({ upstreams: [upstream("amulet", amulet)] }));
+
+  expect(await statusOf(`${running.registrar("bonds")}${INFO}`)).toBe(404);
+  expect((await slow).status).toBe(200);
+  await until(() => bonds.connections.open === 0);
+});
+
+it("a request that began before a reload may still call the upstream it began with", async () => {
+  const amulet = await registry();
+  const running = await gateway({ upstreams: [upstream("amulet", amulet)] });
+  await statusOf(`${running.registrar("amulet")}${INFO}`);
+  let finish: () => void = () => {};
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode("{"));
+      finish = () => {
+        controller.enqueue(new TextEncoder().encode("}"));
+        controller.close();
+      };
+    },
+  });
+  const init: RequestInit & { duplex: "half" } = {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body,
+    duplex: "half",
+  };
+  const pending = fetch(`${running.registrar("amulet")}${ACCEPT}`, init);
+  await until(async () => {
+    const text = await (await fetch(`${running.operations}/metrics`)).text();
+    return text.includes("registry_gateway_requests_in_flight 1\n");
+  });
+
+  await running.gateway.reload(configured({ upstreams: [upstream("amulet", amulet, { timeout: "9s" })] }));
+
+  finish();
+  expect((await pending).status).toBe(200);
+});
+
+it("a call budget is not renewed by a reload", async () => {
+  const amulet = await registry();
+  const rateLimit = { requests: 3, per: "10m", maxWait: "0s" };
+  const running = await gateway({ upstreams: [upstream("amulet", amulet, { rateLimit })] });
+  const post = () => fetch(`${running.registrar("amulet")}${ACCEPT}`, { method: "POST" });
+  while ((await post()).status === 200);
+  const calls = amulet.calls.total;
+
+  await running.gateway.reload(configured({ upstreams: [upstream("amulet", amulet, { rateLimit, timeout: "9s" })] }));
+
+  expect((await post()).status).toBe(429);
+  expect(amulet.calls.total).toBe(calls);
+});
+
+it("the memory tier changes its size, and keeps what fits", async () => {
+  const amulet = await registry();
+  const upstreams = [upstream("amulet", amulet)];
+  const running = await gateway({ upstreams });
+  await statusOf(`${running.registrar("amulet")}${INSTRUMENTS}`);
+  const metric = async (name: string): Promise<number> => {
+    const text = await (await fetch(`${running.operations}/metrics`)).text();
+    return Number(new RegExp(`^registry_gateway_${name} (.*)$`, "m").exec(text)?.[1]);
+  };
+  const held = await metric("cache_entries");
+  expect(held).toBeGreaterThan(1);
+
+  await running.gateway.reload(configured({ upstreams, cache: { memory: { maxBytes: "32MiB" } } }));
+  expect(await metric("cache_max_bytes")).toBe(32 * 1024 * 1024);
+  expect(await metric("cache_entries")).toBe(held);
+
+  await running.gateway.reload(configured({ upstreams, cache: { memory: { maxBytes: "16KiB" } } }));
+  expect(await metric("cache_entries")).toBeLessThan(held);
+  expect(await metric("cache_bytes")).toBeLessThanOrEqual(16 * 1024);
+});
+
+it("limits, cross-origin rules and log level change at a reload, on connections that stay", async () => {
+  const amulet = await registry();
+  const upstreams = [upstream("amulet", amulet)];
+  const running = await gateway({ upstreams });
+  const send = async (bytes: number): Promise<number> => {
+    const body = JSON.stringify({ meta: { text: "x".repeat(bytes) } });
+    const headers = { "content-type": "application/json" };
+    const response = await fetch(`${running.registrar("amulet")}${ACCEPT}`, { method: "POST", headers, body });
+    await response.arrayBuffer();
+    return response.status;
+  };
+  const long = `${running.url}/nothing-here?${"a".repeat(30_000)}`;
+  expect(await send(2_000)).toBe(200);
+  expect([414, 431]).toContain(await statusOf(long));
+
+  await running.gateway.reload(
+    configured({
+      upstreams,
+      limits: { requestBody: "1KiB", uri: "64KiB" },
+      cors: { origins: ["https://wallet.example"] },
+      log: { level: "error" },
+    }),
+  );
+
+  expect(await send(2_000)).toBe(413);
+  expect(await send(100)).toBe(200);
+  // New connections alone: Node fixes the largest head when a connection begins.
+  const agent = new Agent();
+  const response = await request(long, { dispatcher: agent, headers: { origin: "https://other.example" } });
+  expect(response.statusCode).toBe(404);
+  await response.body.dump();
+  expect(response.headers["access-control-allow-origin"]).toBeUndefined();
+  await agent.close();
+  const lines = running.lines.length;
+  await statusOf(`${running.url}/nothing-here`);
+  expect(running.lines.length).toBe(lines);
+});
