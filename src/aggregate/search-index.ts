@@ -87,10 +87,14 @@ export class SearchIndex {
   }
 
   private rankOf(at: number, query: Query): Rank | undefined {
-    const own: string = this.text.slice(this.starts[at], this.starts[at + 1]);
-    const holds = (text: string) => own.includes(text);
-    return RANKS.find((rank) => (rank === 3 ? query.words.every(holds) : holds(patternOf(query, rank))));
+    return bestRank(this.text.slice(this.starts[at], this.starts[at + 1]), query);
   }
+}
+
+function bestRank(text: string, query: Query): Rank | undefined {
+  return RANKS.find((rank) =>
+    rank === 3 ? query.words.every((word) => text.includes(word)) : text.includes(patternOf(query, rank)),
+  );
 }
 
 /** What has to occur in an instrument's text for a rank; for the last, its longest word: the rarest as a rule. */

@@ -8,6 +8,7 @@ import { answerChoiceContext } from "./choice-contexts.ts";
 import { type Exchange, exchangeOf } from "./exchange.ts";
 import { checkFraming, hasUnreadBody } from "./framing.ts";
 import { createAnswerHit } from "./hit.ts";
+import { answerLocal, isLocalPage } from "./local.ts";
 import { answerMetadata } from "./metadata.ts";
 import { answerParserErrors } from "./parser-errors.ts";
 import { PASS_THROUGH, registerPassThrough } from "./pass-through.ts";
@@ -18,6 +19,7 @@ import { type Answer, commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts"
 /** The paths within Fastify: what a request means is decided by `parseTarget`, once, and named by one of these. */
 const METADATA = "/metadata";
 const CHOICE_CONTEXT = "/choice-context";
+const LOCAL = "/local";
 const PREFLIGHT = "/preflight";
 const REFUSED = "/refused";
 
@@ -114,6 +116,9 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
   route("POST", CHOICE_CONTEXT, (exchange, { raw, response, body }) =>
     answerChoiceContext(surroundings, exchange, { request: raw, response }, body as Buffer | undefined),
   );
+  route(["GET", "HEAD"], LOCAL, (exchange, { raw, response }) =>
+    answerLocal(surroundings, exchange, { request: raw, response }),
+  );
   route("OPTIONS", PREFLIGHT, async (exchange, { raw }) => ({
     status: 204,
     fields: ["allow", allowedMethods(exchange), ...exchange.runtime.cors.preflightFields(raw.headers.origin)],
@@ -169,7 +174,7 @@ function configureServer(server: Server, config: Config, surroundings: Surroundi
 }
 
 function internalPath(request: IncomingMessage, surroundings: Surroundings): string {
-  const { target } = exchangeOf(request, surroundings);
+  const { target, runtime } = exchangeOf(request, surroundings);
   if (request.method === "OPTIONS") return PREFLIGHT;
   if (target instanceof Error) return REFUSED;
   switch (target.kind) {
@@ -178,15 +183,15 @@ function internalPath(request: IncomingMessage, surroundings: Surroundings): str
     case "pass-through":
       return PASS_THROUGH;
     case "local":
-      return REFUSED;
+      return isLocalPage(target.path, runtime) ? LOCAL : REFUSED;
   }
 }
 
 /** Why a request reached no route. */
 function refusalOf(exchange: Exchange): GatewayError {
-  const { target } = exchange;
+  const { target, runtime } = exchange;
   if (target instanceof GatewayError) return target;
-  if (target.kind === "local") {
+  if (target.kind === "local" && !isLocalPage(target.path, runtime)) {
     return new GatewayError(404, "no such path; the token-registry API is below /registry/");
   }
   const allow = allowedMethods(exchange);
@@ -194,8 +199,11 @@ function refusalOf(exchange: Exchange): GatewayError {
 }
 
 function allowedMethods(exchange: Exchange): string {
-  const { target } = exchange;
-  if (target instanceof Error || target.kind === "local") return "GET, HEAD, POST, OPTIONS";
+  const { target, runtime } = exchange;
+  if (target instanceof Error) return "GET, HEAD, POST, OPTIONS";
+  if (target.kind === "local") {
+    return isLocalPage(target.path, runtime) ? "GET, HEAD, OPTIONS" : "GET, HEAD, POST, OPTIONS";
+  }
   if (target.kind === "pass-through") return "GET, POST, OPTIONS";
   return target.endpoint.kind === "metadata" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
 }

@@ -9,7 +9,10 @@ import type { Operation } from "./endpoints.ts";
 
 const open = { additionalProperties: true };
 
-export const SupportedApis = Type.Object({}, { ...open, description: "API name → minor version the registry supports." });
+export const SupportedApis = Type.Object(
+  {},
+  { ...open, description: "API name → minor version the registry supports." },
+);
 
 export const RegistryInfo = Type.Object(
   {
@@ -76,6 +79,46 @@ export const AllocationFactory = Type.Object(
 );
 
 export const ErrorBody = Type.Object({ error: Type.String() }, { ...open, description: "Error (spec.md §2.9)." });
+
+const ofAggregate = { admin: Type.String({ description: "Party id of the admin whose registry lists it." }) };
+
+/** An instrument of the aggregate: as its registry gives it, with its admin. */
+export const MergedInstrument = Type.Object(
+  { ...ofAggregate, ...Instrument.properties },
+  { ...open, description: "Instrument of one of several registries." },
+);
+
+export const MergedPage = Type.Object(
+  { instruments: Type.Array(MergedInstrument), nextPageToken: Type.Optional(Type.String()) },
+  { description: "Page of the instruments of all registries." },
+);
+
+export const CatalogueInstrument = Type.Object(
+  { ...ofAggregate, registry: Type.String({ description: "Alias of its registry." }), ...Instrument.properties },
+  { ...open, description: "Instrument of the catalogue." },
+);
+
+export const CataloguePage = Type.Object(
+  { instruments: Type.Array(CatalogueInstrument), nextPageToken: Type.Optional(Type.String()) },
+  { description: "Page of the instruments that were found." },
+);
+
+export const CatalogueRegistries = Type.Object(
+  {
+    registries: Type.Array(
+      Type.Object({
+        name: Type.String({ description: "Alias." }),
+        admin: Type.Union([Type.String(), Type.Null()], { description: "Null: not learned yet." }),
+        basePath: Type.String({ description: "Its base URL at this gateway." }),
+        supportedApis: Type.Union([SupportedApis, Type.Null()]),
+        health: Type.String({ description: "`up`, `degraded`, `failing`, `unproved`, `wrong-admin` or `disabled`." }),
+        instrumentCount: Type.Union([Type.Integer(), Type.Null()]),
+        asOf: Type.Union([Type.String(), Type.Null()], { description: "When its listing was read, ISO 8601." }),
+      }),
+    ),
+  },
+  { description: "The registries behind the gateway." },
+);
 
 const anyObject = Type.Object({}, open);
 
