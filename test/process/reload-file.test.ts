@@ -1,0 +1,217 @@
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import { parseConfig } from "../../src/config/parse.ts";
+import type { Config } from "../../src/config/schema.ts";
+import { createLogger } from "../../src/log.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import { ConfigWatch } from "../../src/process/config-watch.ts";
+import { Reloader } from "../../src/process/reloader.ts";
+import { until } from "../support/redis.ts";
+import { CountingClock } from "./counting-clock.ts";
+import { useTemporaryFolder } from "./temporary-folder.ts";
+
+const folder = useTemporaryFolder();
+
+const FIRST = "upstreams: [{ name: amulet, urls: ['http://127.0.0.1:1'] }]\n";
+const SECOND = `cache: { maxTtl: { info: 1h } }\n${FIRST}`;
+const BAD = `cache: { maxTtl: { info: soon } }\n${FIRST}`;
+
+interface Scene {
+  readonly file: string;
+  readonly clock: CountingClock;
+  readonly reloader: Reloader;
+  readonly watch: ConfigWatch;
+  /** What was put to use, the latest last. */
+  readonly applied: Config[];
+  readonly lines: Record<string, unknown>[];
+  refusal: Error | undefined;
+  metric(name: string): Promise<number | undefined>;
+  /** Lets the watch look at the file so often. */
+  look(times: number): Promise<void>;
+}
+
+let scene: Scene;
+
+function setUp(file: string): Scene {
+  const { config } = parseConfig({ text: FIRST, file, env: {} });
+  const { metrics, registry } = createMetrics();
+  const lines: Record<string, unknown>[] = [];
+  const applied: Config[] = [];
+  const clock = new CountingClock();
+  const reloader = new Reloader({
+    file,
+    text: FIRST,
+    env: {},
+    target: {
+      get config() {
+        return applied.at(-1) ?? config!;
+      },
+      async reload(next) {
+        if (made.refusal !== undefined) throw made.refusal;
+        applied.push(next);
+      },
+    },
+    log: createLogger("info", { write: (line: string) => void lines.push(JSON.parse(line)) }),
+    metrics,
+    clock: systemClock(),
+  });
+  const watch = new ConfigWatch(file, reloader, clock);
+  const made: Scene = {
+    file,
+    clock,
+    reloader,
+    watch,
+    applied,
+    lines,
+    refusal: undefined,
+    async metric(name) {
+      const text = await registry.metrics();
+      const line = text.split("\n").find((each) => each.startsWith(`registry_gateway_${name} `));
+      return line === undefined ? undefined : Number(line.split(" ")[1]);
+    },
+    async look(times) {
+      for (let i = 0; i < times; i += 1) {
+        const { set } = clock;
+        clock.advance(1_000);
+        // The file was read, and the next look is due.
+        await until(() => clock.set > set);
+      }
+    },
+  };
+  return made;
+}
+
+beforeEach(() => {
+  const file = join(folder(), "gateway.yaml");
+  writeFileSync(file, FIRST);
+  scene = setUp(file);
+  scene.watch.start();
+});
+
+afterEach(() => scene.watch.stop());
+
+it("a file that stays as it is is not put to use again", async () => {
+  await scene.look(3);
+  await scene.reloader.reload("signal");
+  expect(scene.applied).toEqual([]);
+  expect(scene.lines.map(({ msg }) => msg)).toEqual(["configuration unchanged"]);
+  expect(await scene.metric('config_reloads_total{result="unchanged"}')).toBe(1);
+});
+
+it.for<readonly [how: string, write: (file: string, text: string) => void]>([
+  ["is written in place", (file, text) => writeFileSync(file, text)],
+  [
+    "is renamed over",
+    (file, text) => {
+      writeFileSync(`${file}.new`, text);
+      renameSync(`${file}.new`, file);
+    },
+  ],
+  [
+    "was removed and is there again",
+    (file, text) => {
+      rmSync(file);
+      writeFileSync(file, text);
+    },
+  ],
+])("a file that %s is put to use", async ([, write]) => {
+  write(scene.file, SECOND);
+  await scene.look(2);
+  await until(() => scene.applied.length === 1);
+  expect(scene.applied[0]!.cache.maxTtl.info).toBe(3_600_000);
+  expect(scene.lines).toMatchObject([{ msg: "configuration reloaded", cause: "file", changed: ["cache.maxTtl.info"] }]);
+  expect(await scene.metric("config_last_reload_successful")).toBe(1);
+});
+
+it("a file behind symbolic links that are swapped, as Kubernetes does with a ConfigMap, is put to use", async () => {
+  scene.watch.stop();
+  const root = join(folder(), "mounted");
+  for (const [version, text] of [
+    ["..2026_1", FIRST],
+    ["..2026_2", SECOND],
+  ] as const) {
+    mkdirSync(join(root, version), { recursive: true });
+    writeFileSync(join(root, version, "gateway.yaml"), text);
+  }
+  symlinkSync("..2026_1", join(root, "..data"));
+  symlinkSync("..data/gateway.yaml", join(root, "gateway.yaml"));
+  scene = setUp(join(root, "gateway.yaml"));
+  scene.watch.start();
+  await scene.look(2);
+  expect(scene.applied).toEqual([]);
+
+  symlinkSync("..2026_2", join(root, "..data_tmp"));
+  renameSync(join(root, "..data_tmp"), join(root, "..data"));
+  await scene.look(2);
+  await until(() => scene.applied.length === 1);
+});
+
+it("a file that is just being written is not looked at before it stays the same", async () => {
+  for (const text of ["upstreams:", `${FIRST.slice(0, 20)}`, BAD]) {
+    writeFileSync(scene.file, text);
+    await scene.look(1);
+  }
+  writeFileSync(scene.file, SECOND);
+  await scene.look(2);
+  await until(() => scene.applied.length === 1);
+  expect(scene.lines.map(({ msg }) => msg)).toEqual(["configuration reloaded"]);
+});
+
+it("a bad file leaves everything as it is, says what is wrong where, and says so once", async () => {
+  writeFileSync(scene.file, BAD);
+  await scene.look(6);
+  expect(scene.applied).toEqual([]);
+  expect(scene.lines).toMatchObject([
+    {
+      level: "error",
+      msg: "configuration refused: the one in use stays",
+      problems: [{ line: 1, path: "cache.maxTtl.info" }],
+    },
+  ]);
+  expect(await scene.metric("config_last_reload_successful")).toBe(0);
+  expect(await scene.metric('config_reloads_total{result="refused"}')).toBe(1);
+
+  writeFileSync(scene.file, FIRST);
+  await scene.look(2);
+  await until(() => scene.lines.length === 2);
+  expect(await scene.metric("config_last_reload_successful")).toBe(1);
+});
+
+it("a file that is gone is refused like a bad one", async () => {
+  rmSync(scene.file);
+  await scene.look(4);
+  expect(scene.lines).toMatchObject([{ problems: [{ message: "the file cannot be read" }] }]);
+  expect(await scene.metric("config_last_reload_successful")).toBe(0);
+});
+
+it("a configuration that cannot be put to use is tried again at the next signal", async () => {
+  scene.refusal = new Error("ENOENT: no such file");
+  writeFileSync(scene.file, SECOND);
+  await scene.reloader.reload("signal");
+  expect(await scene.metric("config_last_reload_successful")).toBe(0);
+  scene.refusal = undefined;
+  await scene.reloader.reload("signal");
+  expect(scene.applied.length).toBe(1);
+  expect(await scene.metric("config_last_reload_successful")).toBe(1);
+});
+
+it("what needs a restart is named and stays, the rest is put to use", async () => {
+  writeFileSync(
+    scene.file,
+    `listen: { port: 1234 }\nworkers: 3\nrouting: { prefix: /other, plain: 'off' }\nredis: { url: 'redis://127.0.0.1:1' }\n${SECOND}`,
+  );
+  await scene.reloader.reload("signal");
+  const [config] = scene.applied;
+  expect(config).toMatchObject({ listen: { port: 8080 }, workers: 1, routing: { plain: "off" } });
+  expect(config!.routing.prefix).toBe("/api/token-standard/v0/registrars");
+  expect(config!.cache.maxTtl.info).toBe(3_600_000);
+  expect(config).not.toHaveProperty("redis");
+  const [reloaded, restart] = scene.lines;
+  expect(reloaded).toMatchObject({ changed: ["routing.plain", "cache.maxTtl.info"] });
+  expect(restart).toMatchObject({ level: "warn" });
+  expect(restart!["changed"]).toEqual(
+    expect.arrayContaining(["listen.port", "workers", "routing.prefix", "redis.url"]),
+  );
+});
