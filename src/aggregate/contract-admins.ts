@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Duration } from "../clock.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
-import { GatewayError } from "../errors.ts";
 
 /** How long a success is remembered: contracts live for minutes or months, and forgetting costs one refusal. */
 const REMEMBERED: Duration = 24 * 3_600_000;
@@ -30,17 +29,11 @@ export class ContractAdmins {
     this.coordinator.remember(factOf(contract), value, REMEMBERED);
   }
 
-  /**
-   * The admin that the contract belongs to, as far as is known.
-   *
-   * @throws GatewayError 400 when two registries answered for it
-   */
-  async recall(contract: string): Promise<string | undefined> {
+  /** The admins whose registries answered for the contract, as far as is known: none, one, or several. */
+  async recall(contract: string): Promise<{ readonly admin: string } | "several" | undefined> {
     const known = await this.coordinator.recall(factOf(contract));
-    if (known === AMBIGUOUS) {
-      throw new GatewayError(400, "more than one registry has answered for this contract id, so it does not say which");
-    }
-    return known;
+    if (known === AMBIGUOUS) return "several";
+    return known === undefined ? undefined : { admin: known };
   }
 }
 

@@ -15,12 +15,14 @@ export interface ProbeResult {
 /**
  * Asks every registry the same question about a contract. Exactly one that answers 200 is the one.
  *
+ * @param howToName what a client can do where asking does not tell, for the texts of errors
  * @throws GatewayError 400 when several do, 404 when all say 404, what a registry failed with when none does and that
  * one might have, else 400
  */
 export async function probeContract(
   upstreams: readonly Upstream[],
   call: (upstream: Upstream) => Promise<UpstreamAnswer>,
+  howToName: string,
 ): Promise<ProbeResult> {
   const results: ProbeResult[] = [];
   const failures: GatewayError[] = [];
@@ -39,7 +41,9 @@ export async function probeContract(
 
   const [known, other] = results.filter(({ answer }) => answer.status === 200);
   if (known !== undefined && other === undefined) return known;
-  if (other !== undefined) throw new GatewayError(400, "more than one registry knows this contract id");
+  if (other !== undefined) {
+    throw new GatewayError(400, `more than one registry knows this contract id; ${howToName}`);
+  }
   const [failure] = failures;
   if (failure !== undefined) throw failure;
   const refusal = results.find(({ answer }) => answer.status !== 404);
@@ -47,6 +51,6 @@ export async function probeContract(
   throw new GatewayError(
     400,
     `no registry answers for this contract id; the registry "${refusal.upstream.name}" refused the request with ` +
-      `${refusal.answer.status}`,
+      `${refusal.answer.status}; ${howToName}`,
   );
 }

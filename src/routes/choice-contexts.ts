@@ -5,6 +5,9 @@ import { checkAnswer } from "../metadata/answer-check.ts";
 import { AmbiguousBody, type AdminPaths, adminPathsOf, adminsNamedBy, type BodyAdmin } from "../spec/body-admin.ts";
 import { endpointPath } from "../spec/endpoints.ts";
 import { requestProblem } from "../spec/schemas.ts";
+import type { UpstreamAnswer } from "../upstream/call.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+import { learnContract, probeRegistries, routeContract } from "./aggregate-contracts.ts";
 import { clientSignal } from "./client-signal.ts";
 import { deadlineFromNow } from "./deadline.ts";
 import type { Exchange } from "./exchange.ts";
@@ -47,21 +50,37 @@ export async function answerChoiceContext(
     { path: registry, header, body: body === undefined || paths === undefined ? [] : adminsOf(body, paths) },
     { deadline: deadlineOf, signal },
   );
-  const upstream = (named instanceof Promise ? await named : named) ?? plainUpstream(runtime, paths !== undefined);
-  exchange.upstream = upstream;
+  const route =
+    (named instanceof Promise ? await named : named) ?? (await routeContract(surroundings, exchange)) ?? "plain";
+  const call = (upstream: Upstream, forwardAuthorization: boolean) =>
+    upstream.call({
+      operation: endpoint.operation,
+      method: "POST",
+      path: endpointPath(endpoint, id),
+      fields: forwardedFields(exchange, request.headers, forwardAuthorization),
+      body: bytes ?? EMPTY,
+      priority: "post",
+      deadline: deadlineOf(upstream),
+      signal,
+    });
+  const checkStrictly = (upstream: Upstream) => {
+    if (upstream.config.validation === "strict" && body !== undefined) checkSchema(kind, body, true);
+  };
+  let upstream: Upstream;
+  let answer: UpstreamAnswer;
+  if (route === "probe") {
+    for (const each of runtime.upstreams.all) checkStrictly(each);
+    // Nobody's token is shown to registries that it may not be meant for.
+    ({ upstream, answer } = await probeRegistries(runtime, (each) => call(each, false)));
+    exchange.upstream = upstream;
+  } else {
+    upstream = route === "plain" ? plainUpstream(runtime, paths !== undefined) : route;
+    exchange.upstream = upstream;
+    checkStrictly(upstream);
+    answer = await call(upstream, upstream.config.forwardAuthorization);
+  }
+  if (kind === "context" && answer.status === 200) learnContract(surroundings, exchange, upstream);
   const isStrict = upstream.config.validation === "strict";
-  if (isStrict && body !== undefined) checkSchema(kind, body, true);
-
-  const answer = await upstream.call({
-    operation: endpoint.operation,
-    method: "POST",
-    path: endpointPath(endpoint, id),
-    fields: forwardedFields(exchange, request.headers, upstream.config.forwardAuthorization),
-    body: bytes ?? EMPTY,
-    priority: "post",
-    deadline: deadlineOf(upstream),
-    signal,
-  });
   if (isStrict || surroundings.random() < 1 / SCHEMA_SAMPLE) {
     checkAnswer(upstream, endpoint.operation, answer, {
       schemaViolated: (name, operation) => surroundings.metrics.schemaViolations.inc({ upstream: name, operation }),

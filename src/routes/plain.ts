@@ -9,17 +9,23 @@ import type { Runtime } from "./runtime.ts";
  * @throws GatewayError 400 that says how to name the registry
  */
 export function plainUpstream(runtime: Runtime, bodyMayName: boolean): Upstream {
-  const { upstreams, config } = runtime;
-  const sole = upstreams.all[0];
-  if (upstreams.all.length === 1 && sole !== undefined) return sole;
-  const named = upstreams.byName(config.routing.plain);
-  if (named !== undefined) return named;
+  const upstream = findPlainUpstream(runtime);
+  if (upstream !== undefined) return upstream;
   throw adminNotNamed(routingNames(runtime), bodyMayName);
+}
+
+/** True where a request that names no registry means one of them all the same. */
+export function hasPlainUpstream(runtime: Runtime): boolean {
+  return findPlainUpstream(runtime) !== undefined;
 }
 
 /** True where the plain base URL stands for all registries together. */
 export function isAggregate(runtime: Runtime): boolean {
   return runtime.upstreams.all.length > 1 && runtime.config.routing.plain === "aggregate";
+}
+
+function findPlainUpstream({ upstreams, config }: Runtime): Upstream | undefined {
+  return upstreams.all.length === 1 ? upstreams.all[0] : upstreams.byName(config.routing.plain);
 }
 
 function routingNames(runtime: Runtime): { prefix: string; adminHeader: string } {
