@@ -1,0 +1,21 @@
+import { afterEach, expect, it } from "vitest";
+import { RealProcess } from "../process/real-process.ts";
+import { keysOf, reloadUnderLoad } from "../process/reload-under-load.ts";
+import { UTILITY_ADMIN } from "../sandbox/sample.ts";
+import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+
+const registry = useSampleRegistries();
+let gateway: RealProcess | undefined;
+
+afterEach(() => gateway?.dispose());
+
+it.for([1, 2])("100 reloads under 1,000 requests a second cost nothing, with %i workers", async (workers) => {
+  const [stable, changing] = [await registry(), await registry({ admin: UTILITY_ADMIN })];
+  gateway = await RealProcess.start({ ...keysOf({ stable, changing }, 0), workers });
+  const report = await reloadUnderLoad({ gateway, stable, changing, reloads: 100, rate: 1_000 });
+  console.log(`${workers} workers: ${JSON.stringify(report)}`);
+  expect(report.failures).toEqual({});
+  expect(report.refused).toBe(10);
+  expect(report.applied).toBeGreaterThanOrEqual(90);
+  expect(report.metadataCalls).toBe(0);
+});

@@ -1,0 +1,148 @@
+import { connect } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
+import { Agent, request } from "undici";
+import { afterEach, expect, it } from "vitest";
+import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { until } from "../support/redis.ts";
+import { RealProcess } from "./real-process.ts";
+import { SteadyLoad } from "./steady-load.ts";
+import { TcpBalancer } from "./tcp-balancer.ts";
+
+const registry = useSampleRegistries();
+const processes: RealProcess[] = [];
+
+afterEach(async () => {
+  await Promise.all(processes.splice(0).map((each) => each.dispose()));
+});
+
+async function gateway(keys: Record<string, unknown>): Promise<RealProcess> {
+  const started = await RealProcess.start(keys);
+  processes.push(started);
+  return started;
+}
+
+const INFO = "/registry/metadata/v1/info";
+const ACCEPT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
+
+const readiness = (process: RealProcess) => fetch(`${process.operations}/readyz`).then(({ status }) => status);
+
+/** One hit, one call that is passed on, in turns. */
+function mixed(index: number) {
+  return index % 2 === 0
+    ? ({ method: "GET", path: INFO } as const)
+    : ({ method: "POST", path: ACCEPT, body: "{}" } as const);
+}
+
+it("after SIGTERM readiness falls first, then the gateway still accepts for its grace, and exits with 0", async () => {
+  const amulet = await registry();
+  const process = await gateway({
+    upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+    shutdown: { grace: "600ms", timeout: "5s" },
+  });
+  process.signal("SIGTERM");
+  await until(async () => (await readiness(process)) === 503);
+  expect((await fetch(`${process.operations}/livez`)).status).toBe(200);
+  const late = await request(`${process.url}${INFO}`, { dispatcher: new Agent() });
+  expect(late.statusCode).toBe(200);
+  expect(late.headers["connection"]).toBe("close");
+  await late.body.dump();
+  expect(await process.ended).toBe(0);
+  expect(process.said("stopped")).toHaveLength(1);
+});
+
+it("no request is lost while the gateway stops under load", async () => {
+  const amulet = await registry({ latency: 20 });
+  const process = await gateway({
+    upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+    shutdown: { grace: "800ms", timeout: "5s" },
+  });
+  // Where clients go once the probe of the first one fails.
+  const other = await gateway({ upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }] });
+  const balancer = new TcpBalancer(
+    [process, other].map((each) => ({ port: Number(new URL(each.url).port), probe: `${each.operations}/readyz` })),
+  );
+  await balancer.start();
+  const load = new SteadyLoad({ url: balancer.url, rate: 200, request: mixed });
+  await until(() => load.answered > 100);
+  process.signal("SIGTERM");
+  expect(await process.ended).toBe(0);
+  await pause(200);
+  const report = await load.stop();
+  balancer.stop();
+  expect(report.failures).toEqual({});
+  expect(report.sent).toBeGreaterThan(200);
+});
+
+it("SIGINT has no grace: idle connections end at once, running requests are finished", async () => {
+  const amulet = await registry();
+  const process = await gateway({
+    upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+    shutdown: { grace: "1m", timeout: "10s" },
+  });
+  const agent = new Agent({ connections: 1 });
+  await (await request(`${process.url}${INFO}`, { dispatcher: agent })).body.dump();
+  amulet.slow(300);
+  const running = request(`${process.url}${ACCEPT}`, { method: "POST", dispatcher: new Agent() });
+  await until(() => amulet.calls.open === 1);
+  process.signal("SIGINT");
+  const answer = await running;
+  expect(answer.statusCode).toBe(200);
+  expect(answer.headers["connection"]).toBe("close");
+  await answer.body.dump();
+  expect(await process.ended).toBe(0);
+  await agent.close();
+});
+
+it("what still runs when the time is over gets a 503 and no cut connection", async () => {
+  const amulet = await registry();
+  const process = await gateway({
+    upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+    shutdown: { grace: "0s", timeout: "300ms" },
+  });
+  amulet.slow(8_000);
+  const slow = [
+    request(`${process.url}${ACCEPT}`, { method: "POST" }),
+    request(`${process.url}/registry/metadata/v1/instruments/X`),
+    request(`${process.url}/registry/drafts/v3/anything`),
+  ];
+  await until(() => amulet.calls.open === 3);
+  process.signal("SIGTERM");
+  for (const answer of await Promise.all(slow)) {
+    expect(answer.statusCode).toBe(503);
+    expect(answer.headers["retry-after"]).toBe("1");
+    expect(answer.headers["connection"]).toBe("close");
+    expect(answer.headers["access-control-allow-origin"]).toBe("*");
+    expect(await answer.body.json()).toEqual({
+      error: expect.stringMatching(/^registry-gateway: the gateway is being/),
+    });
+  }
+  expect(await process.ended).toBe(0);
+});
+
+it("a connection that never sent a request does not hold the process up", async () => {
+  const amulet = await registry();
+  const process = await gateway({
+    upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+    shutdown: { grace: "0s", timeout: "1m" },
+  });
+  const socket = connect(Number(new URL(process.url).port), "127.0.0.1");
+  await new Promise((resolve) => {
+    socket.once("connect", resolve);
+  });
+  socket.on("error", () => {});
+  process.signal("SIGTERM");
+  expect(await process.ended).toBe(0);
+  socket.destroy();
+});
+
+it("a second signal ends the process at once", async () => {
+  const amulet = await registry();
+  const process = await gateway({
+    upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+    shutdown: { grace: "1m", timeout: "1m" },
+  });
+  process.signal("SIGTERM");
+  await until(() => process.said("stopping").length === 1);
+  process.signal("SIGTERM");
+  expect(await process.ended).toBe(1);
+});

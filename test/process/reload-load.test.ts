@@ -1,0 +1,21 @@
+import { afterEach, expect, it } from "vitest";
+import { UTILITY_ADMIN } from "../sandbox/sample.ts";
+import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { RealProcess } from "./real-process.ts";
+import { keysOf, reloadUnderLoad } from "./reload-under-load.ts";
+
+const registry = useSampleRegistries();
+let gateway: RealProcess | undefined;
+
+afterEach(() => gateway?.dispose());
+
+it("reloads under load cost no request and no cache, and a bad file in between changes nothing", async () => {
+  const [stable, changing] = [await registry(), await registry({ admin: UTILITY_ADMIN })];
+  gateway = await RealProcess.start(keysOf({ stable, changing }, 0));
+  const report = await reloadUnderLoad({ gateway, stable, changing, reloads: 12, rate: 200 });
+  expect(report.failures).toEqual({});
+  expect(report.refused).toBe(1);
+  expect(report.applied).toBeGreaterThanOrEqual(11);
+  expect(report.metadataCalls).toBe(0);
+  expect(await gateway.metric("registry_gateway_config_last_reload_successful")).toBe(1);
+});
