@@ -1,5 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
+import type { Duration } from "../clock.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
+import { fieldValue } from "../fields.ts";
 import { Compressor } from "./compressor.ts";
 import type { Entry } from "./entry.ts";
 import type { Held } from "./held.ts";
@@ -7,6 +9,9 @@ import type { MemoryStore } from "./memory-store.ts";
 import type { Resource } from "./resource.ts";
 import type { CacheKey, Store } from "./store.ts";
 import { selectingNames, variantOf } from "./vary.ts";
+
+/** Instants that went through the shared tier come back this inexact at most. */
+const JITTER: Duration = 1_000;
 
 /** Memory, and a shared tier behind it where there is one. What a purge made unusable is never found here. */
 export class Tiers {
@@ -91,22 +96,29 @@ export class Tiers {
     const generation = this.coordinator.generation(key);
     const adopted: Held[] = [];
     for (const entry of entries ?? []) {
-      if (entry.generation !== generation || this.hasNewer(key, entry)) continue;
+      if (entry.generation !== generation || this.isKnown(key, entry)) continue;
       const held = this.hold(key, entry);
       if (held !== undefined) adopted.push(held);
     }
     return adopted;
   }
 
-  private hasNewer(key: CacheKey, entry: Entry): boolean {
+  /** Whether memory has this entry, with all that was learned of it here, or a newer one. */
+  private isKnown(key: CacheKey, entry: Entry): boolean {
     const shelf = this.memory.held(key) ?? [];
     return shelf.some(
       (held) =>
         held.entry.generation === entry.generation &&
         held.entry.variant === entry.variant &&
-        held.entry.receivedAt >= entry.receivedAt,
+        isAsNew(held.entry, entry),
     );
   }
+}
+
+function isAsNew(held: Entry, entry: Entry): boolean {
+  if (held.receivedAt >= entry.receivedAt) return true;
+  const isSame = fieldValue(held.fields, "etag") === fieldValue(entry.fields, "etag");
+  return isSame && entry.receivedAt - held.receivedAt < JITTER;
 }
 
 function matches(entry: Entry, { policy }: Resource, headers: IncomingHttpHeaders): boolean {

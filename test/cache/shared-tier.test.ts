@@ -83,6 +83,34 @@ describe("an entry in the shared tier", () => {
     expect(await replica!.get()).toMatchObject({ outcome: "stale", body: Buffer.from("body 2") });
   });
 
+  test("that comes back with inexact times is still the one in memory, and hides no need to renew it", async () => {
+    const { replicas, shared } = fleet(1, () => ({}), { ttl: 100 * SECOND });
+    const [replica] = replicas;
+    shared.jitter = 3;
+    await replica!.get();
+    for (let i = 0; i < 5; i += 1) await replica!.get();
+    await replica!.advance(95 * SECOND);
+    await replica!.get();
+    await replica!.settle();
+    expect(callsOf(replicas)).toBe(2);
+  });
+
+  test("that comes back does not make a slow failure forgotten", async () => {
+    const { replicas, shared } = fleet(1, (_r, n) => (n === 1 ? {} : { delay: 1000 * MINUTE }), {
+      ttl: 10 * SECOND,
+      staleIfError: 10 * MINUTE,
+    });
+    const [replica] = replicas;
+    shared.jitter = 3;
+    await replica!.get();
+    await replica!.advance(15 * SECOND);
+    const first = replica!.get();
+    await replica!.advance(10 * SECOND);
+    expect((await first).outcome).toBe("stale");
+    expect((await replica!.get()).outcome).toBe("stale");
+    expect(callsOf(replicas)).toBe(2);
+  });
+
   test("is not made of errors", async () => {
     const { replicas, shared } = fleet(1, () => ({ status: 404 }), { notFoundTtl: 5 * SECOND });
     await replicas[0]!.get();

@@ -190,11 +190,20 @@ export class CacheFixture {
 export class RemoteStore implements Store {
   readonly entries = new Map<string, Awaited<ReturnType<Store["get"]>>>();
   gets = 0;
+  /** How much later entries seem to be when they come back: their instants cross a border between clocks. */
+  jitter: Duration = 0;
 
   async get(key: Parameters<Store["get"]>[0]): Promise<Awaited<ReturnType<Store["get"]>>> {
     this.gets += 1;
     await new Promise<void>((resolve) => setImmediate(resolve));
-    return this.entries.get(key.partition + key.id);
+    return this.entries.get(key.partition + key.id)?.map((entry) => ({
+      ...entry,
+      receivedAt: entry.receivedAt + this.jitter,
+      bornAt: entry.bornAt + this.jitter,
+      freshUntil: entry.freshUntil + this.jitter,
+      revalidateUntil: entry.revalidateUntil + this.jitter,
+      usableUntil: entry.usableUntil + this.jitter,
+    }));
   }
 
   set(...[key, entry]: Parameters<Store["set"]>): void {
