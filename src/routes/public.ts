@@ -40,7 +40,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     exposeHeadRoutes: false,
     forceCloseConnections: "idle",
     return503OnClosing: false,
-    rewriteUrl: (request) => internalPath(request as IncomingMessage, surroundings),
+    rewriteUrl: (request) => internalPath(request, surroundings),
     serverFactory: (handle) => {
       const server = createServer(serverOptions(config), (request, response) => {
         if (answerHit(request, response)) return;
@@ -102,7 +102,9 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
         const response = fastifyReply.raw;
         const exchange = exchangeOf(raw, surroundings);
         try {
-          reply(raw, response, exchange, await answer(exchange, { raw, response, body: request.body }));
+          const work = () => answer(exchange, { raw, response, body: request.body });
+          const { trace } = exchange;
+          reply(raw, response, exchange, await (trace === undefined ? work() : trace.run(work)));
         } catch (error) {
           replyError(raw, response, toGatewayError(error));
         }
