@@ -112,6 +112,8 @@ function isRefusal(error: Error & { statusCode?: number }): boolean {
 
 function sendError(reply: FastifyReply, error: GatewayError): void {
   if (error.retryAfter !== undefined) reply.header("retry-after", error.retryAfter);
+  // RFC 9110 §11.6.1: a 401 says how to authenticate.
+  if (error.status === 401) reply.header("www-authenticate", "Bearer");
   void reply.code(error.status).type("application/json").send(errorBody(error.message));
 }
 
