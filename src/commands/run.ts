@@ -42,6 +42,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
         tokenFile: values["token-file"],
       }),
   },
+  import: {
+    options: { verify: flag, "allow-private": flag, network: text },
+    positionals: 1,
+    run: async (values, [file]) => (await import("./import.ts")).importAssetList(file!, values),
+  },
 };
 
 /**

@@ -13,8 +13,9 @@ Usage:
       Three sample registries on loopback with the gateway before them, and commands to try.
   registry-gateway explain URL [--operations URL] [--token-file FILE]
       Why an answer of a running gateway was or was not cached.
-  registry-gateway import FILE [--verify] [--allow-private]
-      Published registry lists into a config fragment.
+  registry-gateway import FILE [--network NAME] [--verify] [--allow-private]
+      Published registry lists into a config fragment. --verify asks each registry who it is, at
+      public addresses only unless --allow-private.
   registry-gateway --help | --version
 
 Exit codes: 0 stopped cleanly, 78 bad config, 1 anything else.
