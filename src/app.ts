@@ -12,6 +12,9 @@ import { shareByRedis, shareNothing, type Sharing } from "./process/sharing.ts";
 import { elapsed } from "./process/waiting.ts";
 import { createOperationsListener } from "./routes/operations.ts";
 import { Readiness } from "./routes/readiness.ts";
+import { loadTracing } from "./tracing/load.ts";
+import { traceRedis } from "./tracing/traced-observers.ts";
+import type { Tracing } from "./tracing/tracing.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 
 export interface GatewayOptions {
@@ -55,8 +58,9 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   metrics.buildInfo.set({ version }, 1);
   metrics.lastReloadGood.set(1);
   metrics.lastReloadTime.set(clock.wallNow() / 1000);
-  const sharing = createSharing(config, { clock, metrics, log });
-  const serving = new Serving({ ...options, metrics, registry, sharing });
+  const tracing = await loadTracing(config.tracing, { version, clock, log });
+  const sharing = createSharing(config, { clock, metrics, log, tracing });
+  const serving = new Serving({ ...options, metrics, registry, sharing, tracing });
   const readiness = new Readiness({
     clock,
     isDraining: () => serving.isDraining,
@@ -95,6 +99,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       if (grace) await elapsed(serving.config.shutdown.grace, clock);
       await serving.drain();
       await operationsListener.close();
+      await tracing?.close();
     },
   };
 }
@@ -102,9 +107,11 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
 /** What the process shares with others: by Redis where one is configured, else nothing. */
 function createSharing(
   { redis }: Config,
-  { clock, metrics, log }: { clock: Clock; metrics: Metrics; log: Logger },
+  { clock, metrics, log, tracing }: { clock: Clock; metrics: Metrics; log: Logger; tracing: Tracing | undefined },
 ): Sharing {
-  return redis === undefined ? shareNothing(clock) : shareByRedis(redis, clock, createRedisObserver(metrics, log));
+  if (redis === undefined) return shareNothing(clock);
+  const observer = createRedisObserver(metrics, log);
+  return shareByRedis(redis, clock, tracing === undefined ? observer : traceRedis(observer, tracing));
 }
 
 /** The bearer token of the operations listener. */

@@ -9,6 +9,7 @@ import type { Coordinator } from "../coordinator/coordinator.ts";
 import { filterFields } from "../fields.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import type { Priority } from "../upstream/call.ts";
+import type { CallTrace } from "../upstream/trace.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { checkAnswer } from "./answer-check.ts";
 import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "./metadata-key.ts";
@@ -24,6 +25,8 @@ export interface RegistryMetadataOptions {
   readonly cache: HttpCache;
   readonly coordinator: Coordinator;
   readonly observer: MetadataObserver;
+  /** Follows the calls made for the request in whose course it is asked; undefined where requests are not traced. */
+  readonly trace?: (() => CallTrace | undefined) | undefined;
 }
 
 /** Who asks for a resource: clients, or the background walker, whose calls go last. */
@@ -38,15 +41,17 @@ export class RegistryMetadata {
   readonly cache: HttpCache;
   readonly coordinator: Coordinator;
   readonly observer: MetadataObserver;
+  readonly trace: (() => CallTrace | undefined) | undefined;
   readonly walks = new PageWalks();
   readonly changes = new PageChanges();
   private readonly policies: Readonly<Record<CachedOperation, CachePolicy>>;
 
-  constructor({ upstream, cache, coordinator, observer }: RegistryMetadataOptions) {
+  constructor({ upstream, cache, coordinator, observer, trace }: RegistryMetadataOptions) {
     this.upstream = upstream;
     this.cache = cache;
     this.coordinator = coordinator;
     this.observer = observer;
+    this.trace = trace;
     const { cache: config, forwardAuthorization } = upstream.config;
     this.policies = {
       info: cachePolicy(config, "info", forwardAuthorization),
@@ -100,6 +105,7 @@ class MetadataResource implements Resource {
       deadline: request.deadline,
       signal: request.signal,
       walk: this.walk(),
+      trace: this.registry.trace?.(),
     });
     const problem = checkAnswer(upstream, operation, answer, observer);
     const asOf = answer.status === 200 ? newestSupply(answer.json) : undefined;

@@ -6,6 +6,7 @@ import { RegistryMetadata } from "../metadata/registry-metadata.ts";
 import { createCors } from "../routes/cors.ts";
 import { HitMemo } from "../routes/hit.ts";
 import type { Runtime } from "../routes/runtime.ts";
+import type { CallTrace } from "../upstream/trace.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 
 export interface RuntimeParts {
@@ -13,16 +14,17 @@ export interface RuntimeParts {
   readonly cache: HttpCache;
   readonly coordinator: Coordinator;
   readonly observer: MetadataObserver;
+  readonly trace?: (() => CallTrace | undefined) | undefined;
   /** What was in use before: page walks of unchanged upstreams go on. */
   readonly previous?: Runtime | undefined;
 }
 
 /** The snapshot that requests work with while `config` is in use. */
 export function createRuntime(config: Config, parts: RuntimeParts): Runtime {
-  const { upstreams, cache, coordinator, observer, previous } = parts;
+  const { upstreams, cache, coordinator, observer, trace, previous } = parts;
   const metadata = upstreams.all.map((upstream) => {
     const registry =
-      previous?.metadata.get(upstream) ?? new RegistryMetadata({ upstream, cache, coordinator, observer });
+      previous?.metadata.get(upstream) ?? new RegistryMetadata({ upstream, cache, coordinator, observer, trace });
     return [upstream, registry] as const;
   });
   return {

@@ -21,6 +21,8 @@ import { createPublicListener } from "../routes/public.ts";
 import { purge, type PurgeResult } from "../routes/purge.ts";
 import type { Runtime, Surroundings } from "../routes/runtime.ts";
 import { commonFieldsOf, errorAnswer, sendAnswer } from "../routes/send.ts";
+import { traceCache } from "../tracing/traced-observers.ts";
+import type { Tracing } from "../tracing/tracing.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";
 import { Upstreams } from "../upstream/upstreams.ts";
 import { drain } from "./drain.ts";
@@ -39,6 +41,7 @@ export interface ServingOptions {
   readonly metrics: Metrics;
   readonly registry: LiveRegistry;
   readonly sharing: Sharing;
+  readonly tracing: Tracing | undefined;
   /** Told as soon as an upstream's admin is known. */
   readonly onAdminProved?: ((upstream: string, admin: string) => void) | undefined;
 }
@@ -69,10 +72,11 @@ export class Serving {
 
   /** @throws when a file that the configuration names cannot be read */
   constructor(options: ServingOptions) {
-    const { config, log, clock, random, metrics, registry, sharing, version } = options;
+    const { config, log, clock, random, metrics, registry, sharing, tracing, version } = options;
     const { coordinator, store } = sharing;
     this.options = options;
-    const cacheObserver = createCacheObserver(metrics);
+    const counting = createCacheObserver(metrics);
+    const cacheObserver = tracing === undefined ? counting : traceCache(counting, tracing);
     this.memory = new MemoryStore({ ...config.cache.memory, observer: cacheObserver });
     this.cache = new HttpCache({
       memory: this.memory,
@@ -94,6 +98,7 @@ export class Serving {
       log,
       metrics,
       traffic: this.traffic,
+      tracing,
       version,
       aggregation: createAggregation({
         clock,
@@ -194,7 +199,7 @@ export class Serving {
   }
 
   private assemble(config: Config): Runtime {
-    const { sharing, clock, random } = this.options;
+    const { sharing, clock, random, tracing } = this.options;
     // Undefined while the constructor runs.
     const previous = this.runtime as Runtime | undefined;
     const { coordinator } = sharing;
@@ -204,6 +209,7 @@ export class Serving {
       cache: this.cache,
       coordinator,
       observer: this.metadataObserver,
+      trace: tracing === undefined ? undefined : () => tracing.current(),
       previous,
     });
   }

@@ -62,6 +62,7 @@ export async function answerChoiceContext(
       priority: "post",
       deadline: deadlineOf(upstream),
       signal,
+      trace: exchange.trace,
     });
   const checkStrictly = (upstream: Upstream) => {
     if (upstream.config.validation === "strict" && body !== undefined) checkSchema(kind, body, true);

@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Instant } from "../clock.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
 import type { Operation } from "../spec/endpoints.ts";
+import type { RequestTrace } from "../tracing/tracing.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Runtime, Surroundings } from "./runtime.ts";
 import { requestIdOf } from "./request-id.ts";
@@ -27,6 +28,8 @@ export interface Exchange {
   bytes: number;
   /** Age of an answer that came through the cache, in seconds. */
   age: number | undefined;
+  /** Undefined where requests are not traced. */
+  readonly trace: RequestTrace | undefined;
 }
 
 const exchanges = new WeakMap<IncomingMessage, Exchange>();
@@ -48,6 +51,7 @@ export function exchangeOf(request: IncomingMessage, surroundings: Surroundings)
     error: undefined,
     bytes: 0,
     age: undefined,
+    trace: surroundings.tracing?.begin(request.headers),
   };
   exchanges.set(request, exchange);
   return exchange;

@@ -72,6 +72,14 @@ export function createAnswerHit(surroundings: Surroundings, cache: HttpCache): A
 
     const { status, age, body } = answer;
     target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });
+    surroundings.tracing?.begin(headers, clock.now() - startedAt).end({
+      requestId: id,
+      method,
+      operation: target.operation,
+      upstream: target.upstream.name,
+      status,
+      outcome: "hit",
+    });
     if (config.log.hits > 0 && random() < config.log.hits) {
       const { operation, upstream } = target;
       log.info({ requestId: id, method, operation, upstream: upstream.name, status, outcome: "hit" }, "request");

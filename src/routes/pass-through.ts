@@ -132,6 +132,7 @@ async function prepareCall(
     priority: "post",
     deadline: deadlineOf(upstream),
     signal,
+    trace: exchange.trace,
   };
   return { upstream, call };
 }

@@ -19,9 +19,19 @@ export function recordExchange(
   const { outcome, error, bytes, age } = exchange;
   const seconds = (clock.now() - exchange.startedAt) / 1000;
   traffic.finish({ operation, upstream, status, outcome, bytes, age, seconds });
+  exchange.trace?.end({
+    requestId: exchange.id,
+    method: request.method ?? "",
+    operation,
+    upstream,
+    status,
+    outcome,
+    reason: error?.proxyError,
+  });
   if (outcome === "hit" && !(surroundings.random() < exchange.runtime.config.log.hits)) return;
   const line = {
     requestId: exchange.id,
+    ...(exchange.trace === undefined ? {} : { traceId: exchange.trace.id }),
     method: request.method,
     operation,
     upstream,

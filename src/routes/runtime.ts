@@ -5,6 +5,7 @@ import type { Logger } from "../log.ts";
 import type { RegistryMetadata } from "../metadata/registry-metadata.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Traffic } from "../metrics/traffic.ts";
+import type { Tracing } from "../tracing/tracing.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { Cors } from "./cors.ts";
@@ -30,6 +31,8 @@ export interface Surroundings {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly traffic: Traffic;
+  /** Undefined where requests are not traced. */
+  readonly tracing: Tracing | undefined;
   readonly version: string;
   readonly aggregation: Aggregation;
   /** True once the process drains: answers close their connections. */

@@ -19,6 +19,7 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
     says: "A request was answered. One line for each, but of fresh hits only the share log.hits. Error: a fault of the gateway.",
     fields: {
       requestId: "the client's X-Request-Id, or one made for it; sent on to the registry",
+      "traceId?": "of the trace, where requests are traced",
       method: "HTTP method",
       operation: "endpoint, pass_through, or none",
       upstream: `${ALIAS}, or none`,
@@ -115,6 +116,12 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
     says: "Redis is up, or away and done without.",
     fields: { to: "up or away", reason: REASON },
   },
+  "traces cannot be sent: the newest are kept, the others dropped": {
+    levels: ["warn"],
+    says: "The collector of traces does not take them.",
+    fields: {},
+  },
+  "traces are sent again": { levels: ["info"], says: "The collector of traces takes them again.", fields: {} },
   purged: {
     levels: ["info"],
     says: "A purge was asked for here.",

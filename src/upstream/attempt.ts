@@ -10,6 +10,7 @@ import { answerTimeout, connectTimeout, consequences } from "./failure.ts";
 import type { Failure, FailureReason } from "./failure.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
+import { type AttemptTrace, continueTrace } from "./trace.ts";
 
 /** Longest pause that a node may ask for with `Retry-After`. */
 const LONGEST_PAUSE: Duration = 60_000;
@@ -42,6 +43,7 @@ export class Attempt implements ExchangeListener {
   private readonly parts: UpstreamParts;
   private readonly options: AttemptOptions;
   private exchange: Exchange | undefined;
+  private trace: AttemptTrace | undefined;
   private isOver = false;
 
   constructor(parts: UpstreamParts, options: AttemptOptions) {
@@ -57,8 +59,20 @@ export class Attempt implements ExchangeListener {
   send(): void {
     const { call, fields } = this.options;
     this.node.inFlight += 1;
+    this.trace = call.trace?.attempt({
+      upstream: this.parts.config.name,
+      operation: call.operation,
+      method: call.method,
+      node: this.node.index,
+      kind: this.kind,
+    });
     this.exchange = new Exchange(
-      { method: call.method, path: this.node.basePath + call.path, fields, body: call.body },
+      {
+        method: call.method,
+        path: this.node.basePath + call.path,
+        fields: this.trace === undefined ? fields : continueTrace(fields, this.trace),
+        body: call.body,
+      },
       {
         connections: this.node.connections,
         clock: this.parts.clock,
@@ -207,13 +221,13 @@ export class Attempt implements ExchangeListener {
   }
 
   private observe(outcome: "success" | "error" | "failure" | "cancelled", failure: Failure | undefined): void {
+    const end = { outcome, reason: failure?.reason, status: this.exchange?.answeredStatus };
     this.parts.observer.attempt({
       upstream: this.parts.config.name,
       operation: this.operation,
-      outcome,
-      reason: failure?.reason,
-      status: this.exchange?.answeredStatus,
       seconds: this.elapsed / 1_000,
+      ...end,
     });
+    this.trace?.end(end);
   }
 }

@@ -3,6 +3,7 @@ import type { Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
+import type { CallTrace } from "./trace.ts";
 
 /** Who waits for a call, most urgent first: a POST, a cold miss, a refresh behind a stale answer, the walker. */
 export type Priority = "post" | "miss" | "refresh" | "walker";
@@ -23,6 +24,8 @@ export interface UpstreamCall {
   readonly signal?: AbortSignal | undefined;
   /** Names a pagination walk: its calls stay on the node that began it while that node is well. */
   readonly walk?: string | undefined;
+  /** Follows it; undefined where requests are not traced. */
+  readonly trace?: CallTrace | undefined;
 }
 
 /** A complete, readable answer. */

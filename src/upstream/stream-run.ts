@@ -16,6 +16,7 @@ import type { Failure } from "./failure.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { isConditional, requestFields } from "./request-fields.ts";
+import { type AttemptTrace, continueTrace } from "./trace.ts";
 import { limitBytes, StreamedExchange } from "./streamed-exchange.ts";
 import type { StreamedListener } from "./streamed-exchange.ts";
 
@@ -37,6 +38,7 @@ export class StreamRun implements StreamedListener {
   private node: UpstreamNode | undefined;
   private output: Readable | undefined;
   private status: number | undefined;
+  private trace: AttemptTrace | undefined;
   private cancelTimer: CancelTimer | undefined;
   private isOver = false;
 
@@ -109,8 +111,20 @@ export class StreamRun implements StreamedListener {
     const fields = [...requestFields(call.fields, parts.credentials?.fieldName), ...credentialFields];
     const length = fieldValue(call.fields, "content-length");
     if (length !== undefined && call.body !== undefined) fields.push("content-length", length);
+    this.trace = call.trace?.attempt({
+      upstream: parts.config.name,
+      operation: call.operation,
+      method: call.method,
+      node: node.index,
+      kind: "stream",
+    });
     this.exchange = new StreamedExchange(
-      { method: call.method, path: node.basePath + call.path, fields, body: this.limitRequest(call.body) },
+      {
+        method: call.method,
+        path: node.basePath + call.path,
+        fields: this.trace === undefined ? fields : continueTrace(fields, this.trace),
+        body: this.limitRequest(call.body),
+      },
       node.connections,
       this,
     );
@@ -223,13 +237,17 @@ export class StreamRun implements StreamedListener {
   }
 
   private observe(outcome: "success" | "failure" | "cancelled", failure: Failure | undefined): void {
-    this.parts.observer.attempt({
-      upstream: this.parts.config.name,
-      operation: this.call.operation,
+    const end = {
       outcome: outcome === "success" && (this.status ?? 0) >= 400 ? "error" : outcome,
       reason: failure?.reason,
       status: this.status,
+    } as const;
+    this.parts.observer.attempt({
+      upstream: this.parts.config.name,
+      operation: this.call.operation,
       seconds: this.elapsed / 1_000,
+      ...end,
     });
+    this.trace?.end(end);
   }
 }
