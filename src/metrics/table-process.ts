@@ -57,6 +57,31 @@ export const PROCESS = {
     help: "Time in which the event loop waited.",
     panel: { title: "Event loop idle", unit: "share" },
   }),
+  eventLoopDelay: gauge("event_loop_delay_seconds", {
+    help: "How late the event loop was in the last half second, the 99th percentile; of workers, the latest one.",
+    aggregation: "max",
+    panel: { title: "Event loop delay", unit: "seconds" },
+  }),
+  shedding: gauge("shedding", {
+    help: "1 while misses and calls are refused because the event loop is too late.",
+    aggregation: "max",
+    panel: { title: "Shedding", unit: "state" },
+  }),
+  shedRequests: counter("shed_requests", {
+    help: "Requests refused because the event loop was too late: metadata that was not cached, and calls passed on.",
+    labels: { kind: ["metadata", "call"] },
+    panel: { title: "Requests shed", unit: "per second", by: ["kind"] },
+  }),
+  workers: gauge("workers", {
+    help: "Processes that share the public port and answer.",
+    aggregation: "max",
+    panel: { title: "Workers", unit: "count" },
+  }),
+  workerEnds: counter("worker_ends", {
+    help: "Workers that ended unasked and were replaced: they crashed, or hung and were killed.",
+    labels: { reason: ["crashed", "hung"] },
+    panel: { title: "Workers replaced", unit: "per second", by: ["reason"] },
+  }),
   buildInfo: gauge("build_info", {
     help: "Always 1; the version is in the label.",
     labels: { version: ALIAS },
