@@ -1,6 +1,7 @@
-import { Gauge, Histogram, type Registry } from "@prometheus-io/client";
+import { Gauge, type Registry } from "@prometheus-io/client";
 import { announce } from "./metrics/announcement.ts";
 import type { CounterDefinition, Definition, GaugeDefinition, HistogramDefinition } from "./metrics/definition.ts";
+import { type Distribution, KeptHistogram } from "./metrics/kept-histogram.ts";
 import type { LabelSet, LabelValues } from "./metrics/labels.ts";
 import { LiveRegistry } from "./metrics/live-registry.ts";
 import { METRICS } from "./metrics/table.ts";
@@ -25,6 +26,8 @@ export interface GaugeMetric<Labels extends LabelSet> {
 
 export interface HistogramMetric<Labels extends LabelSet> {
   observe(...args: [...Labelled<Labels>, value: number]): void;
+  /** A cheaper way to observe the same again and again. Take one for each set of labels and keep it. */
+  tally(labels: LabelValues<Labels>): Distribution;
 }
 
 type Instrument<D> =
@@ -49,10 +52,13 @@ export function createMetrics(): { metrics: Metrics; registry: LiveRegistry } {
   return { metrics, registry };
 }
 
-function createMetric(definition: Definition, registry: Registry): TalliedCounter | Gauge | Histogram {
+function createMetric(definition: Definition, registry: Registry): TalliedCounter | Gauge | KeptHistogram {
   const { name, help, labels } = definition;
-  const options = { name, help, labelNames: Object.keys(labels), registers: [registry] };
+  const labelNames = Object.keys(labels);
+  if (definition.type === "histogram") {
+    return new KeptHistogram({ name, help, labelNames, buckets: definition.buckets, registry });
+  }
+  const options = { name, help, labelNames, registers: [registry] };
   if (definition.type === "gauge") return new Gauge({ ...options, aggregator: definition.aggregation });
-  if (definition.type === "histogram") return new Histogram({ ...options, buckets: [...definition.buckets] });
   return new TalliedCounter(options);
 }

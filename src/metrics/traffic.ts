@@ -76,6 +76,8 @@ export class Traffic {
     const outcome = "hit";
     const answers = metrics.cacheAnswers.tally({ upstream, operation, outcome });
     const answerBytes = metrics.cacheAnswerBytes.tally({ operation, outcome });
+    const durations = metrics.requestDuration.tally({ operation, outcome });
+    const ages = metrics.servedAge.tally({ operation });
     const byStatus = new Map<number, readonly [requests: Tally, responses: Tally]>();
     const talliesOf = (status: number) => {
       const tallies = [
@@ -91,8 +93,8 @@ export class Traffic {
       responses.add(1);
       answers.add(1);
       answerBytes.add(bytes);
-      metrics.requestDuration.observe({ operation, outcome }, seconds);
-      metrics.servedAge.observe({ operation }, age);
+      durations.observe(seconds);
+      ages.observe(age);
     };
   }
 }

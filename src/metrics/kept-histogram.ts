@@ -1,0 +1,101 @@
+import type { LabelValues, Metric, MetricValueWithName, Registry } from "@prometheus-io/client";
+
+type Labels = Readonly<Record<string, string>>;
+
+/** What was observed under one set of labels. Observing costs a few comparisons and additions. */
+export class Distribution {
+  sum = 0;
+  /** By bucket, not added up; the last one is of what is beyond all bounds. */
+  readonly counts: number[];
+  private readonly bounds: readonly number[];
+
+  constructor(bounds: readonly number[]) {
+    this.bounds = bounds;
+    this.counts = Array.from({ length: bounds.length + 1 }, () => 0);
+  }
+
+  observe(value: number): void {
+    const { bounds } = this;
+    let bucket = 0;
+    while (bucket < bounds.length && value > bounds[bucket]!) bucket += 1;
+    this.counts[bucket]! += 1;
+    this.sum += value;
+  }
+}
+
+interface KeptHistogramOptions {
+  readonly name: string;
+  readonly help: string;
+  readonly labelNames: readonly string[];
+  /** Upper bounds of the buckets, growing. */
+  readonly buckets: readonly number[];
+  readonly registry: Registry;
+}
+
+/**
+ * A histogram whose children can be kept. The client library looks a child up by its labels for every observation,
+ * which cost an eighth of a memory hit; what it reads and exposes is the same.
+ */
+export class KeptHistogram {
+  readonly name: string;
+  private readonly options: KeptHistogramOptions;
+  private readonly children = new Map<string, { readonly labels: Labels; readonly distribution: Distribution }>();
+
+  constructor(options: KeptHistogramOptions) {
+    this.name = options.name;
+    this.options = options;
+    // A histogram without labels is there before its first observation.
+    if (options.labelNames.length === 0) this.tally({});
+    // All that a registry asks of a metric is its name and `get`; the type lists the library's own classes.
+    options.registry.registerMetric(this as unknown as Metric);
+  }
+
+  /** Observes `value`, under `labels` where the metric has any. */
+  observe(...args: [value: number] | [labels: Labels, value: number]): void {
+    if (args.length === 1) this.tally({}).observe(args[0]);
+    else this.tally(args[0]).observe(args[1]);
+  }
+
+  /** The child with these labels. */
+  tally(labels: Labels): Distribution {
+    const key = this.keyOf(labels);
+    const known = this.children.get(key);
+    if (known !== undefined) return known.distribution;
+    const distribution = new Distribution(this.options.buckets);
+    this.children.set(key, { labels, distribution });
+    return distribution;
+  }
+
+  /** Forgets the child with these labels. */
+  remove(labels: Labels): void {
+    this.children.delete(this.keyOf(labels));
+  }
+
+  /** What a registry exposes, and adds up with that of other processes. */
+  get() {
+    const { name, help } = this.options;
+    const values = [...this.children.values()].flatMap((child) => this.valuesOf(child.labels, child.distribution));
+    return Promise.resolve({ name, help, type: "histogram" as const, aggregator: "sum" as const, values });
+  }
+
+  private valuesOf(labels: Labels, { sum, counts }: Distribution): MetricValueWithName<string>[] {
+    const { name, buckets } = this.options;
+    const value = (suffix: string, amount: number, own: LabelValues<string> = {}) => ({
+      metricName: `${name}_${suffix}`,
+      labels: { ...own, ...labels },
+      value: amount,
+    });
+    let count = 0;
+    const cumulative = counts.map((amount, i) => {
+      count += amount;
+      return value("bucket", count, { le: buckets[i] ?? "+Inf" });
+    });
+    return [...cumulative, value("sum", sum), value("count", count)];
+  }
+
+  private keyOf(labels: Labels): string {
+    let key = "";
+    for (const name of this.options.labelNames) key += `${labels[name]}|`;
+    return key;
+  }
+}
