@@ -242,6 +242,6 @@ test("at no time are there two fetches for one key, and everybody gets an answer
       await fixture.advance(5 * SECOND, 500);
       await Promise.all(asked);
     }),
-    { numRuns: 100 },
+    { numRuns: 60 },
   );
 });

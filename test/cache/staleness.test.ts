@@ -354,6 +354,6 @@ test("nothing is ever served beyond the promised windows, whatever the clocks do
         }
       },
     ),
-    { numRuns: 150 },
+    { numRuns: 100 },
   );
 });

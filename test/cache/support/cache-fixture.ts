@@ -13,6 +13,7 @@ import {
   type FetchRequest,
   type Resource,
 } from "../../../src/cache/http-cache.ts";
+import type { Entry } from "../../../src/cache/entry.ts";
 import { MemoryStore } from "../../../src/cache/memory-store.ts";
 import type { Store } from "../../../src/cache/store.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -196,14 +197,7 @@ export class RemoteStore implements Store {
   async get(key: Parameters<Store["get"]>[0]): Promise<Awaited<ReturnType<Store["get"]>>> {
     this.gets += 1;
     await new Promise<void>((resolve) => setImmediate(resolve));
-    return this.entries.get(key.partition + key.id)?.map((entry) => ({
-      ...entry,
-      receivedAt: entry.receivedAt + this.jitter,
-      bornAt: entry.bornAt + this.jitter,
-      freshUntil: entry.freshUntil + this.jitter,
-      revalidateUntil: entry.revalidateUntil + this.jitter,
-      usableUntil: entry.usableUntil + this.jitter,
-    }));
+    return this.entries.get(key.partition + key.id)?.map((entry) => later(entry, this.jitter));
   }
 
   set(...[key, entry]: Parameters<Store["set"]>): void {
@@ -214,6 +208,17 @@ export class RemoteStore implements Store {
   delete(key: Parameters<Store["delete"]>[0]): void {
     this.entries.delete(key.partition + key.id);
   }
+}
+
+function later(entry: Entry, by: Duration): Entry {
+  return {
+    ...entry,
+    receivedAt: entry.receivedAt + by,
+    bornAt: entry.bornAt + by,
+    freshUntil: entry.freshUntil + by,
+    revalidateUntil: entry.revalidateUntil + by,
+    usableUntil: entry.usableUntil + by,
+  };
 }
 
 /** The value of a field of an answer. */
