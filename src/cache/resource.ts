@@ -41,7 +41,8 @@ export interface Resource {
   fetch(request: FetchRequest): Promise<Fetched>;
   /**
    * Called when an answer was stored or confirmed by a 304, before anybody gets it: the moment to fill derived entries
-   * ({@link HttpCache.fill}), as no purge came between. `fetched` has the whole body and fields, also after a 304.
+   * ({@link HttpCache.fill}), as no purge came between. `fetched` has the whole body and fields, also after a 304. Must
+   * not throw.
    */
   stored?(entry: Entry, fetched: Fetched): void;
 }
