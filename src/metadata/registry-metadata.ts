@@ -140,7 +140,7 @@ class MetadataResource implements Resource {
       this.registry.cache.fill(this.registry.resource(this.admin, { operation: "instrument", id }), {
         entryOf: withoutValidators(fetched),
         body: Buffer.from(slice),
-        maxLifetime: this.policy.ttl,
+        maxLifetime: entry.freshUntil - entry.receivedAt,
       });
     }
   }
