@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { afterEach } from "vitest";
+
+const MAIN = join(import.meta.dirname, "../../src/main.ts");
+
+/** The program in a process of its own, as a person starts it. */
+export class Command {
+  stdout = "";
+  stderr = "";
+  /** The exit code; null when a signal ended it. */
+  readonly ended: Promise<number | null>;
+  private readonly child: ChildProcess;
+
+  constructor(args: readonly string[], env: Record<string, string> = {}) {
+    const { GATEWAY_CONFIG: _, ...inherited } = process.env;
+    this.child = spawn(process.execPath, [MAIN, ...args], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...inherited, ...env },
+    });
+    this.child.stdout!.on("data", (chunk: Buffer) => (this.stdout += chunk.toString()));
+    this.child.stderr!.on("data", (chunk: Buffer) => (this.stderr += chunk.toString()));
+    // "close", not "exit": all output has been read by then.
+    this.ended = once(this.child, "close").then(([code]) => code as number | null);
+  }
+
+  get isRunning(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
+  /** What it logged so far, parsed; throws when a line is no JSON. */
+  get lines(): readonly Record<string, unknown>[] {
+    return this.stdout
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+
+  /** The first match in what it printed to stdout, as soon as it is there. */
+  async printed(pattern: RegExp): Promise<RegExpExecArray> {
+    for (;;) {
+      const match = pattern.exec(this.stdout);
+      if (match !== null) return match;
+      if (!this.isRunning) throw new Error(`it ended without printing ${pattern}:\n${this.stdout}\n${this.stderr}`);
+      await Promise.race([once(this.child.stdout!, "data"), this.ended]);
+    }
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.child.kill(name);
+  }
+}
+
+/** Runs commands that are killed after each test, should they still run. */
+export function useCommands(): (args: readonly string[], env?: Record<string, string>) => Command {
+  const running: Command[] = [];
+  afterEach(async () => {
+    for (const command of running.splice(0)) {
+      if (command.isRunning) command.signal("SIGKILL");
+      await command.ended;
+    }
+  });
+  return (args, env) => {
+    const command = new Command(args, env);
+    running.push(command);
+    return command;
+  };
+}

@@ -1,0 +1,319 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { DSO, UTILITY_ADMIN } from "../sandbox/sample.ts";
+import { type Command, useCommands } from "./command.ts";
+import { useTemporaryFolder } from "./temporary-folder.ts";
+
+const run = useCommands();
+const folder = useTemporaryFolder();
+const startRegistry = useSampleRegistries();
+
+const VERSION = (
+  JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string }
+).version;
+
+const ANY_PORTS = "listen: { host: 127.0.0.1, port: 0 }\noperations: { host: 127.0.0.1, port: 0 }\n";
+
+function fileWith(text: string): string {
+  const file = join(folder(), "gateway.yaml");
+  writeFileSync(file, text);
+  return file;
+}
+
+/** Exit code and both outputs of a command that ends by itself. */
+async function outcomeOf(command: Command): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const code = await command.ended;
+  return { code, stdout: command.stdout, stderr: command.stderr };
+}
+
+describe("a command line", () => {
+  test.each([["--help"], ["-h"], ["start", "--help"], ["demo", "-h"]])(
+    "%s %s explains all commands",
+    async (...args) => {
+      const { code, stdout, stderr } = await outcomeOf(run(args));
+      expect([code, stderr]).toEqual([0, ""]);
+      for (const command of ["start", "check", "demo", "explain", "import", "--upstream", "--live", "78"]) {
+        expect(stdout).toContain(command);
+      }
+    },
+  );
+
+  test("--version prints the version of the package", async () => {
+    expect(await outcomeOf(run(["--version"]))).toEqual({ code: 0, stdout: `${VERSION}\n`, stderr: "" });
+  });
+
+  test.each([
+    [["nonsense"], "nonsense"],
+    [["start", "more"], "argument"],
+    [["--nonsense"], "--nonsense"],
+    [["start", "--port", "8080"], "--upstream"],
+    [["start", "--config", "x.yaml", "--upstream", "http://127.0.0.1:1"], "exclude"],
+    [["--upstream", "http://127.0.0.1:1", "--port", "70000"], "--port"],
+    [["--upstream", "http://127.0.0.1:1", "--port", "x"], "--port"],
+    [["explain"], "argument"],
+    [["demo", "--port"], "--port"],
+  ])("%j is not understood: exit 1, and says why", async (args, why) => {
+    const { code, stdout, stderr } = await outcomeOf(run(args));
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toContain("registry-gateway: ");
+    expect(stderr).toContain(why);
+    expect(stderr).toContain("--help");
+  });
+});
+
+const BAD: readonly [string, string, string][] = [
+  ["no YAML", "upstreams: [", "gateway.yaml"],
+  ["an empty file", "", "upstreams"],
+  ["no upstreams", "upstreams: []\n", "upstreams"],
+  ["an unknown key", "upstreams: [{ name: a, urls: ['http://127.0.0.1:1'], colour: red }]\n", "colour"],
+  ["a bad duration", "upstreams: [{ name: a, urls: ['http://127.0.0.1:1'], timeout: soon }]\n", "timeout"],
+  [
+    "a name twice",
+    "upstreams: [{ name: a, urls: ['http://127.0.0.1:1'] }, { name: a, urls: ['http://127.0.0.1:2'] }]\n",
+    "name",
+  ],
+  ["an unset variable", "upstreams: [{ name: a, urls: ['${NOWHERE_SET_AT_ALL}'] }]\n", "NOWHERE_SET_AT_ALL"],
+  [
+    "a missing secret",
+    "upstreams: [{ name: a, urls: ['http://127.0.0.1:1'], auth: { bearerTokenFile: /nowhere/x } }]\n",
+    "bearerTokenFile",
+  ],
+];
+
+describe("a bad configuration", () => {
+  test.each(BAD)("of %s ends start and check with 78, and both say where", async (_what, text, where) => {
+    const file = fileWith(text);
+    const [started, checked] = await Promise.all([
+      outcomeOf(run(["start", "--config", file])),
+      outcomeOf(run(["check", "--config", file])),
+    ]);
+    expect([started.code, checked.code]).toEqual([78, 78]);
+    expect(started.stderr).toContain(where);
+    expect(checked.stderr).toContain(where);
+    for (const line of started.stdout.trimEnd().split("\n")) expect(JSON.parse(line)).toHaveProperty("level");
+  });
+
+  test("that is missing names the file that was looked for", async () => {
+    const file = join(folder(), "nowhere.yaml");
+    const [started, checked] = await Promise.all([
+      outcomeOf(run(["start"], { GATEWAY_CONFIG: file })),
+      outcomeOf(run(["check"], { GATEWAY_CONFIG: file })),
+    ]);
+    expect([started.code, checked.code]).toEqual([78, 78]);
+    expect(checked.stderr).toContain("nowhere.yaml");
+  });
+
+  test("has all its problems told at once", async () => {
+    const file = fileWith("workers: none\nlog: { level: loud }\nupstreams: [{ name: a, urls: ['nonsense'] }]\n");
+    const { code, stderr } = await outcomeOf(run(["check", "--config", file]));
+    expect(code).toBe(78);
+    for (const where of ["workers", "log.level", "urls"]) expect(stderr).toContain(where);
+    for (const line of [1, 2, 3]) expect(stderr).toMatch(new RegExp(`gateway\\.yaml:${line}\\b`));
+  });
+});
+
+describe("check", () => {
+  test("says that a good file is good, and prints it without secrets", async () => {
+    const file = fileWith(
+      "upstreams: [{ name: a, urls: ['http://127.0.0.1:1'], auth: { bearerToken: very-secret } }]\n",
+    );
+    const plain = await outcomeOf(run(["check", "--config", file]));
+    expect(plain.code).toBe(0);
+    expect(plain.stdout).toContain("good");
+    const printed = await outcomeOf(run(["check", "--config", file, "--print"]));
+    expect(printed.code).toBe(0);
+    expect(printed.stdout).toContain("keepAliveTimeout");
+    expect(printed.stdout).not.toContain("very-secret");
+  });
+
+  test("takes the file from the environment", async () => {
+    const file = fileWith("upstreams: [{ name: a, urls: ['${WHERE:-http://127.0.0.1:1}'] }]\n");
+    expect((await outcomeOf(run(["check"], { GATEWAY_CONFIG: file }))).code).toBe(0);
+  });
+
+  test("--live asks each node, and is 78 when one is not well", async () => {
+    const registry = await startRegistry();
+    const good = fileWith(`upstreams: [{ name: amulet, admin: "${DSO}", urls: ["${registry.url}"] }]\n`);
+    const well = await outcomeOf(run(["check", "--live", "--config", good]));
+    expect([well.code, well.stderr]).toEqual([0, ""]);
+    expect(well.stdout).toContain("amulet");
+    const bad = fileWith(`upstreams: [{ name: amulet, admin: "${UTILITY_ADMIN}", urls: ["${registry.url}"] }]\n`);
+    const ill = await outcomeOf(run(["check", "--live", "--config", bad]));
+    expect(ill.code).toBe(78);
+    expect(ill.stdout).toContain("amulet");
+  });
+});
+
+describe("start", () => {
+  test("serves a file, logs JSON alone, and ends with 0 at SIGINT, without grace", async () => {
+    const registry = await startRegistry();
+    const file = fileWith(
+      `${ANY_PORTS}shutdown: { grace: 10m }\nupstreams: [{ name: amulet, urls: ["${registry.url}"] }]\n`,
+    );
+    const command = run(["--config", file]);
+    const [, port] = await command.printed(/"publicPort":(\d+)/);
+    const answer = await fetch(`http://127.0.0.1:${port}/registry/metadata/v1/info`);
+    expect(answer.status).toBe(200);
+    await answer.text();
+    command.signal("SIGINT");
+    expect(await command.ended).toBe(0);
+    expect(command.lines.every((line) => typeof line.msg === "string" && typeof line.time === "string")).toBe(true);
+    expect(command.lines.at(-1)).toMatchObject({ msg: "stopped" });
+  });
+
+  test("at SIGTERM goes on for the grace, finishes what runs, and ends with 0", async () => {
+    const registry = await startRegistry();
+    const file = fileWith(
+      `${ANY_PORTS}shutdown: { grace: 300ms }\nupstreams: [{ name: amulet, urls: ["${registry.url}"] }]\n`,
+    );
+    const command = run(["start", "--config", file]);
+    const [, port] = await command.printed(/"publicPort":(\d+)/);
+    const [, operations] = await command.printed(/"operationsPort":(\d+)/);
+    const base = `http://127.0.0.1:${port}/registry`;
+    expect((await fetch(`${base}/metadata/v1/info`)).status).toBe(200);
+    const held = Promise.withResolvers<undefined>();
+    registry.calls.clear();
+    registry.script(() => held.promise);
+    const cancel = (i: number) =>
+      fetch(`${base}/allocations/v1/${i}/choice-contexts/cancel`, { method: "POST" }).then(({ status }) => status);
+    const begun = [1, 2, 3].map(cancel);
+    await registry.calls.reached(3);
+    command.signal("SIGTERM");
+    await command.printed(/"stopping"/);
+    expect((await fetch(`http://127.0.0.1:${operations}/readyz`)).status).toBe(503);
+    const late = cancel(4);
+    await registry.calls.reached(4);
+    held.resolve(undefined);
+    expect(await Promise.all([...begun, late])).toEqual([200, 200, 200, 200]);
+    expect(await command.ended).toBe(0);
+    await expect(fetch(`${base}/metadata/v1/info`)).rejects.toThrow("fetch failed");
+  });
+
+  test("ends with 1 when its port is taken", async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => {
+      other.listen(0, "127.0.0.1", resolve);
+    });
+    const { port } = other.address() as AddressInfo;
+    const file = fileWith(
+      `listen: { host: 127.0.0.1, port: ${port} }\noperations: { port: 0 }\nupstreams: [{ name: a, urls: ['http://127.0.0.1:1'] }]\n`,
+    );
+    const { code, stdout } = await outcomeOf(run(["start", "--config", file]));
+    other.close();
+    expect(code).toBe(1);
+    expect(stdout).toContain("EADDRINUSE");
+  });
+
+  test("starts while its upstreams are down", async () => {
+    const registry = await startRegistry();
+    const { url } = registry;
+    await registry.kill();
+    const file = fileWith(`${ANY_PORTS}upstreams: [{ name: amulet, urls: ["${url}"] }]\n`);
+    const command = run(["start", "--config", file]);
+    const [, port] = await command.printed(/"publicPort":(\d+)/);
+    const status = async () => (await fetch(`http://127.0.0.1:${port}/registry/metadata/v1/info`)).status;
+    expect(await status()).toBe(502);
+    await registry.revive();
+    await expect.poll(status, { timeout: 10_000 }).toBe(200);
+    command.signal("SIGINT");
+    expect(await command.ended).toBe(0);
+  });
+
+  test("needs no file at all: admins are learned and printed", async () => {
+    const [amulet, bonds] = [await startRegistry(), await startRegistry({ admin: UTILITY_ADMIN })];
+    const args = ["--upstream", amulet.url, "--upstream", `${bonds.url}/registry/`, "--port", "0"];
+    const command = await startWithFlags(args);
+    const [, port] = await command.printed(/"publicPort":(\d+)/);
+    for (const admin of [DSO, UTILITY_ADMIN]) {
+      await expect.poll(() => command.stderr, { timeout: 10_000 }).toContain(`instrument admin ${admin}`);
+      expect(command.stderr).toContain(`:${port}/api/token-standard/v0/registrars/${encodeURIComponent(admin)}`);
+      const base = `http://127.0.0.1:${port}/api/token-standard/v0/registrars/${admin}`;
+      const info = (await (await fetch(`${base}/registry/metadata/v1/info`)).json()) as { adminId: string };
+      expect(info.adminId).toBe(admin);
+    }
+    command.signal("SIGINT");
+    expect(await command.ended).toBe(0);
+  });
+});
+
+/** Without a file the operations port is the usual one: waits for its turn when somebody else has it for a moment. */
+async function startWithFlags(args: readonly string[]): Promise<Command> {
+  for (let i = 0; ; i++) {
+    const command = run(args);
+    const outcome = await Promise.race([command.printed(/"msg":"(listening|cannot start)"/), command.ended]);
+    if (typeof outcome === "object" && outcome?.[1] === "listening") return command;
+    await command.ended;
+    if (i === 20 || !command.stdout.includes("EADDRINUSE")) throw new Error(command.stdout + command.stderr);
+  }
+}
+
+describe("demo", () => {
+  test("runs three registries behind a gateway, and its commands show what it says", async () => {
+    const command = run(["demo", "--port", "0", "--operations-port", "0"]);
+    await command.printed(/Stop with Ctrl-C/);
+    const [, gateway] = await command.printed(/gateway\s+(http:\S+)/);
+    const [, operations] = await command.printed(/operations (http:\S+)/);
+    const list = `${gateway}/api/token-standard/v0/registrars/funds/registry/metadata/v1/instruments?pageSize=5`;
+    expect(command.stdout).toContain(list);
+    const cacheStatus = async (): Promise<string | null> => (await fetch(list)).headers.get("cache-status");
+    expect(await cacheStatus()).toContain("fwd=");
+    expect(await cacheStatus()).toContain("hit");
+
+    // The printed commands, as a shell would take them apart.
+    const posts = [
+      ...command.stdout.matchAll(/curl -s (http\S+) -H 'content-type: application\/json' \\\n\s+-d '([^']+)'/g),
+    ];
+    const answers = await Promise.all(
+      posts.map(async ([, url, body]) => {
+        const answer = await fetch(url!, {
+          method: "POST",
+          body: body!,
+          headers: { "content-type": "application/json" },
+        });
+        return [answer.status, await answer.text()] as const;
+      }),
+    );
+    expect(answers.map(([status]) => status)).toEqual([200, 400, 200]);
+    expect(answers[1]![1]).toContain("names two registries");
+    expect(answers[2]![1]).toContain("factoryId");
+
+    const metrics = await (await fetch(`${operations}/metrics`)).text();
+    expect(metrics).toContain("registry_gateway_requests_total");
+    expect((await fetch(`${operations}/status`)).status).toBe(200);
+    const [, explain] = await command.printed(/curl -s '(\S+explain\S+)'/);
+    expect(await (await fetch(explain!)).json()).toMatchObject({ upstream: "funds", cached: true });
+
+    const explained = await outcomeOf(run(["explain", list, "--operations", operations!]));
+    expect(explained.code).toBe(0);
+    expect(JSON.parse(explained.stdout)).toMatchObject({ upstream: "funds" });
+
+    command.signal("SIGINT");
+    expect(await command.ended).toBe(0);
+    await expect(fetch(list)).rejects.toThrow("fetch failed");
+  });
+
+  test("says how to take other ports when its own are taken", async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => {
+      other.listen(0, "127.0.0.1", resolve);
+    });
+    const { port } = other.address() as AddressInfo;
+    const { code, stderr } = await outcomeOf(run(["demo", "--port", String(port), "--operations-port", "0"]));
+    other.close();
+    expect(code).toBe(1);
+    expect(stderr).toContain(`port ${port} is taken`);
+    expect(stderr).toContain("--port");
+  });
+});
+
+test("explain says when no gateway answers", async () => {
+  const { code, stderr } = await outcomeOf(
+    run(["explain", "/registry/metadata/v1/info", "--operations", "http://127.0.0.1:1"]),
+  );
+  expect(code).toBe(1);
+  expect(stderr).toContain("does not answer");
+});
