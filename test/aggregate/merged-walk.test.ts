@@ -1,0 +1,33 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { walkInWeather, type Weather } from "./merged-walk.ts";
+
+const weather: fc.Arbitrary<Weather> = fc.record({
+  seed: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
+  churn: fc.constantFrom(0, 1, 4),
+  ttl: fc.constantFrom("0s", "10ms", "30s"),
+  reload: fc.constantFrom(
+    "nothing",
+    "adds at the end",
+    "adds in front",
+    "removes the next",
+    "turns the rest round",
+  ),
+  maxPageSize: fc.constantFrom(9, 40, 150),
+});
+
+test("in any weather a walk sees every instrument that stayed exactly once and in order, or is refused", async () => {
+  const outcomes = { complete: 0, refused: 0 };
+  await fc.assert(
+    fc.asyncProperty(weather, async (now) => {
+      const { outcome, seen, stayed } = await walkInWeather(now);
+      outcomes[outcome] += 1;
+      expect(new Set(seen).size, "nothing is seen twice").toBe(seen.length);
+      const due = new Set(stayed);
+      if (outcome === "complete") expect(seen.filter((each) => due.has(each))).toEqual(stayed);
+    }),
+    { numRuns: Number(process.env.WEATHER_RUNS ?? 30), endOnFailure: true },
+  );
+  expect(outcomes.complete, JSON.stringify(outcomes)).toBeGreaterThan(5);
+  console.log(outcomes);
+}, 900_000);
