@@ -1,13 +1,26 @@
 import { createHash } from "node:crypto";
+import { isIPv6 } from "node:net";
+import { asData, type Schema } from "./config/keys.ts";
+import { configSchema } from "./config/schema.ts";
 
-/** Party ids: a name, `::`, and the fingerprint of a key. */
-const PARTY = /[^\s"'`,;()<>{}[\]]+::[^\s"'`,;()<>{}[\]]+/g;
+/** What has several colons: party ids (a name, `::`, and the fingerprint of a key) and IPv6 addresses. */
+const COLONS = /[^\s"'`,;()<>{}[\]]*:[^\s"'`,;()<>{}[\]]*:[^\s"'`,;()<>{}[\]]*/g;
 
-/** Addresses: URLs, host names (in lower case: keys such as limits.uri have none) and IP addresses. */
 const URL_LIKE = /\b[a-z][a-z0-9+.-]*:\/\/[^\s"'`,;()<>]+/gi;
 const IPV4 = /\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b/g;
-const IPV6 = /\[?\b(?:[0-9a-f]{1,4}:){2,7}[0-9a-f]{0,4}\]?(?::\d{1,5})?|\[?::1\]?(?::\d{1,5})?/gi;
 const HOST = /\b[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::\d{1,5})?\b|\blocalhost(?::\d{1,5})?\b|\b[a-z][a-z0-9-]*:\d{2,5}\b/g;
+
+const ADDRESS = "<address>";
+
+/** Keys of the configuration look like host names: `tracing.endpoint`, and `concurrency.max` of an upstream. */
+const KEYS: ReadonlySet<string> = new Set(keysBelow(asData(configSchema)));
+
+function keysBelow({ properties = {} }: Schema): string[] {
+  return Object.entries(properties).flatMap(([key, schema]) => {
+    const below = keysBelow(schema).map((name) => `${key}.${name}`);
+    return [key].concat(below, schema.items === undefined ? [] : keysBelow(schema.items));
+  });
+}
 
 /** A reason longer than this is cut: it is a sentence, not an answer's text. */
 const MAX_LENGTH = 200;
@@ -23,10 +36,12 @@ export function hashId(id: string): string {
  */
 export function withoutSecrets(text: string): string {
   return text
-    .replace(URL_LIKE, "<address>")
-    .replace(PARTY, (party) => `party ${hashId(party)}`)
-    .replace(IPV4, "<address>")
-    .replace(IPV6, "<address>")
-    .replace(HOST, "<address>")
+    .replace(URL_LIKE, ADDRESS)
+    .replace(COLONS, (word) => {
+      if (isIPv6(word)) return ADDRESS;
+      return word.includes("::") ? `party ${hashId(word)}` : word;
+    })
+    .replace(IPV4, ADDRESS)
+    .replace(HOST, (name) => (KEYS.has(name) ? name : ADDRESS))
     .slice(0, MAX_LENGTH);
 }
