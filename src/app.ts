@@ -7,6 +7,7 @@ import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import type { LiveRegistry } from "./metrics/live-registry.ts";
 import { createRedisObserver } from "./observers.ts";
+import type { LoopDelay } from "./process/overload.ts";
 import { Serving } from "./process/serving.ts";
 import { shareByRedis, shareNothing, type Sharing } from "./process/sharing.ts";
 import { elapsed } from "./process/waiting.ts";
@@ -23,6 +24,8 @@ export interface GatewayOptions {
   readonly log: Logger;
   readonly clock: Clock;
   readonly random: () => number;
+  /** How late the event loop is; where it is not measured, nothing is ever shed. */
+  readonly loopDelay?: LoopDelay;
   /** Told as soon as an upstream's admin is known. */
   readonly onAdminProved?: (upstream: string, admin: string) => void;
 }

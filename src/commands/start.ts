@@ -9,6 +9,7 @@ import { warnings } from "../config/warnings.ts";
 import { createLogger, type Logger } from "../log.ts";
 import { collectProcessMetrics } from "../metrics/process.ts";
 import { ConfigWatch } from "../process/config-watch.ts";
+import { measureLoopDelay } from "../process/loop-delay.ts";
 import { Reloader } from "../process/reloader.ts";
 import { withoutSecrets } from "../redaction.ts";
 import { version } from "../version.ts";
@@ -59,6 +60,7 @@ export async function start(options: StartOptions): Promise<number> {
     clock,
     random: Math.random,
     version,
+    loopDelay: measureLoopDelay(),
     ...(file === undefined ? { onAdminProved: (upstream, admin) => learned.learn(upstream, admin) } : {}),
   });
   collectProcessMetrics(gateway.metrics, gateway.registry);

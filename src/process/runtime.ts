@@ -2,12 +2,13 @@ import type { HttpCache } from "../cache/http-cache.ts";
 import type { Config } from "../config/schema.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import type { MetadataObserver } from "../metadata/observer.ts";
-import { RegistryMetadata } from "../metadata/registry-metadata.ts";
 import { createCors } from "../routes/cors.ts";
 import { HitMemo } from "../routes/hit.ts";
 import type { Runtime } from "../routes/runtime.ts";
 import type { CallTrace } from "../upstream/trace.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
+import type { Overload } from "./overload.ts";
+import { ShedMetadata } from "./shedding.ts";
 
 export interface RuntimeParts {
   readonly upstreams: Upstreams;
@@ -15,16 +16,17 @@ export interface RuntimeParts {
   readonly coordinator: Coordinator;
   readonly observer: MetadataObserver;
   readonly trace?: (() => CallTrace | undefined) | undefined;
+  readonly overload: Overload;
   /** What was in use before: page walks of unchanged upstreams go on. */
   readonly previous?: Runtime | undefined;
 }
 
 /** The snapshot that requests work with while `config` is in use. */
 export function createRuntime(config: Config, parts: RuntimeParts): Runtime {
-  const { upstreams, cache, coordinator, observer, trace, previous } = parts;
+  const { upstreams, cache, coordinator, observer, trace, overload, previous } = parts;
   const metadata = upstreams.all.map((upstream) => {
     const registry =
-      previous?.metadata.get(upstream) ?? new RegistryMetadata({ upstream, cache, coordinator, observer, trace });
+      previous?.metadata.get(upstream) ?? new ShedMetadata({ upstream, cache, coordinator, observer, trace }, overload);
     return [upstream, registry] as const;
   });
   return {

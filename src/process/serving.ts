@@ -28,8 +28,10 @@ import { Upstreams } from "../upstream/upstreams.ts";
 import { drain } from "./drain.ts";
 import { handOver, needsNewListener } from "./hand-over.ts";
 import { InFlight, type RunningRequest } from "./in-flight.ts";
+import { type LoopDelay, Overload } from "./overload.ts";
 import { createRuntime } from "./runtime.ts";
 import type { Sharing } from "./sharing.ts";
+import { shedCalls } from "./shedding.ts";
 import { elapsed, settledWithin } from "./waiting.ts";
 
 export interface ServingOptions {
@@ -42,6 +44,8 @@ export interface ServingOptions {
   readonly registry: LiveRegistry;
   readonly sharing: Sharing;
   readonly tracing: Tracing | undefined;
+  /** How late the event loop is; where it is not measured, nothing is ever shed. */
+  readonly loopDelay?: LoopDelay | undefined;
   /** Told as soon as an upstream's admin is known. */
   readonly onAdminProved?: ((upstream: string, admin: string) => void) | undefined;
 }
@@ -67,6 +71,7 @@ export class Serving {
   private readonly metadataObserver: MetadataObserver;
   private readonly listener: FastifyInstance;
   private readonly inFlight = new InFlight();
+  private readonly overload: Overload;
   private runtime: Runtime;
   private draining = false;
 
@@ -89,6 +94,7 @@ export class Serving {
     this.traffic = new Traffic(metrics);
     this.upstreamObserver = this.createUpstreamObserver();
     this.metadataObserver = createMetadataObserver(metrics);
+    this.overload = this.createOverload();
     this.runtime = this.assemble(config);
     this.announce();
     registry.onRead(() => this.refreshGauges());
@@ -134,6 +140,7 @@ export class Serving {
     this.runtime.upstreams.start();
     await this.listener.listen({ host, port });
     this.surroundings.aggregation.walker.start();
+    this.overload.start();
     return (this.listener.server.address() as AddressInfo).port;
   }
 
@@ -148,8 +155,8 @@ export class Serving {
     const before = this.runtime;
     const after = this.assemble(next);
     this.runtime = after;
-    if (needsNewListener(before.config, next)) await handOver(this.listener, this.createListener(next));
     after.upstreams.start();
+    if (needsNewListener(before.config, next)) await handOver(this.listener, this.createListener(next));
     this.memory.resize(next.cache.memory);
     if (next.log.level !== before.config.log.level) log.level = next.log.level;
     const names = new Set(after.upstreams.all.map(({ name }) => name));
@@ -186,6 +193,7 @@ export class Serving {
       timeout: this.config.shutdown.timeout,
       refuse: (running) => this.refuse(running),
     });
+    this.overload.stop();
     await settledWithin(this.surroundings.aggregation.walker.stop(), CLOSE_TIMEOUT, clock);
     await this.cache.drain();
     await settledWithin(this.runtime.upstreams.close(), CLOSE_TIMEOUT, clock);
@@ -195,6 +203,7 @@ export class Serving {
   private createListener(config: Config): FastifyInstance {
     const listener = createPublicListener(this.surroundings, config, this.cache);
     this.inFlight.follow(listener);
+    shedCalls(listener, this.overload);
     return listener;
   }
 
@@ -210,7 +219,22 @@ export class Serving {
       coordinator,
       observer: this.metadataObserver,
       trace: tracing === undefined ? undefined : () => tracing.current(),
+      overload: this.overload,
       previous,
+    });
+  }
+
+  private createOverload(): Overload {
+    const { clock, log, metrics, loopDelay } = this.options;
+    return new Overload({
+      clock,
+      delay: loopDelay ?? (() => 0),
+      onChange(isShedding, delay) {
+        const line = { delayMs: Math.round(delay) };
+        if (isShedding) log.warn(line, "too much to do: misses and calls are refused");
+        else log.info(line, "misses and calls are answered again");
+      },
+      onShed: (kind) => metrics.shedRequests.inc({ kind }),
     });
   }
 
@@ -237,7 +261,10 @@ export class Serving {
   }
 
   private refreshGauges(): void {
-    refreshGauges(this.options.metrics, {
+    const { metrics } = this.options;
+    metrics.eventLoopDelay.set(this.overload.delay / 1000);
+    metrics.shedding.set(this.overload.isShedding ? 1 : 0);
+    refreshGauges(metrics, {
       upstreams: this.upstreams.all,
       memory: this.memory,
       maxBytes: this.config.cache.memory.maxBytes,

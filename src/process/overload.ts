@@ -1,0 +1,94 @@
+import type { CancelTimer, Clock, Duration } from "../clock.ts";
+import { GatewayError } from "../errors.ts";
+
+/** How late the event loop was at worst (99 of 100 looks) since the last time this was asked, in milliseconds. */
+export type LoopDelay = () => Duration;
+
+/** Between two looks at the delay. */
+const LOOK_EVERY: Duration = 500;
+
+/**
+ * A loop this late adds as much to every step of a request, and a miss has about five: half a second of waiting that
+ * no registry caused. Machines under ordinary load stay below a tenth of it.
+ */
+const TOO_LATE: Duration = 100;
+
+/** So many looks in a row: one pause of the garbage collector or the machine is no overload. */
+const LOOKS_TO_SHED = 2;
+
+/** It ends where half as much is left, for two seconds: what was shed comes back at once. */
+const RECOVERED: Duration = 50;
+const LOOKS_TO_RECOVER = 4;
+
+/** Seconds after which clients may try again: longer than it takes to recover. */
+const RETRY_AFTER = 3;
+
+export interface OverloadOptions {
+  readonly clock: Clock;
+  readonly delay: LoopDelay;
+  /** Told when shedding begins or ends, and how late the loop was then. */
+  readonly onChange: (isShedding: boolean, delay: Duration) => void;
+  /** Told of everything that is refused. */
+  readonly onShed: (kind: ShedKind) => void;
+}
+
+/** What is refused: metadata that is not cached, or a call that is passed on. */
+export type ShedKind = "metadata" | "call";
+
+/**
+ * Whether this process has more to do than it can. While it has, work that only this process can end is refused, so
+ * that what costs next to nothing, memory hits and probes, goes on as if nothing were.
+ */
+export class Overload {
+  private readonly options: OverloadOptions;
+  private cancel: CancelTimer = () => {};
+  private late = 0;
+  private calm = 0;
+  private shedding = false;
+  private latest: Duration = 0;
+
+  constructor(options: OverloadOptions) {
+    this.options = options;
+  }
+
+  get isShedding(): boolean {
+    return this.shedding;
+  }
+
+  /** How late the loop was when it was last looked at. */
+  get delay(): Duration {
+    return this.latest;
+  }
+
+  start(): void {
+    this.cancel = this.options.clock.after(LOOK_EVERY, () => {
+      this.look();
+      this.start();
+    });
+  }
+
+  stop(): void {
+    this.cancel();
+  }
+
+  /** @throws GatewayError 503 while this process has too much to do. */
+  refuseWork(kind: ShedKind): void {
+    if (!this.shedding) return;
+    this.options.onShed(kind);
+    throw new GatewayError(503, `the gateway has too much to do just now; try again in ${RETRY_AFTER} s`, {
+      retryAfter: RETRY_AFTER,
+      proxyError: "connection_limit_reached",
+    });
+  }
+
+  private look(): void {
+    const delay = this.options.delay();
+    this.latest = delay;
+    this.late = delay > TOO_LATE ? this.late + 1 : 0;
+    this.calm = delay < RECOVERED ? this.calm + 1 : 0;
+    const isShedding = this.shedding ? this.calm < LOOKS_TO_RECOVER : this.late >= LOOKS_TO_SHED;
+    if (isShedding === this.shedding) return;
+    this.shedding = isShedding;
+    this.options.onChange(isShedding, delay);
+  }
+}

@@ -1,0 +1,117 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { afterEach, describe, expect, it } from "vitest";
+import { createGateway, type Gateway } from "../../src/app.ts";
+import { systemClock } from "../../src/clock.ts";
+import { createLogger } from "../../src/log.ts";
+import { measureLoopDelay } from "../../src/process/loop-delay.ts";
+import { Overload } from "../../src/process/overload.ts";
+import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { testConfig } from "../support/gateway.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import { until } from "../support/redis.ts";
+
+const registry = useSampleRegistries();
+
+describe("shedding", () => {
+  function follow(delays: readonly number[]): boolean[] {
+    const clock = new ManualClock();
+    let delay = 0;
+    const overload = new Overload({ clock, delay: () => delay, onChange: () => {}, onShed: () => {} });
+    overload.start();
+    return delays.map((each) => {
+      delay = each;
+      clock.advance(500);
+      return overload.isShedding;
+    });
+  }
+
+  it.for<[about: string, delays: readonly number[], shedding: readonly boolean[]]>([
+    ["never begins while the loop is on time", [0, 5, 60, 99, 40], [false, false, false, false, false]],
+    ["does not begin with one pause", [0, 900, 3, 900, 3], [false, false, false, false, false]],
+    ["begins when the loop stays late", [150, 150, 150], [false, true, true]],
+    [
+      "ends only when the loop was on time for two seconds",
+      [150, 150, 20, 20, 20, 70, 20, 20, 20, 20],
+      [false, true, true, true, true, true, true, true, true, false],
+    ],
+  ])("%s", ([, delays, shedding]) => {
+    expect(follow(delays)).toEqual(shedding);
+  });
+
+  it("begins again as it began", () => {
+    expect(follow([150, 150, 0, 0, 0, 0, 150, 150]).slice(5)).toEqual([false, false, true]);
+  });
+});
+
+describe("a gateway that has too much to do", () => {
+  let gateway: Gateway | undefined;
+  afterEach(() => gateway?.stop({ grace: false }));
+
+  it("refuses misses and calls, and answers hits, stale entries and operations", async () => {
+    const amulet = await registry();
+    const lines: Record<string, unknown>[] = [];
+    let delay = 0;
+    const clock = systemClock();
+    let slept = 0;
+    gateway = await createGateway({
+      config: testConfig({
+        upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+        cache: { ttl: { info: "10m", instruments: "30s" }, staleWhileRevalidate: "0s", staleIfError: "1h" },
+      }),
+      log: createLogger("info", { write: (line: string) => void lines.push(JSON.parse(line)) }),
+      clock: { ...clock, now: () => clock.now() + slept },
+      random: Math.random,
+      version: "0.0.0-test",
+      loopDelay: () => delay,
+    });
+    const { publicPort, operationsPort } = await gateway.start();
+    const url = `http://127.0.0.1:${publicPort}/registry`;
+    const get = (path: string, headers: Record<string, string> = {}) => fetch(`${url}${path}`, { headers });
+    const post = () => fetch(`${url}/transfer-instruction/v1/00aa/choice-contexts/accept`, { method: "POST" });
+    for (const path of ["/metadata/v1/info", "/metadata/v1/instruments"]) expect((await get(path)).status).toBe(200);
+    expect((await post()).status).toBe(200);
+    const calls = amulet.calls.total;
+    slept = 60_000;
+
+    delay = 400;
+    await until(() => lines.some(({ msg }) => msg === "too much to do: misses and calls are refused"));
+
+    expect((await get("/metadata/v1/info")).headers.get("cache-status")).toContain("hit");
+    // Not the shortest way through the gateway, but a hit all the same.
+    expect((await get("/metadata/v1/info", { "x-instrument-admin": amulet.admin })).status).toBe(200);
+    const stale = await get("/metadata/v1/instruments");
+    expect(stale.status).toBe(200);
+    expect(stale.headers.get("cache-status")).toContain("stale-if-error");
+    for (const refused of [await get("/metadata/v1/instruments/Unknown"), await post(), await get("/drafts/v9/x")]) {
+      expect(refused.status).toBe(503);
+      expect(refused.headers.get("retry-after")).toBe("3");
+      expect(refused.headers.get("proxy-status")).toBe("registry-gateway;error=connection_limit_reached");
+      expect(await refused.json()).toEqual({ error: expect.stringContaining("registry-gateway: ") });
+    }
+    expect(amulet.calls.total).toBe(calls);
+    const operations = `http://127.0.0.1:${operationsPort}`;
+    expect((await fetch(`${operations}/readyz`)).status).toBe(200);
+    const metrics = await (await fetch(`${operations}/metrics`)).text();
+    expect(metrics).toContain("registry_gateway_shedding 1\n");
+    expect(metrics).toContain("registry_gateway_event_loop_delay_seconds 0.4\n");
+    expect(metrics).toContain('registry_gateway_shed_requests_total{kind="call"} 2\n');
+
+    delay = 0;
+    await until(() => lines.some(({ msg }) => msg === "misses and calls are answered again"));
+    expect((await post()).status).toBe(200);
+  });
+});
+
+it("a loop that is kept busy is measured as late, an idle one is not", async () => {
+  const delay = measureLoopDelay();
+  await new Promise((resolve) => {
+    setTimeout(resolve, 100);
+  });
+  delay();
+  for (let i = 0; i < 4; i += 1) {
+    const end = performance.now() + 150;
+    while (performance.now() < end);
+    await turn();
+  }
+  expect(delay()).toBeGreaterThan(100);
+});
