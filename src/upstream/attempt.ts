@@ -128,6 +128,7 @@ export class Attempt implements ExchangeListener {
     if (isOutrun) {
       // Without the lower bounds of those that were too slow, the tail would look shorter than it is.
       this.recordLatency();
+      if (this.node.recordOutrun()) this.parts.nodes.suspect(this.node);
       if (this.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "lost");
     }
     this.observe("cancelled", undefined);
@@ -216,8 +217,9 @@ export class Attempt implements ExchangeListener {
   }
 
   private recordLatency(): void {
+    // A sole node is neither chosen nor hedged by its latency, but people want to see it.
     this.node.recordLatency(this.elapsed);
-    this.parts.latencies.record(this.operation, this.elapsed);
+    if (this.parts.nodes.all.length > 1) this.parts.latencies.record(this.operation, this.elapsed);
   }
 
   private observe(outcome: "success" | "error" | "failure" | "cancelled", failure: Failure | undefined): void {

@@ -1,12 +1,14 @@
 import type { Duration } from "../clock.ts";
 
-const KEPT = 256;
+/** Enough that a few slow calls more or less do not move a high quantile from the bulk into the tail. */
+const KEPT = 1_024;
 /** Fewer samples than this say nothing about a tail. */
 const LEAST = 20;
-/** Sorting is worth it once in so many samples. */
-const RECOMPUTE_EVERY = 16;
+/** Sorting is worth it once in so many samples: few at first, more when there are many to sort. */
+const RECOMPUTE_FIRST = 16;
+const RECOMPUTE_LATER = 128;
 
-/** A quantile of the latest 256 latencies. */
+/** A quantile of the latest 1024 latencies. */
 export class LatencyQuantile {
   private readonly quantile: number;
   private readonly samples = new Float64Array(KEPT);
@@ -20,7 +22,8 @@ export class LatencyQuantile {
   record(latency: Duration): void {
     this.samples[this.recorded % KEPT] = latency;
     this.recorded += 1;
-    if (this.recorded % RECOMPUTE_EVERY === 0) this.recompute();
+    const every = this.recorded < KEPT / 4 ? RECOMPUTE_FIRST : RECOMPUTE_LATER;
+    if (this.recorded % every === 0) this.recompute();
   }
 
   /** Undefined until there are enough samples. */

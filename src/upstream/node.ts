@@ -12,6 +12,8 @@ const FADING: Duration = 20_000;
 const SPAN: Duration = 10_000;
 const MOST_FAILURES_IN_A_ROW = 5;
 const MOST_LATE_IN_A_ROW = 3;
+/** Any node is outrun now and then: so often in a row is worth a check. */
+const MOST_OUTRUN_IN_A_ROW = 3;
 const LEAST_FOR_RATE = 10;
 const MOST_FAILED_SHARE = 0.5;
 /** A node that came back stays on probation for so many good answers: one failure sends it out again. */
@@ -39,6 +41,7 @@ export class UpstreamNode {
   private averagedAt: Instant = 0;
   private failuresInARow = 0;
   private lateInARow = 0;
+  private outrunInARow = 0;
   private probation = 0;
 
   constructor(index: number, url: string, parts: { clock: Clock; target: Omit<LinkTarget, "origin"> }) {
@@ -72,6 +75,7 @@ export class UpstreamNode {
     this.lastGoodAt = this.clock.now();
     this.failuresInARow = 0;
     this.lateInARow = 0;
+    this.outrunInARow = 0;
     if (this.probation > 0) this.probation -= 1;
     this.window.record(true, this.lastGoodAt);
   }
@@ -94,7 +98,13 @@ export class UpstreamNode {
     return this.lateInARow >= MOST_LATE_IN_A_ROW || this.probation > 0 ? "does not answer" : undefined;
   }
 
-  /** An answer took at least so long: the call was given up for one that was quicker elsewhere. */
+  /** A call was given up for one that was quicker elsewhere. Returns whether the node is suspect. */
+  recordOutrun(): boolean {
+    this.outrunInARow += 1;
+    return this.outrunInARow >= MOST_OUTRUN_IN_A_ROW;
+  }
+
+  /** An answer took so long, or would have taken longer. */
   recordLatency(latency: Duration): void {
     this.average = this.average === undefined ? latency : this.average + (latency - this.average) * SAMPLE_WEIGHT;
     this.averagedAt = this.clock.now();
@@ -104,6 +114,7 @@ export class UpstreamNode {
   readmit(): void {
     this.failuresInARow = 0;
     this.lateInARow = 0;
+    this.outrunInARow = 0;
     this.average = undefined;
     this.window.clear();
     this.probation = PROBATION;
