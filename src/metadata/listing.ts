@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import { LRUCache } from "lru-cache";
 import type { CacheAnswer } from "../cache/http-cache.ts";
 import type { Resource } from "../cache/resource.ts";
 import type { Instant } from "../clock.ts";
@@ -53,6 +54,9 @@ const SIZES: readonly (number | undefined)[] = [100, 50, 25, undefined];
 /** How many instruments of the page before an overlapping page repeats. */
 export const OVERLAP = 4;
 
+/** Chains whose last digest is remembered, of all registries together. */
+const MAX_ISSUED = 10_000;
+
 /** What registries refuse a page size or a token with. */
 const REFUSALS = new Set([400, 422]);
 
@@ -60,10 +64,18 @@ const REFUSALS = new Set([400, 422]);
 export class ListingKnowledge {
   readonly sizes: ListingRungs;
   readonly overlaps: ListingRungs;
+  private readonly issued = new LRUCache<string, string>({ max: MAX_ISSUED });
 
   constructor(coordinator: Coordinator) {
     this.sizes = new ListingRungs(coordinator, "page-size");
     this.overlaps = new ListingRungs(coordinator, "page-overlap");
+  }
+
+  /** Notes what was last issued for a chain; false when that is what it was already, and nobody needs to be told. */
+  isNews(chain: string, digest: string): boolean {
+    if (this.issued.get(chain) === digest) return false;
+    this.issued.set(chain, digest);
+    return true;
   }
 }
 
@@ -181,6 +193,8 @@ export class Listing {
     if (generation === undefined) return;
     const { ids, nextPageToken } = before.page;
     const digest = chainDigest({ instruments: ids.map((id) => ({ id })), nextPageToken }, generation);
+    const isKnown = coordinator.generation(this.resource(address, "client").key) !== undefined;
+    if (isKnown && !this.knowledge.isNews(`${this.admin}\n${chain}`, digest)) return;
     coordinator.issueChain(this.admin, chain, digest);
     if (upstream.config.urls.length > 1) walks.follow(key.chain, chain);
   }
