@@ -163,6 +163,21 @@ describe("too much of a head", () => {
   });
 });
 
+test("a field behind thousands of others counts as any other", async () => {
+  const many = "A:\r\n".repeat(2_500);
+  const misrouted = `GET ${INFO} HTTP/1.1\r\nHost: g\r\n${many}x-instrument-admin: ${STRANGER}\r\n\r\n`;
+  await expectRefusedOnce(misrouted);
+  await expectRefusedOnce(`GET ${INFO} HTTP/1.1\r\nHost: g\r\n${many}Host: elsewhere\r\n\r\n`);
+});
+
+async function expectRefusedOnce(request: string): Promise<void> {
+  running().clearCalls();
+  const { statuses } = await sendRaw(running().url, request);
+  expect(statuses).toHaveLength(1);
+  expect([400, 404, 431]).toContain(statuses[0]);
+  expect(running().called()).toEqual([]);
+}
+
 describe("what follows a good request on its connection", () => {
   test("a request behind a body that is shorter than its length is taken as the body it is", async () => {
     running().clearCalls();
@@ -192,10 +207,18 @@ describe("what follows a good request on its connection", () => {
 
   test("a body that nobody reads is not taken for the next request", async () => {
     running().clearCalls();
-    const request = `POST /nothing HTTP/1.1\r\nHost: g\r\nContent-Length: ${SMUGGLED.length}\r\n\r\n${SMUGGLED}`;
-    const { statuses } = await sendRaw(running().url, request);
-    expect(statuses).toEqual([404]);
-    expect(running().called()).toEqual([]);
+    for (const [line, status] of [
+      ["POST /nothing", 404],
+      [`OPTIONS ${CANCEL}`, 204],
+      [`DELETE ${DRAFT}`, 405],
+      [`PUT ${INFO}`, 405],
+      [`POST ${CANCEL}?x`, 415],
+    ] as const) {
+      const request = `${line} HTTP/1.1\r\nHost: g\r\nContent-Length: ${SMUGGLED.length}\r\n\r\n${SMUGGLED}`;
+      const { statuses } = await sendRaw(running().url, request);
+      expect(statuses).toEqual([status]);
+      expect(running().called()).toEqual([]);
+    }
   });
 
   test("an upgrade is not made, and nothing behind it is a tunnel", async () => {
