@@ -278,6 +278,30 @@ export const ALERT_RULES: readonly AlertRule[] = [
     },
   },
   {
+    alert: "RegistryGatewayOverloaded",
+    severity: "ticket",
+    conditions: [{ value: aggregate("max", ["job", "instance"], q.series("shedding")), is: "> 0" }],
+    for: "1m",
+    summary: "{{ $labels.instance }} has more to do than it can: misses and calls are refused",
+    runbook: {
+      means: "The event loop is so late that only memory hits are answered; everything else gets 503 with Retry-After.",
+      look: "Overview: Event loop delay, Event loop utilization, Requests shed, Requests by endpoint.",
+      act: "As RegistryGatewayEventLoopBusy, now.",
+    },
+  },
+  {
+    alert: "RegistryGatewayWorkerReplaced",
+    severity: "ticket",
+    conditions: [{ value: sum(["job", "instance", "reason"], q.over("15m").increase("workerEnds")), is: "> 0" }],
+    for: "0m",
+    summary: "{{ $labels.instance }}: a worker {{ $labels.reason }} and was replaced",
+    runbook: {
+      means: "Requests that the worker was answering were lost; the others went on.",
+      look: 'The log: "unexpected error" has the fault and where it happened.',
+      act: "A fault of the gateway: keep the lines, roll back if it began with a deployment.",
+    },
+  },
+  {
     alert: "RegistryGatewayReloadFailed",
     severity: "ticket",
     conditions: [{ value: aggregate("min", ["job", "instance"], q.series("lastReloadGood")), is: "== 0" }],

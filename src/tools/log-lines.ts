@@ -122,6 +122,16 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
     fields: {},
   },
   "traces are sent again": { levels: ["info"], says: "The collector of traces takes them again.", fields: {} },
+  "too much to do: misses and calls are refused": {
+    levels: ["warn"],
+    says: "The event loop is too late; hits are still answered.",
+    fields: { delayMs: "how late, in milliseconds" },
+  },
+  "misses and calls are answered again": {
+    levels: ["info"],
+    says: "The event loop is in time again.",
+    fields: { delayMs: "how late, in milliseconds" },
+  },
   purged: {
     levels: ["info"],
     says: "A purge was asked for here.",

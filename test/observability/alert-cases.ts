@@ -157,6 +157,18 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: loop("0+30x30", "0+30x30"),
   },
   {
+    alert: "RegistryGatewayOverloaded",
+    at: "5m",
+    fires: [series("shedding", {}, "1x10")],
+    silent: [series("shedding", {}, "1x2 0x10")],
+  },
+  {
+    alert: "RegistryGatewayWorkerReplaced",
+    at: "10m",
+    fires: [series("workerEnds", { reason: "crashed" }, "0x5 1x10")],
+    silent: [series("workerEnds", { reason: "crashed" }, "1x20")],
+  },
+  {
     alert: "RegistryGatewayReloadFailed",
     at: "1m",
     fires: [series("lastReloadGood", {}, "0x10")],
