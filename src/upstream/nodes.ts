@@ -1,4 +1,4 @@
-import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
+import type { Clock, Instant } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
 import type { Credentials } from "./credentials.ts";
@@ -6,24 +6,12 @@ import type { EgressBudget } from "./egress-budget.ts";
 import { answerTimeout, unusable } from "./failure.ts";
 import type { LinkTarget } from "./link.ts";
 import { askAdmin } from "./node-check.ts";
+import { NodeWatch } from "./node-watch.ts";
 import { UpstreamNode } from "./node.ts";
 import type { UpstreamObserver } from "./observer.ts";
 import { waitFor } from "./patience.ts";
 import type { Patience } from "./patience.ts";
 import type { NodeState } from "./status.ts";
-
-const FIRST_RETRY: Duration = 250;
-const LONGEST_RETRY: Duration = 5_000;
-const RECHECK: Duration = 300_000;
-/** An ejected node that hangs is not waited for longer: its next check is due soon. */
-const EJECTED_TIMEOUT: Duration = 2_000;
-const FIRST_PAUSE: Duration = 500;
-const LONGEST_PAUSE: Duration = 5_000;
-/** A node under suspicion has to tell its info in so long, and is suspected no more often. */
-const SUSPECT_TIMEOUT: Duration = 1_000;
-const SUSPECT_EVERY: Duration = 1_000;
-/** A node that stayed up for so long starts again with the shortest pause. */
-const FORGIVEN_AFTER: Duration = 60_000;
 
 export interface NodesParts {
   readonly config: UpstreamConfig;
@@ -39,17 +27,6 @@ export interface NodesParts {
   readonly onCheck: (isWell: boolean) => void;
 }
 
-/** What is going on at one node. */
-interface Watch {
-  checking: Promise<void> | undefined;
-  cancelTimer: CancelTimer | undefined;
-  /** Failures in a row, for the growing pause. */
-  failures: number;
-  upSince: Instant;
-  /** When a call that failed or is late made it suspect: a check decides whether it is ejected. */
-  suspectedAt: Instant;
-}
-
 /**
  * The nodes of one upstream and what is known about each: whether it proved that it serves this registry, and whether
  * it is well. Unproved and ejected nodes are asked for their info again and again, proved ones every five minutes.
@@ -57,7 +34,7 @@ interface Watch {
 export class Nodes {
   readonly all: readonly UpstreamNode[];
   private readonly parts: NodesParts;
-  private readonly watches: readonly Watch[];
+  private readonly watches: readonly NodeWatch[];
   private learned: string | undefined;
   private contradiction: string | undefined;
   private readonly stopping = new AbortController();
@@ -66,13 +43,7 @@ export class Nodes {
   constructor(parts: NodesParts) {
     this.parts = parts;
     this.all = parts.config.urls.map((url, index) => new UpstreamNode(index, url, parts));
-    this.watches = this.all.map(() => ({
-      checking: undefined,
-      cancelTimer: undefined,
-      failures: 0,
-      upSince: 0,
-      suspectedAt: -Infinity,
-    }));
+    this.watches = this.all.map(() => new NodeWatch(parts.clock, parts.random));
   }
 
   /** The party id of the registry's admin: configured or learned. */
@@ -106,7 +77,7 @@ export class Nodes {
 
   stopChecks(): void {
     this.stopping.abort();
-    for (const watch of this.watches) watch.cancelTimer?.();
+    for (const watch of this.watches) watch.cancel();
   }
 
   /** Closes the connections; those in use, when their calls are over. */
@@ -149,9 +120,7 @@ export class Nodes {
   /** Takes a node out for a while, unless it is the last one that takes requests. */
   eject(node: UpstreamNode, why: string): void {
     if (node.state !== "up" || this.upCount === 1) return;
-    const { clock } = this.parts;
-    const watch = this.watches[node.index]!;
-    watch.failures = clock.now() - watch.upSince > FORGIVEN_AFTER ? 0 : watch.failures + 1;
+    this.watchOf(node).noteEjected();
     node.ejections += 1;
     node.lastError = why;
     this.change(node, "ejected", why);
@@ -167,12 +136,8 @@ export class Nodes {
 
   /** A call failed or is late on a node: it is checked, and ejected when it fails the check as well. */
   suspect(node: UpstreamNode): void {
-    const watch = this.watches[node.index]!;
-    const now = this.parts.clock.now();
     if (!this.hasStarted || node.state !== "up" || this.upCount === 1) return;
-    if (watch.checking !== undefined || now - watch.suspectedAt < SUSPECT_EVERY) return;
-    watch.suspectedAt = now;
-    this.checkInBackground(node);
+    if (this.watchOf(node).suspect()) this.checkInBackground(node);
   }
 
   private throwIfDisabled(): void {
@@ -183,14 +148,13 @@ export class Nodes {
     });
   }
 
+  private watchOf(node: UpstreamNode): NodeWatch {
+    return this.watches[node.index]!;
+  }
+
   /** One check for all who wait for it; rejects when it proves nothing. */
   private check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
-    const watch = this.watches[node.index]!;
-    watch.checking ??= this.runCheck(node, isWaitedFor).finally(() => {
-      watch.checking = undefined;
-      this.schedule(node);
-    });
-    return watch.checking;
+    return this.watchOf(node).share(() => this.runCheck(node, isWaitedFor).finally(() => this.schedule(node)));
   }
 
   private checkInBackground(node: UpstreamNode): void {
@@ -199,16 +163,14 @@ export class Nodes {
   }
 
   private async runCheck(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
-    const { config, observer, egress, clock } = this.parts;
-    const deadline = clock.now() + this.checkTimeout(node);
+    const { config, observer, clock } = this.parts;
+    const usual = this.all.length === 1 ? config.timeout : Math.min(config.attemptTimeout, config.timeout);
+    const deadline = clock.now() + this.watchOf(node).timeout(node.state, usual);
+    // No call left for a check says nothing about the node.
+    await this.pay(isWaitedFor, deadline);
     try {
-      if (egress !== undefined) await this.pay(egress, isWaitedFor, deadline);
-      const admin = await askAdmin(node, {
-        ...this.parts,
-        upstream: config.name,
-        deadline,
-        signal: this.stopping.signal,
-      });
+      const { signal } = this.stopping;
+      const admin = await askAdmin(node, { ...this.parts, upstream: config.name, deadline, signal });
       observer.check(config.name, node.url, "success");
       this.hear(node, admin);
     } catch (error) {
@@ -218,33 +180,22 @@ export class Nodes {
     }
   }
 
-  private async pay(egress: EgressBudget, isWaitedFor: boolean, deadline: Instant): Promise<void> {
-    if (isWaitedFor) {
-      await egress.take({ operation: "info", priority: "post", deadline });
-    } else if (!(await egress.tryTake("info", "refresh"))) {
-      throw new GatewayError(429, "the check waits: the calls of rateLimit are used up");
-    }
-  }
-
-  private checkTimeout(node: UpstreamNode): Duration {
-    const { timeout, attemptTimeout } = this.parts.config;
-    if (this.isSuspect(node)) return Math.min(attemptTimeout, SUSPECT_TIMEOUT);
-    if (node.state === "ejected") return Math.min(attemptTimeout, EJECTED_TIMEOUT);
-    return this.all.length === 1 ? timeout : Math.min(attemptTimeout, timeout);
+  /** @throws GatewayError 429 when there is no call left for a check. */
+  private async pay(isWaitedFor: boolean, deadline: Instant): Promise<void> {
+    const { egress, config } = this.parts;
+    if (egress === undefined) return;
+    if (isWaitedFor) return egress.take({ operation: "info", priority: "post", deadline });
+    if (await egress.tryTake("info", "refresh")) return;
+    throw new GatewayError(429, `no call is left of rateLimit to check upstream "${config.name}"`, { retryAfter: 1 });
   }
 
   private noteFailure(node: UpstreamNode, why: string): void {
-    const watch = this.watches[node.index]!;
-    if (this.isSuspect(node)) this.eject(node, why);
-    else if (node.state === "ejected" || node.state === "unproved") watch.failures += 1;
+    const watch = this.watchOf(node);
     if (node.state === "unproved") node.lastError = why;
-    // A proved node that fails a check has not become another registry.
+    // A proved node that fails a check has not become another registry: it is out only if calls failed as well.
+    if (node.state === "up" && watch.isSuspect) this.eject(node, why);
+    else if (node.state === "ejected" || node.state === "unproved") watch.noteFailure();
     this.parts.onCheck(false);
-  }
-
-  private isSuspect(node: UpstreamNode): boolean {
-    const { suspectedAt } = this.watches[node.index]!;
-    return node.state === "up" && this.parts.clock.now() - suspectedAt < 2 * SUSPECT_TIMEOUT;
   }
 
   /** The node named its admin. */
@@ -256,7 +207,7 @@ export class Nodes {
     if (admin !== expected) {
       const why = `its info names the admin "${admin}" and not "${expected}"`;
       node.lastError = why;
-      this.watches[node.index]!.failures += 1;
+      this.watchOf(node).noteFailure();
       observer.adminMismatch(config.name, node.url, { expected, told: admin });
       this.change(node, "wrong-admin", why);
       throw unusable(
@@ -270,10 +221,8 @@ export class Nodes {
   }
 
   private admit(node: UpstreamNode): void {
-    const watch = this.watches[node.index]!;
     if (node.state === "ejected") node.readmit();
-    else watch.failures = 0;
-    watch.upSince = this.parts.clock.now();
+    this.watchOf(node).noteUp(node.state);
     if (!this.hasProved) this.parts.observer.adminProved(this.parts.config.name, node.admin!);
     this.change(node, "up", "its info names the right admin");
   }
@@ -296,16 +245,7 @@ export class Nodes {
   }
 
   private schedule(node: UpstreamNode): void {
-    const watch = this.watches[node.index]!;
-    watch.cancelTimer?.();
     if (this.stopping.signal.aborted || !this.hasStarted) return;
-    watch.cancelTimer = this.parts.clock.after(this.pauseOf(node, watch), () => this.checkInBackground(node));
-  }
-
-  private pauseOf(node: UpstreamNode, { failures }: Watch): Duration {
-    const jitter = 0.9 + this.parts.random() * 0.2;
-    if (node.state === "up") return RECHECK * jitter;
-    if (node.state === "ejected") return Math.min(FIRST_PAUSE * 2 ** Math.min(failures, 10), LONGEST_PAUSE) * jitter;
-    return Math.min(FIRST_RETRY * 2 ** Math.min(Math.max(failures - 1, 0), 10), LONGEST_RETRY) * jitter;
+    this.watchOf(node).schedule(node.state, () => this.checkInBackground(node));
   }
 }
