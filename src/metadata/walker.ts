@@ -74,15 +74,23 @@ export class Walker {
     await this.jobs.stop();
   }
 
-  /** Somebody uses the listings: they are kept up to date from now on, for a while. */
-  wake(): void {
+  /**
+   * Somebody uses the listings: they are kept up to date from now on, for a while.
+   *
+   * @param unknown registries of which nothing can be used any more, as after a purge: they are walked at once
+   */
+  wake(unknown: readonly RegistryMetadata[] = []): void {
     const { clock, isListing, registries } = this.options;
     if (!isListing()) return;
     const now = clock.now();
-    const wasWanted = now < this.wantedUntil;
+    const isNews = now >= this.wantedUntil;
     this.wantedUntil = now + WANTED;
-    if (wasWanted || this.cancelTick === undefined) return;
-    for (const schedule of registries().map((registry) => this.scheduleOf(registry))) {
+    // A registry that fails has its own time to be asked again.
+    const askedAnew = unknown.map((registry) => this.scheduleOf(registry)).filter(({ failures }) => failures === 0);
+    for (const schedule of askedAnew) schedule.dueAt = -Infinity;
+    const waitedFor = isNews ? registries().map((registry) => this.scheduleOf(registry)) : askedAnew;
+    if (this.cancelTick === undefined || waitedFor.length === 0) return;
+    for (const schedule of waitedFor) {
       if (schedule.dueAt <= now) schedule.isSettled = false;
     }
     this.walkDue();

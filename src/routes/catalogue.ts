@@ -26,7 +26,8 @@ export async function answerCatalogue(
   const { aggregation, clock } = surroundings;
   const { path, query } = exchange.target as LocalTarget;
   const parameters = readParameters(query);
-  aggregation.walker.wake();
+  const unknown = membersOf(exchange.runtime).filter((member) => aggregation.catalogue.shelfOf(member) === undefined);
+  aggregation.walker.wake(unknown.map(({ metadata }) => metadata));
   await aggregation.walker.whenWalked(clock.now() + FIRST_WALK_WAIT);
   const composition =
     path === CATALOGUE_REGISTRIES

@@ -6,13 +6,7 @@ const weather: fc.Arbitrary<Weather> = fc.record({
   seed: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
   churn: fc.constantFrom(0, 1, 4),
   ttl: fc.constantFrom("0s", "10ms", "30s"),
-  reload: fc.constantFrom(
-    "nothing",
-    "adds at the end",
-    "adds in front",
-    "removes the next",
-    "turns the rest round",
-  ),
+  reload: fc.constantFrom("nothing", "adds at the end", "adds in front", "removes the next", "turns the rest round"),
   maxPageSize: fc.constantFrom(9, 40, 150),
 });
 

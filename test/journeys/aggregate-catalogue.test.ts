@@ -1,0 +1,168 @@
+import { describe, expect, test, vi } from "vitest";
+import { type Aggregate, get, instrumentsOf, useAggregates } from "../aggregate/registries.ts";
+
+const { startAggregate } = useAggregates();
+
+const REGISTRIES = "/catalog/v1/registries";
+const INSTRUMENTS = "/catalog/v1/instruments";
+const LISTING = "/registry/metadata/v1/instruments";
+
+async function search(aggregate: Aggregate, parameters: Record<string, string>) {
+  const { status, json, headers } = await get(
+    `${aggregate.url}${INSTRUMENTS}?${String(new URLSearchParams(parameters))}`,
+  );
+  const instruments = (json.instruments ?? []) as { id: string; admin: string; registry: string }[];
+  return { status, json, headers, ids: instruments.map(({ id }) => id), instruments };
+}
+
+describe("the catalogue of registries", () => {
+  test("tells each registry's name, admin, base path, health, and how many instruments it has", async () => {
+    const aggregate = await startAggregate({ amulet: {}, bonds: { instruments: 120 } });
+    const { status, json } = await get(aggregate.url + REGISTRIES);
+    expect(status).toBe(200);
+    expect(json.registries).toEqual([
+      {
+        name: "amulet",
+        admin: "amulet::1220",
+        basePath: "/api/token-standard/v0/registrars/amulet",
+        supportedApis: expect.objectContaining({ "splice-api-token-metadata-v1": 1 }),
+        health: "up",
+        instrumentCount: 30,
+        asOf: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
+      },
+      expect.objectContaining({ name: "bonds", instrumentCount: 120 }),
+    ]);
+  });
+
+  test("lists a registry that cannot be asked without what is not known of it", async () => {
+    const aggregate = await startAggregate({ amulet: {}, bonds: {} });
+    await aggregate.registries.bonds!.kill();
+    const { json } = await get(aggregate.url + REGISTRIES);
+    expect(json.registries).toMatchObject([
+      { instrumentCount: 30 },
+      { name: "bonds", instrumentCount: null, asOf: null },
+    ]);
+    const { status, headers, ids } = await search(aggregate, {});
+    expect([status, ids.length, headers.get("x-registry-partial"), headers.get("cache-control")]).toEqual([
+      200,
+      25,
+      "bonds",
+      "no-store",
+    ]);
+    await aggregate.registries.bonds!.revive();
+  });
+
+  test("is not there where the plain base URL stands for one registry", async () => {
+    const aggregate = await startAggregate({ amulet: {} });
+    expect((await get(aggregate.url + REGISTRIES)).status).toBe(404);
+  });
+});
+
+describe("the catalogue of instruments", () => {
+  const supportedApis = {};
+  const named = (id: string, name: string, symbol: string) => ({ id, name, symbol, decimals: 2, supportedApis });
+  const options = {
+    amulet: { instruments: [named("Amulet", "Amulet", "AMT"), named("AMT-USD", "Dollar of the Amulet", "USDA")] },
+    bonds: {
+      instruments: [
+        named("BOND-1", "Élysée Bond", "ELY"),
+        named("BOND-2", "Gold bond of Amsterdam", "GLD"),
+        named("BOND-3", "Gold", "GLD"),
+        named("BOND-4", "Straße 代币", "代币"),
+      ],
+    },
+  };
+
+  test.each([
+    ["amulet", ["Amulet", "AMT-USD"]],
+    ["AM", ["AMT-USD", "Amulet", "BOND-2"]],
+    ["elysee", ["BOND-1"]],
+    ["ÉLY", ["BOND-1"]],
+    ["bond", ["BOND-1", "BOND-2", "BOND-3", "BOND-4"]],
+    ["gold", ["BOND-2", "BOND-3"]],
+    ["old", ["BOND-2", "BOND-3"]],
+    ["amsterdam gold", ["BOND-2"]],
+    ["bond-2", ["BOND-2"]],
+    ["代", ["BOND-4"]],
+    ["usd", ["AMT-USD"]],
+    ["nothing like it", []],
+    ["!!", []],
+  ])("finds %s whatever its case and accents, what begins with it first", async (query, expected) => {
+    const aggregate = await startAggregate(options);
+    expect((await search(aggregate, { query })).ids).toEqual(expected);
+  });
+
+  test("are narrowed to an admin or alias, and to a symbol", async () => {
+    const aggregate = await startAggregate(options);
+    const found = await search(aggregate, { query: "amulet", admin: "amulet::1220" });
+    expect(found.instruments[0]).toEqual({
+      admin: "amulet::1220",
+      registry: "amulet",
+      ...options.amulet.instruments[0],
+    });
+    expect((await search(aggregate, { admin: "bonds" })).ids).toHaveLength(4);
+    expect((await search(aggregate, { symbol: "gld" })).ids).toEqual(["BOND-2", "BOND-3"]);
+    expect((await search(aggregate, { symbol: "gl" })).ids).toEqual([]);
+    expect((await search(aggregate, { admin: "nobody" })).status).toBe(404);
+  });
+
+  test("come in pages that one search alone goes on with", async () => {
+    const aggregate = await startAggregate({
+      amulet: { instruments: instrumentsOf("A", 60) },
+      bonds: { instruments: instrumentsOf("B", 60) },
+    });
+    const ids: string[] = [];
+    let pageToken = "";
+    do {
+      const page = await search(aggregate, { query: "instrument", pageSize: "7", ...(pageToken && { pageToken }) });
+      ids.push(...page.ids);
+      pageToken = (page.json.nextPageToken as string | undefined) ?? "";
+    } while (pageToken !== "");
+    expect(ids).toEqual([...instrumentsOf("A", 60), ...instrumentsOf("B", 60)].map(({ id }) => id));
+    const first = await search(aggregate, { query: "instrument", pageSize: "7" });
+    const other = await search(aggregate, { query: "other", pageToken: first.json.nextPageToken as string });
+    expect([other.status, other.json.error]).toEqual([400, expect.stringContaining("another search")]);
+    expect((await search(aggregate, { query: "x", pageToken: "AAAA" })).status).toBe(400);
+  });
+
+  test("follow the registries while somebody uses them", async () => {
+    const aggregate = await startAggregate({ amulet: {}, bonds: {} }, { cache: { ttl: { instruments: "1s" } } });
+    expect((await search(aggregate, { query: "newcomer" })).ids).toEqual([]);
+    aggregate.registries.amulet!.catalogue.add(named("NEWCOMER", "New", "NEW"));
+    await vi.waitFor(async () => expect((await search(aggregate, { query: "newcomer" })).ids).toEqual(["NEWCOMER"]), {
+      timeout: 15_000,
+      interval: 200,
+    });
+  });
+
+  test("cost nothing while nobody uses them", async () => {
+    const aggregate = await startAggregate({ amulet: {}, bonds: {} });
+    await get(`${aggregate.registrar("amulet")}/registry/metadata/v1/info`);
+    expect(aggregate.called("instruments")).toBe(0);
+  });
+
+  test("are read again when a purge said so", async () => {
+    const aggregate = await startAggregate({ amulet: {}, bonds: {} });
+    expect((await search(aggregate, { query: "AMULET-00003" })).ids).toEqual(["AMULET-00003"]);
+    aggregate.registries.amulet!.catalogue.remove("AMULET-00003");
+    const body = JSON.stringify({ upstream: "amulet" });
+    await get(`${aggregate.operations}/purge`, {
+      method: "POST",
+      body,
+      headers: { "content-type": "application/json" },
+    });
+    const { ids, headers } = await search(aggregate, { query: "AMULET-0000" });
+    expect([ids.length, headers.get("x-registry-partial")]).toEqual([9, null]);
+  });
+});
+
+test("a fresh catalogue answers for single instruments without asking anybody", async () => {
+  const aggregate = await startAggregate({ amulet: {}, bonds: { instruments: 120, pageStyle: "index" } });
+  await get(aggregate.url + REGISTRIES);
+  for (const { calls } of Object.values(aggregate.registries)) calls.clear();
+  const found = await get(`${aggregate.url}${LISTING}/AMULET-00007`);
+  expect([found.status, found.json.admin]).toEqual([200, "amulet::1220"]);
+  expect(found.headers.get("cache-status")).toMatch(/^registry-gateway;hit;ttl=/);
+  expect((await get(`${aggregate.url}${LISTING}/NOBODYS`)).status).toBe(404);
+  expect(Object.values(aggregate.registries).map(({ calls }) => calls.total)).toEqual([0, 0]);
+});
