@@ -42,10 +42,12 @@ export function remainsOf({ gateway, registries }: ThreeRegistries): Remains {
   };
 }
 
+/** Of {@link KINDS}, how many reach the registry whatever else runs, when they are not given up before. */
+const SURE = 3;
+
 /**
- * Sends `count` requests, of which no answer will come in time, and gives each of them up; so many at a time.
- *
- * @param atATime how many connections are open at once
+ * Sends `count` requests, of which no answer will come in time, and gives each of them up; `atATime` at a time. Every
+ * other batch is given up at once, before the gateway has read it; the others when calls have reached the registry.
  */
 export async function abortStorm(running: ThreeRegistries, count: number, atATime = 25): Promise<void> {
   const { amulet } = running.registries;
@@ -53,19 +55,21 @@ export async function abortStorm(running: ThreeRegistries, count: number, atATim
   await amulet.faults.set({ kind: "hang", rate: 0.5, operations }, { kind: "hang-body", operations });
   for (let sent = 0; sent < count; sent += atATime) {
     const batch = Math.min(atATime, count - sent);
-    await Promise.all(Array.from({ length: batch }, (_none, i) => giveUp(running.url, sent + i)));
+    const isPatient = (sent / atATime) % 2 === 1;
+    const enough = amulet.calls.total + SURE * Math.floor(batch / KINDS.length);
+    const reached = isPatient ? amulet.calls.reached(enough) : Promise.resolve();
+    await Promise.all(Array.from({ length: batch }, (_none, i) => giveUp(running.url, sent + i, reached)));
   }
   await amulet.faults.clear();
 }
 
 /** Connects, sends a part of a conversation, and is gone: every other time with a reset. */
-function giveUp(base: string, i: number): Promise<void> {
+function giveUp(base: string, i: number, reached: Promise<void>): Promise<void> {
   const { hostname, port } = new URL(base);
   return new Promise((resolve) => {
     const socket = connect(Number(port), hostname, () => {
       socket.write(KINDS[i % KINDS.length]!(i), () => {
-        // Some before the gateway has read anything, most while it waits for the registry.
-        setImmediate(() => (i % 2 === 0 ? socket.destroy() : socket.resetAndDestroy()));
+        void reached.then(() => (i % 2 === 0 ? socket.destroy() : socket.resetAndDestroy()));
       });
     });
     socket.on("error", () => undefined);

@@ -17,7 +17,7 @@ test("500 aborted requests leave nothing running, and the gateway works as befor
   await abortStorm(running(), 500, AT_A_TIME);
   await expect.poll(() => remainsOf(running()), { timeout: 5_000 }).toMatchObject(idle);
   // Many got as far as the registry, and were ended there too.
-  expect(running().registries.amulet.calls.aborted).toBeGreaterThan(50);
+  expect(running().registries.amulet.calls.aborted).toBeGreaterThanOrEqual(50);
   // Connections to the registry are kept for the next call: both their ends are in this process.
   await expect
     .poll(() => remainsOf(running()).sockets, { timeout: 5_000 })
