@@ -10,8 +10,9 @@ export interface ListenerTls {
   requestCert?: boolean;
 }
 
-/** An HTTP listener on 127.0.0.1 that can go away and come back on the same port. */
+/** An HTTP listener that can go away and come back on the same port. */
 export class Listener {
+  private readonly host: string;
   private readonly serve: RequestListener;
   private readonly tls: ListenerTls | undefined;
   private readonly sockets = new Set<Socket>();
@@ -20,7 +21,8 @@ export class Listener {
   /** Connections accepted so far. */
   accepted = 0;
 
-  constructor(options: { port: number; tls: ListenerTls | undefined; serve: RequestListener }) {
+  constructor(options: { host: string; port: number; tls: ListenerTls | undefined; serve: RequestListener }) {
+    this.host = options.host;
     this.boundPort = options.port;
     this.tls = options.tls;
     this.serve = options.serve;
@@ -57,7 +59,7 @@ export class Listener {
         this.server = undefined;
         reject(error);
       });
-      server.listen(this.boundPort, "127.0.0.1", resolve);
+      server.listen(this.boundPort, this.host, resolve);
     });
     this.boundPort = (server.address() as AddressInfo).port;
   }

@@ -23,6 +23,8 @@ export interface SampleRegistryOptions {
   /** The party id it is the registry of. */
   admin: string;
   clock: Clock;
+  /** Address to listen on; by default 127.0.0.1. */
+  host?: string;
   /** 0, the default, takes a free one. */
   port?: number;
   /** A path before `/registry`, as hosts of several registrars have it: starts with a slash, ends without. */
@@ -77,6 +79,7 @@ export class SampleRegistry {
       { clock, random: mulberry32(seed + 1) },
     );
     this.listener = new Listener({
+      host: options.host ?? "127.0.0.1",
       port: options.port ?? 0,
       tls: options.tls,
       serve: (request, response) => void this.serve(request, response),
