@@ -226,6 +226,16 @@ describe("what passes through", () => {
     expect(errorOf(announced)).toContain(String(2 * 1024 * 1024));
   });
 
+  test("is refused in our form where chunks grow beyond the limit, while the client still sends", async () => {
+    for (const path of [`${PREFIX}/amulet/registry/transfer-instruction/v2/transfer-factory`, DRAFT]) {
+      const head = `POST ${path} HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
+      const chunk = `10000\r\n${"x".repeat(0x10000)}\r\n`;
+      const answer = await sendRaw(running().url, [head, ...Array.from({ length: 50 }, () => chunk)], 2_000);
+      expect(answer.statuses).toEqual([413]);
+      expect(answer.text).toContain('{"error":"registry-gateway: ');
+    }
+  });
+
   test("keeps the client's connection for the next request", async () => {
     const one = `GET ${DRAFT} HTTP/1.1\r\nHost: g\r\n\r\n`;
     const { statuses } = await sendRaw(running().url, [
