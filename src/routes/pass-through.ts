@@ -10,7 +10,7 @@ import type { Upstream } from "../upstream/upstream.ts";
 import { adminsOf, forwardedFields } from "./choice-contexts.ts";
 import { clientSignal } from "./client-signal.ts";
 import { deadlineFromNow } from "./deadline.ts";
-import { exchangeOf } from "./exchange.ts";
+import { type Exchange, exchangeOf } from "./exchange.ts";
 import { isAggregate, plainUpstream } from "./plain.ts";
 import { checkContentCoding, parseJsonBody } from "./request-body.ts";
 import { adminHeaderOf, adminNotNamed, resolveUpstream } from "./resolve-upstream.ts";
@@ -25,6 +25,7 @@ export const PASS_THROUGH = "/pass-through";
 const CALL = Symbol("upstream call");
 
 interface PreparedCall {
+  readonly exchange: Exchange;
   readonly upstream: Upstream;
   readonly call: Omit<UpstreamCall, "body">;
 }
@@ -83,9 +84,15 @@ export function registerPassThrough(app: FastifyInstance, surroundings: Surround
 }
 
 function sendCall(request: ProxiedRequest, done: ProxyCallback): void {
-  const { upstream, call } = request.headers[CALL]!;
+  const { exchange, upstream, call } = request.headers[CALL]!;
   const sent = request.body instanceof Readable ? { ...call, body: request.body } : call;
-  upstream.stream(sent).then((answer) => done(null, proxiedAnswer(answer)), done);
+  upstream.stream(sent).then((answer) => {
+    // The head has gone out by then: the log is the only place that can tell.
+    answer.body.once("error", (error) => {
+      exchange.error = toGatewayError(error);
+    });
+    done(null, proxiedAnswer(answer));
+  }, done);
 }
 
 function proxiedAnswer({ status, fields, body }: StreamedAnswer): Parameters<ProxyCallback>[1] & object {
@@ -134,7 +141,7 @@ async function prepareCall(
     signal,
     trace: exchange.trace,
   };
-  return { upstream, call };
+  return { exchange, upstream, call };
 }
 
 /** The whole body of a factory call, whose admin has to be read before a byte goes anywhere. */

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { GatewayError } from "../errors.ts";
 import { causeOf } from "../log.ts";
 import { CLIENT_GONE } from "../metrics/labels.ts";
 import { hashId } from "../redaction.ts";
@@ -15,8 +16,8 @@ export function recordExchange(
   const { traffic, log, clock } = surroundings;
   const operation = operationOf(exchange);
   const upstream = exchange.upstream?.name ?? "none";
-  const status = response.writableFinished ? response.statusCode : CLIENT_GONE;
   const { outcome, error, bytes, age } = exchange;
+  const status = statusOf(response, error);
   const seconds = (clock.now() - exchange.startedAt) / 1000;
   traffic.finish({ operation, upstream, status, outcome, bytes, age, seconds });
   exchange.trace?.end({
@@ -44,6 +45,12 @@ export function recordExchange(
   };
   if (status === 500 && error !== undefined) log.error({ ...line, err: error.cause }, "request");
   else log.info(line, "request");
+}
+
+/** What the client got; of an answer that broke off, why it did. */
+function statusOf(response: ServerResponse, error: GatewayError | undefined): number {
+  if (response.writableFinished) return response.statusCode;
+  return response.headersSent && error !== undefined ? error.status : CLIENT_GONE;
 }
 
 function hashedId(exchange: Exchange): { instrument?: string; contract?: string } {
