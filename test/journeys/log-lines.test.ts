@@ -125,6 +125,19 @@ describe("the log has exactly one line for", () => {
   });
 });
 
+test("an answer that breaks off at the registry is its failure, not the client's", async () => {
+  const { amulet } = running().registries;
+  const from = running().lines.length;
+  await amulet.faults.set({ kind: "truncate", operations: ["pass_through"], times: 1 });
+  await expect(send(running().url, { path: `${ALIAS}/drafts/v1/x` })).rejects.toThrow(/aborted|ECONNRESET/);
+  await expect.poll(() => requestLines(from)).toHaveLength(1);
+  expect(requestLines(from)[0]).toMatchObject({
+    operation: "pass_through",
+    status: 502,
+    reason: "http_response_incomplete",
+  });
+});
+
 test("hits are not logged, unless asked for", async () => {
   const request = { path: `${ALIAS}/metadata/v1/instruments?pageSize=3` };
   await send(running().url, request);
