@@ -12,7 +12,22 @@ export function expressionOf({ conditions }: AlertRule): string {
 
 /** The recording and alert rules as the YAML that Prometheus loads. */
 export function renderRules(): string {
-  const groups = [
+  return HEAD + stringify({ groups: groupRules() }, { lineWidth: 120 });
+}
+
+/** The same for the Prometheus operator on Kubernetes. */
+export function renderPrometheusRule(): string {
+  const resource = {
+    apiVersion: "monitoring.coreos.com/v1",
+    kind: "PrometheusRule",
+    metadata: { name: "registry-gateway" },
+    spec: { groups: groupRules() },
+  };
+  return HEAD + stringify(resource, { lineWidth: 120 });
+}
+
+function groupRules(): readonly { readonly name: string; readonly rules: readonly object[] }[] {
+  return [
     { name: "registry-gateway-recording", rules: RECORDING_RULES },
     {
       name: "registry-gateway-alerts",
@@ -29,7 +44,6 @@ export function renderRules(): string {
       })),
     },
   ];
-  return HEAD + stringify({ groups }, { lineWidth: 120 });
 }
 
 /** The runbooks as Markdown, a section for each alert. */

@@ -1,10 +1,15 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { findFreePort, until } from "./redis.ts";
+
+export interface ProcessUser {
+  readonly uid?: number;
+  readonly gid?: number;
+}
 
 /** A gateway in a process of its own, as operators run it. */
 export class GatewayProcess {
@@ -18,7 +23,12 @@ export class GatewayProcess {
   private readonly folder: string;
   private output = "";
 
-  private constructor(ports: { public: number; operations: number }, folder: string, command: readonly string[]) {
+  private constructor(
+    ports: { public: number; operations: number },
+    folder: string,
+    command: readonly string[],
+    user: ProcessUser,
+  ) {
     this.url = `http://127.0.0.1:${ports.public}`;
     this.target = `127.0.0.1:${ports.operations}`;
     this.operations = `http://${this.target}`;
@@ -26,6 +36,7 @@ export class GatewayProcess {
     this.file = join(folder, "gateway.yaml");
     this.child = spawn(command[0]!, [...command.slice(1), "start", "--config", this.file], {
       stdio: ["ignore", "pipe", "inherit"],
+      ...user,
     });
     this.child.stdout!.on("data", (chunk: Buffer) => (this.output += chunk.toString()));
     process.once("exit", () => this.child.kill("SIGKILL"));
@@ -36,10 +47,12 @@ export class GatewayProcess {
    *
    * @param keys of the configuration; listeners are on loopback and free ports
    * @param command the program; by default the sources
+   * @param user who it runs as; by default who runs this
    */
   static async start(
     keys: Record<string, unknown>,
     command: readonly string[] = [process.execPath, join(import.meta.dirname, "../../src/main.ts")],
+    user: ProcessUser = {},
   ): Promise<GatewayProcess> {
     const ports = { public: await findFreePort(), operations: await findFreePort() };
     const folder = mkdtempSync(join(tmpdir(), "gateway-"));
@@ -49,7 +62,8 @@ export class GatewayProcess {
       operations: { host: "127.0.0.1", port: ports.operations },
     };
     writeFileSync(join(folder, "gateway.yaml"), stringify(config));
-    const gateway = new GatewayProcess(ports, folder, command);
+    if (user.uid !== undefined) chmodSync(folder, 0o755);
+    const gateway = new GatewayProcess(ports, folder, command, user);
     await until(() => gateway.isReady(), 20_000);
     return gateway;
   }

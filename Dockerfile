@@ -1,0 +1,34 @@
+# The image runs emitted JavaScript with production dependencies alone, as a user without rights, and writes nothing:
+# run it with a read-only root file system.
+#
+#   docker build -t registry-gateway .
+#   docker run --read-only -v ./gateway.yaml:/etc/registry-gateway/gateway.yaml:ro -p 8080:8080 registry-gateway
+#
+# Where digests can be looked up, pin the base image by digest as well as by tag.
+
+FROM node:24.21.0-bookworm-slim AS build
+WORKDIR /build
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --no-audit --no-fund
+COPY tsconfig.json tsconfig.build.json ./
+COPY src ./src
+RUN npm run build
+
+FROM node:24.21.0-bookworm-slim AS dependencies
+WORKDIR /build
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --omit=dev --no-audit --no-fund --ignore-scripts
+
+FROM node:24.21.0-bookworm-slim
+LABEL org.opencontainers.image.title="registry-gateway" org.opencontainers.image.licenses="Apache-2.0"
+ENV NODE_ENV=production
+WORKDIR /app
+COPY --from=dependencies /build/node_modules ./node_modules
+COPY --from=build /build/dist ./dist
+COPY package.json ./
+USER 1000:1000
+EXPOSE 8080 9090
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.OPERATIONS_PORT ?? 9090}/livez`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+ENTRYPOINT ["node", "dist/main.js"]
+CMD ["start", "--config", "/etc/registry-gateway/gateway.yaml"]
