@@ -7,10 +7,13 @@ import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import type { LiveRegistry } from "./metrics/live-registry.ts";
 import { createRedisObserver } from "./observers.ts";
+import { findPort, spawnWorker } from "./process/cluster-process.ts";
 import type { LoopDelay } from "./process/overload.ts";
+import { Primary } from "./process/primary.ts";
 import { Serving } from "./process/serving.ts";
 import { shareByRedis, shareNothing, type Sharing } from "./process/sharing.ts";
 import { elapsed } from "./process/waiting.ts";
+import type { WorkerParts } from "./process/worker.ts";
 import { createOperationsListener } from "./routes/operations.ts";
 import { Readiness } from "./routes/readiness.ts";
 import { loadTracing } from "./tracing/load.ts";
@@ -58,9 +61,8 @@ export interface Gateway {
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const { config, version, log, clock } = options;
   const { metrics, registry } = createMetrics();
-  metrics.buildInfo.set({ version }, 1);
-  metrics.lastReloadGood.set(1);
-  metrics.lastReloadTime.set(clock.wallNow() / 1000);
+  begin(metrics, { version, clock });
+  metrics.workers.set(1);
   const tracing = await loadTracing(config.tracing, { version, clock, log });
   const sharing = createSharing(config, { clock, metrics, log, tracing });
   const serving = new Serving({ ...options, metrics, registry, sharing, tracing });
@@ -77,8 +79,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     explain: serving.explain,
     purge: (body) => serving.purge(body),
     status: () => ({ redis: sharing.redisStatus(), upstreams: serving.upstreams.status() }),
-    isExposed: !isLoopback(config.operations.host),
-    token: operationsToken(config),
+    ...operationsAccess(config),
   });
 
   return {
@@ -102,7 +103,6 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       if (grace) await elapsed(serving.config.shutdown.grace, clock);
       await serving.drain();
       await operationsListener.close();
-      await tracing?.close();
     },
   };
 }
@@ -117,7 +117,46 @@ function createSharing(
   return shareByRedis(redis, clock, tracing === undefined ? observer : traceRedis(observer, tracing));
 }
 
-/** The bearer token of the operations listener. */
-function operationsToken({ operations }: Config): string | undefined {
-  return operations.tokenFile === undefined ? operations.token : readSecret(operations.tokenFile);
+/** A gateway of several processes: this one, which speaks for the others, which answer. */
+export async function createPrimary(
+  options: Omit<GatewayOptions, "random" | "loopDelay"> & { readonly workers: number },
+): Promise<Primary> {
+  const { config, version, clock } = options;
+  const { metrics, registry } = createMetrics();
+  begin(metrics, { version, clock });
+  const { listen } = config;
+  const port = listen.port === 0 ? await findPort(listen.host) : listen.port;
+  return new Primary({
+    ...options,
+    config: { ...config, listen: { ...listen, port } },
+    metrics,
+    registry,
+    spawn: spawnWorker,
+    createOperations: (parts) => createOperationsListener({ ...parts, ...operationsAccess(config) }),
+  });
+}
+
+/** What answers clients in a worker. */
+export async function createWorkerServing(
+  { config, log, metrics, registry, shareByCluster }: WorkerParts,
+  options: Pick<GatewayOptions, "version" | "clock" | "random" | "loopDelay">,
+): Promise<Serving> {
+  const { version, clock } = options;
+  const tracing = await loadTracing(config.tracing, { version, clock, log });
+  const sharing =
+    config.redis === undefined ? await shareByCluster() : createSharing(config, { clock, metrics, log, tracing });
+  return new Serving({ ...options, config, log, metrics, registry, sharing, tracing });
+}
+
+/** What is so from the start. */
+function begin(metrics: Metrics, { version, clock }: Pick<GatewayOptions, "version" | "clock">): void {
+  metrics.buildInfo.set({ version }, 1);
+  metrics.lastReloadGood.set(1);
+  metrics.lastReloadTime.set(clock.wallNow() / 1000);
+}
+
+/** Who may ask the operations listener. */
+function operationsAccess({ operations }: Config): { isExposed: boolean; token: string | undefined } {
+  const { host, token, tokenFile } = operations;
+  return { isExposed: !isLoopback(host), token: tokenFile === undefined ? token : readSecret(tokenFile) };
 }

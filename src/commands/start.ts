@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
-import { createGateway, type Gateway } from "../app.ts";
+import cluster from "node:cluster";
+import { createGateway, createPrimary } from "../app.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { configFromFlags } from "../config/flags.ts";
 import { loadConfig } from "../config/parse.ts";
@@ -7,10 +8,12 @@ import { ConfigError } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
 import { warnings } from "../config/warnings.ts";
 import { createLogger, type Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
 import { collectProcessMetrics } from "../metrics/process.ts";
 import { ConfigWatch } from "../process/config-watch.ts";
 import { measureLoopDelay } from "../process/loop-delay.ts";
-import { Reloader } from "../process/reloader.ts";
+import { type Reloadable, Reloader } from "../process/reloader.ts";
+import { workerCount } from "../process/worker-share.ts";
 import { withoutSecrets } from "../redaction.ts";
 import { version } from "../version.ts";
 import { configFileOf } from "./config-file.ts";
@@ -18,6 +21,7 @@ import { EXIT } from "./exit-code.ts";
 import { LearnedAdmins } from "./learned-admins.ts";
 import { parsePort } from "./port.ts";
 import { UsageError } from "./usage-error.ts";
+import { work } from "./work.ts";
 
 interface StartOptions {
   readonly config?: unknown;
@@ -34,6 +38,7 @@ interface Source {
 
 /** `start`: serves until a signal ends it. */
 export async function start(options: StartOptions): Promise<number> {
+  if (cluster.isWorker) return work();
   let source: Source;
   try {
     source = readSource(options);
@@ -54,15 +59,17 @@ export async function start(options: StartOptions): Promise<number> {
   const signal = stopSignal();
   const learned = new LearnedAdmins(config, (text) => process.stderr.write(text));
   const clock = systemClock();
-  const gateway = await createGateway({
-    config,
-    log,
-    clock,
-    random: Math.random,
-    version,
-    loopDelay: measureLoopDelay(),
-    ...(file === undefined ? { onAdminProved: (upstream, admin) => learned.learn(upstream, admin) } : {}),
-  });
+  const workers = workerCount(config);
+  const common = { config, log, clock, version };
+  const gateway =
+    workers > 1
+      ? await createPrimary({ ...common, workers })
+      : await createGateway({
+          ...common,
+          random: Math.random,
+          loopDelay: measureLoopDelay(),
+          ...(file === undefined ? { onAdminProved: (upstream, admin) => learned.learn(upstream, admin) } : {}),
+        });
   collectProcessMetrics(gateway.metrics, gateway.registry);
   try {
     const { publicPort } = await gateway.start();
@@ -114,7 +121,11 @@ function readTextIfThere(file: string): string {
 /** Reloads when the file changes, and at SIGHUP. */
 function watchConfig(
   file: { readonly name: string; readonly text: string },
-  { gateway, log, clock }: { readonly gateway: Gateway; readonly log: Logger; readonly clock: Clock },
+  {
+    gateway,
+    log,
+    clock,
+  }: { readonly gateway: Reloadable & { readonly metrics: Metrics }; readonly log: Logger; readonly clock: Clock },
 ): ConfigWatch {
   const reloader = new Reloader({
     file: file.name,

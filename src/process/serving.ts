@@ -30,7 +30,7 @@ import { handOver, needsNewListener } from "./hand-over.ts";
 import { InFlight, type RunningRequest } from "./in-flight.ts";
 import { type LoopDelay, Overload } from "./overload.ts";
 import { createRuntime } from "./runtime.ts";
-import type { Sharing } from "./sharing.ts";
+import type { RedisPart, Sharing } from "./sharing.ts";
 import { shedCalls } from "./shedding.ts";
 import { elapsed, settledWithin } from "./waiting.ts";
 
@@ -172,6 +172,10 @@ export class Serving {
     void before.upstreams.closeExcept(after.upstreams, users);
   }
 
+  redisStatus(): RedisPart {
+    return this.options.sharing.redisStatus();
+  }
+
   /** See `purge`. */
   purge(body: unknown): Promise<PurgeResult> {
     return purge(this.options.sharing.coordinator, this.runtime.upstreams, body);
@@ -184,7 +188,7 @@ export class Serving {
 
   /** Stops accepting, finishes what runs within `shutdown.timeout`, refuses the rest, and closes everything. */
   async drain(): Promise<void> {
-    const { clock, sharing } = this.options;
+    const { clock, sharing, tracing } = this.options;
     this.draining = true;
     await drain({
       listener: this.listener,
@@ -198,6 +202,7 @@ export class Serving {
     await this.cache.drain();
     await settledWithin(this.runtime.upstreams.close(), CLOSE_TIMEOUT, clock);
     await settledWithin(sharing.coordinator.close(), CLOSE_TIMEOUT, clock);
+    if (tracing !== undefined) await settledWithin(tracing.close(), CLOSE_TIMEOUT, clock);
   }
 
   private createListener(config: Config): FastifyInstance {

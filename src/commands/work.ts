@@ -1,0 +1,35 @@
+import { createWorkerServing } from "../app.ts";
+import { systemClock } from "../clock.ts";
+import { createLogger } from "../log.ts";
+import { collectProcessMetrics } from "../metrics/process.ts";
+import { portToPrimary } from "../process/cluster-process.ts";
+import { measureLoopDelay } from "../process/loop-delay.ts";
+import { runWorker } from "../process/worker.ts";
+import { version } from "../version.ts";
+import { EXIT } from "./exit-code.ts";
+
+/** What `start` does in a process that its primary started as a worker: serves until the primary says otherwise. */
+export async function work(): Promise<number> {
+  // A terminal sends its signals to all processes; the primary tells what is to be done.
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => {});
+  const clock = systemClock();
+  const loopDelay = measureLoopDelay();
+  await runWorker({
+    port: portToPrimary(),
+    clock,
+    createLogger(config, worker) {
+      const log = createLogger(config.log.level).child({ worker });
+      process.on("uncaughtException", (error) => {
+        log.fatal({ err: error }, "unexpected error");
+        process.exit(EXIT.failure);
+      });
+      return log;
+    },
+    createServing(parts) {
+      collectProcessMetrics(parts.metrics, parts.registry);
+      return createWorkerServing(parts, { version, clock, random: Math.random, loopDelay });
+    },
+    exit: (how) => process.exit(how === "well" ? EXIT.ok : EXIT.failure),
+  });
+  return EXIT.ok;
+}

@@ -1,0 +1,61 @@
+import type { Serializable } from "node:child_process";
+import cluster, { type Worker } from "node:cluster";
+import { type AddressInfo, createServer } from "node:net";
+import type { Port } from "../coordinator/cluster-peer.ts";
+import type { WorkerProcess } from "./supervisor.ts";
+
+/** The way to the primary, in a worker. */
+export function portToPrimary(): Port {
+  return portOf(cluster.worker!);
+}
+
+/** Starts this same program, with the same arguments, as one more worker. */
+export function spawnWorker(): WorkerProcess {
+  // The primary takes connections and deals them out in turn: one port works alike on every system, and no worker
+  // gets all of them.
+  cluster.schedulingPolicy = cluster.SCHED_RR;
+  // Structured clones: bytes of entries stay bytes.
+  cluster.setupPrimary({ serialization: "advanced" });
+  const worker = cluster.fork();
+  return {
+    id: worker.id,
+    pid: worker.process.pid,
+    port: portOf(worker),
+    kill: () => void worker.process.kill("SIGKILL"),
+    onExit(listener) {
+      worker.once("exit", (code: number | null, signal: string | null) => listener(signal ?? `exit code ${code}`));
+    },
+  };
+}
+
+/**
+ * A free port of `host`. Workers must agree on one before the first of them has it: a worker that asks for port 0 later
+ * than the others would get a port of its own.
+ */
+export async function findPort(host: string): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(0, host, resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => {
+    server.close(resolve);
+  });
+  return port;
+}
+
+function portOf(worker: Worker): Port {
+  return {
+    send(message) {
+      // Whoever waits for a reply hears that the other side is gone; the error itself says no more.
+      if (worker.isConnected()) worker.process.send(message as Serializable, undefined, undefined, () => {});
+    },
+    onMessage(listener) {
+      worker.on("message", listener);
+    },
+    onClose(listener) {
+      worker.once("disconnect", listener);
+    },
+  };
+}
