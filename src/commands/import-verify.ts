@@ -27,11 +27,8 @@ export async function verifyRegistry(url: string, { allowPrivate }: VerifyOption
       headers: { accept: "application/json" },
       signal: AbortSignal.timeout(DEADLINE),
     });
-    if (statusCode !== 200) {
-      body.destroy();
-      return { problem: `it answered ${statusCode} to info` };
-    }
-    return readAdmin(await readText(body));
+    const text = await readText(body);
+    return statusCode === 200 ? readAdmin(text) : { problem: `it answered ${statusCode} to info` };
   } catch (error) {
     return { problem: problemOf(error) };
   } finally {

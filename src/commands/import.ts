@@ -74,7 +74,9 @@ async function verifyOne(registry: ListedRegistry, options: VerifyOptions): Prom
     const verification = await verifyRegistry(url, options);
     if ("admin" in verification) admins.add(verification.admin);
     const problem = "problem" in verification ? verification.problem : undefined;
-    tell(`${JSON.stringify(url)}: ${"admin" in verification ? `admin ${JSON.stringify(verification.admin)}` : problem}`);
+    tell(
+      `${JSON.stringify(url)}: ${"admin" in verification ? `admin ${JSON.stringify(verification.admin)}` : problem}`,
+    );
     doubt ??= problem === undefined ? undefined : `${url}: ${problem}`;
   }
   if (admins.size > 1) doubt = `its nodes and the list name different admins: ${JSON.stringify([...admins])}`;

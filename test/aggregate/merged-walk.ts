@@ -1,5 +1,4 @@
 import { systemClock } from "../../src/clock.ts";
-import type { Instrument } from "../../src/sandbox/instrument.ts";
 import { mulberry32, type Random } from "../../src/sandbox/random.ts";
 import { SampleRegistry, type SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import { type GatewayUnderTest, startGateway, testConfig } from "../support/gateway.ts";
@@ -117,7 +116,7 @@ function change({ registry, stayed }: Walked, random: Random, churn: number): vo
       stayed.delete(id);
     } else {
       const id = `${pick().id}-${Math.floor(random() * 1e6)}`;
-      catalogue.add({ ...(pick() as Instrument), id });
+      catalogue.add({ ...pick(), id });
     }
   }
 }

@@ -1,0 +1,78 @@
+import { describe, expect, test } from "vitest";
+import { combineFreshness, type Part } from "../../src/aggregate/freshness.ts";
+
+function part(age: number, cacheControl: string, ttl?: number): Part {
+  const status =
+    ttl === undefined ? "registry-gateway; fwd=uri-miss" : `other; ttl=1, registry-gateway; hit; ttl=${ttl}`;
+  return {
+    age,
+    outcome: ttl === undefined ? "miss" : "hit",
+    fields: ["cache-control", cacheControl, "cache-status", status],
+  };
+}
+
+describe("the freshness of an answer made of several", () => {
+  test.each([
+    ["no part", [], 0, "no-cache", "registry-gateway;hit"],
+    ["one", [part(5, "max-age=60", 55)], 5, "max-age=60", "registry-gateway;hit;ttl=55"],
+    [
+      "the least left counts from the greatest age",
+      [part(5, "max-age=60", 55), part(20, "max-age=30", 10)],
+      20,
+      "max-age=30",
+      "registry-gateway;hit;ttl=10",
+    ],
+    [
+      "a young part with little left",
+      [part(50, "max-age=600", 9), part(0, "max-age=10", 10)],
+      50,
+      "max-age=60",
+      "registry-gateway;hit;ttl=9",
+    ],
+    [
+      "one that must not be kept",
+      [part(1, "max-age=60", 5), part(1, "no-store", 5)],
+      1,
+      "no-store",
+      "registry-gateway;hit;ttl=5",
+    ],
+    [
+      "one that must be asked for",
+      [part(1, "max-age=60", 5), part(1, "no-cache", 5)],
+      1,
+      "no-cache",
+      "registry-gateway;hit;ttl=5",
+    ],
+    [
+      "one that says nothing",
+      [part(1, "max-age=60", 5), part(1, "public", 5)],
+      1,
+      "no-cache",
+      "registry-gateway;hit;ttl=5",
+    ],
+    [
+      "private and must-revalidate",
+      [part(1, "private, max-age=9", 5), part(1, "must-revalidate, max-age=9", 5)],
+      1,
+      "private, max-age=9, must-revalidate",
+      "registry-gateway;hit;ttl=5",
+    ],
+    [
+      "one that is stale",
+      [part(90, "max-age=60", -30), part(1, "max-age=60", 5)],
+      90,
+      "no-cache",
+      "registry-gateway;hit;ttl=-30",
+    ],
+    [
+      "one that was fetched",
+      [part(0, "max-age=60"), part(1, "max-age=60", 5)],
+      1,
+      "max-age=60",
+      "registry-gateway;fwd=uri-miss;ttl=5",
+    ],
+  ] as const)("%s", (_, parts, age, cacheControl, cacheStatus) => {
+    const combined = combineFreshness(parts);
+    expect([combined.age, combined.cacheControl, combined.cacheStatus]).toEqual([age, cacheControl, cacheStatus]);
+  });
+});

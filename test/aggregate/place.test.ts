@@ -1,0 +1,78 @@
+import { describe, expect, test } from "vitest";
+import { shortDigest } from "../../src/aggregate/digest.ts";
+import { advance, findPlace, pass, type Place } from "../../src/aggregate/place.ts";
+import type { FoundPage } from "../../src/metadata/listing.ts";
+
+function pageOf(ids: string): FoundPage {
+  const each = ids.split("");
+  return {
+    address: { pageSize: 10, pageToken: undefined },
+    page: { ids: each, texts: each, nextPageToken: "next" },
+    answer: { status: 200, fields: [], body: Buffer.alloc(0), outcome: "hit", tier: "memory", age: 0 },
+  };
+}
+
+const start: Place = {
+  address: { pageSize: 10, pageToken: undefined },
+  anchors: [],
+  mayBegin: true,
+  pages: 1,
+  mark: "",
+};
+
+/** The place after the first `count` instruments of a page. */
+function placeAfter(ids: string, count: number): Place {
+  return advance(start, pageOf(ids), [0, count]);
+}
+
+describe("a place on a page", () => {
+  test.each([
+    ["nothing has changed", "ABCDEFGH", 3, "ABCDEFGH", "DEFGH"],
+    ["something came before it", "ABCDEFGH", 3, "0AB1CDEFGH", "DEFGH"],
+    ["something came right behind it", "ABCDEFGH", 3, "ABC1DEFGH", "1DEFGH"],
+    ["something before it went", "ABCDEFGH", 3, "CDEFGH", "DEFGH"],
+    ["the one before it went", "ABCDEFGH", 3, "ABDEFGH", "DEFGH"],
+    ["the one behind it went", "ABCDEFGH", 3, "ABCEFGH", "EFGH"],
+    ["all before it went, and it was near the beginning", "ABCDEFGH", 3, "DEFGH", "DEFGH"],
+    ["three of the four before it went", "ABCDEFGH", 6, "ABCGH", "GH"],
+    ["all four before it went, deep in the page", "ABCDEFGH", 6, "ABGH", undefined],
+    ["the page is another one", "ABCDEFGH", 6, "UVWXYZ", undefined],
+    ["the page is empty now", "ABCDEFGH", 2, "", ""],
+  ])("is found when %s", (_, before, count, after, left) => {
+    const at = findPlace(pageOf(after), placeAfter(before, count));
+    expect(at === undefined ? undefined : after.slice(at)).toBe(left);
+  });
+
+  test("keeps the instruments before it over a page border", () => {
+    const turned = pass(placeAfter("ABCDEFGH", 8), { address: { pageSize: 10, pageToken: "4" }, overlaps: true });
+    expect(turned?.anchors).toEqual(["H", "G", "F", "E"].map(shortDigest));
+    expect(findPlace(pageOf("EFGHIJ"), turned!)).toBe(4);
+    expect(findPlace(pageOf("GHIJ"), turned!)).toBe(2);
+    expect(findPlace(pageOf("IJKL"), turned!)).toBeUndefined();
+  });
+
+  test("goes to the beginning of a page that does not overlap, but not over what was read", () => {
+    const turned = pass(placeAfter("ABCD", 4), { address: { pageSize: 10, pageToken: "D" }, overlaps: false });
+    expect(findPlace(pageOf("EFGH"), turned!)).toBe(0);
+    expect(findPlace(pageOf("DEFGH"), turned!)).toBe(1);
+  });
+});
+
+test.each([1, 2, 3, 7, 50])("a circle of %i pages is noticed before it is walked four times", (length) => {
+  let place: Place | undefined = start;
+  let pages = 0;
+  for (; place !== undefined && pages < 10_000; pages++) {
+    const pageToken = pages < 5 ? `way in ${pages}` : `circle ${pages % length}`;
+    place = pass(place, { address: { pageSize: 10, pageToken }, overlaps: false });
+  }
+  expect(place).toBeUndefined();
+  expect(pages).toBeLessThanOrEqual(4 * (length + 8));
+});
+
+test("a long listing that ends is no circle", () => {
+  let place: Place | undefined = start;
+  for (let page = 1; page < 3_000 && place !== undefined; page++) {
+    place = pass(place, { address: { pageSize: 10, pageToken: String(page) }, overlaps: false });
+  }
+  expect(place?.pages).toBe(3_000);
+});

@@ -1,0 +1,221 @@
+import { execFile } from "node:child_process";
+import { createServer, type RequestListener, type Server } from "node:http";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import { parseConfig } from "../../src/config/parse.ts";
+import { SampleRegistry } from "../../src/sandbox/registry.ts";
+
+const run = promisify(execFile);
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const PUBLISHED = join(root, "test/fixtures/asset-lists/two-networks.json");
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "registry-gateway-import-"));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  await Promise.all(closing.splice(0).map((close) => close()));
+});
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function importFile(...args: string[]): Promise<Ended> {
+  try {
+    const { stdout, stderr } = await run(process.execPath, ["src/main.ts", "import", ...args], { cwd: root });
+    return { code: 0, stdout, stderr };
+  } catch (error) {
+    return error as Ended;
+  }
+}
+
+function write(json: unknown): string {
+  const file = join(folder, `${Math.random()}.json`);
+  writeFileSync(file, typeof json === "string" ? json : JSON.stringify(json));
+  return file;
+}
+
+function listOf(...assets: object[]): string {
+  return write({ networks: { one: { assets } } });
+}
+
+function upstreamsOf({ stdout }: Ended) {
+  const { config, problems } = parseConfig({ text: stdout, file: "imported", env: { HOME: "stolen" } });
+  expect(problems).toEqual([]);
+  return config!.upstreams.map(({ name, enabled, admin, urls }) => ({ name, enabled, admin, urls }));
+}
+
+async function startSample(admin: string): Promise<SampleRegistry> {
+  const registry = new SampleRegistry({ admin, clock: systemClock() });
+  await registry.start();
+  closing.push(() => registry.stop());
+  return registry;
+}
+
+async function startServer(listener: RequestListener): Promise<string> {
+  const server: Server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closing.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+describe("import", () => {
+  test("turns a published list into upstreams, one for each admin, with all its nodes", async () => {
+    const ended = await importFile(PUBLISHED);
+    expect(ended.code).toBe(0);
+    expect(ended.stderr).toContain("No registry");
+    expect(upstreamsOf(ended)).toEqual([
+      {
+        name: "DSO",
+        enabled: true,
+        admin: expect.stringMatching(/^DSO::122013f1/),
+        urls: ["https://registry.one.example", "https://registry.two.example"],
+      },
+      expect.objectContaining({
+        name: "cbtc-network-sample",
+        urls: ["https://bonds.example/api/token-standard/v0/registrars/cbtc"],
+      }),
+      expect.objectContaining({ name: "DSO-2", admin: expect.stringMatching(/aaaa$/) }),
+    ]);
+  });
+
+  test("takes one network where one is asked for", async () => {
+    const ended = await importFile(PUBLISHED, "--network", "testnet");
+    expect(upstreamsOf(ended).map(({ urls }) => urls)).toEqual([["https://registry.test.example"]]);
+    const unknown = await importFile(PUBLISHED, "--network", "moon");
+    expect([unknown.code, unknown.stdout]).toEqual([1, ""]);
+    expect(unknown.stderr).toContain('it has "mainnet", "testnet"');
+  });
+
+  test.each([
+    [
+      "networks and assets as lists",
+      { networks: [{ name: "n", assets: [{ admin: "a::1", registryURLs: ["https://a.example"] }] }] },
+    ],
+    [
+      "one URL as text",
+      { networks: { n: { assets: [{ admin: "a::1", registryURLs: "https://a.example/registry" }] } } },
+    ],
+    [
+      "URLs as objects",
+      { networks: { n: { assets: [{ adminId: "a::1", registryUrls: [{ url: "https://a.example/" }] }] } } },
+    ],
+    [
+      "the admin in the instrument's id",
+      {
+        networks: {
+          n: { assets: { A: { instrumentId: { admin: "a::1", id: "A" }, registryURLs: ["https://a.example"] } } },
+        },
+      },
+    ],
+  ])("understands %s", async (_, list) => {
+    expect(upstreamsOf(await importFile(write(list)))).toEqual([
+      { name: "a", enabled: true, admin: "a::1", urls: ["https://a.example"] },
+    ]);
+  });
+
+  test("writes what a list says as text, whatever it says", async () => {
+    const admin = "${HOME}\n# \"': {}\u0007::1220";
+    const ended = await importFile(listOf({ name: "x\u001b[31m", admin, registryURLs: ["https://a.example/${HOME}"] }));
+    for (const control of ["\u0007", "\u001b"]) expect(ended.stdout).not.toContain(control);
+    const { config, problems } = parseConfig({ text: ended.stdout, file: "imported", env: { HOME: "stolen" } });
+    // Such an admin is none, which the check of the configuration says; but nothing of the environment got into it.
+    expect(JSON.stringify([config, problems])).not.toContain("stolen");
+  });
+
+  test("leaves out what is no URL, and the second network of an admin, and says so", async () => {
+    const bad = await importFile(
+      listOf({ name: "X", admin: "x::1", registryURLs: ["ftp://x.example", "https://u:p@x.example", 7] }),
+    );
+    expect([bad.code, bad.stdout.trim()]).toEqual([1, "upstreams: []"]);
+    expect(bad.stderr).toContain("must begin with http:// or https://");
+    const asset = (url: string) => ({ assets: [{ admin: "x::1", registryURLs: [url] }] });
+    const twice = await importFile(
+      write({ networks: { a: asset("https://a.example"), b: asset("https://b.example") } }),
+    );
+    expect(twice.code).toBe(1);
+    expect(twice.stderr).toContain("choose with --network");
+    expect(upstreamsOf(twice).map(({ urls }) => urls)).toEqual([["https://a.example"]]);
+  });
+
+  test.each([
+    ["no JSON", "{"],
+    ["no networks", "{}"],
+    ["a list", "[]"],
+    ["empty networks", '{"networks":{}}'],
+  ])("says that %s is no asset list", async (_, text) => {
+    const { code, stdout, stderr } = await importFile(write(text));
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).not.toContain("    at ");
+  });
+});
+
+describe("import --verify", () => {
+  test("connects to no address of this machine or its network", async () => {
+    const registry = await startSample("a::1220");
+    const { port } = new URL(registry.url);
+    const hosts = ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1"];
+    const list = listOf(
+      ...hosts.map((host, at) => ({ name: host, admin: `a${at}::1220`, registryURLs: [`http://${host}:${port}`] })),
+    );
+    const ended = await importFile(list, "--verify");
+    expect(ended.code).toBe(1);
+    expect(ended.stderr.match(/--allow-private allows that/g)).toHaveLength(hosts.length);
+    expect(registry.connections.accepted).toBe(0);
+    expect(upstreamsSwitchedOff(ended)).toBe(hosts.length);
+  });
+
+  test("with --allow-private asks each registry who it is, and fills in what the list left open", async () => {
+    const [one, other] = await Promise.all([startSample("one::1220"), startSample("other::1220")]);
+    const list = listOf(
+      { name: "One", admin: "one::1220", registryURLs: [`${one.url}/registry/`] },
+      { name: "Other", registryURLs: [other.url] },
+    );
+    const ended = await importFile(list, "--verify", "--allow-private");
+    expect([ended.code, upstreamsOf(ended).map(({ admin }) => admin)]).toEqual([0, ["one::1220", "other::1220"]]);
+  });
+
+  test("switches off a registry that is another admin's, fails, redirects, or answers nonsense", async () => {
+    const stranger = await startSample("stranger::1220");
+    const redirecting = await startServer((_request, response) => {
+      response.writeHead(302, { location: `${stranger.url}/registry/metadata/v1/info` }).end();
+    });
+    const endless = await startServer((_request, response) => {
+      response.writeHead(200, { "content-type": "application/json" });
+      const timer = setInterval(() => response.write(" ".repeat(32 * 1024)), 1);
+      response.once("close", () => clearInterval(timer));
+    });
+    const nonsense = await startServer((_request, response) => response.end("<html>"));
+    const cases: [string, string, RegExp][] = [
+      ["a::1220", stranger.url, /name different admins: \["a::1220","stranger::1220"\]/],
+      ["b::1220", redirecting, /it answered 302/],
+      ["c::1220", endless, /longer than 65536 bytes/],
+      ["d::1220", nonsense, /not JSON/],
+      ["e::1220", "http://127.0.0.1:1", /cannot be asked: ECONNREFUSED/],
+    ];
+    const list = listOf(...cases.map(([admin, url]) => ({ name: admin, admin, registryURLs: [url] })));
+    const ended = await importFile(list, "--verify", "--allow-private");
+    expect(ended.code).toBe(1);
+    for (const [, , why] of cases) expect(ended.stdout).toMatch(why);
+    expect(upstreamsSwitchedOff(ended)).toBe(cases.length);
+  });
+});
+
+function upstreamsSwitchedOff({ stdout }: Ended): number {
+  return stdout.match(/^ {4}enabled: false$/gm)?.length ?? 0;
+}
