@@ -190,6 +190,7 @@ export class Attempt implements ExchangeListener {
       this.recordLatency();
       if (!this.isFairTrial) return;
     }
+    node.lastError = failure.error.message;
     const why = node.recordFailure();
     if (why === undefined) this.parts.nodes.suspect(node);
     else this.parts.nodes.eject(node, why);

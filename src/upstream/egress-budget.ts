@@ -26,7 +26,11 @@ interface BudgetParts {
 }
 
 /** Up to which share of the window calls of a priority may fill it: the rest is kept for more urgent ones. */
-const SHARES: Readonly<Record<Priority, number>> = { post: 1, miss: 0.85, refresh: 0.7, walker: 0.5 };
+const SHARES: Readonly<Record<Priority, number>> = { post: 1, miss: 0.8, refresh: 0.65, walker: 0.5 };
+
+/** Calls do not all travel equally long: granted in one window, they may arrive in a shorter one. */
+const TRAVEL_SHARE = 0.01;
+const LONGEST_TRAVEL: Duration = 1_000;
 
 /** After an upstream's 429. */
 const SHRINK = 0.5;
@@ -57,10 +61,13 @@ class Lane {
  */
 export class EgressBudget {
   private readonly parts: BudgetParts;
+  private readonly window: Duration;
   private readonly lanes = new Map<string, Lane>();
 
   constructor(parts: BudgetParts) {
+    const { per } = parts.rateLimit;
     this.parts = parts;
+    this.window = per + Math.min(per * TRAVEL_SHARE, LONGEST_TRAVEL);
   }
 
   /** Calls left in the window as last seen: the least of all lanes. */
@@ -140,7 +147,7 @@ export class EgressBudget {
     const whole = Math.max(1, Math.floor(rateLimit.requests * this.shareOf(lane, now)));
     // The same window with a smaller limit: granted only while those before it leave so much.
     const requests = Math.ceil(whole * SHARES[priority]);
-    const grant = coordinator.takeCall(lane.name, { requests, per: rateLimit.per });
+    const grant = coordinator.takeCall(lane.name, { requests, per: this.window });
     const kept = whole - requests;
     return grant instanceof Promise
       ? grant.then((each) => this.note(lane, priority, addKept(each, kept)))

@@ -29,6 +29,7 @@ export class UpstreamNode {
   state: NodeState = "unproved";
   /** The admin that the node's own info named last. */
   admin: string | undefined;
+  /** Why it is not up, or why its last failed call failed. */
   lastError: string | undefined;
   inFlight = 0;
   /** Not asked before then if others can be: it said so with `Retry-After`. */

@@ -150,7 +150,7 @@ export class Upstream {
       name: this.name,
       admin: this.admin,
       state: this.state,
-      lastError: nodes.disabledBecause ?? nodes.all.find(({ state }) => state !== "up")?.lastError,
+      lastError: nodes.disabledBecause ?? this.findLastError(),
       breaker: breaker.state,
       budgetLeft: egress?.left,
       running: bulkhead.running,
@@ -249,6 +249,13 @@ export class Upstream {
         first: 0,
       }),
     };
+  }
+
+  /** Why a node is not up, or, when the breaker is open, why calls failed. */
+  private findLastError(): string | undefined {
+    const { nodes, breaker } = this.parts;
+    const isBroken = breaker.state !== "closed";
+    return nodes.all.find(({ state, lastError }) => (isBroken || state !== "up") && lastError !== undefined)?.lastError;
   }
 
   private noteState(): void {

@@ -11,6 +11,8 @@ import {
   startRegistry,
   upstreamConfigs,
 } from "../upstream/bench-of-registries.ts";
+import { GatewayProcess } from "../support/gateway-process.ts";
+import { startRedis } from "../support/redis.ts";
 import { errorRate, percentile, runLoad } from "../upstream/load.ts";
 import type { Sample } from "../upstream/load.ts";
 
@@ -184,4 +186,56 @@ test("a client deadline of one second", async () => {
   late.sort((a, b) => a - b);
   report("last upstream work after a client deadline of 1 s", { "median ms": late[4]!, "max ms": late[8]! });
   expect(late[4]).toBeLessThan(50);
+});
+
+test("four gateways, a budget of 120 a minute, ten times that offered for two minutes", async () => {
+  const redis = await startRedis();
+  const registry = await startRegistry({ latency: 5, rateLimit: { requests: 120, per: 60_000 } });
+  const keys = {
+    redis: { url: redis.url },
+    upstreams: [{ name: "amulet", urls: [registry.url], rateLimit: { requests: 120, per: "1m" } }],
+  };
+  const gateways = await Promise.all([1, 2, 3, 4].map(() => GatewayProcess.start(keys)));
+  let tooMany = 0;
+  const base = (index: number) => `${gateways[index % 4]!.url}/registry`;
+  const ask = async (url: string, init: RequestInit = {}) => {
+    const answer = await fetch(url, { ...init, signal: AbortSignal.timeout(30_000) });
+    const text = await answer.text();
+    if (answer.status === 429 && !text.includes("the gateway may ask")) tooMany += 1;
+    return answer.status;
+  };
+  const body = JSON.stringify({});
+  const posted = { method: "POST", headers: { "content-type": "application/json" }, body };
+  const accept = "transfer-instruction/v1/00aa/choice-contexts/accept";
+  try {
+    await Promise.all(gateways.map((_, i) => ask(`${base(i)}/metadata/v1/info`)));
+    const seconds = 120;
+    const [posts, misses, hits] = await Promise.all([
+      runLoad((i) => ask(`${base(i)}/${accept}`, posted), { perSecond: 10, seconds }),
+      runLoad((i) => ask(`${base(i)}/metadata/v1/instruments/unknown-${i}`), { perSecond: 10, seconds }),
+      runLoad((i) => ask(`${base(i)}/metadata/v1/info`), { perSecond: 20, seconds }),
+    ]);
+    // The registry keeps its last 1000 calls, and gets a quarter of that.
+    const arrivals = registry.calls.recent.map(({ at }) => at);
+    const most = Math.max(...arrivals.map((from) => arrivals.filter((at) => at >= from && at < from + 60_000).length));
+    const served = (samples: readonly Sample[]) =>
+      samples.filter(({ status }) => status === 200 || status === 404).length;
+    report("four gateways, 120 a minute, 1200 offered", {
+      "upstream calls": arrivals.length,
+      "most in a minute": most,
+      "upstream 429": tooMany,
+      "POSTs served": served(posts),
+      "misses served": served(misses),
+      "hits not 200": hits.filter(({ status }) => status !== 200).length,
+      "hit p99 ms": percentile(hits, 0.99),
+    });
+    expect(most).toBeLessThanOrEqual(122);
+    expect(tooMany).toBe(0);
+    expect(served(posts)).toBeGreaterThan(served(misses) * 1.25);
+    expect(served(posts) + served(misses)).toBeGreaterThan(200);
+    expect(errorRate(hits)).toBe(0);
+  } finally {
+    await Promise.all(gateways.map((gateway) => gateway.stop()));
+    await redis.stop();
+  }
 });

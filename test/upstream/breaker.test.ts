@@ -95,7 +95,11 @@ describe("an upstream that fails on all nodes", () => {
     for (const { faults } of registries) await faults.set({ kind: "status", status: 503 });
     for (let i = 0; i < 4; i++)
       await Promise.all(Array.from({ length: 8 }, () => upstream.call(acceptCall()).catch(() => undefined)));
-    expect(upstream.state).toBe("failing");
+    expect(upstream.status()).toMatchObject({
+      state: "failing",
+      breaker: "open",
+      lastError: expect.stringMatching(/503/),
+    });
     const asked = registries.reduce((sum, { calls }) => sum + calls.count("transfer_accept"), 0);
     const begun = performance.now();
     await expect(upstream.call(acceptCall())).rejects.toMatchObject({
