@@ -39,9 +39,11 @@ export class Comparison {
   }
 }
 
+const WARM_UPS = 6;
+
 /**
  * Measures servers one after the other, round after round: a machine that gets busier or hotter does so for all of them.
- * Each round begins with another one. A first run of each, not counted, warms them up.
+ * Each round begins with another one. The first runs are not counted: they let compilers and caches warm up.
  */
 export async function compare(
   load: Load,
@@ -49,7 +51,7 @@ export async function compare(
   { rounds, vary = (plan) => plan }: Rounds,
 ): Promise<Comparison> {
   const measurements = new Map<string, Measurement[]>(contestants.map(({ server }) => [server.name, []]));
-  for (let run = 0; run <= rounds; run += 1) {
+  for (let run = 0; run < WARM_UPS + rounds; run += 1) {
     for (let i = 0; i < contestants.length; i += 1) {
       const { server, plan } = contestants[(i + run) % contestants.length]!;
       const measurement = await load
@@ -57,7 +59,7 @@ export async function compare(
         .catch((error: unknown) => {
           throw new Error(`${server.name}: ${String(error)}`, { cause: error });
         });
-      if (run > 0) measurements.get(server.name)!.push(measurement);
+      if (run >= WARM_UPS) measurements.get(server.name)!.push(measurement);
     }
   }
   return new Comparison(measurements);

@@ -6,7 +6,7 @@ import { startGateway } from "./gateway.ts";
 import { findNginx, startNginx } from "./nginx.ts";
 import { startBare } from "./node-servers.ts";
 import { gatewayBefore, startRegistry } from "./registry.ts";
-import { type BenchContext, countOf, cpuResults, type Limits, newFolder, type Result, type Row } from "./row.ts";
+import { type BenchContext, cpuResults, type Limits, newFolder, type Result, type Row } from "./row.ts";
 import type { BenchServer } from "./server.ts";
 import { findVarnish, startVarnish } from "./varnish.ts";
 
@@ -14,7 +14,7 @@ export const REGISTRAR = `/api/token-standard/v0/registrars/${encodeURIComponent
 export const PAGE_PATH = `${REGISTRAR}/registry/metadata/v1/instruments`;
 export const INSTRUMENT_PATH = `${PAGE_PATH}/Amulet`;
 
-const REQUESTS = 12_000;
+const REQUESTS = 3_000;
 export const CONNECTIONS = 32;
 
 interface HitRow {
@@ -67,7 +67,7 @@ async function runHitRow(context: BenchContext, row: HitRow): Promise<Result[]> 
   const bodyLength = status === 304 || row.method === "HEAD" ? 0 : Buffer.from(full.body, "base64").length;
   const plan = {
     connections: CONNECTIONS,
-    count: countOf(context, REQUESTS),
+    count: REQUESTS,
     request: requestText(request),
     expected: { status, bodyLength },
   };

@@ -11,9 +11,9 @@ const USAGE = `npm run bench -- [--quick] [--only ROW] … [--write]
 
 CPU per request of the gateway beside other servers, measured in one run and given as ratios.
 
-  --quick      a fourth of the requests: less exact
+  --quick      fewer rounds: less exact
   --only ROW   ${ROWS.map(({ name }) => name).join(", ")}
-  --rounds N   how often each server is measured (7; 5 with --quick)
+  --rounds N   how often each server is measured (31; 9 with --quick)
   --write      put the table into README.md`;
 
 const { values } = parseArgs({
@@ -54,8 +54,7 @@ async function runRow(row: Row, base: Pick<BenchContext, "load" | "folder" | "no
   try {
     return await row.run({
       ...base,
-      rounds: Number(values.rounds ?? (values.quick ? 5 : 7)),
-      share: values.quick ? 0.25 : 1,
+      rounds: Number(values.rounds ?? (values.quick ? 9 : 31)),
       async started(starting) {
         const server = await starting;
         servers.push(server);

@@ -6,11 +6,11 @@ import { REGISTRAR } from "./hit-rows.ts";
 import { findNginx, startNginx } from "./nginx.ts";
 import { startHttpProxy } from "./node-servers.ts";
 import { gatewayBefore, startRegistry } from "./registry.ts";
-import { type BenchContext, countOf, cpuResults, type Limits, newFolder, type Result, type Row } from "./row.ts";
+import { type BenchContext, cpuResults, type Limits, newFolder, type Result, type Row } from "./row.ts";
 import type { BenchServer } from "./server.ts";
 
 const FACTORY = "/registry/transfer-instruction/v1/transfer-factory";
-const REQUESTS = 4_000;
+const REQUESTS = 1_500;
 const CONNECTIONS = 32;
 
 const LIMITS: Limits = {
@@ -38,7 +38,7 @@ async function runPostRow(context: BenchContext): Promise<Result[]> {
   const post = (path: string): HttpRequest => ({ method: "POST", path, body: FACTORY_REQUEST });
   const planOf = (server: BenchServer) => ({
     connections: CONNECTIONS,
-    count: countOf(context, REQUESTS),
+    count: REQUESTS,
     request: requestText(post(server === gateway ? REGISTRAR + FACTORY : FACTORY)),
     expected: { status: 200, bodyLength: Buffer.byteLength(FACTORY_RESPONSE) },
   });

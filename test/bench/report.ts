@@ -11,13 +11,13 @@ const END = "<!-- bench:end -->";
 
 /** The results as a Markdown table, with the machine, the versions and the date under it. */
 export function formatReport(results: readonly Result[], notes: ReadonlySet<string>): string {
-  const head = ["what", "against", "CPU per request", "CPU ratio", "min–max", "at most", "aim"];
+  const head = ["what", "against", "CPU per request", "CPU ratio", "middle half", "at most", "aim"];
   const rows = results.map(({ what, against, ratio, bound, aim, cpu }) => [
     what,
     against,
     cpu === undefined ? "" : `${cpu[0].toFixed(1)} : ${cpu[1].toFixed(1)} µs`,
     ratio.median.toFixed(2) + (bound !== undefined && ratio.median > bound ? " ✗" : ""),
-    `${ratio.min.toFixed(2)}–${ratio.max.toFixed(2)}`,
+    `${ratio.low.toFixed(2)}–${ratio.high.toFixed(2)}`,
     bound?.toFixed(2) ?? "",
     aim?.toFixed(2) ?? "",
   ]);

@@ -20,8 +20,6 @@ export interface Result {
 export interface BenchContext {
   readonly load: Load;
   readonly rounds: number;
-  /** Requests of a round, as a share of those of a full run. */
-  readonly share: number;
   readonly folder: string;
   /** Registers a server to be stopped when the row is over. */
   started<Server extends { stop(): Promise<void> }>(server: Promise<Server>): Promise<Server>;
@@ -32,11 +30,6 @@ export interface BenchContext {
 export interface Row {
   readonly name: string;
   run(context: BenchContext): Promise<Result[]>;
-}
-
-/** Requests of a round. */
-export function countOf({ share }: BenchContext, full: number): number {
-  return Math.ceil(full * share);
 }
 
 /** What ratios may be, by the name of what is compared with. */

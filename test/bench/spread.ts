@@ -1,13 +1,13 @@
 /** Several measurements of one thing. */
 export interface Spread {
   readonly median: number;
-  readonly min: number;
-  readonly max: number;
+  /** Half of the measurements are between these. */
+  readonly low: number;
+  readonly high: number;
 }
 
 export function spreadOf(values: readonly number[]): Spread {
   const sorted = values.toSorted((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  const median = sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-  return { median, min: sorted[0]!, max: sorted.at(-1)! };
+  const at = (share: number) => sorted[Math.round((sorted.length - 1) * share)]!;
+  return { median: at(0.5), low: at(0.25), high: at(0.75) };
 }
