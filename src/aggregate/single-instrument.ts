@@ -4,6 +4,9 @@ import { failedListing } from "../metadata/listing.ts";
 import { withMembers } from "./instrument-text.ts";
 import { adminOf, type ClientAsk, isRegistryFailure, type Member, partFields } from "./registries.ts";
 
+/** Registries that an error text names. */
+const MAX_NAMED = 20;
+
 /** What a catalogue knows about one id. */
 export interface KnownInstruments {
   /** Registries whose listing is known, whole and still fresh: nobody has to ask them. */
@@ -72,6 +75,7 @@ export async function findInstrument(
     throw new GatewayError(
       409,
       `several registries have an instrument with this id; ask one of them: ${found
+        .slice(0, MAX_NAMED)
         .map(({ member, admin }) => `${baseUrlOf(member)} of ${admin}`)
         .join(", ")}`,
     );

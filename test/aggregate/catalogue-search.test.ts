@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { buildLargeCatalogue } from "./large-catalogue.ts";
+
+test("100,000 instruments of 50 registries are searched to the end, page by page, without loss or repetition", async () => {
+  const { instruments, search } = await buildLargeCatalogue(50, 2_000);
+  expect(instruments).toBe(100_000);
+  const seen = new Set<string>();
+  let pageToken: string | undefined;
+  do {
+    const page = search("amulet gold", { pageSize: 1_000, pageToken });
+    for (const text of page.instruments) {
+      const { id, name, registry } = JSON.parse(text) as { id: string; name: string; registry: string };
+      expect(`${id} ${name}`.toLowerCase()).toMatch(/amulet/);
+      seen.add(`${registry} ${id}`);
+    }
+    expect(page.missing).toEqual([]);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== undefined);
+  // The share of three words out of four that hold both of 24.
+  expect(seen.size).toBeGreaterThan(1_000);
+  const everything = search("", { pageSize: 1_000 });
+  expect(everything.instruments).toHaveLength(1_000);
+});

@@ -1,0 +1,98 @@
+import { describe, expect, test } from "vitest";
+import { get, useAggregates } from "../aggregate/registries.ts";
+
+const { startAggregate } = useAggregates();
+
+type Json = Record<string, unknown>;
+
+interface Document {
+  readonly openapi: string;
+  readonly paths: Record<string, Record<string, Json>>;
+  readonly components: { readonly schemas: Record<string, Json> };
+}
+
+/** Every object within a JSON value. */
+function* objectsIn(value: unknown): Generator<Json> {
+  if (typeof value !== "object" || value === null) return;
+  if (!Array.isArray(value)) yield value as Json;
+  for (const each of Object.values(value)) yield* objectsIn(each);
+}
+
+describe("the description of the API", () => {
+  test("is OpenAPI 3.1 of everything the public listener answers", async () => {
+    const { url } = await startAggregate({ amulet: {}, bonds: {} });
+    const { status, headers, json } = await get(`${url}/openapi.json`);
+    expect([status, headers.get("content-type")]).toEqual([200, "application/json"]);
+    const { openapi, paths, components } = json as unknown as Document;
+    expect(openapi).toBe("3.1.0");
+    expect(Object.keys(paths)).toEqual([
+      "/registry/metadata/v1/info",
+      "/registry/metadata/v1/instruments",
+      "/registry/metadata/v1/instruments/{id}",
+      "/registry/transfer-instruction/v1/transfer-factory",
+      "/registry/transfer-instruction/v1/{id}/choice-contexts/accept",
+      "/registry/transfer-instruction/v1/{id}/choice-contexts/reject",
+      "/registry/transfer-instruction/v1/{id}/choice-contexts/withdraw",
+      "/registry/allocations/v1/{id}/choice-contexts/execute-transfer",
+      "/registry/allocations/v1/{id}/choice-contexts/withdraw",
+      "/registry/allocations/v1/{id}/choice-contexts/cancel",
+      "/registry/allocation-instruction/v1/allocation-factory",
+      "/registry/{path}",
+      "/catalog/v1/registries",
+      "/catalog/v1/instruments",
+      "/openapi.json",
+      "/docs",
+    ]);
+    const operations = Object.values(paths).flatMap(({ get: read, post }) => [read, post].filter((each) => each));
+    const ids = operations.map((operation) => operation!.operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const [path, item] of Object.entries(paths)) {
+      const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+      for (const operation of [item.get, item.post]) {
+        if (operation === undefined) continue;
+        const parameters = (operation.parameters ?? []) as { name: string; in: string }[];
+        expect(parameters.filter((each) => each.in === "path").map(({ name }) => name)).toEqual(named);
+        expect(Object.keys(operation.responses as Json)).toEqual(["200", "4XX", "5XX"]);
+      }
+    }
+    for (const { $ref } of objectsIn(json)) {
+      if (typeof $ref === "string") {
+        expect(components.schemas).toHaveProperty($ref.replace("#/components/schemas/", ""));
+      }
+    }
+    expect(components.schemas.InstrumentPage).toMatchObject({
+      required: ["instruments"],
+      properties: { instruments: { items: { $ref: "#/components/schemas/Instrument" } } },
+    });
+  });
+
+  test("is to be read at /docs, on a page that needs nothing from elsewhere", async () => {
+    const { url } = await startAggregate({ amulet: {} });
+    const { status, headers, text } = await get(`${url}/docs`);
+    expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+    expect(headers.get("content-security-policy")).toMatch(
+      /^default-src 'none'; style-src 'sha256-[A-Za-z0-9+/=]+'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'$/,
+    );
+    expect(text).not.toMatch(/<script|<link|<img|src=|url\(|https?:/);
+    for (const shown of ["/registry/metadata/v1/instruments", "transfer-factory", "TransferFactory", "pageToken"]) {
+      expect(text).toContain(shown);
+    }
+    expect(text).not.toContain("/catalog/v1");
+  });
+
+  test("answers conditions and HEAD, and no other method", async () => {
+    const { url } = await startAggregate({ amulet: {} });
+    const { headers } = await get(`${url}/openapi.json`);
+    const conditional = await get(`${url}/openapi.json`, { headers: { "if-none-match": headers.get("etag")! } });
+    expect([conditional.status, conditional.text]).toEqual([304, ""]);
+    expect((await get(`${url}/docs`, { method: "HEAD" })).text).toBe("");
+    const posted = await get(`${url}/docs`, { method: "POST" });
+    expect([posted.status, posted.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS"]);
+  });
+
+  test("is not there with docs: false", async () => {
+    const { url } = await startAggregate({ amulet: {} }, { docs: false });
+    expect((await get(`${url}/openapi.json`)).status).toBe(404);
+    expect((await get(`${url}/docs`)).status).toBe(404);
+  });
+});
