@@ -1,0 +1,43 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parseDockerfile } from "../support/dockerfile.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const instructions = parseDockerfile(readFileSync(join(ROOT, "Dockerfile"), "utf8"));
+const lock = JSON.parse(readFileSync(join(ROOT, "package-lock.json"), "utf8")) as {
+  packages: Record<string, { version: string }>;
+};
+
+function argsOf(name: string): string[] {
+  return instructions.filter((instruction) => instruction.name === name).map(({ args }) => args);
+}
+
+describe("the Dockerfile", () => {
+  test("builds on exactly the Node that the tests run on", () => {
+    const { version } = lock.packages["node_modules/node"]!;
+    expect(argsOf("FROM").length).toBeGreaterThan(1);
+    for (const base of argsOf("FROM"))
+      expect(base).toMatch(new RegExp(`^node:${version.replaceAll(".", "\\.")}-[a-z-]+`));
+  });
+
+  test("runs as a user without rights, by number, so that Kubernetes can tell", () => {
+    expect(argsOf("USER")).toEqual(["1000:1000"]);
+    expect(instructions.findLastIndex(({ name }) => name === "COPY")).toBeLessThan(
+      instructions.findIndex(({ name }) => name === "USER"),
+    );
+  });
+
+  test("installs what the lock file says", () => {
+    for (const run of argsOf("RUN").filter((args) => args.includes("npm") && !args.includes("run"))) {
+      expect(run).toMatch(/^npm ci /);
+    }
+    expect(argsOf("RUN").some((args) => args.includes("--omit=dev"))).toBe(true);
+  });
+
+  test("starts without a shell, so that signals reach the gateway", () => {
+    for (const name of ["ENTRYPOINT", "CMD"]) expect(JSON.parse(argsOf(name)[0]!)).toBeInstanceOf(Array);
+    expect(argsOf("STOPSIGNAL")).toEqual(["SIGTERM"]);
+    expect(argsOf("HEALTHCHECK")[0]).toContain("/livez");
+  });
+});

@@ -1,0 +1,126 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Static } from "typebox";
+import { Compile } from "typebox/compile";
+import { describe, expect, test } from "vitest";
+import { parse, parseAllDocuments } from "yaml";
+import { readDeployedConfig } from "./config-check.ts";
+import { Deployment, KUBERNETES_SCHEMAS } from "./kubernetes-schemas.ts";
+
+const FOLDER = join(import.meta.dirname, "../../config/kubernetes");
+const NOT_RESOURCES = new Set(["kustomization.yaml", "gateway.yaml"]);
+const LABELS = { "app.kubernetes.io/name": "registry-gateway" };
+
+interface Resource {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+}
+
+const resources = readdirSync(FOLDER)
+  .filter((file) => !NOT_RESOURCES.has(file))
+  .flatMap((file) =>
+    parseAllDocuments(readFileSync(join(FOLDER, file), "utf8")).map((document) => {
+      if (document.errors.length > 0) throw document.errors[0]!;
+      return document.toJS() as Resource;
+    }),
+  );
+
+function find<T>(kind: string): T {
+  return resources.find((resource) => resource.kind === kind) as T;
+}
+
+const deployment = find<Static<typeof Deployment>>("Deployment");
+const pod = deployment.spec.template.spec;
+const [container] = pod.containers;
+const config = readDeployedConfig(join(FOLDER, "gateway.yaml"));
+
+test.each(resources.map((resource) => [resource.kind, resource.metadata.name, resource] as const))(
+  "%s %s is of the form that the cluster's API defines",
+  (kind, _name, resource) => {
+    const schema = KUBERNETES_SCHEMAS[kind];
+    expect(schema, `a kind without a schema: ${kind}`).toBeDefined();
+    expect([...Compile(schema!).Errors(resource)]).toEqual([]);
+  },
+);
+
+test("the kustomization names every resource but the example of the secret", () => {
+  const { resources: named } = parse(readFileSync(join(FOLDER, "kustomization.yaml"), "utf8")) as {
+    resources: string[];
+  };
+  const files = readdirSync(FOLDER).filter((file) => !NOT_RESOURCES.has(file) && file !== "secret.example.yaml");
+  expect(named.toSorted()).toEqual(files.toSorted());
+});
+
+describe("the Deployment", () => {
+  test("gives a draining replica longer than it needs", () => {
+    const needed = (config.shutdown.grace + config.shutdown.timeout) / 1000;
+    expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(needed + 5);
+  });
+
+  test("takes a draining replica out before it stops accepting", () => {
+    const { periodSeconds = 10, failureThreshold = 3 } = container.readinessProbe;
+    expect(periodSeconds * failureThreshold).toBeLessThanOrEqual(config.shutdown.grace / 1000);
+  });
+
+  test("waits at its start for longer than a gateway needs to be ready", () => {
+    const { periodSeconds = 10, failureThreshold = 3 } = container.startupProbe;
+    expect(periodSeconds * failureThreshold).toBeGreaterThan(10);
+  });
+
+  test("probes the operations listener, which listens beyond loopback", () => {
+    const ports = new Map(container.ports.map(({ name, containerPort }) => [name, containerPort]));
+    expect(ports.get("operations")).toBe(config.operations.port);
+    expect(ports.get("http")).toBe(config.listen.port);
+    expect(config.operations.host).toBe("0.0.0.0");
+    for (const probe of [container.startupProbe, container.readinessProbe, container.livenessProbe]) {
+      expect(probe.httpGet.port).toBe("operations");
+    }
+  });
+
+  test("mounts the configuration where the image looks for it, and the secrets where the configuration does", () => {
+    const mounts = new Map(container.volumeMounts.map(({ name, mountPath }) => [name, mountPath]));
+    const dockerfile = readFileSync(join(FOLDER, "../../Dockerfile"), "utf8");
+    expect(dockerfile).toContain(`${mounts.get("config")}/gateway.yaml`);
+    const secrets = readFileSync(join(FOLDER, "gateway.yaml"), "utf8").match(/\/run\/secrets\/\S+\//g) ?? [];
+    expect(secrets.length).toBeGreaterThan(0);
+    for (const secret of secrets) expect(secret).toBe(`${mounts.get("secrets")}/`);
+  });
+
+  test("has every secret that the configuration names in the example", () => {
+    const { stringData } = find<{ stringData: Record<string, string> }>("Secret");
+    const text = readFileSync(join(FOLDER, "gateway.yaml"), "utf8");
+    const named = [...text.matchAll(/\/run\/secrets\/registry-gateway\/([\w-]+)/g)].map(([, name]) => name!);
+    expect(named.toSorted()).toEqual(Object.keys(stringData).toSorted());
+  });
+
+  test("has room in memory for the cache and as much again besides", () => {
+    const mebibytes = Number(container.resources.limits.memory.replace("Mi", ""));
+    expect(mebibytes * 2 ** 20).toBeGreaterThan(2 * config.cache.memory.maxBytes + 200 * 2 ** 20);
+  });
+});
+
+test("what selects pods selects the gateway's", () => {
+  expect(deployment.spec.template.metadata.labels).toEqual(LABELS);
+  expect(deployment.spec.selector.matchLabels).toEqual(LABELS);
+  expect(find<{ spec: { selector: object } }>("PodDisruptionBudget").spec.selector).toEqual({ matchLabels: LABELS });
+  expect(find<{ spec: { podSelector: object } }>("NetworkPolicy").spec.podSelector).toEqual({ matchLabels: LABELS });
+  for (const service of resources.filter(({ kind }) => kind === "Service")) {
+    expect((service as Resource & { spec: { selector: object } }).spec.selector).toEqual(LABELS);
+  }
+});
+
+test("nobody but Prometheus reaches the operations port over the network", () => {
+  const { ingress } = find<{ spec: { ingress: { from?: unknown[]; ports: { port: string }[] }[] } }>(
+    "NetworkPolicy",
+  ).spec;
+  const rules = ingress.filter(({ ports }) => ports.some(({ port }) => port === "operations"));
+  expect(rules).toHaveLength(1);
+  expect(rules[0]!.from).toHaveLength(1);
+});
+
+test("the ingress lets bodies through that the gateway accepts", () => {
+  const { annotations } = find<{ metadata: { annotations: Record<string, string> } }>("Ingress").metadata;
+  const size = annotations["nginx.ingress.kubernetes.io/proxy-body-size"]!;
+  expect(Number(size.replace("m", "")) * 2 ** 20).toBeGreaterThanOrEqual(config.limits.requestBody);
+  expect(Object.keys(annotations).join()).not.toContain("rewrite-target");
+});
