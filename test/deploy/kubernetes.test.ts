@@ -5,7 +5,7 @@ import { Compile } from "typebox/compile";
 import { describe, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { readDeployedConfig } from "./config-check.ts";
-import { Deployment, KUBERNETES_SCHEMAS } from "./kubernetes-schemas.ts";
+import { type Deployment, KUBERNETES_SCHEMAS } from "./kubernetes-schemas.ts";
 
 const FOLDER = join(import.meta.dirname, "../../config/kubernetes");
 const NOT_RESOURCES = new Set(["kustomization.yaml", "gateway.yaml"]);
@@ -25,11 +25,11 @@ const resources = readdirSync(FOLDER)
     }),
   );
 
-function find<T>(kind: string): T {
-  return resources.find((resource) => resource.kind === kind) as T;
+function find(kind: string): unknown {
+  return resources.find((resource) => resource.kind === kind);
 }
 
-const deployment = find<Static<typeof Deployment>>("Deployment");
+const deployment = find("Deployment") as Static<typeof Deployment>;
 const pod = deployment.spec.template.spec;
 const [container] = pod.containers;
 const config = readDeployedConfig(join(FOLDER, "gateway.yaml"));
@@ -87,7 +87,7 @@ describe("the Deployment", () => {
   });
 
   test("has every secret that the configuration names in the example", () => {
-    const { stringData } = find<{ stringData: Record<string, string> }>("Secret");
+    const { stringData } = find("Secret") as { stringData: Record<string, string> };
     const text = readFileSync(join(FOLDER, "gateway.yaml"), "utf8");
     const named = [...text.matchAll(/\/run\/secrets\/registry-gateway\/([\w-]+)/g)].map(([, name]) => name!);
     expect(named.toSorted()).toEqual(Object.keys(stringData).toSorted());
@@ -102,16 +102,20 @@ describe("the Deployment", () => {
 test("what selects pods selects the gateway's", () => {
   expect(deployment.spec.template.metadata.labels).toEqual(LABELS);
   expect(deployment.spec.selector.matchLabels).toEqual(LABELS);
-  expect(find<{ spec: { selector: object } }>("PodDisruptionBudget").spec.selector).toEqual({ matchLabels: LABELS });
-  expect(find<{ spec: { podSelector: object } }>("NetworkPolicy").spec.podSelector).toEqual({ matchLabels: LABELS });
+  expect((find("PodDisruptionBudget") as { spec: { selector: object } }).spec.selector).toEqual({
+    matchLabels: LABELS,
+  });
+  expect((find("NetworkPolicy") as { spec: { podSelector: object } }).spec.podSelector).toEqual({
+    matchLabels: LABELS,
+  });
   for (const service of resources.filter(({ kind }) => kind === "Service")) {
     expect((service as Resource & { spec: { selector: object } }).spec.selector).toEqual(LABELS);
   }
 });
 
 test("nobody but Prometheus reaches the operations port over the network", () => {
-  const { ingress } = find<{ spec: { ingress: { from?: unknown[]; ports: { port: string }[] }[] } }>(
-    "NetworkPolicy",
+  const { ingress } = (
+    find("NetworkPolicy") as { spec: { ingress: { from?: unknown[]; ports: { port: string }[] }[] } }
   ).spec;
   const rules = ingress.filter(({ ports }) => ports.some(({ port }) => port === "operations"));
   expect(rules).toHaveLength(1);
@@ -119,7 +123,7 @@ test("nobody but Prometheus reaches the operations port over the network", () =>
 });
 
 test("the ingress lets bodies through that the gateway accepts", () => {
-  const { annotations } = find<{ metadata: { annotations: Record<string, string> } }>("Ingress").metadata;
+  const { annotations } = (find("Ingress") as { metadata: { annotations: Record<string, string> } }).metadata;
   const size = annotations["nginx.ingress.kubernetes.io/proxy-body-size"]!;
   expect(Number(size.replace("m", "")) * 2 ** 20).toBeGreaterThanOrEqual(config.limits.requestBody);
   expect(Object.keys(annotations).join()).not.toContain("rewrite-target");
