@@ -8,7 +8,8 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 import type { LiveRegistry } from "./metrics/live-registry.ts";
 import { createRedisObserver } from "./observers.ts";
 import { findPort, spawnWorker } from "./process/cluster-process.ts";
-import type { LoopDelay } from "./process/overload.ts";
+import { createCodeCache } from "./process/code-cache.ts";
+import type { LoopLoad } from "./process/overload.ts";
 import { Primary } from "./process/primary.ts";
 import { Serving } from "./process/serving.ts";
 import { shareByRedis, shareNothing, type Sharing } from "./process/sharing.ts";
@@ -27,8 +28,8 @@ export interface GatewayOptions {
   readonly log: Logger;
   readonly clock: Clock;
   readonly random: () => number;
-  /** How late the event loop is; where it is not measured, nothing is ever shed. */
-  readonly loopDelay?: LoopDelay;
+  /** How the event loop does; where it is not measured, nothing is ever shed. */
+  readonly loop?: () => LoopLoad;
   /** Told as soon as an upstream's admin is known. */
   readonly onAdminProved?: (upstream: string, admin: string) => void;
 }
@@ -119,19 +120,21 @@ function createSharing(
 
 /** A gateway of several processes: this one, which speaks for the others, which answer. */
 export async function createPrimary(
-  options: Omit<GatewayOptions, "random" | "loopDelay"> & { readonly workers: number },
+  options: Omit<GatewayOptions, "random" | "loop"> & { readonly workers: number },
 ): Promise<Primary> {
   const { config, version, clock } = options;
   const { metrics, registry } = createMetrics();
   begin(metrics, { version, clock });
   const { listen } = config;
   const port = listen.port === 0 ? await findPort(listen.host) : listen.port;
+  const codeCache = createCodeCache();
   return new Primary({
     ...options,
     config: { ...config, listen: { ...listen, port } },
     metrics,
     registry,
-    spawn: spawnWorker,
+    spawn: () => spawnWorker(codeCache.folder),
+    onStopped: () => codeCache.remove(),
     createOperations: (parts) => createOperationsListener({ ...parts, ...operationsAccess(config) }),
   });
 }
@@ -139,7 +142,7 @@ export async function createPrimary(
 /** What answers clients in a worker. */
 export async function createWorkerServing(
   { config, log, metrics, registry, shareByCluster }: WorkerParts,
-  options: Pick<GatewayOptions, "version" | "clock" | "random" | "loopDelay">,
+  options: Pick<GatewayOptions, "version" | "clock" | "random" | "loop">,
 ): Promise<Serving> {
   const { version, clock } = options;
   const tracing = await loadTracing(config.tracing, { version, clock, log });

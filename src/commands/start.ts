@@ -11,7 +11,7 @@ import { createLogger, type Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import { collectProcessMetrics } from "../metrics/process.ts";
 import { ConfigWatch } from "../process/config-watch.ts";
-import { measureLoopDelay } from "../process/loop-delay.ts";
+import { measureLoop } from "../process/loop-load.ts";
 import { type Reloadable, Reloader } from "../process/reloader.ts";
 import { workerCount } from "../process/worker-share.ts";
 import { withoutSecrets } from "../redaction.ts";
@@ -67,7 +67,7 @@ export async function start(options: StartOptions): Promise<number> {
       : await createGateway({
           ...common,
           random: Math.random,
-          loopDelay: measureLoopDelay(),
+          loop: measureLoop(),
           ...(file === undefined ? { onAdminProved: (upstream, admin) => learned.learn(upstream, admin) } : {}),
         });
   collectProcessMetrics(gateway.metrics, gateway.registry);

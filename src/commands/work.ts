@@ -1,9 +1,10 @@
+import { flushCompileCache } from "node:module";
 import { createWorkerServing } from "../app.ts";
 import { systemClock } from "../clock.ts";
 import { createLogger } from "../log.ts";
 import { collectProcessMetrics } from "../metrics/process.ts";
 import { portToPrimary } from "../process/cluster-process.ts";
-import { measureLoopDelay } from "../process/loop-delay.ts";
+import { measureLoop } from "../process/loop-load.ts";
 import { runWorker } from "../process/worker.ts";
 import { version } from "../version.ts";
 import { EXIT } from "./exit-code.ts";
@@ -13,7 +14,7 @@ export async function work(): Promise<number> {
   // A terminal sends its signals to all processes; the primary tells what is to be done.
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => {});
   const clock = systemClock();
-  const loopDelay = measureLoopDelay();
+  const loop = measureLoop();
   await runWorker({
     port: portToPrimary(),
     clock,
@@ -27,9 +28,11 @@ export async function work(): Promise<number> {
     },
     createServing(parts) {
       collectProcessMetrics(parts.metrics, parts.registry);
-      return createWorkerServing(parts, { version, clock, random: Math.random, loopDelay });
+      return createWorkerServing(parts, { version, clock, random: Math.random, loop });
     },
     exit: (how) => process.exit(how === "well" ? EXIT.ok : EXIT.failure),
   });
+  // For the next worker; by itself it is written at the end, which one that is killed does not reach.
+  flushCompileCache();
   return EXIT.ok;
 }

@@ -9,14 +9,18 @@ export function portToPrimary(): Port {
   return portOf(cluster.worker!);
 }
 
-/** Starts this same program, with the same arguments, as one more worker. */
-export function spawnWorker(): WorkerProcess {
+/**
+ * Starts this same program, with the same arguments, as one more worker.
+ *
+ * @param codeFolder where compiled code is kept for the next one
+ */
+export function spawnWorker(codeFolder: string | undefined): WorkerProcess {
   // The primary takes connections and deals them out in turn: one port works alike on every system, and no worker
   // gets all of them.
   cluster.schedulingPolicy = cluster.SCHED_RR;
   // Structured clones: bytes of entries stay bytes.
   cluster.setupPrimary({ serialization: "advanced" });
-  const worker = cluster.fork();
+  const worker = cluster.fork(codeFolder === undefined ? {} : { NODE_COMPILE_CACHE: codeFolder });
   return {
     id: worker.id,
     pid: worker.process.pid,

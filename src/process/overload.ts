@@ -1,23 +1,31 @@
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 
-/** How late the event loop was at worst (99 of 100 looks) since the last time this was asked, in milliseconds. */
-export type LoopDelay = () => Duration;
+/** How an event loop did since it was last asked. */
+export interface LoopLoad {
+  /** How late it was, at 99 of 100 looks at most so late. */
+  readonly delay: Duration;
+  /** The share of time, from 0 to 1, in which it had something to do. */
+  readonly utilization: number;
+}
 
-/** Between two looks at the delay. */
+/** Between two looks at the loop. */
 const LOOK_EVERY: Duration = 500;
 
 /**
- * A loop this late adds as much to every step of a request, and a miss has about five: half a second of waiting that
- * no registry caused. Machines under ordinary load stay below a tenth of it.
+ * A loop this late adds as much to every step of a request, and a miss has about five: a second of waiting that no
+ * registry caused. A loop under ordinary load stays below a tenth of it.
  */
-const TOO_LATE: Duration = 100;
+const TOO_LATE: Duration = 200;
 
-/** So many looks in a row: one pause of the garbage collector or the machine is no overload. */
-const LOOKS_TO_SHED = 2;
+/** A loop that is late and not busy is kept waiting by others on the machine: to refuse work would win nothing. */
+const BUSY = 0.9;
+
+/** So many looks in a row, two seconds: one pause of the garbage collector or of the machine is no overload. */
+const LOOKS_TO_SHED = 4;
 
 /** It ends where half as much is left, for two seconds: what was shed comes back at once. */
-const RECOVERED: Duration = 50;
+const RECOVERED: Duration = 100;
 const LOOKS_TO_RECOVER = 4;
 
 /** Seconds after which clients may try again: longer than it takes to recover. */
@@ -25,7 +33,7 @@ const RETRY_AFTER = 3;
 
 export interface OverloadOptions {
   readonly clock: Clock;
-  readonly delay: LoopDelay;
+  readonly load: () => LoopLoad;
   /** Told when shedding begins or ends, and how late the loop was then. */
   readonly onChange: (isShedding: boolean, delay: Duration) => void;
   /** Told of everything that is refused. */
@@ -45,7 +53,7 @@ export class Overload {
   private late = 0;
   private calm = 0;
   private shedding = false;
-  private latest: Duration = 0;
+  private latest: LoopLoad = { delay: 0, utilization: 0 };
 
   constructor(options: OverloadOptions) {
     this.options = options;
@@ -57,7 +65,7 @@ export class Overload {
 
   /** How late the loop was when it was last looked at. */
   get delay(): Duration {
-    return this.latest;
+    return this.latest.delay;
   }
 
   start(): void {
@@ -82,9 +90,9 @@ export class Overload {
   }
 
   private look(): void {
-    const delay = this.options.delay();
-    this.latest = delay;
-    this.late = delay > TOO_LATE ? this.late + 1 : 0;
+    this.latest = this.options.load();
+    const { delay, utilization } = this.latest;
+    this.late = delay > TOO_LATE && utilization > BUSY ? this.late + 1 : 0;
     this.calm = delay < RECOVERED ? this.calm + 1 : 0;
     const isShedding = this.shedding ? this.calm < LOOKS_TO_RECOVER : this.late >= LOOKS_TO_SHED;
     if (isShedding === this.shedding) return;

@@ -28,7 +28,7 @@ import { Upstreams } from "../upstream/upstreams.ts";
 import { drain } from "./drain.ts";
 import { handOver, needsNewListener } from "./hand-over.ts";
 import { InFlight, type RunningRequest } from "./in-flight.ts";
-import { type LoopDelay, Overload } from "./overload.ts";
+import { type LoopLoad, Overload } from "./overload.ts";
 import { createRuntime } from "./runtime.ts";
 import type { RedisPart, Sharing } from "./sharing.ts";
 import { shedCalls } from "./shedding.ts";
@@ -44,8 +44,8 @@ export interface ServingOptions {
   readonly registry: LiveRegistry;
   readonly sharing: Sharing;
   readonly tracing: Tracing | undefined;
-  /** How late the event loop is; where it is not measured, nothing is ever shed. */
-  readonly loopDelay?: LoopDelay | undefined;
+  /** How the event loop does; where it is not measured, nothing is ever shed. */
+  readonly loop?: (() => LoopLoad) | undefined;
   /** Told as soon as an upstream's admin is known. */
   readonly onAdminProved?: ((upstream: string, admin: string) => void) | undefined;
 }
@@ -230,10 +230,10 @@ export class Serving {
   }
 
   private createOverload(): Overload {
-    const { clock, log, metrics, loopDelay } = this.options;
+    const { clock, log, metrics, loop } = this.options;
     return new Overload({
       clock,
-      delay: loopDelay ?? (() => 0),
+      load: loop ?? (() => ({ delay: 0, utilization: 0 })),
       onChange(isShedding, delay) {
         const line = { delayMs: Math.round(delay) };
         if (isShedding) log.warn(line, "too much to do: misses and calls are refused");

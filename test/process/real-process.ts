@@ -7,7 +7,7 @@ import { stringify } from "yaml";
 import { findFreePort, until } from "../support/redis.ts";
 
 /** Kept low where it does not matter: the machine may be busy. */
-const READY_WITHIN = 30_000;
+const READY_WITHIN = 50_000;
 
 /** A gateway in a process of its own, whose file, signals and end a test controls. */
 export class RealProcess {

@@ -1,8 +1,11 @@
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { UTILITY_ADMIN } from "../sandbox/sample.ts";
 import { useSampleRegistries } from "../sandbox/sample-registries.ts";
 import { RealProcess } from "./real-process.ts";
 import { keysOf, reloadUnderLoad } from "./reload-under-load.ts";
+
+// Processes have to start on a machine that may be busy with other tests.
+vi.setConfig({ testTimeout: 60_000 });
 
 const registry = useSampleRegistries();
 let gateway: RealProcess | undefined;

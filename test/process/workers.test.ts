@@ -1,0 +1,189 @@
+import { Agent, request } from "undici";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { DSO, UTILITY_ADMIN } from "../sandbox/sample.ts";
+import { until } from "../support/redis.ts";
+import { RealProcess } from "./real-process.ts";
+import { SteadyLoad } from "./steady-load.ts";
+
+// Several processes have to start on a machine that may be busy with other tests.
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+interface Status {
+  readonly upstreams: readonly { readonly name: string; readonly state: string; readonly admin: string }[];
+  readonly workers: readonly { readonly id: number; readonly pid: number; readonly state: string }[];
+}
+
+const INFO = "/registry/metadata/v1/info";
+const INSTRUMENTS = "/registry/metadata/v1/instruments";
+const ACCEPT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
+
+const amulet = new SampleRegistry({ admin: DSO, clock: systemClock() });
+const bonds = new SampleRegistry({ admin: UTILITY_ADMIN, clock: systemClock() });
+let gateway: RealProcess;
+
+function keys(more: Record<string, unknown> = {}) {
+  return {
+    workers: 2,
+    shutdown: { grace: "300ms", timeout: "5s" },
+    cache: { ttl: { info: "1h", instruments: "1h", instrument: "1h" } },
+    upstreams: [
+      { name: "amulet", admin: DSO, urls: [amulet.url] },
+      { name: "bonds", urls: [bonds.url], rateLimit: { requests: 20, per: "10m", maxWait: "0s" } },
+    ],
+    ...more,
+  };
+}
+
+beforeAll(async () => {
+  await Promise.all([amulet.start(), bonds.start()]);
+  gateway = await RealProcess.start(keys());
+});
+
+afterAll(async () => {
+  await gateway.dispose();
+  await Promise.all([amulet.stop(), bonds.stop()]);
+});
+
+const at = (alias: string, path: string) => `${gateway.url}/api/token-standard/v0/registrars/${alias}${path}`;
+
+/** One request on a connection of its own: the next one goes to the next worker. */
+async function once(url: string, method: "GET" | "POST" = "GET") {
+  const agent = new Agent();
+  const { statusCode, headers, body } = await request(url, { dispatcher: agent, method });
+  await body.dump();
+  await agent.close();
+  return { status: statusCode, cacheStatus: String(headers["cache-status"]) };
+}
+
+const workers = async () => (await gateway.status<Status>()).workers;
+
+it("many concurrent requests to a cold key over all workers cost one call", async () => {
+  amulet.slow(500);
+  const page = `${INSTRUMENTS}?pageSize=7`;
+  const answers = await Promise.all(Array.from({ length: 100 }, () => once(at("amulet", page))));
+  amulet.slow(0);
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  expect(amulet.calls.recent.filter(({ url }) => url === page)).toHaveLength(1);
+});
+
+it("what one worker fetched, the others have", async () => {
+  const before = amulet.calls.count("info");
+  for (let i = 0; i < 6; i += 1) expect((await once(at("amulet", INFO))).status).toBe(200);
+  expect(amulet.calls.count("info") - before).toBe(1);
+});
+
+it("metrics are added up over all workers", async () => {
+  const count = () => gateway.metric("registry_gateway_requests_total");
+  const before = await count();
+  for (let i = 0; i < 10; i += 1) await once(at("amulet", INFO));
+  expect((await count()) - before).toBe(10);
+  expect(await gateway.metric("registry_gateway_workers")).toBe(2);
+  expect(await gateway.metric("registry_gateway_cache_max_bytes")).toBeGreaterThan(64 * 1024 * 1024 - 10);
+  expect(await gateway.metric("registry_gateway_config_last_reload_successful")).toBe(1);
+});
+
+it("a purge has effect in every worker when it is answered, and explain speaks for all", async () => {
+  const url = at("amulet", INFO);
+  for (let i = 0; i < 4; i += 1) await once(url);
+  const explain = async () => {
+    const path = new URL(url).pathname;
+    const response = await fetch(`${gateway.operations}/explain?path=${encodeURIComponent(path)}`);
+    const { explanation } = (await response.json()) as {
+      explanation: { entries: { worker: number; purged: boolean }[] };
+    };
+    return explanation.entries;
+  };
+  expect(new Set((await explain()).map(({ worker }) => worker)).size).toBe(2);
+
+  const purged = await fetch(`${gateway.operations}/purge`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ upstream: "amulet", endpoint: "info" }),
+  });
+  expect(await purged.json()).toEqual({ purged: { upstream: "amulet", endpoint: "info" }, scope: "replica" });
+  expect((await explain()).every((entry) => entry.purged)).toBe(true);
+
+  const before = amulet.calls.count("info");
+  const answers = [await once(url), await once(url), await once(url)];
+  expect(answers[0]!.cacheStatus).toContain("fwd=uri-miss");
+  expect(answers[1]!.cacheStatus).toContain("hit");
+  expect(amulet.calls.count("info") - before).toBe(1);
+  const refused = await fetch(`${gateway.operations}/purge`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ upstream: "nobody" }),
+  });
+  expect(refused.status).toBe(404);
+});
+
+it("workers share one budget of calls, their checks included", async () => {
+  const statuses: number[] = [];
+  for (let i = 0; i < 30; i += 1) statuses.push((await once(at("bonds", ACCEPT), "POST")).status);
+  expect(statuses).toContain(429);
+  // A worker that hears of its grant too late, on a busy machine, rather makes no call.
+  expect(bonds.calls.total).toBeLessThanOrEqual(20);
+  expect(bonds.calls.total).toBeGreaterThan(15);
+});
+
+it("a reload reaches every worker, a bad one none", async () => {
+  gateway.write(keys({ limits: { requestBody: "nonsense" } }));
+  gateway.signal("SIGHUP");
+  await until(() => gateway.said("configuration refused: the one in use stays").length === 1);
+  expect(await gateway.metric("registry_gateway_config_last_reload_successful")).toBe(0);
+
+  const upstreams = [{ name: "renamed", admin: DSO, urls: [amulet.url] }];
+  gateway.write({ ...keys(), upstreams, workers: 4 });
+  gateway.signal("SIGHUP");
+  await until(() => gateway.said("configuration reloaded").length === 1);
+  for (let i = 0; i < 4; i += 1) {
+    expect((await once(at("renamed", INFO))).status).toBe(200);
+    expect((await once(at("amulet", INFO))).status).toBe(404);
+  }
+  expect(gateway.lines.filter(({ changed }) => Array.isArray(changed) && changed.includes("workers"))).toHaveLength(1);
+  const { upstreams: told } = await gateway.status<Status>();
+  await until(async () => (await gateway.status<Status>()).upstreams[0]!.name === "renamed");
+  expect(told.length).toBeGreaterThan(0);
+  expect(await gateway.metric("registry_gateway_requests_total", 'upstream="bonds"')).toBe(0);
+  expect(await gateway.metric("registry_gateway_config_reloads_total")).toBe(2);
+});
+
+it("a worker that is killed costs the requests it was working on, is replaced, and its counts are kept", async () => {
+  const load = new SteadyLoad({
+    url: gateway.url,
+    rate: 200,
+    connections: 10,
+    request: () => ({ method: "GET", path: `/api/token-standard/v0/registrars/renamed${INFO}` }),
+  });
+  await until(() => load.answered > 100);
+  const victim = (await workers())[0]!;
+  const counts: number[] = [await gateway.metric("registry_gateway_requests_total")];
+  process.kill(victim.pid, "SIGKILL");
+  await until(async () => {
+    counts.push(await gateway.metric("registry_gateway_requests_total"));
+    const now = await workers();
+    return now.length === 2 && now.every(({ id, state }) => id !== victim.id && state === "listening");
+  });
+  const answered = load.answered;
+  await until(() => load.answered > answered + 100);
+  const report = await load.stop();
+  counts.push(await gateway.metric("registry_gateway_requests_total"));
+
+  expect(counts).toEqual([...counts].sort((a, b) => a - b));
+  // One connection is one request at most.
+  expect(load.failed).toBeLessThanOrEqual(10);
+  expect(
+    Object.keys(report.failures).filter((kind) => !kind.startsWith("UND_ERR_SOCKET") && kind !== "ECONNRESET"),
+  ).toEqual([]);
+  expect(await gateway.metric("registry_gateway_worker_ends_total", 'reason="crashed"')).toBe(1);
+  expect(gateway.said("worker replaced").length).toBeGreaterThan(0);
+});
+
+it("SIGTERM ends all of them, with 0", async () => {
+  gateway.signal("SIGTERM");
+  await until(async () => (await fetch(`${gateway.operations}/readyz`)).status === 503);
+  const during = await once(at("renamed", INFO));
+  expect(during.status).toBe(200);
+  expect(await gateway.ended).toBe(0);
+});
