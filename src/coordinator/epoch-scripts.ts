@@ -17,41 +17,42 @@ export const readEpochs = new Script(
 
 /**
  * Brings the epochs of this process and those in Redis together, when Redis has lost some. KEYS: epochs. ARGV: whether
- * this process has had its epochs from Redis before ("1"), a random part for a new epoch, base, then scope and epoch in
- * turns. Returns Redis's time (ms) and the hash.
+ * this process has had its epochs from Redis before ("1"), a random part for a new epoch, channel, tag, base, then scope
+ * and epoch in turns. Returns Redis's time (ms) and the hash.
  *
  * Nothing in Redis: this process's epochs are written back, all in one go: a base without its scopes would let entries
  * through that a scope's purge had ended. An older or foreign epoch in Redis: neither is right for certain (a failover
- * lost a purge, or two parts of the fleet went on alone), so the scope gets one that is newer than both.
+ * lost a purge, or two parts of the fleet went on alone), so the scope gets one that is newer than both. Either way the
+ * others are asked to look: they may know of purges that Redis and this process do not.
  */
 export const mergeEpochs = new Script(
   "epochs_merge",
   "allow-oom",
   `${COUNT} ${NOW}
-local function answer() return { now, redis.call('HGETALL', KEYS[1]) } end
 local function newer(epoch) return string.format('%d.%s', count(epoch) + 1, ARGV[2]) end
+local isChanged = false
+local function set(...)
+  redis.call('HSET', KEYS[1], ...)
+  isChanged = true
+end
 local base = redis.call('HGET', KEYS[1], '${BASE}')
 if not base then
-  redis.call('HSET', KEYS[1], '${BASE}', unpack(ARGV, 3))
-  return answer()
-end
-if ARGV[1] == '0' then return answer() end
-if base ~= ARGV[3] then
-  if count(base) <= count(ARGV[3]) then
-    redis.call('DEL', KEYS[1])
-    redis.call('HSET', KEYS[1], '${BASE}', newer(ARGV[3]))
-  end
-  return answer()
-end
-for i = 4, #ARGV, 2 do
-  local epoch = redis.call('HGET', KEYS[1], ARGV[i])
-  if not epoch then
-    redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
-  elseif epoch ~= ARGV[i + 1] and count(epoch) <= count(ARGV[i + 1]) then
-    redis.call('HSET', KEYS[1], ARGV[i], newer(ARGV[i + 1]))
+  set('${BASE}', unpack(ARGV, 5))
+elseif ARGV[1] == '1' and base ~= ARGV[5] and count(base) <= count(ARGV[5]) then
+  redis.call('DEL', KEYS[1])
+  set('${BASE}', newer(ARGV[5]))
+elseif ARGV[1] == '1' and base == ARGV[5] then
+  for i = 6, #ARGV, 2 do
+    local epoch = redis.call('HGET', KEYS[1], ARGV[i])
+    if not epoch then
+      set(ARGV[i], ARGV[i + 1])
+    elseif epoch ~= ARGV[i + 1] and count(epoch) <= count(ARGV[i + 1]) then
+      set(ARGV[i], newer(ARGV[i + 1]))
+    end
   end
 end
-return answer()`,
+if isChanged then redis.call('PUBLISH', ARGV[3], cjson.encode({ 'look', ARGV[4] })) end
+return { now, redis.call('HGETALL', KEYS[1]) }`,
 );
 
 /**

@@ -3,13 +3,22 @@ import { Script } from "../redis/script.ts";
 /** Begins what a released lease leaves behind: its outcome, for those who ask a moment later. */
 export const RELEASED = "=";
 
-/** KEYS: lease. ARGV: token, how long it holds (ms). Returns 1 when it is ours now. */
+/**
+ * KEYS: lease. ARGV: token, how long it holds (ms), how long an outcome is kept (ms), how long "stored" goes before a
+ * new lease (ms). Returns 1 when it is ours now.
+ *
+ * Who looked into the shared tier just before another stored there, and asks just after, is sent back to look again.
+ */
 export const takeLease = new Script(
   "lease_take",
   "allow-oom",
   `
 local holder = redis.call('GET', KEYS[1])
-if holder and string.sub(holder, 1, 1) ~= '${RELEASED}' then return 0 end
+if holder then
+  if string.sub(holder, 1, 1) ~= '${RELEASED}' then return 0 end
+  local age = ARGV[3] - redis.call('PTTL', KEYS[1])
+  if holder == '${RELEASED}stored' and age < tonumber(ARGV[4]) then return 0 end
+end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1`,
 );

@@ -99,6 +99,8 @@ export class RedisCoordinator implements Coordinator {
   }
 
   generation({ partition, scopes, chain }: Dependencies): string | undefined {
+    // What is used is kept up to date, though Redis was away when it came into memory.
+    this.epochs.view(partition);
     const generation = this.table.generation(partition, scopes);
     if (chain === undefined) return generation;
     const digest = this.chains.digest(partition, chain);
@@ -134,9 +136,8 @@ export class RedisCoordinator implements Coordinator {
   }
 
   async close(): Promise<void> {
-    this.leases.close();
+    await Promise.all([this.leases.close(), this.replicas.close()]);
     this.epochs.close();
-    await this.replicas.close();
     await this.link.close(this.clock.now() + CLOSE_TIMEOUT);
   }
 
@@ -149,6 +150,8 @@ export class RedisCoordinator implements Coordinator {
     switch (message.kind) {
       case "epoch":
         return this.epochs.received(message);
+      case "look":
+        return this.epochs.look(message.tag);
       case "chain":
         return this.chains.received(message);
       case "lease":

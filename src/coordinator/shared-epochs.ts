@@ -12,8 +12,11 @@ import { Trust } from "./trust.ts";
 /** No request waits longer for Redis. */
 export const PAUSE: Duration = 50;
 
-/** How often epochs are read again, for messages that were lost: a purge holds everywhere within 2 s. */
-const REVALIDATE_EVERY: Duration = 1_000;
+/**
+ * How often epochs are read again, for messages that were lost: a purge holds everywhere within 2 s. So often that it
+ * does even when Redis loses it a moment later, and another replica has to find that out first.
+ */
+const REVALIDATE_EVERY: Duration = 500;
 
 /** How often it is looked whether something is due. */
 const TICK: Duration = 100;
@@ -42,6 +45,7 @@ export interface PartitionView {
   /** A message came before the epochs were known. */
   missedMessage: boolean;
   reading: Promise<void> | undefined;
+  flushing: Promise<void> | undefined;
   /** Redis's clock is at least this far ahead of ours. */
   clockOffset: number;
   /** Purges that are not in Redis yet. */
@@ -116,8 +120,8 @@ export class SharedEpochs {
 
   /** The view of a partition that may be read now, or undefined. What it says may still have to be {@link learn}ed. */
   readable(partition: string): PartitionView | undefined {
-    if (!this.isUsable) return undefined;
     const view = this.view(partition);
+    if (!this.isUsable) return undefined;
     if (view.isKnown) return view.session === view.trust.session ? view : undefined;
     return view.trust.mayTry ? view : undefined;
   }
@@ -170,7 +174,7 @@ export class SharedEpochs {
     if (!this.link.isConnected) return "pending";
     const { session } = view.trust;
     try {
-      await this.flush(view);
+      while (scopes.some((scope) => view.pending.has(scope)) || view.pending.has(BASE)) await this.flush(view);
       return "fleet";
     } catch {
       view.trust.fail(session);
@@ -198,6 +202,14 @@ export class SharedEpochs {
     this.observer.purgeArrived(Math.max(0, this.clock.now() + view.clockOffset - message.at));
   }
 
+  /** Somebody mended these epochs. */
+  look(tag: string): void {
+    const view = this.byTag.get(tag);
+    if (view === undefined) return;
+    view.dueAt = this.clock.now();
+    this.readDue();
+  }
+
   /** The view of a token's partition, for messages. */
   partitionOf(tag: string): string | undefined {
     return this.byTag.get(tag)?.partition;
@@ -215,6 +227,7 @@ export class SharedEpochs {
     for (const done of this.whenUp) done();
   }
 
+  /** The view of a partition, which is kept up to date from now on. */
   view(partition: string | undefined): PartitionView {
     if (partition === undefined) return this.everywhere;
     let view = this.views.get(partition);
@@ -237,6 +250,7 @@ export class SharedEpochs {
       dueAt: -Infinity,
       missedMessage: false,
       reading: undefined,
+      flushing: undefined,
       clockOffset: 0,
       pending: new Map(),
     };
@@ -273,7 +287,7 @@ export class SharedEpochs {
     view.dueAt = this.clock.now() + REVALIDATE_EVERY;
     view.missedMessage = false;
     try {
-      await this.flush(view);
+      while (view.pending.size > 0) await this.flush(view);
       const duration = await this.readOnce(view);
       // Told of a purge while the epochs were on their way: those may be older than the message.
       if (view.missedMessage) await this.readOnce(view);
@@ -299,7 +313,8 @@ export class SharedEpochs {
 
   private async merge(view: PartitionView): Promise<void> {
     const { base, scopes } = this.epochs.read(view.partition);
-    const args = [view.isKnown ? "1" : "0", randomPart(), base, ...[...scopes].flat()];
+    const known = view.isKnown ? "1" : "0";
+    const args = [known, randomPart(), this.link.keys.channel, view.tag, base, ...[...scopes].flat()];
     this.takeOver(view, parseEpochsReply(await this.run(view, mergeEpochs, args)).epochs);
     view.isKnown = true;
   }
@@ -326,8 +341,15 @@ export class SharedEpochs {
     return isComplete;
   }
 
-  /** Writes the purges that are not in Redis yet. */
-  private async flush(view: PartitionView): Promise<void> {
+  /** Writes the purges that are not in Redis yet; those made while it is at it go with the next time. */
+  private flush(view: PartitionView): Promise<void> {
+    view.flushing ??= this.flushOnce(view).finally(() => {
+      view.flushing = undefined;
+    });
+    return view.flushing;
+  }
+
+  private async flushOnce(view: PartitionView): Promise<void> {
     if (view.pending.size === 0) return;
     const batch = [...view.pending];
     const args = [this.link.keys.channel, view.tag, randomPart(), ...batch.flat()];

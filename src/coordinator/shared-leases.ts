@@ -14,6 +14,9 @@ const LEASE: Duration = 2_000;
 /** How long the outcome is kept for those who missed the message. */
 const OUTCOME_KEPT: Duration = 2_000;
 
+/** Longer than it takes from looking into the shared tier to asking for the lease; shorter than any entry lives. */
+const LOOK_AGAIN: Duration = 100;
+
 /** How often those who wait look themselves, for messages that were lost and holders that died. */
 const POLL_EVERY: Duration = 150;
 
@@ -29,7 +32,8 @@ export class SharedLeases {
   private readonly clock: Clock;
   private readonly local: LocalLeases;
   private readonly waiters: Waiters;
-  private readonly renewals = new Set<CancelTimer>();
+  /** Each gives up one lease of this process. */
+  private readonly held = new Set<(outcome: FetchOutcome) => Promise<void>>();
   private isPolling = false;
   private isClosed = false;
 
@@ -42,11 +46,12 @@ export class SharedLeases {
   }
 
   acquire(key: string): MaybePromise<Lease | undefined> {
-    return this.epochs.isUsable ? this.take(key) : this.local.acquire(key);
+    return this.epochs.isUsable && !this.isClosed ? this.take(key) : this.local.acquire(key);
   }
 
   whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
     if (this.local.isHeld(key)) return this.local.whenReleased(key, deadline);
+    if (this.isClosed) return Promise.resolve("failed");
     const name = digest(key);
     const outcome = this.waiters.wait(name, deadline);
     // It may have been released before this process began to listen.
@@ -59,11 +64,12 @@ export class SharedLeases {
     this.waiters.wake(message.name, asOutcome(message.outcome));
   }
 
-  close(): void {
+  /** Gives up what is held: nobody has to wait for a process that ended. */
+  async close(): Promise<void> {
     this.isClosed = true;
-    for (const cancel of this.renewals) cancel();
     this.local.close();
     this.waiters.wakeAll("failed");
+    await Promise.all([...this.held].map((release) => release("failed")));
   }
 
   private async take(key: string): Promise<Lease | undefined> {
@@ -71,7 +77,11 @@ export class SharedLeases {
     const token = randomBytes(12).toString("base64url");
     const session = this.epochs.sessionOf(undefined);
     try {
-      const call = { script: takeLease, keys: [this.link.keys.lease(name)], args: [token, LEASE] };
+      const call = {
+        script: takeLease,
+        keys: [this.link.keys.lease(name)],
+        args: [token, LEASE, OUTCOME_KEPT, LOOK_AGAIN],
+      };
       return (await this.link.run(call, PAUSE)) === 1 ? this.hold(name, token) : undefined;
     } catch {
       this.epochs.fail(undefined, session);
@@ -81,45 +91,48 @@ export class SharedLeases {
         release: (outcome) => {
           local.release(outcome);
           // Redis may have granted it all the same, too late.
-          this.giveUp(name, token, outcome);
+          void this.giveUp(name, token, outcome);
         },
       };
     }
   }
 
   private hold(name: string, token: string): Lease {
-    let isReleased = false;
     let cancel: CancelTimer = () => {};
     const renewLater = (): void => {
       cancel = this.clock.after(LEASE / 3, () => {
-        this.renewals.delete(cancel);
         const call = { script: renewLease, keys: [this.link.keys.lease(name)], args: [token, LEASE] };
         // When it is lost somebody else fetches too; the fetch goes on, and its answer is as good.
         this.link.run(call, COMMAND_TIMEOUT).catch(() => {});
         renewLater();
       });
-      this.renewals.add(cancel);
     };
     renewLater();
-    return {
-      release: (outcome) => {
-        if (isReleased) return;
-        isReleased = true;
-        void this.link.writes.settled(WRITE_FIRST).then(() => {
-          cancel();
-          this.renewals.delete(cancel);
-          this.giveUp(name, token, outcome);
-        });
-      },
+    const release = async (outcome: FetchOutcome): Promise<void> => {
+      if (!this.held.delete(release)) return;
+      await this.link.writes.settled(WRITE_FIRST);
+      cancel();
+      await this.giveUp(name, token, outcome);
     };
+    this.held.add(release);
+    return { release: (outcome) => void release(outcome) };
   }
 
-  private giveUp(name: string, token: string, outcome: FetchOutcome): void {
+  /** Tries again while the lease would keep the others waiting: the connection may have been lost. */
+  private async giveUp(name: string, token: string, outcome: FetchOutcome): Promise<void> {
     this.waiters.wake(name, outcome);
-    if (!this.link.isConnected) return;
     const { keys } = this.link;
     const args = [token, outcome, OUTCOME_KEPT, keys.channel, name];
-    this.link.run({ script: releaseLease, keys: [keys.lease(name)], args }, COMMAND_TIMEOUT).catch(() => {});
+    const end = this.clock.now() + LEASE;
+    while (this.clock.now() < end) {
+      try {
+        await this.link.run({ script: releaseLease, keys: [keys.lease(name)], args }, COMMAND_TIMEOUT);
+        return;
+      } catch {
+        if (this.isClosed) return;
+        await new Promise<void>((resolve) => this.clock.after(POLL_EVERY, resolve));
+      }
+    }
   }
 
   private poll(): void {

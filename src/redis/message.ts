@@ -8,6 +8,8 @@ export type Message =
       readonly epoch: string;
       readonly at: number;
     }
+  /** The epochs behind `tag` are to be read: somebody found them lost or behind, and mended them as far as it knew. */
+  | { readonly kind: "look"; readonly tag: string }
   /** A token was issued by a page with other contents than before. */
   | { readonly kind: "chain"; readonly tag: string; readonly chain: string; readonly digest: string }
   | { readonly kind: "lease"; readonly name: string; readonly outcome: string };
@@ -23,6 +25,7 @@ export function parseMessage(text: string): Message | undefined {
   if (!Array.isArray(json)) return undefined;
   const parts: readonly unknown[] = json;
   const [kind, first, second, third, at] = parts;
+  if (kind === "look" && typeof first === "string") return { kind, tag: first };
   if (typeof first !== "string" || typeof second !== "string") return undefined;
   if (kind === "lease") return { kind, name: first, outcome: second };
   if (typeof third !== "string") return undefined;

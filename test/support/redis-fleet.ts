@@ -2,7 +2,8 @@ import { systemClock } from "../../src/clock.ts";
 import type { RedisConfig } from "../../src/config/schema.ts";
 import { RedisStore } from "../../src/cache/redis-store.ts";
 import { RedisCoordinator } from "../../src/coordinator/redis.ts";
-import { RedisLink } from "../../src/redis/link.ts";
+import { type LinkListener, RedisLink, type RedisLinkOptions } from "../../src/redis/link.ts";
+import type { Message } from "../../src/redis/message.ts";
 import type { CommandOutcome, RedisObserver } from "../../src/redis/observer.ts";
 
 /** One replica's share of a Redis: what the gateway builds of the same parts. */
@@ -17,12 +18,15 @@ export interface Replica {
 export class RedisEvents implements RedisObserver {
   readonly states: string[] = [];
   readonly commands: { name: string; outcome: CommandOutcome; duration: number }[] = [];
+  /** Infinity while it is away. */
+  upSince = Infinity;
   readonly purgeLags: number[] = [];
   writesDropped = 0;
   valuesRejected = 0;
 
   stateChanged(state: "up" | "away"): void {
     this.states.push(state);
+    this.upSince = state === "up" ? clock.now() : Infinity;
   }
 
   commandEnded(name: string, outcome: CommandOutcome, duration: number): void {
@@ -49,10 +53,35 @@ export class RedisEvents implements RedisObserver {
 
 export const clock = systemClock();
 
+/** What becomes of a message on its way to this replica; by default it is delivered. */
+export type Post = (message: Message, deliver: () => void) => void;
+
+/** A link whose messages may be lost or late. */
+class LossyLink extends RedisLink {
+  private readonly post: Post;
+
+  constructor(options: RedisLinkOptions, post: Post) {
+    super(options);
+    this.post = post;
+  }
+
+  override start(listener: LinkListener): void {
+    super.start({
+      connected: () => listener.connected(),
+      disconnected: (reason) => listener.disconnected(reason),
+      received: (message) => this.post(message, () => listener.received(message)),
+    });
+  }
+}
+
 /** A replica on this Redis, ready to use; with `isReady: false` whatever state Redis is in. */
-export async function startReplica(redis: Partial<RedisConfig>, options: { isReady?: boolean } = {}): Promise<Replica> {
+export async function startReplica(
+  redis: Partial<RedisConfig>,
+  options: { isReady?: boolean; post?: Post } = {},
+): Promise<Replica> {
   const events = new RedisEvents();
-  const link = new RedisLink({ config: { keyPrefix: "rg:", ...redis }, clock, observer: events });
+  const linkOptions = { config: { keyPrefix: "rg:", ...redis }, clock, observer: events };
+  const link = options.post === undefined ? new RedisLink(linkOptions) : new LossyLink(linkOptions, options.post);
   const coordinator = new RedisCoordinator({ link, clock, observer: events });
   const replica = {
     coordinator,
