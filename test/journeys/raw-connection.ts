@@ -15,7 +15,7 @@ export interface RawAnswer {
  *
  * @param parts sent one after the other, each after the one before was taken by the kernel
  */
-export function sendRaw(base: string, parts: string | readonly string[], patience = 400): Promise<RawAnswer> {
+export function sendRaw(base: string, parts: string | readonly string[], patience = 10_000): Promise<RawAnswer> {
   const { hostname, port } = new URL(base);
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];

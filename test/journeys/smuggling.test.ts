@@ -178,11 +178,14 @@ async function expectRefusedOnce(request: string): Promise<void> {
   expect(running().called()).toEqual([]);
 }
 
+/** Ends a conversation, so that nobody has to wait for the connection. */
+const LAST = "GET /nothing HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n";
+
 describe("what follows a good request on its connection", () => {
   test("a request behind a body that is shorter than its length is taken as the body it is", async () => {
     running().clearCalls();
     const hidden = `GET ${INFO} HTTP/1.1\r\nHost: g\r\n\r\n`;
-    const request = `POST ${CANCEL} HTTP/1.1\r\nHost: g\r\n${JSON_TYPE}\r\nContent-Length: ${2 + hidden.length}\r\n\r\n{}${hidden}`;
+    const request = `POST ${CANCEL} HTTP/1.1\r\nHost: g\r\nConnection: close\r\n${JSON_TYPE}\r\nContent-Length: ${2 + hidden.length}\r\n\r\n{}${hidden}`;
     const { statuses } = await sendRaw(running().url, request);
     expect(statuses).toEqual([400]);
     expect(running().called()).toEqual([]);
@@ -193,8 +196,8 @@ describe("what follows a good request on its connection", () => {
     const hidden = `POST ${CANCEL} HTTP/1.1\r\nHost: g\r\n\r\n`;
     for (const path of [INFO, DRAFT]) {
       const request = `GET ${path} HTTP/1.1\r\nHost: g\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`;
-      const { statuses } = await sendRaw(running().url, request);
-      expect(statuses).toHaveLength(1);
+      const { statuses } = await sendRaw(running().url, request + LAST);
+      expect(statuses).toEqual([200, 404]);
     }
     expect(running().called()).not.toContain("amulet allocation_cancel");
   });
@@ -215,14 +218,15 @@ describe("what follows a good request on its connection", () => {
       [`POST ${CANCEL}?x`, 415],
     ] as const) {
       const request = `${line} HTTP/1.1\r\nHost: g\r\nContent-Length: ${SMUGGLED.length}\r\n\r\n${SMUGGLED}`;
-      const { statuses } = await sendRaw(running().url, request);
-      expect(statuses).toEqual([status]);
+      const { statuses } = await sendRaw(running().url, request + LAST);
+      // Either the connection was closed, or the body was left out and the last request answered.
+      expect([[status], [status, 404]]).toContainEqual(statuses);
       expect(running().called()).toEqual([]);
     }
   });
 
   test("an upgrade is not made, and nothing behind it is a tunnel", async () => {
-    const request = `GET ${INFO} HTTP/1.1\r\nHost: g\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n`;
+    const request = `GET ${INFO} HTTP/1.1\r\nHost: g\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n`;
     const { statuses, text } = await sendRaw(running().url, request);
     expect(statuses).toEqual([200]);
     expect(text).not.toContain("101");
