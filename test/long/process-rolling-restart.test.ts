@@ -46,7 +46,7 @@ it("three processes behind a balancer are replaced one after the other without a
   await until(() => load.answered > 50);
   for (const old of backends) {
     const fresh = backendOf(await gateway(keys));
-    backends = [...backends, fresh];
+    backends = backends.concat(fresh);
     balancer.use(backends);
     await until(() => balancer.isHealthy(fresh));
     old.process.signal("SIGTERM");
