@@ -1,6 +1,7 @@
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import { Peer, type Port } from "../coordinator/cluster-peer.ts";
 import type { Logger } from "../log.ts";
+import { withoutSecrets } from "../redaction.ts";
 import { settledWithin } from "./waiting.ts";
 import type { PrimaryTopics, WorkerState, WorkerTopics } from "./worker-topics.ts";
 
@@ -175,7 +176,8 @@ export class Supervisor {
       await this.begin();
       log.info({ pauseMs: pause }, "worker replaced");
     } catch (error) {
-      log.error({ reason: error instanceof Error ? error.message : "unknown" }, "worker cannot begin");
+      const reason = withoutSecrets(error instanceof Error ? error.message : String(error));
+      log.error({ reason }, "worker cannot begin");
     }
   }
 

@@ -41,6 +41,7 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
       publicPort: "port",
       operationsPort: "port",
       upstreams: "how many are enabled",
+      "workers?": "how many answer, where there are several",
       version: "of the gateway",
     },
   },
@@ -131,6 +132,26 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
     levels: ["info"],
     says: "The event loop is in time again.",
     fields: { delayMs: "how late, in milliseconds" },
+  },
+  "worker ended and is replaced": {
+    levels: ["error"],
+    says: "A worker crashed, or was ended because it hung.",
+    fields: { worker: "number of the worker", reason: "crashed or hung", exit: "exit code or signal" },
+  },
+  "worker does not answer and is ended": {
+    levels: ["error"],
+    says: "A worker's event loop stands still.",
+    fields: { worker: "number of the worker", silentMs: "since when, in milliseconds" },
+  },
+  "worker replaced": {
+    levels: ["info"],
+    says: "There are as many workers as configured again.",
+    fields: { pauseMs: "how long was waited before, in milliseconds" },
+  },
+  "worker cannot begin": {
+    levels: ["error"],
+    says: "A worker ended before it could answer; another one is tried.",
+    fields: { reason: REASON },
   },
   purged: {
     levels: ["info"],
