@@ -1,4 +1,5 @@
 import type { CacheAnswer } from "../cache/resource.ts";
+import type { ListedPage } from "../metadata/listed-page.ts";
 import type { FoundPage, Listing, ListingAsk } from "../metadata/listing.ts";
 import { withMembers } from "./instrument-text.ts";
 import { advance, beginningOf, findPlace, isCertain, pass, type Place } from "./place.ts";
@@ -17,6 +18,9 @@ interface Stand {
   readonly place: Place;
   readonly begin: number;
 }
+
+/** Made once for each page, and gone with it. */
+const merged = new WeakMap<ListedPage, { readonly admin: string; readonly texts: readonly string[] }>();
 
 /** Pages in a row on which there may be nothing new before a listing counts as endless. */
 const MAX_IDLE_PAGES = 16;
@@ -39,13 +43,12 @@ export class MemberWalk {
    * @throws GatewayError what the registry failed with, or 400 when the place is gone
    */
   async fill(page: Collected, from: Place | undefined): Promise<Place | undefined> {
-    const admin = JSON.stringify(this.listing.admin);
     let stand = from === undefined ? await this.begin(page) : await this.resume(page, from);
     for (let idle = 0; ;) {
       const { found, place, begin } = stand;
-      const { ids, texts } = found.page;
+      const { ids } = found.page;
       const end = Math.min(ids.length, begin + page.pageSize - page.instruments.length);
-      for (const text of texts.slice(begin, end)) page.instruments.push(withMembers(text, [["admin", admin]]));
+      page.instruments.push(...this.mergedTexts(found.page).slice(begin, end));
       const reached = advance(place, found, [begin, end]);
       const isFull = page.instruments.length === page.pageSize;
       if (isFull && (end < ids.length || found.page.nextPageToken !== undefined)) return reached;
@@ -55,6 +58,17 @@ export class MemberWalk {
       if (next === undefined) return undefined;
       stand = next;
     }
+  }
+
+  /** The page's instruments with their admin. */
+  private mergedTexts(page: ListedPage): readonly string[] {
+    const { admin } = this.listing;
+    const known = merged.get(page);
+    if (known?.admin === admin) return known.texts;
+    const members = [["admin", JSON.stringify(admin)]] as const;
+    const texts = page.texts.map((text) => withMembers(text, members));
+    merged.set(page, { admin, texts });
+    return texts;
   }
 
   private async begin(page: Collected): Promise<Stand> {

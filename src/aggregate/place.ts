@@ -1,3 +1,4 @@
+import type { ListedPage } from "../metadata/listed-page.ts";
 import { OVERLAP, type FoundPage, type Following, type PageAddress } from "../metadata/listing.ts";
 import { shortDigest } from "./digest.ts";
 
@@ -26,25 +27,31 @@ export function beginningOf({ address }: FoundPage): Place {
  * nearest anchor that is still there says it, as what comes and goes leaves the order of the others alone.
  */
 export function findPlace({ page }: FoundPage, { anchors, mayBegin }: Place): number | undefined {
-  if (anchors.length > 0) {
-    const digests = page.ids.map(shortDigest);
-    for (const anchor of anchors) {
-      const at = digests.indexOf(anchor);
-      if (at !== -1) return at + 1;
-    }
+  for (const anchor of anchors) {
+    const at = digestsOf(page).indexOf(anchor);
+    if (at !== -1) return at + 1;
   }
   return mayBegin ? 0 : undefined;
+}
+
+/** Worked out once for each page: many places are found on it. */
+const digests = new WeakMap<ListedPage, readonly string[]>();
+
+function digestsOf(page: ListedPage): readonly string[] {
+  const known = digests.get(page) ?? page.ids.map(shortDigest);
+  digests.set(page, known);
+  return known;
 }
 
 /** Whether the instrument right before `place` is on the page, so that {@link findPlace} is beyond doubt. */
 export function isCertain({ page }: FoundPage, { anchors }: Place): boolean {
   const [nearest] = anchors;
-  return nearest === undefined || page.ids.some((id) => shortDigest(id) === nearest);
+  return nearest === undefined || digestsOf(page).includes(nearest);
 }
 
 /** The place after the instruments `begin` to `end` (exclusive) of its page were read. */
 export function advance(place: Place, { page }: FoundPage, [begin, end]: readonly [number, number]): Place {
-  const read = page.ids.slice(Math.max(begin, end - MAX_ANCHORS), end).map(shortDigest);
+  const read = digestsOf(page).slice(Math.max(begin, end - MAX_ANCHORS), end);
   return {
     ...place,
     anchors: [...read.toReversed(), ...place.anchors].slice(0, MAX_ANCHORS),

@@ -75,6 +75,16 @@ export function useAggregates(): {
   };
 }
 
+/** 10 registries of 1,000 instruments each, paged in both ways: 10 upstream pages each. */
+export function tenRegistries(): RegistryOptions {
+  const options = Array.from({ length: 10 }, (_, at) => {
+    const name = `r${at}`;
+    const pageStyle = at % 2 === 0 ? ("keyset" as const) : ("index" as const);
+    return [name, { instruments: instrumentsOf(name.toUpperCase(), 1_000), pageStyle }] as const;
+  });
+  return Object.fromEntries(options);
+}
+
 /** An answer with its body as text and as JSON. */
 export interface Got {
   readonly status: number;
