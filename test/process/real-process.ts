@@ -6,8 +6,11 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import { findFreePort, until } from "../support/redis.ts";
 
-/** Kept low where it does not matter: the machine may be busy. */
+/** Several processes may start at once on a machine that is busy with other tests. */
 const READY_WITHIN = 50_000;
+
+/** One that is of no use any more may take so long to end by itself. */
+const END_WITHIN = 5_000;
 
 /** A gateway in a process of its own, whose file, signals and end a test controls. */
 export class RealProcess {
@@ -91,10 +94,13 @@ export class RealProcess {
     return (await (await fetch(`${this.operations}/status`)).json()) as T;
   }
 
-  /** Ends it, however it is, and removes its files. */
+  /** Ends it, whatever it does, and removes its files. */
   async dispose(): Promise<void> {
-    if (this.child.exitCode === null && this.child.signalCode === null) this.child.kill("SIGKILL");
+    const isRunning = this.child.exitCode === null && this.child.signalCode === null;
+    if (isRunning) this.child.kill("SIGINT");
+    const timer = setTimeout(() => this.child.kill("SIGKILL"), END_WITHIN);
     await this.ended;
+    clearTimeout(timer);
     rmSync(this.folder, { recursive: true, force: true });
   }
 
