@@ -21,7 +21,7 @@ export function createCacheObserver(metrics: Metrics): CacheObserver {
   return {
     lookup: (_key, tier, outcome) => lookups[tier][outcome].add(1),
     skipped: (_key, reason) => metrics.cacheSkips.inc({ reason }),
-    collapsed: () => metrics.cacheCollapsed.inc(),
+    collapsed: (_key, scope) => metrics.cacheCollapsed.inc({ scope }),
     servedStale: (_key, reason) => metrics.cacheStale.inc({ reason }),
     revalidated: () => metrics.cacheRevalidations.inc(),
     refreshed: (_key, result) => metrics.cacheRefreshes.inc({ result }),

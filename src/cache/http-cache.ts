@@ -244,7 +244,7 @@ export class HttpCache {
     const { headers } = request;
     const id = this.flights.idOf(resource, headers);
     const joined = search.alone ? undefined : this.flights.get(id);
-    if (joined !== undefined) this.observer.collapsed(resource.key);
+    if (joined !== undefined) this.observer.collapsed(resource.key, "process");
     const journey: Journey = { reason: this.forwardReason(resource, stale), collapsed: joined !== undefined };
     const departure = { resource, headers, stale };
     const since = this.clock.now();

@@ -27,6 +27,9 @@ export type SkipReason =
   /** The caller's reason, for example a body that breaks the schema. */
   | "unstorable";
 
+/** Where the fetch runs that a request joined. */
+export type CollapseScope = "process" | "fleet";
+
 /** What allowed a stale answer. */
 export type StaleReason = "stale-while-revalidate" | "stale-if-error" | "max-stale";
 
@@ -38,8 +41,8 @@ export interface CacheObserver {
   /** One answer was given. */
   lookup(key: CacheKey, tier: CacheTier, outcome: CacheOutcome): void;
   skipped(key: CacheKey, reason: SkipReason): void;
-  /** A request joined a fetch that was already running. */
-  collapsed(key: CacheKey): void;
+  /** A request joined a fetch that was already running: in this process, or in another one at the same shared tier. */
+  collapsed(key: CacheKey, scope: CollapseScope): void;
   servedStale(key: CacheKey, reason: StaleReason): void;
   /** The upstream confirmed an entry by 304. */
   revalidated(key: CacheKey): void;

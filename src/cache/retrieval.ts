@@ -81,7 +81,10 @@ export class Retrieval {
       if (lease !== undefined) break;
       const outcome = await this.coordinator.whenReleased(flight, request.deadline);
       const found = outcome === "stored" ? await this.storedElsewhere(request) : undefined;
-      if (found !== undefined) return found;
+      if (found !== undefined) {
+        this.observer.collapsed(request.resource.key, "fleet");
+        return found;
+      }
       if (outcome !== "failed") break;
     }
     let outcome: FetchOutcome = "failed";

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import type { RefreshOutcome, SkipReason, StaleReason } from "../cache/observer.ts";
+import type { CollapseScope, RefreshOutcome, SkipReason, StaleReason } from "../cache/observer.ts";
 import type { CacheOutcome, CacheTier } from "../cache/resource.ts";
 import type { PurgeReach } from "../coordinator/coordinator.ts";
 import type { CommandOutcome } from "../redis/observer.ts";
@@ -99,6 +99,8 @@ export const STALE_REASON = allOf<StaleReason>({
   "stale-if-error": true,
   "max-stale": true,
 });
+
+export const COLLAPSE_SCOPE = allOf<CollapseScope>({ process: true, fleet: true });
 
 export const REFRESH_OUTCOME = allOf<RefreshOutcome>({
   stored: true,

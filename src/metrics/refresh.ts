@@ -25,6 +25,7 @@ export function refreshGauges(metrics: Metrics, { upstreams, memory, maxBytes, t
   metrics.cacheEntries.set(memory.entries);
   metrics.cacheMaxBytes.set(maxBytes);
   metrics.requestsInFlight.set(traffic.requestsInFlight);
+  metrics.connections.set(traffic.connections);
   for (const operation of CACHED_OPERATION) {
     const ages = upstreams.map(({ config }) => oldestAge(config, operation));
     metrics.agePromise.set({ operation }, Math.max(0, ...ages) / 1000);

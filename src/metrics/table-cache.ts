@@ -4,6 +4,7 @@ import {
   ALIAS_OR_NONE,
   CACHE_OUTCOME,
   CACHED_OPERATION,
+  COLLAPSE_SCOPE,
   PURGE_REACH,
   REFRESH_OUTCOME,
   SKIP_REASON,
@@ -46,8 +47,9 @@ export const CACHE = {
     panel: { title: "Answers not stored, by reason", unit: "per second", by: ["reason"] },
   }),
   cacheCollapsed: counter("cache_collapsed", {
-    help: "Requests that joined a fetch already under way.",
-    panel: { title: "Requests that joined a fetch", unit: "per second" },
+    help: "Requests that joined a fetch already under way, by where it runs.",
+    labels: { scope: COLLAPSE_SCOPE },
+    panel: { title: "Requests that joined a fetch", unit: "per second", by: ["scope"] },
   }),
   cacheStale: counter("cache_stale_served", {
     help: "Stale answers served, by what allowed it.",

@@ -29,4 +29,12 @@ export const TRAFFIC = {
     help: "Requests not answered yet, memory hits apart.",
     panel: { title: "Requests in flight", unit: "count" },
   }),
+  connections: gauge("connections", {
+    help: "Clients' connections that are open.",
+    panel: { title: "Connections", unit: "count" },
+  }),
+  connectionsDropped: counter("dropped_connections", {
+    help: "Connections refused because listen.maxConnections were open.",
+    panel: { title: "Connections refused", unit: "per second" },
+  }),
 } as const;

@@ -28,6 +28,7 @@ export class Traffic {
   private readonly metrics: Metrics;
   private readonly hits = new Map<string, RecordHit>();
   private inFlight = 0;
+  private open = 0;
 
   constructor(metrics: Metrics) {
     this.metrics = metrics;
@@ -36,6 +37,24 @@ export class Traffic {
   /** Requests begun and not finished, memory hits apart. */
   get requestsInFlight(): number {
     return this.inFlight;
+  }
+
+  /** Connections of clients that are open. */
+  get connections(): number {
+    return this.open;
+  }
+
+  connectionOpened(): void {
+    this.open += 1;
+  }
+
+  connectionClosed(): void {
+    this.open -= 1;
+  }
+
+  /** A connection was refused: too many are open. */
+  connectionDropped(): void {
+    this.metrics.connectionsDropped.inc();
   }
 
   begin(): void {

@@ -171,7 +171,13 @@ function serverOptions(config: Config) {
 }
 
 function configureServer(server: Server, config: Config, surroundings: Surroundings): void {
+  const { traffic } = surroundings;
   server.maxConnections = config.listen.maxConnections;
+  server.on("connection", (socket) => {
+    traffic.connectionOpened();
+    socket.once("close", () => traffic.connectionClosed());
+  });
+  server.on("drop", () => traffic.connectionDropped());
   answerParserErrors(server, {
     maxUri: config.limits.uri,
     corsFields: () => surroundings.runtime().cors.answerFields(undefined),

@@ -10,9 +10,9 @@ export function traceCache(observer: CacheObserver, tracing: Tracing): CacheObse
       observer.lookup(key, tier, outcome);
       tracing.current()?.annotate({ "registry_gateway.cache.tier": tier, "registry_gateway.cache.outcome": outcome });
     },
-    collapsed(key) {
-      observer.collapsed(key);
-      tracing.current()?.annotate({ "registry_gateway.cache.collapsed": true });
+    collapsed(key, scope) {
+      observer.collapsed(key, scope);
+      tracing.current()?.annotate({ "registry_gateway.cache.collapsed": scope });
     },
     servedStale(key, reason) {
       observer.servedStale(key, reason);

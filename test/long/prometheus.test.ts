@@ -83,7 +83,10 @@ describe("a real Prometheus beside two gateways under traffic and faults", () =>
 
   test.each(queries)("has data for the panel $name", async ({ expr }) => {
     const values = (await prometheus.query(expr)).map(({ value }) => value[1]);
-    expect(values.filter((value) => value !== "NaN"), expr).not.toEqual([]);
+    expect(
+      values.filter((value) => value !== "NaN"),
+      expr,
+    ).not.toEqual([]);
   });
 
   test.each(RECORDING_RULES)("has data for the recording rule $record", async ({ record }) => {

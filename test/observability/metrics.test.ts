@@ -45,7 +45,7 @@ describe("the table of metrics", () => {
     // @ts-expect-error: the status is missing
     metrics.requests.inc({ operation: "info", upstream: "amulet" });
     // @ts-expect-error: a metric without labels takes none
-    expect(() => metrics.cacheCollapsed.inc({ party: "alice::1220" })).toThrow();
+    expect(() => metrics.cacheEvictions.inc({ party: "alice::1220" })).toThrow();
   });
 });
 
