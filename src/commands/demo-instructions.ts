@@ -23,10 +23,10 @@ ${running.join("\n")}
 Copy and paste in another terminal:
 
   # 1. A miss: the slow registry is asked (about 400 ms). Look at cache-status.
-  curl -si ${registrars}/funds/registry/metadata/v1/instruments?pageSize=5 | head -20
+  curl -si '${registrars}/funds/registry/metadata/v1/instruments?pageSize=5' | head -20
 
   # 2. The same again: a hit from memory, with its age.
-  curl -si ${registrars}/funds/registry/metadata/v1/instruments?pageSize=5 | head -20
+  curl -si '${registrars}/funds/registry/metadata/v1/instruments?pageSize=5' | head -20
 
   # 3. A factory call to the plain base URL, routed by the admin in its body to "bonds".
   curl -s ${factory} -H 'content-type: application/json' \\
