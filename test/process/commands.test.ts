@@ -248,7 +248,8 @@ describe("demo", () => {
     const [, gateway] = await command.printed(/gateway\s+(http:\S+)/);
     const [, operations] = await command.printed(/operations (http:\S+)/);
     const list = `${gateway}/api/token-standard/v0/registrars/funds/registry/metadata/v1/instruments?pageSize=5`;
-    expect(command.stdout).toContain(list);
+    // Quoted: some shells take the question mark for a pattern.
+    expect(command.stdout).toContain(`'${list}'`);
     const cacheStatus = async (): Promise<string | null> => (await fetch(list)).headers.get("cache-status");
     expect(await cacheStatus()).toContain("fwd=");
     expect(await cacheStatus()).toContain("hit");
