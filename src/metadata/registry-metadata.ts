@@ -138,7 +138,7 @@ class MetadataResource implements Resource {
     }
     for (const { id, text: slice } of instrumentSlices(text, page)) {
       this.registry.cache.fill(this.registry.resource(this.admin, { operation: "instrument", id }), {
-        entryOf: withoutValidators(fetched),
+        entryOf: fetched,
         body: Buffer.from(slice),
         maxLifetime: entry.freshUntil - entry.receivedAt,
       });
@@ -166,23 +166,6 @@ class MetadataResource implements Resource {
     return pageToken === undefined ? undefined : chainOf(pageSize, pageToken);
   }
 }
-
-/** A page's validators and digests speak of the page, not of the instruments cut out of it. */
-function withoutValidators(fetched: Fetched): Fetched {
-  return { ...fetched, fields: filterFields(fetched.fields, (name) => !PAGE_FIELDS.has(name)) };
-}
-
-const PAGE_FIELDS = new Set([
-  "etag",
-  "last-modified",
-  "link",
-  "content-location",
-  "content-digest",
-  "repr-digest",
-  "digest",
-  "content-md5",
-  "accept-ranges",
-]);
 
 function cachePolicy(config: CacheConfig, operation: CachedOperation, forwardAuthorization: boolean): CachePolicy {
   return {

@@ -57,6 +57,12 @@ export class Traffic {
     this.metrics.connectionsDropped.inc();
   }
 
+  /** What came was no HTTP request, and was answered with this status. */
+  refusedUnparsed(status: number): void {
+    this.metrics.requests.inc({ operation: "none", upstream: "none", status: statusClassOf(status) });
+    this.metrics.responses.inc({ status: statusLabelOf(status) });
+  }
+
   begin(): void {
     this.inFlight += 1;
   }

@@ -16,6 +16,8 @@ interface ParserErrorOptions {
   /** The longest URL, in bytes. */
   readonly maxUri: number;
   readonly corsFields: () => Fields;
+  /** Told the status of each refusal: there is no request for the log and the metrics. */
+  readonly onRefused: (status: number) => void;
 }
 
 /**
@@ -23,17 +25,21 @@ interface ParserErrorOptions {
  * requests that take too long, and CONNECT. The connection is closed after it: nothing behind a parse error can be
  * trusted.
  */
-export function answerParserErrors(server: Server, { maxUri, corsFields }: ParserErrorOptions): void {
+export function answerParserErrors(server: Server, { maxUri, corsFields, onRefused }: ParserErrorOptions): void {
+  function refuse(socket: Duplex, error: GatewayError): void {
+    onRefused(error.status);
+    endSocket(socket, error, corsFields());
+  }
+
   server.on("clientError", (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket) => {
     if (error.code === "ECONNRESET" || !socket.writable) {
       socket.destroy();
       return;
     }
-    endSocket(socket, parserError(error, maxUri), corsFields());
+    refuse(socket, parserError(error, maxUri));
   });
   server.on("connect", (_request: IncomingMessage, socket: Duplex) => {
-    const refusal = new GatewayError(405, "the gateway opens no tunnels", { allow: "GET, HEAD, POST, OPTIONS" });
-    endSocket(socket, refusal, corsFields());
+    refuse(socket, new GatewayError(405, "the gateway opens no tunnels", { allow: "GET, HEAD, POST, OPTIONS" }));
   });
 }
 

@@ -181,6 +181,7 @@ function configureServer(server: Server, config: Config, surroundings: Surroundi
   answerParserErrors(server, {
     maxUri: config.limits.uri,
     corsFields: () => surroundings.runtime().cors.answerFields(undefined),
+    onRefused: (status) => traffic.refusedUnparsed(status),
   });
   server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
     const exchange = exchangeOf(request, surroundings);

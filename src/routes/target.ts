@@ -173,6 +173,7 @@ function originForm(url: string): string {
   return rest.startsWith("/") ? rest : `/${rest}`;
 }
 
-const PRINTABLE = /^[\x21-\x7e]+$/;
+/** Visible ASCII but `#`, which no request target holds (RFC 9112 §3.2). */
+const PRINTABLE = /^[\x21\x22\x24-\x7e]+$/;
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
