@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, statSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 
@@ -50,10 +50,12 @@ interface Stage {
  */
 export function buildImage(context: string): BuiltImage {
   const stages = new Map<string, Stage>();
+  const roots: string[] = [];
   let stage: Stage | undefined;
   for (const { name, args } of parseDockerfile(readFileSync(join(context, "Dockerfile"), "utf8"))) {
     if (name === "FROM") {
       stage = createStage();
+      roots.push(stage.root);
       const alias = / AS (\S+)$/i.exec(args)?.[1];
       if (alias !== undefined) stages.set(alias, stage);
       continue;
@@ -61,6 +63,7 @@ export function buildImage(context: string): BuiltImage {
     if (stage === undefined) throw new Error(`${name} stands before FROM`);
     apply(stage, { name, args }, { context, stages });
   }
+  for (const root of roots) if (root !== stage!.root) rmSync(root, { recursive: true });
   return stage!;
 }
 
