@@ -1,4 +1,4 @@
-import { Type, type Static, type TSchema } from "typebox";
+import { Type, type Static } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import type { Operation } from "./endpoints.ts";
 
@@ -187,7 +187,7 @@ export function requestProblem(kind: "factory" | "context", body: unknown, stric
   return problem(strict ? STRICT_CONTEXT_REQUEST : CONTEXT_REQUEST, body);
 }
 
-function problem(validator: Validator<Record<never, never>, TSchema>, body: unknown): string | undefined {
+function problem(validator: Pick<Validator, "Check" | "Errors">, body: unknown): string | undefined {
   if (validator.Check(body)) return undefined;
   const [first] = validator.Errors(body);
   if (first === undefined) return "does not fit its schema";
