@@ -12,7 +12,7 @@ import { LocalLeases } from "./leases.ts";
 const MAX_CHAINS = 50_000;
 
 /** A member that does not take note of a purge within this time must not go on answering: it is hung. */
-const PURGE_TIMEOUT: Duration = 2_000;
+const PURGE_TIMEOUT: Duration = 3_000;
 
 /** The hub's own name among purges; members are numbers. */
 const HUB = "p";

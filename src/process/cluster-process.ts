@@ -1,4 +1,4 @@
-import type { Serializable } from "node:child_process";
+import type { ChildProcess, Serializable } from "node:child_process";
 import cluster, { type Worker } from "node:cluster";
 import { type AddressInfo, createServer } from "node:net";
 import type { Port } from "../coordinator/cluster-peer.ts";
@@ -21,6 +21,7 @@ export function spawnWorker(codeFolder: string | undefined): WorkerProcess {
   // Structured clones: bytes of entries stay bytes.
   cluster.setupPrimary({ serialization: "advanced" });
   const worker = cluster.fork(codeFolder === undefined ? {} : { NODE_COMPILE_CACHE: codeFolder });
+  closeForgotten(worker.process);
   return {
     id: worker.id,
     pid: worker.process.pid,
@@ -49,6 +50,46 @@ export async function findPort(host: string): Promise<number> {
   return port;
 }
 
+/** A connection on its way to a worker, as Node's cluster module says it. */
+interface HandOff {
+  readonly cmd: "NODE_CLUSTER";
+  readonly act: "newconn";
+  readonly seq: number;
+}
+
+interface NativeHandle {
+  /** Negative when it is closed. */
+  readonly fd: number;
+  close(): void;
+}
+
+/**
+ * Sees to it that no connection is forgotten with a worker. Node hands one over and waits for the worker to say that it
+ * has taken it; where the worker dies in between, Node keeps the connection open, and the client would wait for ever.
+ */
+function closeForgotten(child: ChildProcess): void {
+  const handed = new Map<number, NativeHandle>();
+  const send = child.send.bind(child) as (...args: unknown[]) => boolean;
+  child.send = (...args: unknown[]) => {
+    const [message, handle] = args;
+    if (isHandOff(message)) handed.set(message.seq, handle as NativeHandle);
+    return send(...args);
+  };
+  child.on("internalMessage", ({ ack }: { readonly ack?: number }) => {
+    if (ack !== undefined) handed.delete(ack);
+  });
+  // Whatever it may have said last, it takes nothing any more. The channel itself may stay open with what was not read.
+  child.once("exit", () => {
+    for (const handle of handed.values()) if (handle.fd >= 0) handle.close();
+    handed.clear();
+  });
+}
+
+function isHandOff(message: unknown): message is HandOff {
+  const { cmd, act, seq } = (message ?? {}) as Partial<Record<keyof HandOff, unknown>>;
+  return cmd === "NODE_CLUSTER" && act === "newconn" && typeof seq === "number";
+}
+
 function portOf(worker: Worker): Port {
   return {
     send(message) {
@@ -59,7 +100,14 @@ function portOf(worker: Worker): Port {
       worker.on("message", listener);
     },
     onClose(listener) {
-      worker.once("disconnect", listener);
+      let isClosed = false;
+      const close = (): void => {
+        if (!isClosed) listener();
+        isClosed = true;
+      };
+      worker.once("disconnect", close);
+      // A channel with something unread in it stays open when the process behind it has died.
+      worker.once("exit", close);
     },
   };
 }

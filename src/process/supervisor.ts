@@ -30,8 +30,11 @@ export interface SupervisorOptions {
 /** Between two looks at the beats. Workers beat as often. */
 export const BEAT_EVERY: Duration = 500;
 
-/** A worker silent for so long does nothing else either: its loop stands still. */
-const HUNG_AFTER: Duration = 5_000;
+/**
+ * A worker silent for so long does nothing else either: its loop stands still. On a machine with far too much to do
+ * seconds are nothing unusual.
+ */
+const HUNG_AFTER: Duration = 10_000;
 
 /** Modules are loaded and files read; a machine that starts everything at once takes its time. */
 const START_TIMEOUT: Duration = 30_000;

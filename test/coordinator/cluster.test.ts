@@ -60,7 +60,7 @@ describe("workers of one machine", () => {
     const purge = scene.hub.purge(key.partition, ["all"]).then(() => {
       isAnswered = true;
     });
-    await scene.pass(1_900);
+    await scene.pass(2_900);
     expect(isAnswered).toBe(false);
     await scene.pass(200);
     await purge;

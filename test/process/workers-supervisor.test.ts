@@ -149,9 +149,9 @@ it("begins again without a pause when a worker had lived long", async () => {
   expect(puppets).toHaveLength(4);
 });
 
-it("ends and replaces a worker that is silent for five seconds", async () => {
+it("ends and replaces a worker that is silent for ten seconds", async () => {
   await started();
-  await pass(4_500, [puppets[0]!]);
+  await pass(9_500, [puppets[0]!]);
   expect(puppets[1]!.wasKilled).toBe(false);
   await pass(2_000, [puppets[0]!]);
   expect(puppets[1]!.wasKilled).toBe(true);
