@@ -5,22 +5,16 @@ import { diffConfig } from "../config/diff.ts";
 import type { Config } from "../config/schema.ts";
 import { ClusterHub } from "../coordinator/cluster-hub.ts";
 import { Unanswered } from "../coordinator/cluster-peer.ts";
-import type { PurgeReach } from "../coordinator/coordinator.ts";
-import { GatewayError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { LiveRegistry } from "../metrics/live-registry.ts";
-import type { PathExplanation } from "../routes/explain.ts";
 import type { OperationsOptions } from "../routes/operations.ts";
-import type { PurgeResult } from "../routes/purge.ts";
-import { Readiness, type ReadinessReport } from "../routes/readiness.ts";
 import { EntryShelf } from "./entry-shelf.ts";
+import { Fleet } from "./fleet.ts";
 import { FleetMetrics } from "./fleet-metrics.ts";
-import { mergeExplanations, mergeRedis, mergeUpstreams } from "./fleet-status.ts";
 import { Supervisor, type Worker, type WorkerProcess } from "./supervisor.ts";
 import { elapsed } from "./waiting.ts";
 import { memoryShare, workerConfig } from "./worker-share.ts";
-import type { WorkerState } from "./worker-topics.ts";
 
 export interface PrimaryOptions {
   /** With the public port that workers are to share. */
@@ -37,20 +31,8 @@ export interface PrimaryOptions {
   readonly createOperations: (options: Omit<OperationsOptions, "isExposed" | "token">) => FastifyInstance;
 }
 
-/** A worker does little for an answer to the operator; one that is busy may take its time. */
-const REPLY_TIMEOUT: Duration = 2_000;
-
-/** Longer than a purge waits for a worker that hangs. */
-const PURGE_TIMEOUT: Duration = 6_000;
-
 /** New pools and a new listener are made, files read. */
 const RELOAD_TIMEOUT: Duration = 10_000;
-
-/** A scrape waits no longer for one worker; its last numbers stand in. */
-const METRICS_TIMEOUT: Duration = 1_000;
-
-/** What a worker had counted since is lost when it crashes. */
-const METRICS_EVERY: Duration = 5_000;
 
 /** What a worker may take beyond `shutdown.timeout` to close everything, before it is ended. */
 const CLOSE_ALLOWANCE: Duration = 15_000;
@@ -65,7 +47,7 @@ export class Primary {
   private readonly shelf: EntryShelf;
   private readonly supervisor: Supervisor;
   private readonly fleetMetrics: FleetMetrics;
-  private readonly readiness: Readiness;
+  private readonly fleet: Fleet;
   private readonly operations: FastifyInstance;
   private readonly left = new WeakMap<Worker, () => void>();
   private current: Config;
@@ -91,19 +73,19 @@ export class Primary {
       adopt: (worker) => this.adopt(worker),
       lost: (worker, unasked) => this.lose(worker, unasked),
     });
-    this.readiness = new Readiness({
+    this.fleet = new Fleet({
+      supervisor: this.supervisor,
+      metrics: this.fleetMetrics,
       clock,
       isDraining: () => this.isDraining,
-      upstreams: () => mergeUpstreams(this.states()),
-      isRedisConnected: () => mergeRedis(this.states()).state !== "away",
     });
     this.operations = options.createOperations({
       surroundings: { clock, log, metrics, version },
-      registry: { contentType: this.fleetMetrics.contentType, metrics: () => this.readMetrics() },
-      readiness: { report: () => this.report() },
-      explain: (path) => this.explain(path),
-      purge: (body) => this.purge(body),
-      status: () => this.status(),
+      registry: { contentType: this.fleetMetrics.contentType, metrics: () => this.fleet.readMetrics() },
+      readiness: this.fleet,
+      explain: (path) => this.fleet.explain(path),
+      purge: (body) => this.fleet.purge(body),
+      status: () => this.fleet.status(),
     });
   }
 
@@ -128,7 +110,7 @@ export class Primary {
     const { host, port } = config.operations;
     await this.operations.listen({ host, port });
     const operationsPort = (this.operations.server.address() as AddressInfo).port;
-    this.keepMetrics();
+    this.fleet.keepMetrics();
     const upstreams = config.upstreams.filter(({ enabled }) => enabled).length;
     log.info({ publicPort, operationsPort, upstreams, workers, version }, "listening");
     return { publicPort, operationsPort };
@@ -192,90 +174,5 @@ export class Primary {
     this.left.get(worker)?.();
     if (unasked !== undefined) this.options.metrics.workerEnds.inc({ reason: unasked });
     void this.fleetMetrics.retire(worker.id);
-  }
-
-  private states(): WorkerState[] {
-    return this.supervisor.listening.flatMap(({ state }) => (state === undefined ? [] : [state]));
-  }
-
-  private report(): ReadinessReport {
-    const report = this.readiness.report();
-    if (!report.ready || this.supervisor.listening.length > 0) return report;
-    return { ...report, ready: false, reason: "no worker is running" };
-  }
-
-  private status(): object {
-    const { clock } = this.options;
-    const states = this.states();
-    const now = clock.now();
-    return {
-      redis: mergeRedis(states),
-      upstreams: mergeUpstreams(states),
-      workers: this.supervisor.all.map(({ id, process, isListening, startedAt }) => ({
-        id,
-        pid: process.pid,
-        state: isListening ? "listening" : "starting",
-        uptimeSeconds: Math.round((now - startedAt) / 1000),
-      })),
-    };
-  }
-
-  /** Every worker purges: each may know an admin that others have not heard of yet, and has its own way to Redis. */
-  private async purge(body: unknown): Promise<PurgeResult> {
-    const results = await this.askAll((worker) => worker.peer.ask("purgeAll", body, PURGE_TIMEOUT), {
-      // It would go on serving what was purged.
-      unanswered: (worker) => this.supervisor.kill(worker),
-    });
-    const [first] = results;
-    const reaches = new Set(results.map(([, { reach }]) => reach));
-    const order: readonly PurgeReach[] = ["pending", "replica", "fleet"];
-    return { purged: first![1].purged, reach: order.find((each) => reaches.has(each))! };
-  }
-
-  private async explain(path: string): Promise<PathExplanation> {
-    const explained = await this.askAll((worker) => worker.peer.ask("explain", path, REPLY_TIMEOUT));
-    return mergeExplanations(explained.map(([worker, explanation]) => [worker.id, explanation] as const));
-  }
-
-  /** What each worker says that answers clients. Rejects with what a worker refuses, and when none replies. */
-  private async askAll<Reply>(
-    ask: (worker: Worker) => Promise<Reply>,
-    { unanswered }: { readonly unanswered?: (worker: Worker) => void } = {},
-  ): Promise<(readonly [Worker, Reply])[]> {
-    const replies = await Promise.all(
-      this.supervisor.listening.map(async (worker) => {
-        try {
-          return [worker, await ask(worker)] as const;
-        } catch (error) {
-          if (!(error instanceof Unanswered)) throw error;
-          unanswered?.(worker);
-          return undefined;
-        }
-      }),
-    );
-    const heard = replies.filter((reply) => reply !== undefined);
-    if (heard.length > 0) return heard;
-    throw new GatewayError(503, "no worker is running just now; try again shortly", { retryAfter: 1 });
-  }
-
-  private async readMetrics(): Promise<string> {
-    await Promise.all(this.supervisor.listening.map((worker) => this.noteMetrics(worker)));
-    return this.fleetMetrics.metrics();
-  }
-
-  private async noteMetrics(worker: Worker): Promise<void> {
-    try {
-      const snapshot = await worker.peer.ask("metrics", undefined, METRICS_TIMEOUT);
-      if (this.supervisor.all.includes(worker)) this.fleetMetrics.note(worker.id, snapshot);
-    } catch {
-      // Its last numbers stay.
-    }
-  }
-
-  private keepMetrics(): void {
-    this.options.clock.after(METRICS_EVERY, () => {
-      for (const worker of this.supervisor.listening) void this.noteMetrics(worker);
-      this.keepMetrics();
-    });
   }
 }

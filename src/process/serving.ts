@@ -5,7 +5,6 @@ import { HttpCache } from "../cache/http-cache.ts";
 import { MemoryStore } from "../cache/memory-store.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
-import { GatewayError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { MetadataObserver } from "../metadata/observer.ts";
 import type { Metrics } from "../metrics.ts";
@@ -14,21 +13,21 @@ import type { LiveRegistry } from "../metrics/live-registry.ts";
 import { refreshGauges } from "../metrics/refresh.ts";
 import { Traffic } from "../metrics/traffic.ts";
 import { createCacheObserver, createMetadataObserver, createUpstreamObserver } from "../observers.ts";
-import { exchangeOf } from "../routes/exchange.ts";
 import { createExplain, type Explain } from "../routes/explain.ts";
 import { isAggregate } from "../routes/plain.ts";
 import { createPublicListener } from "../routes/public.ts";
 import { purge, type PurgeResult } from "../routes/purge.ts";
 import type { Runtime, Surroundings } from "../routes/runtime.ts";
-import { commonFieldsOf, errorAnswer, sendAnswer } from "../routes/send.ts";
 import { traceCache } from "../tracing/traced-observers.ts";
 import type { Tracing } from "../tracing/tracing.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";
 import { Upstreams } from "../upstream/upstreams.ts";
 import { drain } from "./drain.ts";
 import { handOver, needsNewListener } from "./hand-over.ts";
-import { InFlight, type RunningRequest } from "./in-flight.ts";
-import { type LoopLoad, Overload } from "./overload.ts";
+import { InFlight } from "./in-flight.ts";
+import { refuseLate } from "./late-refusal.ts";
+import { createOverload } from "./observed-overload.ts";
+import type { LoopLoad, Overload } from "./overload.ts";
 import { createRuntime } from "./runtime.ts";
 import type { RedisPart, Sharing } from "./sharing.ts";
 import { shedCalls } from "./shedding.ts";
@@ -94,7 +93,7 @@ export class Serving {
     this.traffic = new Traffic(metrics);
     this.upstreamObserver = this.createUpstreamObserver();
     this.metadataObserver = createMetadataObserver(metrics);
-    this.overload = this.createOverload();
+    this.overload = createOverload(options);
     this.runtime = this.assemble(config);
     this.announce();
     registry.onRead(() => this.refreshGauges());
@@ -195,7 +194,7 @@ export class Serving {
       inFlight: this.inFlight,
       clock,
       timeout: this.config.shutdown.timeout,
-      refuse: (running) => this.refuse(running),
+      refuse: (running) => refuseLate(running, this.surroundings),
     });
     this.overload.stop();
     await settledWithin(this.surroundings.aggregation.walker.stop(), CLOSE_TIMEOUT, clock);
@@ -226,20 +225,6 @@ export class Serving {
       trace: tracing === undefined ? undefined : () => tracing.current(),
       overload: this.overload,
       previous,
-    });
-  }
-
-  private createOverload(): Overload {
-    const { clock, log, metrics, loop } = this.options;
-    return new Overload({
-      clock,
-      load: loop ?? (() => ({ delay: 0, utilization: 0 })),
-      onChange(isShedding, delay) {
-        const line = { delayMs: Math.round(delay) };
-        if (isShedding) log.warn(line, "too much to do: misses and calls are refused");
-        else log.info(line, "misses and calls are answered again");
-      },
-      onShed: (kind) => metrics.shedRequests.inc({ kind }),
     });
   }
 
@@ -275,19 +260,5 @@ export class Serving {
       maxBytes: this.config.cache.memory.maxBytes,
       traffic: this.traffic,
     });
-  }
-
-  private refuse({ request, response }: RunningRequest): void {
-    if (response.headersSent) {
-      response.destroy();
-      return;
-    }
-    const exchange = exchangeOf(request, this.surroundings);
-    exchange.outcome = "refused";
-    exchange.error = new GatewayError(503, "the gateway is being stopped and could not wait any longer; try again", {
-      retryAfter: 1,
-      proxyError: "connection_terminated",
-    });
-    sendAnswer(request, response, errorAnswer(exchange.error), commonFieldsOf(exchange, request, true));
   }
 }

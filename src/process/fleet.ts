@@ -1,0 +1,138 @@
+import type { Clock, Duration } from "../clock.ts";
+import { Unanswered } from "../coordinator/cluster-peer.ts";
+import type { PurgeReach } from "../coordinator/coordinator.ts";
+import { GatewayError } from "../errors.ts";
+import type { PathExplanation } from "../routes/explain.ts";
+import type { PurgeResult } from "../routes/purge.ts";
+import { Readiness, type ReadinessReport } from "../routes/readiness.ts";
+import type { FleetMetrics } from "./fleet-metrics.ts";
+import { mergeExplanations, mergeRedis, mergeUpstreams } from "./fleet-status.ts";
+import type { Supervisor, Worker } from "./supervisor.ts";
+import type { WorkerState } from "./worker-topics.ts";
+
+export interface FleetOptions {
+  readonly supervisor: Supervisor;
+  readonly metrics: FleetMetrics;
+  readonly clock: Clock;
+  readonly isDraining: () => boolean;
+}
+
+/** A worker does little for an answer to the operator; one that is busy may take its time. */
+const REPLY_TIMEOUT: Duration = 2_000;
+
+/** Longer than a purge waits for a worker that hangs. */
+const PURGE_TIMEOUT: Duration = 6_000;
+
+/** A scrape waits no longer for one worker; its last numbers stand in. */
+const METRICS_TIMEOUT: Duration = 1_000;
+
+/** What a worker had counted since is lost when it crashes. */
+const METRICS_EVERY: Duration = 5_000;
+
+/** All workers as one: what the operations listener tells and does. */
+export class Fleet {
+  private readonly options: FleetOptions;
+  private readonly supervisor: Supervisor;
+  private readonly readiness: Readiness;
+
+  constructor(options: FleetOptions) {
+    this.options = options;
+    this.supervisor = options.supervisor;
+    this.readiness = new Readiness({
+      clock: options.clock,
+      isDraining: options.isDraining,
+      upstreams: () => mergeUpstreams(this.states()),
+      isRedisConnected: () => mergeRedis(this.states()).state !== "away",
+    });
+  }
+
+  private states(): WorkerState[] {
+    return this.supervisor.listening.flatMap(({ state }) => (state === undefined ? [] : [state]));
+  }
+
+  /** See `Readiness`; without a worker there is nobody to send requests to. */
+  report(): ReadinessReport {
+    const report = this.readiness.report();
+    if (!report.ready || this.supervisor.listening.length > 0) return report;
+    return { ...report, ready: false, reason: "no worker is running" };
+  }
+
+  /** `/status` besides version and uptime. */
+  status(): object {
+    const { clock } = this.options;
+    const states = this.states();
+    const now = clock.now();
+    return {
+      redis: mergeRedis(states),
+      upstreams: mergeUpstreams(states),
+      workers: this.supervisor.all.map(({ id, process, isListening, startedAt }) => ({
+        id,
+        pid: process.pid,
+        state: isListening ? "listening" : "starting",
+        uptimeSeconds: Math.round((now - startedAt) / 1000),
+      })),
+    };
+  }
+
+  /** Every worker purges: each may know an admin that others have not heard of yet, and has its own way to Redis. */
+  async purge(body: unknown): Promise<PurgeResult> {
+    const results = await this.askAll((worker) => worker.peer.ask("purgeAll", body, PURGE_TIMEOUT), {
+      // It would go on serving what was purged.
+      unanswered: (worker) => this.supervisor.kill(worker),
+    });
+    const [first] = results;
+    const reaches = new Set(results.map(([, { reach }]) => reach));
+    const order: readonly PurgeReach[] = ["pending", "replica", "fleet"];
+    return { purged: first![1].purged, reach: order.find((each) => reaches.has(each))! };
+  }
+
+  /** What every worker has of a path. Rejects as a request to it would be refused. */
+  async explain(path: string): Promise<PathExplanation> {
+    const explained = await this.askAll((worker) => worker.peer.ask("explain", path, REPLY_TIMEOUT));
+    return mergeExplanations(explained.map(([worker, explanation]) => [worker.id, explanation] as const));
+  }
+
+  /** What each worker says that answers clients. Rejects with what a worker refuses, and when none replies. */
+  private async askAll<Reply>(
+    ask: (worker: Worker) => Promise<Reply>,
+    { unanswered }: { readonly unanswered?: (worker: Worker) => void } = {},
+  ): Promise<(readonly [Worker, Reply])[]> {
+    const replies = await Promise.all(
+      this.supervisor.listening.map(async (worker) => {
+        try {
+          return [worker, await ask(worker)] as const;
+        } catch (error) {
+          if (!(error instanceof Unanswered)) throw error;
+          unanswered?.(worker);
+          return undefined;
+        }
+      }),
+    );
+    const heard = replies.filter((reply) => reply !== undefined);
+    if (heard.length > 0) return heard;
+    throw new GatewayError(503, "no worker is running just now; try again shortly", { retryAfter: 1 });
+  }
+
+  /** The exposition of everybody's metrics. */
+  async readMetrics(): Promise<string> {
+    await Promise.all(this.supervisor.listening.map((worker) => this.noteMetrics(worker)));
+    return this.options.metrics.metrics();
+  }
+
+  /** Learns every few seconds what workers have counted, for the case that they crash. */
+  keepMetrics(): void {
+    this.options.clock.after(METRICS_EVERY, () => {
+      for (const worker of this.supervisor.listening) void this.noteMetrics(worker);
+      this.keepMetrics();
+    });
+  }
+
+  private async noteMetrics(worker: Worker): Promise<void> {
+    try {
+      const snapshot = await worker.peer.ask("metrics", undefined, METRICS_TIMEOUT);
+      if (this.supervisor.all.includes(worker)) this.options.metrics.note(worker.id, snapshot);
+    } catch {
+      // Its last numbers stay.
+    }
+  }
+}
