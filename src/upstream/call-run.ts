@@ -173,10 +173,14 @@ export class CallRun {
     let due = Math.min(this.deadline, this.retryAt, this.side.due(this.running));
     for (const attempt of this.running) due = Math.min(due, attempt.due);
     this.cancelTimer?.();
-    this.cancelTimer = this.parts.clock.after(due - this.parts.clock.now(), this.onTimer);
+    this.cancelTimer = this.parts.clock.after(due - this.parts.clock.now(), this.onDue);
   }
 
-  private readonly onTimer = (): void => {
+  // After the event loop was held up, timers run before answers are read that have arrived long since: those go first.
+  private readonly onDue = (): void => void setImmediate(this.decide);
+
+  private readonly decide = (): void => {
+    if (this.isSettled) return;
     const now = this.parts.clock.now();
     if (now >= this.deadline) return this.expire();
     for (const attempt of this.running.slice()) {

@@ -43,7 +43,7 @@ export interface UpstreamRelations {
 /** Retries a second on top of their share of the calls. */
 const RETRIES_PER_SECOND = 3;
 const MOST_RETRIES_SAVED = 50;
-const MOST_HEDGES_SAVED = 20;
+const MOST_HEDGES_SAVED = 30;
 
 /** One configured registry: calls to it go to the node that is likely to answer soonest. */
 export class Upstream {
