@@ -2,8 +2,6 @@ import { DSO, sampleJson, sampleText } from "../sandbox/sample.ts";
 
 export { DSO };
 
-export const INFO = sampleText("01-info.response.amulet.json");
-
 /** 25 instruments, 8.9 kB. */
 export const PAGE = sampleText("02-instruments.response.page1-of-3.json");
 

@@ -13,7 +13,7 @@ CPU per request of the gateway beside other servers, measured in one run and giv
 
   --quick      fewer rounds: less exact
   --only ROW   ${ROWS.map(({ name }) => name).join(", ")}
-  --rounds N   how often each server is measured (31; 9 with --quick)
+  --rounds N   how often each server is measured (21; 7 with --quick)
   --write      put the table into README.md`;
 
 const { values } = parseArgs({
@@ -54,7 +54,7 @@ async function runRow(row: Row, base: Pick<BenchContext, "load" | "folder" | "no
   try {
     return await row.run({
       ...base,
-      rounds: Number(values.rounds ?? (values.quick ? 9 : 31)),
+      rounds: Number(values.rounds ?? (values.quick ? 7 : 21)),
       async started(starting) {
         const server = await starting;
         servers.push(server);

@@ -1,4 +1,4 @@
-import { DSO, FACTORY_RESPONSE, INFO, INSTRUMENT, PAGE } from "./bodies.ts";
+import { DSO, FACTORY_RESPONSE, INSTRUMENT, PAGE } from "./bodies.ts";
 import { ask, startProcess, stop } from "./child.ts";
 import type { BenchServer } from "./server.ts";
 import type { RegistryOptions } from "./registry-process.ts";
@@ -9,8 +9,9 @@ export interface BenchRegistry extends BenchServer {
 }
 
 /** A registry of fixed answers, so lean that it never holds up what is measured. */
-export async function startRegistry(delay = 0): Promise<BenchRegistry> {
-  const options: RegistryOptions = { info: INFO, page: PAGE, instrument: INSTRUMENT, factory: FACTORY_RESPONSE, delay };
+export async function startRegistry({ admin = DSO, delay = 0 } = {}): Promise<BenchRegistry> {
+  const info = JSON.stringify({ adminId: admin, supportedApis: {} });
+  const options: RegistryOptions = { info, page: PAGE, instrument: INSTRUMENT, factory: FACTORY_RESPONSE, delay };
   const { child, port } = await startProcess("registry-process.ts", options);
   return {
     name: "registry",
@@ -21,10 +22,14 @@ export async function startRegistry(delay = 0): Promise<BenchRegistry> {
   };
 }
 
-/** Keys of a gateway's configuration before such a registry; nothing expires while the bench runs. */
-export function gatewayBefore(registries: readonly BenchServer[]): Record<string, unknown> {
-  return {
-    cache: { ttl: { info: "1h", instruments: "1h", instrument: "1h" } },
-    upstreams: [{ name: "amulet", admin: DSO, urls: registries.map(({ port }) => `http://127.0.0.1:${port}`) }],
-  };
+/** Nothing expires while the bench runs. */
+export const LASTING = { ttl: { info: "1h", instruments: "1h", instrument: "1h" } };
+
+/** Keys of a gateway's configuration before the nodes of such a registry. */
+export function gatewayBefore(
+  nodes: readonly BenchServer[],
+  upstream: Record<string, unknown> = {},
+): Record<string, unknown> {
+  const urls = nodes.map(({ port }) => `http://127.0.0.1:${port}`);
+  return { cache: LASTING, upstreams: [{ name: "amulet", admin: DSO, urls, ...upstream }] };
 }

@@ -11,7 +11,7 @@ const END = "<!-- bench:end -->";
 
 /** The results as a Markdown table, with the machine, the versions and the date under it. */
 export function formatReport(results: readonly Result[], notes: ReadonlySet<string>): string {
-  const head = ["what", "against", "CPU per request", "CPU ratio", "middle half", "at most", "aim"];
+  const head = ["what", "against", "CPU per request", "ratio", "middle half", "at most", "aim"];
   const rows = results.map(({ what, against, ratio, bound, aim, cpu }) => [
     what,
     against,

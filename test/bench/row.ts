@@ -8,6 +8,7 @@ import type { Spread } from "./spread.ts";
 export interface Result {
   readonly what: string;
   readonly against: string;
+  /** Of CPU time, unless `what` says otherwise. */
   readonly ratio: Spread;
   /** What the ratio may be at most, and what is aimed at. */
   readonly bound?: number;

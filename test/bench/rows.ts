@@ -1,6 +1,19 @@
+import { aggregateRows } from "./aggregate-rows.ts";
 import { hitRows } from "./hit-rows.ts";
-import { postRow } from "./post-row.ts";
+import { metricsRow } from "./metrics-row.ts";
+import { missRow } from "./miss-row.ts";
+import { postRows } from "./post-rows.ts";
+import { redisRows } from "./redis-rows.ts";
 import type { Row } from "./row.ts";
+import { workersRow } from "./workers-row.ts";
 
 /** All rows, in the order of the table. */
-export const ROWS: readonly Row[] = [...hitRows, postRow];
+export const ROWS: readonly Row[] = [
+  ...hitRows,
+  missRow,
+  ...postRows,
+  ...redisRows,
+  metricsRow,
+  workersRow,
+  ...aggregateRows,
+];

@@ -1,0 +1,64 @@
+import { FACTORY_REQUEST, FACTORY_RESPONSE } from "./bodies.ts";
+import { requestText } from "./client.ts";
+import { compare } from "./comparison.ts";
+import { startGateway } from "./gateway.ts";
+import { REGISTRAR } from "./hit-rows.ts";
+import { findNginx, startNginx } from "./nginx.ts";
+import { startHttpProxy } from "./node-servers.ts";
+import { type BenchRegistry, gatewayBefore, startRegistry } from "./registry.ts";
+import { type BenchContext, cpuResults, type Limits, newFolder, type Result, type Row } from "./row.ts";
+import type { BenchServer } from "./server.ts";
+
+const FACTORY = "/registry/transfer-instruction/v1/transfer-factory";
+const REQUESTS = 1_500;
+const CONNECTIONS = 16;
+
+const LIMITS: Limits = {
+  "stock @fastify/http-proxy": { bound: 0.6, aim: 0.45 },
+  "nginx proxy_pass": { bound: 2.5, aim: 2 },
+};
+
+/** Factory calls with all checks, against proxies that only pass them on. */
+export const postRows: readonly Row[] = [
+  {
+    name: "post",
+    run: (context) => runPostRow(context, "POST factory, 1.5 kB in, 13 kB out", ([node]) => gatewayBefore([node!])),
+  },
+  {
+    name: "post-care",
+    run: (context) =>
+      runPostRow(context, "the same with two nodes, hedging and a rate limit", (nodes) =>
+        gatewayBefore(nodes, { rateLimit: { requests: 1_000_000, per: "1m", maxWait: "2s" } }),
+      ),
+  },
+];
+
+async function runPostRow(
+  context: BenchContext,
+  what: string,
+  configOf: (nodes: readonly BenchRegistry[]) => Record<string, unknown>,
+): Promise<Result[]> {
+  const node = await context.started(startRegistry());
+  const other = await context.started(startRegistry());
+  const config = configOf([node, other]);
+  const gateway = await context.started(startGateway({ config, folder: newFolder(context) }));
+  const servers: BenchServer[] = [gateway, await context.started(startHttpProxy(node.port))];
+  if (findNginx() === undefined) context.note("nginx is not installed (Debian: nginx-light): left out");
+  else {
+    const options = { upstream: node.port, caches: false, folder: newFolder(context) };
+    servers.push(await context.started(startNginx(options)));
+  }
+
+  const planOf = (server: BenchServer) => ({
+    connections: CONNECTIONS,
+    count: REQUESTS,
+    request: requestText({
+      method: "POST",
+      path: server === gateway ? REGISTRAR + FACTORY : FACTORY,
+      body: FACTORY_REQUEST,
+    }),
+    expected: { status: 200, bodyLength: Buffer.byteLength(FACTORY_RESPONSE) },
+  });
+  const contestants = servers.map((server) => ({ server, plan: planOf(server) }));
+  return cpuResults(await compare(context.load, contestants, context), what, servers, LIMITS);
+}

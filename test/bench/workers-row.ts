@@ -1,0 +1,33 @@
+import { PAGE } from "./bodies.ts";
+import { capture, requestText } from "./client.ts";
+import { compare } from "./comparison.ts";
+import { startGateway } from "./gateway.ts";
+import { CONNECTIONS, PAGE_PATH } from "./hit-rows.ts";
+import { gatewayBefore, startRegistry } from "./registry.ts";
+import { type BenchContext, cpuResults, newFolder, type Result, type Row } from "./row.ts";
+
+const REQUESTS = 4_000;
+const ONE = "one process";
+
+/** What a memory hit costs where two workers share the port: all processes together. */
+export const workersRow: Row = { name: "workers", run: runWorkersRow };
+
+async function runWorkersRow(context: BenchContext): Promise<Result[]> {
+  const registry = await context.started(startRegistry());
+  const start = (name: string, workers: number) =>
+    context.started(
+      startGateway({ name, config: { ...gatewayBefore([registry]), workers }, folder: newFolder(context) }),
+    );
+  const servers = [await start("two workers", 2), await start(ONE, 1)];
+  const request = { method: "GET", path: PAGE_PATH } as const;
+  for (const { port } of servers) await capture(port, request);
+  const plan = {
+    connections: CONNECTIONS,
+    count: REQUESTS,
+    request: requestText(request),
+    expected: { status: 200, bodyLength: Buffer.byteLength(PAGE) },
+  };
+  const contestants = servers.map((server) => ({ server, plan }));
+  const measured = await compare(context.load, contestants, context);
+  return cpuResults(measured, "memory hit with two workers", servers, { [ONE]: { bound: 1.1 } });
+}
