@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import type { ServerResponse } from "node:http";
 
 /**
@@ -5,6 +6,8 @@ import type { ServerResponse } from "node:http";
  */
 export function clientSignal(response: ServerResponse): AbortSignal {
   const controller = new AbortController();
+  // A request to all registries at once waits for as many calls as there are registries.
+  setMaxListeners(0, controller.signal);
   response.once("close", () => {
     if (!response.writableFinished) controller.abort();
   });
