@@ -12,6 +12,12 @@ import { PAUSE, type SharedEpochs } from "./shared-epochs.ts";
  */
 const REPORTING_TAKES: Duration = 1_500;
 
+/**
+ * For so long calls are held back when Redis went away: mostly it is back by then, and a call granted without it could
+ * have been one too many.
+ */
+const HELD_BACK: Duration = 350;
+
 /** Call budgets counted in Redis; while it is away each replica takes its share of them. */
 export class SharedBudgets {
   private readonly link: RedisLink;
@@ -22,6 +28,7 @@ export class SharedBudgets {
   private readonly windows: CallWindows;
   /** The count in Redis holds from this instant. */
   private sharedFrom: Instant = -Infinity;
+  private lostAt: Instant = -Infinity;
 
   constructor(options: { link: RedisLink; epochs: SharedEpochs; replicas: Replicas; clock: Clock }) {
     this.link = options.link;
@@ -39,13 +46,16 @@ export class SharedBudgets {
   /** Redis is away: what it counts is not what is called from now on. */
   lost(): void {
     this.sharedFrom = Infinity;
+    this.lostAt = this.clock.now();
   }
 
   /** Redis is there. */
   regained(): void {
     if (this.sharedFrom !== Infinity) return;
-    this.sharedFrom = this.clock.now() + REPORTING_TAKES;
     void this.report();
+    const now = this.clock.now();
+    this.sharedFrom = now - this.lostAt < HELD_BACK ? now : now + REPORTING_TAKES;
+    if (this.sharedFrom === now) return;
     this.clock.after(REPORTING_TAKES, () => void this.report());
   }
 
@@ -67,6 +77,8 @@ export class SharedBudgets {
 
   /** The share of this replica: the shares of all that were last seen add up to the limit. */
   private takeShare(name: string, limit: CallLimit): CallGrant {
+    const heldBack = this.lostAt + HELD_BACK - this.clock.now();
+    if (heldBack > 0) return { granted: false, retryIn: heldBack };
     const { count, rank } = this.replicas;
     const share = Math.floor(limit.requests / count) + (rank < limit.requests % count ? 1 : 0);
     return this.windows.take(name, { requests: share, per: limit.per });

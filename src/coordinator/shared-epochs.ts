@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Clock, Duration, Instant } from "../clock.ts";
+import { isWithin } from "../redis/deadline.ts";
 import { digest } from "../redis/keys.ts";
 import type { RedisLink } from "../redis/link.ts";
 import type { Message } from "../redis/message.ts";
@@ -288,11 +289,12 @@ export class SharedEpochs {
     view.missedMessage = false;
     try {
       while (view.pending.size > 0) await this.flush(view);
-      const duration = await this.readOnce(view);
+      // One that begins to be too slow is given up; one that was has to be fast again.
+      const limit = view.session === session ? TOO_SLOW : PAUSE;
+      const isFast = await this.readOnce(view, limit);
       // Told of a purge while the epochs were on their way: those may be older than the message.
-      if (view.missedMessage) await this.readOnce(view);
-      const isTrusted = view.session === session;
-      if (duration > (isTrusted ? TOO_SLOW : PAUSE)) view.trust.fail(session);
+      if (view.missedMessage) await this.readOnce(view, limit);
+      if (!isFast) view.trust.fail(session);
       else if (view.trust.regain(session)) view.session = session;
     } catch {
       view.trust.fail(session);
@@ -300,15 +302,15 @@ export class SharedEpochs {
     this.noteState();
   }
 
-  /** Reads, and brings together what differs. Returns how long the reading took. */
-  private async readOnce(view: PartitionView): Promise<Duration> {
-    const sentAt = this.clock.now();
-    const reply = parseEpochsReply(await this.run(view, readEpochs, []));
-    const receivedAt = this.clock.now();
-    view.clockOffset = reply.time - receivedAt;
+  /** Reads, and brings together what differs. Returns whether the reading took no longer than `limit`. */
+  private async readOnce(view: PartitionView, limit: Duration): Promise<boolean> {
+    const reading = this.run(view, readEpochs, []);
+    const isFast = isWithin(reading, limit, this.clock);
+    const reply = parseEpochsReply(await reading);
+    view.clockOffset = reply.time - this.clock.now();
     if (!this.takeOver(view, reply.epochs)) await this.merge(view);
     view.isKnown = true;
-    return receivedAt - sentAt;
+    return isFast;
   }
 
   private async merge(view: PartitionView): Promise<void> {

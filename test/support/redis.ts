@@ -160,18 +160,24 @@ async function waitForLine(child: ChildProcess, line: string): Promise<void> {
   });
 }
 
+/** Ports that were given out here; who asked may not listen yet. */
+const taken = new Set<number>();
+
 /**
  * A free port below those the system hands out to outgoing connections: a server that was killed finds it free again.
  */
 export async function findFreePort(): Promise<number> {
   for (let attempt = 0; attempt < 100; attempt += 1) {
     const port = 20_000 + Math.floor(Math.random() * 10_000);
+    if (taken.has(port)) continue;
     const probe = createServer();
     const isFree = await new Promise<boolean>((resolve) => {
       probe.once("error", () => resolve(false));
       probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
     });
-    if (isFree && !(await isAnswering(port))) return port;
+    if (!isFree || (await isAnswering(port))) continue;
+    taken.add(port);
+    return port;
   }
   throw new Error("no free port");
 }
