@@ -8,7 +8,6 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 import type { LiveRegistry } from "./metrics/live-registry.ts";
 import { createRedisObserver } from "./observers.ts";
 import { findPort, spawnWorker } from "./process/cluster-process.ts";
-import { createCodeCache } from "./process/code-cache.ts";
 import type { LoopLoad } from "./process/overload.ts";
 import { Primary } from "./process/primary.ts";
 import { Serving } from "./process/serving.ts";
@@ -120,21 +119,23 @@ function createSharing(
 
 /** A gateway of several processes: this one, which speaks for the others, which answer. */
 export async function createPrimary(
-  options: Omit<GatewayOptions, "random" | "loop"> & { readonly workers: number },
+  options: Omit<GatewayOptions, "random" | "loop"> & {
+    readonly workers: number;
+    /** Where compiled code is kept, with which a worker begins sooner. */
+    readonly codeFolder: string | undefined;
+  },
 ): Promise<Primary> {
   const { config, version, clock } = options;
   const { metrics, registry } = createMetrics();
   begin(metrics, { version, clock });
   const { listen } = config;
   const port = listen.port === 0 ? await findPort(listen.host) : listen.port;
-  const codeCache = createCodeCache();
   return new Primary({
     ...options,
     config: { ...config, listen: { ...listen, port } },
     metrics,
     registry,
-    spawn: () => spawnWorker(codeCache.folder),
-    onStopped: () => codeCache.remove(),
+    spawn: () => spawnWorker(options.codeFolder),
     createOperations: (parts) => createOperationsListener({ ...parts, ...operationsAccess(config) }),
   });
 }

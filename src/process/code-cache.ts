@@ -6,7 +6,7 @@ import { join } from "node:path";
 export interface CodeCache {
   /** Undefined where none can be had: a read-only machine does without. */
   readonly folder: string | undefined;
-  remove(): void;
+  readonly remove: () => void;
 }
 
 /** Makes one that nobody else can write to: what is in it is run. */

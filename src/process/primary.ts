@@ -26,8 +26,6 @@ export interface PrimaryOptions {
   readonly metrics: Metrics;
   readonly registry: LiveRegistry;
   readonly spawn: () => WorkerProcess;
-  /** All workers are gone for good. */
-  readonly onStopped: () => void;
   readonly createOperations: (options: Omit<OperationsOptions, "isExposed" | "token">) => FastifyInstance;
 }
 
@@ -145,7 +143,6 @@ export class Primary {
     for (const { peer } of this.supervisor.all) peer.tell("announceDrain", undefined);
     if (grace) await elapsed(this.current.shutdown.grace, clock);
     await this.supervisor.stop(this.current.shutdown.timeout + CLOSE_ALLOWANCE);
-    this.options.onStopped();
     this.hub.close();
     await this.operations.close();
   }
