@@ -53,6 +53,8 @@ export class Held {
   /** Whether a gzip variant exists or is to be made; both codings then say `Vary: Accept-Encoding`. */
   readonly compressible: boolean;
   gzip: Buffer | undefined;
+  /** Whether it was asked for, be it that it will not come. */
+  compressionAsked = false;
   /** Fresh hits so far, for refresh-ahead. */
   hits = 0;
   /** After a failed attempt: no further one in the background before this instant. */

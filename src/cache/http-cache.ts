@@ -234,6 +234,7 @@ export class HttpCache {
 
   private serveFresh(resource: Resource, headers: IncomingHttpHeaders, held: Held, now: Instant): CacheAnswer {
     held.hits += 1;
+    if (held.hits === 1) this.tiers.compress(resource.key, held);
     if (held.hits > HOT_HITS && isExpiringSoon(held, now)) this.flights.refresh(resource, headers, held);
     return this.presenter.hit(resource, headers, held, now);
   }

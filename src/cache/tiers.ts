@@ -73,10 +73,15 @@ export class Tiers {
   hold(key: CacheKey, entry: Entry, predecessor?: Held): Held | undefined {
     const gzip = predecessor?.entry.body === entry.body ? predecessor.gzip : undefined;
     const held = this.memory.hold(key, entry, gzip);
-    if (held?.compressible === true && held.gzip === undefined) {
-      this.compressor.compress(held.entry.body, (compressed) => this.memory.attach(key, held, compressed));
-    }
+    if (held !== undefined) this.compress(key, held);
     return held;
+  }
+
+  /** Has the gzip variant made in the background, where one is of use and was not asked for before. */
+  compress(key: CacheKey, held: Held): void {
+    if (!held.compressible || held.gzip !== undefined || held.compressionAsked) return;
+    held.compressionAsked = true;
+    this.compressor.compress(held.entry.body, (compressed) => this.memory.attach(key, held, compressed));
   }
 
   /** The upstream says it is gone: nothing of it may come back when the upstream fails. */
@@ -97,7 +102,8 @@ export class Tiers {
     const adopted: Held[] = [];
     for (const entry of entries ?? []) {
       if (entry.generation !== generation || this.isKnown(key, entry)) continue;
-      const held = this.hold(key, entry);
+      // Compressed when it is hit here: what is read from the shared tier but once is not worth it.
+      const held = this.memory.hold(key, entry);
       if (held !== undefined) adopted.push(held);
     }
     return adopted;

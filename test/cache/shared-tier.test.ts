@@ -39,6 +39,18 @@ describe("an entry in the shared tier", () => {
     expect(shared.gets).toBe(2);
   });
 
+  test("is compressed when it is hit in another process, not when it is only read there", async () => {
+    const { replicas } = fleet(2, () => ({ body: "a".repeat(2_000) }));
+    const gzip = { headers: { "accept-encoding": "gzip" } };
+    const codings: (string | undefined)[] = [];
+    await replicas[0]!.get();
+    for (let i = 0; i < 3; i += 1) {
+      codings.push(field(await replicas[1]!.get(gzip), "content-encoding"));
+      await replicas[1]!.cache.drain();
+    }
+    expect(codings).toEqual([undefined, undefined, "gzip"]);
+  });
+
   test("is looked up once, however many ask", async () => {
     const { replicas, shared } = fleet(1, () => ({ delay: SECOND }));
     const asking = Promise.all(Array.from({ length: 50 }, () => replicas[0]!.get()));
