@@ -19,6 +19,7 @@ import { withoutSecrets } from "../redaction.ts";
 import { version } from "../version.ts";
 import { configFileOf } from "./config-file.ts";
 import { EXIT } from "./exit-code.ts";
+import { handleFaults } from "./faults.ts";
 import { LearnedAdmins } from "./learned-admins.ts";
 import { parsePort } from "./port.ts";
 import { UsageError } from "./usage-error.ts";
@@ -53,10 +54,7 @@ export async function start(options: StartOptions): Promise<number> {
   const { config, file } = source;
   const log = createLogger(config.log.level);
   for (const warning of warnings(config)) log.warn({ warning }, "configuration");
-  process.on("uncaughtException", (error) => {
-    log.fatal({ err: error }, "unexpected error");
-    process.exit(EXIT.failure);
-  });
+  handleFaults(log);
   const signal = stopSignal();
   const learned = new LearnedAdmins(config, (text) => process.stderr.write(text));
   const clock = systemClock();

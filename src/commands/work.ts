@@ -8,6 +8,7 @@ import { measureLoop } from "../process/loop-load.ts";
 import { runWorker } from "../process/worker.ts";
 import { version } from "../version.ts";
 import { EXIT } from "./exit-code.ts";
+import { handleFaults } from "./faults.ts";
 
 /** What `start` does in a process that its primary started as a worker: serves until the primary says otherwise. */
 export async function work(): Promise<number> {
@@ -20,10 +21,7 @@ export async function work(): Promise<number> {
     clock,
     createLogger(config, worker) {
       const log = createLogger(config.log.level).child({ worker });
-      process.on("uncaughtException", (error) => {
-        log.fatal({ err: error }, "unexpected error");
-        process.exit(EXIT.failure);
-      });
+      handleFaults(log);
       return log;
     },
     createServing(parts) {

@@ -164,6 +164,11 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
     fields: { err: "the fault" },
   },
   "cannot start": { levels: ["fatal"], says: "A port cannot be had.", fields: { err: "the fault" } },
+  "unexpected rejection": {
+    levels: ["error"],
+    says: "A fault of the gateway in one piece of work; it goes on.",
+    fields: { err: "the fault" },
+  },
   "unexpected error": { levels: ["fatal"], says: "A fault of the gateway; it ends.", fields: { err: "the fault" } },
 };
 

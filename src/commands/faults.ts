@@ -1,0 +1,16 @@
+import type { Logger } from "../log.ts";
+import { EXIT } from "./exit-code.ts";
+
+/**
+ * What becomes of faults that nothing caught. After an exception nobody knows what was left half done, so the process
+ * ends and is started anew. A promise that failed unheard left nothing half done but its own work: serving goes on.
+ */
+export function handleFaults(log: Logger): void {
+  process.on("uncaughtException", (error) => {
+    log.fatal({ err: error }, "unexpected error");
+    process.exit(EXIT.failure);
+  });
+  process.on("unhandledRejection", (reason) => {
+    log.error({ err: reason }, "unexpected rejection");
+  });
+}
