@@ -175,7 +175,7 @@ describe("Redis in trouble under load", () => {
 interface Figures {
   readonly sent: number;
   readonly failures: readonly string[];
-  /** Milliseconds. */
+  /** Milliseconds; the median of the seconds' p99, as something else on the machine may spoil one of them. */
   readonly hitP99: number;
   readonly slowestMiss: number;
 }
@@ -186,7 +186,9 @@ class Load {
   private readonly dispatcher = new Agent({ connections: 50, pipelining: 1 });
   private sent = 0;
   private failures: string[] = [];
-  private hits: number[] = [];
+  /** One list a second. */
+  private hits: number[][] = [];
+  private nextSecond = 0;
   private misses: number[] = [];
 
   constructor(gateways: readonly GatewayProcess[]) {
@@ -198,6 +200,10 @@ class Load {
     const end = performance.now() + duration;
     const running: Promise<void>[] = [];
     while (performance.now() < end) {
+      if (performance.now() >= this.nextSecond) {
+        this.hits.push([]);
+        this.nextSecond = performance.now() + 1_000;
+      }
       running.push(this.send(this.sent));
       this.sent += 1;
       await sleep(5);
@@ -207,16 +213,19 @@ class Load {
 
   /** The figures since the last time. */
   take(): Figures {
-    const sorted = this.hits.sort((a, b) => a - b);
     const figures = {
       sent: this.sent,
       failures: this.failures,
-      hitP99: sorted[Math.floor(sorted.length * 0.99)] ?? 0,
+      hitP99: quantile(
+        this.hits.map((second) => quantile(second, 0.99)),
+        0.5,
+      ),
       slowestMiss: Math.max(0, ...this.misses),
     };
     this.sent = 0;
     this.failures = [];
     this.hits = [];
+    this.nextSecond = 0;
     this.misses = [];
     return figures;
   }
@@ -233,6 +242,13 @@ class Load {
     } catch (error) {
       this.failures.push(String(error));
     }
-    (isHit ? this.hits : this.misses).push(performance.now() - start);
+    const took = performance.now() - start;
+    if (isHit) this.hits.at(-1)!.push(took);
+    else this.misses.push(took);
   }
+}
+
+function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length * share)] ?? 0;
 }
