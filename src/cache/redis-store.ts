@@ -1,8 +1,10 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Coordinator, MaybePromise } from "../coordinator/coordinator.ts";
 import { BASE } from "../coordinator/epochs.ts";
+import type { PartitionView } from "../coordinator/partition-views.ts";
 import type { SharedChains } from "../coordinator/shared-chains.ts";
-import { PAUSE, type PartitionView, type SharedEpochs } from "../coordinator/shared-epochs.ts";
+import type { SharedEpochs } from "../coordinator/shared-epochs.ts";
+import { PAUSE } from "../coordinator/trust.ts";
 import { within } from "../redis/deadline.ts";
 import { digest } from "../redis/keys.ts";
 import type { RedisLink } from "../redis/link.ts";

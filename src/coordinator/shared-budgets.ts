@@ -4,7 +4,8 @@ import { reportCalls, takeCall } from "./budget-scripts.ts";
 import { CallWindows } from "./call-windows.ts";
 import type { CallGrant, CallLimit, MaybePromise } from "./coordinator.ts";
 import type { Replicas } from "./replicas.ts";
-import { PAUSE, type SharedEpochs } from "./shared-epochs.ts";
+import type { SharedEpochs } from "./shared-epochs.ts";
+import { PAUSE } from "./trust.ts";
 
 /**
  * After Redis came back every replica first writes down what it called in the meantime; only then does the count in

@@ -3,7 +3,8 @@ import type { RedisLink } from "../redis/link.ts";
 import type { Message } from "../redis/message.ts";
 import { Chains } from "./chains.ts";
 import { issueToken } from "./epoch-scripts.ts";
-import type { PartitionView, SharedEpochs } from "./shared-epochs.ts";
+import type { PartitionView } from "./partition-views.ts";
+import type { SharedEpochs } from "./shared-epochs.ts";
 
 /** A token stays known for as long after its page was last fetched: longer than a walk, and any entry, lives. */
 const TOKEN_LIFETIME: Duration = 24 * 60 * 60 * 1_000;

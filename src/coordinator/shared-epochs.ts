@@ -1,17 +1,12 @@
-import { randomBytes } from "node:crypto";
-import type { Clock, Duration, Instant } from "../clock.ts";
-import { isWithin } from "../redis/deadline.ts";
-import { digest } from "../redis/keys.ts";
+import type { Clock, Duration } from "../clock.ts";
 import type { RedisLink } from "../redis/link.ts";
 import type { Message } from "../redis/message.ts";
 import type { RedisObserver } from "../redis/observer.ts";
 import type { PurgeReach } from "./coordinator.ts";
-import { mergeEpochs, parseEpochsReply, raiseEpochs, readEpochs } from "./epoch-scripts.ts";
-import { BASE, type Epoch, epochCount, type Epochs, type EpochSet, type Raised } from "./epochs.ts";
-import { Trust } from "./trust.ts";
-
-/** No request waits longer for Redis. */
-export const PAUSE: Duration = 50;
+import { EpochExchange } from "./epoch-exchange.ts";
+import { BASE, type Epoch, type Epochs, type EpochSet } from "./epochs.ts";
+import { isTrusted, notePending, type PartitionView, PartitionViews } from "./partition-views.ts";
+import { PAUSE } from "./trust.ts";
 
 /**
  * How often epochs are read again, for messages that were lost: a purge holds everywhere within 2 s. So often that it
@@ -22,36 +17,8 @@ const REVALIDATE_EVERY: Duration = 500;
 /** How often it is looked whether something is due. */
 const TICK: Duration = 100;
 
-/** How long commands may take that no request waits for. */
-const BACKGROUND_TIMEOUT: Duration = 1_000;
-
 /** A Redis that takes longer in the background is too slow to be asked by requests. */
 const TOO_SLOW: Duration = 200;
-
-/** Partitions are few (one a registry); the bound is for admins that come and go. */
-const MAX_VIEWS = 1_024;
-
-/** One partition's epochs in Redis as seen from here; of all partitions at once where `partition` is undefined. */
-export interface PartitionView {
-  readonly partition: string | undefined;
-  /** Stands for the partition in keys and messages. */
-  readonly tag: string;
-  readonly trust: Trust;
-  /** Its epochs have come from Redis, or gone there, at least once. */
-  isKnown: boolean;
-  /** The session of `trust` in which they were last read. */
-  session: number;
-  /** When to read them again. */
-  dueAt: Instant;
-  /** A message came before the epochs were known. */
-  missedMessage: boolean;
-  reading: Promise<void> | undefined;
-  flushing: Promise<void> | undefined;
-  /** Redis's clock is at least this far ahead of ours. */
-  clockOffset: number;
-  /** Purges that are not in Redis yet. */
-  readonly pending: Map<string, Epoch>;
-}
 
 export interface SharedEpochsOptions {
   link: RedisLink;
@@ -63,8 +30,8 @@ export interface SharedEpochsOptions {
 }
 
 /**
- * Keeps the epochs of this process and those in Redis the same: written when purged, told by message, read again every
- * second and with every entry. Knows when Redis may be asked: only after the purges made without it are written there
+ * Keeps the epochs of this process and those in Redis the same: written when purged, told by message, read again in
+ * short intervals and with every entry. Knows when Redis may be asked: only after the purges made without it are written there
  * and its epochs were read since the last trouble.
  */
 export class SharedEpochs {
@@ -73,10 +40,8 @@ export class SharedEpochs {
   private readonly clock: Clock;
   private readonly observer: RedisObserver;
   private readonly changed: (isUsable: boolean) => void;
-  private readonly trust: Trust;
-  private readonly everywhere: PartitionView;
-  private readonly views = new Map<string, PartitionView>();
-  private readonly byTag = new Map<string, PartitionView>();
+  private readonly exchange: EpochExchange;
+  private readonly views: PartitionViews;
   private readonly whenUp = new Set<() => void>();
   private isUp = false;
   private isClosed = false;
@@ -87,21 +52,20 @@ export class SharedEpochs {
     this.clock = clock;
     this.observer = observer;
     this.changed = changed;
-    this.trust = new Trust(clock);
-    this.everywhere = this.newView(undefined, "*");
-    this.byTag.set("*", this.everywhere);
+    this.exchange = new EpochExchange(link, epochs, clock);
+    this.views = new PartitionViews({ epochs, clock, isCluster: link.isCluster });
     this.tick();
   }
 
   /** Whether Redis is there, fast enough, and agrees with this process. */
   get isUsable(): boolean {
-    return this.link.isConnected && this.everywhere.session === this.everywhere.trust.session;
+    return this.link.isConnected && isTrusted(this.views.everywhere);
   }
 
   /** Purges that wait for Redis. */
   get pendingPurges(): number {
-    let pending = this.everywhere.pending.size;
-    for (const view of this.views.values()) pending += view.pending.size;
+    let pending = 0;
+    for (const view of this.views.all()) pending += view.pending.size;
     return pending;
   }
 
@@ -123,8 +87,7 @@ export class SharedEpochs {
   readable(partition: string): PartitionView | undefined {
     const view = this.view(partition);
     if (!this.isUsable) return undefined;
-    if (view.isKnown) return view.session === view.trust.session ? view : undefined;
-    return view.trust.mayTry ? view : undefined;
+    return (view.isKnown ? isTrusted(view) : view.trust.mayTry) ? view : undefined;
   }
 
   /** Reads the partition's epochs; sent now, so that what is sent afterwards sees nothing older. Never rejects. */
@@ -137,13 +100,13 @@ export class SharedEpochs {
 
   /** Redis failed or kept a request waiting that was begun in `session` of the view's trust. */
   fail(view: PartitionView | undefined, session: number): void {
-    (view ?? this.everywhere).trust.fail(session);
+    (view ?? this.views.everywhere).trust.fail(session);
     this.noteState();
   }
 
   /** The session to give to {@link SharedEpochs.fail}, taken before asking. */
   sessionOf(view: PartitionView | undefined): number {
-    return (view ?? this.everywhere).trust.session;
+    return (view ?? this.views.everywhere).trust.session;
   }
 
   /**
@@ -151,16 +114,9 @@ export class SharedEpochs {
    * and this process do not agree and have to be brought together first, which then is under way.
    */
   observe(view: PartitionView, scopes: readonly string[], found: readonly (Epoch | undefined)[]): boolean {
-    const local = this.epochs.read(view.partition);
-    if (found[0] !== local.base) return this.disagree(view);
-    for (const [i, scope] of scopes.entries()) {
-      const theirs = found[i + 1];
-      const ours = local.scopes.get(scope);
-      if (theirs === ours) continue;
-      if (theirs === undefined || !isNewer(theirs, ours)) return this.disagree(view);
-      this.epochs.put(view.partition, scope, theirs);
-    }
-    return true;
+    if (this.exchange.observe(view, scopes, found)) return true;
+    void this.learn(view);
+    return false;
   }
 
   /** The epochs of a partition as this process knows them. */
@@ -175,7 +131,7 @@ export class SharedEpochs {
     if (!this.link.isConnected) return "pending";
     const { session } = view.trust;
     try {
-      while (scopes.some((scope) => view.pending.has(scope)) || view.pending.has(BASE)) await this.flush(view);
+      while (scopes.some((scope) => view.pending.has(scope)) || view.pending.has(BASE)) await this.exchange.flush(view);
       return "fleet";
     } catch {
       view.trust.fail(session);
@@ -185,27 +141,21 @@ export class SharedEpochs {
   }
 
   received(message: Extract<Message, { kind: "epoch" }>): void {
-    const view = this.byTag.get(message.tag);
+    const view = this.views.tagged(message.tag);
     if (view === undefined) return;
     if (!view.isKnown) {
       view.missedMessage = true;
       return;
     }
-    const local = this.epochs.read(view.partition);
-    const ours = message.scope === BASE ? local.base : local.scopes.get(message.scope);
-    if (ours === message.epoch) return;
-    if (!isNewer(message.epoch, ours)) {
-      view.dueAt = this.clock.now();
-      return;
-    }
-    if (message.scope === BASE) this.epochs.replace(view.partition, { base: message.epoch, scopes: new Map() });
-    else this.epochs.put(view.partition, message.scope, message.epoch);
+    const taken = this.exchange.take(view, message.scope, message.epoch);
+    if (taken === "doubtful") view.dueAt = this.clock.now();
+    if (taken !== "newer") return;
     this.observer.purgeArrived(Math.max(0, this.clock.now() + view.clockOffset - message.at));
   }
 
   /** Somebody mended these epochs. */
   look(tag: string): void {
-    const view = this.byTag.get(tag);
+    const view = this.views.tagged(tag);
     if (view === undefined) return;
     view.dueAt = this.clock.now();
     this.readDue();
@@ -213,12 +163,12 @@ export class SharedEpochs {
 
   /** The view of a token's partition, for messages. */
   partitionOf(tag: string): string | undefined {
-    return this.byTag.get(tag)?.partition;
+    return this.views.tagged(tag)?.partition;
   }
 
   /** The connection is new or gone: all that was read through the last one has to be read again. */
   connectionChanged(): void {
-    for (const view of this.byTag.values()) view.trust.reset();
+    for (const view of this.views.all()) view.trust.reset();
     this.noteState();
     if (this.link.isConnected) this.readDue();
   }
@@ -230,42 +180,7 @@ export class SharedEpochs {
 
   /** The view of a partition, which is kept up to date from now on. */
   view(partition: string | undefined): PartitionView {
-    if (partition === undefined) return this.everywhere;
-    let view = this.views.get(partition);
-    if (view === undefined) {
-      if (this.views.size >= MAX_VIEWS) this.dropOldest();
-      view = this.newView(partition, digest(partition));
-      this.views.set(partition, view);
-      this.byTag.set(view.tag, view);
-    }
-    return view;
-  }
-
-  private newView(partition: string | undefined, tag: string): PartitionView {
-    return {
-      partition,
-      tag,
-      trust: this.link.isCluster ? new Trust(this.clock) : this.trust,
-      isKnown: false,
-      session: 0,
-      dueAt: -Infinity,
-      missedMessage: false,
-      reading: undefined,
-      flushing: undefined,
-      clockOffset: 0,
-      pending: new Map(),
-    };
-  }
-
-  private dropOldest(): void {
-    for (const [partition, view] of this.views) {
-      if (view.pending.size > 0) continue;
-      this.views.delete(partition);
-      this.byTag.delete(view.tag);
-      // Nobody keeps its epochs up to date from now on, so nothing stored under them may be used.
-      this.epochs.renew(partition);
-      return;
-    }
+    return this.views.of(partition);
   }
 
   private tick(): void {
@@ -277,8 +192,8 @@ export class SharedEpochs {
   private readDue(): void {
     if (!this.link.isConnected) return;
     const now = this.clock.now();
-    for (const view of this.byTag.values()) {
-      const isDue = view.session === view.trust.session ? now >= view.dueAt : view.trust.mayTry;
+    for (const view of this.views.all()) {
+      const isDue = isTrusted(view) ? now >= view.dueAt : view.trust.mayTry;
       if (isDue) void this.learn(view);
     }
   }
@@ -288,96 +203,18 @@ export class SharedEpochs {
     view.dueAt = this.clock.now() + REVALIDATE_EVERY;
     view.missedMessage = false;
     try {
-      while (view.pending.size > 0) await this.flush(view);
+      while (view.pending.size > 0) await this.exchange.flush(view);
       // One that begins to be too slow is given up; one that was has to be fast again.
-      const limit = view.session === session ? TOO_SLOW : PAUSE;
-      const isFast = await this.readOnce(view, limit);
+      const limit = isTrusted(view) ? TOO_SLOW : PAUSE;
+      const isFast = await this.exchange.read(view, limit);
       // Told of a purge while the epochs were on their way: those may be older than the message.
-      if (view.missedMessage) await this.readOnce(view, limit);
+      if (view.missedMessage) await this.exchange.read(view, limit);
       if (!isFast) view.trust.fail(session);
       else if (view.trust.regain(session)) view.session = session;
     } catch {
       view.trust.fail(session);
     }
     this.noteState();
-  }
-
-  /** Reads, and brings together what differs. Returns whether the reading took no longer than `limit`. */
-  private async readOnce(view: PartitionView, limit: Duration): Promise<boolean> {
-    const reading = this.run(view, readEpochs, []);
-    const isFast = isWithin(reading, limit, this.clock);
-    const reply = parseEpochsReply(await reading);
-    view.clockOffset = reply.time - this.clock.now();
-    if (!this.takeOver(view, reply.epochs)) await this.merge(view);
-    view.isKnown = true;
-    return isFast;
-  }
-
-  private async merge(view: PartitionView): Promise<void> {
-    const { base, scopes } = this.epochs.read(view.partition);
-    const known = view.isKnown ? "1" : "0";
-    const args = [known, randomPart(), this.link.keys.channel, view.tag, base, ...[...scopes].flat()];
-    this.takeOver(view, parseEpochsReply(await this.run(view, mergeEpochs, args)).epochs);
-    view.isKnown = true;
-  }
-
-  /** Takes over what is newer in Redis. False when Redis lacks something. */
-  private takeOver(view: PartitionView, theirs: EpochSet | undefined): boolean {
-    if (theirs === undefined) return false;
-    const ours = this.epochs.read(view.partition);
-    if (theirs.base !== ours.base) {
-      if (view.isKnown && !isNewer(theirs.base, ours.base)) return false;
-      this.epochs.replace(view.partition, theirs);
-      return true;
-    }
-    let isComplete = true;
-    for (const [scope, epoch] of theirs.scopes) {
-      const own = ours.scopes.get(scope);
-      if (own === epoch) continue;
-      if (isNewer(epoch, own)) this.epochs.put(view.partition, scope, epoch);
-      else isComplete = false;
-    }
-    for (const scope of ours.scopes.keys()) {
-      if (!theirs.scopes.has(scope)) isComplete = false;
-    }
-    return isComplete;
-  }
-
-  /** Writes the purges that are not in Redis yet; those made while it is at it go with the next time. */
-  private flush(view: PartitionView): Promise<void> {
-    view.flushing ??= this.flushOnce(view).finally(() => {
-      view.flushing = undefined;
-    });
-    return view.flushing;
-  }
-
-  private async flushOnce(view: PartitionView): Promise<void> {
-    if (view.pending.size === 0) return;
-    const batch = [...view.pending];
-    const args = [this.link.keys.channel, view.tag, randomPart(), ...batch.flat()];
-    let raised = await this.run(view, raiseEpochs, args);
-    if (raised === null) {
-      await this.merge(view);
-      raised = await this.run(view, raiseEpochs, args);
-    }
-    const epochs = raised as Epoch[];
-    for (const [i, [scope, noted]] of batch.entries()) {
-      if (view.pending.get(scope) === noted) view.pending.delete(scope);
-      const epoch = epochs[i]!;
-      const local = this.epochs.read(view.partition);
-      if (!isNewer(epoch, scope === BASE ? local.base : local.scopes.get(scope))) continue;
-      if (scope === BASE) this.epochs.replace(view.partition, { base: epoch, scopes: new Map() });
-      else this.epochs.put(view.partition, scope, epoch);
-    }
-  }
-
-  private run(view: PartitionView, script: typeof readEpochs, args: string[]): Promise<unknown> {
-    return this.link.run({ script, keys: [this.link.keys.epochs(view.tag)], args }, BACKGROUND_TIMEOUT);
-  }
-
-  private disagree(view: PartitionView): false {
-    void this.learn(view);
-    return false;
   }
 
   private noteState(): void {
@@ -391,18 +228,4 @@ export class SharedEpochs {
     this.changed(isUp);
     if (isUp) for (const done of this.whenUp) done();
   }
-}
-
-function isNewer(epoch: Epoch, than: Epoch | undefined): boolean {
-  return than === undefined || epochCount(epoch) > epochCount(than);
-}
-
-function notePending(view: PartitionView, { scope, epoch }: Raised): void {
-  // A new base covers whatever was purged within it.
-  if (scope === BASE) view.pending.clear();
-  view.pending.set(scope, epoch);
-}
-
-function randomPart(): string {
-  return randomBytes(9).toString("base64url");
 }

@@ -3,7 +3,8 @@ import type { RedisLink } from "../redis/link.ts";
 import { Script } from "../redis/script.ts";
 import type { MaybePromise } from "./coordinator.ts";
 import { Facts } from "./facts.ts";
-import { PAUSE, type SharedEpochs } from "./shared-epochs.ts";
+import type { SharedEpochs } from "./shared-epochs.ts";
+import { PAUSE } from "./trust.ts";
 
 const writeFact = new Script("fact_write", "", "return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])");
 const readFact = new Script("fact_read", "no-writes", "return redis.call('GET', KEYS[1])");

@@ -6,7 +6,8 @@ import type { Message } from "../redis/message.ts";
 import type { FetchOutcome, Lease, MaybePromise } from "./coordinator.ts";
 import { readLease, RELEASED, releaseLease, renewLease, takeLease } from "./lease-scripts.ts";
 import { LocalLeases, Waiters } from "./leases.ts";
-import { PAUSE, type SharedEpochs } from "./shared-epochs.ts";
+import type { SharedEpochs } from "./shared-epochs.ts";
+import { PAUSE } from "./trust.ts";
 
 /** A dead holder keeps the others waiting for this long at most; a living one renews at a third of it. */
 const LEASE: Duration = 2_000;

@@ -1,5 +1,8 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 
+/** No request waits longer for Redis. */
+export const PAUSE: Duration = 50;
+
 const FIRST_PAUSE: Duration = 250;
 const MAX_PAUSE: Duration = 1_000;
 
