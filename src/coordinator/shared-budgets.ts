@@ -28,7 +28,7 @@ export class SharedBudgets {
   /** What this replica called, whoever granted it. */
   private readonly windows: CallWindows;
   /** The count in Redis holds from this instant. */
-  private sharedFrom: Instant = -Infinity;
+  private sharedFrom: Instant = Infinity;
   private lostAt: Instant = -Infinity;
 
   constructor(options: { link: RedisLink; epochs: SharedEpochs; replicas: Replicas; clock: Clock }) {

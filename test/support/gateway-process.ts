@@ -80,7 +80,7 @@ export class GatewayProcess {
 
   /** Ends it; returns its exit code. */
   async stop(): Promise<number | null> {
-    if (this.child.exitCode === null) {
+    if (this.child.exitCode === null && this.child.signalCode === null) {
       const ended = once(this.child, "exit");
       this.child.kill("SIGINT");
       await ended;
