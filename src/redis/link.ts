@@ -1,3 +1,4 @@
+import { Redis } from "ioredis";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import { createClient, type RedisClient } from "./client.ts";
@@ -42,6 +43,7 @@ export class RedisLink {
   private readonly client: RedisClient;
   private readonly subscriber: RedisClient;
   private isClosed = false;
+  private isGathering = false;
 
   /** @throws when a file of the configuration cannot be read. */
   constructor({ config, clock, observer }: RedisLinkOptions) {
@@ -79,10 +81,26 @@ export class RedisLink {
     return this.client.status === "ready";
   }
 
+  /**
+   * Sends what is asked for in one turn of the event loop in one write: a write of its own is a quarter of what a look-up
+   * costs this process. (The client's automatic pipelining does not know commands sent by name.)
+   */
+  private gather(): void {
+    if (this.isGathering || !(this.client instanceof Redis)) return;
+    const { stream } = this.client;
+    this.isGathering = true;
+    stream.cork();
+    setImmediate(() => {
+      this.isGathering = false;
+      stream.uncork();
+    });
+  }
+
   /** Runs a script; rejects at once when there is no connection, and when Redis refuses or nothing comes back within `timeout`. */
   async run(call: ScriptCall, timeout: Duration): Promise<unknown> {
     if (!this.isConnected) throw new Error("not connected to Redis");
     const start = this.clock.now();
+    this.gather();
     try {
       const reply = await within(runScript(this.client, call), timeout, this.clock);
       this.observer.commandEnded(call.script.name, "ok", this.clock.now() - start);
