@@ -32,11 +32,16 @@ export interface Exchange {
   readonly trace: RequestTrace | undefined;
 }
 
-const exchanges = new WeakMap<IncomingMessage, Exchange>();
+// On the request itself: a WeakMap of all that run costs more to keep, and to collect.
+const EXCHANGE = Symbol("exchange");
+
+interface RequestWithExchange extends IncomingMessage {
+  [EXCHANGE]?: Exchange;
+}
 
 /** The exchange of a request; begun when first asked for. */
-export function exchangeOf(request: IncomingMessage, surroundings: Surroundings): Exchange {
-  const known = exchanges.get(request);
+export function exchangeOf(request: RequestWithExchange, surroundings: Surroundings): Exchange {
+  const known = request[EXCHANGE];
   if (known !== undefined) return known;
   const runtime = surroundings.runtime();
   const url = request.url ?? "";
@@ -53,7 +58,7 @@ export function exchangeOf(request: IncomingMessage, surroundings: Surroundings)
     age: undefined,
     trace: surroundings.tracing?.begin(request.headers),
   };
-  exchanges.set(request, exchange);
+  request[EXCHANGE] = exchange;
   return exchange;
 }
 

@@ -67,7 +67,8 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
 
   // Such a request has ended before anybody could hear of it (`optimizeEmptyRequests`), and Fastify waits for an end.
   app.addHook("preParsing", (request, _reply, payload, done) => {
-    done(null, request.raw.readableEnded ? Readable.from([]) : payload);
+    const isAwaited = request.method !== "GET" && request.method !== "HEAD";
+    done(null, isAwaited && request.raw.readableEnded ? Readable.from([]) : payload);
   });
 
   // Bodies are kept as bytes: what goes upstream is what came.
