@@ -12,6 +12,8 @@ export interface Contestant {
 
 export interface Rounds {
   readonly rounds: number;
+  /** Requests that each server gets before it is measured: compilers and caches have to warm up. */
+  readonly warmUp: number;
   /** Changes the plan of the nth run, warm-up included, where runs must not repeat each other. */
   readonly vary?: (plan: LoadPlan, run: number) => LoadPlan;
 }
@@ -34,9 +36,14 @@ export class Comparison {
   }
 
   /** What `name` used of `what`, as a share of what `baseline` used in the same round. */
-  ratio(name: string, baseline: string, what: "cpu" | "p50" | "p99" = "cpu"): Spread {
+  ratio(name: string, baseline: string, what: keyof Measurement = "cpu"): Spread {
     const others = this.of(baseline);
     return spreadOf(this.of(name).map((each, round) => each[what] / others[round]![what]));
+  }
+
+  /** Share of answers whose head held what was expected, in the worst round. */
+  holding(name: string): number {
+    return Math.min(...this.of(name).map(({ holding }) => holding));
   }
 
   private of(name: string): readonly Measurement[] {
@@ -44,32 +51,31 @@ export class Comparison {
   }
 }
 
-const WARM_UPS = 6;
-
 /** Of a run, and how long to wait in between: a gateway that sheds asks for three seconds. */
 const TRIES = 4;
 const PAUSE = 3_500;
 
 /**
  * Measures servers one after the other, round after round: a machine that gets busier or hotter does so for all of them.
- * Each round begins with another one. The first runs are not counted: they let compilers and caches warm up.
+ * Each round begins with another one.
  */
 export async function compare(
   load: Pick<Load, "run">,
   contestants: readonly Contestant[],
-  { rounds, vary = (plan) => plan }: Rounds,
+  { rounds, warmUp, vary = (plan) => plan }: Rounds,
 ): Promise<Comparison> {
   const measurements = new Map<string, Measurement[]>(contestants.map(({ server }) => [server.name, []]));
-  for (let run = 0; run < WARM_UPS + rounds; run += 1) {
+  const warmUps = Math.ceil(warmUp / contestants[0]!.plan.count);
+  for (let run = 0; run < warmUps + rounds; run += 1) {
     for (let i = 0; i < contestants.length; i += 1) {
       const { server, plan } = contestants[(i + run) % contestants.length]!;
       const measurement = await runPatiently(load, server, vary({ ...plan, port: server.port }, run));
-      if (run >= WARM_UPS) measurements.get(server.name)!.push(measurement);
+      if (run >= warmUps) measurements.get(server.name)!.push(measurement);
     }
   }
   return new Comparison(
     new Map([...measurements].map(([name, all]) => [name, inRounds(all, rounds)])),
-    WARM_UPS + rounds,
+    warmUps + rounds,
   );
 }
 
@@ -91,6 +97,6 @@ function inRounds(measurements: readonly Measurement[], rounds: number): Measure
   return Array.from({ length: rounds }, (_, round) => {
     const those = measurements.slice(round * processes, (round + 1) * processes);
     const mean = (what: keyof Measurement) => those.reduce((sum, each) => sum + each[what], 0) / processes;
-    return { cpu: mean("cpu"), elapsed: mean("elapsed"), p50: mean("p50"), p99: mean("p99") };
+    return { cpu: mean("cpu"), elapsed: mean("elapsed"), p50: mean("p50"), p99: mean("p99"), holding: mean("holding") };
   });
 }

@@ -14,7 +14,7 @@ export const REGISTRAR = `/api/token-standard/v0/registrars/${encodeURIComponent
 export const PAGE_PATH = `${REGISTRAR}/registry/metadata/v1/instruments`;
 export const INSTRUMENT_PATH = `${PAGE_PATH}/Amulet`;
 
-const REQUESTS = 3_000;
+const REQUESTS = 2_500;
 export const CONNECTIONS = 32;
 
 interface HitRow {

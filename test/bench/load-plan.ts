@@ -22,8 +22,8 @@ export interface Expected {
   readonly status: number;
   /** Bytes of the body that comes; 0 with HEAD and 304. */
   readonly bodyLength: number;
-  /** Text that each head must hold. */
-  readonly headHolds?: string | undefined;
+  /** Text that heads are to hold; how many do is counted. */
+  readonly headHolds?: string;
 }
 
 /** What the generator measured. */
@@ -33,6 +33,8 @@ export interface LoadResult {
   /** Milliseconds per request. */
   readonly p50: number;
   readonly p99: number;
+  /** Share of answers whose head holds the text that was expected. */
+  readonly holding: number;
 }
 
 /** Messages to the generator: first `open`, answered when all connections are there, then `run`. */

@@ -56,7 +56,8 @@ class LoadRun {
     const elapsed = performance.now() - this.startedAt;
     const sorted = this.latencies.sort();
     const quantile = (share: number) => sorted[Math.floor((sorted.length - 1) * share)]!;
-    this.done({ elapsed, p50: quantile(0.5), p99: quantile(0.99) });
+    const holding = this.connections.reduce((sum, each) => sum + each.holding, 0) / this.plan.count;
+    this.done({ elapsed, p50: quantile(0.5), p99: quantile(0.99), holding });
   }
 }
 

@@ -11,9 +11,9 @@ const USAGE = `npm run bench -- [--quick] [--only ROW] … [--write]
 
 CPU per request of the gateway beside other servers, measured in one run and given as ratios.
 
-  --quick      fewer rounds: less exact
+  --quick      fewer rounds and less warming up: less exact
   --only ROW   ${ROWS.map(({ name }) => name).join(", ")}
-  --rounds N   how often each server is measured (21; 7 with --quick)
+  --rounds N   how often each server is measured (21; 5 with --quick)
   --write      put the table into README.md`;
 
 const { values } = parseArgs({
@@ -54,7 +54,8 @@ async function runRow(row: Row, base: Pick<BenchContext, "load" | "folder" | "no
   try {
     return await row.run({
       ...base,
-      rounds: Number(values.rounds ?? (values.quick ? 7 : 21)),
+      rounds: Number(values.rounds ?? (values.quick ? 5 : 21)),
+      warmUp: values.quick ? 6_000 : 20_000,
       async started(starting) {
         const server = await starting;
         servers.push(server);

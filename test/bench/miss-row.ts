@@ -44,6 +44,7 @@ async function runMissRow(context: BenchContext): Promise<Result[]> {
   });
   const measured = await compare(context.load, contestants, {
     rounds: Math.ceil(context.rounds / 3),
+    warmUp: context.warmUp / 2,
     vary: (plan, run) => ({ ...plan, from: 1 + run * WAVES }),
   });
   const asked = await Promise.all(

@@ -64,6 +64,8 @@ async function runHitRow(context: BenchContext, redisPort: number): Promise<Resu
     },
   ];
   const measured = await compare(context.load, contestants, context);
+  // A lookup that a busy machine delays beyond its bound is a miss.
+  if (measured.holding(forgetful.name) < 0.95) throw new Error("too few of the answers were Redis hits");
   return cpuResults(measured, "Redis hit, page of 8.9 kB", [forgetful, other], { [MEMORY_HIT]: { bound: 3 } });
 }
 
@@ -107,7 +109,7 @@ async function runSlowRow(context: BenchContext, redisPort: number): Promise<Res
   const plan = { connections: 4, count: 1_000, request: PAGE_REQUEST, expected: EXPECTED };
   const servers: BenchServer[] = [slow, well];
   const contestants = servers.map((server) => ({ server, plan }));
-  const measured = await compare(load, contestants, context);
+  const measured = await compare(load, contestants, { ...context, warmUp: context.warmUp / 4 });
   const against = REDIS_WELL;
   return (["p50", "p99"] as const).map((quantile) => ({
     what: `${quantile} latency of memory hits, Redis taking 500 ms`,

@@ -21,6 +21,7 @@ export interface Result {
 export interface BenchContext {
   readonly load: Load;
   readonly rounds: number;
+  readonly warmUp: number;
   readonly folder: string;
   /** Registers a server to be stopped when the row is over. */
   started<Server extends { stop(): Promise<void> }>(server: Promise<Server>): Promise<Server>;

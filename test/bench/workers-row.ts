@@ -28,6 +28,6 @@ async function runWorkersRow(context: BenchContext): Promise<Result[]> {
     expected: { status: 200, bodyLength: Buffer.byteLength(PAGE) },
   };
   const contestants = servers.map((server) => ({ server, plan }));
-  const measured = await compare(context.load, contestants, context);
+  const measured = await compare(context.load, contestants, { ...context, warmUp: 2 * context.warmUp });
   return cpuResults(measured, "memory hit with two workers", servers, { [ONE]: { bound: 1.1 } });
 }
