@@ -5,7 +5,7 @@ import type { Tracing } from "./tracing.ts";
 /**
  * Tracing as configured; undefined, with nothing loaded, where it is off.
  *
- * @throws Error when it is on and its packages, which are optional, are not installed
+ * @throws Error when it is on and its packages cannot be loaded
  */
 export async function loadTracing(
   { endpoint, ratio }: Config["tracing"],
