@@ -1,11 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Load } from "./load.ts";
 import { formatReport, writeReport } from "./report.ts";
 import type { BenchContext, Result, Row } from "./row.ts";
 import { ROWS } from "./rows.ts";
+import { useFolder } from "./work-folder.ts";
 
 const USAGE = `npm run bench -- [--quick] [--only ROW] … [--write]
 
@@ -31,18 +29,18 @@ async function main(): Promise<void> {
   const unknown = values.only?.find((name) => !ROWS.some((row) => row.name === name));
   if (unknown !== undefined) throw new Error(`there is no row "${unknown}"\n${USAGE}`);
   const rows = ROWS.filter(({ name }) => values.only === undefined || values.only.includes(name));
-  const folder = mkdtempSync(join(tmpdir(), "registry-gateway-bench-"));
+  const work = useFolder("bench");
   const load = await Load.start();
   const notes = new Set<string>();
   const results: Result[] = [];
   try {
     for (const row of rows) {
       console.error(`${row.name} …`);
-      results.push(...(await runRow(row, { load, folder, note: (text) => notes.add(text) })));
+      results.push(...(await runRow(row, { load, folder: work.folder, note: (text) => notes.add(text) })));
     }
   } finally {
     await load.stop();
-    rmSync(folder, { recursive: true, force: true });
+    work.remove();
   }
   const report = formatReport(results, notes);
   console.log(report);

@@ -15,6 +15,9 @@ export interface RegistryOptions {
 
 const { info, page, instrument, factory, delay } = optionsOfParent() as RegistryOptions;
 const METADATA = "/registry/metadata/v1/";
+const INSTRUMENTS = `${METADATA}instruments/`;
+const NOT_FOUND = '{"error":"no such instrument"}';
+const { id: known } = JSON.parse(instrument) as { id: string };
 let calls = 0;
 
 const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
@@ -22,9 +25,10 @@ const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) =>
   calls += 1;
   if (request.method === "POST") return answerPost(request, response);
   if (url === `${METADATA}info`) return send(response, info);
-  const body = url.startsWith(`${METADATA}instruments/`) ? instrument : page;
-  if (delay === 0) send(response, body);
-  else setTimeout(send, delay, response, body);
+  const status = url.startsWith(INSTRUMENTS) && url !== INSTRUMENTS + known ? 404 : 200;
+  const body = status === 404 ? NOT_FOUND : url.startsWith(INSTRUMENTS) ? instrument : page;
+  if (delay === 0) send(response, body, status);
+  else setTimeout(send, delay, response, body, status);
 });
 
 /** As a registry does, it reads the whole request first. */
@@ -32,8 +36,8 @@ function answerPost(request: IncomingMessage, response: ServerResponse): void {
   request.resume().once("end", () => send(response, factory));
 }
 
-function send(response: ServerResponse, body: string): void {
-  response.writeHead(200, ["content-type", "application/json", "content-length", String(Buffer.byteLength(body))]);
+function send(response: ServerResponse, body: string, status = 200): void {
+  response.writeHead(status, ["content-type", "application/json", "content-length", String(Buffer.byteLength(body))]);
   response.end(body);
 }
 

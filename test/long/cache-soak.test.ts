@@ -1,0 +1,102 @@
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { DSO, PAGE } from "../bench/bodies.ts";
+import { capture, requestText } from "../bench/client.ts";
+import { startGateway } from "../bench/gateway.ts";
+import { Load } from "../bench/load.ts";
+import type { Expected } from "../bench/load-plan.ts";
+import { type BenchRegistry, gatewayBefore, startRegistry } from "../bench/registry.ts";
+import type { BenchServer } from "../bench/server.ts";
+import { useFolder } from "../bench/work-folder.ts";
+
+const MIB = 1024 * 1024;
+
+/** Distinct keys in all: so many steps of so many of each kind. */
+const STEPS = 100;
+const OF_EACH_KIND = 667;
+
+const METADATA = `/api/token-standard/v0/registrars/${encodeURIComponent(DSO)}/registry/metadata/v1`;
+const HOT = [`${METADATA}/info`, `${METADATA}/instruments`, `${METADATA}/instruments/Amulet`];
+
+const A_PAGE: Expected = { status: 200, bodyLength: Buffer.byteLength(PAGE) };
+const NOT_FOUND: Expected = { status: 404, bodyLength: Buffer.byteLength('{"error":"no such instrument"}') };
+
+/** What clients may make up. */
+const KINDS: readonly (readonly [path: string, expected: Expected])[] = [
+  [`${METADATA}/instruments?pageToken=made-up-{n}`, A_PAGE],
+  [`${METADATA}/instruments?pageSize={n}`, A_PAGE],
+  [`${METADATA}/instruments/unknown-{n}`, NOT_FOUND],
+];
+
+const work = useFolder("soak");
+let registry: BenchRegistry;
+let gateway: BenchServer;
+let load: Load;
+
+beforeAll(async () => {
+  registry = await startRegistry();
+  const { cache, ...config } = gatewayBefore([registry]);
+  const bounded = { ...config, cache: { ...(cache as object), memory: { maxBytes: "64MiB" } } };
+  gateway = await startGateway({ config: bounded, folder: work.folder });
+  load = await Load.start();
+});
+
+afterAll(async () => {
+  await load.stop();
+  await gateway.stop();
+  await registry.stop();
+  work.remove();
+});
+
+/** Bytes of memory that the gateway's process holds. */
+function residentBytes(): number {
+  const status = readFileSync(`/proc/${gateway.pid}/status`, "utf8");
+  return Number(/^VmRSS:\s+([0-9]+) kB$/m.exec(status)![1]) * 1024;
+}
+
+/** Sends `OF_EACH_KIND` requests that were never sent before. */
+async function flood(step: number): Promise<void> {
+  for (const [path, expected] of KINDS) {
+    const plan = {
+      port: gateway.port,
+      connections: 8,
+      count: OF_EACH_KIND,
+      request: requestText({ method: "GET", path }),
+      from: 1 + step * OF_EACH_KIND,
+      numbering: "each" as const,
+      expected,
+    };
+    // On a machine that others use as well, the gateway may refuse work for a while.
+    await load.run(plan, gateway.pid).catch(async () => {
+      await sleep(3_500);
+      await load.run(plan, gateway.pid);
+    });
+  }
+}
+
+async function askHot(): Promise<readonly string[]> {
+  const answers = await Promise.all(HOT.map((path) => capture(gateway.port, { method: "GET", path })));
+  return answers.map(({ fields }) => fields[fields.indexOf("cache-status") + 1]!);
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1]!;
+}
+
+test("200,000 made-up keys leave memory flat at a bound of 64 MiB, and what is in use in the cache", async () => {
+  await askHot();
+  const resident: number[] = [];
+  for (let step = 0; step < STEPS; step += 1) {
+    await flood(step);
+    const hot = await askHot();
+    expect(hot).toEqual(HOT.map(() => expect.stringMatching(/^registry-gateway;hit;ttl=[0-9]+$/)));
+    resident.push(residentBytes());
+  }
+  const asked = STEPS * OF_EACH_KIND * KINDS.length;
+  const [third, fourth] = [resident.slice(STEPS / 2, (3 * STEPS) / 4), resident.slice((3 * STEPS) / 4)];
+  const figures = resident.filter((_, step) => step % 10 === 9).map((bytes) => Math.round(bytes / MIB));
+  console.log(`${asked} distinct keys; resident MiB at every tenth: ${figures.join(" ")}`);
+  expect(median(fourth) - median(third)).toBeLessThan(0.05 * median(third));
+  expect(Math.max(...fourth)).toBeLessThan(Math.max(...third) * 1.1);
+});
