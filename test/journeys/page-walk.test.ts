@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { useSampleRegistries } from "../sandbox/sample-registries.ts";
