@@ -23,7 +23,8 @@ export async function runScoreboard({ gateway, registries, stopped }: Scoreboard
     for (const line of lines) {
       cursorTo(stdout, 0);
       clearLine(stdout, 0);
-      stdout.write(`${line.slice(0, stdout.columns)}\n`);
+      // A terminal that does not know its width says 0.
+      stdout.write(`${stdout.columns > 0 ? line.slice(0, stdout.columns) : line}\n`);
     }
     drawnLines = lines.length;
   }
