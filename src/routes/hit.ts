@@ -1,13 +1,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { LRUCache } from "lru-cache";
-import type { HttpCache, Resource } from "../cache/http-cache.ts";
+import type { CacheAnswer, HttpCache, Resource } from "../cache/http-cache.ts";
+import type { Fields } from "../fields.ts";
 import type { RecordHit } from "../metrics/traffic.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
+import type { Exchange } from "./exchange.ts";
 import { isFramedSafely } from "./framing.ts";
 import { requestIdOf } from "./request-id.ts";
 import type { Surroundings } from "./runtime.ts";
-import { commonFieldsOf, sendAnswer } from "./send.ts";
+import { commonFieldsOf, headOf, REQUEST_ID, sendUnder } from "./send.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */
 export interface HitTarget {
@@ -19,6 +21,19 @@ export interface HitTarget {
   readonly recordHit: RecordHit;
 }
 
+/** A head that was sent, and what it was made of besides the request's id. It must not keep a body in memory. */
+interface SentHead {
+  /** Those of one answer and no other. */
+  readonly fields: Fields;
+  readonly cors: Fields;
+  readonly head: string[];
+}
+
+interface RememberedTarget extends HitTarget {
+  /** Of the last hit. */
+  sent: SentHead | undefined;
+}
+
 /** Characters of remembered URLs; a URL may be 8 KiB long, and clients choose them. */
 const MEMO_CHARACTERS = 4 * 1024 * 1024;
 const MEMO_ENTRIES = 20_000;
@@ -28,17 +43,17 @@ const MEMO_ENTRIES = 20_000;
  * snapshot, within which a URL keeps its meaning.
  */
 export class HitMemo {
-  private readonly targets = new LRUCache<string, HitTarget>({
+  private readonly targets = new LRUCache<string, RememberedTarget>({
     max: MEMO_ENTRIES,
     maxSize: MEMO_CHARACTERS,
     sizeCalculation: (_target, url) => url.length,
   });
 
   remember(url: string, target: HitTarget): void {
-    this.targets.set(url, target);
+    this.targets.set(url, { ...target, sent: undefined });
   }
 
-  find(url: string): HitTarget | undefined {
+  find(url: string): RememberedTarget | undefined {
     const target = this.targets.get(url);
     return target !== undefined && target.upstream.admin === target.admin ? target : undefined;
   }
@@ -56,7 +71,8 @@ export function createAnswerHit(surroundings: Surroundings, cache: HttpCache): A
 
   return function answerHit(request, response) {
     const { method } = request;
-    if (method !== "GET" && method !== "HEAD") return false;
+    // While the process drains, answers also close their connections: the routes see to it.
+    if ((method !== "GET" && method !== "HEAD") || surroundings.isDraining()) return false;
     const runtime = surroundings.runtime();
     const target = runtime.hits.find(request.url!);
     if (target === undefined) return false;
@@ -68,7 +84,7 @@ export function createAnswerHit(surroundings: Surroundings, cache: HttpCache): A
     if (answer === undefined) return false;
 
     const id = requestIdOf(headers["x-request-id"]);
-    sendAnswer(request, response, answer, commonFieldsOf({ id, runtime }, request, surroundings.isDraining()));
+    sendUnder(headFor(target, answer, { id, runtime }, request), request, response, answer);
 
     const { status, age, body } = answer;
     target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });
@@ -86,4 +102,25 @@ export function createAnswerHit(surroundings: Surroundings, cache: HttpCache): A
     }
     return true;
   };
+}
+
+/**
+ * The head of the target's last hit, with the id of this one, as long as nothing else in it has changed: until age or
+ * ttl do. Filling in one of thirty strings costs less than making the list anew.
+ */
+function headFor(
+  target: RememberedTarget,
+  answer: CacheAnswer,
+  exchange: Pick<Exchange, "id" | "runtime">,
+  request: IncomingMessage,
+): readonly string[] {
+  const cors = exchange.runtime.cors.answerFields(request.headers.origin);
+  const { sent } = target;
+  if (sent !== undefined && sent.fields === answer.fields && sent.cors === cors) {
+    sent.head[REQUEST_ID] = exchange.id;
+    return sent.head;
+  }
+  const head = headOf(answer, commonFieldsOf(exchange, request, false));
+  target.sent = { fields: answer.fields, cors, head };
+  return head;
 }

@@ -22,17 +22,39 @@ export function sendAnswer(
   answer: Answer,
   commonFields: readonly string[],
 ): void {
-  const { status, fields } = answer;
-  // RFC 9110 §8.6: a 204 has no content-length either.
-  const body = status === 204 ? undefined : answer.body;
-  const head = [...fields, ...commonFields];
-  if (body !== undefined) head.push("content-length", String(body.length));
-  response.writeHead(status, head);
+  sendUnder(headOf(answer, commonFields), request, response, answer);
+}
+
+/** Sends an answer under a head made by {@link headOf}; keeps nothing of it. */
+export function sendUnder(
+  head: readonly string[],
+  request: IncomingMessage,
+  response: ServerResponse,
+  answer: Answer,
+): void {
+  response.writeHead(answer.status, head as string[]);
+  const body = bodyOf(answer);
   if (body === undefined || request.method === "HEAD") response.end();
   // As text, a small body goes into one buffer with the head: copying it costs less than writing two.
   else if (body.length < SMALL) response.end(body.toString("latin1"), "latin1");
   else response.end(body);
 }
+
+/** All fields of an answer. */
+export function headOf(answer: Answer, commonFields: readonly string[]): string[] {
+  const body = bodyOf(answer);
+  const head = [...commonFields, ...answer.fields];
+  if (body !== undefined) head.push("content-length", String(body.length));
+  return head;
+}
+
+/** RFC 9110 §8.6: a 204 has no content-length, nor a body. */
+function bodyOf({ status, body }: Answer): Buffer | undefined {
+  return status === 204 ? undefined : body;
+}
+
+/** Where among the fields that every answer has, which begin its head, the id's value is. */
+export const REQUEST_ID = 1;
 
 /** The fields that every answer has: id, CORS, `nosniff`, and `close` while the process drains. */
 export function commonFieldsOf(
@@ -41,10 +63,10 @@ export function commonFieldsOf(
   isDraining: boolean,
 ): string[] {
   const fields = [
-    "x-content-type-options",
-    "nosniff",
     "x-request-id",
     id,
+    "x-content-type-options",
+    "nosniff",
     ...runtime.cors.answerFields(request.headers.origin),
   ];
   if (isDraining) fields.push("connection", "close");
