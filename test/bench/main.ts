@@ -35,8 +35,9 @@ async function main(): Promise<void> {
   const results: Result[] = [];
   try {
     for (const row of rows) {
-      console.error(`${row.name} …`);
+      const begun = performance.now();
       results.push(...(await runRow(row, { load, folder: work.folder, note: (text) => notes.add(text) })));
+      console.error(`${row.name}: ${((performance.now() - begun) / 1000).toFixed(1)} s`);
     }
   } finally {
     await load.stop();
@@ -61,7 +62,7 @@ async function runRow(row: Row, base: Pick<BenchContext, "load" | "folder" | "no
       },
     });
   } finally {
-    for (const server of servers.toReversed()) await server.stop();
+    await Promise.all(servers.toReversed().map((server) => server.stop()));
   }
 }
 

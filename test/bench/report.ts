@@ -9,7 +9,7 @@ const README = new URL("../../README.md", import.meta.url);
 const BEGIN = "<!-- bench:begin -->";
 const END = "<!-- bench:end -->";
 
-/** The results as a Markdown table, with the machine, the versions and the date under it. */
+/** The results as a Markdown table, with the machine, the versions, the date and the notes under it. */
 export function formatReport(results: readonly Result[], notes: ReadonlySet<string>): string {
   const head = ["what", "against", "CPU per request", "ratio", "middle half", "at most", "aim"];
   const rows = results.map(({ what, against, ratio, bound, aim, cpu }) => [
@@ -21,7 +21,8 @@ export function formatReport(results: readonly Result[], notes: ReadonlySet<stri
     bound?.toFixed(2) ?? "",
     aim?.toFixed(2) ?? "",
   ]);
-  return [...formatTable([head, ...rows]), "", ...[describeMachine(), ...notes].map((text) => `${text}.`)].join("\n");
+  const texts = [describeMachine(), ...notes, "How it is measured, and why: [test/bench](test/bench/README.md)"];
+  return [...formatTable([head, ...rows]), "", texts.map((text) => `${text}.`).join(" ")].join("\n");
 }
 
 /** Puts the report into the README. */
