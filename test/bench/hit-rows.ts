@@ -60,8 +60,7 @@ async function runHitRow(context: BenchContext, row: HitRow): Promise<Result[]> 
   const full = await captureHit(gateway, { method: "GET", path: row.path });
   const request = requestOf(row, full);
   const answer = await capture(gateway.port, request);
-  const bare = await context.started(startBare(answer));
-  const caches = await startCaches(context, full);
+  const [bare, caches] = await Promise.all([context.started(startBare(answer)), startCaches(context, full)]);
 
   const status = row.conditional === true ? 304 : 200;
   const bodyLength = status === 304 || row.method === "HEAD" ? 0 : Buffer.from(full.body, "base64").length;
@@ -96,14 +95,11 @@ function valueOf({ fields }: CannedAnswer, name: string): string | undefined {
 
 /** The installed caches, before an origin that sends what the gateway sends. */
 async function startCaches(context: BenchContext, answer: CannedAnswer): Promise<BenchServer[]> {
-  const caches: BenchServer[] = [];
-  const origin = await context.started(startBare(answer));
+  const { port } = await context.started(startBare(answer));
+  const caches: Promise<BenchServer>[] = [];
   if (findVarnish() === undefined) context.note("Varnish is not installed (Debian: varnish): left out");
-  else caches.push(await context.started(startVarnish(origin.port, newFolder(context))));
+  else caches.push(context.started(startVarnish(port, newFolder(context))));
   if (findNginx() === undefined) context.note("nginx is not installed (Debian: nginx-light): left out");
-  else {
-    const options = { upstream: origin.port, caches: true, folder: newFolder(context) };
-    caches.push(await context.started(startNginx(options)));
-  }
-  return caches;
+  else caches.push(context.started(startNginx({ upstream: port, caches: true, folder: newFolder(context) })));
+  return Promise.all(caches);
 }

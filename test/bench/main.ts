@@ -2,16 +2,16 @@ import { parseArgs } from "node:util";
 import { Load } from "./load.ts";
 import { formatReport, writeReport } from "./report.ts";
 import type { BenchContext, Result, Row } from "./row.ts";
-import { ROWS } from "./rows.ts";
+import { QUICK, ROWS } from "./rows.ts";
 import { useFolder } from "./work-folder.ts";
 
 const USAGE = `npm run bench -- [--quick] [--only ROW] … [--write]
 
 CPU per request of the gateway beside other servers, measured in one run and given as ratios.
 
-  --quick      fewer rounds and less warming up: less exact
+  --quick      the most important rows, less exactly
   --only ROW   ${ROWS.map(({ name }) => name).join(", ")}
-  --rounds N   how often each server is measured (21; 5 with --quick)
+  --rounds N   how often each server is measured (21; 7 with --quick)
   --write      put the table into README.md`;
 
 const { values } = parseArgs({
@@ -28,7 +28,8 @@ async function main(): Promise<void> {
   if (values.help) return console.log(USAGE);
   const unknown = values.only?.find((name) => !ROWS.some((row) => row.name === name));
   if (unknown !== undefined) throw new Error(`there is no row "${unknown}"\n${USAGE}`);
-  const rows = ROWS.filter(({ name }) => values.only === undefined || values.only.includes(name));
+  const wanted = values.only ?? (values.quick ? QUICK : undefined);
+  const rows = ROWS.filter(({ name }) => wanted === undefined || wanted.includes(name));
   const work = useFolder("bench");
   const load = await Load.start();
   const notes = new Set<string>();
@@ -53,8 +54,8 @@ async function runRow(row: Row, base: Pick<BenchContext, "load" | "folder" | "no
   try {
     return await row.run({
       ...base,
-      rounds: Number(values.rounds ?? (values.quick ? 5 : 21)),
-      warmUp: values.quick ? 6_000 : 20_000,
+      rounds: Number(values.rounds ?? (values.quick ? 7 : 21)),
+      warmUp: values.quick ? 9_000 : 20_000,
       async started(starting) {
         const server = await starting;
         servers.push(server);

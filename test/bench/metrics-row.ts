@@ -6,7 +6,6 @@ import { startGateway } from "./gateway.ts";
 import { CONNECTIONS, PAGE_PATH } from "./hit-rows.ts";
 import { gatewayBefore, startRegistry } from "./registry.ts";
 import { type BenchContext, cpuResults, newFolder, type Result, type Row } from "./row.ts";
-import type { BenchServer } from "./server.ts";
 
 const REQUESTS = 2_500;
 
@@ -22,12 +21,12 @@ async function runMetricsRow(context: BenchContext): Promise<Result[]> {
   const registry = await context.started(startRegistry());
   const config = gatewayBefore([registry]);
   const program = fileURLToPath(new URL("unmetered-gateway.ts", import.meta.url));
-  const servers: BenchServer[] = [];
-  for (let i = 0; i < PROCESSES; i += 1) {
-    servers.push(await context.started(startGateway({ config, folder: newFolder(context) })));
-    const unmetered = { config, folder: newFolder(context), name: UNMETERED, program };
-    servers.push(await context.started(startGateway(unmetered)));
-  }
+  const kinds = [{}, { name: UNMETERED, program }];
+  const servers = await Promise.all(
+    Array.from({ length: PROCESSES }, () => kinds)
+      .flat()
+      .map((kind) => context.started(startGateway({ config, folder: newFolder(context), ...kind }))),
+  );
   const request = { method: "GET", path: PAGE_PATH } as const;
   for (const { port } of servers) await capture(port, request);
   const plan = {

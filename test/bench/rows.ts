@@ -17,3 +17,6 @@ export const ROWS: readonly Row[] = [
   workersRow,
   ...aggregateRows,
 ];
+
+/** The rows that a look in passing is for, by name. */
+export const QUICK: readonly string[] = ["hit-page", "hit-instrument", "not-modified", "miss", "post", "redis-hit"];
