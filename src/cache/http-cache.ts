@@ -23,7 +23,7 @@ import {
   type RequestDirectives,
 } from "./reuse.ts";
 import { SkipMemory } from "./skip-memory.ts";
-import type { Store } from "./store.ts";
+import type { CacheKey, Store } from "./store.ts";
 import { Tiers } from "./tiers.ts";
 import { selectingNames, variantOf } from "./vary.ts";
 
@@ -54,6 +54,9 @@ const MIN_AHEAD_LIFETIME: Duration = 5_000;
 
 /** How often one request may find that the answer it waited for is another variant before it goes alone. */
 const MAX_JOINS = 3;
+
+/** A look-up in the shared tier takes no longer (see {@link Store.get}). */
+const LOOK_UP_TIME: Duration = 500;
 
 /** How long {@link HttpCache.drain} waits. */
 const DRAIN_TIMEOUT: Duration = 5_000;
@@ -140,7 +143,7 @@ export class HttpCache {
       const flight = this.flights.get(this.flights.idOf(resource, request.headers));
       if (flight === undefined && !search.sharedAsked) {
         search.sharedAsked = true;
-        search.adopted = await waitFor(this.tiers.lookUpShared(resource.key), this.clock, request);
+        search.adopted = await this.lookUpShared(resource.key, request);
         continue;
       }
       if (asked.onlyIfCached) {
@@ -202,6 +205,12 @@ export class HttpCache {
     const deadline = this.clock.now() + DRAIN_TIMEOUT;
     await waitFor(work, this.clock, { deadline }).catch(() => undefined);
     this.flights.abandon();
+  }
+
+  /** What the shared tier has. It bounds its look-ups itself: a wait of their own is only for those in a hurry. */
+  private lookUpShared(key: CacheKey, request: CacheRequest): Promise<readonly Held[]> {
+    const lookup = this.tiers.lookUpShared(key);
+    return request.deadline - this.clock.now() < LOOK_UP_TIME ? waitFor(lookup, this.clock, request) : lookup;
   }
 
   /** An answer out of the store, where the entry may be used so. */

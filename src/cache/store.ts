@@ -12,7 +12,10 @@ export interface CacheKey extends Dependencies {
  * No method rejects: a tier that is away answers undefined.
  */
 export interface Store {
-  /** The variants stored under the key (one unless the upstream's `Vary` made several). */
+  /**
+   * The variants stored under the key (one unless the upstream's `Vary` made several), within half a second: a tier that
+   * is slower than that answers undefined.
+   */
   get(key: CacheKey): MaybePromise<readonly Entry[] | undefined>;
   /** Stores `entry`, replacing the variant it stands for. */
   set(key: CacheKey, entry: Entry): void;

@@ -50,7 +50,7 @@ export class Tiers {
     const id = `${key.partition}\n${key.id}`;
     let lookup = this.lookups.get(id);
     if (lookup === undefined) {
-      lookup = this.adopt(key, this.shared).finally(() => this.lookups.delete(id));
+      lookup = this.adopt(key, id, this.shared);
       this.lookups.set(id, lookup);
     }
     return lookup;
@@ -95,8 +95,13 @@ export class Tiers {
     await Promise.all([...this.lookups.values(), this.compressor.settled()]);
   }
 
-  private async adopt(key: CacheKey, shared: Store): Promise<readonly Held[]> {
-    const entries = await shared.get(key);
+  private async adopt(key: CacheKey, lookup: string, shared: Store): Promise<readonly Held[]> {
+    let entries: readonly Entry[] | undefined;
+    try {
+      entries = await shared.get(key);
+    } finally {
+      this.lookups.delete(lookup);
+    }
     // Asked only now: reading the shared tier may have taught the coordinator of a purge elsewhere.
     const generation = this.coordinator.generation(key);
     const adopted: Held[] = [];

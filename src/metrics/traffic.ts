@@ -3,13 +3,17 @@ import type { CachedOperation } from "../spec/endpoints.ts";
 import { CACHED_OPERATION, type OperationLabel, type OutcomeLabel, statusClassOf, statusLabelOf } from "./labels.ts";
 import type { Tally } from "./tally.ts";
 
-/** A request that has its answer. */
-export interface FinishedRequest {
+/** What a request was about and what became of it. */
+export interface TrafficKind {
   readonly operation: OperationLabel;
   /** The alias; `none` where no upstream was found. */
   readonly upstream: string;
-  readonly status: number;
   readonly outcome: OutcomeLabel;
+}
+
+/** A request that has its answer. */
+export interface FinishedRequest {
+  readonly status: number;
   /** Of the answer's body. */
   readonly bytes: number;
   /** Of an answer that came through the cache, in seconds. */
@@ -17,16 +21,14 @@ export interface FinishedRequest {
   readonly seconds: number;
 }
 
-/** A fresh memory hit. */
-export type FinishedHit = Omit<FinishedRequest, "operation" | "upstream" | "outcome"> & { readonly age: number };
-
-/** Counts hits of one endpoint of one upstream. */
-export type RecordHit = (hit: FinishedHit) => void;
+/** Counts requests of one kind. */
+export type RecordRequest = (request: FinishedRequest) => void;
 
 /** Counts what clients asked for and got. */
 export class Traffic {
   private readonly metrics: Metrics;
-  private readonly hits = new Map<string, RecordHit>();
+  /** As many as there are kinds: of the upstreams that are configured. */
+  private readonly recorders = new Map<string, RecordRequest>();
   private inFlight = 0;
   private open = 0;
 
@@ -68,41 +70,30 @@ export class Traffic {
   }
 
   /** Counts a request that was begun. */
-  finish(request: FinishedRequest): void {
-    const { metrics } = this;
-    const { operation, upstream, status, outcome, bytes, age } = request;
+  finish(kind: TrafficKind, request: FinishedRequest): void {
     this.inFlight -= 1;
-    metrics.requests.inc({ operation, upstream, status: statusClassOf(status) });
-    metrics.responses.inc({ status: statusLabelOf(status) });
-    metrics.requestDuration.observe({ operation, outcome }, request.seconds);
-    if (!isCached(operation) || outcome === "refused") return;
-    metrics.cacheAnswers.inc({ upstream, operation, outcome });
-    metrics.cacheAnswerBytes.inc({ operation, outcome }, bytes);
-    if (age !== undefined) metrics.servedAge.observe({ operation }, age);
+    this.recorder(kind)(request);
   }
 
-  /** What counts the hits of one endpoint of one upstream; calling it costs next to nothing. */
-  hitsOf(operation: CachedOperation, upstream: string): RecordHit {
-    const name = `${operation} ${upstream}`;
-    const known = this.hits.get(name);
+  /** What counts requests of one kind: labels are looked up once, and calling it costs next to nothing. */
+  recorder(kind: TrafficKind): RecordRequest {
+    const name = `${kind.operation} ${kind.outcome} ${kind.upstream}`;
+    const known = this.recorders.get(name);
     if (known !== undefined) return known;
-    const recordHit = this.createRecordHit(operation, upstream);
-    this.hits.set(name, recordHit);
-    return recordHit;
+    const recordRequest = this.createRecorder(kind);
+    this.recorders.set(name, recordRequest);
+    return recordRequest;
   }
 
   /** Forgets what upstreams were called before a reload: their series are gone. */
-  forgetHits(): void {
-    this.hits.clear();
+  forgetRecorders(): void {
+    this.recorders.clear();
   }
 
-  private createRecordHit(operation: CachedOperation, upstream: string): RecordHit {
+  private createRecorder({ operation, upstream, outcome }: TrafficKind): RecordRequest {
     const { metrics } = this;
-    const outcome = "hit";
-    const answers = metrics.cacheAnswers.tally({ upstream, operation, outcome });
-    const answerBytes = metrics.cacheAnswerBytes.tally({ operation, outcome });
     const durations = metrics.requestDuration.tally({ operation, outcome });
-    const ages = metrics.servedAge.tally({ operation });
+    const recordCached = this.createCacheRecorder({ operation, upstream, outcome });
     const byStatus = new Map<number, readonly [requests: Tally, responses: Tally]>();
     const talliesOf = (status: number) => {
       const tallies = [
@@ -112,14 +103,27 @@ export class Traffic {
       byStatus.set(status, tallies);
       return tallies;
     };
-    return function recordHit({ status, bytes, age, seconds }) {
+    return function recordRequest(request) {
+      const { status } = request;
       const [requests, responses] = byStatus.get(status) ?? talliesOf(status);
       requests.add(1);
       responses.add(1);
+      durations.observe(request.seconds);
+      recordCached?.(request);
+    };
+  }
+
+  /** What else is counted of answers that came through the cache. */
+  private createCacheRecorder({ operation, upstream, outcome }: TrafficKind): RecordRequest | undefined {
+    if (!isCached(operation) || outcome === "refused") return undefined;
+    const { metrics } = this;
+    const answers = metrics.cacheAnswers.tally({ upstream, operation, outcome });
+    const answerBytes = metrics.cacheAnswerBytes.tally({ operation, outcome });
+    const ages = metrics.servedAge.tally({ operation });
+    return function recordCached({ bytes, age }) {
       answers.add(1);
       answerBytes.add(bytes);
-      durations.observe(seconds);
-      ages.observe(age);
+      if (age !== undefined) ages.observe(age);
     };
   }
 }

@@ -160,7 +160,7 @@ export class Serving {
     if (next.log.level !== before.config.log.level) log.level = next.log.level;
     const names = new Set(after.upstreams.all.map(({ name }) => name));
     if (before.upstreams.all.some(({ name }) => !names.has(name))) {
-      this.traffic.forgetHits();
+      this.traffic.forgetRecorders();
       void forgetUpstreams(registry, names);
     }
     this.announce();

@@ -1,4 +1,3 @@
-import { setMaxListeners } from "node:events";
 import type { ServerResponse } from "node:http";
 
 /**
@@ -6,10 +5,16 @@ import type { ServerResponse } from "node:http";
  */
 export function clientSignal(response: ServerResponse): AbortSignal {
   const controller = new AbortController();
-  // A request to all registries at once waits for as many calls as there are registries.
-  setMaxListeners(0, controller.signal);
-  response.once("close", () => {
+  const onClose = () => {
     if (!response.writableFinished) controller.abort();
-  });
+  };
+  if (response.closed) onClose();
+  else response.once("close", onClose);
   return controller.signal;
+}
+
+/** {@link clientSignal}, made when it is first asked for: what the cache has needs none, and it is not cheap. */
+export function laterClientSignal(response: ServerResponse): () => AbortSignal {
+  let signal: AbortSignal | undefined;
+  return () => (signal ??= clientSignal(response));
 }

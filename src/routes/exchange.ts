@@ -50,7 +50,7 @@ export function exchangeOf(request: RequestWithExchange, surroundings: Surroundi
     url,
     startedAt: surroundings.clock.now(),
     runtime,
-    target: targetOf(url, runtime),
+    target: runtime.hits.find(url)?.target ?? targetOf(url, runtime),
     upstream: undefined,
     outcome: "bypass",
     error: undefined,

@@ -16,22 +16,23 @@ export function isFramedSafely(request: IncomingMessage): boolean {
 }
 
 /**
- * Refuses what Node's parser lets through although parsers disagree about it. Whoever refuses a request for this closes
- * its connection: what follows on it may be no request.
+ * What Node's parser lets through although parsers disagree about it; undefined for a sound request. Whoever refuses a
+ * request for this closes its connection: what follows on it may be no request.
  *
- * @throws GatewayError 400 for a version other than HTTP/1.0 and 1.1, a missing or repeated `Host` (RFC 9112 §3.2), a
+ * @returns GatewayError 400 for a version other than HTTP/1.0 and 1.1, a missing or repeated `Host` (RFC 9112 §3.2), a
  * transfer coding other than `chunked`, or any in HTTP/1.0 (§6.1)
  */
-export function checkFraming(request: IncomingMessage): void {
-  if (request.httpVersionMajor !== 1) throw new GatewayError(400, "the gateway speaks HTTP/1.1 and HTTP/1.0 only");
+export function framingProblem(request: IncomingMessage): GatewayError | undefined {
+  if (request.httpVersionMajor !== 1) return new GatewayError(400, "the gateway speaks HTTP/1.1 and HTTP/1.0 only");
   const hosts = countHosts(request.rawHeaders);
-  if (hosts > 1) throw new GatewayError(400, "the header host is there twice");
+  if (hosts > 1) return new GatewayError(400, "the header host is there twice");
   const isHttp10 = request.httpVersionMinor === 0;
-  if (hosts === 0 && !isHttp10) throw new GatewayError(400, "the header host is missing");
+  if (hosts === 0 && !isHttp10) return new GatewayError(400, "the header host is missing");
   const coding = request.headers["transfer-encoding"];
-  if (coding === undefined) return;
-  if (isHttp10) throw new GatewayError(400, "HTTP/1.0 has no transfer-encoding");
-  if (coding.toLowerCase() !== "chunked") throw new GatewayError(400, "the only transfer-encoding here is chunked");
+  if (coding === undefined) return undefined;
+  if (isHttp10) return new GatewayError(400, "HTTP/1.0 has no transfer-encoding");
+  if (coding.toLowerCase() !== "chunked") return new GatewayError(400, "the only transfer-encoding here is chunked");
+  return undefined;
 }
 
 /** True while a body is still to come, so that the connection can't serve another request before it was read. */

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { LRUCache } from "lru-cache";
 import type { CacheAnswer, HttpCache, Resource } from "../cache/http-cache.ts";
 import type { Fields } from "../fields.ts";
-import type { RecordHit } from "../metrics/traffic.ts";
+import type { RecordRequest } from "../metrics/traffic.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Exchange } from "./exchange.ts";
@@ -10,15 +10,19 @@ import { isFramedSafely } from "./framing.ts";
 import { requestIdOf } from "./request-id.ts";
 import type { Surroundings } from "./runtime.ts";
 import { commonFieldsOf, headOf, REQUEST_ID, sendUnder } from "./send.ts";
+import type { PageQuery, RegistryTarget } from "./target.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */
 export interface HitTarget {
+  readonly target: RegistryTarget;
   readonly operation: CachedOperation;
+  /** Of a page. */
+  readonly page: PageQuery | undefined;
   readonly upstream: Upstream;
   /** The admin that the upstream had then; with another one the URL means something else. */
   readonly admin: string;
   readonly resource: Resource;
-  readonly recordHit: RecordHit;
+  readonly recordHit: RecordRequest;
 }
 
 /** A head that was sent, and what it was made of besides the request's id. It must not keep a body in memory. */

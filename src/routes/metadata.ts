@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
-import { clientSignal } from "./client-signal.ts";
+import { answerAggregate } from "./aggregate.ts";
+import { laterClientSignal } from "./client-signal.ts";
 import { deadlineFromNow } from "./deadline.ts";
 import type { Exchange } from "./exchange.ts";
-import { answerAggregate } from "./aggregate.ts";
+import type { HitTarget } from "./hit.ts";
 import { isAggregate, plainUpstream } from "./plain.ts";
-import { adminHeaderOf, resolveUpstream } from "./resolve-upstream.ts";
+import { adminHeaderOf, resolveUpstream, type ResolveLimits } from "./resolve-upstream.ts";
 import type { Surroundings } from "./runtime.ts";
 import type { Answer } from "./send.ts";
 import { parsePageQuery, type RegistryTarget } from "./target.ts";
@@ -22,38 +23,55 @@ export async function answerMetadata(
 ): Promise<Answer> {
   const { request, response } = client;
   const { runtime } = exchange;
-  const target = exchange.target as RegistryTarget;
-  const operation = target.endpoint.operation as CachedOperation;
   const header = adminHeaderOf(request.rawHeaders, runtime.config.routing.adminHeader);
   const deadlineOf = deadlineFromNow(request.headers, surroundings.clock);
-  const signal = clientSignal(response);
-  const page = operation === "instruments" ? parsePageQuery(target.query) : undefined;
+  const signalOf = laterClientSignal(response);
 
-  const named = await resolveUpstream(
-    { ...runtime.config.routing, upstreams: runtime.upstreams },
-    { path: target.registry, header, body: [] },
-    { deadline: deadlineOf, signal },
-  );
-  if (named === undefined && isAggregate(runtime)) return answerAggregate(surroundings, exchange, client);
-  const upstream = named ?? plainUpstream(runtime, false);
+  const remembered = header === undefined ? runtime.hits.find(exchange.url) : undefined;
+  const found =
+    remembered ?? (await findTarget(surroundings, exchange, header, { deadline: deadlineOf, signal: signalOf() }));
+  if (found === undefined) return answerAggregate(surroundings, exchange, client);
+  const { upstream, page } = found;
   exchange.upstream = upstream;
-  const deadline = deadlineOf(upstream);
-  const admin = upstream.admin ?? (await upstream.learnAdmin(deadline, signal));
-  const resource = runtime.metadata.get(upstream)!.resource(admin, { operation, id: target.id, ...page });
-  const answer = await cache.respond(resource, {
+  const answer = await cache.respond(found.resource, {
     method: request.method as "GET" | "HEAD",
     headers: request.headers,
-    deadline,
-    signal,
+    deadline: deadlineOf(upstream),
+    get signal() {
+      return signalOf();
+    },
   });
   if (page !== undefined && answer.status === 200 && answer.tier !== "memory") {
-    surroundings.aggregation.walker.prefetch(runtime.metadata.get(upstream)!, admin, page, answer.body!);
+    surroundings.aggregation.walker.prefetch(runtime.metadata.get(upstream)!, found.admin, page, answer.body!);
   }
   exchange.outcome = answer.outcome;
   exchange.age = answer.age;
-  if (header === undefined) {
-    const recordHit = surroundings.traffic.hitsOf(operation, upstream.name);
-    runtime.hits.remember(exchange.url, { operation, upstream, admin, resource, recordHit });
-  }
+  if (header === undefined && remembered === undefined) runtime.hits.remember(exchange.url, found);
   return answer;
+}
+
+/** What the request asks for; undefined on the plain base URL of all registries. */
+async function findTarget(
+  { traffic }: Surroundings,
+  exchange: Exchange,
+  header: string | undefined,
+  limits: Required<ResolveLimits>,
+): Promise<HitTarget | undefined> {
+  const { runtime } = exchange;
+  const target = exchange.target as RegistryTarget;
+  const operation = target.endpoint.operation as CachedOperation;
+  const page = operation === "instruments" ? parsePageQuery(target.query) : undefined;
+  const named = await resolveUpstream(
+    { ...runtime.config.routing, upstreams: runtime.upstreams },
+    { path: target.registry, header, body: [] },
+    limits,
+  );
+  if (named === undefined && isAggregate(runtime)) return undefined;
+  const upstream = named ?? plainUpstream(runtime, false);
+  // Before it is waited for: if that fails, its name is counted and logged.
+  exchange.upstream = upstream;
+  const admin = upstream.admin ?? (await upstream.learnAdmin(limits.deadline(upstream), limits.signal));
+  const resource = runtime.metadata.get(upstream)!.resource(admin, { operation, id: target.id, ...page });
+  const recordHit = traffic.recorder({ operation, upstream: upstream.name, outcome: "hit" });
+  return { target, operation, upstream, admin, resource, page, recordHit };
 }

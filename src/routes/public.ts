@@ -7,7 +7,7 @@ import { GatewayError, toGatewayError } from "../errors.ts";
 import { ClientGone } from "../upstream/call.ts";
 import { answerChoiceContext } from "./choice-contexts.ts";
 import { type Exchange, exchangeOf } from "./exchange.ts";
-import { checkFraming, hasUnreadBody } from "./framing.ts";
+import { framingProblem, hasUnreadBody } from "./framing.ts";
 import { createAnswerHit } from "./hit.ts";
 import { answerLocal, isLocalPage } from "./local.ts";
 import { answerMetadata } from "./metadata.ts";
@@ -56,13 +56,10 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
   });
 
   // On every route, those that refuse included.
-  app.addHook("onRequest", async (request, fastifyReply) => {
-    try {
-      checkFraming(request.raw);
-    } catch (error) {
-      fastifyReply.raw.shouldKeepAlive = false;
-      throw error;
-    }
+  app.addHook("onRequest", (request, fastifyReply, done) => {
+    const refusal = framingProblem(request.raw);
+    if (refusal !== undefined) fastifyReply.raw.shouldKeepAlive = false;
+    done(refusal);
   });
 
   // Such a request has ended before anybody could hear of it (`optimizeEmptyRequests`), and Fastify waits for an end.
@@ -163,7 +160,7 @@ function serverOptions(config: Config) {
     // The body may take as long again as the head.
     requestTimeout: 2 * config.listen.headersTimeout,
     connectionsCheckingInterval: 1_000,
-    // A missing Host is refused by checkFraming, in our form.
+    // A missing Host is refused by framingProblem, in our form.
     requireHostHeader: false,
     noDelay: true,
     // Requests without a body, hits above all, are spared a stream that only ends.

@@ -19,7 +19,7 @@ export function recordExchange(
   const { outcome, error, bytes, age } = exchange;
   const status = statusOf(response, error);
   const seconds = (clock.now() - exchange.startedAt) / 1000;
-  traffic.finish({ operation, upstream, status, outcome, bytes, age, seconds });
+  traffic.finish({ operation, upstream, outcome }, { status, bytes, age, seconds });
   exchange.trace?.end({
     requestId: exchange.id,
     method: request.method ?? "",

@@ -64,8 +64,8 @@ describe("counters", () => {
     announce(registry, ["amulet", "bonds"]);
     const hit = { status: 200, bytes: 1, age: 1, seconds: 0.001 };
     const traffic = new Traffic(metrics);
-    traffic.hitsOf("info", "bonds")(hit);
-    traffic.hitsOf("info", "amulet")(hit);
+    traffic.recorder({ operation: "info", upstream: "bonds", outcome: "hit" })(hit);
+    traffic.recorder({ operation: "info", upstream: "amulet", outcome: "hit" })(hit);
     metrics.upstreamDuration.observe({ upstream: "bonds", kind: "metadata" }, 1);
     await forgetUpstreams(registry, new Set(["amulet"]));
     const names = new Set((await seriesIn(registry)).map(({ labels }) => labels["upstream"]));
@@ -76,8 +76,9 @@ describe("counters", () => {
   test("of hits are complete whenever they are read", async () => {
     const { metrics, registry } = createMetrics();
     const traffic = new Traffic(metrics);
+    const recordHit = traffic.recorder({ operation: "info", upstream: "amulet", outcome: "hit" });
     for (let i = 0; i < 5; i += 1) {
-      traffic.hitsOf("info", "amulet")({ status: i < 3 ? 200 : 304, bytes: i < 3 ? 100 : 0, age: 7, seconds: 0.0001 });
+      recordHit({ status: i < 3 ? 200 : 304, bytes: i < 3 ? 100 : 0, age: 7, seconds: 0.0001 });
     }
     for (let turn = 0; turn < 2; turn += 1) {
       const series = await seriesIn(registry);

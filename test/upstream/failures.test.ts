@@ -133,7 +133,7 @@ describe("a deadline holds", () => {
     const registry = await startRegistry();
     const { upstream } = openUpstream([registry], { concurrency: { max: 2 } });
     await upstream.learnAdmin(inTime(5_000));
-    await registry.faults.set({ kind: "hang", times: 1 }, { kind: "hang-body", times: 1 });
+    await registry.faults.set({ kind: "hang", times: 1 }, { kind: "hang-body", times: 3 });
     const begun = performance.now();
     const calls = Array.from({ length: 4 }, () => upstream.call(acceptCall({ deadline: inTime(150) })));
     const outcomes = await Promise.allSettled(calls);
