@@ -2,10 +2,10 @@ import type { CacheObserver } from "./cache/observer.ts";
 import type { CacheOutcome, CacheTier } from "./cache/resource.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
-import { CACHE_OUTCOME, TIER } from "./metrics/labels.ts";
+import { CACHE_OUTCOME, REDIS_OUTCOME, TIER } from "./metrics/labels.ts";
 import type { Tally } from "./metrics/tally.ts";
 import type { MetadataObserver } from "./metadata/observer.ts";
-import type { RedisObserver } from "./redis/observer.ts";
+import type { CommandOutcome, RedisObserver } from "./redis/observer.ts";
 import type { UpstreamObserver } from "./upstream/observer.ts";
 import { hashId, withoutSecrets } from "./redaction.ts";
 
@@ -105,6 +105,11 @@ export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex:
 /** Counts what happens between this process and Redis, and logs when it comes and goes. */
 export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserver {
   metrics.redisConfigured.set(1);
+  // For every look-up: their children are looked up once.
+  const commands = Object.fromEntries(
+    REDIS_OUTCOME.map((outcome) => [outcome, metrics.redisCommands.tally({ outcome })]),
+  ) as Record<CommandOutcome, Tally>;
+  const durations = metrics.redisDuration.tally({});
   return {
     stateChanged(state, reason) {
       metrics.redisUp.set(state === "up" ? 1 : 0);
@@ -113,8 +118,8 @@ export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserve
       else log.warn(line, "Redis state changed");
     },
     commandEnded(_name, outcome, duration) {
-      metrics.redisCommands.inc({ outcome });
-      metrics.redisDuration.observe(duration / 1000);
+      commands[outcome].add(1);
+      durations.observe(duration / 1000);
     },
     writeDropped: () => metrics.redisDroppedWrites.inc(),
     valueRejected: () => metrics.redisRejectedValues.inc(),
