@@ -1,6 +1,6 @@
 import { aggregateRows } from "./aggregate-rows.ts";
 import { hitRows } from "./hit-rows.ts";
-import { metricsRow } from "./metrics-row.ts";
+import { overheadRows } from "./overhead-rows.ts";
 import { missRow } from "./miss-row.ts";
 import { postRows } from "./post-rows.ts";
 import { redisRows } from "./redis-rows.ts";
@@ -13,7 +13,7 @@ export const ROWS: readonly Row[] = [
   missRow,
   ...postRows,
   ...redisRows,
-  metricsRow,
+  ...overheadRows,
   workersRow,
   ...aggregateRows,
 ];

@@ -12,16 +12,44 @@ const REQUESTS = 2_500;
 /** Equal processes differ by some per cent for as long as they live: so three of each. */
 const PROCESSES = 3;
 
-const UNMETERED = "the same without metrics";
+/** The gateway as it is, beside one that lacks a part. */
+interface Lack {
+  readonly what: string;
+  readonly without: string;
+  /** The program that starts the other one. */
+  readonly program: string;
+  readonly bound: number;
+}
 
-/** What metrics cost of a memory hit. */
-export const metricsRow: Row = { name: "metrics", run: runMetricsRow };
+/** What parts of the gateway cost of a memory hit. */
+export const overheadRows: readonly Row[] = [
+  {
+    name: "metrics",
+    run: (context) =>
+      runOverheadRow(context, {
+        what: "memory hit with metrics",
+        without: "the same without metrics",
+        program: "unmetered-gateway.ts",
+        bound: 1.05,
+      }),
+  },
+  {
+    name: "traces",
+    run: (context) =>
+      runOverheadRow(context, {
+        what: "memory hit with traces off",
+        without: "the same with no code for traces",
+        program: "untraced-gateway.ts",
+        // Nothing, but for what equal processes differ by.
+        bound: 1.02,
+      }),
+  },
+];
 
-async function runMetricsRow(context: BenchContext): Promise<Result[]> {
+async function runOverheadRow(context: BenchContext, { what, without, program, bound }: Lack): Promise<Result[]> {
   const registry = await context.started(startRegistry());
   const config = gatewayBefore([registry]);
-  const program = fileURLToPath(new URL("unmetered-gateway.ts", import.meta.url));
-  const kinds = [{}, { name: UNMETERED, program }];
+  const kinds = [{}, { name: without, program: fileURLToPath(new URL(program, import.meta.url)) }];
   const servers = await Promise.all(
     Array.from({ length: PROCESSES }, () => kinds)
       .flat()
@@ -37,5 +65,5 @@ async function runMetricsRow(context: BenchContext): Promise<Result[]> {
   };
   const contestants = servers.map((server) => ({ server, plan }));
   const measured = await compare(context.load, contestants, context);
-  return cpuResults(measured, "memory hit with metrics", servers.slice(0, 2), { [UNMETERED]: { bound: 1.05 } });
+  return cpuResults(measured, what, servers.slice(0, 2), { [without]: { bound } });
 }
