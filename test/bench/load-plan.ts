@@ -14,6 +14,8 @@ export interface LoadPlan {
    */
   readonly numbering?: "each" | "wave";
   readonly period?: number;
+  /** Milliseconds between an answer and the next request of its connection; by default it follows at once. */
+  readonly pause?: number;
   readonly expected: Expected;
 }
 

@@ -40,8 +40,9 @@ class LoadRun {
     this.latencies[this.answered] = latency;
     this.answered += 1;
     if (this.answered === this.plan.count) this.finish();
-    else if (this.plan.numbering !== "wave") this.next(connection);
-    else this.endOfWave(connection);
+    else if (this.plan.numbering === "wave") this.endOfWave(connection);
+    else if (this.plan.pause === undefined) this.next(connection);
+    else setTimeout(() => this.next(connection), this.plan.pause);
   }
 
   private endOfWave(connection: LoadConnection): void {

@@ -1,6 +1,6 @@
 import { findRedisServer } from "../support/redis-binary.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
-import { startRedis } from "../support/redis.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
 import { PAGE } from "./bodies.ts";
 import { capture, requestText } from "./client.ts";
 import { compare } from "./comparison.ts";
@@ -11,6 +11,7 @@ import type { LoadPlan } from "./load-plan.ts";
 import { gatewayBefore, LASTING, startRegistry } from "./registry.ts";
 import { type BenchContext, cpuResults, newFolder, type Result, type Row } from "./row.ts";
 import type { BenchServer } from "./server.ts";
+import { spreadOf } from "./spread.ts";
 
 /** Pages that are asked for in turn, and a memory that holds but a few of them. */
 const PAGES = 300;
@@ -18,7 +19,10 @@ const SMALL_MEMORY = { maxBytes: "128KiB", maxObject: "64KiB" };
 
 const EXPECTED = { status: 200, bodyLength: Buffer.byteLength(PAGE) };
 const PAGE_REQUEST = requestText({ method: "GET", path: PAGE_PATH });
+const SHARED = { ...EXPECTED, headHolds: "detail=shared" };
 const NUMBERED_REQUEST = requestText({ method: "GET", path: `${PAGE_PATH}?pageSize={n}` });
+
+const NUMBERED = { request: NUMBERED_REQUEST, numbering: "each" as const, from: 1, period: PAGES };
 
 const MEMORY_HIT = "a memory hit";
 const REDIS_WELL = "the same with Redis well";
@@ -26,37 +30,40 @@ const REDIS_WELL = "the same with Redis well";
 /** The shared tier. */
 export const redisRows: readonly Row[] = [
   { name: "redis-hit", run: withRedis(runHitRow) },
+  { name: "redis-latency", run: withRedis(runLatencyRow) },
   { name: "redis-slow", run: withRedis(runSlowRow) },
 ];
 
-function withRedis(run: (context: BenchContext, redisPort: number) => Promise<Result[]>): Row["run"] {
+function withRedis(run: (context: BenchContext, redis: RedisServer) => Promise<Result[]>): Row["run"] {
   return async (context) => {
     if (findRedisServer() === undefined) {
       context.note("redis-server is not installed (Debian: redis-server): left out");
       return [];
     }
     const redis = await context.started(startRedis());
-    return run(context, redis.port);
+    return run(context, redis);
   };
 }
 
-async function runHitRow(context: BenchContext, redisPort: number): Promise<Result[]> {
-  const registry = await context.started(startRegistry());
-  const config = { ...gatewayBefore([registry]), redis: { url: urlOf(redisPort) } };
-  const start = (name: string, cache: Record<string, unknown>) =>
-    context.started(startGateway({ name, config: { ...config, cache }, folder: newFolder(context) }));
-  const forgetful = await start("gateway", { ...LASTING, memory: SMALL_MEMORY });
-  const other = await start(MEMORY_HIT, LASTING);
-  await capture(other.port, { method: "GET", path: PAGE_PATH });
+/** A gateway that has to ask Redis for each of the numbered pages. */
+async function startForgetful(context: BenchContext, config: Record<string, unknown>): Promise<BenchServer> {
+  const cache = { ...LASTING, memory: SMALL_MEMORY };
+  const gateway = await context.started(startGateway({ config: { ...config, cache }, folder: newFolder(context) }));
+  const fill: LoadPlan = { ...NUMBERED, port: gateway.port, connections: 8, count: PAGES, expected: EXPECTED };
+  await context.load.run(fill, gateway.pid);
+  return gateway;
+}
 
-  const numbered = { request: NUMBERED_REQUEST, numbering: "each" as const, from: 1, period: PAGES };
-  const fill: LoadPlan = { ...numbered, port: forgetful.port, connections: 8, count: PAGES, expected: EXPECTED };
-  await context.load.run(fill, forgetful.pid);
-  const shared = { ...EXPECTED, headHolds: "detail=shared" };
+async function runHitRow(context: BenchContext, redis: RedisServer): Promise<Result[]> {
+  const registry = await context.started(startRegistry());
+  const config = { ...gatewayBefore([registry]), redis: { url: redis.url } };
+  const forgetful = await startForgetful(context, config);
+  const other = await context.started(startGateway({ name: MEMORY_HIT, config, folder: newFolder(context) }));
+  await capture(other.port, { method: "GET", path: PAGE_PATH });
   const contestants = [
     {
       server: forgetful,
-      plan: { ...numbered, connections: CONNECTIONS, count: 4 * PAGES, expected: shared },
+      plan: { ...NUMBERED, connections: CONNECTIONS, count: 4 * PAGES, expected: SHARED },
     },
     {
       server: other,
@@ -69,13 +76,53 @@ async function runHitRow(context: BenchContext, redisPort: number): Promise<Resu
   return cpuResults(measured, "Redis hit, page of 8.9 kB", [forgetful, other], { [MEMORY_HIT]: { bound: 3 } });
 }
 
+/** Requests a second of all connections together, nearly; and how many a round has. */
+const MODERATE = { connections: 4, pause: 10, count: 400 };
+const ROUND_TRIPS = 200;
+
+/** What a Redis hit may take beyond a round trip to Redis, milliseconds. */
+const BEYOND_ROUND_TRIP = 2;
+
+/** How long the slowest of a hundred Redis hits takes at moderate load, beside a round trip that brings as much. */
+async function runLatencyRow(context: BenchContext, redis: RedisServer): Promise<Result[]> {
+  const registry = await context.started(startRegistry());
+  const gateway = await startForgetful(context, { ...gatewayBefore([registry]), redis: { url: redis.url } });
+  const plan: LoadPlan = { ...NUMBERED, ...MODERATE, port: gateway.port, expected: SHARED };
+  await redis.client.set("a page", PAGE);
+  const ratios: number[] = [];
+  for (let round = 0; round <= context.rounds; round += 1) {
+    const { p99 } = await context.load.run(plan, gateway.pid);
+    const allowed = (await medianRoundTrip(redis)) + BEYOND_ROUND_TRIP;
+    // The first round warms up.
+    if (round > 0) ratios.push(p99 / allowed);
+  }
+  return [
+    {
+      what: "p99 latency of Redis hits, 300 requests a second",
+      against: "a round trip to Redis and 2 ms",
+      ratio: spreadOf(ratios),
+      bound: 1,
+    },
+  ];
+}
+
+async function medianRoundTrip({ client }: RedisServer): Promise<number> {
+  const times: number[] = [];
+  for (let i = 0; i < ROUND_TRIPS; i += 1) {
+    const sentAt = performance.now();
+    await client.getBuffer("a page");
+    times.push(performance.now() - sentAt);
+  }
+  return spreadOf(times).median;
+}
+
 /** Milliseconds that a slow Redis takes in each direction. */
 const SLOWNESS = 250;
 
 /** Memory hits at moderate load, beside misses that have to wait for Redis. */
-async function runSlowRow(context: BenchContext, redisPort: number): Promise<Result[]> {
+async function runSlowRow(context: BenchContext, redis: RedisServer): Promise<Result[]> {
   const registry = await context.started(startRegistry());
-  const proxy = await context.started(startSlowProxy(redisPort));
+  const proxy = await context.started(startSlowProxy(redis.port));
   const misses = await context.started(Load.start());
   const start = (name: string, port: number) =>
     context.started(
@@ -86,7 +133,7 @@ async function runSlowRow(context: BenchContext, redisPort: number): Promise<Res
       }),
     );
   const slow = await start("gateway", proxy.port);
-  const well = await start(REDIS_WELL, redisPort);
+  const well = await start(REDIS_WELL, redis.port);
   for (const { port } of [slow, well]) await capture(port, { method: "GET", path: PAGE_PATH });
   proxy.latency = SLOWNESS;
 
