@@ -1,4 +1,4 @@
-// Prints what failed, then `N passed, N failed`, over the JSON reports of vitest named as arguments, and fails if
+// Prints what failed and what passed only when run again, then `N passed, N failed`, over the JSON reports of vitest named as arguments, and fails if
 // anything failed or nothing ran.
 import { readFileSync } from "node:fs";
 
@@ -12,9 +12,7 @@ for (const file of process.argv.slice(2)) {
     failed += report.numFailedTests;
     // A file that cannot be loaded fails without a test.
     isComplete &&= report.success;
-    for (const suite of report.testResults) {
-      if (suite.status === "failed") printFailures(suite);
-    }
+    for (const suite of report.testResults) printFailures(suite);
   } catch (error) {
     process.stderr.write(`no report in ${file}: ${error.message}\n`);
     isComplete = false;
@@ -23,10 +21,12 @@ for (const file of process.argv.slice(2)) {
 process.stdout.write(`${passed} passed, ${failed} failed\n`);
 process.exitCode = isComplete && failed === 0 && passed > 0 ? 0 : 1;
 
-/** Again, because of a long log often only the end is kept. */
-function printFailures({ name, message, assertionResults }) {
-  process.stdout.write(`FAILED ${name}${message === "" ? "" : `: ${message}`}\n`);
+/** Again at the end, because of a long log often nothing else is kept. */
+function printFailures({ name, status: suiteStatus, message, assertionResults }) {
+  if (suiteStatus === "failed" && message !== "") process.stdout.write(`FAILED ${name}: ${message}\n`);
   for (const { status, fullName, failureMessages } of assertionResults) {
-    if (status === "failed") process.stdout.write(`  ${fullName}\n    ${failureMessages.join("\n    ")}\n`);
+    if (failureMessages.length === 0) continue;
+    const what = status === "failed" ? "FAILED" : "PASSED WHEN RUN AGAIN";
+    process.stdout.write(`${what} ${name}: ${fullName}\n    ${failureMessages.join("\n    ")}\n`);
   }
 }
