@@ -15,7 +15,6 @@ export async function work(): Promise<number> {
   // A terminal sends its signals to all processes; the primary tells what is to be done.
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => {});
   const clock = systemClock();
-  const loop = measureLoop();
   await runWorker({
     port: portToPrimary(),
     clock,
@@ -26,7 +25,7 @@ export async function work(): Promise<number> {
     },
     createServing(parts) {
       collectProcessMetrics(parts.metrics, parts.registry);
-      return createWorkerServing(parts, { version, clock, random: Math.random, loop });
+      return createWorkerServing(parts, { version, clock, random: Math.random, loop: measureLoop() });
     },
     exit: (how) => process.exit(how === "well" ? EXIT.ok : EXIT.failure),
   });

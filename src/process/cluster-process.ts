@@ -2,7 +2,7 @@ import type { ChildProcess, Serializable } from "node:child_process";
 import cluster, { type Worker } from "node:cluster";
 import { type AddressInfo, createServer } from "node:net";
 import type { Port } from "../coordinator/cluster-peer.ts";
-import type { WorkerProcess } from "./supervisor.ts";
+import type { WorkerProcess } from "./worker-process.ts";
 
 /** The way to the primary, in a worker. */
 export function portToPrimary(): Port {

@@ -7,7 +7,8 @@ import type { PurgeResult } from "../routes/purge.ts";
 import { Readiness, type ReadinessReport } from "../routes/readiness.ts";
 import type { FleetMetrics } from "./fleet-metrics.ts";
 import { mergeExplanations, mergeRedis, mergeUpstreams } from "./fleet-status.ts";
-import type { Supervisor, Worker } from "./supervisor.ts";
+import type { Supervisor } from "./supervisor.ts";
+import type { Worker } from "./worker-process.ts";
 import type { WorkerState } from "./worker-topics.ts";
 
 export interface FleetOptions {
@@ -59,17 +60,15 @@ export class Fleet {
 
   /** `/status` besides version and uptime. */
   status(): object {
-    const { clock } = this.options;
     const states = this.states();
-    const now = clock.now();
     return {
       redis: mergeRedis(states),
       upstreams: mergeUpstreams(states),
-      workers: this.supervisor.all.map(({ id, process, isListening, startedAt }) => ({
+      workers: this.supervisor.all.map(({ id, process, isListening, age }) => ({
         id,
         pid: process.pid,
         state: isListening ? "listening" : "starting",
-        uptimeSeconds: Math.round((now - startedAt) / 1000),
+        uptimeSeconds: Math.round(age / 1000),
       })),
     };
   }

@@ -12,9 +12,11 @@ import type { OperationsOptions } from "../routes/operations.ts";
 import { EntryShelf } from "./entry-shelf.ts";
 import { Fleet } from "./fleet.ts";
 import { FleetMetrics } from "./fleet-metrics.ts";
-import { Supervisor, type Worker, type WorkerProcess } from "./supervisor.ts";
+import { Supervisor } from "./supervisor.ts";
 import { elapsed } from "./waiting.ts";
+import type { Worker, WorkerProcess } from "./worker-process.ts";
 import { memoryShare, workerConfig } from "./worker-share.ts";
+import type { Boot } from "./worker-topics.ts";
 
 export interface PrimaryOptions {
   /** With the public port that workers are to share. */
@@ -69,6 +71,7 @@ export class Primary {
       count: workers,
       spawn: options.spawn,
       adopt: (worker) => this.adopt(worker),
+      boot: (worker) => this.boot(worker),
       lost: (worker, unasked) => this.lose(worker, unasked),
     });
     this.fleet = new Fleet({
@@ -149,13 +152,8 @@ export class Primary {
 
   private adopt(worker: Worker): void {
     const { peer } = worker;
-    const { workers } = this.options;
     const left = this.hub.serve(peer, () => this.supervisor.kill(worker));
     this.left.set(worker, left);
-    peer.answer("boot", () => {
-      if (this.isDraining) peer.tell("announceDrain", undefined);
-      return { id: worker.id, config: workerConfig(this.current, workers) };
-    });
     peer.answer("shelf", (key) => this.shelf.get(key));
     peer.answer("shelve", (write) => {
       this.shelf.set(write);
@@ -165,6 +163,11 @@ export class Primary {
       this.shelf.delete(key);
       return undefined;
     });
+  }
+
+  private boot(worker: Worker): Boot {
+    if (this.isDraining) worker.peer.tell("announceDrain", undefined);
+    return { id: worker.id, config: workerConfig(this.current, this.options.workers) };
   }
 
   private lose(worker: Worker, unasked: "crashed" | "hung" | undefined): void {

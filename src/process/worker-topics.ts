@@ -38,12 +38,14 @@ export interface WorkerState {
 
 /** What workers ask and tell their primary. */
 export interface PrimaryTopics extends HubTopics {
-  readonly boot: { readonly payload: undefined; readonly reply: Boot };
+  /** Its modules are loaded: it hears what it is told, and waits for its `begin`. */
+  readonly loaded: { readonly payload: undefined; readonly reply: undefined };
   /** It answers clients from now on. */
   readonly listening: { readonly payload: number; readonly reply: undefined };
   /** It cannot begin; it ends by itself. */
   readonly failed: { readonly payload: string; readonly reply: undefined };
-  readonly beat: { readonly payload: WorkerState; readonly reply: undefined };
+  /** It lives; undefined while it waits. */
+  readonly beat: { readonly payload: WorkerState | undefined; readonly reply: undefined };
   readonly shelf: { readonly payload: string; readonly reply: readonly ShelvedEntry[] };
   readonly shelve: { readonly payload: ShelvedWrite; readonly reply: undefined };
   readonly unshelve: { readonly payload: string; readonly reply: undefined };
@@ -51,6 +53,7 @@ export interface PrimaryTopics extends HubTopics {
 
 /** What the primary asks and tells its workers. */
 export interface WorkerTopics extends MemberTopics {
+  readonly begin: { readonly payload: Boot; readonly reply: undefined };
   readonly reload: { readonly payload: Config; readonly reply: undefined };
   readonly metrics: { readonly payload: undefined; readonly reply: MetricsSnapshot };
   /** The body of a purge, which every worker carries out. */

@@ -1,6 +1,6 @@
 import { ClusterMember } from "../coordinator/cluster-member.ts";
 import { Peer, type Port } from "../coordinator/cluster-peer.ts";
-import type { Clock, Duration } from "../clock.ts";
+import type { CancelTimer, Clock, Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
 import type { Logger } from "../log.ts";
 import { createMetrics, type Metrics } from "../metrics.ts";
@@ -8,11 +8,8 @@ import type { LiveRegistry } from "../metrics/live-registry.ts";
 import type { Serving } from "./serving.ts";
 import { ShelfStore } from "./shelf-store.ts";
 import type { Sharing } from "./sharing.ts";
-import { BEAT_EVERY } from "./supervisor.ts";
-import type { PrimaryTopics, WorkerTopics } from "./worker-topics.ts";
-
-/** The primary answers at once, unless the machine is busy with starting everything. */
-const BOOT_TIMEOUT: Duration = 10_000;
+import { BEAT_EVERY } from "./worker-process.ts";
+import type { Boot, PrimaryTopics, WorkerState, WorkerTopics } from "./worker-topics.ts";
 
 /** What it has to say before it ends is heard at once, or never. */
 const FAREWELL_TIMEOUT: Duration = 1_000;
@@ -36,10 +33,12 @@ export interface WorkerParts {
   readonly shareByCluster: () => Promise<Sharing>;
 }
 
+type PrimaryPeer = Peer<WorkerTopics, PrimaryTopics>;
+
 /** One of several processes that answer clients on one port. It does what its primary says, and ends with it. */
 export async function runWorker(options: WorkerOptions): Promise<void> {
   const { port, clock, createLogger, exit } = options;
-  const primary = new Peer<WorkerTopics, PrimaryTopics>(port, clock);
+  const primary: PrimaryPeer = new Peer(port, clock);
   // Asked for before it is there: a reload may come while this worker begins.
   let resolveServing: (serving: Serving) => void = () => {};
   const ready = new Promise<Serving>((resolve) => {
@@ -63,7 +62,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     return undefined;
   });
 
-  const { config, id } = await primary.ask("boot", undefined, BOOT_TIMEOUT);
+  const { config, id } = await waitToBegin(primary, clock);
   const log = createLogger(config, id);
   try {
     const serving = await options.createServing({
@@ -79,7 +78,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     });
     resolveServing(serving);
     primary.tell("listening", await serving.start());
-    beat(serving, primary, clock);
+    beat(primary, clock, () => ({ upstreams: serving.upstreams.status(), redis: serving.redisStatus() }));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     // Not before it is heard.
@@ -88,7 +87,28 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   }
 }
 
-function beat(serving: Serving, primary: Peer<WorkerTopics, PrimaryTopics>, clock: Clock): void {
-  primary.tell("beat", { upstreams: serving.upstreams.status(), redis: serving.redisStatus() });
-  clock.after(BEAT_EVERY, () => beat(serving, primary, clock));
+/** Waits for as long as it takes: a spare one may never be needed. */
+async function waitToBegin(primary: PrimaryPeer, clock: Clock): Promise<Boot> {
+  const told = new Promise<Boot>((resolve) => {
+    primary.answer("begin", (boot) => {
+      resolve(boot);
+      return undefined;
+    });
+  });
+  primary.tell("loaded", undefined);
+  const stop = beat(primary, clock, () => undefined);
+  const boot = await told;
+  stop();
+  return boot;
+}
+
+/** @returns what ends it */
+function beat(primary: PrimaryPeer, clock: Clock, state: () => WorkerState | undefined): () => void {
+  let cancel: CancelTimer;
+  const next = (): void => {
+    primary.tell("beat", state());
+    cancel = clock.after(BEAT_EVERY, next);
+  };
+  next();
+  return () => cancel();
 }

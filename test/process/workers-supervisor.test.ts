@@ -1,20 +1,10 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { Peer } from "../../src/coordinator/cluster-peer.ts";
+import { configFromFlags } from "../../src/config/flags.ts";
 import { createLogger } from "../../src/log.ts";
-import { Supervisor, type Worker } from "../../src/process/supervisor.ts";
-import type { PrimaryTopics, WorkerTopics } from "../../src/process/worker-topics.ts";
-import { type PairedPort, portPair, settle } from "../coordinator/cluster-scene.ts";
+import { Supervisor } from "../../src/process/supervisor.ts";
+import { settle } from "../coordinator/cluster-scene.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-
-/** A worker that does what a test says. */
-interface Puppet {
-  readonly id: number;
-  readonly port: PairedPort;
-  readonly primary: Peer<WorkerTopics, PrimaryTopics>;
-  wasKilled: boolean;
-  exit(why: string): void;
-  beat(): void;
-}
+import { type Puppet, spawnPuppet } from "./puppet.ts";
 
 /** A clock whose machine may sleep: time is gone, and no timer fired. */
 class SleepingClock extends ManualClock {
@@ -29,6 +19,8 @@ class SleepingClock extends ManualClock {
   }
 }
 
+const config = configFromFlags({ upstreams: ["http://127.0.0.1:9"] });
+
 let clock: SleepingClock;
 let supervisor: Supervisor;
 let puppets: Puppet[];
@@ -42,146 +34,208 @@ beforeEach(() => {
     clock,
     log: createLogger("silent"),
     count: 2,
-    spawn,
+    spawn: () => spawnPuppet(puppets, clock),
     adopt: () => {},
-    lost: (worker: Worker, unasked) => void lost.push(`${worker.id} ${unasked ?? "asked"}`),
+    boot: ({ id }) => ({ id, config }),
+    lost: ({ id }, unasked) => void lost.push(`${id} ${unasked ?? "asked"}`),
   });
 });
 
 afterEach(async () => {
+  const stopped = supervisor.stop(1_000);
   for (const puppet of puppets) puppet.exit("SIGKILL");
-  await settle();
+  await stopped;
 });
 
-function spawn() {
-  const [ours, theirs] = portPair();
-  let exited: (why: string) => void = () => {};
-  const id = puppets.length + 1;
-  const primary = new Peer<WorkerTopics, PrimaryTopics>(theirs, clock);
-  const puppet: Puppet = {
-    id,
-    port: theirs,
-    primary,
-    wasKilled: false,
-    exit(why) {
-      theirs.close();
-      exited(why);
-    },
-    beat: () => primary.tell("beat", { upstreams: [], redis: { configured: false } }),
-  };
-  puppets.push(puppet);
-  return {
-    id,
-    pid: id,
-    port: ours,
-    kill() {
-      puppet.wasKilled = true;
-      puppet.exit("SIGKILL");
-    },
-    onExit(listener: (why: string) => void) {
-      exited = listener;
-    },
-  };
-}
-
+/** Workers 1 and 2 answer; 3 is to spare, and still loads its modules. */
 async function started(): Promise<void> {
   const start = supervisor.start();
-  for (const { primary } of puppets) primary.tell("listening", 8080);
+  for (const puppet of puppets) puppet.load();
   expect(await start).toBe(8080);
 }
 
-/** Lets time go by with these workers beating twice a second. */
-async function pass(milliseconds: number, alive: readonly Puppet[]): Promise<void> {
+/** Everything that was started loads. */
+async function loadAll(): Promise<void> {
+  for (const puppet of puppets) if (!puppet.isAlive) puppet.load();
+  await settle();
+}
+
+/** Lets time go by, with these silent and all others that live beating twice a second. */
+async function pass(milliseconds: number, silent: readonly Puppet[] = []): Promise<void> {
   for (let gone = 0; gone < milliseconds; gone += 500) {
-    for (const puppet of alive) puppet.beat();
+    for (const puppet of puppets) {
+      if (puppet.isAlive && !silent.includes(puppet)) puppet.primary.tell("beat", undefined);
+    }
     await settle();
     clock.advance(500);
     await settle();
   }
 }
 
+const listening = () => supervisor.listening.map(({ id }) => id);
+
 it("is started when all workers answer", async () => {
   await started();
-  expect(supervisor.listening.map(({ id }) => id)).toEqual([1, 2]);
+  expect(listening()).toEqual([1, 2]);
 });
 
 it("cannot start when a worker cannot begin", async () => {
   const start = supervisor.start();
-  const [first, second] = puppets;
-  first!.primary.tell("listening", 8080);
-  second!.primary.tell("failed", "the port is taken");
+  puppets[1]!.failure = "the port is taken";
+  for (const puppet of puppets) puppet.load();
   await expect(start).rejects.toThrow("the port is taken");
 });
 
-it("replaces a worker that crashes at once", async () => {
-  await started();
-  puppets[0]!.exit("SIGSEGV");
-  await settle();
-  expect(lost).toEqual(["1 crashed"]);
-  expect(supervisor.all.map(({ id }) => id)).toEqual([2, 3]);
+it("keeps a spare one, started after all others answer, that is not told to begin", async () => {
+  const start = supervisor.start();
+  expect(puppets).toHaveLength(2);
+  for (const puppet of puppets) puppet.load();
+  await start;
+  expect(puppets).toHaveLength(3);
+  await loadAll();
+  await pass(60_000);
+  expect(puppets).toHaveLength(3);
+  expect(puppets[2]!.hasBegun).toBe(false);
+  expect(supervisor.all.map(({ id }) => id)).toEqual([1, 2]);
 });
 
-it("waits longer and longer before it replaces workers that end right after they began", async () => {
+it("lets the spare one begin at once when a worker crashes, and starts the next when it answers", async () => {
   await started();
+  await loadAll();
+  await pass(60_000);
+  puppets[0]!.exit("SIGSEGV");
+  // The message to begin is on its way; it does not answer yet.
+  await Promise.resolve();
+  expect(puppets).toHaveLength(3);
+  await settle();
+  expect(lost).toEqual(["1 crashed"]);
+  expect(listening()).toEqual([2, 3]);
+  expect(puppets).toHaveLength(4);
+  expect(puppets[3]!.hasBegun).toBe(false);
+});
+
+it("lets a spare one that still loads begin as soon as it has", async () => {
+  await started();
+  puppets[0]!.exit("SIGKILL");
+  await settle();
+  expect(puppets).toHaveLength(3);
+  expect(supervisor.all.map(({ id, isListening }) => [id, isListening])).toEqual([
+    [2, true],
+    [3, false],
+  ]);
+  puppets[2]!.load();
+  await settle();
+  expect(listening()).toEqual([2, 3]);
+});
+
+it("starts another one where the spare one is taken", async () => {
+  await started();
+  await loadAll();
+  await pass(60_000);
+  for (const puppet of puppets.slice(0, 2)) puppet.exit("SIGKILL");
+  await settle();
+  expect(listening()).toEqual([3]);
+  await loadAll();
+  expect(listening()).toEqual([3, 4]);
+  expect(puppets.map(({ hasBegun }) => hasBegun)).toEqual([true, true, true, true, false]);
+});
+
+/** How long it takes each time until another one is started when `next` ends, ten times. */
+async function pausesAfter(next: () => Puppet): Promise<number[]> {
   const pauses: number[] = [];
   for (let i = 0; i < 10; i += 1) {
     const before = clock.now();
     const count = puppets.length;
-    puppets.at(-1)!.exit("exit code 1");
+    next().exit("exit code 1");
     await settle();
-    while (puppets.length === count) await pass(250, [puppets[0]!]);
+    while (puppets.length === count) await pass(250);
     pauses.push(clock.now() - before);
+    await loadAll();
   }
+  return pauses;
+}
+
+it("waits longer and longer before it replaces workers that end right after they began", async () => {
+  await started();
+  await loadAll();
+  const pauses = await pausesAfter(() => puppets.findLast(({ hasBegun }) => hasBegun)!);
   expect(pauses[0]).toBe(0);
   expect(pauses.slice(3)).toEqual(pauses.slice(3).sort((a, b) => a - b));
   expect(pauses.at(-1)).toBeGreaterThan(20_000);
   expect(Math.max(...pauses)).toBeLessThan(31_000);
 });
 
-it("begins again without a pause when a worker had lived long", async () => {
+it("waits longer and longer before it replaces spare ones that end right after they loaded", async () => {
   await started();
-  puppets[1]!.exit("exit code 1");
-  await settle();
-  puppets[2]!.primary.tell("listening", 8080);
-  await pass(12_000, [puppets[0]!, puppets[2]!]);
-  puppets[2]!.exit("exit code 1");
-  await settle();
-  expect(puppets).toHaveLength(4);
+  await loadAll();
+  const pauses = await pausesAfter(() => puppets.at(-1)!);
+  expect(pauses.slice(3)).toEqual(pauses.slice(3).sort((a, b) => a - b));
+  expect(pauses.at(-1)).toBeGreaterThan(20_000);
+  expect(Math.max(...pauses)).toBeLessThan(31_000);
+  expect(lost).toEqual([]);
+  expect(listening()).toEqual([1, 2]);
+});
+
+it("begins again without a pause when a worker had answered for more than five seconds", async () => {
+  await started();
+  await loadAll();
+  for (let i = 0; i < 4; i += 1) {
+    const victim = puppets.findLast(({ hasBegun }) => hasBegun)!;
+    victim.exit("exit code 1");
+    await settle();
+    expect(listening()).toHaveLength(2);
+    await loadAll();
+    await pass(5_500);
+  }
 });
 
 it("ends and replaces a worker that is silent for ten seconds", async () => {
   await started();
-  await pass(9_500, [puppets[0]!]);
+  await loadAll();
+  await pass(9_500, [puppets[1]!]);
   expect(puppets[1]!.wasKilled).toBe(false);
-  await pass(2_000, [puppets[0]!]);
+  await pass(2_000, [puppets[1]!]);
   expect(puppets[1]!.wasKilled).toBe(true);
   expect(puppets[0]!.wasKilled).toBe(false);
   expect(lost).toEqual(["2 hung"]);
-  expect(puppets).toHaveLength(3);
+  expect(listening()).toEqual([1, 3]);
+});
+
+it("ends and replaces a spare one that is silent for ten seconds, and no worker is lost", async () => {
+  await started();
+  await loadAll();
+  await pass(9_500, [puppets[2]!]);
+  expect(puppets[2]!.wasKilled).toBe(false);
+  await pass(2_000, [puppets[2]!]);
+  expect(puppets[2]!.wasKilled).toBe(true);
+  expect(puppets).toHaveLength(4);
+  expect(lost).toEqual([]);
 });
 
 it("gives a worker more time to begin than to answer, but not for ever", async () => {
   await started();
   puppets[1]!.exit("SIGKILL");
   await settle();
-  await pass(29_000, [puppets[0]!]);
+  await pass(29_000);
   expect(puppets[2]!.wasKilled).toBe(false);
-  await pass(3_000, [puppets[0]!]);
+  await pass(3_000);
   expect(puppets[2]!.wasKilled).toBe(true);
 });
 
 it("does not blame workers for a pause of its own", async () => {
   await started();
-  await pass(1_000, puppets);
+  await loadAll();
+  await pass(1_000);
   // The whole machine slept: timers fire late, and no beat was heard in between.
   clock.sleep(3_600_000);
   clock.advance(500);
-  await pass(1_000, puppets);
-  expect(puppets.map(({ wasKilled }) => wasKilled)).toEqual([false, false]);
+  await pass(1_000);
+  expect(puppets.map(({ wasKilled }) => wasKilled)).toEqual([false, false, false]);
 });
 
 it("when stopping, lets workers finish, ends those that do not, and replaces none", async () => {
   await started();
+  await loadAll();
   const told: number[] = [];
   for (const { id, primary } of puppets) {
     primary.answer("drain", () => {
@@ -190,6 +244,7 @@ it("when stopping, lets workers finish, ends those that do not, and replaces non
     });
   }
   const stopped = supervisor.stop(3_000);
+  expect(puppets[2]!.wasKilled).toBe(true);
   await settle();
   expect(told).toEqual([1, 2]);
   puppets[0]!.exit("exit code 0");
@@ -197,7 +252,18 @@ it("when stopping, lets workers finish, ends those that do not, and replaces non
   clock.advance(3_100);
   await settle();
   await stopped;
-  expect(puppets.map(({ wasKilled }) => wasKilled)).toEqual([false, true]);
+  expect(puppets.map(({ wasKilled }) => wasKilled)).toEqual([false, true, true]);
   expect(lost).toEqual(["1 asked", "2 asked"]);
-  expect(puppets).toHaveLength(2);
+  expect(puppets).toHaveLength(3);
+});
+
+it("when stopping, does not wait for a worker that has not begun", async () => {
+  await started();
+  puppets[0]!.exit("SIGKILL");
+  await settle();
+  const stopped = supervisor.stop(3_000);
+  expect(puppets[2]!.wasKilled).toBe(true);
+  puppets[1]!.exit("exit code 0");
+  await stopped;
+  expect(puppets).toHaveLength(3);
 });

@@ -4,6 +4,7 @@ import { systemClock } from "../../src/clock.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { DSO, UTILITY_ADMIN } from "../sandbox/sample.ts";
 import { until } from "../support/redis.ts";
+import { childrenOf, isRunning } from "./child-processes.ts";
 import { RealProcess } from "./real-process.ts";
 import { SteadyLoad } from "./steady-load.ts";
 
@@ -201,10 +202,13 @@ it("a worker that is killed costs the requests it was working on, is replaced, a
   expect(gateway.said("worker replaced").length).toBeGreaterThan(0);
 });
 
-it("SIGTERM ends all of them, with 0", async () => {
+it("SIGTERM ends all of them and the spare one, with 0", async () => {
+  await until(() => childrenOf(gateway.pid).length === 3, 30_000);
+  const all = childrenOf(gateway.pid);
   gateway.signal("SIGTERM");
   await until(async () => (await fetch(`${gateway.operations}/readyz`)).status === 503);
   const during = await once(at("renamed", INFO));
   expect(during.status).toBe(200);
   expect(await gateway.ended).toBe(0);
+  await until(() => !all.some(isRunning));
 });
