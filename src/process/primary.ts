@@ -122,7 +122,11 @@ export class Primary {
     const { log, workers } = this.options;
     const config = workerConfig(next, workers);
     let isAccepted = false;
-    for (const worker of this.supervisor.all) {
+    const told = new Set<Worker>();
+    // One that begins meanwhile begins with the former one; who begins later is given `next`.
+    const findUntold = () => this.supervisor.all.find((worker) => worker.hasBegun && !told.has(worker));
+    for (let worker = findUntold(); worker !== undefined; worker = findUntold()) {
+      told.add(worker);
       try {
         await worker.peer.ask("reload", config, RELOAD_TIMEOUT);
         isAccepted = true;

@@ -1,0 +1,111 @@
+import { fastify } from "fastify";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { configFromFlags } from "../../src/config/flags.ts";
+import type { Config } from "../../src/config/schema.ts";
+import { createLogger } from "../../src/log.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import { Primary } from "../../src/process/primary.ts";
+import { settle } from "../coordinator/cluster-scene.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import { type Puppet, spawnPuppet } from "./puppet.ts";
+
+/** A worker was given this upstream's configuration, and has not said yet what it thinks of it. */
+interface Reload {
+  readonly worker: number;
+  readonly upstream: string;
+  readonly accept: () => void;
+  readonly refuse: () => void;
+}
+
+let clock: ManualClock;
+let primary: Primary;
+let puppets: Puppet[];
+let reloads: Reload[];
+
+beforeEach(async () => {
+  clock = new ManualClock();
+  puppets = [];
+  reloads = [];
+  primary = new Primary({
+    config: configOf("before"),
+    workers: 2,
+    clock,
+    log: createLogger("silent"),
+    version: "0",
+    ...createMetrics(),
+    spawn: () => spawnPuppet(puppets, clock),
+    createOperations: () => fastify(),
+  });
+  const started = primary.start();
+  await loadAll();
+  await started;
+  await loadAll();
+  expect(puppets.map(({ hasBegun }) => hasBegun)).toEqual([true, true, false]);
+});
+
+afterEach(async () => {
+  const stopped = primary.stop({ grace: false });
+  for (const puppet of puppets) puppet.exit("SIGKILL");
+  await stopped;
+});
+
+function configOf(upstream: string): Config {
+  const config = configFromFlags({ upstreams: ["http://127.0.0.1:9"], port: 8080 });
+  const operations = { ...config.operations, port: 0 };
+  return { ...config, operations, upstreams: [{ ...config.upstreams[0]!, name: upstream }] };
+}
+
+async function loadAll(): Promise<void> {
+  for (const puppet of puppets) {
+    if (puppet.isAlive) continue;
+    puppet.primary.answer("reload", (config) => {
+      return new Promise((resolve, reject) => {
+        reloads.push({
+          worker: puppet.id,
+          upstream: config.upstreams[0]!.name,
+          accept: () => resolve(undefined),
+          refuse: () => reject(new Error("a file cannot be read")),
+        });
+      });
+    });
+    puppet.load();
+  }
+  await settle();
+}
+
+/** What a worker was told to begin with. */
+const beganWith = (worker: number) => puppets[worker - 1]!.boot?.config.upstreams[0]!.name;
+
+it("a worker that begins while others take a configuration takes it as well, and the next begins with it", async () => {
+  const reloaded = primary.reload(configOf("after"));
+  await settle();
+  expect(reloads).toMatchObject([{ worker: 1, upstream: "after" }]);
+  puppets[1]!.exit("SIGKILL");
+  await settle();
+  // Nobody has accepted the other one yet.
+  expect(beganWith(3)).toBe("before");
+  reloads[0]!.accept();
+  await settle();
+  expect(reloads.slice(1)).toMatchObject([{ worker: 3, upstream: "after" }]);
+  reloads[1]!.accept();
+  await reloaded;
+
+  await loadAll();
+  puppets[0]!.exit("SIGKILL");
+  await settle();
+  // The second that ended soon is replaced after a pause.
+  clock.advance(1_000);
+  await settle();
+  expect(beganWith(4)).toBe("after");
+});
+
+it("a spare worker begins with the configuration in use, not with one that was refused", async () => {
+  const refused = primary.reload(configOf("after"));
+  await settle();
+  reloads[0]!.refuse();
+  await expect(refused).rejects.toThrow("a file cannot be read");
+  puppets[0]!.exit("SIGKILL");
+  await settle();
+  expect(beganWith(3)).toBe("before");
+  expect(reloads).toHaveLength(1);
+});
