@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import { LRUCache } from "lru-cache";
 import type { Duration } from "../clock.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { fieldValue } from "../fields.ts";
@@ -10,6 +11,9 @@ import type { Resource } from "./resource.ts";
 import type { CacheKey, Store } from "./store.ts";
 import { selectingNames, variantOf } from "./vary.ts";
 
+/** Under way at a time; beyond it a key may be looked up twice. */
+const MAX_LOOK_UPS = 10_000;
+
 /** Instants that went through the shared tier come back this inexact at most. */
 const JITTER: Duration = 1_000;
 
@@ -20,8 +24,11 @@ export class Tiers {
   private readonly shared: Store | undefined;
   private readonly coordinator: Coordinator;
   private readonly compressor = new Compressor();
-  /** One look-up in the shared tier per key at a time, however many ask. */
-  private readonly lookups = new Map<string, Promise<readonly Held[]>>();
+  /**
+   * One look-up in the shared tier per key at a time, however many ask. (A plain map would keep what was found: of one
+   * that changes all the time old tables stay until the next full garbage collection, with all that was in them.)
+   */
+  private readonly lookups = new LRUCache<string, Promise<readonly Held[]>>({ max: MAX_LOOK_UPS });
 
   constructor(memory: MemoryStore, shared: Store | undefined, coordinator: Coordinator) {
     this.memory = memory;

@@ -12,7 +12,12 @@ export interface RunningRequest {
  * Fastify, and pay nothing for this.
  */
 export class InFlight {
-  private readonly running = new Map<ServerResponse, RunningRequest>();
+  /**
+   * By place, which is used again. Not a map: one that is added to and deleted from all the time leaves a chain of old
+   * tables behind, each of which keeps what was in it until the next full garbage collection.
+   */
+  private readonly places: (RunningRequest | undefined)[] = [];
+  private readonly free: number[] = [];
   private readonly waiting = new Set<{ readonly left: Set<ServerResponse>; readonly resolve: () => void }>();
 
   /** Notes every request of `listener` from now on. */
@@ -24,29 +29,31 @@ export class InFlight {
   }
 
   get size(): number {
-    return this.running.size;
+    return this.places.length - this.free.length;
   }
 
   all(): RunningRequest[] {
-    return [...this.running.values()];
+    return this.places.filter((running) => running !== undefined);
   }
 
   /** Resolves when all that run now are over; those that begin later don't count. */
   settled(): Promise<void> {
-    if (this.running.size === 0) return Promise.resolve();
+    const running = this.all();
+    if (running.length === 0) return Promise.resolve();
     return new Promise((resolve) => {
-      this.waiting.add({ left: new Set(this.running.keys()), resolve });
+      this.waiting.add({ left: new Set(running.map(({ response }) => response)), resolve });
     });
   }
 
   private begin(running: RunningRequest): void {
-    const { response } = running;
-    this.running.set(response, running);
-    response.once("close", () => this.end(response));
+    const place = this.free.pop() ?? this.places.length;
+    this.places[place] = running;
+    running.response.once("close", () => this.end(place, running.response));
   }
 
-  private end(response: ServerResponse): void {
-    this.running.delete(response);
+  private end(place: number, response: ServerResponse): void {
+    this.places[place] = undefined;
+    this.free.push(place);
     for (const waiter of this.waiting) {
       waiter.left.delete(response);
       if (waiter.left.size > 0) continue;

@@ -12,9 +12,3 @@ export function clientSignal(response: ServerResponse): AbortSignal {
   else response.once("close", onClose);
   return controller.signal;
 }
-
-/** {@link clientSignal}, made when it is first asked for: what the cache has needs none, and it is not cheap. */
-export function laterClientSignal(response: ServerResponse): () => AbortSignal {
-  let signal: AbortSignal | undefined;
-  return () => (signal ??= clientSignal(response));
-}

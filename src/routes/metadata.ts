@@ -1,8 +1,10 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { HttpCache } from "../cache/http-cache.ts";
+import type { CacheRequest } from "../cache/resource.ts";
+import type { Instant } from "../clock.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import { answerAggregate } from "./aggregate.ts";
-import { laterClientSignal } from "./client-signal.ts";
+import { clientSignal } from "./client-signal.ts";
 import { deadlineFromNow } from "./deadline.ts";
 import type { Exchange } from "./exchange.ts";
 import type { HitTarget } from "./hit.ts";
@@ -25,22 +27,15 @@ export async function answerMetadata(
   const { runtime } = exchange;
   const header = adminHeaderOf(request.rawHeaders, runtime.config.routing.adminHeader);
   const deadlineOf = deadlineFromNow(request.headers, surroundings.clock);
-  const signalOf = laterClientSignal(response);
 
   const remembered = header === undefined ? runtime.hits.find(exchange.url) : undefined;
   const found =
-    remembered ?? (await findTarget(surroundings, exchange, header, { deadline: deadlineOf, signal: signalOf() }));
+    remembered ??
+    (await findTarget(surroundings, exchange, header, { deadline: deadlineOf, signal: clientSignal(response) }));
   if (found === undefined) return answerAggregate(surroundings, exchange, client);
   const { upstream, page } = found;
   exchange.upstream = upstream;
-  const answer = await cache.respond(found.resource, {
-    method: request.method as "GET" | "HEAD",
-    headers: request.headers,
-    deadline: deadlineOf(upstream),
-    get signal() {
-      return signalOf();
-    },
-  });
+  const answer = await cache.respond(found.resource, new ClientRequest(request, response, deadlineOf(upstream)));
   if (page !== undefined && answer.status === 200 && answer.tier !== "memory") {
     surroundings.aggregation.walker.prefetch(runtime.metadata.get(upstream)!, found.admin, page, answer.body!);
   }
@@ -48,6 +43,27 @@ export async function answerMetadata(
   exchange.age = answer.age;
   if (header === undefined && remembered === undefined) runtime.hits.remember(exchange.url, found);
   return answer;
+}
+
+/** A client's request as the cache sees it. */
+class ClientRequest implements CacheRequest {
+  readonly method: "GET" | "HEAD";
+  readonly headers: IncomingHttpHeaders;
+  readonly deadline: Instant;
+  private readonly response: ServerResponse;
+  private made: AbortSignal | undefined;
+
+  constructor(request: IncomingMessage, response: ServerResponse, deadline: Instant) {
+    this.method = request.method as "GET" | "HEAD";
+    this.headers = request.headers;
+    this.deadline = deadline;
+    this.response = response;
+  }
+
+  /** Made when it is first asked for: what is cached in any tier needs none, and it is not cheap. */
+  get signal(): AbortSignal {
+    return (this.made ??= clientSignal(this.response));
+  }
 }
 
 /** What the request asks for; undefined on the plain base URL of all registries. */
