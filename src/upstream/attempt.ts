@@ -1,4 +1,5 @@
 import type { Duration, Instant } from "../clock.ts";
+import { toGatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import { decodeAnswer, isCoded, readAnswer, retryAfter } from "./answer.ts";
@@ -8,6 +9,7 @@ import { Exchange } from "./exchange.ts";
 import type { ExchangeListener, RawAnswer } from "./exchange.ts";
 import { answerTimeout, connectTimeout, consequences } from "./failure.ts";
 import type { Failure, FailureReason } from "./failure.ts";
+import { readAdmin } from "./node-check.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { type AttemptTrace, continueTrace } from "./trace.ts";
@@ -152,7 +154,21 @@ export class Attempt implements ExchangeListener {
   }
 
   private read(raw: RawAnswer): void {
-    if (!this.isOver) this.end(readAnswer(raw, this.context));
+    if (!this.isOver) this.end(this.compareAdmin(readAnswer(raw, this.context)));
+  }
+
+  /** An info that names another admin is of another registry, and so is whatever else this node would answer. */
+  private compareAdmin(reading: Reading): Reading {
+    const { nodes } = this.parts;
+    const admin =
+      this.operation === "info" && reading.answer?.status === 200 ? readAdmin(reading.answer.json) : undefined;
+    if (admin === undefined || admin === nodes.admin) return reading;
+    try {
+      nodes.hearFromCall(this.node, admin);
+    } catch (error) {
+      return { answer: undefined, failure: { reason: "wrong-admin", error: toGatewayError(error) } };
+    }
+    return reading;
   }
 
   private get context() {
@@ -191,9 +207,9 @@ export class Attempt implements ExchangeListener {
       if (!this.isFairTrial) return;
     }
     node.lastError = failure.error.message;
+    const { nodes } = this.parts;
     const why = node.recordFailure();
-    if (why === undefined) this.parts.nodes.suspect(node);
-    else this.parts.nodes.eject(node, why);
+    if (why === undefined || !nodes.eject(node, why)) nodes.suspect(node, failure.reason === "refused");
   }
 
   /** Does what a refusal asks for. */

@@ -96,7 +96,7 @@ function exchange(
 }
 
 /** The instrument admin named by an info; undefined when it names none. */
-function readAdmin(json: unknown): string | undefined {
+export function readAdmin(json: unknown): string | undefined {
   if (typeof json !== "object" || json === null || !("adminId" in json)) return undefined;
   const { adminId } = json;
   return typeof adminId === "string" && adminId !== "" ? adminId : undefined;

@@ -22,6 +22,8 @@ export class NodeWatch {
   private failures = 0;
   private upSince: Instant = 0;
   private suspectedAt: Instant = -Infinity;
+  /** Checks in a row that failed while the node took requests. */
+  private doubts = 0;
 
   constructor(clock: Clock, random: () => number) {
     this.clock = clock;
@@ -69,6 +71,16 @@ export class NodeWatch {
     this.failures += 1;
   }
 
+  /** It did not tell its admin and takes requests all the same: whoever answers there next may be another registry. */
+  noteDoubt(): void {
+    this.doubts += 1;
+  }
+
+  /** It told its admin. */
+  noteTold(): void {
+    this.doubts = 0;
+  }
+
   noteUp(from: NodeState): void {
     // A node that comes back and fails again is left out longer.
     if (from !== "ejected") this.failures = 0;
@@ -81,7 +93,8 @@ export class NodeWatch {
   }
 
   private pause(state: NodeState): Duration {
-    if (state === "up") return RECHECK;
+    if (state === "up" && this.doubts === 0) return RECHECK;
+    if (state === "up") return Math.min(FIRST_RETRY * 2 ** Math.min(this.doubts - 1, 10), LONGEST_WAIT);
     const first = state === "ejected" ? FIRST_PAUSE : FIRST_RETRY / 2;
     return Math.min(first * 2 ** Math.min(this.failures, 10), LONGEST_WAIT);
   }

@@ -117,15 +117,17 @@ export class Nodes {
     this.throwIfDisabled();
   }
 
-  /** Takes a node out for a while, unless it is the last one that takes requests. */
-  eject(node: UpstreamNode, why: string): void {
-    if (node.state !== "up" || this.upCount === 1) return;
+  /** Takes a node out for a while, unless it is the last one that takes requests. Returns whether it is out. */
+  eject(node: UpstreamNode, why: string): boolean {
+    if (node.state !== "up") return true;
+    if (this.upCount === 1) return false;
     this.watchOf(node).noteEjected();
     node.ejections += 1;
     node.lastError = why;
     this.change(node, "ejected", why);
     this.schedule(node);
     this.parts.onCheck(false);
+    return true;
   }
 
   /** Finds out anew whether nodes or upstreams contradict each other. */
@@ -134,10 +136,25 @@ export class Nodes {
     if (admin !== undefined) this.contradiction = this.findContradiction(admin);
   }
 
-  /** A call failed or is late on a node: it is checked, and ejected when it fails the check as well. */
-  suspect(node: UpstreamNode): void {
-    if (!this.hasStarted || node.state !== "up" || this.upCount === 1) return;
+  /**
+   * A call failed or is late on a node: it is checked, and ejected when it fails the check as well. The last one that
+   * takes requests is checked only when it `refused` the connection, for then another registry may come in its place.
+   */
+  suspect(node: UpstreamNode, refused = false): void {
+    if (!this.hasStarted || node.state !== "up" || (this.upCount === 1 && !refused)) return;
     if (this.watchOf(node).suspect()) this.checkInBackground(node);
+  }
+
+  /**
+   * A call brought the node's own info, which counts as a check.
+   * @throws GatewayError 502 when it names another admin; the node gets no request before it names the right one.
+   */
+  hearFromCall(node: UpstreamNode, admin: string): void {
+    try {
+      this.hear(node, admin);
+    } finally {
+      this.schedule(node);
+    }
   }
 
   private throwIfDisabled(): void {
@@ -192,9 +209,10 @@ export class Nodes {
   private noteFailure(node: UpstreamNode, why: string): void {
     const watch = this.watchOf(node);
     if (node.state === "unproved") node.lastError = why;
-    // A proved node that fails a check has not become another registry: it is out only if calls failed as well.
+    if (node.state === "ejected" || node.state === "unproved") watch.noteFailure();
+    // A proved node that fails a check need not have become another registry: it is out only if calls failed as well.
     if (node.state === "up" && watch.isSuspect) this.eject(node, why);
-    else if (node.state === "ejected" || node.state === "unproved") watch.noteFailure();
+    if (node.state === "up") watch.noteDoubt();
     this.parts.onCheck(false);
   }
 
@@ -216,6 +234,7 @@ export class Nodes {
         "proxy_configuration_error",
       );
     }
+    this.watchOf(node).noteTold();
     if (node.state !== "up") this.admit(node);
     this.parts.onCheck(true);
   }
