@@ -194,6 +194,57 @@ describe("in the background", () => {
     expect((await upstream.call(acceptCall({ deadline: clock.now() + 5_000 }))).status).toBe(200);
   });
 
+  test("a call for an info that names another admin is 502, and the node gets nothing more", async () => {
+    const clock = new ManualClock();
+    const registry = await startRegistry();
+    const { upstreams, upstream, observer } = openUpstream([registry], { admin: ADMIN }, { clock, random });
+    upstreams.start();
+    await expect.poll(() => upstream.state).toBe("up");
+    await registry.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });
+    const deadline = clock.now() + 5_000;
+    const asked = upstream.call({ ...listCall({ deadline }), operation: "info", path: "/registry/metadata/v1/info" });
+    await expect(asked).rejects.toMatchObject({ status: 502, message: expect.stringMatching(/another registry/) });
+    expect(upstream.state).toBe("wrong-admin");
+    expect(observer.events).toContain(`mismatch amulet ${OTHER_ADMIN}`);
+    await expect(upstream.call(acceptCall({ deadline }))).rejects.toMatchObject({ status: 502 });
+    expect(registry.calls.count("transfer_accept")).toBe(0);
+    await registry.faults.clear();
+    expect((await upstream.call(acceptCall({ deadline }))).status).toBe(200);
+  });
+
+  test("of several nodes another one is asked when the info of the first names another admin", async () => {
+    const odd = await startRegistry();
+    const even = await startRegistry();
+    const { upstream } = openUpstream([odd, even], { admin: ADMIN });
+    await upstream.learnAdmin(inTime(5_000));
+    await expect.poll(() => upstream.status().nodes.map(({ state }) => state)).toEqual(["up", "up"]);
+    await odd.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });
+    const info = () => upstream.call({ ...listCall(), operation: "info", path: "/registry/metadata/v1/info" });
+    const answers = await Promise.all(Array.from({ length: 8 }, info));
+    expect(answers.map(({ json }) => json)).toEqual(answers.map(() => expect.objectContaining({ adminId: ADMIN })));
+    await expect.poll(() => upstream.status().nodes.map(({ state }) => state)).toEqual(["wrong-admin", "up"]);
+  });
+
+  test("the last node is asked again soon once it refused a connection, until it tells its admin", async () => {
+    const clock = new ManualClock();
+    const registry = await startRegistry();
+    const { upstreams, upstream, observer } = openUpstream([registry], { retry: { attempts: 1 } }, { clock, random });
+    upstreams.start();
+    await expect.poll(() => upstream.state).toBe("up");
+    const { port } = new URL(upstream.status().nodes[0]!.url);
+    await registry.stop();
+    const deadline = clock.now() + 5_000;
+    await expect(upstream.call(acceptCall({ deadline }))).rejects.toMatchObject({ proxyError: "connection_refused" });
+    await expect.poll(() => observer.count("check-failure")).toBe(1);
+    expect(upstream.state).toBe("up");
+    const other = await startRegistry({ admin: OTHER_ADMIN, port: Number(port) });
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.advance(250);
+    await expect.poll(() => other.calls.count("info")).toBe(1);
+    await expect.poll(() => upstream.state).toBe("disabled");
+    expect(other.calls.total).toBe(1);
+  });
+
   test("a learned admin that changes disables the upstream", async () => {
     const clock = new ManualClock();
     const registry = await startRegistry();
