@@ -256,6 +256,7 @@ export class HttpCache {
     const joined = search.alone ? undefined : this.flights.get(id);
     if (joined !== undefined) this.observer.collapsed(resource.key, "process");
     const journey: Journey = { reason: this.forwardReason(resource, stale), collapsed: joined !== undefined };
+    request.forwarded?.({ forward: journey.reason, collapsed: journey.collapsed });
     const departure = { resource, headers, stale };
     const since = this.clock.now();
     const flight =

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Duration, Instant } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Entry } from "./entry.ts";
+import type { CacheStatus } from "./cache-status.ts";
 import type { CachePolicy } from "./policy.ts";
 import type { CacheKey } from "./store.ts";
 
@@ -53,6 +54,8 @@ export interface CacheRequest {
   readonly deadline: Instant;
   /** Aborted when the client went away. */
   readonly signal?: AbortSignal;
+  /** Called when nothing usable is stored and the request goes to the upstream, or joins one that did. */
+  forwarded?(status: CacheStatus): void;
 }
 
 /** What became of a request; read by the `Cache-Status` field, the log line and the metric alike. */

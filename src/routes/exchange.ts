@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import type { CacheStatus } from "../cache/cache-status.ts";
 import type { Instant } from "../clock.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
 import type { Operation } from "../spec/endpoints.ts";
@@ -28,6 +29,8 @@ export interface Exchange {
   bytes: number;
   /** Age of an answer that came through the cache, in seconds. */
   age: number | undefined;
+  /** How it went on to the upstream when the cache had no answer. */
+  forwarded: CacheStatus | undefined;
   /** Undefined where requests are not traced. */
   readonly trace: RequestTrace | undefined;
 }
@@ -56,6 +59,7 @@ export function exchangeOf(request: RequestWithExchange, surroundings: Surroundi
     error: undefined,
     bytes: 0,
     age: undefined,
+    forwarded: undefined,
     trace: surroundings.tracing?.begin(request.headers),
   };
   request[EXCHANGE] = exchange;

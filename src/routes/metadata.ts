@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { CacheStatus } from "../cache/cache-status.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { CacheRequest } from "../cache/resource.ts";
 import type { Instant } from "../clock.ts";
@@ -35,7 +36,7 @@ export async function answerMetadata(
   if (found === undefined) return answerAggregate(surroundings, exchange, client);
   const { upstream, page } = found;
   exchange.upstream = upstream;
-  const answer = await cache.respond(found.resource, new ClientRequest(request, response, deadlineOf(upstream)));
+  const answer = await cache.respond(found.resource, new ClientRequest(exchange, client, deadlineOf(upstream)));
   if (page !== undefined && answer.status === 200 && answer.tier !== "memory") {
     surroundings.aggregation.walker.prefetch(runtime.metadata.get(upstream)!, found.admin, page, answer.body!);
   }
@@ -50,14 +51,24 @@ class ClientRequest implements CacheRequest {
   readonly method: "GET" | "HEAD";
   readonly headers: IncomingHttpHeaders;
   readonly deadline: Instant;
+  private readonly exchange: Exchange;
   private readonly response: ServerResponse;
   private made: AbortSignal | undefined;
 
-  constructor(request: IncomingMessage, response: ServerResponse, deadline: Instant) {
+  constructor(
+    exchange: Exchange,
+    { request, response }: { readonly request: IncomingMessage; readonly response: ServerResponse },
+    deadline: Instant,
+  ) {
     this.method = request.method as "GET" | "HEAD";
     this.headers = request.headers;
     this.deadline = deadline;
+    this.exchange = exchange;
     this.response = response;
+  }
+
+  forwarded(status: CacheStatus): void {
+    this.exchange.forwarded = status;
   }
 
   /** Made when it is first asked for: what is cached in any tier needs none, and it is not cheap. */

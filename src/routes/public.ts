@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { fastify, type FastifyInstance, LogController } from "fastify";
+import { formatCacheStatus } from "../cache/cache-status.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { Config } from "../config/schema.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
@@ -23,6 +24,9 @@ const CHOICE_CONTEXT = "/choice-context";
 const LOCAL = "/local";
 const PREFLIGHT = "/preflight";
 const REFUSED = "/refused";
+
+/** Of an error on a cached route for which no upstream was asked. */
+const NOT_FORWARDED = "registry-gateway;detail=refused";
 
 /** Room for header fields beside the longest URL; Node bounds both together. */
 const HEADER_BYTES = 16 * 1024;
@@ -86,7 +90,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
       return;
     }
     const answer = errorAnswer(error);
-    const fields = [...answer.fields, ...cacheStatusOfError(exchange)];
+    const fields = [...answer.fields, ...cacheStatusOfError(exchange, error)];
     // What is left of a body nobody read would be taken for the next request.
     if (hasUnreadBody(request)) fields.push("connection", "close");
     reply(request, response, exchange, { ...answer, fields });
@@ -237,9 +241,13 @@ function fastifyError(error: Error & { code?: string }, config: Config): Gateway
   }
 }
 
-/** On cached routes every answer says what the cache did: with an error, it forwarded and stored nothing. */
-function cacheStatusOfError(exchange: Exchange): string[] {
-  const { target } = exchange;
+/**
+ * On cached routes every answer says what the cache did (RFC 9211). A 502 or 504 came of going forward; what was refused
+ * before that, by `only-if-cached`, a breaker or a budget, neither hit nor went anywhere.
+ */
+function cacheStatusOfError({ target, upstream, forwarded }: Exchange, { status }: GatewayError): string[] {
   const isCached = !(target instanceof Error) && target.kind === "endpoint" && target.endpoint.kind === "metadata";
-  return isCached && exchange.upstream !== undefined ? ["cache-status", "registry-gateway; fwd=miss; stored=?0"] : [];
+  if (!isCached || upstream === undefined) return [];
+  const wentForward = forwarded !== undefined && (status === 502 || status === 504);
+  return ["cache-status", wentForward ? formatCacheStatus(forwarded) : NOT_FORWARDED];
 }

@@ -31,9 +31,8 @@ export interface PurgeResult {
  */
 export async function purge(coordinator: Coordinator, upstreams: Upstreams, body: unknown): Promise<PurgeResult> {
   if (!validator.Check(body)) {
-    const [problem] = validator.Errors(body);
-    const place = problem?.instancePath.slice(1) ?? "";
-    throw new GatewayError(400, `the purge is not valid: ${place === "" ? "the body" : place} ${problem?.message}`);
+    const takes = 'upstream, endpoint ("info", "instruments" or "instrument") and instrument, as strings';
+    throw new GatewayError(400, `the purge is not valid: it is a JSON object that takes ${takes}, and nothing else`);
   }
   const { upstream: name, endpoint, instrument } = body;
   if (name === undefined && (endpoint !== undefined || instrument !== undefined)) {

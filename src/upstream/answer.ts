@@ -39,9 +39,12 @@ const BUSY: Readonly<Record<number, FailureReason>> = {
 
 const NO_BODY = Buffer.alloc(0);
 
-/** Whether the answer has to be decoded first, by {@link decodeAnswer}. */
+/**
+ * Whether the answer has to be decoded first, by {@link decodeAnswer}. Without a body there is nothing to decode,
+ * whatever its fields say: those of a 304 are about the body of another answer (RFC 9110 §15.4.5).
+ */
 export function isCoded(raw: RawAnswer): boolean {
-  return raw.fields.includes("content-encoding");
+  return raw.body.length > 0 && raw.fields.includes("content-encoding");
 }
 
 /** The answer without its content codings; a failure when that cannot be had. */

@@ -174,12 +174,12 @@ export class EgressBudget {
     const ahead = lane.queue.sizeBefore(priority);
     const wait = Math.max(lane.deniedUntil[priority] - now, 0) + (ahead * rateLimit.per) / rateLimit.requests;
     const patience = Math.min(rateLimit.maxWait, deadline - now);
-    if (wait > patience) return Promise.reject(this.refusal(wait));
+    if (wait > patience) return Promise.reject(this.refusal(lane, wait));
     const turn = lane.queue.wait({
       priority,
       until: now + patience,
       signal,
-      late: () => this.refusal(Math.max(lane.deniedUntil[priority] - clock.now(), 0)),
+      late: () => this.refusal(lane, Math.max(lane.deniedUntil[priority] - clock.now(), 0)),
     });
     this.schedulePump(lane);
     return turn;
@@ -204,13 +204,14 @@ export class EgressBudget {
     this.schedulePump(lane);
   }
 
-  private refusal(wait: Duration): GatewayError {
-    const { upstream, rateLimit } = this.parts;
+  private refusal(lane: Lane, wait: Duration): GatewayError {
+    const { upstream, rateLimit, clock } = this.parts;
     const retryAfter = Math.max(1, Math.ceil(Math.floor(wait) / 1_000));
-    const text =
-      `the gateway may ask upstream "${upstream}" ${rateLimit.requests} times in ${rateLimit.per / 1_000} s, ` +
-      `and that is used up; try again in ${retryAfter} s`;
-    return new GatewayError(429, text, { retryAfter });
+    const why =
+      this.shareOf(lane, clock.now()) < 1
+        ? `upstream "${upstream}" answered 429 Too Many Requests and is asked less for a while`
+        : `the gateway may ask upstream "${upstream}" ${rateLimit.requests} times in ${rateLimit.per / 1_000} s, and that is used up`;
+    return new GatewayError(429, `${why}; try again in ${retryAfter} s`, { retryAfter });
   }
 }
 

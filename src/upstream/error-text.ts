@@ -1,3 +1,5 @@
+import { isIP } from "node:net";
+
 /** Longest text taken over from an upstream's error, in characters. */
 const MAX_TEXT = 300;
 
@@ -10,7 +12,25 @@ export function isHtml(contentType: string | undefined, body: Buffer): boolean {
   return /^\s*<(!doctype|html|head|body)/i.test(body.toString("latin1", 0, 64));
 }
 
-/** The readable text of an error body: without markup, on one line, shortened. Empty when there is none. */
+const PRIVATE_MARK = "<address>";
+
+/** A word without the punctuation around it. */
+const WORD = /^[("'<[]*(.*?)[)"'>\].,;:!?]*$/;
+
+/** What is clearly a host, with a port or without, or a place in a file of code. */
+const PRIVATE_FORMS: readonly RegExp[] = [
+  /^[a-z][a-z0-9+.-]*:\/\//i,
+  /^(?=.*[a-z])[a-z0-9.-]+:\d{2,5}$/i,
+  /^[a-z0-9-]+(?:\.[a-z0-9-]+)+\.[a-z]{2,}$/,
+  /^[a-z0-9-]+\.(?:com|net|org|io|dev|cloud|network|internal|local|lan)$/,
+  /^[^:]*[/\\][^:]*(?::\d+){1,2}$/,
+  /\.(?:java|kt|scala|py|go|rs|[cm]?[jt]s)(?::\d+){1,2}$/,
+];
+
+/**
+ * The readable text of an error body: without markup, on one line, shortened; empty when there is none. Where a registry
+ * runs is nobody's business: addresses are left out. Keys (`transfer.instrumentId`) and party ids stay.
+ */
 export function readErrorText(body: Buffer): string {
   const text = body
     .toString("utf8", 0, MAX_LOOKED_AT)
@@ -19,5 +39,18 @@ export function readErrorText(body: Buffer): string {
     // eslint-disable-next-line no-control-regex -- control characters are what is removed
     .replace(/[\s\x00-\x1f\x7f]+/g, " ")
     .trim();
-  return text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT).trimEnd()}…`;
+  const short = text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT).trimEnd()}…`;
+  return short.split(" ").map(withoutAddress).join(" ");
+}
+
+function withoutAddress(word: string): string {
+  const bare = WORD.exec(word)?.[1] ?? word;
+  const isPrivate = isAddress(bare) || PRIVATE_FORMS.some((form) => form.test(bare));
+  return isPrivate ? word.replace(bare, PRIVATE_MARK) : word;
+}
+
+/** An IP address, with a port or without. */
+function isAddress(word: string): boolean {
+  const host = /^\[?([0-9a-f:.]*?)\]?(?::\d{1,5})?$/i.exec(word)?.[1] ?? "";
+  return isIP(host) !== 0 || isIP(word) !== 0;
 }

@@ -76,7 +76,7 @@ describe("what is wrong with an upstream is told in our form", () => {
       expect(answer.headers["proxy-status"]).toBe(`registry-gateway;error=${type}`);
       // Whoever waits for somebody else's fetch knows no more than that it is a registry.
       expect(errorOf(answer)).toMatch(request === POST ? /"amulet"/ : /"amulet"|the registry/);
-      const cacheStatus = request === GET ? "registry-gateway; fwd=miss; stored=?0" : undefined;
+      const cacheStatus = request === GET ? "registry-gateway;fwd=uri-miss" : undefined;
       expect(answer.headers["cache-status"]).toBe(cacheStatus);
     }
   });
@@ -91,6 +91,26 @@ describe("what is wrong with an upstream is told in our form", () => {
       expect(answer.headers["proxy-status"]).toBe(`registry-gateway;error=${type}`);
     },
   );
+
+  test("how far a request went that failed", async () => {
+    const keys = {
+      cache: { honorClient: true, ttl: { instruments: "0s" }, staleIfError: "0s", staleWhileRevalidate: "0s" },
+    };
+    const { registry, url } = await startWith(ONE_TRY, keys);
+    const offline = await send(url, { ...GET, headers: { "cache-control": "only-if-cached" } });
+    expectOwnError(offline, 504);
+    expect(offline.headers["cache-status"]).toBe("registry-gateway;detail=refused");
+    registry.script(({ operation }) =>
+      operation === "instruments"
+        ? { status: 200, headers: ["Cache-Control", "max-age=0", "ETag", '"1"'], body: '{"instruments":[]}' }
+        : undefined,
+    );
+    expect((await send(url, GET)).status).toBe(200);
+    registry.script(({ operation }) => (operation === "instruments" ? { status: 200, body: "no JSON" } : undefined));
+    const failed = await send(url, GET);
+    expectOwnError(failed, 502);
+    expect(failed.headers["cache-status"]).toBe("registry-gateway;fwd=stale");
+  });
 
   test("an answer that is too large", async () => {
     const { registry, url } = await startWith(ONE_TRY, { limits: { responseBody: "64KiB" } });

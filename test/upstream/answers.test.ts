@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { fieldValue } from "../../src/fields.ts";
 import type { ScriptedAnswer } from "../../src/sandbox/script.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../../src/upstream/call.ts";
-import { acceptCall, listCall, openUpstream, startRegistry } from "./bench-of-registries.ts";
+import { acceptCall, inTime, listCall, openUpstream, startRegistry } from "./bench-of-registries.ts";
 
 /** Lets the registry answer everything but its info with `answer`. */
 async function ask(
@@ -259,6 +259,45 @@ describe("content codings", () => {
   ])("%s is 502", async (_what, coding, bytes, proxyError) => {
     const answer = ask({ status: 200, headers: ["Content-Encoding", coding], body: bytes });
     await expect(answer).rejects.toMatchObject({ status: 502, proxyError });
+  });
+});
+
+test.each([204, 404, 409, 500])("a coding named with an empty %i is no coding of anything", async (status) => {
+  const answer = await ask({ status, headers: ["Content-Encoding", "gzip"], body: "" });
+  expect(answer.status).toBe(status);
+});
+
+test("a 304 may name the coding of the body that it stands for", async () => {
+  const registry = await startRegistry();
+  const { upstream } = openUpstream([registry]);
+  await upstream.learnAdmin(inTime(5_000));
+  registry.script(() => ({ status: 304, headers: ["Content-Encoding", "gzip", "ETag", '"x"'], body: "" }));
+  const answer = await upstream.call(listCall({ fields: ["if-none-match", '"x"'] }));
+  expect(answer.status).toBe(304);
+});
+
+describe("the text of an error that is not of the API's form", () => {
+  test.each<[string, string]>([
+    ["connect ECONNREFUSED db.internal:5432 at /srv/app/index.js:10:99", "connect ECONNREFUSED <address> at <address>"],
+    ["see https://10.0.0.1:8080/x?y=1, please", "see <address>, please"],
+    ["cannot reach 10.1.2.3:80 or fe80::1", "cannot reach <address> or <address>"],
+    ["registry-api.prod.svc.cluster.local failed (localhost:80)", "<address> failed (<address>)"],
+    ["java.lang.Error at com.foo.Bar(Bar.java:10)", "java.lang.Error at <address>)"],
+    ["at Foo.bar (file:///app/x.js:1:2)", "at Foo.bar (<address>)"],
+    ["transfer.instrumentId must be given, 10.5 is more than 9.25", ""],
+    ["party DSO::1220ab knows no Amulet/USD in version 1.2.3 at 12:30:45", ""],
+  ])("%s tells no address", async (text, told) => {
+    const answer = await ask({ status: 500, headers: ["Content-Type", "text/plain"], body: text });
+    expect(answer.json).toEqual({
+      error: `registry-gateway: upstream "amulet" answered 500: ${told === "" ? text : told}`,
+    });
+  });
+
+  test("is read in no time, whatever it is", async () => {
+    for (const part of ["a.", "a-", "a/", "a:", "[", "1:", "a"]) {
+      const answer = await ask({ status: 500, headers: ["Content-Type", "text/plain"], body: part.repeat(8_000) });
+      expect(answer.body.length).toBeLessThan(1_000);
+    }
   });
 });
 
