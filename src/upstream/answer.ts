@@ -74,8 +74,18 @@ export function readAnswer(raw: RawAnswer, context: ReadingContext): Reading {
     return { answer: answerOf(raw, context, { body: NO_BODY, json: undefined }), failure: undefined };
   if (status < 300) return readJson(raw, context);
   const answer = readError(raw, context);
+  return { answer, failure: findBusy(status, answer.fields, context.upstream) };
+}
+
+/**
+ * Why an answer that may be passed on speaks for another node, or for calling less: a 429, 502, 503 or 504. Its error
+ * only serves to decide: a client gets the answer itself.
+ */
+export function findBusy(status: number, fields: Fields, upstream: string): Failure | undefined {
   const reason = BUSY[status];
-  return { answer, failure: reason === undefined ? undefined : { reason, error: busyError(answer, context) } };
+  if (reason === undefined) return undefined;
+  const text = `upstream "${upstream}" answered ${status}`;
+  return { reason, error: new GatewayError(status, text, { retryAfter: retryAfter(fields) }) };
 }
 
 /** Why an answer of this status is not passed on whatever its body says; undefined when it may be. */
@@ -85,7 +95,11 @@ export function findRefusal(
   context: Omit<ReadingContext, "node" | "maxBody">,
 ): Failure | undefined {
   const { upstream } = context;
-  if (status >= 300 && status < 400 && !(status === 304 && context.isConditional)) {
+  if (status === 304 && !context.isConditional) {
+    const text = "answered 304 Not Modified to a request without conditions; it or a cache before it is broken";
+    return { reason: "protocol", error: unusable(upstream, text) };
+  }
+  if (status >= 300 && status < 400 && status !== 304) {
     const text = `answered with a redirect (${status}), which is not followed; its URL is probably wrong`;
     return { reason: "redirect", error: unusable(upstream, text) };
   }
@@ -150,11 +164,6 @@ function answerOf(
     receivedAt: raw.receivedAt,
     node: context.node,
   };
-}
-
-/** Only for what is decided by errors: a client gets the answer itself. */
-function busyError({ status, fields }: UpstreamAnswer, { upstream }: ReadingContext): GatewayError {
-  return new GatewayError(status, `upstream "${upstream}" answered ${status}`, { retryAfter: retryAfter(fields) });
 }
 
 /** Seconds of a `Retry-After` that counts seconds (RFC 9110 §10.2.3); undefined without one. */

@@ -2,20 +2,18 @@ import type { Duration, Instant } from "../clock.ts";
 import { toGatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
-import { decodeAnswer, isCoded, readAnswer, retryAfter } from "./answer.ts";
+import { decodeAnswer, isCoded, readAnswer } from "./answer.ts";
 import type { Reading } from "./answer.ts";
-import type { UpstreamAnswer, UpstreamCall } from "./call.ts";
+import { heedRefusal, isTimeout, recordOutcome } from "./attempt-outcome.ts";
+import type { UpstreamCall } from "./call.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeListener, RawAnswer } from "./exchange.ts";
 import { answerTimeout, connectTimeout, consequences } from "./failure.ts";
-import type { Failure, FailureReason } from "./failure.ts";
+import type { Failure } from "./failure.ts";
 import { readAdmin } from "./node-check.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { type AttemptTrace, continueTrace } from "./trace.ts";
-
-/** Longest pause that a node may ask for with `Retry-After`. */
-const LONGEST_PAUSE: Duration = 60_000;
 
 /** Why an attempt was made: `hedge` and `rescue` run beside an earlier one that is slow. */
 export type AttemptKind = "first" | "retry" | "hedge" | "rescue";
@@ -136,13 +134,6 @@ export class Attempt implements ExchangeListener {
     this.observe("cancelled", undefined);
   }
 
-  /**
-   * Whether a timeout of this attempt says something about the node: not when a client with little patience ended it.
-   */
-  private get isFairTrial(): boolean {
-    return this.parts.breaker.isFairTrial(this.elapsed);
-  }
-
   private get operation(): Operation {
     return this.options.call.operation;
   }
@@ -187,40 +178,21 @@ export class Attempt implements ExchangeListener {
     this.node.inFlight -= 1;
     const { answer, failure } = reading;
     this.keepRecord(failure, answer?.status);
-    if (failure !== undefined) this.heed(failure.reason, answer);
+    if (failure !== undefined) {
+      const { reason } = failure;
+      heedRefusal(this.parts, this.node, { operation: this.operation, reason, fields: answer?.fields });
+    }
     if (answer === undefined || failure !== undefined) this.observe("failure", failure);
     else this.observe(answer.status < 400 ? "success" : "error", undefined);
     this.options.onEnd(this, reading);
   }
 
   private keepRecord(failure: Failure | undefined, status: number | undefined): void {
-    const { node } = this;
-    if (failure === undefined || !consequences[failure.reason].unhealthy) {
-      node.recordGood();
-      // A refusal is quick: its latency would draw more calls to where they are refused.
-      if (status !== undefined && status < 500 && status !== 429) this.recordLatency();
-      return;
-    }
-    const isTimeout = failure.reason === "timeout" || failure.reason === "connect-timeout";
-    if (isTimeout) {
-      this.recordLatency();
-      if (!this.isFairTrial) return;
-    }
-    node.lastError = failure.error.message;
-    const { nodes } = this.parts;
-    const why = node.recordFailure();
-    if (why === undefined || !nodes.eject(node, why)) nodes.suspect(node, failure.reason === "refused");
-  }
-
-  /** Does what a refusal asks for. */
-  private heed(reason: FailureReason, answer: UpstreamAnswer | undefined): void {
-    const { credentials, egress, clock } = this.parts;
-    if (reason === "credentials") credentials?.distrust();
-    if (answer === undefined) return;
-    const asked = retryAfter(answer.fields);
-    if (reason === "http-429") egress?.shrink(this.operation, asked);
-    const seconds = asked ?? (reason === "http-429" ? 1 : 0);
-    this.node.pausedUntil = clock.now() + Math.min(seconds * 1_000, LONGEST_PAUSE);
+    const isGood = failure === undefined || !consequences[failure.reason].unhealthy;
+    // A refusal is quick: its latency would draw more calls to where they are refused.
+    const isAnswer = isGood && status !== undefined && status < 500 && status !== 429;
+    if (isAnswer || (failure !== undefined && isTimeout(failure))) this.recordLatency();
+    recordOutcome(this.parts, this.node, { failure, elapsed: this.elapsed });
   }
 
   /** It is late although other nodes answer. */
