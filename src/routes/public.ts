@@ -62,8 +62,10 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
   // On every route, those that refuse included.
   app.addHook("onRequest", (request, fastifyReply, done) => {
     const refusal = framingProblem(request.raw);
-    if (refusal !== undefined) fastifyReply.raw.shouldKeepAlive = false;
-    done(refusal);
+    if (refusal === undefined) return done();
+    fastifyReply.raw.shouldKeepAlive = false;
+    // After the parser is done with what has arrived: if it finds a fault in the rest, its refusal is the only one.
+    queueMicrotask(() => done(refusal));
   });
 
   // Such a request has ended before anybody could hear of it (`optimizeEmptyRequests`), and Fastify waits for an end.
