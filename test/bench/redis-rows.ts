@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { findRedisServer } from "../support/redis-binary.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
@@ -78,7 +79,7 @@ async function runHitRow(context: BenchContext, redis: RedisServer): Promise<Res
 
 /** Requests a second of all connections together, nearly; and how many a round has. */
 const MODERATE = { connections: 4, pause: 10, count: 400 };
-const ROUND_TRIPS = 200;
+const ROUND_TRIPS = { count: 200, pause: 3 };
 
 /** What a Redis hit may take beyond a round trip to Redis, milliseconds. */
 const BEYOND_ROUND_TRIP = 2;
@@ -92,28 +93,30 @@ async function runLatencyRow(context: BenchContext, redis: RedisServer): Promise
   const ratios: number[] = [];
   for (let round = 0; round <= context.rounds; round += 1) {
     const { p99 } = await context.load.run(plan, gateway.pid);
-    const allowed = (await medianRoundTrip(redis)) + BEYOND_ROUND_TRIP;
+    const allowed = (await roundTrip(redis)) + BEYOND_ROUND_TRIP;
     // The first round warms up.
     if (round > 0) ratios.push(p99 / allowed);
   }
   return [
     {
       what: "p99 latency of Redis hits, 300 requests a second",
-      against: "a round trip to Redis and 2 ms",
+      against: "p99 of a round trip to Redis, and 2 ms",
       ratio: spreadOf(ratios),
       bound: 1,
     },
   ];
 }
 
-async function medianRoundTrip({ client }: RedisServer): Promise<number> {
+/** The slowest of a hundred at about the same rate: a busy machine holds up both. Milliseconds. */
+async function roundTrip({ client }: RedisServer): Promise<number> {
   const times: number[] = [];
-  for (let i = 0; i < ROUND_TRIPS; i += 1) {
+  for (let i = 0; i < ROUND_TRIPS.count; i += 1) {
+    await sleep(ROUND_TRIPS.pause);
     const sentAt = performance.now();
     await client.getBuffer("a page");
     times.push(performance.now() - sentAt);
   }
-  return spreadOf(times).median;
+  return times.toSorted((a, b) => a - b)[Math.floor((times.length - 1) * 0.99)]!;
 }
 
 /** Milliseconds that a slow Redis takes in each direction. */
