@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { GatewayError, toGatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
-import type { StreamedAnswer, UpstreamCall } from "../upstream/call.ts";
+import type { StreamedAnswer, StreamedCall } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { adminsOf, forwardedFields } from "./choice-contexts.ts";
 import { clientSignal } from "./client-signal.ts";
@@ -27,7 +27,8 @@ const CALL = Symbol("upstream call");
 interface PreparedCall {
   readonly exchange: Exchange;
   readonly upstream: Upstream;
-  readonly call: Omit<UpstreamCall, "body">;
+  /** With its body where that had to be read to find the upstream; else the body is streamed. */
+  readonly call: StreamedCall;
 }
 
 interface ProxiedRequest {
@@ -74,7 +75,9 @@ export function registerPassThrough(app: FastifyInstance, surroundings: Surround
       rewriteHeaders: (headers, request) => {
         const raw = request!.raw as IncomingMessage;
         const common = commonFieldsOf(exchangeOf(raw, surroundings), raw, surroundings.isDraining());
-        return { ...headers, ...recordOf(common) };
+        const answered = { ...headers, ...recordOf(common) };
+        // The answer to a POST is of this moment, whatever the registry says of keeping it.
+        return raw.method === "POST" ? { ...answered, "cache-control": "no-store" } : answered;
       },
       onError: (reply, { error }) => {
         void reply.send(error.cause instanceof GatewayError ? error.cause : toGatewayError(error));
@@ -85,7 +88,7 @@ export function registerPassThrough(app: FastifyInstance, surroundings: Surround
 
 function sendCall(request: ProxiedRequest, done: ProxyCallback): void {
   const { exchange, upstream, call } = request.headers[CALL]!;
-  const sent = request.body instanceof Readable ? { ...call, body: request.body } : call;
+  const sent = call.body === undefined && request.body instanceof Readable ? { ...call, body: request.body } : call;
   upstream.stream(sent).then((answer) => {
     // The head has gone out by then: the log is the only place that can tell.
     answer.body.once("error", (error) => {
@@ -108,7 +111,6 @@ async function prepareCall(
   const { runtime } = exchange;
   const { segments, query, registry } = exchange.target as PassThroughTarget;
   const header = adminHeaderOf(request.raw.rawHeaders, runtime.config.routing.adminHeader);
-  const deadlineOf = deadlineFromNow(request.headers, surroundings.clock);
   const signal = clientSignal(reply.raw);
   const stream = request.body instanceof Readable ? request.body : undefined;
   if (stream !== undefined) checkContentCoding(request.headers);
@@ -116,9 +118,8 @@ async function prepareCall(
   const bytes =
     stream !== undefined && paths !== undefined ? await readAll(stream, runtime.config.limits.requestBody) : undefined;
   const body = bytes === undefined || paths === undefined ? [] : adminsOf(parseJsonBody(bytes), paths);
-  // http-proxy sends a stream as it is, but would write a parsed body anew.
-  if (bytes !== undefined) request.body = Readable.from([bytes], { objectMode: false });
-
+  // What the client took to send it is not the upstream's time.
+  const deadlineOf = deadlineFromNow(request.headers, surroundings.clock);
   const named = await resolveUpstream(
     { ...runtime.config.routing, upstreams: runtime.upstreams },
     { path: registry, header, body },
@@ -136,8 +137,11 @@ async function prepareCall(
       forwardedFields(exchange, request.headers, upstream.config.forwardAuthorization),
       stream === undefined ? undefined : request.headers["content-length"],
     ),
+    body: bytes,
     priority: "post",
     deadline: deadlineOf(upstream),
+    // As long as Node gives any request.
+    bodyDeadline: surroundings.clock.now() + request.server.server.requestTimeout,
     signal,
     trace: exchange.trace,
   };

@@ -1,7 +1,11 @@
 import type { Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
+import type { Bulkhead } from "./bulkhead.ts";
 import type { Priority } from "./call.ts";
 import type { UpstreamParts } from "./parts.ts";
+import { waitFor } from "./patience.ts";
+import { uploadTimeout } from "./upload.ts";
+import type { Upload } from "./upload.ts";
 
 /** Somebody who wants to make a call. */
 export interface Entrant {
@@ -19,9 +23,26 @@ export function admit(parts: UpstreamParts, entrant: Entrant): undefined | Promi
   const { nodes, bulkhead } = parts;
   if (!nodes.hasProved || nodes.disabledBecause !== undefined) return admitLater(parts, entrant);
   throwIfBroken(parts);
-  if (!bulkhead.tryEnter()) return waitForPlace(parts, entrant);
+  if (!bulkhead.tryEnter()) return waitForPlace(parts, bulkhead, entrant).then(() => passBreaker(parts));
   passBreaker(parts);
   return undefined;
+}
+
+/**
+ * What a call passes before {@link admit} when its body is still to arrive. The deadline is that of the body. Resolves
+ * at once where a client that stalls costs the others little; else when the body is here, or so much of it that the
+ * rest has to be streamed. Returns whether it has a place in `bulkhead.uploads`, to be left once when the body is here.
+ * @throws GatewayError that is the call's answer: 408, 413, 503 or 504.
+ */
+export async function admitUpload(parts: UpstreamParts, upload: Upload, entrant: Entrant): Promise<boolean> {
+  const { breaker, bulkhead, clock, config, egress } = parts;
+  // A body that may never come has no call of rateLimit, is not the breaker's probe and has not the only place.
+  const mayStall = egress === undefined && breaker.state === "closed" && config.concurrency.max > 1;
+  if (mayStall && bulkhead.uploads.tryEnter()) return true;
+  await waitFor(upload.whenReady(), { ...entrant, late: uploadTimeout }, clock);
+  if (upload.hasArrived) return false;
+  if (!bulkhead.uploads.tryEnter()) await waitForPlace(parts, bulkhead.uploads, entrant);
+  return true;
 }
 
 async function admitLater(parts: UpstreamParts, entrant: Entrant): Promise<void> {
@@ -30,14 +51,17 @@ async function admitLater(parts: UpstreamParts, entrant: Entrant): Promise<void>
   await admit(parts, entrant);
 }
 
-async function waitForPlace(parts: UpstreamParts, entrant: Entrant): Promise<void> {
+async function waitForPlace(
+  { observer, config }: UpstreamParts,
+  places: Pick<Bulkhead, "enter">,
+  entrant: Entrant,
+): Promise<void> {
   try {
-    await parts.bulkhead.enter(entrant);
+    await places.enter(entrant);
   } catch (error) {
-    parts.observer.refused(parts.config.name, "queue");
+    observer.refused(config.name, "queue");
     throw error;
   }
-  passBreaker(parts);
 }
 
 function throwIfBroken({ breaker, config, observer }: UpstreamParts): void {

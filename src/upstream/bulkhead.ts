@@ -9,14 +9,22 @@ interface Entrant {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Bounds how much runs at once to one upstream, so that a slow one takes nothing from the others. */
-export class Bulkhead {
+interface Bounds {
+  readonly max: number;
+  readonly queue: number;
+}
+
+/** Share of the places that calls may have whose bodies are still arriving. */
+const UPLOADS = 0.25;
+
+/** So many places, and a queue of those who wait for one. */
+class Places {
   private readonly upstream: string;
-  private readonly bounds: { readonly max: number; readonly queue: number };
+  private readonly bounds: Bounds;
   private readonly waiting: WaitQueue;
   private runningCount = 0;
 
-  constructor(upstream: string, bounds: { readonly max: number; readonly queue: number }, clock: Clock) {
+  constructor(upstream: string, bounds: Bounds, clock: Clock) {
     this.upstream = upstream;
     this.bounds = bounds;
     this.waiting = new WaitQueue(clock);
@@ -59,5 +67,19 @@ export class Bulkhead {
   private late(): GatewayError {
     const text = `upstream "${this.upstream}" had no place for another call in time; try again later`;
     return new GatewayError(504, text, { proxyError: "connection_limit_reached" });
+  }
+}
+
+/** Bounds how much runs at once to one upstream, so that a slow one takes nothing from the others. */
+export class Bulkhead extends Places {
+  /**
+   * What a call needs besides, and before, for as long as its body is arriving: clients that stall hold a share of the
+   * places and no more.
+   */
+  readonly uploads: Places;
+
+  constructor(upstream: string, bounds: Bounds, clock: Clock) {
+    super(upstream, bounds, clock);
+    this.uploads = new Places(upstream, { ...bounds, max: Math.max(1, Math.floor(bounds.max * UPLOADS)) }, clock);
   }
 }

@@ -46,6 +46,8 @@ export interface UpstreamAnswer {
 /** A call whose bodies are streamed: never tried twice, hedged or cached. */
 export interface StreamedCall extends Omit<UpstreamCall, "body"> {
   readonly body?: Readable | Buffer | undefined;
+  /** When a `body` that is a stream must be here, if not at `deadline`, whose time counts from when it is. */
+  readonly bodyDeadline?: Instant | undefined;
 }
 
 export interface StreamedAnswer {

@@ -1,45 +1,57 @@
-import { pipeline } from "node:stream";
-import type { Readable, Transform } from "node:stream";
+import { Readable } from "node:stream";
 import type { CancelTimer, Duration, Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { fieldValue } from "../fields.ts";
 import type { Fields } from "../fields.ts";
-import { admit } from "./admission.ts";
-import type { Settle } from "./call-run.ts";
+import { admit, admitUpload } from "./admission.ts";
 import { endToEndFields } from "./answer-fields.ts";
-import { findRefusal, undecodable } from "./answer.ts";
+import { findBusy } from "./answer.ts";
+import { heedRefusal, recordOutcome } from "./attempt-outcome.ts";
+import type { Settle } from "./call-run.ts";
 import { ClientGone } from "./call.ts";
 import type { StreamedAnswer, StreamedCall } from "./call.ts";
-import { contentCodings, createDecoders } from "./content-coding.ts";
-import { answerTimeout, connectionFailure, connectTimeout, consequences, tooLarge } from "./failure.ts";
+import { answerTimeout, connectionFailure, connectTimeout } from "./failure.ts";
 import type { Failure } from "./failure.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { isConditional, requestFields } from "./request-fields.ts";
-import { type AttemptTrace, continueTrace } from "./trace.ts";
-import { limitBytes, StreamedExchange } from "./streamed-exchange.ts";
+import { refuseHead, shapeBody } from "./streamed-answer.ts";
+import { StreamedExchange } from "./streamed-exchange.ts";
 import type { StreamedListener } from "./streamed-exchange.ts";
+import { type AttemptTrace, continueTrace } from "./trace.ts";
+import { tooLargeUpload, Upload, uploadTimeout } from "./upload.ts";
 
 function throwIfGone(signal: AbortSignal | undefined): void {
   if (signal?.aborted === true) throw new ClientGone();
 }
 
 /**
- * One streamed call: one attempt on one node, within the limits and one deadline that covers the bodies as well. A
- * client that goes away ends it.
+ * One streamed call: one attempt on one node, within the limits. Its body has one deadline, and from when that is here
+ * its answer, body included, has another. A client that goes away ends it; one that is slow, to send or to read, ends
+ * it without a word against the node.
  */
 export class StreamRun implements StreamedListener {
   private readonly parts: UpstreamParts;
   private readonly call: StreamedCall;
-  private readonly deadline: Instant;
-  private readonly startedAt: Instant;
   private readonly settle: Settle<StreamedAnswer>;
+  private readonly startedAt: Instant;
+  /** How long the answer may take. */
+  private readonly patience: Duration;
+  private readonly bodyDeadline: Instant;
+  private readonly upload: Upload | undefined;
+  private deadline: Instant;
+  /** Since when nothing is waited for but the node. */
+  private quietSince: Instant;
   private exchange: StreamedExchange | undefined;
   private node: UpstreamNode | undefined;
   private output: Readable | undefined;
   private status: number | undefined;
+  /** Of the answer that is passed on, if it is none of the registry's own. */
+  private busy: Failure | undefined;
   private trace: AttemptTrace | undefined;
   private cancelTimer: CancelTimer | undefined;
+  private hasPlace = false;
+  private hasUploadPlace = false;
   private isOver = false;
 
   constructor(parts: UpstreamParts, call: StreamedCall, settle: Settle<StreamedAnswer>) {
@@ -47,58 +59,108 @@ export class StreamRun implements StreamedListener {
     this.call = call;
     this.settle = settle;
     this.startedAt = parts.clock.now();
+    this.quietSince = this.startedAt;
     this.deadline = Math.min(call.deadline, this.startedAt + parts.config.timeout);
+    this.patience = this.deadline - this.startedAt;
+    this.bodyDeadline = call.bodyDeadline ?? this.deadline;
+    this.upload = call.body instanceof Readable ? this.receive(call.body) : undefined;
   }
 
   /** Begins; rejects through `settle` when there is no answer to stream. */
   async start(): Promise<void> {
-    const { parts, deadline } = this;
-    const { signal, priority, operation } = this.call;
+    const { parts, upload, bodyDeadline } = this;
+    const { signal, priority, operation, body } = this.call;
     try {
       throwIfGone(signal);
-      if (deadline <= this.startedAt) throw answerTimeout(parts.config.name).error;
+      if (this.patience <= 0) throw answerTimeout(parts.config.name).error;
+      const { requestBody } = parts.limits;
+      if (Buffer.isBuffer(body) && body.length > requestBody) throw tooLargeUpload(requestBody);
+      if (upload !== undefined) {
+        this.hasUploadPlace = await admitUpload(parts, upload, { priority, deadline: bodyDeadline, signal });
+        if (upload.hasArrived) this.leaveUploads();
+      }
+      const { deadline } = this;
       await admit(parts, { priority, deadline, signal });
-    } catch (error) {
-      this.settle.reject(error);
-      return;
-    }
-    try {
+      this.hasPlace = true;
       await parts.egress?.take({ operation, priority, deadline, signal });
       const fields = (await parts.credentials?.fields({ deadline, signal })) ?? [];
       throwIfGone(signal);
+      if (upload?.errored instanceof GatewayError) throw upload.errored;
       this.send(fields);
     } catch (error) {
+      upload?.destroy();
+      if (this.hasPlace) parts.breaker.forget();
       this.finish();
-      parts.breaker.forget();
       this.settle.reject(error);
     }
   }
 
   answered(status: number, fields: Fields, body: Readable): void {
-    const { parts } = this;
+    const { parts, call, node } = this;
+    const { operation } = call;
     this.status = status;
-    this.node?.recordGood();
-    parts.breaker.record(true);
-    const failure = this.refuse(status, fields);
-    if (failure !== undefined) return this.fail(failure);
-    this.output = this.shape(fields, body);
-    this.settle.resolve({ status, fields: endToEndFields(fields), body: this.output });
+    this.progressed();
+    const passed = endToEndFields(fields);
+    const refusal = refuseHead(parts, { status, fields, isConditional: isConditional(call.fields) });
+    const failure = refusal ?? findBusy(status, passed, parts.config.name);
+    this.report(failure);
+    if (failure !== undefined) {
+      const { reason } = failure;
+      heedRefusal(parts, node!, { operation, reason, fields: refusal === undefined ? passed : undefined });
+    }
+    if (refusal !== undefined) return this.fail(refusal);
+    this.busy = failure;
+    if (failure !== undefined) this.record(failure);
+    this.output = shapeBody(parts, { fields, body }, (error) => {
+      if (error) this.exchange?.abort(error);
+      this.finish();
+    });
+    this.settle.resolve({ status, fields: passed, body: this.output });
+  }
+
+  progressed(): void {
+    this.quietSince = this.parts.clock.now();
   }
 
   failed(error: Error, isAnswering: boolean): void {
     const failure = connectionFailure(this.parts.config.name, error, isAnswering);
-    if (!isAnswering) this.parts.breaker.report(failure.reason, this.elapsed);
+    if (!isAnswering) this.report(failure);
     this.fail(failure);
   }
 
   completed(): void {
-    this.observe("success", undefined);
+    this.observe(this.busy === undefined ? "success" : "failure", this.busy);
+    if (this.busy === undefined) this.record(undefined);
     this.finish();
   }
 
-  private get elapsed(): Duration {
-    return this.parts.clock.now() - this.startedAt;
+  /**
+   * Whether all that the client sent so far is on its way to the node, and there is more to come: if the node breaks
+   * the connection or answers that it is tired of waiting, it is not to blame.
+   */
+  private get isClientBehind(): boolean {
+    return this.exchange?.isSent === true && this.upload?.isBehind === true;
   }
+
+  private get quietTime(): Duration {
+    return this.parts.clock.now() - this.quietSince;
+  }
+
+  private receive(body: Readable): Upload {
+    const upload = new Upload(body, { most: this.parts.limits.requestBody, onArrived: this.onArrived });
+    upload.on("error", (error) => {
+      // Before it was sent, whoever waits to send it finds out.
+      if (error instanceof GatewayError && this.exchange !== undefined) this.giveUp(error);
+    });
+    return upload;
+  }
+
+  private readonly onArrived = (): void => {
+    this.leaveUploads();
+    this.progressed();
+    this.deadline = this.quietSince + this.patience;
+    if (this.exchange !== undefined && !this.isOver) this.arm();
+  };
 
   private send(credentialFields: Fields): void {
     const { parts, call } = this;
@@ -107,7 +169,6 @@ export class StreamRun implements StreamedListener {
     this.node = node;
     node.inFlight += 1;
     call.signal?.addEventListener("abort", this.onAbort, { once: true });
-    this.cancelTimer = parts.clock.after(this.deadline - parts.clock.now(), this.onTimer);
     const fields = [...requestFields(call.fields, parts.credentials?.fieldName), ...credentialFields];
     const length = fieldValue(call.fields, "content-length");
     if (length !== undefined && call.body !== undefined) fields.push("content-length", length);
@@ -118,97 +179,66 @@ export class StreamRun implements StreamedListener {
       node: node.index,
       kind: "stream",
     });
+    this.progressed();
+    this.arm();
     this.exchange = new StreamedExchange(
       {
         method: call.method,
         path: node.basePath + call.path,
         fields: this.trace === undefined ? fields : continueTrace(fields, this.trace),
-        body: this.limitRequest(call.body),
+        body: this.upload ?? call.body,
       },
       node.connections,
       this,
     );
   }
 
-  /** The client's stream is not handed to undici itself, which would destroy it, and the way back to the client too. */
-  private limitRequest(body: Readable | Buffer | undefined): Readable | Buffer | undefined {
-    const { requestBody } = this.parts.limits;
-    const tooMuch = () => new GatewayError(413, `the request body is larger than ${requestBody} bytes`);
-    if (body === undefined) return undefined;
-    if (Buffer.isBuffer(body)) {
-      if (body.length > requestBody) throw tooMuch();
-      return body;
-    }
-    const limited = limitBytes(requestBody, tooMuch);
-    limited.on("error", (error) => {
-      if (error instanceof GatewayError) this.giveUp(error);
-    });
-    body.on("error", () => this.giveUp(new ClientGone()));
-    return body.pipe(limited);
+  /** When it ends: until the body is here, at the deadline for that. */
+  private get due(): Instant {
+    return this.upload?.hasArrived === false ? this.bodyDeadline : this.deadline;
   }
 
-  private refuse(status: number, fields: Fields): Failure | undefined {
-    const { config, limits, credentials } = this.parts;
-    const refusal = findRefusal(
-      status,
-      { fields: [], body: Buffer.alloc(0) },
-      {
-        upstream: config.name,
-        isConditional: isConditional(this.call.fields),
-        hasCredentials: credentials !== undefined,
-      },
-    );
-    if (refusal !== undefined) {
-      if (refusal.reason === "credentials") credentials?.distrust();
-      return refusal;
-    }
-    if (contentCodings(fields) === undefined) {
-      return undecodable(config.name, "uses a content coding the gateway does not know");
-    }
-    const isLarge = Number(fieldValue(fields, "content-length") ?? 0) > limits.responseBody;
-    return isLarge ? tooLarge(config.name, limits.responseBody) : undefined;
-  }
-
-  /** The body decoded and bounded. Errors destroy the last stream of the chain, which is the one that is read. */
-  private shape(fields: Fields, body: Readable): Readable {
-    const { config, limits } = this.parts;
-    const limiter = limitBytes(limits.responseBody, () => tooLarge(config.name, limits.responseBody).error);
-    const steps: Transform[] = [...createDecoders(contentCodings(fields) ?? []), limiter];
-    // An error before the caller listens must not end the process.
-    limiter.on("error", () => undefined);
-    pipeline([body, ...steps], (error) => {
-      if (error) this.exchange?.abort(error);
-      this.finish();
-    });
-    return limiter;
+  private arm(): void {
+    this.cancelTimer?.();
+    this.cancelTimer = this.parts.clock.after(this.due - this.parts.clock.now(), this.onDue);
   }
 
   private readonly onAbort = (): void => this.giveUp(new ClientGone());
 
-  private readonly onTimer = (): void => {
-    const isSent = this.exchange?.isSent === true;
-    const { error } = (isSent ? answerTimeout : connectTimeout)(this.parts.config.name);
-    if (this.status === undefined) this.parts.breaker.report("timeout", this.elapsed);
-    this.fail({ reason: "timeout", error });
+  // After the event loop was held up, timers run before what has arrived long since is read: that goes first.
+  private readonly onDue = (): void => void setImmediate(this.expire);
+
+  private readonly expire = (): void => {
+    const { exchange, upload, parts } = this;
+    if (this.isOver) return;
+    // The body has arrived meanwhile; or the timer is a little early.
+    if (parts.clock.now() < this.due) return this.arm();
+    const failure = (exchange?.isSent === true ? answerTimeout : connectTimeout)(parts.config.name);
+    if (upload?.hasArrived === false) return this.giveUp(upload.isBehind ? uploadTimeout() : failure.error);
+    if (exchange?.isHeldUp === true) return this.giveUp(new GatewayError(408, "the answer was not read in time"));
+    if (this.status === undefined) this.report(failure);
+    this.fail(failure);
   };
 
   private fail(failure: Failure): void {
     if (this.isOver) return;
     this.observe("failure", failure);
-    const isTimeout = failure.reason === "timeout";
-    const isFair = !isTimeout || this.parts.breaker.isFairTrial(this.elapsed);
-    if (consequences[failure.reason].unhealthy && isFair) {
-      this.keepRecord();
-    }
+    // An answer that says the node is busy was recorded when it began.
+    if (this.busy === undefined) this.record(failure);
     this.end(failure.error);
   }
 
-  private keepRecord(): void {
-    const { node } = this;
-    if (node === undefined) return;
-    const why = node.recordFailure();
-    if (why === undefined) this.parts.nodes.suspect(node);
-    else this.parts.nodes.eject(node, why);
+  /** Tells the breaker, once. */
+  private report(failure: Failure | undefined): void {
+    const { breaker } = this.parts;
+    if (failure !== undefined && this.isClientBehind) breaker.forget();
+    else breaker.report(failure?.reason, this.quietTime);
+  }
+
+  /** Enters it in the node's record, once. */
+  private record(failure: Failure | undefined): void {
+    if (this.node === undefined || (failure !== undefined && this.isClientBehind)) return;
+    recordOutcome(this.parts, this.node, { failure, elapsed: this.quietTime });
   }
 
   /** Ends it for a reason that says nothing about the node. */
@@ -233,7 +263,13 @@ export class StreamRun implements StreamedListener {
     this.cancelTimer?.();
     this.call.signal?.removeEventListener("abort", this.onAbort);
     if (this.node !== undefined) this.node.inFlight -= 1;
-    this.parts.bulkhead.leave();
+    this.leaveUploads();
+    if (this.hasPlace) this.parts.bulkhead.leave();
+  }
+
+  private leaveUploads(): void {
+    if (this.hasUploadPlace) this.parts.bulkhead.uploads.leave();
+    this.hasUploadPlace = false;
   }
 
   private observe(outcome: "success" | "failure" | "cancelled", failure: Failure | undefined): void {
@@ -245,7 +281,7 @@ export class StreamRun implements StreamedListener {
     this.parts.observer.attempt({
       upstream: this.parts.config.name,
       operation: this.call.operation,
-      seconds: this.elapsed / 1_000,
+      seconds: (this.parts.clock.now() - this.startedAt) / 1_000,
       ...end,
     });
     this.trace?.end(end);

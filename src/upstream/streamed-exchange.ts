@@ -17,6 +17,8 @@ export interface StreamedNodeRequest {
 export interface StreamedListener {
   /** The head of the answer is here; `body` follows. */
   answered(status: number, fields: Fields, body: Readable): void;
+  /** A part of the answer's body came, or whoever reads it has caught up. */
+  progressed(): void;
   /** The exchange broke: before the head of an answer, or (`isAnswering`) in its body, which is destroyed by then. */
   failed(error: Error, isAnswering: boolean): void;
   /** The answer is complete. */
@@ -27,6 +29,8 @@ const ABORTED = new Error("the exchange was given up");
 
 /** One request to one node whose answer is streamed, with back pressure. */
 export class StreamedExchange implements Dispatcher.DispatchHandler {
+  /** The node may have more of its answer, and whoever reads it is behind. */
+  isHeldUp = false;
   private readonly connections: Connections;
   private readonly listener: StreamedListener;
   private link: Link | undefined;
@@ -75,7 +79,11 @@ export class StreamedExchange implements Dispatcher.DispatchHandler {
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
     if (status < 200 || this.isOver) return;
     this.body = new Readable({
-      read: () => controller.resume(),
+      read: () => {
+        if (this.isHeldUp) this.listener.progressed();
+        this.isHeldUp = false;
+        controller.resume();
+      },
       destroy: (error, callback) => {
         // Whoever reads went away.
         this.abort(error ?? ABORTED);
@@ -90,7 +98,10 @@ export class StreamedExchange implements Dispatcher.DispatchHandler {
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.isOver || this.body === undefined) return;
-    if (!this.body.push(chunk)) controller.pause();
+    this.listener.progressed();
+    if (this.body.push(chunk)) return;
+    this.isHeldUp = true;
+    controller.pause();
   }
 
   onResponseEnd(): void {

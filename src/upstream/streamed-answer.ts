@@ -1,0 +1,50 @@
+import { pipeline } from "node:stream";
+import type { Readable, Transform } from "node:stream";
+import { fieldValue } from "../fields.ts";
+import type { Fields } from "../fields.ts";
+import { findRefusal, undecodable } from "./answer.ts";
+import { contentCodings, createDecoders } from "./content-coding.ts";
+import { tooLarge } from "./failure.ts";
+import type { Failure } from "./failure.ts";
+import type { UpstreamParts } from "./parts.ts";
+import { limitBytes } from "./streamed-exchange.ts";
+
+interface AnswerHead {
+  readonly status: number;
+  readonly fields: Fields;
+  /** The request carried a condition. */
+  readonly isConditional: boolean;
+}
+
+/** Why the answer with this head is not passed on; undefined when it is. */
+export function refuseHead(parts: UpstreamParts, { status, fields, isConditional }: AnswerHead): Failure | undefined {
+  const { config, limits, credentials } = parts;
+  const refusal = findRefusal(
+    status,
+    { fields: [], body: Buffer.alloc(0) },
+    { upstream: config.name, isConditional, hasCredentials: credentials !== undefined },
+  );
+  if (refusal !== undefined) return refusal;
+  if (contentCodings(fields) === undefined) {
+    return undecodable(config.name, "uses a content coding the gateway does not know");
+  }
+  const isLarge = Number(fieldValue(fields, "content-length") ?? 0) > limits.responseBody;
+  return isLarge ? tooLarge(config.name, limits.responseBody) : undefined;
+}
+
+/**
+ * The body of an answer, decoded and bounded; `onEnd` hears that it was read to its end, or why not. Errors destroy the
+ * stream that is returned.
+ */
+export function shapeBody(
+  { config, limits }: UpstreamParts,
+  answer: { readonly fields: Fields; readonly body: Readable },
+  onEnd: (error: Error | null | undefined) => void,
+): Readable {
+  const limiter = limitBytes(limits.responseBody, () => tooLarge(config.name, limits.responseBody).error);
+  const steps: Transform[] = [...createDecoders(contentCodings(answer.fields) ?? []), limiter];
+  // An error before the caller listens must not end the process.
+  limiter.on("error", () => undefined);
+  pipeline([answer.body, ...steps], onEnd);
+  return limiter;
+}
