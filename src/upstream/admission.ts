@@ -1,6 +1,5 @@
 import type { Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
-import type { Bulkhead } from "./bulkhead.ts";
 import type { Priority } from "./call.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { waitFor } from "./patience.ts";
@@ -23,7 +22,7 @@ export function admit(parts: UpstreamParts, entrant: Entrant): undefined | Promi
   const { nodes, bulkhead } = parts;
   if (!nodes.hasProved || nodes.disabledBecause !== undefined) return admitLater(parts, entrant);
   throwIfBroken(parts);
-  if (!bulkhead.tryEnter()) return waitForPlace(parts, bulkhead, entrant).then(() => passBreaker(parts));
+  if (!bulkhead.tryEnter()) return waitForPlace(parts, entrant);
   passBreaker(parts);
   return undefined;
 }
@@ -35,13 +34,19 @@ export function admit(parts: UpstreamParts, entrant: Entrant): undefined | Promi
  * @throws GatewayError that is the call's answer: 408, 413, 503 or 504.
  */
 export async function admitUpload(parts: UpstreamParts, upload: Upload, entrant: Entrant): Promise<boolean> {
-  const { breaker, bulkhead, clock, config, egress } = parts;
+  const { breaker, bulkhead, clock, config, egress, observer } = parts;
   // A body that may never come has no call of rateLimit, is not the breaker's probe and has not the only place.
   const mayStall = egress === undefined && breaker.state === "closed" && config.concurrency.max > 1;
   if (mayStall && bulkhead.uploads.tryEnter()) return true;
   await waitFor(upload.whenReady(), { ...entrant, late: uploadTimeout }, clock);
   if (upload.hasArrived) return false;
-  if (!bulkhead.uploads.tryEnter()) await waitForPlace(parts, bulkhead.uploads, entrant);
+  if (bulkhead.uploads.tryEnter()) return true;
+  try {
+    await bulkhead.uploads.enter(entrant);
+  } catch (error) {
+    observer.refused(config.name, "queue");
+    throw error;
+  }
   return true;
 }
 
@@ -51,17 +56,14 @@ async function admitLater(parts: UpstreamParts, entrant: Entrant): Promise<void>
   await admit(parts, entrant);
 }
 
-async function waitForPlace(
-  { observer, config }: UpstreamParts,
-  places: Pick<Bulkhead, "enter">,
-  entrant: Entrant,
-): Promise<void> {
+async function waitForPlace(parts: UpstreamParts, entrant: Entrant): Promise<void> {
   try {
-    await places.enter(entrant);
+    await parts.bulkhead.enter(entrant);
   } catch (error) {
-    observer.refused(config.name, "queue");
+    parts.observer.refused(parts.config.name, "queue");
     throw error;
   }
+  passBreaker(parts);
 }
 
 function throwIfBroken({ breaker, config, observer }: UpstreamParts): void {
