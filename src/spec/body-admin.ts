@@ -47,7 +47,7 @@ export class AmbiguousBody extends Error {}
 export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): BodyAdmin[] {
   const admins: BodyAdmin[] = [];
   for (const path of paths) {
-    const repeated = repeatedKey(text, path);
+    const repeated = path.every((key) => occursOnce(text, key)) ? undefined : repeatedKey(text, path);
     if (repeated !== undefined) {
       throw new AmbiguousBody(`the key "${repeated}" on the way to ${path.join(".")} occurs twice in the body`);
     }
@@ -57,6 +57,13 @@ export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): B
     admins.push({ admin, at: path.join(".") });
   }
   return admins;
+}
+
+/** Whether a key can't be given twice: a quick look that spares the long one. Escaped, it could look otherwise. */
+function occursOnce(text: string, key: string): boolean {
+  const quoted = `"${key}"`;
+  const first = text.indexOf(quoted);
+  return text.indexOf(quoted, first + 1) === -1 && !text.includes("\\u");
 }
 
 function valueAt(body: unknown, path: readonly string[]): unknown {
