@@ -158,6 +158,6 @@ function refreshOutcome({ held, upstreamStatus, stored }: Landing): Parameters<C
   return stored ? "stored" : "not-stored";
 }
 
-function prefixOf(key: CacheKey): string {
-  return `${key.partition}\n${key.id}\n`;
+function prefixOf({ name }: CacheKey): string {
+  return `${name}\n`;
 }

@@ -72,14 +72,14 @@ export class MemoryStore implements Store {
   }
 
   delete(key: CacheKey): void {
-    const id = idOf(key);
+    const id = key.name;
     this.successes.delete(id);
     this.errors.delete(id);
   }
 
   /** What is held under the key, of any generation, the most recently received first. */
   held(key: CacheKey): Shelf | undefined {
-    const id = idOf(key);
+    const id = key.name;
     const shelf = this.successes.get(id);
     // Without a single error held, the second look-up is spared.
     const errors = this.errors.size === 0 ? undefined : this.errors.get(id);
@@ -92,7 +92,7 @@ export class MemoryStore implements Store {
    * another generation. Undefined when it is too large.
    */
   hold(key: CacheKey, entry: Entry, gzip?: Buffer): Held | undefined {
-    const id = idOf(key);
+    const id = key.name;
     const isSuccess = entry.status === 200;
     const remaining = (cache: LRUCache<string, Shelf>): Held[] =>
       (cache.peek(id) ?? []).filter((held) => isOtherVariant(held.entry, entry));
@@ -111,7 +111,7 @@ export class MemoryStore implements Store {
 
   /** Keeps the gzip variant beside its entry, if that is still held. */
   attach(key: CacheKey, held: Held, gzip: Buffer): void {
-    const id = idOf(key);
+    const id = key.name;
     const cache = held.entry.status === 200 ? this.successes : this.errors;
     const shelf = cache.peek(id);
     if (shelf === undefined || !shelf.includes(held)) return;
@@ -140,10 +140,6 @@ export class MemoryStore implements Store {
 
 function errorBytesOf(maxBytes: number): number {
   return Math.max(1, Math.floor(maxBytes * SHARE_OF_ERRORS));
-}
-
-function idOf(key: CacheKey): string {
-  return `${key.partition}\n${key.id}`;
 }
 
 function put(cache: LRUCache<string, Shelf>, id: string, shelf: Shelf): void {

@@ -22,12 +22,12 @@ export class SkipMemory {
 
   /** An answer that was stored for all makes what came before irrelevant. */
   note(key: CacheKey, { skipped, exclusive }: Ending, at: Instant): void {
-    if (skipped === undefined && !exclusive) this.endings.delete(idOf(key));
-    else this.endings.set(idOf(key), { skipped, exclusive, at });
+    if (skipped === undefined && !exclusive) this.endings.delete(key.name);
+    else this.endings.set(key.name, { skipped, exclusive, at });
   }
 
   last(key: CacheKey): (Ending & { readonly at: Instant }) | undefined {
-    return this.endings.get(idOf(key));
+    return this.endings.get(key.name);
   }
 
   /** Whether the last answer, a moment ago, was for one client only: waiting for the next one would only cost time. */
@@ -35,8 +35,4 @@ export class SkipMemory {
     const last = this.last(key);
     return last !== undefined && last.exclusive && now < last.at + EXCLUSIVE_FOR;
   }
-}
-
-function idOf(key: CacheKey): string {
-  return `${key.partition}\n${key.id}`;
 }

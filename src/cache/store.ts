@@ -5,6 +5,13 @@ import type { Entry } from "./entry.ts";
 export interface CacheKey extends Dependencies {
   /** Unique within the partition: endpoint and id, or endpoint, page size and token. */
   readonly id: string;
+  /** Unique in the whole cache: partition and id. Made once, for all that is kept by it. */
+  readonly name: string;
+}
+
+/** A key with its name. */
+export function cacheKey<Parts extends Omit<CacheKey, "name">>(parts: Parts): Parts & Pick<CacheKey, "name"> {
+  return { ...parts, name: `${parts.partition}\n${parts.id}` };
 }
 
 /**

@@ -54,11 +54,10 @@ export class Tiers {
   /** Looks in the shared tier and takes what is there into memory. Never rejects. */
   lookUpShared(key: CacheKey): Promise<readonly Held[]> {
     if (this.shared === undefined) return Promise.resolve([]);
-    const id = `${key.partition}\n${key.id}`;
-    let lookup = this.lookups.get(id);
+    let lookup = this.lookups.get(key.name);
     if (lookup === undefined) {
-      lookup = this.adopt(key, id, this.shared);
-      this.lookups.set(id, lookup);
+      lookup = this.adopt(key, this.shared);
+      this.lookups.set(key.name, lookup);
     }
     return lookup;
   }
@@ -102,12 +101,12 @@ export class Tiers {
     await Promise.all([...this.lookups.values(), this.compressor.settled()]);
   }
 
-  private async adopt(key: CacheKey, lookup: string, shared: Store): Promise<readonly Held[]> {
+  private async adopt(key: CacheKey, shared: Store): Promise<readonly Held[]> {
     let entries: readonly Entry[] | undefined;
     try {
       entries = await shared.get(key);
     } finally {
-      this.lookups.delete(lookup);
+      this.lookups.delete(key.name);
     }
     // Asked only now: reading the shared tier may have taught the coordinator of a purge elsewhere.
     const generation = this.coordinator.generation(key);

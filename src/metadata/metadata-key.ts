@@ -1,4 +1,4 @@
-import type { CacheKey } from "../cache/store.ts";
+import { type CacheKey, cacheKey } from "../cache/store.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 
 /** What one cached resource of a registry is. */
@@ -29,17 +29,17 @@ export const SCOPES = {
 export function metadataKey(admin: string, address: MetadataAddress): CacheKey {
   switch (address.operation) {
     case "info":
-      return { partition: admin, id: "info", scopes: ["all", "info"] };
+      return cacheKey({ partition: admin, id: "info", scopes: ["all", "info"] });
     case "instrument":
-      return {
+      return cacheKey({
         partition: admin,
         id: `instrument ${address.id}`,
         scopes: ["all", "list", `instrument:${address.id}`],
-      };
+      });
     case "instruments": {
       const { pageSize, pageToken } = address;
       const page = { partition: admin, id: `instruments ${pageSize ?? ""} ${pageToken ?? ""}`, scopes: PAGE_SCOPES };
-      return pageToken === undefined ? page : { ...page, chain: chainOf(pageSize, pageToken) };
+      return cacheKey(pageToken === undefined ? page : { ...page, chain: chainOf(pageSize, pageToken) });
     }
   }
 }

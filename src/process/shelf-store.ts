@@ -28,7 +28,7 @@ export class ShelfStore implements Store {
   async get(key: CacheKey): Promise<readonly Entry[] | undefined> {
     const askedAt = this.clock.now();
     try {
-      const shelved = await this.primary.ask("shelf", nameOf(key), REPLY_TIMEOUT);
+      const shelved = await this.primary.ask("shelf", key.name, REPLY_TIMEOUT);
       // Counted from when it was asked: a slow reply makes an entry older, never younger.
       const entries = shelved.map(({ bytes, age }) => decodeEntry(bytes, key, askedAt - age));
       return entries.filter((entry) => entry !== undefined);
@@ -42,7 +42,7 @@ export class ShelfStore implements Store {
     if (this.underWay + bytes.length > MAX_UNDER_WAY) return;
     this.underWay += bytes.length;
     const variant = `${entry.vary.join()}\n${entry.variant}`;
-    const write = { key: nameOf(key), variant, generation: entry.generation, bytes, sentAt: this.clock.wallNow() };
+    const write = { key: key.name, variant, generation: entry.generation, bytes, sentAt: this.clock.wallNow() };
     const arrived = (): void => {
       this.underWay -= bytes.length;
     };
@@ -50,10 +50,6 @@ export class ShelfStore implements Store {
   }
 
   delete(key: CacheKey): void {
-    this.primary.tell("unshelve", nameOf(key));
+    this.primary.tell("unshelve", key.name);
   }
-}
-
-function nameOf(key: CacheKey): string {
-  return `${key.partition}\n${key.id}`;
 }

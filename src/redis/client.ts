@@ -51,8 +51,8 @@ function commonOptions(config: RedisConfig, clock: Clock) {
     // 0 rejects what is under way as soon as the connection is lost; another value keeps it waiting.
     maxRetriesPerRequest: 0,
     connectTimeout: GIVE_UP_AFTER,
-    commandTimeout: GIVE_UP_AFTER,
-    // Notices a connection that swallows everything: without it such a one is kept until the kernel gives up.
+    // Notices a connection that swallows everything: without it such a one is kept until the kernel gives up. Commands
+    // need no timer of their own: they are answered in order, or fail with their connection.
     socketTimeout: GIVE_UP_AFTER,
     keepAlive: 10_000,
     reconnectOnError: (error: Error) => {
@@ -84,6 +84,8 @@ function createClusterClient(urls: readonly string[], options: ReturnType<typeof
       ...(tls !== undefined && { dnsLookup: (address, callback) => callback(null, address) }),
       redisOptions: {
         ...options,
+        // Where they may wait in a queue.
+        commandTimeout: GIVE_UP_AFTER,
         ...(tls !== undefined && { tls }),
         ...(first.username !== "" && { username: decodeURIComponent(first.username) }),
         ...(first.password !== "" && { password: decodeURIComponent(first.password) }),

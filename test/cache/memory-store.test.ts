@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
 import { MemoryStore } from "../../src/cache/memory-store.ts";
-import type { CacheKey } from "../../src/cache/store.ts";
+import { type CacheKey, cacheKey } from "../../src/cache/store.ts";
 
 const MIB = 2 ** 20;
 
@@ -26,7 +26,7 @@ function entry(changes: Partial<Entry> = {}): Entry {
   };
 }
 
-const key = (id: string): CacheKey => ({ partition: "p", id, scopes: ["all"] });
+const key = (id: string): CacheKey => cacheKey({ partition: "p", id, scopes: ["all"] });
 
 describe("the memory tier", () => {
   test("never holds more bytes than it may, and keeps what is used", () => {
@@ -109,7 +109,7 @@ describe("the memory tier", () => {
 
   test("tells partitions apart", () => {
     const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
-    store.set({ partition: "a", id: "b", scopes: [] }, entry());
-    expect(store.get({ partition: "b", id: "a", scopes: [] })).toBeUndefined();
+    store.set(cacheKey({ partition: "a", id: "b", scopes: [] }), entry());
+    expect(store.get(cacheKey({ partition: "b", id: "a", scopes: [] }))).toBeUndefined();
   });
 });

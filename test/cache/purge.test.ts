@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { cacheKey } from "../../src/cache/store.ts";
 import { CacheFixture, RemoteStore, field } from "./support/cache-fixture.ts";
 import { MINUTE, SECOND } from "./support/policy.ts";
 
@@ -75,7 +76,7 @@ describe("after a purge", () => {
 
 describe("a page behind a token", () => {
   const chained = (fixture: CacheFixture) =>
-    fixture.resourceOf("page", { key: { partition: PARTITION, id: "page", scopes: ["list"], chain: "t1" } });
+    fixture.resourceOf("page", { key: cacheKey({ partition: PARTITION, id: "page", scopes: ["list"], chain: "t1" }) });
 
   test("that nobody issued is passed on and never stored", async () => {
     const fixture = new CacheFixture({ policy: POLICY });

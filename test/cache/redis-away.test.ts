@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
+import { cacheKey } from "../../src/cache/store.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { until, type RedisServer } from "../support/redis.ts";
 import { ask, closeAll, entryOf, healing, later, redisServer, replicaOn, usable } from "./redis-scene.ts";
@@ -90,7 +91,7 @@ describe("Redis that refuses", () => {
     await put(replica, infoKey, entryOf(replica, { body: Buffer.from("before") }));
     await server.client.config("SET", "maxmemory", "1mb");
     expect(await usable(replica)).toBe("before");
-    const key = { ...infoKey, id: "new" };
+    const key = cacheKey({ ...infoKey, id: "new" });
     replica.store.set(key, entryOf(replica));
     expect(await usable(replica, key)).toBeUndefined();
     const lease = await replica.coordinator.acquire("key");

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { cacheKey } from "../../src/cache/store.ts";
 import { startCluster } from "../support/redis-cluster.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
 import { until } from "../support/redis.ts";
@@ -11,7 +12,7 @@ describe("fail-over", () => {
   it("a cluster goes on while one of its masters dies and its replica takes over", async () => {
     const cluster = later(await startCluster({ replicas: true }));
     const replica = await replicaOn({ cluster: { nodes: cluster.urls } });
-    const keys = Array.from({ length: 12 }, (_, i) => ({ ...infoKey, partition: `party${i}::1220` }));
+    const keys = Array.from({ length: 12 }, (_, i) => cacheKey({ ...infoKey, partition: `party${i}::1220` }));
     for (const key of keys) await put(replica, key, entryOf(replica, {}, key));
     await (await cluster.masterOf("{*}")).kill();
     const start = performance.now();

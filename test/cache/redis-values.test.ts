@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
+import { cacheKey } from "../../src/cache/store.ts";
 import { digest } from "../../src/redis/keys.ts";
 import { clock } from "../support/redis-fleet.ts";
 import { until } from "../support/redis.ts";
@@ -24,7 +25,7 @@ describe("what is in Redis", () => {
   it("holds no party id, token or instrument id in its keys, and nothing for ever but epochs", async () => {
     const server = await redisServer();
     const { coordinator, ...replica } = await replicaOn({ url: server.url });
-    const key = { ...infoKey, id: "page SECRET", chain: "25:SECRET" };
+    const key = cacheKey({ ...infoKey, id: "page SECRET", chain: "25:SECRET" });
     await replica.store.get(key);
     coordinator.issueChain(key.partition, key.chain, "digest");
     await put(replica, key, makeEntry(coordinator.generation(key)!, clock.now()));
@@ -61,7 +62,7 @@ describe("what is in Redis", () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     await put(replica, infoKey, entryOf(replica));
-    const moved = { ...infoKey, id: "other" };
+    const moved = cacheKey({ ...infoKey, id: "other" });
     await server.client.rename(entryKey, entryKey.replace(digest(infoKey.id), digest(moved.id)));
     expect(await replica.store.get(moved)).toBeUndefined();
     expect(replica.events.valuesRejected).toBe(1);

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
-import type { CacheKey, Store } from "../../src/cache/store.ts";
+import { type CacheKey, cacheKey, type Store } from "../../src/cache/store.ts";
 import type { Coordinator } from "../../src/coordinator/coordinator.ts";
 import { until } from "../support/redis.ts";
 
@@ -13,7 +13,7 @@ export interface StoreSetup {
   close: () => Promise<unknown>;
 }
 
-export const infoKey: CacheKey = { partition: "DSO::1220aa", scopes: ["all", "info"], id: "info" };
+export const infoKey: CacheKey = cacheKey({ partition: "DSO::1220aa", scopes: ["all", "info"], id: "info" });
 
 /** A 200 that is fresh for `fresh` ms, with windows of 30 s and 10 min. */
 export function makeEntry(generation: string, now: number, changes: Partial<Entry> = {}): Entry {
@@ -56,7 +56,7 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
     try {
       // A shared tier learns of a partition when it is first asked for.
       for (const partition of [infoKey.partition, "other::1220bb"]) {
-        expect(await setup.store.get({ ...infoKey, partition })).toBeUndefined();
+        expect(await setup.store.get(cacheKey({ ...infoKey, partition }))).toBeUndefined();
       }
       await run(setup);
     } finally {
@@ -67,7 +67,7 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
   describe(`${name} store`, () => {
     it("holds nothing of a key it was never given", () =>
       use(async ({ store }) => {
-        expect(await store.get({ ...infoKey, id: "never" })).toBeUndefined();
+        expect(await store.get(cacheKey({ ...infoKey, id: "never" }))).toBeUndefined();
       }));
 
     it("gives back an entry as it was stored, its ages within the time a round trip takes", () =>
@@ -115,7 +115,7 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
     it("keeps partitions apart", () =>
       use(async (setup) => {
         await put(setup, infoKey, makeEntry(setup.coordinator.generation(infoKey)!, setup.now()));
-        expect(await setup.store.get({ ...infoKey, partition: "other::1220bb" })).toBeUndefined();
+        expect(await setup.store.get(cacheKey({ ...infoKey, partition: "other::1220bb" }))).toBeUndefined();
       }));
 
     it("forgets an entry that is deleted", () =>
@@ -141,7 +141,7 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
 
     it("keeps pages behind tokens that were issued", () =>
       use(async (setup) => {
-        const key = { ...infoKey, scopes: ["all", "list"], id: "page 2", chain: "25:token" };
+        const key = cacheKey({ ...infoKey, scopes: ["all", "list"], id: "page 2", chain: "25:token" });
         setup.coordinator.issueChain(key.partition, key.chain, "digest");
         const entry = await put(setup, key, makeEntry(setup.coordinator.generation(key)!, setup.now()));
         expect(entry.generation).toBe(setup.coordinator.generation(key));

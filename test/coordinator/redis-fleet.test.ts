@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
+import { cacheKey } from "../../src/cache/store.ts";
 import { clock, startReplica, type Replica } from "../support/redis-fleet.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { startRedis, until, type RedisServer } from "../support/redis.ts";
@@ -34,7 +35,7 @@ async function join(server: { url: string }): Promise<Replica> {
 /** Every replica has met the partition: the same generation everywhere. */
 async function meet(replicas: readonly Replica[]): Promise<string> {
   await until(async () => {
-    for (const { store } of replicas) await store.get({ ...info, id: "info" });
+    for (const { store } of replicas) await store.get(cacheKey({ ...info, id: "info" }));
     return new Set(replicas.map(({ coordinator }) => coordinator.generation(info))).size === 1;
   });
   return replicas[0]!.coordinator.generation(info)!;
@@ -134,13 +135,14 @@ describe("purges", () => {
     const { replicas } = await startFleet(2);
     await meet(replicas);
     const [a, b] = replicas as [Replica, Replica];
-    const page = { ...info, chain: "25:token", id: "page" };
-    a.coordinator.issueChain(info.partition, page.chain, "one");
+    const page = cacheKey({ ...info, chain: "25:token", id: "page" });
+    const { chain } = page;
+    a.coordinator.issueChain(info.partition, chain, "one");
     await until(async () => {
       await b.store.get(page);
       return b.coordinator.generation(page) === a.coordinator.generation(page);
     });
-    a.coordinator.issueChain(info.partition, page.chain, "two");
+    a.coordinator.issueChain(info.partition, chain, "two");
     await until(() => b.coordinator.generation(page) === a.coordinator.generation(page));
     expect(b.coordinator.generation(page)).toMatch(/two$/);
   });

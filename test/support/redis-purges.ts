@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { HttpCache, type CachePolicy, type Fetched, type Resource } from "../../src/cache/http-cache.ts";
 import { MemoryStore } from "../../src/cache/memory-store.ts";
-import type { CacheKey } from "../../src/cache/store.ts";
+import { type CacheKey, cacheKey } from "../../src/cache/store.ts";
 import type { PurgeReach } from "../../src/coordinator/coordinator.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import { clock, type Post, startReplica, type Replica } from "./redis-fleet.ts";
@@ -61,8 +61,8 @@ const PARTITIONS = 20;
 
 const keys: readonly CacheKey[] = Array.from({ length: PARTITIONS }, (_, i) => `party${i}::1220`).flatMap(
   (partition) => [
-    { partition, scopes: ["all", "info"], id: "info" },
-    { partition, scopes: ["all", "list"], id: "list" },
+    cacheKey({ partition, scopes: ["all", "info"], id: "info" }),
+    cacheKey({ partition, scopes: ["all", "list"], id: "list" }),
   ],
 );
 

@@ -15,7 +15,7 @@ import {
 } from "../../../src/cache/http-cache.ts";
 import type { Entry } from "../../../src/cache/entry.ts";
 import { MemoryStore } from "../../../src/cache/memory-store.ts";
-import type { Store } from "../../../src/cache/store.ts";
+import { cacheKey, type Store } from "../../../src/cache/store.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { policy, SECOND } from "./policy.ts";
 
@@ -146,7 +146,7 @@ export class CacheFixture {
 
   resourceOf(id: string, changes: Partial<Resource> = {}): Resource {
     return {
-      key: { partition: "party::1220", id, scopes: ["all"] },
+      key: cacheKey({ partition: "party::1220", id, scopes: ["all"] }),
       policy: this.policy,
       timeout: this.timeout,
       fetch: (request) => this.upstream.fetch(request),
