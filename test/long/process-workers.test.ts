@@ -114,7 +114,8 @@ it("a silent worker is ended though nobody asks anything of it", async () => {
 });
 
 it("SIGTERM drains all workers without a lost request, while another gateway takes over", async () => {
-  const { amulet, gateway } = await start({ workers: 2 }, 20);
+  // A grace that outlasts a stall of this process: it has to notice in time that nothing more may be sent.
+  const { amulet, gateway } = await start({ workers: 2, shutdown: { grace: "4s", timeout: "10s" } }, 20);
   const connections = 20;
   const load = new SteadyLoad({
     url: gateway.url,
