@@ -27,9 +27,10 @@ export async function work(): Promise<number> {
       collectProcessMetrics(parts.metrics, parts.registry);
       return createWorkerServing(parts, { version, clock, random: Math.random, loop: measureLoop() });
     },
+    // Compiled code for the next one: it takes a second or two, in which nothing else is done. By itself it is written at
+    // the end, which one that is killed does not reach.
+    whenIdle: flushCompileCache,
     exit: (how) => process.exit(how === "well" ? EXIT.ok : EXIT.failure),
   });
-  // For the next worker; by itself it is written at the end, which one that is killed does not reach.
-  flushCompileCache();
   return EXIT.ok;
 }

@@ -11,6 +11,9 @@ import type { Sharing } from "./sharing.ts";
 import { BEAT_EVERY } from "./worker-process.ts";
 import type { Boot, PrimaryTopics, WorkerState, WorkerTopics } from "./worker-topics.ts";
 
+/** One that is told to begin later than this was not needed at once: a spare one. */
+const IDLE_AFTER: Duration = 500;
+
 /** What it has to say before it ends is heard at once, or never. */
 const FAREWELL_TIMEOUT: Duration = 1_000;
 
@@ -20,6 +23,8 @@ export interface WorkerOptions {
   readonly createLogger: (config: Config, worker: number) => Logger;
   /** Builds what answers clients. `shared`: what the workers of this machine share, where there is no Redis. */
   readonly createServing: (parts: WorkerParts) => Promise<Serving>;
+  /** Called when it has waited for a while to be told to begin: a spare one has time for what would hold up clients. */
+  readonly whenIdle: () => void;
   /** Ends the process. */
   readonly exit: (how: "well" | "failed") => void;
 }
@@ -62,7 +67,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     return undefined;
   });
 
-  const { config, id } = await waitToBegin(primary, clock);
+  const { config, id } = await waitToBegin(primary, options);
   const log = createLogger(config, id);
   try {
     const serving = await options.createServing({
@@ -88,7 +93,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
 }
 
 /** Waits for as long as it takes: a spare one may never be needed. */
-async function waitToBegin(primary: PrimaryPeer, clock: Clock): Promise<Boot> {
+async function waitToBegin(primary: PrimaryPeer, { clock, whenIdle }: WorkerOptions): Promise<Boot> {
   const told = new Promise<Boot>((resolve) => {
     primary.answer("begin", (boot) => {
       resolve(boot);
@@ -97,7 +102,9 @@ async function waitToBegin(primary: PrimaryPeer, clock: Clock): Promise<Boot> {
   });
   primary.tell("loaded", undefined);
   const stop = beat(primary, clock, () => undefined);
+  const cancelIdle = clock.after(IDLE_AFTER, whenIdle);
   const boot = await told;
+  cancelIdle();
   stop();
   return boot;
 }
