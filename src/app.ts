@@ -1,4 +1,3 @@
-import type { AddressInfo } from "node:net";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config/schema.ts";
 import { readSecret } from "./config/secret.ts";
@@ -20,6 +19,7 @@ import { loadTracing } from "./tracing/load.ts";
 import { traceRedis } from "./tracing/traced-observers.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
+import { openListener } from "./process/listening.ts";
 
 export interface GatewayOptions {
   readonly config: Config;
@@ -90,9 +90,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     },
     upstreams: () => serving.upstreams,
     async start() {
-      const { host, port } = config.operations;
-      await operationsListener.listen({ host, port });
-      const operationsPort = (operationsListener.server.address() as AddressInfo).port;
+      const operationsPort = await openListener(operationsListener, config.operations, "operations");
       const publicPort = await serving.start();
       log.info({ publicPort, operationsPort, upstreams: serving.upstreams.all.length, version }, "listening");
       return { publicPort, operationsPort };

@@ -84,8 +84,9 @@ export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex:
     adminProved(upstream, admin) {
       log.info({ upstream, admin: hashId(admin) }, "admin proved");
     },
-    adminMismatch(upstream, url, { expected, told }) {
+    adminMismatch(upstream, url, { expected, told, isNew }) {
       metrics.adminMismatches.inc({ upstream });
+      if (!isNew) return;
       log.error(
         { upstream, node: nodeIndex(upstream, url), expected: hashId(expected), told: hashId(told) },
         "node names another admin",

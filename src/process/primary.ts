@@ -1,4 +1,3 @@
-import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Clock, Duration } from "../clock.ts";
 import { diffConfig } from "../config/diff.ts";
@@ -17,6 +16,7 @@ import { elapsed } from "./waiting.ts";
 import type { Worker, WorkerProcess } from "./worker-process.ts";
 import { memoryShare, workerConfig } from "./worker-share.ts";
 import type { Boot } from "./worker-topics.ts";
+import { openListener } from "./listening.ts";
 
 export interface PrimaryOptions {
   /** With the public port that workers are to share. */
@@ -108,9 +108,7 @@ export class Primary {
   async start(): Promise<{ readonly publicPort: number; readonly operationsPort: number }> {
     const { config, log, version, workers } = this.options;
     const publicPort = await this.supervisor.start();
-    const { host, port } = config.operations;
-    await this.operations.listen({ host, port });
-    const operationsPort = (this.operations.server.address() as AddressInfo).port;
+    const operationsPort = await openListener(this.operations, config.operations, "operations");
     this.fleet.keepMetrics();
     const upstreams = config.upstreams.filter(({ enabled }) => enabled).length;
     log.info({ publicPort, operationsPort, upstreams, workers, version }, "listening");

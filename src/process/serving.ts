@@ -1,4 +1,3 @@
-import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { createAggregation } from "../aggregate/aggregation.ts";
 import { HttpCache } from "../cache/http-cache.ts";
@@ -32,6 +31,7 @@ import { createRuntime } from "./runtime.ts";
 import type { RedisPart, Sharing } from "./sharing.ts";
 import { shedCalls } from "./shedding.ts";
 import { elapsed, settledWithin } from "./waiting.ts";
+import { openListener } from "./listening.ts";
 
 export interface ServingOptions {
   readonly config: Config;
@@ -135,12 +135,11 @@ export class Serving {
 
   /** Listens; resolves with the port. Rejects when it cannot be had. */
   async start(): Promise<number> {
-    const { host, port } = this.config.listen;
     this.runtime.upstreams.start();
-    await this.listener.listen({ host, port });
+    const port = await openListener(this.listener, this.config.listen, "public");
     this.surroundings.aggregation.walker.start();
     this.overload.start();
-    return (this.listener.server.address() as AddressInfo).port;
+    return port;
   }
 
   /**

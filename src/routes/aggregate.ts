@@ -7,7 +7,7 @@ import type { ClientAsk, Member } from "../aggregate/registries.ts";
 import { findInstrument } from "../aggregate/single-instrument.ts";
 import { GatewayError } from "../errors.ts";
 import { clientSignal } from "./client-signal.ts";
-import { deadlineFromNow } from "./deadline.ts";
+import { deadlineFromNow, deadlineWhenAsked } from "./deadline.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Runtime, Surroundings } from "./runtime.ts";
 import { addressForm, parsePageQuery, queryPairs, type RegistryTarget } from "./target.ts";
@@ -24,11 +24,12 @@ export async function answerAggregate(
   const { runtime } = exchange;
   const target = exchange.target as RegistryTarget;
   const { headers } = client.request;
+  const partial = isPartial(target.query, runtime.config.aggregate.partial);
   const ask: ClientAsk = {
     headers,
-    deadlineOf: deadlineFromNow(headers, surroundings.clock),
+    deadlineOf: (partial ? deadlineWhenAsked : deadlineFromNow)(headers, surroundings.clock),
     signal: clientSignal(client.response),
-    isPartial: isPartial(target.query, runtime.config.aggregate.partial),
+    isPartial: partial,
   };
   const composition = await compose(surroundings, runtime, { target, ask });
   const answer = composeAnswer(composition, headers, surroundings.clock);

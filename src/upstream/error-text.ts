@@ -14,8 +14,11 @@ export function isHtml(contentType: string | undefined, body: Buffer): boolean {
 
 const PRIVATE_MARK = "<address>";
 
-/** A word without the punctuation around it. */
-const WORD = /^[("'<[]*(.*?)[)"'>\].,;:!?]*$/;
+/** Between words, be they of a sentence, of JSON or of `name=value`. */
+const BETWEEN_WORDS = /([\s"'`{}()<>|=,;]+)/;
+
+/** A name before a value (`host:10.0.0.1`), and the dot at the end of a sentence. */
+const WORD = /^((?:[a-z_]+:(?=\S*[.:]))?)(.*?)[.:!?]*$/i;
 
 /** What is clearly a host, with a port or without, or a place in a file of code. */
 const PRIVATE_FORMS: readonly RegExp[] = [
@@ -40,13 +43,15 @@ export function readErrorText(body: Buffer): string {
     .replace(/[\s\x00-\x1f\x7f]+/g, " ")
     .trim();
   const short = text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT).trimEnd()}…`;
-  return short.split(" ").map(withoutAddress).join(" ");
+  return short.split(BETWEEN_WORDS).map(withoutAddress).join("");
 }
 
 function withoutAddress(word: string): string {
-  const bare = WORD.exec(word)?.[1] ?? word;
-  const isPrivate = isAddress(bare) || PRIVATE_FORMS.some((form) => form.test(bare));
-  return isPrivate ? word.replace(bare, PRIVATE_MARK) : word;
+  const bare = WORD.exec(word)?.[2] ?? word;
+  for (const each of new Set([word, bare])) {
+    if (isAddress(each) || PRIVATE_FORMS.some((form) => form.test(each))) return word.replace(each, PRIVATE_MARK);
+  }
+  return word;
 }
 
 /** An IP address, with a port or without. */

@@ -226,7 +226,7 @@ export class Nodes {
       const why = `its info names the admin "${admin}" and not "${expected}"`;
       node.lastError = why;
       this.watchOf(node).noteFailure();
-      observer.adminMismatch(config.name, node.url, { expected, told: admin });
+      observer.adminMismatch(config.name, node.url, { expected, told: admin, isNew: node.state !== "wrong-admin" });
       this.change(node, "wrong-admin", why);
       throw unusable(
         config.name,

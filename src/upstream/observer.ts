@@ -42,8 +42,8 @@ export interface UpstreamObserver {
   breaker(upstream: string, state: BreakerState): void;
   /** The upstream's admin is known from now on. */
   adminProved(upstream: string, admin: string): void;
-  /** A node's `/info` names another admin than expected. */
-  adminMismatch(upstream: string, node: string, admins: { expected: string; told: string }): void;
+  /** A node's `/info` names another admin than expected. `isNew`: it did not, or was not asked, the last time. */
+  adminMismatch(upstream: string, node: string, admins: { expected: string; told: string; isNew: boolean }): void;
   /** The upstream answered 429: calls are rationed to this share of `rateLimit` for a while. */
   rationed(upstream: string, share: number): void;
   /** A credential could not be read or fetched. `why` holds no secret. */

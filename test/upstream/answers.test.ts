@@ -279,10 +279,13 @@ test("a 304 may name the coding of the body that it stands for", async () => {
 describe("the text of an error that is not of the API's form", () => {
   test.each<[string, string]>([
     ["connect ECONNREFUSED db.internal:5432 at /srv/app/index.js:10:99", "connect ECONNREFUSED <address> at <address>"],
-    ["see https://10.0.0.1:8080/x?y=1, please", "see <address>, please"],
+    ["see https://10.0.0.1:8080/x?y=1, please", "see <address>=1, please"],
     ["cannot reach 10.1.2.3:80 or fe80::1", "cannot reach <address> or <address>"],
     ["registry-api.prod.svc.cluster.local failed (localhost:80)", "<address> failed (<address>)"],
-    ["java.lang.Error at com.foo.Bar(Bar.java:10)", "java.lang.Error at <address>)"],
+    ["java.lang.Error at com.foo.Bar(Bar.java:10)", "java.lang.Error at com.foo.Bar(<address>)"],
+    ['{"message":"connect ECONNREFUSED 10.0.3.7:5432"}', '{"message":"connect ECONNREFUSED <address>"}'],
+    ["host=10.0.0.5 url:http://10.2.2.2/ {host:10.0.0.9}", "host=<address> url:<address> {host:<address>}"],
+    ["peer:[::1]:80 addr:fe80::2.", "peer:<address> addr:<address>."],
     ["at Foo.bar (file:///app/x.js:1:2)", "at Foo.bar (<address>)"],
     ["transfer.instrumentId must be given, 10.5 is more than 9.25", ""],
     ["party DSO::1220ab knows no Amulet/USD in version 1.2.3 at 12:30:45", ""],
