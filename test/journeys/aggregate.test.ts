@@ -2,7 +2,7 @@ import { TokenStandardClient } from "@canton-network/core-token-standard";
 import { describe, expect, test, vi } from "vitest";
 import { get, instrumentsOf, useAggregates, walkListing } from "../aggregate/registries.ts";
 
-const { startAggregate } = useAggregates();
+const { startAggregate, startRegistries, startBefore } = useAggregates();
 
 const LISTING = "/registry/metadata/v1/instruments";
 const INFO = "/registry/metadata/v1/info";
@@ -193,6 +193,24 @@ describe("a registry that fails", () => {
     expect([page.status, page.headers.get("x-registry-partial")]).toEqual([200, "amulet"]);
     expect((await get(`${url}${LISTING}?partial=false`)).status).toBe(502);
     await registries.amulet!.revive();
+  });
+
+  test("and hangs takes the time of none of those behind it", async () => {
+    const registries = await startRegistries({ amulet: {}, bonds: {}, funds: {} });
+    const upstreams = Object.entries(registries).map(([name, { admin, url }]) => ({
+      name,
+      admin,
+      urls: [url],
+      timeout: "1s",
+    }));
+    const { url } = await startBefore(registries, { upstreams });
+    await registries.bonds!.faults.set({ kind: "hang", operations: ["instruments"] });
+    const partial = await get(`${url}${LISTING}?pageSize=100&partial=true`);
+    expect([partial.status, partial.headers.get("x-registry-partial")]).toEqual([200, "bonds"]);
+    expect(partial.json.instruments).toHaveLength(60);
+    // A client's own deadline is for all of them together.
+    const hurried = await get(`${url}${LISTING}?pageSize=90&partial=true`, { headers: { "request-timeout": "0.2" } });
+    expect(hurried.headers.get("x-registry-partial")).toContain("bonds");
   });
 
   test("is answered for by what is stale", async () => {
