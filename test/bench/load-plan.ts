@@ -14,7 +14,7 @@ export interface LoadPlan {
    */
   readonly numbering?: "each" | "wave";
   readonly period?: number;
-  /** Milliseconds between an answer and the next request of its connection; by default it follows at once. */
+  /** Milliseconds, on average, between an answer and the next request of its connection; by default it follows at once. */
   readonly pause?: number | undefined;
   readonly expected: Expected;
 }

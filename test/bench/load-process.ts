@@ -42,7 +42,8 @@ class LoadRun {
     if (this.answered === this.plan.count) this.finish();
     else if (this.plan.numbering === "wave") this.endOfWave(connection);
     else if (this.plan.pause === undefined) this.next(connection);
-    else setTimeout(() => this.next(connection), this.plan.pause);
+    // Half as long to half as long again: clients do not march in step.
+    else setTimeout(() => this.next(connection), this.plan.pause * (0.5 + Math.random()));
   }
 
   private endOfWave(connection: LoadConnection): void {
