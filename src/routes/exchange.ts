@@ -5,6 +5,7 @@ import { GatewayError, toGatewayError } from "../errors.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { RequestTrace } from "../tracing/tracing.ts";
 import type { Upstream } from "../upstream/upstream.ts";
+import type { HitTarget } from "./hit.ts";
 import type { Runtime, Surroundings } from "./runtime.ts";
 import { requestIdOf } from "./request-id.ts";
 import { parseTarget, type Target } from "./target.ts";
@@ -19,6 +20,8 @@ export interface Exchange {
   readonly url: string;
   readonly startedAt: Instant;
   readonly runtime: Runtime;
+  /** What the URL stood for when it was last answered through the cache. */
+  readonly remembered: HitTarget | undefined;
   /** What the URL addresses, or why it addresses nothing. */
   readonly target: Target | GatewayError;
   upstream: Upstream | undefined;
@@ -48,12 +51,14 @@ export function exchangeOf(request: RequestWithExchange, surroundings: Surroundi
   if (known !== undefined) return known;
   const runtime = surroundings.runtime();
   const url = request.url ?? "";
+  const remembered = runtime.hits.find(url);
   const exchange: Exchange = {
     id: requestIdOf(request.headers["x-request-id"]),
     url,
     startedAt: surroundings.clock.now(),
     runtime,
-    target: runtime.hits.find(url)?.target ?? targetOf(url, runtime),
+    remembered,
+    target: remembered?.target ?? targetOf(url, runtime),
     upstream: undefined,
     outcome: "bypass",
     error: undefined,

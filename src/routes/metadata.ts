@@ -29,7 +29,7 @@ export async function answerMetadata(
   const header = adminHeaderOf(request.rawHeaders, runtime.config.routing.adminHeader);
   const deadlineOf = deadlineFromNow(request.headers, surroundings.clock);
 
-  const remembered = header === undefined ? runtime.hits.find(exchange.url) : undefined;
+  const remembered = header === undefined ? exchange.remembered : undefined;
   const found =
     remembered ??
     (await findTarget(surroundings, exchange, header, { deadline: deadlineOf, signal: clientSignal(response) }));

@@ -111,7 +111,7 @@ export class StreamRun implements StreamedListener {
     if (refusal !== undefined) return this.fail(refusal);
     this.busy = failure;
     if (failure !== undefined) this.record(failure);
-    this.output = shapeBody(parts, { fields, body }, (error) => {
+    this.output = shapeBody(parts, { status, fields, body }, (error) => {
       if (error) this.exchange?.abort(error);
       this.finish();
     });

@@ -38,13 +38,19 @@ export function refuseHead(parts: UpstreamParts, { status, fields, isConditional
  */
 export function shapeBody(
   { config, limits }: UpstreamParts,
-  answer: { readonly fields: Fields; readonly body: Readable },
+  answer: { readonly status: number; readonly fields: Fields; readonly body: Readable },
   onEnd: (error: Error | null | undefined) => void,
 ): Readable {
   const limiter = limitBytes(limits.responseBody, () => tooLarge(config.name, limits.responseBody).error);
-  const steps: Transform[] = [...createDecoders(contentCodings(answer.fields) ?? []), limiter];
+  const codings = hasNoBody(answer.status, answer.fields) ? [] : (contentCodings(answer.fields) ?? []);
+  const steps: Transform[] = [...createDecoders(codings), limiter];
   // An error before the caller listens must not end the process.
   limiter.on("error", () => undefined);
   pipeline([answer.body, ...steps], onEnd);
   return limiter;
+}
+
+/** Nothing comes that could be decoded, whatever coding the fields name (RFC 9110 §15.4.5). */
+function hasNoBody(status: number, fields: Fields): boolean {
+  return status === 204 || status === 304 || fieldValue(fields, "content-length") === "0";
 }

@@ -1,13 +1,8 @@
 import { fileURLToPath } from "node:url";
-import { PAGE } from "./bodies.ts";
-import { capture, requestText } from "./client.ts";
-import { compare } from "./comparison.ts";
 import { startGateway } from "./gateway.ts";
-import { CONNECTIONS, PAGE_PATH } from "./hit-rows.ts";
+import { compareHits } from "./hits.ts";
 import { gatewayBefore, startRegistry } from "./registry.ts";
 import { type BenchContext, cpuResults, newFolder, type Result, type Row } from "./row.ts";
-
-const REQUESTS = 2_500;
 
 /** Equal processes differ by some per cent for as long as they live: so three of each. */
 const PROCESSES = 3;
@@ -55,15 +50,6 @@ async function runOverheadRow(context: BenchContext, { what, without, program, b
       .flat()
       .map((kind) => context.started(startGateway({ config, folder: newFolder(context), ...kind }))),
   );
-  const request = { method: "GET", path: PAGE_PATH } as const;
-  for (const { port } of servers) await capture(port, request);
-  const plan = {
-    connections: CONNECTIONS,
-    count: REQUESTS,
-    request: requestText(request),
-    expected: { status: 200, bodyLength: Buffer.byteLength(PAGE) },
-  };
-  const contestants = servers.map((server) => ({ server, plan }));
-  const measured = await compare(context.load, contestants, context);
+  const measured = await compareHits(context, servers);
   return cpuResults(measured, what, servers.slice(0, 2), { [without]: { bound } });
 }

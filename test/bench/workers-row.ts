@@ -1,12 +1,8 @@
-import { PAGE } from "./bodies.ts";
-import { capture, requestText } from "./client.ts";
-import { compare } from "./comparison.ts";
 import { startGateway } from "./gateway.ts";
-import { CONNECTIONS, PAGE_PATH } from "./hit-rows.ts";
+import { compareHits } from "./hits.ts";
 import { gatewayBefore, startRegistry } from "./registry.ts";
 import { type BenchContext, cpuResults, newFolder, type Result, type Row } from "./row.ts";
 
-const REQUESTS = 4_000;
 const ONE = "one process";
 
 /** Equal processes differ by some per cent for as long as they live: so two of each. */
@@ -23,15 +19,6 @@ async function runWorkersRow(context: BenchContext): Promise<Result[]> {
     );
   const servers = [];
   for (let i = 0; i < PROCESSES; i += 1) servers.push(await start("two workers", 2), await start(ONE, 1));
-  const request = { method: "GET", path: PAGE_PATH } as const;
-  for (const { port } of servers) await capture(port, request);
-  const plan = {
-    connections: CONNECTIONS,
-    count: REQUESTS,
-    request: requestText(request),
-    expected: { status: 200, bodyLength: Buffer.byteLength(PAGE) },
-  };
-  const contestants = servers.map((server) => ({ server, plan }));
-  const measured = await compare(context.load, contestants, { ...context, warmUp: 2 * context.warmUp });
+  const measured = await compareHits({ ...context, warmUp: 2 * context.warmUp }, servers);
   return cpuResults(measured, "memory hit with two workers", servers.slice(0, 2), { [ONE]: { bound: 1.1 } });
 }

@@ -114,3 +114,11 @@ test("a streamed 304 to a request without conditions is 502 and says so; with on
   const { status, body } = await upstream.stream(streamedCall({ fields: ["if-none-match", '"a"'] }));
   expect([status, await text(body)]).toEqual([304, ""]);
 });
+
+test.each([204, 404, 500])("a coding named with an empty %i is no coding of anything", async (status) => {
+  const { registries, stream } = await open(1);
+  registries[0]!.script(({ operation }) =>
+    operation === "info" ? undefined : { status, headers: ["Content-Encoding", "gzip"], body: "" },
+  );
+  expect(await stream()).toBe(status);
+});
