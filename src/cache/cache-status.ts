@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { parseList, serializeItem, serializeList, Token, type BareItem } from "structured-headers";
 import { fieldValue, type Fields } from "../fields.ts";
 
@@ -21,8 +22,23 @@ export interface CacheStatus {
   readonly detail?: string | undefined;
 }
 
+/** Formatted hits, by ttl and detail: every hit in the shared tier needs one, and there are few. */
+const hits = new LRUCache<string, string>({ max: 1_000 });
+
 /** The list member of this cache. */
 export function formatCacheStatus(status: CacheStatus): string {
+  const { forward, forwardStatus, collapsed, ttl, detail } = status;
+  if (forward !== undefined || forwardStatus !== undefined || collapsed === true) return serializeStatus(status);
+  const name = `${ttl ?? ""} ${detail ?? ""}`;
+  let text = hits.get(name);
+  if (text === undefined) {
+    text = serializeStatus({ ttl, detail });
+    hits.set(name, text);
+  }
+  return text;
+}
+
+function serializeStatus(status: CacheStatus): string {
   const parameters = new Map<string, BareItem>();
   if (status.forward === undefined) parameters.set("hit", true);
   else parameters.set("fwd", new Token(status.forward));

@@ -1,39 +1,61 @@
 import { crc32 } from "node:zlib";
-import type { Instant } from "../clock.ts";
+import type { Duration, Instant } from "../clock.ts";
+import type { Fields } from "../fields.ts";
 import type { Entry } from "./entry.ts";
 import type { CacheKey } from "./store.ts";
 
-/** The parts of an entry that are instants of this process's clock; elsewhere they mean nothing. */
-const INSTANTS = ["receivedAt", "bornAt", "freshUntil", "revalidateUntil", "usableUntil"] as const;
-
-type InstantName = (typeof INSTANTS)[number];
-
-interface Header {
+/**
+ * The header: what an entry is besides its body, in this order and no deeper than it must be, because reading it is a
+ * good part of what a hit costs. Instants are milliseconds from the moment of writing: those of this process's clock
+ * mean nothing elsewhere.
+ */
+type Header = readonly [
   /** Whose entry this is: a value that came under a wrong key is not used. */
-  readonly partition: string;
-  readonly id: string;
-  /** Each of {@link INSTANTS} as milliseconds from the moment of writing. */
-  readonly offsets: readonly number[];
-  readonly rest: Omit<Entry, "body" | InstantName>;
-}
+  partition: string,
+  id: string,
+  status: number,
+  madeEtag: boolean,
+  generation: string,
+  variant: string,
+  receivedAt: number,
+  bornAt: number,
+  freshUntil: number,
+  revalidateUntil: number,
+  usableUntil: number,
+  staleProhibited: boolean,
+  lifetime: Duration,
+  origins: readonly [lifetime: string, staleWhileRevalidate: string, staleIfError: string],
+  vary: readonly string[],
+  fields: Fields,
+];
+
+const HEADER_PARTS = 16;
 
 const CHECKSUM_LENGTH = 4;
 const SIZE_LENGTH = 4;
 const HEADER_START = CHECKSUM_LENGTH + SIZE_LENGTH;
 
-/**
- * An entry as bytes: CRC-32 of what follows, length of the header, header as JSON, the body as it is. Instants are
- * written relative to `now`.
- */
+/** An entry as bytes: CRC-32 of what follows, length of the header, header as JSON, the body as it is. */
 export function encodeEntry(key: CacheKey, entry: Entry, now: Instant): Buffer {
-  const { body, receivedAt, bornAt, freshUntil, revalidateUntil, usableUntil, ...rest } = entry;
-  const instants = { receivedAt, bornAt, freshUntil, revalidateUntil, usableUntil };
-  const header: Header = {
-    partition: key.partition,
-    id: key.id,
-    offsets: INSTANTS.map((name) => instants[name] - now),
-    rest,
-  };
+  const { origins, body } = entry;
+  const header: Header = [
+    key.partition,
+    key.id,
+    entry.status,
+    entry.madeEtag,
+    entry.generation,
+    entry.variant,
+    entry.receivedAt - now,
+    entry.bornAt - now,
+    entry.freshUntil - now,
+    entry.revalidateUntil - now,
+    entry.usableUntil - now,
+    entry.staleProhibited,
+    entry.lifetime,
+    [origins.lifetime, origins.staleWhileRevalidate, origins.staleIfError],
+    entry.vary,
+    entry.fields,
+  ];
   const json = Buffer.from(JSON.stringify(header));
   const bytes = Buffer.allocUnsafe(HEADER_START + json.length + body.length);
   bytes.writeUInt32BE(json.length, CHECKSUM_LENGTH);
@@ -51,27 +73,33 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
   if (bytes.length < HEADER_START || bytes.readUInt32BE(0) !== crc32(bytes.subarray(CHECKSUM_LENGTH))) return undefined;
   const bodyStart = HEADER_START + bytes.readUInt32BE(CHECKSUM_LENGTH);
   const header = parseHeader(bytes.toString("utf8", HEADER_START, bodyStart));
-  if (header === undefined || header.partition !== key.partition || header.id !== key.id) return undefined;
-  const [receivedAt, bornAt, freshUntil, revalidateUntil, usableUntil] = header.offsets.map(
-    (offset) => writtenAt + offset,
-  );
+  if (header === undefined || header[0] !== key.partition || header[1] !== key.id) return undefined;
+  const [, , status, madeEtag, generation, variant, receivedAt, bornAt, freshUntil, revalidateUntil, ...more] = header;
+  const [usableUntil, staleProhibited, lifetime, origins, vary, fields] = more;
   return {
-    ...header.rest,
+    status,
+    fields,
     body: bytes.subarray(bodyStart),
-    receivedAt: receivedAt!,
-    bornAt: bornAt!,
-    freshUntil: freshUntil!,
-    revalidateUntil: revalidateUntil!,
-    usableUntil: usableUntil!,
+    madeEtag,
+    generation,
+    vary,
+    variant,
+    receivedAt: writtenAt + receivedAt,
+    bornAt: writtenAt + bornAt,
+    freshUntil: writtenAt + freshUntil,
+    revalidateUntil: writtenAt + revalidateUntil,
+    usableUntil: writtenAt + usableUntil,
+    staleProhibited,
+    lifetime,
+    origins: { lifetime: origins[0], staleWhileRevalidate: origins[1], staleIfError: origins[2] },
   };
 }
 
 /** Undefined for what has a checksum but was not written by this format: the bytes of somebody else. */
 function parseHeader(json: string): Header | undefined {
   try {
-    const header = JSON.parse(json) as Partial<Header> | null;
-    if (header?.offsets?.length !== INSTANTS.length || typeof header.rest?.status !== "number") return undefined;
-    return header as Header;
+    const header = JSON.parse(json) as unknown;
+    return Array.isArray(header) && header.length === HEADER_PARTS ? (header as unknown as Header) : undefined;
   } catch {
     return undefined;
   }

@@ -11,8 +11,8 @@ import type { Resource } from "./resource.ts";
 import type { CacheKey, Store } from "./store.ts";
 import { selectingNames, variantOf } from "./vary.ts";
 
-/** Under way at a time; beyond it a key may be looked up twice. */
-const MAX_LOOK_UPS = 10_000;
+/** Under way at a time; beyond it a key may be looked up twice. (Each time the last one ends, all places are wiped.) */
+const MAX_LOOK_UPS = 500;
 
 /** Instants that went through the shared tier come back this inexact at most. */
 const JITTER: Duration = 1_000;

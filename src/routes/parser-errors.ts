@@ -2,6 +2,7 @@ import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
+import type { Turn } from "../turn.ts";
 import { errorAnswer } from "./send.ts";
 
 const REASONS: Readonly<Record<number, string>> = {
@@ -20,27 +21,38 @@ interface ParserErrorOptions {
   readonly onRefused: (status: number) => void;
 }
 
+/** Whether what came after a request's head is no HTTP: then it is refused for that, and not to be served. */
+export type IsBroken = (request: IncomingMessage) => boolean;
+
 /**
  * Answers, in our form, what Node's HTTP parser refuses before there is a request: malformed or too large heads,
  * requests that take too long, and CONNECT. The connection is closed after it: nothing behind a parse error can be
  * trusted.
  */
-export function answerParserErrors(server: Server, { maxUri, corsFields, onRefused }: ParserErrorOptions): void {
+export function answerParserErrors(
+  server: Server,
+  turn: Turn,
+  { maxUri, corsFields, onRefused }: ParserErrorOptions,
+): IsBroken {
+  const broken = new WeakSet<Duplex>();
+
   function refuse(socket: Duplex, error: GatewayError): void {
     onRefused(error.status);
     endSocket(socket, error, corsFields());
   }
 
   server.on("clientError", (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket) => {
-    if (error.code === "ECONNRESET" || !socket.writable) {
-      socket.destroy();
-      return;
-    }
-    refuse(socket, parserError(error, maxUri));
+    broken.add(socket);
+    // Whole requests may have come before it in the same packet: they are answered first.
+    turn.atEnd(() => {
+      if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
+      else refuse(socket, parserError(error, maxUri));
+    });
   });
   server.on("connect", (_request: IncomingMessage, socket: Duplex) => {
     refuse(socket, new GatewayError(405, "the gateway opens no tunnels", { allow: "GET, HEAD, POST, OPTIONS" }));
   });
+  return (request) => !request.complete && broken.has(request.socket);
 }
 
 function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, maxUri: number): GatewayError {

@@ -12,11 +12,12 @@ import { framingProblem, hasUnreadBody } from "./framing.ts";
 import { createAnswerHit } from "./hit.ts";
 import { answerLocal, isLocalPage } from "./local.ts";
 import { answerMetadata } from "./metadata.ts";
-import { answerParserErrors } from "./parser-errors.ts";
+import { answerParserErrors, type IsBroken } from "./parser-errors.ts";
 import { PASS_THROUGH, registerPassThrough } from "./pass-through.ts";
 import { recordExchange } from "./record.ts";
 import type { Surroundings } from "./runtime.ts";
 import { type Answer, commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";
+import { Turn } from "../turn.ts";
 
 /** The paths within Fastify: what a request means is decided by `parseTarget`, once, and named by one of these. */
 const METADATA = "/metadata";
@@ -39,22 +40,33 @@ const HEADER_BYTES = 16 * 1024;
  */
 export function createPublicListener(surroundings: Surroundings, config: Config, cache: HttpCache): FastifyInstance {
   const answerHit = createAnswerHit(surroundings, cache);
+  const turn = new Turn();
   const app = fastify({
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.limits.requestBody,
     exposeHeadRoutes: false,
     forceCloseConnections: "idle",
     return503OnClosing: false,
+    // See answerParserErrors.
+    clientErrorHandler: () => undefined,
     rewriteUrl: (request) => internalPath(request, surroundings),
     serverFactory: (handle) => {
-      const server = createServer(serverOptions(config), (request, response) => {
-        if (answerHit(request, response)) return;
+      function serve(request: IncomingMessage, response: ServerResponse): void {
+        if (isBroken(request)) return;
+        // Destroyed: the client has gone in the very turn that brought the request.
+        const { destroyed } = response;
+        if (!destroyed && answerHit(request, response)) return;
         const exchange = exchangeOf(request, surroundings);
+        const record = () => recordExchange(surroundings, exchange, request, response);
         surroundings.traffic.begin();
-        response.once("close", () => recordExchange(surroundings, exchange, request, response));
+        if (destroyed) return record();
+        response.once("close", record);
         handle(request, response);
+      }
+      const server = createServer(serverOptions(config), (request, response) => {
+        turn.atEnd(() => serve(request, response));
       });
-      configureServer(server, config, surroundings);
+      const isBroken = configureServer(server, config, surroundings, turn);
       return server;
     },
   });
@@ -81,6 +93,20 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
   function reply(request: IncomingMessage, response: ServerResponse, exchange: Exchange, answer: Answer): void {
     exchange.bytes = answer.body?.length ?? 0;
     sendAnswer(request, response, answer, commonFieldsOf(exchange, request, surroundings.isDraining()));
+  }
+
+  function replyWith(
+    request: IncomingMessage,
+    response: ServerResponse,
+    exchange: Exchange,
+    found: Answer | GatewayError,
+  ): void {
+    try {
+      if (found instanceof Error) throw found;
+      reply(request, response, exchange, found);
+    } catch (error) {
+      replyError(request, response, toGatewayError(error));
+    }
   }
 
   function replyError(request: IncomingMessage, response: ServerResponse, error: GatewayError): void {
@@ -111,13 +137,15 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
         const { raw } = request;
         const response = fastifyReply.raw;
         const exchange = exchangeOf(raw, surroundings);
+        const work = () => answer(exchange, { raw, response, body: request.body });
+        const { trace } = exchange;
+        let found: Answer | GatewayError;
         try {
-          const work = () => answer(exchange, { raw, response, body: request.body });
-          const { trace } = exchange;
-          reply(raw, response, exchange, await (trace === undefined ? work() : trace.run(work)));
+          found = await (trace === undefined ? work() : trace.run(work));
         } catch (error) {
-          replyError(raw, response, toGatewayError(error));
+          found = toGatewayError(error);
         }
+        turn.atEnd(() => replyWith(raw, response, exchange, found));
       },
     });
   }
@@ -174,7 +202,7 @@ function serverOptions(config: Config) {
   };
 }
 
-function configureServer(server: Server, config: Config, surroundings: Surroundings): void {
+function configureServer(server: Server, config: Config, surroundings: Surroundings, turn: Turn): IsBroken {
   const { traffic } = surroundings;
   server.maxConnections = config.listen.maxConnections;
   server.on("connection", (socket) => {
@@ -182,15 +210,15 @@ function configureServer(server: Server, config: Config, surroundings: Surroundi
     socket.once("close", () => traffic.connectionClosed());
   });
   server.on("drop", () => traffic.connectionDropped());
-  answerParserErrors(server, {
-    maxUri: config.limits.uri,
-    corsFields: () => surroundings.runtime().cors.answerFields(undefined),
-    onRefused: (status) => traffic.refusedUnparsed(status),
-  });
   server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
     const exchange = exchangeOf(request, surroundings);
     const refusal = errorAnswer(new GatewayError(417, "the only expectation the gateway meets is 100-continue"));
     sendAnswer(request, response, refusal, [...commonFieldsOf(exchange, request, true)]);
+  });
+  return answerParserErrors(server, turn, {
+    maxUri: config.limits.uri,
+    corsFields: () => surroundings.runtime().cors.answerFields(undefined),
+    onRefused: (status) => traffic.refusedUnparsed(status),
   });
 }
 

@@ -11,7 +11,7 @@ import { infoKey, makeEntry, put } from "./store-suite.ts";
 afterEach(closeAll);
 
 describe("what is in Redis", () => {
-  const entryKey = `rg:{${digest(infoKey.partition)}}:1:${digest(infoKey.id)}`;
+  const entryKey = `rg:{${digest(infoKey.partition)}}:2:${digest(infoKey.id)}`;
   const epochsKey = `rg:{${digest(infoKey.partition)}}:e`;
 
   it("serves the first request of a replica that has just started", async () => {

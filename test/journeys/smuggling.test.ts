@@ -283,3 +283,25 @@ describe("what a client writes into fields", () => {
     }
   });
 });
+
+describe("several requests in one packet", () => {
+  const hit = `GET ${INFO} HTTP/1.1\r\nHost: g\r\n\r\n`;
+  const refused = "GET /\u0000 HTTP/1.1\r\nHost: g\r\n\r\n";
+
+  test("are answered in order, whichever takes longer", async () => {
+    await send(running().url, { path: INFO });
+    const miss = `GET ${BASE}/metadata/v1/instruments?pageSize=7 HTTP/1.1\r\nHost: g\r\n\r\n`;
+    const closing = `GET /nowhere HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n`;
+    const answer = await sendRaw(running().url, `${hit}${miss}${hit}${closing}`);
+    expect(answer.statuses).toEqual([200, 200, 200, 404]);
+    const cacheStatus = [...answer.text.matchAll(/^cache-status: [^;]+;([a-z]+)/gim)].map(([, what]) => what);
+    expect(cacheStatus).toEqual(["hit", "fwd", "hit"]);
+  });
+
+  test("what is no HTTP behind a good one is refused after its answer", async () => {
+    await send(running().url, { path: INFO });
+    const answer = await sendRaw(running().url, `${hit}${refused}${hit}`);
+    expect(answer.statuses).toEqual([200, 400]);
+    expect(answer.isClosed).toBe(true);
+  });
+});
