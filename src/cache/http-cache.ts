@@ -137,7 +137,7 @@ export class HttpCache {
       joins: 0,
     };
     for (;;) {
-      const held = this.tiers.select(resource, request.headers);
+      const held = this.tiers.select(resource, request.headers, search.adopted);
       const stored = held === undefined ? undefined : this.serveStored(search, held);
       if (stored !== undefined) return stored;
       const flight = this.flights.get(this.flights.idOf(resource, request.headers));

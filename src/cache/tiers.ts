@@ -37,12 +37,16 @@ export class Tiers {
     this.coordinator = coordinator;
   }
 
-  /** The most recent entry in memory that answers such a request, fresh or stale (RFC 9111 §4.1). */
-  select(resource: Resource, headers: IncomingHttpHeaders): Held | undefined {
+  /**
+   * The most recent entry in memory that answers such a request, fresh or stale (RFC 9111 §4.1); else of those `adopted`
+   * from the shared tier, which a full memory may have given up again before they were used.
+   */
+  select(resource: Resource, headers: IncomingHttpHeaders, adopted: readonly Held[] = []): Held | undefined {
     const shelf = this.memory.held(resource.key);
-    if (shelf === undefined) return undefined;
+    if (shelf === undefined && adopted.length === 0) return undefined;
     const generation = this.coordinator.generation(resource.key);
-    return shelf.find((held) => held.entry.generation === generation && matches(held.entry, resource, headers));
+    const isUsable = ({ entry }: Held) => entry.generation === generation && matches(entry, resource, headers);
+    return shelf?.find(isUsable) ?? adopted.find(isUsable);
   }
 
   /** Whether an entry is stored for other requests than this one. */

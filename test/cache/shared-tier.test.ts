@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/policy.ts";
+import type { Store } from "../../src/cache/store.ts";
+import { MemoryStore } from "../../src/cache/memory-store.ts";
 import { LocalCoordinator } from "../../src/coordinator/local.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { CacheFixture, field, RemoteStore, type Script } from "./support/cache-fixture.ts";
@@ -49,6 +51,37 @@ describe("an entry in the shared tier", () => {
       await replicas[1]!.cache.drain();
     }
     expect(codings).toEqual([undefined, undefined, "gzip"]);
+  });
+
+  test("is served though others have pushed it out of memory before it could be", async () => {
+    const clock = new ManualClock();
+    const coordinator = new LocalCoordinator({ clock });
+    const shared = new RemoteStore();
+    const filling = new CacheFixture({
+      policy: POLICY,
+      script: () => ({ body: "a".repeat(3_000) }),
+      shared,
+      coordinator,
+      clock,
+    });
+    const resources = Array.from({ length: 20 }, (_, i) => filling.resourceOf(`instrument ${i}`));
+    for (const resource of resources) await filling.get({ resource });
+
+    const memory = new MemoryStore({ maxBytes: 20_000, maxObject: 4_000 });
+    const replies = Promise.withResolvers<void>();
+    const together: Store = {
+      get: (key) => replies.promise.then(() => shared.entries.get(key.partition + key.id)),
+      set: () => undefined,
+      delete: () => undefined,
+    };
+    const small = new CacheFixture({ policy: POLICY, shared: together, coordinator, clock, memory });
+    const asking = Promise.all(resources.map((resource) => small.get({ resource })));
+    replies.resolve();
+    const answers = await asking;
+    expect(memory.entries).toBeGreaterThan(0);
+    expect(memory.entries).toBeLessThan(5);
+    expect(answers.map(({ tier }) => tier)).toEqual(resources.map(() => "shared"));
+    expect(small.upstream.requests).toEqual([]);
   });
 
   test("is looked up once, however many ask", async () => {
