@@ -70,6 +70,12 @@ export class Flights {
     return this.running.get(id);
   }
 
+  /** The fetch that such a request may join. */
+  find(resource: Resource, headers: IncomingHttpHeaders): Flight<Landing> | undefined {
+    // Making an id is not cheap, and mostly nothing runs.
+    return this.running.size === 0 ? undefined : this.running.get(this.idOf(resource, headers));
+  }
+
   isRunning(key: CacheKey): boolean {
     return [...this.running.keys()].some((id) => id.startsWith(prefixOf(key)));
   }

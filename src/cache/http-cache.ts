@@ -140,7 +140,7 @@ export class HttpCache {
       const held = this.tiers.select(resource, request.headers, search.adopted);
       const stored = held === undefined ? undefined : this.serveStored(search, held);
       if (stored !== undefined) return stored;
-      const flight = this.flights.get(this.flights.idOf(resource, request.headers));
+      const flight = this.flights.find(resource, request.headers);
       if (flight === undefined && !search.sharedAsked) {
         search.sharedAsked = true;
         search.adopted = await this.lookUpShared(resource.key, request);

@@ -1,12 +1,14 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Client, type Dispatcher } from "undici";
+import { Turn } from "../../src/turn.ts";
 import { optionsOfParent, tellParent } from "./parent.ts";
 
 // The least that a proxy on this platform can do whose answers are known to be JSON: it routes nothing, checks nothing
-// of a request, has no deadline, counts nothing and logs nothing.
+// of a request, has no deadline, counts nothing and logs nothing. It does read first and write then, as the gateway does.
 const { upstream } = optionsOfParent() as { upstream: string };
 const idle: Client[] = [];
+const turn = new Turn();
 
 class Answer implements Dispatcher.DispatchHandler {
   private readonly client: Client;
@@ -34,7 +36,7 @@ class Answer implements Dispatcher.DispatchHandler {
     const body = Buffer.concat(this.chunks);
     JSON.parse(body.toString("utf8"));
     const fields = ["content-type", "application/json", "content-length", String(body.length)];
-    this.response.writeHead(this.status, fields).end(body);
+    turn.atEnd(() => this.response.writeHead(this.status, fields).end(body));
   }
 
   onResponseError(): void {
@@ -45,7 +47,7 @@ class Answer implements Dispatcher.DispatchHandler {
 const server = createServer({ noDelay: true }, (request, response) => {
   const chunks: Buffer[] = [];
   request.on("data", (chunk: Buffer) => chunks.push(chunk));
-  request.on("end", () => {
+  const passOn = () => {
     const client = idle.pop() ?? new Client(upstream);
     const body = Buffer.concat(chunks);
     const headers = ["content-type", "application/json"];
@@ -53,6 +55,7 @@ const server = createServer({ noDelay: true }, (request, response) => {
       { origin: upstream, method: "POST", path: request.url!, headers, body },
       new Answer(client, response),
     );
-  });
+  };
+  request.on("end", () => turn.atEnd(passOn));
 });
 server.listen(0, "127.0.0.1", () => tellParent({ port: (server.address() as AddressInfo).port }));
