@@ -9,10 +9,15 @@ const TRANSFER_ADMIN = ["choiceArguments", "transfer", "instrumentId", "admin"];
 const ALLOCATION_LEG_ADMIN = ["choiceArguments", "allocation", "transferLeg", "instrumentId", "admin"];
 const ALLOCATION_ADMIN = ["choiceArguments", "allocation", "admin"];
 
+const OF_TRANSFER: AdminPaths = [TRANSFER_ADMIN, EXPECTED_ADMIN];
+const OF_ALLOCATION_LEG: AdminPaths = [ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
+const OF_ALLOCATION: AdminPaths = [ALLOCATION_ADMIN, EXPECTED_ADMIN];
+const OF_SETTLEMENT: AdminPaths = [EXPECTED_ADMIN];
+
 /** Where endpoints 4 and 11 name their admin; undefined for all others, whose bodies name none. */
 export function adminPathsOf(operation: Operation): AdminPaths | undefined {
-  if (operation === "transfer_factory") return [TRANSFER_ADMIN, EXPECTED_ADMIN];
-  if (operation === "allocation_factory") return [ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
+  if (operation === "transfer_factory") return OF_TRANSFER;
+  if (operation === "allocation_factory") return OF_ALLOCATION_LEG;
   return undefined;
 }
 
@@ -20,9 +25,9 @@ export function adminPathsOf(operation: Operation): AdminPaths | undefined {
 export function adminPathsOfPassThrough(segments: readonly string[]): AdminPaths | undefined {
   const [group, version, factory] = segments;
   if (segments.length !== 3 || version === undefined || !/^v[0-9]+$/.test(version)) return undefined;
-  if (group === "transfer-instruction" && factory === "transfer-factory") return [TRANSFER_ADMIN, EXPECTED_ADMIN];
-  if (group === "allocation-instruction" && factory === "allocation-factory") return [ALLOCATION_ADMIN, EXPECTED_ADMIN];
-  if (group === "allocation" && factory === "settlement-factory") return [EXPECTED_ADMIN];
+  if (group === "transfer-instruction" && factory === "transfer-factory") return OF_TRANSFER;
+  if (group === "allocation-instruction" && factory === "allocation-factory") return OF_ALLOCATION;
+  if (group === "allocation" && factory === "settlement-factory") return OF_SETTLEMENT;
   return undefined;
 }
 
@@ -46,8 +51,9 @@ export class AmbiguousBody extends Error {}
  */
 export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): BodyAdmin[] {
   const admins: BodyAdmin[] = [];
+  const mayRepeat = mayRepeatKeys(text, paths);
   for (const path of paths) {
-    const repeated = path.every((key) => occursOnce(text, key)) ? undefined : repeatedKey(text, path);
+    const repeated = mayRepeat ? repeatedKey(text, path) : undefined;
     if (repeated !== undefined) {
       throw new AmbiguousBody(`the key "${repeated}" on the way to ${path.join(".")} occurs twice in the body`);
     }
@@ -59,11 +65,21 @@ export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): B
   return admins;
 }
 
-/** Whether a key can't be given twice: a quick look that spares the long one. Escaped, it could look otherwise. */
-function occursOnce(text: string, key: string): boolean {
-  const quoted = `"${key}"`;
-  const first = text.indexOf(quoted);
-  return text.indexOf(quoted, first + 1) === -1 && !text.includes("\\u");
+/** Whether a key may be given twice: a quick look that spares the long one. Escaped, a key could look otherwise. */
+function mayRepeatKeys(text: string, paths: AdminPaths): boolean {
+  return text.includes("\\u") || quotedKeysOf(paths).some((key) => text.indexOf(key) !== text.lastIndexOf(key));
+}
+
+const quotedKeys = new WeakMap<AdminPaths, readonly string[]>();
+
+/** The keys of all paths as they stand in a body, each once. */
+function quotedKeysOf(paths: AdminPaths): readonly string[] {
+  let keys = quotedKeys.get(paths);
+  if (keys === undefined) {
+    keys = [...new Set(paths.flat())].map((key) => `"${key}"`);
+    quotedKeys.set(paths, keys);
+  }
+  return keys;
 }
 
 function valueAt(body: unknown, path: readonly string[]): unknown {
