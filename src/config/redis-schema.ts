@@ -2,6 +2,23 @@ import { Type } from "typebox";
 import { formed, group, off, text } from "./keys.ts";
 import { tlsKeys } from "./tls-schema.ts";
 
+/** A user and a password; Redis before ACLs knows a password only. */
+function login(description: string) {
+  return off(
+    group(
+      description,
+      {
+        username: off(text({ examples: ["gateway"], description: "User." })),
+        password: off(formed("secret", { examples: ["${REDIS_PASSWORD}"], description: "Password." })),
+        passwordFile: off(
+          formed("secretFile", { examples: ["/run/secrets/redis"], description: "File with the password." }),
+        ),
+      },
+      { oneOf: [["password", "passwordFile"]] },
+    ),
+  );
+}
+
 /** Where the shared cache is. */
 export const redisSchema = group(
   "The cache and the coordination shared by replicas. Off: memory only. Exactly one of url, urlFile, cluster, sentinel.",
@@ -34,6 +51,8 @@ export const redisSchema = group(
           expected: "a list of host:port",
           description: "The sentinels.",
         }),
+        auth: login("Login to the master, and to the replica that becomes it."),
+        sentinelAuth: login("Login to the sentinels themselves."),
       }),
     ),
     keyPrefix: text({

@@ -25,8 +25,12 @@ export function createClient(config: RedisConfig, clock: Clock): RedisClient {
   if (config.cluster !== undefined) return createClusterClient(config.cluster.nodes, common);
   const options = { ...common, enableOfflineQueue: false, retryStrategy: reconnectDelay };
   if (config.sentinel !== undefined) {
+    const server = loginOf(config.sentinel.auth);
+    const sentinel = loginOf(config.sentinel.sentinelAuth);
     return new Redis({
       ...options,
+      ...server,
+      ...(sentinel !== undefined && { sentinelUsername: sentinel.username, sentinelPassword: sentinel.password }),
       name: config.sentinel.name,
       sentinels: config.sentinel.nodes.map(parseHostPort),
       sentinelCommandTimeout: GIVE_UP_AFTER,
@@ -97,6 +101,15 @@ function createClusterClient(urls: readonly string[], options: ReturnType<typeof
     if (node.status === "wait") node.connect().catch(() => {});
   });
   return cluster;
+}
+
+function loginOf(auth: NonNullable<RedisConfig["sentinel"]>["auth"]) {
+  if (auth === undefined) return undefined;
+  const { username, password, passwordFile } = auth;
+  return {
+    ...(username !== undefined && { username }),
+    password: passwordFile === undefined ? password! : readSecret(passwordFile),
+  };
 }
 
 function tlsOptions(config: RedisConfig): RedisOptions["tls"] {

@@ -23,9 +23,18 @@ describe("fail-over", () => {
     expect(performance.now() - start).toBeLessThan(8_000);
   });
 
-  it("sentinel promotes the replica, which is found and used", async () => {
-    const sentinel = later(await startSentinel());
-    const replica = await replicaOn({ sentinel: { name: sentinel.name, nodes: sentinel.nodes } });
+  const PASSWORDS = { server: "of the servers", sentinel: "of the sentinel" };
+
+  it.each([
+    ["", undefined],
+    [", logged in to all of them", PASSWORDS],
+  ])("sentinel promotes the replica, which is found and used%s", async (_how, passwords) => {
+    const sentinel = later(await startSentinel(passwords));
+    const logins = passwords && {
+      auth: { password: passwords.server },
+      sentinelAuth: { password: passwords.sentinel },
+    };
+    const replica = await replicaOn({ sentinel: { name: sentinel.name, nodes: sentinel.nodes, ...logins } });
     await put(replica, infoKey, entryOf(replica));
     await sentinel.master.kill();
     const start = performance.now();

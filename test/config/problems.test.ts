@@ -356,6 +356,16 @@ const rows: [about: string, text: string, problems: string[]][] = [
     ['1:39 redis.sentinel.nodes[0]: "s" is not of the form host:port'],
   ],
   [
+    "a login without a password",
+    `redis: { sentinel: { name: m, nodes: ["s:1"], auth: { username: u } } }${GOOD}`,
+    ["1:47 redis.sentinel.auth: exactly one of password, passwordFile"],
+  ],
+  [
+    "a login with two passwords",
+    `redis: { sentinel: { name: m, nodes: ["s:1"], sentinelAuth: { password: p, passwordFile: secret } } }${GOOD}`,
+    ["1:90 redis.sentinel.sentinelAuth.passwordFile: exactly one of password, passwordFile"],
+  ],
+  [
     "an empty key prefix",
     `redis: { url: "redis://a", keyPrefix: "" }${GOOD}`,
     ["1:39 redis.keyPrefix: must be 1 to 64 characters"],

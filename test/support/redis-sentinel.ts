@@ -13,10 +13,20 @@ export interface RedisSentinel {
   stop(): Promise<void>;
 }
 
-export async function startSentinel(): Promise<RedisSentinel> {
+/** What clients have to log in with, to the servers and to the sentinel. */
+export interface SentinelPasswords {
+  readonly server: string;
+  readonly sentinel: string;
+}
+
+export async function startSentinel(passwords?: SentinelPasswords): Promise<RedisSentinel> {
   const settings = { "repl-diskless-sync-delay": "0" };
-  const master = await startRedis({ settings });
-  const replica = await startRedis({ settings: { ...settings, replicaof: ["127.0.0.1", String(master.port)] } });
+  const password = passwords?.server;
+  const master = await startRedis({ settings, password });
+  const replica = await startRedis({
+    settings: { ...settings, replicaof: ["127.0.0.1", String(master.port)] },
+    password,
+  });
   await until(async () => (await master.client.info("replication")).includes("state=online"));
   const folder = mkdtempSync(join(tmpdir(), "registry-gateway-sentinel-"));
   const file = join(folder, "sentinel.conf");
@@ -27,10 +37,13 @@ export async function startSentinel(): Promise<RedisSentinel> {
       `sentinel monitor main 127.0.0.1 ${master.port} 1`,
       "sentinel down-after-milliseconds main 500",
       "sentinel failover-timeout main 2000",
+      ...(passwords === undefined
+        ? []
+        : [`sentinel auth-pass main "${passwords.server}"`, `requirepass "${passwords.sentinel}"`]),
       "",
     ].join("\n"),
   );
-  const sentinel = await startRedis({ file, readyLine: "+monitor master main" });
+  const sentinel = await startRedis({ file, readyLine: "+monitor master main", password: passwords?.sentinel });
   await until(async () =>
     JSON.stringify(await sentinel.client.call("sentinel", "replicas", "main")).includes("127.0.0.1"),
   );

@@ -29,6 +29,8 @@ export interface RedisServer {
 export interface RedisServerOptions {
   /** Serve TLS alone, with the certificates of test/fixtures/tls. */
   tls?: boolean;
+  /** Clients have to log in with it. */
+  password?: string | undefined;
   /** Settings as in redis.conf. */
   settings?: RedisSettings;
   /** A configuration file, in the place of all other settings (a sentinel's). */
@@ -80,6 +82,7 @@ class Server implements RedisServer {
     this.client = new Redis(this.url, {
       lazyConnect: true,
       retryStrategy: () => 50,
+      ...(options.password !== undefined && { password: options.password }),
       ...(options.tls === true && { tls: { rejectUnauthorized: false } }),
     });
     // The client meets a server that is killed on purpose.
@@ -123,7 +126,9 @@ class Server implements RedisServer {
     if (this.options.file !== undefined) {
       return [this.options.file, "--sentinel", ...flags({ port: String(this.port) })];
     }
-    const common = { bind: "127.0.0.1", save: "", appendonly: "no", dir: this.folder, ...this.options.settings };
+    const { password, settings } = this.options;
+    const login = password === undefined ? {} : { requirepass: password, masterauth: password };
+    const common = { bind: "127.0.0.1", save: "", appendonly: "no", dir: this.folder, ...login, ...settings };
     if (this.options.tls !== true) return flags({ port: String(this.port), ...common });
     return flags({
       port: "0",
