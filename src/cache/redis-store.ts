@@ -43,6 +43,8 @@ export class RedisStore implements Store {
   private readonly coordinator: RedisStoreOptions["coordinator"];
   private readonly clock: Clock;
   private readonly observer: RedisObserver;
+  /** Of keys that are kept elsewhere, because they are asked for again. */
+  private readonly entryKeys = new WeakMap<CacheKey, string>();
 
   constructor({ link, coordinator, clock, observer }: RedisStoreOptions) {
     this.link = link;
@@ -66,7 +68,7 @@ export class RedisStore implements Store {
       const useful = Math.max(entry.freshUntil, entry.revalidateUntil, entry.usableUntil) - now;
       return {
         script: writeEntry,
-        keys: [this.link.keys.entry(view.tag, key.id), this.link.keys.epochs(view.tag)],
+        keys: [this.entryKey(view, key), this.link.keys.epochs(view.tag)],
         args: [
           fieldOf(entry),
           encodeEntry(key, entry, now),
@@ -83,7 +85,7 @@ export class RedisStore implements Store {
   delete(key: CacheKey): void {
     const view = this.coordinator.epochs.readable(key.partition);
     if (view === undefined) return;
-    const keys = [this.link.keys.entry(view.tag, key.id)];
+    const keys = [this.entryKey(view, key)];
     this.link.write(() => ({ script: removeEntry, keys, args: [] }), 0);
   }
 
@@ -93,7 +95,7 @@ export class RedisStore implements Store {
     // Sent ahead of the lookup, so that both arrive together.
     const learned = view.isKnown ? undefined : epochs.learn(view);
     const { keys } = this.link;
-    const names = [keys.entry(view.tag, key.id), keys.epochs(view.tag)];
+    const names = [this.entryKey(view, key), keys.epochs(view.tag)];
     if (key.chain !== undefined) names.push(keys.chain(view.tag, key.chain));
     const known = key.chain === undefined ? undefined : chains.digest(key.partition, key.chain);
     const sentAt = this.clock.now();
@@ -109,6 +111,15 @@ export class RedisStore implements Store {
       epochs.fail(view, session);
       return undefined;
     }
+  }
+
+  private entryKey(view: PartitionView, key: CacheKey): string {
+    let name = this.entryKeys.get(key);
+    if (name === undefined) {
+      name = this.link.keys.entry(view.tag, key.id);
+      this.entryKeys.set(key, name);
+    }
+    return name;
   }
 
   /** `offset`: what to add to an instant of Redis's clock. */

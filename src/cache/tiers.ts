@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { LRUCache } from "lru-cache";
 import type { Duration } from "../clock.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { fieldValue } from "../fields.ts";
@@ -11,11 +10,13 @@ import type { Resource } from "./resource.ts";
 import type { CacheKey, Store } from "./store.ts";
 import { selectingNames, variantOf } from "./vary.ts";
 
-/** Under way at a time; beyond it a key may be looked up twice. (Each time the last one ends, all places are wiped.) */
-const MAX_LOOK_UPS = 500;
-
 /** Instants that went through the shared tier come back this inexact at most. */
 const JITTER: Duration = 1_000;
+
+/** A look-up in the shared tier; undefined once it is over. */
+interface LookUp {
+  found: Promise<readonly Held[]> | undefined;
+}
 
 /** Memory, and a shared tier behind it where there is one. What a purge made unusable is never found here. */
 export class Tiers {
@@ -25,10 +26,11 @@ export class Tiers {
   private readonly coordinator: Coordinator;
   private readonly compressor = new Compressor();
   /**
-   * One look-up in the shared tier per key at a time, however many ask. (A plain map would keep what was found: of one
-   * that changes all the time old tables stay until the next full garbage collection, with all that was in them.)
+   * One look-up in the shared tier per key at a time, however many ask; each ends within half a second. What was found
+   * is let go when it ends: of a map that changes all the time old tables stay, with all that was in them, until the
+   * next full garbage collection.
    */
-  private readonly lookups = new LRUCache<string, Promise<readonly Held[]>>({ max: MAX_LOOK_UPS });
+  private readonly lookups = new Map<string, LookUp>();
 
   constructor(memory: MemoryStore, shared: Store | undefined, coordinator: Coordinator) {
     this.memory = memory;
@@ -58,12 +60,12 @@ export class Tiers {
   /** Looks in the shared tier and takes what is there into memory. Never rejects. */
   lookUpShared(key: CacheKey): Promise<readonly Held[]> {
     if (this.shared === undefined) return Promise.resolve([]);
-    let lookup = this.lookups.get(key.name);
-    if (lookup === undefined) {
-      lookup = this.adopt(key, this.shared);
-      this.lookups.set(key.name, lookup);
-    }
-    return lookup;
+    const running = this.lookups.get(key.name)?.found;
+    if (running !== undefined) return running;
+    const lookUp: LookUp = { found: undefined };
+    this.lookups.set(key.name, lookUp);
+    lookUp.found = this.adopt(key, this.shared, lookUp);
+    return lookUp.found;
   }
 
   /** Stores an entry. Undefined when it is too large. `predecessor`: what it renews; its gzip variant may still fit. */
@@ -102,15 +104,17 @@ export class Tiers {
 
   /** Resolves when nothing runs in the background. */
   async settled(): Promise<void> {
-    await Promise.all([...this.lookups.values(), this.compressor.settled()]);
+    const lookUps = [...this.lookups.values()].map(({ found }) => found);
+    await Promise.all([...lookUps, this.compressor.settled()]);
   }
 
-  private async adopt(key: CacheKey, shared: Store): Promise<readonly Held[]> {
+  private async adopt(key: CacheKey, shared: Store, lookUp: LookUp): Promise<readonly Held[]> {
     let entries: readonly Entry[] | undefined;
     try {
       entries = await shared.get(key);
     } finally {
       this.lookups.delete(key.name);
+      lookUp.found = undefined;
     }
     // Asked only now: reading the shared tier may have taught the coordinator of a purge elsewhere.
     const generation = this.coordinator.generation(key);
