@@ -67,19 +67,21 @@ export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): B
 
 /** Whether a key may be given twice: a quick look that spares the long one. Escaped, a key could look otherwise. */
 function mayRepeatKeys(text: string, paths: AdminPaths): boolean {
-  return text.includes("\\u") || quotedKeysOf(paths).some((key) => text.indexOf(key) !== text.lastIndexOf(key));
+  const found: readonly string[] = text.match(keysOrEscapes(paths)) ?? [];
+  return found.includes("\\u") || new Set(found).size < found.length;
 }
 
-const quotedKeys = new WeakMap<AdminPaths, readonly string[]>();
+const patterns = new WeakMap<AdminPaths, RegExp>();
 
-/** The keys of all paths as they stand in a body, each once. */
-function quotedKeysOf(paths: AdminPaths): readonly string[] {
-  let keys = quotedKeys.get(paths);
-  if (keys === undefined) {
-    keys = [...new Set(paths.flat())].map((key) => `"${key}"`);
-    quotedKeys.set(paths, keys);
+/** Finds the keys of all paths, quoted as they stand in a body, and whatever may be one in disguise. */
+function keysOrEscapes(paths: AdminPaths): RegExp {
+  let pattern = patterns.get(paths);
+  if (pattern === undefined) {
+    const keys = new Set(paths.flat());
+    pattern = new RegExp(`"(?:${[...keys].join("|")})"|\\\\u`, "g");
+    patterns.set(paths, pattern);
   }
-  return keys;
+  return pattern;
 }
 
 function valueAt(body: unknown, path: readonly string[]): unknown {
