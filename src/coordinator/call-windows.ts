@@ -27,13 +27,18 @@ export class CallWindows {
   }
 
   take(name: string, limit: CallLimit): CallGrant {
-    if (limit.requests <= 0) return { granted: false, retryIn: limit.per };
+    const retryIn = this.retryIn(name, limit);
+    if (retryIn > 0) return { granted: false, retryIn };
     const calls = this.recent(name, limit.per);
-    if (calls.length < limit.requests) {
-      calls.push(this.stamp());
-      return { granted: true, left: limit.requests - calls.length };
-    }
-    return { granted: false, retryIn: calls[calls.length - limit.requests]! + limit.per - this.clock.now() };
+    calls.push(this.stamp());
+    return { granted: true, left: limit.requests - calls.length };
+  }
+
+  /** How long until a call may be granted; 0 when one may be now. */
+  retryIn(name: string, { requests, per }: CallLimit): Duration {
+    if (requests <= 0) return per;
+    const calls = this.recent(name, per);
+    return calls.length < requests ? 0 : calls[calls.length - requests]! + per - this.clock.now();
   }
 
   /** An instant for a call that no other call has. */

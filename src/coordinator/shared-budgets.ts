@@ -8,10 +8,12 @@ import type { SharedEpochs } from "./shared-epochs.ts";
 import { PAUSE } from "./trust.ts";
 
 /**
- * After Redis came back every replica first writes down what it called in the meantime; only then does the count in
- * Redis hold again.
+ * When Redis is there, or there again, replicas find that out one after the other, all within this time. Each first
+ * takes its share alone for as long, and writes down what it called; then, for as long again, what both its share and
+ * the count in Redis allow; then what the count allows. So those who count never meet one who does not, and no window
+ * holds more calls than it may while they change over.
  */
-const REPORTING_TAKES: Duration = 1_500;
+const CHANGING_OVER: Duration = 1_500;
 
 /**
  * For so long calls are held back when Redis went away: mostly it is back by then, and a call granted without it could
@@ -27,8 +29,12 @@ export class SharedBudgets {
   private readonly clock: Clock;
   /** What this replica called, whoever granted it. */
   private readonly windows: CallWindows;
-  /** The count in Redis holds from this instant. */
-  private sharedFrom: Instant = Infinity;
+  /** The count in Redis is asked from this instant. */
+  private countedFrom: Instant = Infinity;
+  /** And this replica's share counts no more from this one. */
+  private unsharedFrom: Instant = Infinity;
+  /** What {@link countedFrom} was when Redis was lost. */
+  private countedBefore: Instant = Infinity;
   private lostAt: Instant = -Infinity;
 
   constructor(options: { link: RedisLink; epochs: SharedEpochs; replicas: Replicas; clock: Clock }) {
@@ -40,27 +46,38 @@ export class SharedBudgets {
   }
 
   take(name: string, limit: CallLimit): MaybePromise<CallGrant> {
-    if (!this.epochs.isUsable) return this.takeShare(name, limit);
-    return this.clock.now() < this.sharedFrom ? this.takeShare(name, limit) : this.takeShared(name, limit);
+    const now = this.clock.now();
+    if (!this.epochs.isUsable || now < this.countedFrom) return this.takeShare(name, limit);
+    if (now < this.unsharedFrom) {
+      const retryIn = this.windows.retryIn(name, this.shareOf(limit));
+      if (retryIn > 0) return { granted: false, retryIn: Math.min(retryIn, this.unsharedFrom - now) };
+    }
+    return this.takeCounted(name, limit);
   }
 
   /** Redis is away: what it counts is not what is called from now on. */
   lost(): void {
-    this.sharedFrom = Infinity;
+    if (this.countedFrom !== Infinity) this.countedBefore = this.countedFrom;
+    this.countedFrom = Infinity;
     this.lostAt = this.clock.now();
   }
 
   /** Redis is there. */
   regained(): void {
-    if (this.sharedFrom !== Infinity) return;
+    if (this.countedFrom !== Infinity) return;
     void this.report();
     const now = this.clock.now();
-    this.sharedFrom = now - this.lostAt < HELD_BACK ? now : now + REPORTING_TAKES;
-    if (this.sharedFrom === now) return;
-    this.clock.after(REPORTING_TAKES, () => void this.report());
+    if (now - this.lostAt < HELD_BACK) {
+      // Nothing was granted meanwhile.
+      this.countedFrom = this.countedBefore;
+      return;
+    }
+    this.countedFrom = now + CHANGING_OVER;
+    this.unsharedFrom = now + 2 * CHANGING_OVER;
+    this.clock.after(CHANGING_OVER, () => void this.report());
   }
 
-  private async takeShared(name: string, limit: CallLimit): Promise<CallGrant> {
+  private async takeCounted(name: string, limit: CallLimit): Promise<CallGrant> {
     const session = this.epochs.sessionOf(undefined);
     const at = this.windows.stamp();
     const args = [limit.requests, limit.per, this.nameCall(at)];
@@ -76,13 +93,19 @@ export class SharedBudgets {
     }
   }
 
-  /** The share of this replica: the shares of all that were last seen add up to the limit. */
   private takeShare(name: string, limit: CallLimit): CallGrant {
-    const heldBack = this.lostAt + HELD_BACK - this.clock.now();
+    const now = this.clock.now();
+    const heldBack = this.lostAt + HELD_BACK - now;
     if (heldBack > 0) return { granted: false, retryIn: heldBack };
+    const grant = this.windows.take(name, this.shareOf(limit));
+    if (grant.granted || now >= this.countedFrom) return grant;
+    return { granted: false, retryIn: Math.min(grant.retryIn, this.countedFrom - now) };
+  }
+
+  /** The share of this replica: the shares of all that were last seen add up to the limit. */
+  private shareOf({ requests, per }: CallLimit): CallLimit {
     const { count, rank } = this.replicas;
-    const share = Math.floor(limit.requests / count) + (rank < limit.requests % count ? 1 : 0);
-    return this.windows.take(name, { requests: share, per: limit.per });
+    return { requests: Math.floor(requests / count) + (rank < requests % count ? 1 : 0), per };
   }
 
   private async report(): Promise<void> {
@@ -92,7 +115,7 @@ export class SharedBudgets {
       if (calls.length === 0) continue;
       const args = [per, ...calls.flatMap((at) => [now - at, this.nameCall(at)])];
       const call = { script: reportCalls, keys: [this.link.keys.budget(name)], args };
-      await this.link.run(call, REPORTING_TAKES).catch(() => {});
+      await this.link.run(call, CHANGING_OVER).catch(() => {});
     }
   }
 

@@ -52,13 +52,21 @@ export class HitMemo {
     maxSize: MEMO_CHARACTERS,
     sizeCalculation: (_target, url) => url.length,
   });
+  private lastUrl: string | undefined;
+  private lastTarget: RememberedTarget | undefined;
 
   remember(url: string, target: HitTarget): void {
+    this.lastUrl = undefined;
     this.targets.set(url, { ...target, sent: undefined });
   }
 
   find(url: string): RememberedTarget | undefined {
-    const target = this.targets.get(url);
+    // Who looks for a hit looks for the target next.
+    if (url !== this.lastUrl) {
+      this.lastUrl = url;
+      this.lastTarget = this.targets.get(url);
+    }
+    const target = this.lastTarget;
     return target !== undefined && target.upstream.admin === target.admin ? target : undefined;
   }
 }

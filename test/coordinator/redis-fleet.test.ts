@@ -239,8 +239,9 @@ describe("call budgets", () => {
 
   it("are one for all replicas, exact in any window", async () => {
     const { replicas } = await startAcquaintedFleet(3);
-    const granted = await takeFor(replicas, 1_500);
-    expect(granted.length).toBeGreaterThanOrEqual(40);
+    // They change from their shares to the count in Redis while it goes on.
+    const granted = await takeFor(replicas, 4_000);
+    expect(granted.length).toBeGreaterThanOrEqual(120);
     for (let i = limit.requests; i < granted.length; i += 1) {
       expect(granted[i]!.to - granted[i - limit.requests]!.from).toBeGreaterThanOrEqual(limit.per - 1);
     }
@@ -276,8 +277,8 @@ describe("call budgets", () => {
     expect(await take(replicas[1]!)).toBe(true);
     await server.start();
     await until(() => replicas.every(({ coordinator }) => coordinator.status().state === "up"));
-    // For a moment each goes on by its share, until all have reported.
-    await sleep(1_700);
+    // For a moment each goes on by its share, until all have reported and count in Redis.
+    await sleep(3_200);
     let more = 0;
     while (await take(replicas[more % 2]!)) more += 1;
     expect(more).toBe(4);
