@@ -1,33 +1,49 @@
+import { performance } from "node:perf_hooks";
+
 type Task = () => void;
 
 /**
  * What is to be done at the end of a turn of the event loop, when all that has arrived is read.
  *
  * A server that answers each request as it reads it wakes its clients one by one, and they are asleep again before it
- * has read the next. One that reads everything first, then writes everything, wakes them once: with many connections a
- * fifth of the CPU of a hit, a quarter of that of a POST, and shorter waits besides. Nothing waits for a timer, and a
- * request that comes alone is answered in the same turn.
+ * has read the next. One that reads everything first, then writes everything, wakes them once: from eight connections on
+ * that spares a fifth of the CPU of a hit, a quarter of that of a POST, and waits besides. Nothing waits for a timer, and
+ * a request that comes alone is answered in the same turn.
  */
 export class Turn {
   private tasks: Task[] = [];
   private spare: Task[] = [];
+  private endedIn = -1;
 
-  /** Runs `task` at the end of this turn, after those that were given before it. */
+  /**
+   * Runs `task` at the end of this turn, after those that were given before it; at once where that has come: what follows
+   * from what is done at the end is not put off again.
+   */
   atEnd(task: Task): void {
-    if (this.tasks.push(task) === 1) setImmediate(this.end);
+    if (this.endedIn === currentTurn()) task();
+    else if (this.tasks.push(task) === 1) setImmediate(this.end);
   }
 
   private readonly end = (): void => {
     const { tasks } = this;
     this.tasks = this.spare;
     this.spare = tasks;
+    this.endedIn = currentTurn();
     let done = 0;
     try {
       while (done < tasks.length) tasks[done++]!();
     } finally {
       // One that threw takes nothing from the others.
-      for (const task of tasks.slice(done)) this.atEnd(task);
+      if (done < tasks.length) {
+        this.tasks.push(...tasks.slice(done));
+        setImmediate(this.end);
+      }
       tasks.length = 0;
     }
   };
+}
+
+/** The number of this turn of the event loop; it grows before sockets are read. */
+function currentTurn(): number {
+  return performance.nodeTiming.uvMetricsInfo.loopCount;
 }

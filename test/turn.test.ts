@@ -13,17 +13,24 @@ test("tasks run together at the end of the turn, in order", async () => {
   expect(done).toEqual(["first", "second"]);
 });
 
-test("what a task puts off is done at the end of the next turn", async () => {
+test("what follows from a task in the same turn is not put off again", async () => {
   const turn = new Turn();
   const done: string[] = [];
   turn.atEnd(() => {
     done.push("task");
-    turn.atEnd(() => done.push("its own"));
+    turn.atEnd(() => done.push("at once"));
+    void Promise.resolve()
+      .then(() => undefined)
+      .then(() => turn.atEnd(() => done.push("a little later")));
+    process.nextTick(() => turn.atEnd(() => done.push("after a tick")));
+    setImmediate(() => turn.atEnd(() => done.push("in the next turn")));
   });
+  turn.atEnd(() => done.push("another"));
   await nextTurn();
-  expect(done).toEqual(["task"]);
+  expect(done).toEqual(["task", "at once", "another", "after a tick", "a little later"]);
   await nextTurn();
-  expect(done).toEqual(["task", "its own"]);
+  await nextTurn();
+  expect(done.at(-1)).toBe("in the next turn");
 });
 
 test("a task that throws takes nothing from those after it, and its error is not swallowed", async () => {

@@ -2,7 +2,6 @@ import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
-import type { Turn } from "../turn.ts";
 import { errorAnswer } from "./send.ts";
 
 const REASONS: Readonly<Record<number, string>> = {
@@ -21,38 +20,44 @@ interface ParserErrorOptions {
   readonly onRefused: (status: number) => void;
 }
 
-/** Whether what came after a request's head is no HTTP: then it is refused for that, and not to be served. */
-export type IsBroken = (request: IncomingMessage) => boolean;
+/** Connections on which something came that is no HTTP. */
+const broken = new WeakSet<Duplex>();
+
+/** Whether what came behind a request's head is no HTTP: it is refused for that, and is not to be served. */
+export function isBroken(request: IncomingMessage): boolean {
+  return !request.complete && broken.has(request.socket);
+}
 
 /**
  * Answers, in our form, what Node's HTTP parser refuses before there is a request: malformed or too large heads,
  * requests that take too long, and CONNECT. The connection is closed after it: nothing behind a parse error can be
  * trusted.
  */
-export function answerParserErrors(
-  server: Server,
-  turn: Turn,
-  { maxUri, corsFields, onRefused }: ParserErrorOptions,
-): IsBroken {
-  const broken = new WeakSet<Duplex>();
-
+export function answerParserErrors(server: Server, { maxUri, corsFields, onRefused }: ParserErrorOptions): void {
+  /** Not at once: whole requests may have come before it in the same packet, and hits among them are answered first. */
   function refuse(socket: Duplex, error: GatewayError): void {
-    onRefused(error.status);
-    endSocket(socket, error, corsFields());
+    setImmediate(() => {
+      if (!socket.writable) {
+        socket.destroy();
+        return;
+      }
+      onRefused(error.status);
+      endSocket(socket, error, corsFields());
+    });
   }
 
   server.on("clientError", (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket) => {
+    // RFC 9112 §9.6: what comes behind a request that says `Connection: close` is ignored.
+    if (error.code === "HPE_CLOSED_CONNECTION") return;
     broken.add(socket);
-    // Whole requests may have come before it in the same packet: they are answered first.
-    turn.atEnd(() => {
-      if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
-      else refuse(socket, parserError(error, maxUri));
-    });
+    if (error.code === "ECONNRESET") socket.destroy();
+    else refuse(socket, parserError(error, maxUri));
   });
   server.on("connect", (_request: IncomingMessage, socket: Duplex) => {
+    // From here on nobody else listens, and a reset would end the process.
+    socket.on("error", () => socket.destroy());
     refuse(socket, new GatewayError(405, "the gateway opens no tunnels", { allow: "GET, HEAD, POST, OPTIONS" }));
   });
-  return (request) => !request.complete && broken.has(request.socket);
 }
 
 function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, maxUri: number): GatewayError {

@@ -12,7 +12,7 @@ import { framingProblem, hasUnreadBody } from "./framing.ts";
 import { createAnswerHit } from "./hit.ts";
 import { answerLocal, isLocalPage } from "./local.ts";
 import { answerMetadata } from "./metadata.ts";
-import { answerParserErrors, type IsBroken } from "./parser-errors.ts";
+import { answerParserErrors, isBroken } from "./parser-errors.ts";
 import { PASS_THROUGH, registerPassThrough } from "./pass-through.ts";
 import { recordExchange } from "./record.ts";
 import type { Surroundings } from "./runtime.ts";
@@ -53,23 +53,32 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     serverFactory: (handle) => {
       function serve(request: IncomingMessage, response: ServerResponse): void {
         if (isBroken(request)) return;
-        // Destroyed: the client has gone in the very turn that brought the request.
-        const { destroyed } = response;
-        if (!destroyed && answerHit(request, response)) return;
-        const exchange = exchangeOf(request, surroundings);
-        const record = () => recordExchange(surroundings, exchange, request, response);
-        surroundings.traffic.begin();
-        if (destroyed) return record();
-        response.once("close", record);
-        handle(request, response);
+        // The client may have gone in the very turn that brought the request.
+        if (!response.destroyed && answerHit(request, response)) return;
+        begin(request, response);
+        if (!response.destroyed) handle(request, response);
       }
       const server = createServer(serverOptions(config), (request, response) => {
         turn.atEnd(() => serve(request, response));
       });
-      const isBroken = configureServer(server, config, surroundings, turn);
+      server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
+        begin(request, response);
+        response.shouldKeepAlive = false;
+        replyError(request, response, new GatewayError(417, "the only expectation the gateway meets is 100-continue"));
+      });
+      configureServer(server, config, surroundings);
       return server;
     },
   });
+
+  /** Counts a request that is no plain hit, and sees to it that its end is counted and logged. */
+  function begin(request: IncomingMessage, response: ServerResponse): void {
+    const exchange = exchangeOf(request, surroundings);
+    const record = () => recordExchange(surroundings, exchange, request, response);
+    surroundings.traffic.begin();
+    if (response.destroyed) record();
+    else response.once("close", record);
+  }
 
   // On every route, those that refuse included.
   app.addHook("onRequest", (request, fastifyReply, done) => {
@@ -95,6 +104,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     sendAnswer(request, response, answer, commonFieldsOf(exchange, request, surroundings.isDraining()));
   }
 
+  /** Sends what was found. Where even the sending fails, the client is told so, or loses its connection at least. */
   function replyWith(
     request: IncomingMessage,
     response: ServerResponse,
@@ -102,10 +112,14 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     found: Answer | GatewayError,
   ): void {
     try {
-      if (found instanceof Error) throw found;
-      reply(request, response, exchange, found);
+      if (found instanceof Error) replyError(request, response, found);
+      else reply(request, response, exchange, found);
     } catch (error) {
-      replyError(request, response, toGatewayError(error));
+      try {
+        replyError(request, response, toGatewayError(error));
+      } catch {
+        response.destroy();
+      }
     }
   }
 
@@ -202,7 +216,7 @@ function serverOptions(config: Config) {
   };
 }
 
-function configureServer(server: Server, config: Config, surroundings: Surroundings, turn: Turn): IsBroken {
+function configureServer(server: Server, config: Config, surroundings: Surroundings): void {
   const { traffic } = surroundings;
   server.maxConnections = config.listen.maxConnections;
   server.on("connection", (socket) => {
@@ -210,12 +224,7 @@ function configureServer(server: Server, config: Config, surroundings: Surroundi
     socket.once("close", () => traffic.connectionClosed());
   });
   server.on("drop", () => traffic.connectionDropped());
-  server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
-    const exchange = exchangeOf(request, surroundings);
-    const refusal = errorAnswer(new GatewayError(417, "the only expectation the gateway meets is 100-continue"));
-    sendAnswer(request, response, refusal, [...commonFieldsOf(exchange, request, true)]);
-  });
-  return answerParserErrors(server, turn, {
+  answerParserErrors(server, {
     maxUri: config.limits.uri,
     corsFields: () => surroundings.runtime().cors.answerFields(undefined),
     onRefused: (status) => traffic.refusedUnparsed(status),

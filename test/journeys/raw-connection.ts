@@ -34,6 +34,35 @@ export function sendRaw(base: string, parts: string | readonly string[], patienc
   });
 }
 
+/** Sends a request and half-closes the connection at once, as `printf … | nc -N` does; what came back. */
+export function sendAndHalfClose(base: string, request: string): Promise<string> {
+  const { hostname, port } = new URL(base);
+  return new Promise((resolve, reject) => {
+    let text = "";
+    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+    socket.setEncoding("latin1");
+    socket.setTimeout(10_000, () => socket.destroy(new Error("silent for ten seconds")));
+    socket.on("data", (chunk: string) => (text += chunk));
+    socket.on("error", reject);
+    socket.on("end", () => {
+      socket.destroy();
+      resolve(text);
+    });
+    socket.end(request, "latin1");
+  });
+}
+
+/** Connects, sends and resets the connection. */
+export function sendAndReset(base: string, request: string): Promise<void> {
+  const { hostname, port } = new URL(base);
+  return new Promise((resolve) => {
+    const socket = connect({ host: hostname, port: Number(port) });
+    socket.on("error", () => undefined);
+    socket.on("close", () => resolve());
+    socket.on("connect", () => socket.write(request, () => socket.resetAndDestroy()));
+  });
+}
+
 /** The head and body of the first answer. */
 export function firstAnswer({ text }: RawAnswer): { readonly head: string; readonly body: string } {
   const end = text.indexOf("\r\n\r\n");

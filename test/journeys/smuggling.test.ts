@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { firstAnswer, sendRaw } from "./raw-connection.ts";
+import { firstAnswer, sendAndHalfClose, sendAndReset, sendRaw } from "./raw-connection.ts";
 import { send } from "./send.ts";
 import { ADMINS, STRANGER, useThreeRegistries } from "./three-registries.ts";
 
@@ -298,10 +298,53 @@ describe("several requests in one packet", () => {
     expect(cacheStatus).toEqual(["hit", "fwd", "hit"]);
   });
 
-  test("what is no HTTP behind a good one is refused after its answer", async () => {
+  test.each([
+    ["what is no HTTP", refused, 400],
+    ["a head that never ends", `GET ${INFO} HTTP/1.1\r\nX: ${"x".repeat(40_000)}`, 431],
+    ["CONNECT", "CONNECT g:1 HTTP/1.1\r\nHost: g\r\n\r\n", 405],
+  ])("%s behind good ones is refused after their answers", async (_what, behind, status) => {
     await send(running().url, { path: INFO });
-    const answer = await sendRaw(running().url, `${hit}${refused}${hit}`);
-    expect(answer.statuses).toEqual([200, 400]);
+    const unknown = "GET /nowhere HTTP/1.1\r\nHost: g\r\n\r\n";
+    expect((await sendRaw(running().url, `${hit}${hit}${hit}${behind}`)).statuses).toEqual([200, 200, 200, status]);
+    const answer = await sendRaw(running().url, `${unknown}${behind}`);
+    expect(answer.statuses).toEqual([404, status]);
     expect(answer.isClosed).toBe(true);
+  });
+
+  test("what follows a request that closes the connection is ignored", async () => {
+    const miss = `GET ${BASE}/metadata/v1/instruments?pageSize=9 HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n`;
+    expect((await sendRaw(running().url, `${miss}${hit}`)).statuses).toEqual([200]);
+  });
+});
+
+describe("clients that go", () => {
+  const JSON_POST = `POST ${FACTORY} HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\n`;
+
+  test.each([
+    ["a hit", `GET ${INFO} HTTP/1.1\r\nHost: g\r\n\r\n`, 200],
+    [
+      "a hit that a header names",
+      `GET /registry/metadata/v1/info HTTP/1.1\r\nHost: g\r\nX-Instrument-Admin: ${ADMINS.amulet}\r\n\r\n`,
+      200,
+    ],
+    ["a preflight", `OPTIONS ${INFO} HTTP/1.1\r\nHost: g\r\n\r\n`, 204],
+    ["a page of ours", "GET /openapi.json HTTP/1.1\r\nHost: g\r\n\r\n", 200],
+    ["an unknown path", "GET /nowhere HTTP/1.1\r\nHost: g\r\n\r\n", 404],
+    ["a bad body", `${JSON_POST}Content-Length: 2\r\n\r\n[]`, 400],
+    ["a body of another type", `POST ${FACTORY} HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}`, 415],
+  ])("%s is answered though the client half-closes at once", async (_what, request, status) => {
+    await send(running().url, { path: INFO });
+    for (let i = 0; i < 10; i += 1) {
+      expect(await sendAndHalfClose(running().url, request)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    }
+  });
+
+  test.each([
+    ["CONNECT", "CONNECT g:1 HTTP/1.1\r\nHost: g\r\n\r\n"],
+    ["what is no HTTP", "GET /\u0000 HTTP/1.1\r\n\r\n"],
+    ["a request", `GET ${INFO} HTTP/1.1\r\nHost: g\r\n\r\n`],
+  ])("a reset right after %s harms nobody", async (_what, request) => {
+    for (let i = 0; i < 200; i += 1) await sendAndReset(running().url, request);
+    expect((await send(running().url, { path: INFO })).status).toBe(200);
   });
 });

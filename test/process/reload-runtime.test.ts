@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import type { Config } from "../../src/config/schema.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { useGateways } from "../journeys/gateways.ts";
+import { sendRaw } from "../journeys/raw-connection.ts";
 import { UTILITY_ADMIN } from "../sandbox/sample.ts";
 import { useSampleRegistries } from "../sandbox/sample-registries.ts";
 import { testConfig } from "../support/gateway.ts";
@@ -192,4 +193,22 @@ it("limits, cross-origin rules and log level change at a reload, on connections 
   const lines = running.lines.length;
   await statusOf(`${running.url}/nothing-here`);
   expect(running.lines.length).toBe(lines);
+});
+
+it("a request whose body is no HTTP reaches nobody after a reload of limits either", async () => {
+  const amulet = await registry();
+  const upstreams = [upstream("amulet", amulet)];
+  const running = await gateway({ upstreams });
+  const broken = (path: string) =>
+    `GET ${new URL(running.registrar("amulet")).pathname}${path} HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\nzz`;
+  await statusOf(`${running.registrar("amulet")}${INFO}`);
+  await running.gateway.reload(configured({ upstreams, limits: { uri: "6KiB" } }));
+  amulet.calls.clear();
+
+  for (const path of [INSTRUMENTS, "/registry/drafts/v1/x"]) {
+    const lines = running.lines.length;
+    expect((await sendRaw(running.url, broken(path))).statuses).toEqual([400]);
+    expect(running.lines.length).toBe(lines);
+  }
+  expect(amulet.calls.total).toBe(0);
 });
