@@ -6,6 +6,7 @@ import type { HttpCache } from "../cache/http-cache.ts";
 import type { Config } from "../config/schema.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
 import { ClientGone } from "../upstream/call.ts";
+import { Turn } from "../turn.ts";
 import { answerChoiceContext } from "./choice-contexts.ts";
 import { type Exchange, exchangeOf } from "./exchange.ts";
 import { framingProblem, hasUnreadBody } from "./framing.ts";
@@ -17,7 +18,6 @@ import { PASS_THROUGH, registerPassThrough } from "./pass-through.ts";
 import { recordExchange } from "./record.ts";
 import type { Surroundings } from "./runtime.ts";
 import { type Answer, commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";
-import { Turn } from "../turn.ts";
 
 /** The paths within Fastify: what a request means is decided by `parseTarget`, once, and named by one of these. */
 const METADATA = "/metadata";
@@ -85,8 +85,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     const refusal = framingProblem(request.raw);
     if (refusal === undefined) return done();
     fastifyReply.raw.shouldKeepAlive = false;
-    // After the parser is done with what has arrived: if it finds a fault in the rest, its refusal is the only one.
-    queueMicrotask(() => done(refusal));
+    done(refusal);
   });
 
   // Such a request has ended before anybody could hear of it (`optimizeEmptyRequests`), and Fastify waits for an end.
