@@ -59,6 +59,13 @@ test("a 304 to a request without conditions is 502 and is not called a redirect"
   expect(errorOf(answer)).toMatch(/answered 304 Not Modified to a request without conditions/);
 });
 
+test("a status that is none is 502", async () => {
+  registry.script(({ operation }) => (operation === "info" ? undefined : { status: 600, body: "odd" }));
+  const answer = await send(gateway.url, { path: DRAFT });
+  expect(answer.status).toBe(502);
+  expect(errorOf(answer)).toMatch(/answered with the status 600, which is none/);
+});
+
 test("a factory call whose body took its time to arrive has all of the answer's time left", async () => {
   const clock = new ManualClock();
   const slow = await startGateway({ upstreams: [{ name: "amulet", admin: ADMIN, urls: [registry.url] }] }, { clock });

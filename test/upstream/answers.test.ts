@@ -68,6 +68,13 @@ describe("an answer of 200", () => {
 });
 
 describe("an error of the upstream", () => {
+  test.each([600, 999])("that is no HTTP status (%i) is 502", async (status) => {
+    await expect(ask(json(status, "{}"))).rejects.toMatchObject({
+      status: 502,
+      message: expect.stringContaining(`answered with the status ${status}, which is none`),
+    });
+  });
+
   test("that is a JSON object with a string error keeps status and bytes", async () => {
     const body = '{ "error":"No such \\u0061llocation" , "code": 7}';
     const answer = await ask(json(404, body));
