@@ -5,10 +5,10 @@ type Task = () => void;
 /**
  * What is to be done at the end of a turn of the event loop, when all that has arrived is read.
  *
- * A server that answers each request as it reads it wakes its clients one by one, and they are asleep again before it
- * has read the next. One that reads everything first, then writes everything, wakes them once: from eight connections on
- * that spares a fifth of the CPU of a hit, a quarter of that of a POST, and waits besides. Nothing waits for a timer, and
- * a request that comes alone is answered in the same turn.
+ * A server that serves each request as it reads it wakes its peers, clients and registries, one by one, and they are
+ * asleep again before it has read the next. One that reads everything first, then writes everything, wakes them once:
+ * with many connections that spares a quarter of the CPU of a POST, and waits besides. Nothing waits for a timer, and a
+ * request that comes alone is served in the same turn.
  */
 export class Turn {
   private tasks: Task[] = [];

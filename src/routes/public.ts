@@ -53,13 +53,12 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     serverFactory: (handle) => {
       function serve(request: IncomingMessage, response: ServerResponse): void {
         if (isBroken(request)) return;
-        // The client may have gone in the very turn that brought the request.
-        if (!response.destroyed && answerHit(request, response)) return;
         begin(request, response);
+        // The client may have gone in the very turn that brought the request.
         if (!response.destroyed) handle(request, response);
       }
       const server = createServer(serverOptions(config), (request, response) => {
-        turn.atEnd(() => serve(request, response));
+        if (!answerHit(request, response)) turn.atEnd(() => serve(request, response));
       });
       server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
         begin(request, response);
