@@ -24,6 +24,9 @@ const ENTRY_OVERHEAD = 2_200;
 /** A header string costs about this besides its characters. */
 const STRING_OVERHEAD = 24;
 
+/** What a body may keep in memory besides itself, as a share of it. */
+const MAX_SLACK = 0.25;
+
 /** The variants under one key, the most recently received first. */
 type Shelf = readonly Held[];
 
@@ -157,11 +160,13 @@ function isOtherVariant(held: Entry, entry: Entry): boolean {
 }
 
 /**
- * The entry with a body that keeps nothing else alive: a slice of a page or of a network buffer would hold all of it
- * in memory, uncounted.
+ * The entry with a body that keeps little else alive: a slice of a page or of a network buffer would hold all of it in
+ * memory. Where that is hardly more than the body, as in a reply of Redis that came alone, a copy costs more than it
+ * spares: what is held is counted, see {@link shelfSize}.
  */
 function ownBytes(entry: Entry): Entry {
-  if (entry.body.buffer.byteLength === entry.body.length) return entry;
+  const { buffer, length } = entry.body;
+  if (buffer.byteLength - length <= length * MAX_SLACK) return entry;
   const body = Buffer.allocUnsafeSlow(entry.body.length);
   entry.body.copy(body);
   return { ...entry, body };
@@ -170,7 +175,7 @@ function ownBytes(entry: Entry): Entry {
 function shelfSize(shelf: Shelf, id: string): number {
   let size = 2 * id.length;
   for (const { entry, gzip } of shelf) {
-    size += ENTRY_OVERHEAD + entry.body.length + (gzip?.length ?? 0) + entry.variant.length;
+    size += ENTRY_OVERHEAD + entry.body.buffer.byteLength + (gzip?.length ?? 0) + entry.variant.length;
     // Twice: as stored, and in rendered heads.
     for (const text of entry.fields) size += 2 * text.length + STRING_OVERHEAD;
   }
