@@ -11,8 +11,7 @@ type Task = () => void;
  * request that comes alone is served in the same turn.
  */
 export class Turn {
-  private tasks: Task[] = [];
-  private spare: Task[] = [];
+  private readonly tasks: Task[] = [];
   private endedIn = -1;
 
   /**
@@ -26,19 +25,14 @@ export class Turn {
 
   private readonly end = (): void => {
     const { tasks } = this;
-    this.tasks = this.spare;
-    this.spare = tasks;
     this.endedIn = currentTurn();
     let done = 0;
     try {
       while (done < tasks.length) tasks[done++]!();
     } finally {
+      tasks.splice(0, done);
       // One that threw takes nothing from the others.
-      if (done < tasks.length) {
-        this.tasks.push(...tasks.slice(done));
-        setImmediate(this.end);
-      }
-      tasks.length = 0;
+      if (tasks.length > 0) setImmediate(this.end);
     }
   };
 }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type Cluster, Command, type Redis } from "ioredis";
+import type { Cluster, Redis } from "ioredis";
 
 /** A Lua script that Redis runs as one command. */
 export class Script {
@@ -42,10 +42,7 @@ export async function runScript(client: Redis | Cluster, call: ScriptCall): Prom
   }
 }
 
-/** What the client's `call` does in the end, without its ways to say the same differently. */
-function send(client: Redis | Cluster, call: ScriptCall, name: "eval" | "evalsha"): Promise<unknown> {
-  const { script, keys, args, binary } = call;
-  const all = [name === "eval" ? script.lua : script.sha, keys.length, ...keys, ...args];
-  const command = new Command(name, all, { replyEncoding: binary === true ? null : "utf8" });
-  return client.sendCommand(command) as Promise<unknown>;
+function send(client: Redis | Cluster, call: ScriptCall, command: "eval" | "evalsha"): Promise<unknown> {
+  const args = [command === "eval" ? call.script.lua : call.script.sha, call.keys.length, ...call.keys, ...call.args];
+  return call.binary === true ? client.callBuffer(command, ...args) : client.call(command, ...args);
 }

@@ -52,21 +52,13 @@ export class HitMemo {
     maxSize: MEMO_CHARACTERS,
     sizeCalculation: (_target, url) => url.length,
   });
-  private lastUrl: string | undefined;
-  private lastTarget: RememberedTarget | undefined;
 
   remember(url: string, target: HitTarget): void {
-    this.lastUrl = undefined;
     this.targets.set(url, { ...target, sent: undefined });
   }
 
   find(url: string): RememberedTarget | undefined {
-    // Who looks for a hit looks for the target next.
-    if (url !== this.lastUrl) {
-      this.lastUrl = url;
-      this.lastTarget = this.targets.get(url);
-    }
-    const target = this.lastTarget;
+    const target = this.targets.get(url);
     return target !== undefined && target.upstream.admin === target.admin ? target : undefined;
   }
 }

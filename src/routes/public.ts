@@ -47,7 +47,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     exposeHeadRoutes: false,
     forceCloseConnections: "idle",
     return503OnClosing: false,
-    // See answerParserErrors.
+    // Fastify's own would answer before answerParserErrors does.
     clientErrorHandler: () => undefined,
     rewriteUrl: (request) => internalPath(request, surroundings),
     serverFactory: (handle) => {
@@ -102,7 +102,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     sendAnswer(request, response, answer, commonFieldsOf(exchange, request, surroundings.isDraining()));
   }
 
-  /** Sends what was found. Where even the sending fails, the client is told so, or loses its connection at least. */
+  /** Sends what was found; where the sending fails, the client is told so. */
   function replyWith(
     request: IncomingMessage,
     response: ServerResponse,
@@ -113,11 +113,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
       if (found instanceof Error) replyError(request, response, found);
       else reply(request, response, exchange, found);
     } catch (error) {
-      try {
-        replyError(request, response, toGatewayError(error));
-      } catch {
-        response.destroy();
-      }
+      replyError(request, response, toGatewayError(error));
     }
   }
 
