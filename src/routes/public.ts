@@ -1,7 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { fastify, type FastifyInstance, LogController } from "fastify";
-import { formatCacheStatus } from "../cache/cache-status.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { Config } from "../config/schema.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
@@ -16,6 +15,7 @@ import { answerMetadata } from "./metadata.ts";
 import { answerParserErrors, isBroken } from "./parser-errors.ts";
 import { PASS_THROUGH, registerPassThrough } from "./pass-through.ts";
 import { recordExchange } from "./record.ts";
+import { allowedMethods, cacheStatusOfError, fastifyRefusal, routeRefusal } from "./refusals.ts";
 import type { Surroundings } from "./runtime.ts";
 import { type Answer, commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";
 
@@ -25,9 +25,6 @@ const CHOICE_CONTEXT = "/choice-context";
 const LOCAL = "/local";
 const PREFLIGHT = "/preflight";
 const REFUSED = "/refused";
-
-/** Of an error on a cached route for which no upstream was asked. */
-const NOT_FORWARDED = "registry-gateway;detail=refused";
 
 /** Room for header fields beside the longest URL; Node bounds both together. */
 const HEADER_BYTES = 16 * 1024;
@@ -179,11 +176,11 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     const response = fastifyReply.raw;
     // An answer that broke off before its first byte has left its header fields here.
     if (!response.headersSent) for (const name of response.getHeaderNames()) response.removeHeader(name);
-    replyError(request.raw, response, fastifyError(error, config));
+    replyError(request.raw, response, fastifyRefusal(error, config));
   });
   app.setNotFoundHandler((request, fastifyReply) => {
     fastifyReply.hijack();
-    replyError(request.raw, fastifyReply.raw, refusalOf(exchangeOf(request.raw, surroundings)));
+    replyError(request.raw, fastifyReply.raw, routeRefusal(exchangeOf(request.raw, surroundings)));
   });
   return app;
 }
@@ -237,50 +234,4 @@ function internalPath(request: IncomingMessage, surroundings: Surroundings): str
     case "local":
       return isLocalPage(target.path, runtime) ? LOCAL : REFUSED;
   }
-}
-
-/** Why a request reached no route. */
-function refusalOf(exchange: Exchange): GatewayError {
-  const { target, runtime } = exchange;
-  if (target instanceof GatewayError) return target;
-  if (target.kind === "local" && !isLocalPage(target.path, runtime)) {
-    return new GatewayError(404, "no such path; the token-registry API is below /registry/");
-  }
-  const allow = allowedMethods(exchange);
-  return new GatewayError(405, `the method is not allowed here; use ${allow}`, { allow });
-}
-
-function allowedMethods(exchange: Exchange): string {
-  const { target, runtime } = exchange;
-  if (target instanceof Error) return "GET, HEAD, POST, OPTIONS";
-  if (target.kind === "local") {
-    return isLocalPage(target.path, runtime) ? "GET, HEAD, OPTIONS" : "GET, HEAD, POST, OPTIONS";
-  }
-  if (target.kind === "pass-through") return "GET, POST, OPTIONS";
-  return target.endpoint.kind === "metadata" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
-}
-
-/** Fastify's own refusals in our words. */
-function fastifyError(error: Error & { code?: string }, config: Config): GatewayError {
-  switch (error.code) {
-    case "FST_ERR_CTP_BODY_TOO_LARGE":
-      return new GatewayError(413, `the body is larger than ${config.limits.requestBody} bytes`);
-    case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
-      return new GatewayError(415, "the body must be sent with the header content-type: application/json");
-    case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":
-      return new GatewayError(400, "the body is not as long as its content-length says");
-    default:
-      return toGatewayError(error);
-  }
-}
-
-/**
- * On cached routes every answer says what the cache did (RFC 9211). A 502 or 504 came of going forward; what was refused
- * before that, by `only-if-cached`, a breaker or a budget, neither hit nor went anywhere.
- */
-function cacheStatusOfError({ target, upstream, forwarded }: Exchange, { status }: GatewayError): string[] {
-  const isCached = !(target instanceof Error) && target.kind === "endpoint" && target.endpoint.kind === "metadata";
-  if (!isCached || upstream === undefined) return [];
-  const wentForward = forwarded !== undefined && (status === 502 || status === 504);
-  return ["cache-status", wentForward ? formatCacheStatus(forwarded) : NOT_FORWARDED];
 }
