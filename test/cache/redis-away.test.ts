@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
 import { cacheKey } from "../../src/cache/store.ts";
+import { clock } from "../support/redis-fleet.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { until, type RedisServer } from "../support/redis.ts";
 import { ask, closeAll, entryOf, healing, later, redisServer, replicaOn, usable } from "./redis-scene.ts";
@@ -34,9 +34,13 @@ describe.for(faults)("Redis %s", ([, begin, end]) => {
     for (let i = 0; i < 20; i += 1) expect(replica.store.get(infoKey)).toBeUndefined();
     replica.store.set(infoKey, entryOf(replica));
     expect(await replica.coordinator.acquire("key")).toBeDefined();
-    await sleep(1_200);
-    const slowest = Math.max(...(await Promise.all(Array.from({ length: 20 }, () => ask(replica)))).map((a) => a.took));
-    expect(slowest).toBeLessThan(250);
+    // Nor while it is tried again.
+    const triedAgain = clock.now() + 1_200;
+    await until(async () => {
+      const asked = await Promise.all(Array.from({ length: 20 }, () => ask(replica)));
+      expect(Math.max(...asked.map(({ took }) => took))).toBeLessThan(250);
+      return clock.now() >= triedAgain;
+    });
 
     await end(server, proxy);
     expect(await healing(replica)).toBeLessThan(5_000);

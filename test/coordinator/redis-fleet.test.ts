@@ -106,7 +106,7 @@ describe("purges", () => {
     const before = await meet([...replicas, cutOff]);
     proxy.blackhole = true;
     await replicas[0]!.coordinator.purge(info.partition, ["info"]);
-    await sleep(300);
+    await until(() => proxy.swallowed.includes("message"));
     proxy.blackhole = false;
     proxy.cut();
     await until(() => cutOff.coordinator.generation(info) !== before, 2_000);
@@ -165,8 +165,8 @@ describe("leases", () => {
     closing.push(() => proxy.stop());
     const holder = await join({ url: `redis://127.0.0.1:${proxy.port}` });
     expect(await holder.coordinator.acquire("key")).toBeDefined();
-    // Longer than a lease holds without being renewed.
-    await sleep(2_300);
+    // Renewed three times a lease, it is older by then than one that is not renewed gets.
+    await until(() => holder.events.sent("lease_renew") >= 4);
     expect(await replicas[0]!.coordinator.acquire("key")).toBeUndefined();
     const waiting = replicas.map(({ coordinator }) => coordinator.whenReleased("key", clock.now() + 10_000));
     const died = performance.now();
@@ -252,12 +252,14 @@ describe("call budgets", () => {
     await server.kill();
     await until(() => replicas.every(({ coordinator }) => coordinator.status().state === "away"));
     // For a moment nothing is granted: Redis might be back at once.
-    expect((await replicas[0]!.coordinator.takeCall("budget", { requests: 20, per: 60_000 })).granted).toBe(false);
-    await sleep(400);
+    const take = async ({ coordinator }: Replica) =>
+      (await coordinator.takeCall("budget", { requests: 20, per: 60_000 })).granted;
+    expect(await take(replicas[0]!)).toBe(false);
     const counts = await Promise.all(
-      replicas.map(async ({ coordinator }) => {
-        let count = 0;
-        while ((await coordinator.takeCall("budget", { requests: 20, per: 60_000 })).granted) count += 1;
+      replicas.map(async (replica) => {
+        await until(() => take(replica));
+        let count = 1;
+        while (await take(replica)) count += 1;
         return count;
       }),
     );
@@ -271,14 +273,18 @@ describe("call budgets", () => {
     for (let i = 0; i < 4; i += 1) expect(await take(replicas[0]!)).toBe(true);
     await server.kill();
     await until(() => replicas.every(({ coordinator }) => coordinator.status().state === "away"));
-    await sleep(400);
-    // Half of the budget each; the first replica has one call left of its own.
-    expect([await take(replicas[0]!), await take(replicas[0]!)]).toEqual([true, false]);
-    expect(await take(replicas[1]!)).toBe(true);
+    // After a moment; half of the budget each: the first replica has one call left of its own.
+    await until(() => take(replicas[0]!));
+    expect(await take(replicas[0]!)).toBe(false);
+    await until(() => take(replicas[1]!));
     await server.start();
     await until(() => replicas.every(({ coordinator }) => coordinator.status().state === "up"));
-    // For a moment each goes on by its share, until all have reported and count in Redis.
-    await sleep(3_200);
+    // For a moment each goes on by its share, which is one call of two, until all have reported and count in Redis.
+    for (const [i, { coordinator }] of replicas.entries()) {
+      const takeOther = async () => (await coordinator.takeCall(`other ${i}`, { requests: 2, per: 60_000 })).granted;
+      expect(await takeOther()).toBe(true);
+      await until(takeOther);
+    }
     let more = 0;
     while (await take(replicas[more % 2]!)) more += 1;
     expect(more).toBe(4);

@@ -11,6 +11,8 @@ export interface SlowProxy {
    * as behind a gateway that forgot it; new ones work.
    */
   blackhole: boolean;
+  /** What vanished so far. */
+  readonly swallowed: string;
   /** Ends every connection; new ones are accepted. */
   cut(): void;
   stop(): Promise<void>;
@@ -19,12 +21,14 @@ export interface SlowProxy {
 /** Forwards to `port` on loopback. */
 export async function startSlowProxy(port: number): Promise<SlowProxy> {
   const sockets = new Set<Socket>();
+  let swallowed = "";
   const server = createServer((client) => {
     const target = connect(port, "127.0.0.1");
     let isDead = false;
-    const forward = (send: () => void): void => {
+    const forward = (chunk: Buffer, to: Socket): void => {
       isDead ||= proxy.blackhole;
-      if (isDead) return;
+      if (isDead) return void (swallowed += chunk.toString("latin1"));
+      const send = () => to.write(chunk);
       // Timers of one delay fire in the order they were set, so bytes keep theirs as long as the latency only grows.
       if (proxy.latency === 0) send();
       else setTimeout(send, proxy.latency);
@@ -35,7 +39,7 @@ export async function startSlowProxy(port: number): Promise<SlowProxy> {
     ] as const) {
       sockets.add(from);
       from.setNoDelay(true);
-      from.on("data", (chunk) => forward(() => to.write(chunk)));
+      from.on("data", (chunk) => forward(chunk, to));
       from.on("error", () => {});
       from.on("close", () => {
         sockets.delete(from);
@@ -49,6 +53,9 @@ export async function startSlowProxy(port: number): Promise<SlowProxy> {
     port: (server.address() as AddressInfo).port,
     latency: 0,
     blackhole: false,
+    get swallowed() {
+      return swallowed;
+    },
     cut: () => {
       for (const socket of sockets) socket.destroy();
     },
