@@ -118,7 +118,7 @@ export class MemoryStore implements Store {
     const cache = held.entry.status === 200 ? this.successes : this.errors;
     const shelf = cache.peek(id);
     if (shelf === undefined || !shelf.includes(held)) return;
-    held.gzip = gzip;
+    held.gzip = ownCopy(gzip);
     // A new array, for the size to be counted anew.
     put(cache, id, [...shelf]);
   }
@@ -166,10 +166,14 @@ function isOtherVariant(held: Entry, entry: Entry): boolean {
  */
 function ownBytes(entry: Entry): Entry {
   const { buffer, length } = entry.body;
-  if (buffer.byteLength - length <= length * MAX_SLACK) return entry;
-  const body = Buffer.allocUnsafeSlow(entry.body.length);
-  entry.body.copy(body);
-  return { ...entry, body };
+  return buffer.byteLength - length <= length * MAX_SLACK ? entry : { ...entry, body: ownCopy(entry.body) };
+}
+
+/** The bytes in memory of their own: what Node makes of less than 32 KiB mostly lies in a pool of 64 KiB. */
+function ownCopy(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return copy;
 }
 
 function shelfSize(shelf: Shelf, id: string): number {

@@ -30,6 +30,15 @@ describe("a gzip variant", () => {
     expect(plain.body?.toString()).toBe(BODY);
   });
 
+  // Node makes small buffers out of pools of 64 KiB, which one of them keeps alive.
+  test("keeps nothing alive but its own bytes, which are counted", async () => {
+    const fixture = await filled();
+    const { body } = await fixture.get(GZIP);
+    expect(body!.buffer.byteLength).toBe(body!.length);
+    const plain = await fixture.get();
+    expect(fixture.memory.bytes).toBeGreaterThan(body!.length + plain.body!.length);
+  });
+
   test.for([
     [{ "accept-encoding": "gzip", "if-none-match": '"x-gzip"' }, 304],
     [{ "accept-encoding": "gzip", "if-none-match": '"x"' }, 200],
