@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DSO, PAGE } from "../bench/bodies.ts";
@@ -11,6 +12,8 @@ import type { BenchServer } from "../bench/server.ts";
 import { useFolder } from "../bench/work-folder.ts";
 
 const MIB = 1024 * 1024;
+
+const MAX_BYTES = 64 * MIB;
 
 /** Distinct keys in all: so many steps of so many of each kind. */
 const STEPS = 100;
@@ -37,7 +40,7 @@ let load: Load;
 beforeAll(async () => {
   registry = await startRegistry();
   const { cache, ...config } = gatewayBefore([registry]);
-  const bounded = { ...config, cache: { ...(cache as object), memory: { maxBytes: "64MiB" } } };
+  const bounded = { ...config, cache: { ...(cache as object), memory: { maxBytes: `${MAX_BYTES / MIB}MiB` } } };
   gateway = await startGateway({ config: bounded, folder: work.folder });
   load = await Load.start();
 });
@@ -53,6 +56,13 @@ afterAll(async () => {
 function residentBytes(): number {
   const status = readFileSync(`/proc/${gateway.pid}/status`, "utf8");
   return Number(/^VmRSS:\s+([0-9]+) kB$/m.exec(status)![1]) * 1024;
+}
+
+/** Bytes of buffers: bodies above all, whatever keeps them alive. */
+async function externalBytes(): Promise<number> {
+  const port = /"operationsPort":([0-9]+)/.exec(readFileSync(join(work.folder, "gateway.log"), "utf8"))![1];
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  return Number(/^nodejs_external_memory_bytes ([0-9]+)$/m.exec(metrics)![1]);
 }
 
 /** Sends `OF_EACH_KIND` requests that were never sent before. */
@@ -87,16 +97,21 @@ function median(values: readonly number[]): number {
 test("200,000 made-up keys leave memory flat at a bound of 64 MiB, and what is in use in the cache", async () => {
   await askHot();
   const resident: number[] = [];
+  const external: number[] = [];
   for (let step = 0; step < STEPS; step += 1) {
     await flood(step);
     const hot = await askHot();
     expect(hot).toEqual(HOT.map(() => expect.stringMatching(/^registry-gateway;hit;ttl=[0-9]+$/)));
     resident.push(residentBytes());
+    external.push(await externalBytes());
   }
   const asked = STEPS * OF_EACH_KIND * KINDS.length;
   const [third, fourth] = [resident.slice(STEPS / 2, (3 * STEPS) / 4), resident.slice((3 * STEPS) / 4)];
   const figures = resident.filter((_, step) => step % 10 === 9).map((bytes) => Math.round(bytes / MIB));
-  console.log(`${asked} distinct keys; resident MiB at every tenth: ${figures.join(" ")}`);
+  const buffers = Math.round(median(external) / MIB);
+  console.log(`${asked} distinct keys; resident MiB at every tenth: ${figures.join(" ")}; buffers ${buffers} MiB`);
+  // What is held, and what waits for the garbage collector.
+  expect(median(external)).toBeLessThan(2 * MAX_BYTES);
   expect(median(fourth) - median(third)).toBeLessThan(0.05 * median(third));
   expect(Math.max(...fourth)).toBeLessThan(Math.max(...third) * 1.1);
 });
