@@ -11,8 +11,11 @@ const OPTIONS: ZlibOptions = { level: 6 };
 /** At once, so that a refilled catalogue does not keep every thread of the pool busy. */
 const MAX_RUNNING = 2;
 
-/** Bodies waiting; beyond this an entry stays without gzip until it is next received. */
-const MAX_WAITING = 256;
+/**
+ * Of bodies that wait, which memory may have given up meanwhile. Beyond it an entry stays without gzip until it is next
+ * received.
+ */
+const MAX_WAITING_BYTES = 16 * 1024 * 1024;
 
 /** Whether a stored response has, or may get, a gzip variant. RFC 9111 §5.2.2.6 forbids it under `no-transform`. */
 export function isCompressible(status: number, fields: Fields, body: Buffer): boolean {
@@ -31,12 +34,14 @@ interface Job {
 export class Compressor {
   private running = 0;
   private readonly waiting: Job[] = [];
+  private waitingBytes = 0;
   private idle: (() => void)[] = [];
 
   /** Calls `done` later with the compressed body when that is smaller; else never. */
   compress(body: Buffer, done: (compressed: Buffer) => void): void {
-    if (this.waiting.length >= MAX_WAITING) return;
+    if (this.waiting.length > 0 && this.waitingBytes + body.length > MAX_WAITING_BYTES) return;
     this.waiting.push({ body, done });
+    this.waitingBytes += body.length;
     this.next();
   }
 
@@ -53,6 +58,7 @@ export class Compressor {
       return;
     }
     this.running += 1;
+    this.waitingBytes -= job.body.length;
     gzip(job.body, OPTIONS, (error, compressed) => {
       this.running -= 1;
       if (error === null && compressed.length < job.body.length) job.done(compressed);
