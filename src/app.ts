@@ -10,7 +10,7 @@ import { findPort, spawnWorker } from "./process/cluster-process.ts";
 import type { LoopLoad } from "./process/overload.ts";
 import { Primary } from "./process/primary.ts";
 import { Serving } from "./process/serving.ts";
-import { shareByRedis, shareNothing, type Sharing } from "./process/sharing.ts";
+import { isRedisConnected, shareByRedis, shareNothing, type Sharing } from "./process/sharing.ts";
 import { elapsed } from "./process/waiting.ts";
 import type { WorkerParts } from "./process/worker.ts";
 import { createOperationsListener } from "./routes/operations.ts";
@@ -70,7 +70,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     clock,
     isDraining: () => serving.isDraining,
     upstreams: () => serving.upstreams.status(),
-    isRedisConnected: () => sharing.redisStatus().state !== "away",
+    isRedisConnected: () => isRedisConnected(sharing.redisStatus()),
   });
   const operationsListener = createOperationsListener({
     surroundings: serving.surroundings,
@@ -78,7 +78,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     readiness,
     explain: serving.explain,
     purge: (body) => serving.purge(body),
-    status: () => ({ redis: sharing.redisStatus(), upstreams: serving.upstreams.status() }),
+    status: () => serving.status(),
     ...operationsAccess(config),
   });
 

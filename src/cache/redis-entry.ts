@@ -1,35 +1,45 @@
 import { crc32 } from "node:zlib";
-import type { Duration, Instant } from "../clock.ts";
-import type { Fields } from "../fields.ts";
+import { type Static, Type } from "typebox";
+import { Compile } from "typebox/compile";
+import type { Instant } from "../clock.ts";
 import type { Entry } from "./entry.ts";
 import type { CacheKey } from "./store.ts";
+
+const Milliseconds = Type.Number();
+const FieldText = Type.String({ pattern: "^[\\t\\x20-\\x7e\\x80-\\xff]*$" });
 
 /**
  * The header: what an entry is besides its body, in this order and no deeper than it must be, because reading it is a
  * good part of what a hit costs. Instants are milliseconds from the moment of writing: those of this process's clock
  * mean nothing elsewhere.
  */
-type Header = readonly [
-  /** Whose entry this is: a value that came under a wrong key is not used. */
-  partition: string,
-  id: string,
-  status: number,
-  madeEtag: boolean,
-  generation: string,
-  variant: string,
-  receivedAt: number,
-  bornAt: number,
-  freshUntil: number,
-  revalidateUntil: number,
-  usableUntil: number,
-  staleProhibited: boolean,
-  lifetime: Duration,
-  origins: readonly [lifetime: string, staleWhileRevalidate: string, staleIfError: string],
-  vary: readonly string[],
-  fields: Fields,
-];
+const Header = Type.Tuple([
+  // Partition and id: whose entry this is. A value that came under a wrong key is not used.
+  Type.String(),
+  Type.String(),
+  // Status, made ETag, generation, variant.
+  Type.Literal(200),
+  Type.Boolean(),
+  Type.String(),
+  Type.String(),
+  // Received at, born at, fresh until, revalidate until, usable until.
+  Milliseconds,
+  Milliseconds,
+  Milliseconds,
+  Milliseconds,
+  Milliseconds,
+  // Stale prohibited, lifetime, and the origins of lifetime, stale-while-revalidate and stale-if-error.
+  Type.Boolean(),
+  Milliseconds,
+  Type.Tuple([Type.String(), Type.String(), Type.String()]),
+  // Vary, fields.
+  Type.Array(Type.String()),
+  Type.Array(FieldText),
+]);
 
-const HEADER_PARTS = 16;
+type Header = Static<typeof Header>;
+
+const headers = Compile(Header);
 
 const CHECKSUM_LENGTH = 4;
 const SIZE_LENGTH = 4;
@@ -38,7 +48,7 @@ const HEADER_START = CHECKSUM_LENGTH + SIZE_LENGTH;
 /** An entry as bytes: CRC-32 of what follows, length of the header, header as JSON, the body as it is. */
 export function encodeEntry(key: CacheKey, entry: Entry, now: Instant): Buffer {
   const { origins, body } = entry;
-  const header: Header = [
+  const header = [
     key.partition,
     key.id,
     entry.status,
@@ -99,7 +109,7 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
 function parseHeader(json: string): Header | undefined {
   try {
     const header = JSON.parse(json) as unknown;
-    return Array.isArray(header) && header.length === HEADER_PARTS ? (header as unknown as Header) : undefined;
+    return headers.Check(header) && header[15].length % 2 === 0 ? header : undefined;
   } catch {
     return undefined;
   }

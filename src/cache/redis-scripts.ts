@@ -9,7 +9,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
 export const GENERATION = "g";
 export const VARIANT = "v";
 
-/** Digits of the instant (Redis's clock, ms) that a stored variant begins with. */
+/** Digits of the instant (Redis's clock, ms) that a stored variant begins with, twice: no checksum covers it. */
 export const STAMP_LENGTH = 13;
 
 /**
@@ -20,11 +20,14 @@ export const readEntry = new Script(
   "entry_read",
   "no-writes",
   `${NOW}
-local chain = KEYS[3] and redis.call('GET', KEYS[3])
+local chain = KEYS[3] and redis.pcall('GET', KEYS[3])
+local epochs = redis.pcall('HMGET', KEYS[2], unpack(ARGV))
 local hash = redis.pcall('HGETALL', KEYS[1])
--- Somebody else's value under our key is answered as one that cannot be read.
+-- Somebody else's value under our key is answered as one that cannot be read, or as none.
+if type(chain) ~= 'string' then chain = false end
+if epochs.err then epochs = {} end
 if hash.err then hash = { '${VARIANT}', '' } end
-return { now, chain or false, redis.call('HMGET', KEYS[2], unpack(ARGV)), hash }`,
+return { now, chain, epochs, hash }`,
 );
 
 /**
@@ -48,7 +51,7 @@ if redis.pcall('HGET', KEYS[1], '${GENERATION}') ~= ARGV[5] or redis.call('HLEN'
   redis.call('DEL', KEYS[1])
   redis.call('HSET', KEYS[1], '${GENERATION}', ARGV[5])
 end
-redis.call('HSET', KEYS[1], ARGV[1], string.format('%0${STAMP_LENGTH}d', now - late) .. ARGV[2])
+redis.call('HSET', KEYS[1], ARGV[1], string.rep(string.format('%0${STAMP_LENGTH}d', now - late), 2) .. ARGV[2])
 redis.call('PEXPIRE', KEYS[1], math.max(useful, redis.call('PTTL', KEYS[1])))
 return 1`,
 );

@@ -129,13 +129,20 @@ export class RedisStore implements Store {
     for (let i = 0; i + 1 < hash.length; i += 2) {
       if (!hash[i]!.toString("latin1").startsWith(VARIANT)) continue;
       const value = hash[i + 1]!;
-      const writtenAt = Number(value.toString("latin1", 0, STAMP_LENGTH)) + offset;
-      const entry = writtenAt <= latest ? decodeEntry(value.subarray(STAMP_LENGTH), key, writtenAt) : undefined;
+      const writtenAt = readStamp(value) + offset;
+      const entry = writtenAt <= latest ? decodeEntry(value.subarray(2 * STAMP_LENGTH), key, writtenAt) : undefined;
       if (entry === undefined) this.observer.valueRejected();
       else entries.push(entry);
     }
     return entries.length === 0 ? undefined : entries;
   }
+}
+
+/** When a variant was written, by Redis's clock; NaN when it does not say so clearly. */
+function readStamp(value: Buffer): Instant {
+  const stamps = value.toString("latin1", 0, 2 * STAMP_LENGTH);
+  const stamp = stamps.slice(0, STAMP_LENGTH);
+  return stamp === stamps.slice(STAMP_LENGTH) ? Number(stamp) : NaN;
 }
 
 function fieldOf(entry: Entry): string {

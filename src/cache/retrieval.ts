@@ -87,11 +87,15 @@ export class Retrieval {
       }
       if (outcome !== "failed") break;
     }
-    let outcome: FetchOutcome = "failed";
+    let outcome: FetchOutcome = "uncacheable";
     try {
       const landing = await this.retrieve(request);
       outcome = this.outcomeOf(landing);
       return landing;
+    } catch (error) {
+      // Nobody waited here any more, or the time was up: another one goes for those who still wait.
+      if (request.signal.aborted) outcome = "failed";
+      throw error;
     } finally {
       lease?.release(outcome);
     }
@@ -188,7 +192,6 @@ export class Retrieval {
   }
 
   private outcomeOf(landing: Landing): FetchOutcome {
-    if (isFailure(landing.held.entry.status)) return "failed";
     return landing.stored && this.tiers.isSharedStatus(landing.held.entry.status) ? "stored" : "uncacheable";
   }
 

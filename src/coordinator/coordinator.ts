@@ -16,7 +16,11 @@ export interface Dependencies {
 /** How far a purge got: this replica only, every replica, or this replica and noted down until Redis is back. */
 export type PurgeReach = "replica" | "fleet" | "pending";
 
-/** What became of the fetch that a lease was held for. */
+/**
+ * What became of the fetch that a lease was held for. `stored`: it can be looked up. `uncacheable`: there is nothing to
+ * share, be it an answer that is not kept or an error; all who wait go themselves, at once. `failed`: it was given up,
+ * or its process died; one of those who wait goes.
+ */
 export type FetchOutcome = "stored" | "uncacheable" | "failed";
 
 /** The right to be the only one in the fleet that fetches a key. Renewed by itself until released. */

@@ -1,8 +1,17 @@
 import { Script } from "../redis/script.ts";
-import { BASE, type Epoch, type EpochSet } from "./epochs.ts";
+import { BASE, type Epoch, type EpochSet, MAX_COUNT } from "./epochs.ts";
 
-/** How the scripts read an epoch: see `Epoch`. */
-const COUNT = "local function count(epoch) return tonumber(string.match(epoch, '^%d+')) end";
+/** How the scripts read an epoch, see `epochCount`: what is none is older than all. */
+const COUNT = `
+local function count(epoch)
+  local number = tonumber(string.match(epoch, '^%d+')) or -1
+  return number <= ${MAX_COUNT} and number or -1
+end`;
+
+/** What somebody else put under the key of the epochs is as good as none, and gives way to them. */
+const CLEAR_FOREIGN = `
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'hash' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end`;
 
 const NOW = `
 local time = redis.call('TIME')
@@ -12,7 +21,9 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
 export const readEpochs = new Script(
   "epochs_read",
   "no-writes",
-  `${NOW} return { now, redis.call('HGETALL', KEYS[1]) }`,
+  `${NOW}
+local epochs = redis.pcall('HGETALL', KEYS[1])
+return { now, epochs.err and {} or epochs }`,
 );
 
 /**
@@ -28,7 +39,7 @@ export const readEpochs = new Script(
 export const mergeEpochs = new Script(
   "epochs_merge",
   "allow-oom",
-  `${COUNT} ${NOW}
+  `${COUNT} ${NOW} ${CLEAR_FOREIGN}
 local function newer(epoch) return string.format('%d.%s', count(epoch) + 1, ARGV[2]) end
 local isChanged = false
 local function set(...)
@@ -63,7 +74,7 @@ return { now, redis.call('HGETALL', KEYS[1]) }`,
 export const raiseEpochs = new Script(
   "epochs_raise",
   "allow-oom",
-  `${COUNT} ${NOW}
+  `${COUNT} ${NOW} ${CLEAR_FOREIGN}
 if redis.call('HEXISTS', KEYS[1], '${BASE}') == 0 then return false end
 local raised = {}
 for i = 4, #ARGV, 2 do
@@ -90,9 +101,9 @@ export const issueToken = new Script(
   "chain_issue",
   "allow-oom",
   `
-local last = redis.call('GET', KEYS[1])
+local last = redis.pcall('GET', KEYS[1])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-if last and last ~= ARGV[1] then
+if type(last) == 'string' and last ~= ARGV[1] then
   redis.call('PUBLISH', ARGV[3], cjson.encode({ 'chain', ARGV[4], ARGV[5], ARGV[1] }))
 end`,
 );

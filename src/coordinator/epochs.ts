@@ -34,9 +34,13 @@ interface Share {
   prefix: string | undefined;
 }
 
-/** How many purges came before this epoch. */
+/** No epoch has a count beyond this. */
+export const MAX_COUNT = 2 ** 52;
+
+/** How many purges came before this epoch; -1 for what is none. */
 export function epochCount(epoch: Epoch): number {
-  return Number.parseInt(epoch, 10);
+  const count = Number.parseInt(epoch, 10);
+  return count >= 0 && count <= MAX_COUNT ? count : -1;
 }
 
 /** A new epoch with this count; no two are ever equal. */

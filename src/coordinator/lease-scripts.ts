@@ -13,8 +13,9 @@ export const takeLease = new Script(
   "lease_take",
   "allow-oom",
   `
-local holder = redis.call('GET', KEYS[1])
-if holder then
+local holder = redis.pcall('GET', KEYS[1])
+-- Somebody else's value, which may stay for ever, is no lease.
+if type(holder) == 'string' and redis.call('PTTL', KEYS[1]) > 0 then
   if string.sub(holder, 1, 1) ~= '${RELEASED}' then return 0 end
   local age = ARGV[3] - redis.call('PTTL', KEYS[1])
   if holder == '${RELEASED}stored' and age < tonumber(ARGV[4]) then return 0 end

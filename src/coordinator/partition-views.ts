@@ -54,6 +54,8 @@ export interface PartitionViewsOptions {
 export class PartitionViews {
   /** Of all partitions at once. */
   readonly everywhere: PartitionView;
+  /** In what belongs to no partition and in a cluster lies on any shard: leases and facts. */
+  readonly elsewhere: Trust;
   private readonly epochs: Epochs;
   private readonly newTrust: () => Trust;
   private readonly views = new Map<string, PartitionView>();
@@ -63,6 +65,7 @@ export class PartitionViews {
     const common = new Trust(clock);
     this.epochs = epochs;
     this.newTrust = () => (isCluster ? new Trust(clock) : common);
+    this.elsewhere = this.newTrust();
     this.everywhere = this.newView(undefined, EVERYWHERE);
     this.tags.set(EVERYWHERE, this.everywhere);
   }

@@ -18,7 +18,7 @@ import { SharedBudgets } from "./shared-budgets.ts";
 import { SharedChains } from "./shared-chains.ts";
 import { SharedEpochs } from "./shared-epochs.ts";
 import { SharedFacts } from "./shared-facts.ts";
-import { SharedLeases } from "./shared-leases.ts";
+import { type LeaseStatus, SharedLeases } from "./shared-leases.ts";
 
 /** What is being written gets this long when the process ends. */
 const CLOSE_TIMEOUT: Duration = 500;
@@ -39,6 +39,10 @@ export interface RedisStatus {
   readonly replicas: number;
   /** Purges that are not in Redis yet. */
   readonly pendingPurges: number;
+  /** How long the last purge by another replica took to arrive, milliseconds; undefined before the first. */
+  readonly purgeLagMs: number | undefined;
+  /** Fetches that one replica makes for all. */
+  readonly leases: LeaseStatus;
 }
 
 /**
@@ -95,6 +99,8 @@ export class RedisCoordinator implements Coordinator {
       lastError: this.link.lastError,
       replicas: this.replicas.count,
       pendingPurges: this.epochs.pendingPurges,
+      purgeLagMs: this.epochs.lastPurgeLag,
+      leases: this.leases.status(),
     };
   }
 

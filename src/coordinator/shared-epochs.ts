@@ -44,6 +44,8 @@ export class SharedEpochs {
   private readonly views: PartitionViews;
   private readonly whenUp = new Set<() => void>();
   private isUp = false;
+  /** How long the last purge by another replica took to arrive; undefined before the first. */
+  lastPurgeLag: Duration | undefined;
   private isClosed = false;
 
   constructor({ link, epochs, clock, observer, changed }: SharedEpochsOptions) {
@@ -60,6 +62,11 @@ export class SharedEpochs {
   /** Whether Redis is there, fast enough, and agrees with this process. */
   get isUsable(): boolean {
     return this.link.isConnected && isTrusted(this.views.everywhere);
+  }
+
+  /** Whether to ask for leases and facts, which in a cluster may lie on a shard that is gone. */
+  get isUsableElsewhere(): boolean {
+    return this.isUsable && this.views.elsewhere.mayTry;
   }
 
   /** Purges that wait for Redis. */
@@ -102,6 +109,17 @@ export class SharedEpochs {
   fail(view: PartitionView | undefined, session: number): void {
     (view ?? this.views.everywhere).trust.fail(session);
     this.noteState();
+  }
+
+  /** A lease or fact was not to be had, asked for in this session. */
+  failElsewhere(session: number): void {
+    this.views.elsewhere.fail(session);
+    this.noteState();
+  }
+
+  /** The session to give to {@link SharedEpochs.failElsewhere}, taken before asking. */
+  get sessionElsewhere(): number {
+    return this.views.elsewhere.session;
   }
 
   /** The session to give to {@link SharedEpochs.fail}, taken before asking. */
@@ -150,7 +168,8 @@ export class SharedEpochs {
     const taken = this.exchange.take(view, message.scope, message.epoch);
     if (taken === "doubtful") view.dueAt = this.clock.now();
     if (taken !== "newer") return;
-    this.observer.purgeArrived(Math.max(0, this.clock.now() + view.clockOffset - message.at));
+    this.lastPurgeLag = Math.max(0, this.clock.now() + view.clockOffset - message.at);
+    this.observer.purgeArrived(this.lastPurgeLag);
   }
 
   /** Somebody mended these epochs. */

@@ -30,16 +30,16 @@ export class SharedFacts {
   }
 
   recall(key: string): MaybePromise<string | undefined> {
-    return this.local.recall(key) ?? (this.epochs.isUsable ? this.read(key) : undefined);
+    return this.local.recall(key) ?? (this.epochs.isUsableElsewhere ? this.read(key) : undefined);
   }
 
   private async read(key: string): Promise<string | undefined> {
-    const session = this.epochs.sessionOf(undefined);
+    const session = this.epochs.sessionElsewhere;
     try {
       const value = await this.link.run({ script: readFact, keys: [this.link.keys.fact(key)], args: [] }, PAUSE);
       return typeof value === "string" ? value : undefined;
     } catch {
-      this.epochs.fail(undefined, session);
+      this.epochs.failElsewhere(session);
       return undefined;
     }
   }

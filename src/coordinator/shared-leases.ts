@@ -26,6 +26,12 @@ const WRITE_FIRST: Duration = 200;
 
 const COMMAND_TIMEOUT: Duration = 1_000;
 
+/** For people and `/status`. */
+export interface LeaseStatus {
+  readonly held: number;
+  readonly awaited: number;
+}
+
 /** Leases held in Redis; within this process alone while Redis is away. */
 export class SharedLeases {
   private readonly link: RedisLink;
@@ -46,8 +52,13 @@ export class SharedLeases {
     this.waiters = new Waiters(clock);
   }
 
+  /** Keys that this process has the lease of, and those it waits for another one's. */
+  status(): LeaseStatus {
+    return { held: this.held.size, awaited: this.waiters.size };
+  }
+
   acquire(key: string): MaybePromise<Lease | undefined> {
-    return this.epochs.isUsable && !this.isClosed ? this.take(key) : this.local.acquire(key);
+    return this.epochs.isUsableElsewhere && !this.isClosed ? this.take(key) : this.local.acquire(key);
   }
 
   whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
@@ -76,7 +87,7 @@ export class SharedLeases {
   private async take(key: string): Promise<Lease | undefined> {
     const name = digest(key);
     const token = randomBytes(12).toString("base64url");
-    const session = this.epochs.sessionOf(undefined);
+    const session = this.epochs.sessionElsewhere;
     try {
       const call = {
         script: takeLease,
@@ -85,7 +96,7 @@ export class SharedLeases {
       };
       return (await this.link.run(call, PAUSE)) === 1 ? this.hold(name, token) : undefined;
     } catch {
-      this.epochs.fail(undefined, session);
+      this.epochs.failElsewhere(session);
       const local = this.local.acquire(key);
       if (local === undefined) return undefined;
       return {
@@ -157,7 +168,8 @@ export class SharedLeases {
       if (typeof holder !== "string") this.waiters.wake(name, "failed");
       else if (holder.startsWith(RELEASED)) this.waiters.wake(name, asOutcome(holder.slice(RELEASED.length)));
     } catch {
-      // The next look, or Redis found to be away, ends the wait.
+      // The next look, or Redis found to be away, ends the wait; of a cluster this shard alone may be.
+      if (this.link.isCluster) this.waiters.wake(name, "failed");
     }
   }
 }

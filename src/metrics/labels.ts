@@ -109,6 +109,9 @@ export const REFRESH_OUTCOME = allOf<RefreshOutcome>({
   failed: true,
 });
 
+/** Of the fetches that one replica makes for all. */
+export const LEASE_STATE = ["held", "awaited"] as const;
+
 export const PURGE_REACH = allOf<PurgeReach>({ replica: true, fleet: true, pending: true });
 
 /** What an attempt was for: the latencies of the two kinds have nothing to do with each other. */

@@ -1,4 +1,5 @@
 import type { Duration } from "../clock.ts";
+import type { LeaseStatus } from "../coordinator/shared-leases.ts";
 import type { MemoryStore } from "../cache/memory-store.ts";
 import type { Metrics } from "../metrics.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
@@ -14,16 +15,19 @@ export interface GaugeSources {
   readonly memory: Pick<MemoryStore, "bytes" | "entries">;
   readonly maxBytes: number;
   readonly traffic: Traffic;
+  readonly redis: { readonly configured: false } | { readonly configured: true; readonly leases: LeaseStatus };
 }
 
 /** Values of the breaker's gauge. */
 const BREAKER_VALUE: Readonly<Record<BreakerState, number>> = { closed: 0, "half-open": 1, open: 2 };
 
 /** Sets the gauges to what is so now. */
-export function refreshGauges(metrics: Metrics, { upstreams, memory, maxBytes, traffic }: GaugeSources): void {
+export function refreshGauges(metrics: Metrics, { upstreams, memory, maxBytes, traffic, redis }: GaugeSources): void {
   metrics.cacheBytes.set(memory.bytes);
   metrics.cacheEntries.set(memory.entries);
   metrics.cacheMaxBytes.set(maxBytes);
+  metrics.leases.set({ state: "held" }, redis.configured ? redis.leases.held : 0);
+  metrics.leases.set({ state: "awaited" }, redis.configured ? redis.leases.awaited : 0);
   metrics.requestsInFlight.set(traffic.requestsInFlight);
   metrics.connections.set(traffic.connections);
   for (const operation of CACHED_OPERATION) {

@@ -5,6 +5,7 @@ import {
   CACHE_OUTCOME,
   CACHED_OPERATION,
   COLLAPSE_SCOPE,
+  LEASE_STATE,
   PURGE_REACH,
   REFRESH_OUTCOME,
   SKIP_REASON,
@@ -80,6 +81,11 @@ export const CACHE = {
   cacheMaxBytes: gauge("cache_max_bytes", {
     help: "Bound of the memory tier.",
     panel: { title: "Bound of the memory tier", unit: "bytes" },
+  }),
+  leases: gauge("leases", {
+    help: "Fetches that one replica makes for all that share a Redis: those this one makes, and those it waits for.",
+    labels: { state: LEASE_STATE },
+    panel: { title: "Fetches for all replicas", unit: "count", by: ["state"] },
   }),
   chainResets: counter("page_chain_resets", {
     help: "Pages that changed, so that the pages behind them had to be asked for anew.",

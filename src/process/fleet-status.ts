@@ -1,6 +1,7 @@
 import type { Explanation } from "../cache/http-cache.ts";
 import type { PathExplanation } from "../routes/explain.ts";
 import type { NodeState, NodeStatus, UpstreamState, UpstreamStatus } from "../upstream/status.ts";
+import type { CachePart } from "./serving.ts";
 import type { RedisPart } from "./sharing.ts";
 import type { WorkerState } from "./worker-topics.ts";
 
@@ -19,10 +20,31 @@ export function mergeUpstreams(states: readonly WorkerState[]): UpstreamStatus[]
   );
 }
 
-/** How things are with Redis: away as soon as it is away for one. */
+/** How things are with Redis: away as soon as it is away for one; leases of all together. */
 export function mergeRedis(states: readonly WorkerState[]): RedisPart {
-  const parts = states.map(({ redis }) => redis);
-  return parts.find(({ state }) => state === "away") ?? parts[0] ?? { configured: false };
+  const parts = states.flatMap(({ redis }) => (redis.configured ? [redis] : []));
+  const part = parts.find(({ state }) => state === "away") ?? parts[0];
+  if (part === undefined) return { configured: false };
+  return {
+    ...part,
+    purgeLagMs: parts.map(({ purgeLagMs }) => purgeLagMs).reduce(greatest),
+    leases: {
+      held: sum(parts.map(({ leases }) => leases.held)),
+      awaited: sum(parts.map(({ leases }) => leases.awaited)),
+    },
+  };
+}
+
+/** The memory of all workers together. */
+export function mergeCache(states: readonly WorkerState[]): CachePart {
+  const parts = states.map(({ cache }) => cache.memory);
+  return {
+    memory: {
+      entries: sum(parts.map(({ entries }) => entries)),
+      bytes: sum(parts.map(({ bytes }) => bytes)),
+      maxBytes: sum(parts.map(({ maxBytes }) => maxBytes)),
+    },
+  };
 }
 
 /** What all workers have of a path: every entry says whose it is. */
@@ -71,6 +93,10 @@ function mergeNode(one: NodeStatus, other: NodeStatus): NodeStatus {
     inFlight: one.inFlight + other.inFlight,
     ejections: one.ejections + other.ejections,
   };
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
 }
 
 function laterOf<Value>(order: readonly Value[], one: Value, other: Value): Value {

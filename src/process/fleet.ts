@@ -6,7 +6,8 @@ import type { PathExplanation } from "../routes/explain.ts";
 import type { PurgeResult } from "../routes/purge.ts";
 import { Readiness, type ReadinessReport } from "../routes/readiness.ts";
 import type { FleetMetrics } from "./fleet-metrics.ts";
-import { mergeExplanations, mergeRedis, mergeUpstreams } from "./fleet-status.ts";
+import { mergeCache, mergeExplanations, mergeRedis, mergeUpstreams } from "./fleet-status.ts";
+import { isRedisConnected } from "./sharing.ts";
 import type { Supervisor } from "./supervisor.ts";
 import type { Worker } from "./worker-process.ts";
 import type { WorkerState } from "./worker-topics.ts";
@@ -43,7 +44,7 @@ export class Fleet {
       clock: options.clock,
       isDraining: options.isDraining,
       upstreams: () => mergeUpstreams(this.states()),
-      isRedisConnected: () => mergeRedis(this.states()).state !== "away",
+      isRedisConnected: () => isRedisConnected(mergeRedis(this.states())),
     });
   }
 
@@ -62,6 +63,7 @@ export class Fleet {
   status(): object {
     const states = this.states();
     return {
+      cache: mergeCache(states),
       redis: mergeRedis(states),
       upstreams: mergeUpstreams(states),
       workers: this.supervisor.all.map(({ id, process, isListening, age }) => ({

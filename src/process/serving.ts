@@ -20,6 +20,7 @@ import type { Runtime, Surroundings } from "../routes/runtime.ts";
 import { traceCache } from "../tracing/traced-observers.ts";
 import type { Tracing } from "../tracing/tracing.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";
+import type { UpstreamStatus } from "../upstream/status.ts";
 import { Upstreams } from "../upstream/upstreams.ts";
 import { drain } from "./drain.ts";
 import { handOver, needsNewListener } from "./hand-over.ts";
@@ -49,8 +50,26 @@ export interface ServingOptions {
   readonly onAdminProved?: ((upstream: string, admin: string) => void) | undefined;
 }
 
+/** The `cache` part of `/status`; the tier behind it is Redis, see {@link RedisPart}. */
+export interface CachePart {
+  readonly memory: { readonly entries: number; readonly bytes: number; readonly maxBytes: number };
+}
+
+/** How this part of a process is. */
+export interface ServingStatus {
+  readonly cache: CachePart;
+  readonly redis: RedisPart;
+  readonly upstreams: readonly UpstreamStatus[];
+}
+
 /** Upstreams that a reload replaced are kept for requests that began before it, but no longer. */
 const RETIREMENT: Duration = 60_000;
+
+/** How long a purge waits for the admin of an upstream to be known. */
+const LEARN_TIMEOUT: Duration = 1_000;
+
+/** How long a start waits for Redis, which may be away. */
+const REDIS_PATIENCE: Duration = 1_000;
 
 /** A refresh in the background that began just before a reload, and is no client's request, gets this long to call. */
 const REFRESH_GRACE: Duration = 1_000;
@@ -136,6 +155,8 @@ export class Serving {
   /** Listens; resolves with the port. Rejects when it cannot be had. */
   async start(): Promise<number> {
     this.runtime.upstreams.start();
+    // The very first request is to find what other replicas have cached.
+    await this.options.sharing.whenReady(REDIS_PATIENCE);
     const port = await openListener(this.listener, this.config.listen, "public");
     this.surroundings.aggregation.walker.start();
     this.overload.start();
@@ -170,13 +191,22 @@ export class Serving {
     void before.upstreams.closeExcept(after.upstreams, users);
   }
 
-  redisStatus(): RedisPart {
-    return this.options.sharing.redisStatus();
+  /** `/status` besides version and uptime. */
+  status(): ServingStatus {
+    const { entries, bytes } = this.memory;
+    return {
+      cache: { memory: { entries, bytes, maxBytes: this.config.cache.memory.maxBytes } },
+      redis: this.options.sharing.redisStatus(),
+      upstreams: this.runtime.upstreams.status(),
+    };
   }
 
   /** See `purge`. */
   purge(body: unknown): Promise<PurgeResult> {
-    return purge(this.options.sharing.coordinator, this.runtime.upstreams, body);
+    const { sharing, clock } = this.options;
+    const { configured } = sharing.redisStatus();
+    const learnBy = configured ? clock.now() + LEARN_TIMEOUT : undefined;
+    return purge({ coordinator: sharing.coordinator, upstreams: this.runtime.upstreams, learnBy }, body);
   }
 
   /** From now on every answer closes its connection, so that clients go elsewhere. */
@@ -258,6 +288,7 @@ export class Serving {
       memory: this.memory,
       maxBytes: this.config.cache.memory.maxBytes,
       traffic: this.traffic,
+      redis: this.options.sharing.redisStatus(),
     });
   }
 }

@@ -1,10 +1,10 @@
 import { RedisStore } from "../cache/redis-store.ts";
 import type { Store } from "../cache/store.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock, Duration } from "../clock.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { LocalCoordinator } from "../coordinator/local.ts";
-import { RedisCoordinator } from "../coordinator/redis.ts";
+import { RedisCoordinator, type RedisStatus } from "../coordinator/redis.ts";
 import { RedisLink } from "../redis/link.ts";
 import type { RedisObserver } from "../redis/observer.ts";
 
@@ -15,13 +15,12 @@ export interface Sharing {
   readonly store: Store | undefined;
   /** The `redis` part of `/status`. */
   redisStatus(): RedisPart;
+  /** Resolves once what is shared can be read, at the latest after `timeout`. */
+  whenReady(timeout: Duration): Promise<unknown>;
 }
 
 /** The `redis` part of `/status`: `{configured: false}`, or how things are between this process and Redis. */
-export interface RedisPart {
-  readonly configured: boolean;
-  readonly state?: "up" | "away";
-}
+export type RedisPart = { readonly configured: false } | ({ readonly configured: true } & RedisStatus);
 
 /** Nothing is shared: this process is all there is. */
 export function shareNothing(clock: Clock): Sharing {
@@ -29,6 +28,7 @@ export function shareNothing(clock: Clock): Sharing {
     coordinator: new LocalCoordinator({ clock }),
     store: undefined,
     redisStatus: () => ({ configured: false }),
+    whenReady: () => Promise.resolve(),
   };
 }
 
@@ -44,5 +44,11 @@ export function shareByRedis(config: RedisConfig, clock: Clock, observer: RedisO
     coordinator,
     store: new RedisStore({ link, coordinator, clock, observer }),
     redisStatus: () => ({ configured: true, ...coordinator.status() }),
+    whenReady: (timeout) => coordinator.whenReady(timeout),
   };
+}
+
+/** Whether there is nothing to wait for: Redis is asked by requests, or none is configured. */
+export function isRedisConnected(part: RedisPart): boolean {
+  return !part.configured || part.state === "up";
 }

@@ -3,9 +3,8 @@ import type { Config } from "../config/schema.ts";
 import type { HubTopics, MemberTopics } from "../coordinator/cluster-topics.ts";
 import type { PathExplanation } from "../routes/explain.ts";
 import type { PurgeResult } from "../routes/purge.ts";
-import type { UpstreamStatus } from "../upstream/status.ts";
 import type { MetricsSnapshot } from "./fleet-metrics.ts";
-import type { RedisPart } from "./sharing.ts";
+import type { ServingStatus } from "./serving.ts";
 
 /** An entry of the cache on its way between processes, as bytes that only workers read. */
 export interface ShelvedEntry {
@@ -31,10 +30,7 @@ export interface Boot {
 }
 
 /** How a worker is, told twice a second. */
-export interface WorkerState {
-  readonly upstreams: readonly UpstreamStatus[];
-  readonly redis: RedisPart;
-}
+export type WorkerState = ServingStatus;
 
 /** What workers ask and tell their primary. */
 export interface PrimaryTopics extends HubTopics {

@@ -79,11 +79,12 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
         coordinator: await ClusterMember.join(primary, clock),
         store: new ShelfStore(primary, clock),
         redisStatus: () => ({ configured: false }),
+        whenReady: () => Promise.resolve(),
       }),
     });
     resolveServing(serving);
     primary.tell("listening", await serving.start());
-    beat(primary, clock, () => ({ upstreams: serving.upstreams.status(), redis: serving.redisStatus() }));
+    beat(primary, clock, () => serving.status());
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     // Not before it is heard.

@@ -9,7 +9,7 @@ export function digest(name: string): string {
 }
 
 /** Written into the key of each entry: a release that reads entries differently does not find the old ones. */
-const ENTRY_FORMAT = 2;
+const ENTRY_FORMAT = 3;
 
 /**
  * The keys in Redis. What is in braces is a hash tag: epochs, chains and entries of one partition share a slot of a

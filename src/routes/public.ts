@@ -55,7 +55,12 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
         if (!response.destroyed) handle(request, response);
       }
       const server = createServer(serverOptions(config), (request, response) => {
-        if (!answerHit(request, response)) turn.atEnd(() => serve(request, response));
+        try {
+          if (!answerHit(request, response)) turn.atEnd(() => serve(request, response));
+        } catch (error) {
+          begin(request, response);
+          replyError(request, response, toGatewayError(error));
+        }
       });
       server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
         begin(request, response);

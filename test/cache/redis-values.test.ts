@@ -1,18 +1,33 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { crc32 } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
 import { cacheKey } from "../../src/cache/store.ts";
 import { digest } from "../../src/redis/keys.ts";
 import { clock } from "../support/redis-fleet.ts";
-import { until } from "../support/redis.ts";
+import { type RedisServer, until } from "../support/redis.ts";
 import { closeAll, entryOf, redisServer, replicaOn, usable } from "./redis-scene.ts";
 import { infoKey, makeEntry, put } from "./store-suite.ts";
 
 afterEach(closeAll);
 
+/** The stored value with another header, and the checksum that belongs to it. */
+function withHeader(value: Buffer, change: (header: unknown[]) => unknown): Buffer {
+  const [stamp, length] = [value.subarray(0, 26), value.readUInt32BE(30)];
+  const header = JSON.parse(value.toString("utf8", 34, 34 + length)) as unknown[];
+  change(header);
+  const json = Buffer.from(JSON.stringify(header));
+  const checked = Buffer.concat([Buffer.alloc(4), json, value.subarray(34 + length)]);
+  checked.writeUInt32BE(json.length, 0);
+  const checksum = Buffer.alloc(4);
+  checksum.writeUInt32BE(crc32(checked), 0);
+  return Buffer.concat([stamp, checksum, checked]);
+}
+
 describe("what is in Redis", () => {
-  const entryKey = `rg:{${digest(infoKey.partition)}}:2:${digest(infoKey.id)}`;
+  const entryKey = `rg:{${digest(infoKey.partition)}}:3:${digest(infoKey.id)}`;
   const epochsKey = `rg:{${digest(infoKey.partition)}}:e`;
+  const ALL_EPOCHS = "rg:{*}:e";
 
   it("serves the first request of a replica that has just started", async () => {
     const server = await redisServer();
@@ -43,10 +58,18 @@ describe("what is in Redis", () => {
   it.for<[string, (value: Buffer) => Buffer]>([
     ["cut off", (value) => value.subarray(0, value.length - 1)],
     ["changed in one bit of its body", (value) => Buffer.concat([value.subarray(0, -1), Buffer.from([0x7c])])],
-    ["without its stamp", (value) => value.subarray(13)],
+    ["without its stamp", (value) => value.subarray(26)],
+    ["changed in one digit of its stamp", (value) => Buffer.concat([Buffer.from("3"), value.subarray(1)])],
+    ["of a status that is not stored", (value) => withHeader(value, (header) => (header[2] = 99_999))],
+    ["of a status that is no number", (value) => withHeader(value, (header) => (header[2] = "x"))],
+    ["whose instants are none", (value) => withHeader(value, (header) => (header[8] = null))],
+    ["without fields", (value) => withHeader(value, (header) => (header[15] = null))],
+    ["with half a field", (value) => withHeader(value, (header) => (header[15] = ["etag"]))],
+    ["with a field of two lines", (value) => withHeader(value, (header) => (header[15] = ["x", "a\r\nb: c"]))],
+    ["with parts left out", (value) => withHeader(value, (header) => header.pop())],
     ["empty", () => Buffer.alloc(0)],
     ["of an older format", () => Buffer.from('{"status":200,"body":"old"}')],
-    ["from the future", (value) => Buffer.concat([Buffer.from("9999999999999"), value.subarray(13)])],
+    ["from the future", (value) => Buffer.concat([Buffer.from("9".repeat(26)), value.subarray(26)])],
   ])("a value %s is a miss", async ([, damage]) => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
@@ -56,6 +79,46 @@ describe("what is in Redis", () => {
     expect(await replica.store.get(infoKey)).toBeUndefined();
     expect(replica.events.valuesRejected).toBeGreaterThan(0);
     expect(replica.events.states).toEqual(["up"]);
+  });
+
+  it.for<[string, (server: RedisServer) => Promise<unknown>]>([
+    ["a string for the epochs of a partition", ({ client }) => client.set(epochsKey, "junk")],
+    [
+      "a list for those of all",
+      async ({ client }) => [await client.del(ALL_EPOCHS), await client.rpush(ALL_EPOCHS, "x")],
+    ],
+    ["a scope's epoch that is none", ({ client }) => client.hset(epochsKey, "info", "junk")],
+    ["a base that is none", ({ client }) => client.hset(epochsKey, "=", "junk")],
+    ["a base beyond all counting", ({ client }) => client.hset(epochsKey, "=", "99999999999999999999999.x")],
+  ])("%s gives way: what is shared is shared again, and purges hold", async ([, spoil]) => {
+    const server = await redisServer();
+    const [a, b] = [await replicaOn({ url: server.url }), await replicaOn({ url: server.url })];
+    await put(a, infoKey, entryOf(a, { body: Buffer.from("before") }));
+    expect(await usable(b)).toBe("before");
+    await spoil(server);
+    await until(async () => {
+      a.store.set(infoKey, entryOf(a, { body: Buffer.from("after") }));
+      return (await usable(b)) === "after" && (await usable(a)) === "after";
+    }, 5_000);
+    expect(await a.coordinator.purge(infoKey.partition, ["info"])).toBe("fleet");
+    await until(async () => (await usable(b)) === undefined, 2_000);
+    expect([a, b].map(({ coordinator }) => coordinator.status().state)).toEqual(["up", "up"]);
+  });
+
+  it("what is no lease keeps nobody from fetching", async () => {
+    const server = await redisServer();
+    const replica = await replicaOn({ url: server.url });
+    const first = await replica.coordinator.acquire("key");
+    const name = (await server.client.keys("*")).find((each) => each.includes(digest("key")));
+    first!.release("uncacheable");
+    expect(name).toBeDefined();
+    await server.client.set(name!, "somebody else's");
+    const second = await replica.coordinator.acquire("key");
+    expect(second).toBeDefined();
+    second!.release("uncacheable");
+    await server.client.del(name!);
+    await server.client.rpush(name!, "x");
+    expect(await replica.coordinator.acquire("key")).toBeDefined();
   });
 
   it("a value of another key is a miss", async () => {

@@ -1,0 +1,121 @@
+import { afterEach, expect, test } from "vitest";
+import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
+import { type RedisServer, startRedis, until } from "../support/redis.ts";
+
+const registry = useSampleRegistries();
+const closing: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close();
+});
+
+type Registry = Awaited<ReturnType<typeof registry>>;
+
+const PAGE = "/registry/metadata/v1/instruments";
+
+async function redisServer() {
+  const server = await startRedis();
+  closing.push(() => server.stop());
+  return server;
+}
+
+async function gatewayOn(redis: { url: string }, { url }: Registry, admin?: string): Promise<GatewayUnderTest> {
+  const gateway = await startGateway({
+    redis: { url: redis.url },
+    cache: { ttl: { instruments: "1h" } },
+    upstreams: [{ name: "amulet", ...(admin === undefined ? {} : { admin }), urls: [url] }],
+  });
+  closing.push(() => gateway.stop());
+  return gateway;
+}
+
+async function cacheStatus({ url }: GatewayUnderTest): Promise<string> {
+  const answer = await fetch(url + PAGE);
+  await answer.arrayBuffer();
+  return answer.headers.get("cache-status")!;
+}
+
+function purge({ operations }: GatewayUnderTest): Promise<Response> {
+  const headers = { "content-type": "application/json" };
+  return fetch(`${operations}/purge`, { method: "POST", headers, body: '{"upstream":"amulet"}' });
+}
+
+/** A replica whose page is in Redis. */
+async function warm(redis: RedisServer, sample: Registry): Promise<GatewayUnderTest> {
+  const gateway = await gatewayOn(redis, sample, sample.admin);
+  expect(await cacheStatus(gateway)).toContain("fwd=uri-miss");
+  await until(async () => (await redis.client.keys("rg:{*}:3:*")).length > 0);
+  return gateway;
+}
+
+async function metricsOf({ operations }: GatewayUnderTest): Promise<string> {
+  return (await fetch(`${operations}/metrics`)).text();
+}
+
+async function statusOf({ operations }: GatewayUnderTest) {
+  const status = await (await fetch(`${operations}/status`)).json();
+  return status as {
+    cache: { memory: { entries: number; bytes: number; maxBytes: number } };
+    redis: { state: string; purgeLagMs: number | null; leases: { held: number; awaited: number } };
+  };
+}
+
+test("a replica that starts beside a warm Redis serves its very first request from it", async () => {
+  const [redis, sample] = [await redisServer(), await registry()];
+  await warm(redis, sample);
+  const calls = sample.calls.count("instruments");
+  for (let i = 0; i < 3; i += 1) {
+    expect(await cacheStatus(await gatewayOn(redis, sample, sample.admin))).toContain("detail=shared");
+  }
+  expect(sample.calls.count("instruments")).toBe(calls);
+});
+
+test("a start does not wait longer than a second for a Redis that is away", async () => {
+  const [redis, sample] = [await redisServer(), await registry()];
+  await redis.kill();
+  const begun = performance.now();
+  expect(await cacheStatus(await gatewayOn(redis, sample, sample.admin))).toContain("fwd=uri-miss");
+  expect(performance.now() - begun).toBeLessThan(5_000);
+});
+
+test("a purge of an upstream whose admin has yet to be learned reaches what Redis has of it", async () => {
+  const [redis, sample] = [await redisServer(), await registry()];
+  await warm(redis, sample);
+  const replica = await gatewayOn(redis, sample);
+  const answer = await purge(replica);
+  expect([answer.status, await answer.json()]).toMatchObject([200, { scope: "fleet" }]);
+  expect(await cacheStatus(replica)).not.toContain("hit");
+});
+
+test("a purge is refused while the admin cannot be learned", async () => {
+  const [redis, sample] = [await redisServer(), await registry()];
+  await sample.faults.set({ kind: "hang" });
+  const replica = await gatewayOn(redis, sample);
+  const answer = await purge(replica);
+  expect([answer.status, await answer.json()]).toEqual([503, { error: expect.stringContaining("nothing was purged") }]);
+});
+
+test("status and metrics show both tiers, the lease and the lag of purges", async () => {
+  const [redis, sample] = [await redisServer(), await registry()];
+  const first = await warm(redis, sample);
+  const second = await gatewayOn(redis, sample, sample.admin);
+  expect(await statusOf(first)).toMatchObject({
+    cache: { memory: { entries: expect.any(Number), bytes: expect.any(Number), maxBytes: 64 * 2 ** 20 } },
+    redis: { configured: true, state: "up", purgeLagMs: null, leases: { held: 0, awaited: 0 } },
+  });
+
+  expect(await cacheStatus(second)).toContain("detail=shared");
+  expect((await purge(first)).status).toBe(200);
+  await until(async () => (await statusOf(second)).redis.purgeLagMs !== null);
+  expect((await statusOf(second)).redis.purgeLagMs).toBeLessThan(5_000);
+
+  await sample.faults.set({ kind: "slow", delay: 2_000 });
+  const asked = [cacheStatus(first)];
+  await until(async () => (await statusOf(first)).redis.leases.held === 1);
+  asked.push(cacheStatus(second));
+  await until(async () => (await statusOf(second)).redis.leases.awaited === 1);
+  expect(await metricsOf(first)).toContain('registry_gateway_leases{state="held"} 1\n');
+  expect(await metricsOf(second)).toContain('registry_gateway_leases{state="awaited"} 1\n');
+  await Promise.all(asked);
+  await until(async () => (await statusOf(first)).redis.leases.held === 0);
+});
