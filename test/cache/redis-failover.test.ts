@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { cacheKey } from "../../src/cache/store.ts";
+import { digest } from "../../src/redis/keys.ts";
 import { startCluster } from "../support/redis-cluster.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
 import { until } from "../support/redis.ts";
@@ -21,6 +22,33 @@ describe("fail-over", () => {
     for (const key of keys) await put(replica, key, entryOf(replica, { body: Buffer.from("after") }, key));
     // A second of it is the cluster's own time to notice.
     expect(performance.now() - start).toBeLessThan(8_000);
+  });
+
+  it("a cluster without one of its masters goes on sharing what lies on the others", async () => {
+    const cluster = later(await startCluster());
+    const replica = await replicaOn({ cluster: { nodes: cluster.urls } });
+    const keys = Array.from({ length: 12 }, (_, i) => cacheKey({ ...infoKey, partition: `party${i}::1220` }));
+    for (const key of keys) await put(replica, key, entryOf(replica, {}, key));
+    const everywhere = await cluster.masterOf("{*}");
+    const dead = cluster.masters.find((master) => master !== everywhere)!;
+    const masters = await Promise.all(keys.map((key) => cluster.masterOf(`{${digest(key.partition)}}`)));
+    const [lost, left] = [true, false].map((isLost) => keys.filter((_, i) => (masters[i] === dead) === isLost));
+    expect(lost!.length * left!.length).toBeGreaterThan(0);
+    await dead.kill();
+    const areShared = async () => {
+      const found = await Promise.all(left!.map((key) => replica.store.get(key)));
+      return found.every((entries) => entries !== undefined);
+    };
+    await until(areShared, 5_000);
+    for (let i = 0; i < 20; i += 1) {
+      // Of many leases some lie on the shard that is gone; each is had all the same.
+      const lease = await replica.coordinator.acquire(`key ${i}`);
+      expect(lease).toBeDefined();
+      lease!.release("uncacheable");
+      for (const key of lost!) expect(await replica.store.get(key)).toBeUndefined();
+      expect(await areShared()).toBe(true);
+    }
+    expect(replica.coordinator.status().state).toBe("up");
   });
 
   const PASSWORDS = { server: "of the servers", sentinel: "of the sentinel" };
