@@ -44,7 +44,7 @@ export interface RetrievalOptions {
   readonly observer: CacheObserver;
 }
 
-/** How often a process waits for another one's fetch that then fails before it goes itself, lease or not. */
+/** How often a process waits for another one's fetch that is then given up before it goes itself, lease or not. */
 const LEASE_ROUNDS = 3;
 
 /** Configured lifetimes are shortened by at most this share, so that what was filled together expires apart. */
