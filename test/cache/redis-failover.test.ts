@@ -36,7 +36,7 @@ describe("fail-over", () => {
     expect(lost!.length * left!.length).toBeGreaterThan(0);
     await dead.kill();
     const areShared = async () => {
-      const found = await Promise.all(left!.map((key) => replica.store.get(key)));
+      const found = await Promise.all(left!.map(async (key) => replica.store.get(key)));
       return found.every((entries) => entries !== undefined);
     };
     await until(areShared, 5_000);

@@ -1,4 +1,5 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { HttpCache } from "../../src/cache/http-cache.ts";
 import type { CallFault, Fault } from "../../src/sandbox/faults.ts";
 import { useSampleRegistries } from "../sandbox/sample-registries.ts";
 import { DSO, sampleText } from "../sandbox/sample.ts";
@@ -356,4 +357,17 @@ test("a mistake of ours says nothing but that", async () => {
   expect(lines.filter(({ level }) => level === "error")).toHaveLength(1);
   // The log is where the cause belongs.
   expect(JSON.stringify(lines.at(-1))).toContain("secret detail");
+});
+
+test("a fault of the gateway's own in a memory hit is 500 and ends nothing else", async () => {
+  const gateway = await startWith();
+  expect((await send(gateway.url, GET)).status).toBe(200);
+  const hit = vi.spyOn(HttpCache.prototype, "hit").mockImplementation(() => {
+    throw new Error("a bug");
+  });
+  const answer = await send(gateway.url, GET);
+  hit.mockRestore();
+  expectOwnError(answer, 500);
+  expect(answer.text).toBe('{"error":"registry-gateway: internal server error"}');
+  expect((await send(gateway.url, GET)).headers["cache-status"]).toContain("hit");
 });
