@@ -18,7 +18,7 @@ const Header = Type.Tuple([
   Type.String(),
   Type.String(),
   // Status, made ETag, generation, variant.
-  Type.Literal(200),
+  Type.Integer({ minimum: 200, maximum: 599 }),
   Type.Boolean(),
   Type.String(),
   Type.String(),
@@ -48,7 +48,7 @@ const HEADER_START = CHECKSUM_LENGTH + SIZE_LENGTH;
 /** An entry as bytes: CRC-32 of what follows, length of the header, header as JSON, the body as it is. */
 export function encodeEntry(key: CacheKey, entry: Entry, now: Instant): Buffer {
   const { origins, body } = entry;
-  const header = [
+  const header: Header = [
     key.partition,
     key.id,
     entry.status,
@@ -63,8 +63,8 @@ export function encodeEntry(key: CacheKey, entry: Entry, now: Instant): Buffer {
     entry.staleProhibited,
     entry.lifetime,
     [origins.lifetime, origins.staleWhileRevalidate, origins.staleIfError],
-    entry.vary,
-    entry.fields,
+    [...entry.vary],
+    [...entry.fields],
   ];
   const json = Buffer.from(JSON.stringify(header));
   const bytes = Buffer.allocUnsafe(HEADER_START + json.length + body.length);
