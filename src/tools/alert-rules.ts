@@ -11,7 +11,7 @@ export interface AlertRule {
   /** `page`: somebody has to look now. `ticket`: within a day. */
   readonly severity: "page" | "ticket";
   /** It fires when all of them hold: values that always exist, and what they are compared with. */
-  readonly conditions: readonly { readonly value: string; readonly is: string }[];
+  readonly conditions: readonly { readonly value: string; readonly is: ">" | "<" | "=="; readonly bound: number }[];
   /** How long they have to hold. */
   readonly for: string;
   readonly summary: string;
@@ -79,8 +79,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     alert: "RegistryGatewayErrorBudgetBurnsFast",
     severity: "page",
     conditions: [
-      { value: errorRatio("1h"), is: `> ${14.4 * ERROR_BUDGET}` },
-      { value: errorRatio("5m"), is: `> ${14.4 * ERROR_BUDGET}` },
+      { value: errorRatio("1h"), is: ">", bound: 14.4 * ERROR_BUDGET },
+      { value: errorRatio("5m"), is: ">", bound: 14.4 * ERROR_BUDGET },
     ],
     for: "2m",
     summary: "{{ $value | humanizePercentage }} of requests fail: a month's error budget (0.1 %) is gone in two days",
@@ -97,7 +97,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     conditions: [
       {
         value: `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "wrong-admin" }))} + ${aggregate("max", UPSTREAM, q.series("upstreamState", { state: "disabled" }))}`,
-        is: "> 0",
+        is: ">",
+        bound: 0,
       },
     ],
     for: "0m",
@@ -114,7 +115,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     conditions: [
       {
         value: `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "up" }))} * (${aggregate("max", UPSTREAM, q.series("breakerState"))} < bool 1)`,
-        is: "== 0",
+        is: "==",
+        bound: 0,
       },
     ],
     for: "5m",
@@ -129,7 +131,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayAbsent",
     severity: "page",
-    conditions: [{ value: `(count(${q.series("buildInfo")}) or vector(0))`, is: "== 0" }],
+    conditions: [{ value: `(count(${q.series("buildInfo")}) or vector(0))`, is: "==", bound: 0 }],
     for: "5m",
     summary: "No gateway is scraped",
     runbook: {
@@ -142,8 +144,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     alert: "RegistryGatewayErrorBudgetBurnsSlowly",
     severity: "ticket",
     conditions: [
-      { value: errorRatio("6h"), is: `> ${6 * ERROR_BUDGET}` },
-      { value: errorRatio("30m"), is: `> ${6 * ERROR_BUDGET}` },
+      { value: errorRatio("6h"), is: ">", bound: 6 * ERROR_BUDGET },
+      { value: errorRatio("30m"), is: ">", bound: 6 * ERROR_BUDGET },
     ],
     for: "15m",
     summary: "{{ $value | humanizePercentage }} of requests fail: a month's error budget (0.1 %) is gone in five days",
@@ -156,7 +158,9 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayAgeNearPromise",
     severity: "ticket",
-    conditions: [{ value: `${AGE} / ${aggregate("max", ["job", "operation"], q.series("agePromise"))}`, is: "> 0.8" }],
+    conditions: [
+      { value: `${AGE} / ${aggregate("max", ["job", "operation"], q.series("agePromise"))}`, is: ">", bound: 0.8 },
+    ],
     for: "10m",
     summary: "{{ $labels.operation }}: one answer in a hundred is nearly as old as the configuration allows",
     runbook: {
@@ -168,7 +172,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayStaleAnswers",
     severity: "ticket",
-    conditions: [{ value: STALE_RATIO, is: "> 0.2" }],
+    conditions: [{ value: STALE_RATIO, is: ">", bound: 0.2 }],
     for: "10m",
     summary: "{{ $value | humanizePercentage }} of cached answers are stale",
     runbook: {
@@ -181,8 +185,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     alert: "RegistryGatewayHitRatioDropped",
     severity: "ticket",
     conditions: [
-      { value: `${HIT_RATIO} / avg_over_time(${HIT_RATIO}[1d])`, is: "< 0.6" },
-      { value: sum(JOB, q.over("30m").rate("cacheAnswers")), is: "> 0.1" },
+      { value: `${HIT_RATIO} / avg_over_time(${HIT_RATIO}[1d])`, is: "<", bound: 0.6 },
+      { value: sum(JOB, q.over("30m").rate("cacheAnswers")), is: ">", bound: 0.1 },
     ],
     for: "15m",
     summary: "The hit ratio is {{ $value | humanizePercentage }} of what it was over the last day",
@@ -195,7 +199,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayRetryAmplification",
     severity: "ticket",
-    conditions: [{ value: AMPLIFICATION, is: "> 1.15" }],
+    conditions: [{ value: AMPLIFICATION, is: ">", bound: 1.15 }],
     for: "10m",
     summary: "{{ $labels.upstream }} gets {{ $value | humanize }} calls for each that is wanted",
     runbook: {
@@ -208,7 +212,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayBreakerOpen",
     severity: "ticket",
-    conditions: [{ value: aggregate("max", UPSTREAM, q.series("breakerState")), is: "== 2" }],
+    conditions: [{ value: aggregate("max", UPSTREAM, q.series("breakerState")), is: "==", bound: 2 }],
     for: "1m",
     summary: "{{ $labels.upstream }}: the circuit breaker is open",
     runbook: {
@@ -223,7 +227,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     conditions: [
       {
         value: sum([...UPSTREAM, "reason"], q.rate("upstreamRefused", { reason: ["queue", "rate-limit"] })),
-        is: "> 0",
+        is: ">",
+        bound: 0,
       },
     ],
     for: "5m",
@@ -238,7 +243,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayCallBudgetNearlyUsed",
     severity: "ticket",
-    conditions: [{ value: BUDGET_USED, is: "> 0.9" }],
+    conditions: [{ value: BUDGET_USED, is: ">", bound: 0.9 }],
     for: "5m",
     summary: "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of rateLimit is used",
     runbook: {
@@ -253,7 +258,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     conditions: [
       {
         value: `${aggregate("max", ["job", "instance"], q.series("redisConfigured"))} - ${aggregate("min", ["job", "instance"], q.series("redisUp"))}`,
-        is: "> 0",
+        is: ">",
+        bound: 0,
       },
     ],
     for: "2m",
@@ -268,7 +274,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayEventLoopBusy",
     severity: "ticket",
-    conditions: [{ value: BUSY, is: "> 0.9" }],
+    conditions: [{ value: BUSY, is: ">", bound: 0.9 }],
     for: "5m",
     summary: "{{ $labels.instance }}: the event loop is busy {{ $value | humanizePercentage }} of the time",
     runbook: {
@@ -280,7 +286,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayOverloaded",
     severity: "ticket",
-    conditions: [{ value: aggregate("max", ["job", "instance"], q.series("shedding")), is: "> 0" }],
+    conditions: [{ value: aggregate("max", ["job", "instance"], q.series("shedding")), is: ">", bound: 0 }],
     for: "1m",
     summary: "{{ $labels.instance }} has more to do than it can: misses and calls are refused",
     runbook: {
@@ -292,7 +298,9 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayWorkerReplaced",
     severity: "ticket",
-    conditions: [{ value: sum(["job", "instance", "reason"], q.over("15m").increase("workerEnds")), is: "> 0" }],
+    conditions: [
+      { value: sum(["job", "instance", "reason"], q.over("15m").increase("workerEnds")), is: ">", bound: 0 },
+    ],
     for: "0m",
     summary: "{{ $labels.instance }}: a worker {{ $labels.reason }} and was replaced",
     runbook: {
@@ -304,7 +312,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayReloadFailed",
     severity: "ticket",
-    conditions: [{ value: aggregate("min", ["job", "instance"], q.series("lastReloadGood")), is: "== 0" }],
+    conditions: [{ value: aggregate("min", ["job", "instance"], q.series("lastReloadGood")), is: "==", bound: 0 }],
     for: "0m",
     summary: "{{ $labels.instance }} refused the configuration file and goes on with the earlier one",
     runbook: {
@@ -316,7 +324,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayCredentialUnusable",
     severity: "ticket",
-    conditions: [{ value: sum(UPSTREAM, q.over("15m").increase("credentialFailures")), is: "> 0" }],
+    conditions: [{ value: sum(UPSTREAM, q.over("15m").increase("credentialFailures")), is: ">", bound: 0 }],
     for: "0m",
     summary: "{{ $labels.upstream }}: a credential cannot be read or fetched",
     runbook: {

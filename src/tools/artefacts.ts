@@ -1,4 +1,4 @@
-import { renderPrometheusRule, renderRules, renderRunbooks } from "./alerts.ts";
+import { RUNBOOKS, renderPrometheusRule, renderRules, renderRunbooks } from "./alerts.ts";
 import type { Artefact } from "./artefact.ts";
 import { renderConfigExample } from "./config-example.ts";
 import { renderConfigJsonSchema } from "./config-json-schema.ts";
@@ -16,7 +16,7 @@ export const artefacts: readonly Artefact[] = [
   { file: "config/grafana/dashboards/upstream.json", render: renderUpstreamDashboard },
   { file: "config/prometheus/rules.yaml", render: renderRules },
   { file: "config/kubernetes/prometheus-rule.yaml", render: renderPrometheusRule },
-  { file: "config/README.md", marker: "runbooks", render: renderRunbooks },
+  { file: RUNBOOKS, marker: "runbooks", render: renderRunbooks },
   { file: "config/README.md", marker: "log-lines", render: renderLogLines },
   { file: "config/README.md", marker: "metrics", render: renderMetricsTable },
   { file: "README.md", marker: "config", render: renderConfigTable },

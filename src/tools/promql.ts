@@ -71,6 +71,11 @@ function matcher(label: string, match: Match<string>): string {
   return `${label}=~"${match.join("|")}"`;
 }
 
+/** A number as a person would write it: what products of binary fractions have behind the 12th digit is noise. */
+export function decimal(value: number): string {
+  return String(Number(value.toPrecision(12)));
+}
+
 export function sum(by: readonly string[], expression: string): string {
   return aggregate("sum", by, expression);
 }

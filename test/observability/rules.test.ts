@@ -4,13 +4,12 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { METRICS } from "../../src/metrics/table.ts";
 import { ALERT_RULES, RECORDING_RULES } from "../../src/tools/alert-rules.ts";
-import { expressionOf, renderRules } from "../../src/tools/alerts.ts";
+import { RUNBOOKS, expressionOf, renderPrometheusRule, renderRules, renderRunbooks } from "../../src/tools/alerts.ts";
 import { ALERT_CASES } from "./alert-cases.ts";
 import { metricOf } from "./exposition.ts";
 
 const CONFIG = join(import.meta.dirname, "../../config");
 const YAML = readFileSync(join(CONFIG, "prometheus/rules.yaml"), "utf8");
-const README = readFileSync(join(CONFIG, "README.md"), "utf8");
 
 interface Rule {
   readonly expr: string;
@@ -48,6 +47,12 @@ test("every recorded value is used", () => {
   }
 });
 
+test("no rule or runbook shows the rounding errors of binary fractions", () => {
+  for (const text of [renderRules(), renderPrometheusRule(), renderRunbooks()]) {
+    expect(text).not.toMatch(/[0-9]\.[0-9]{7,}/);
+  }
+});
+
 describe("every alert", () => {
   test("has a case in which it fires and one in which it does not", () => {
     expect(ALERT_CASES.map(({ alert }) => alert).sort()).toEqual(ALERT_RULES.map(({ alert }) => alert).sort());
@@ -58,8 +63,12 @@ describe("every alert", () => {
     expect(rule.labels?.["severity"]).toMatch(/^(page|ticket)$/);
     expect(rule.annotations?.["summary"]).toBeTruthy();
     expect(rule.annotations?.["description"]).toMatch(/ Look at: .* Do: /s);
-    expect(rule.annotations?.["runbook"]).toBe(`config/README.md#${alert.toLowerCase()}`);
-    expect(README).toContain(`### ${alert}\n`);
+    const [file, anchor] = rule.annotations!["runbook_url"]!.split("#");
+    expect(file).toBe(RUNBOOKS);
+    const runbooks = readFileSync(join(CONFIG, "..", file!), "utf8");
+    expect(runbooks.split("\n").filter((line) => line === `### ${alert}`)).toHaveLength(1);
+    // As Markdown renderers make anchors of headings.
+    expect(anchor).toBe(alert.toLowerCase());
   });
 
   test("that names an upstream or replica in its text keeps that label", () => {
