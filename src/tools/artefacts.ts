@@ -17,7 +17,7 @@ export const artefacts: readonly Artefact[] = [
   { file: "config/prometheus/rules.yaml", render: renderRules },
   { file: "config/kubernetes/prometheus-rule.yaml", render: renderPrometheusRule },
   { file: RUNBOOKS, marker: "runbooks", render: renderRunbooks },
-  { file: "config/README.md", marker: "log-lines", render: renderLogLines },
-  { file: "config/README.md", marker: "metrics", render: renderMetricsTable },
-  { file: "README.md", marker: "config", render: renderConfigTable },
+  { file: "docs/operations/log-events.md", marker: "log-events", render: renderLogLines },
+  { file: "docs/operations/metrics.md", marker: "metrics", render: renderMetricsTable },
+  { file: "docs/configuration.md", marker: "config", render: renderConfigTable },
 ];

@@ -23,16 +23,9 @@ function listRows(path: string, schema: Schema): Row[] {
   return [row, ...keys.flatMap(([key, keySchema]) => listRows(`${prefix}.${key}`, keySchema))];
 }
 
-/** Columns are padded as the formatter pads them, so that formatting and generating do not undo each other. */
-function renderTable(rows: readonly Row[]): string {
-  const widths = [0, 1, 2].map((column) => Math.max(...rows.map((row) => row[column]!.length)));
-  const lines = rows.map((row) => `| ${row.map((cell, column) => cell.padEnd(widths[column]!)).join(" | ")} |`);
-  const rule = `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`;
-  return [lines[0], rule, ...lines.slice(1)].join("\n");
-}
-
 /** Every key of the configuration with its default and what it does, as a Markdown table. */
 export function renderConfigTable(): string {
   const rows = Object.entries(asData(configSchema).properties ?? {}).flatMap(([key, schema]) => listRows(key, schema));
-  return renderTable([["key", "default", "what it does"], ...rows]);
+  const lines = rows.map((row) => `| ${row.join(" | ")} |`);
+  return ["| key | default | what it does |", "| --- | --- | --- |", ...lines].join("\n");
 }

@@ -20,7 +20,7 @@ export function renderMetricsTable(): string {
           `| \`${definition.name}\` | ${definition.type} | ${labelsOf(definition)} | ${definition.help} |`,
       );
       return [
-        `### ${group}`,
+        `## ${group}`,
         "",
         "| metric | type | labels | what it says |",
         "| --- | --- | --- | --- |",

@@ -12,7 +12,7 @@ CPU per request of the gateway beside other servers, measured in one run and giv
   --quick      the most important rows, less exactly
   --only ROW   ${ROWS.map(({ name }) => name).join(", ")}
   --rounds N   how often each server is measured (21; 7 with --quick)
-  --write      put the table into README.md`;
+  --write      put the table into docs/performance.md`;
 
 const { values } = parseArgs({
   options: {

@@ -5,7 +5,7 @@ import { versionOf } from "./program.ts";
 import type { Result } from "./row.ts";
 import { findVarnish } from "./varnish.ts";
 
-const README = new URL("../../README.md", import.meta.url);
+const PAGE = new URL("../../docs/performance.md", import.meta.url);
 const BEGIN = "<!-- bench:begin -->";
 const END = "<!-- bench:end -->";
 
@@ -21,23 +21,20 @@ export function formatReport(results: readonly Result[], notes: ReadonlySet<stri
     bound?.toFixed(2) ?? "",
     aim?.toFixed(2) ?? "",
   ]);
-  const texts = [describeMachine(), ...notes, "How it is measured, and why: [test/bench](test/bench/README.md)"];
+  const texts = [describeMachine(), ...notes, "How it is measured, and why: [test/bench](../test/bench/README.md)"];
   return [...formatTable([head, ...rows]), "", texts.map((text) => `${text}.`).join(" ")].join("\n");
 }
 
-/** Puts the report into the README. */
+/** Puts the report into docs/performance.md. */
 export function writeReport(report: string): void {
-  const text = readFileSync(README, "utf8");
+  const text = readFileSync(PAGE, "utf8");
   const [begin, end] = [text.indexOf(BEGIN), text.indexOf(END)];
-  if (begin === -1 || end < begin) throw new Error(`README.md has no ${BEGIN} … ${END}`);
-  writeFileSync(README, `${text.slice(0, begin)}${BEGIN}\n\n${report}\n\n${text.slice(end)}`);
+  if (begin === -1 || end < begin) throw new Error(`docs/performance.md has no ${BEGIN} … ${END}`);
+  writeFileSync(PAGE, `${text.slice(0, begin)}${BEGIN}\n\n${report}\n\n${text.slice(end)}`);
 }
 
-function formatTable(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]!.map((_, column) => Math.max(3, ...rows.map((row) => row[column]!.length)));
-  const lines = rows.map((row) => `| ${row.map((cell, column) => cell.padEnd(widths[column]!)).join(" | ")} |`);
-  lines.splice(1, 0, `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`);
-  return lines;
+function formatTable([head, ...rows]: readonly (readonly string[])[]): string[] {
+  return [head!, head!.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`);
 }
 
 function describeMachine(): string {

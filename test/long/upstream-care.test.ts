@@ -16,7 +16,7 @@ import { startRedis } from "../support/redis.ts";
 import { errorRate, percentile, runLoad } from "../upstream/load.ts";
 import type { Sample } from "../upstream/load.ts";
 
-/** Figures for people: the README quotes them. */
+/** Figures for people: docs/performance.md quotes them. */
 function report(what: string, figures: Record<string, number | string>): void {
   const text = Object.entries(figures).map(
     ([name, value]) => `${name} ${typeof value === "number" ? Math.round(value * 100) / 100 : value}`,

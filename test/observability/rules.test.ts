@@ -66,7 +66,7 @@ describe("every alert", () => {
     const [file, anchor] = rule.annotations!["runbook_url"]!.split("#");
     expect(file).toBe(RUNBOOKS);
     const runbooks = readFileSync(join(CONFIG, "..", file!), "utf8");
-    expect(runbooks.split("\n").filter((line) => line === `### ${alert}`)).toHaveLength(1);
+    expect(runbooks.split("\n").filter((line) => line === `## ${alert}`)).toHaveLength(1);
     // As Markdown renderers make anchors of headings.
     expect(anchor).toBe(alert.toLowerCase());
   });
