@@ -12,7 +12,7 @@ import { clientSignal } from "./client-signal.ts";
 import { deadlineFromNow } from "./deadline.ts";
 import { type Exchange, exchangeOf } from "./exchange.ts";
 import { isAggregate, plainUpstream } from "./plain.ts";
-import { checkContentCoding, parseJsonBody } from "./request-body.ts";
+import { checkBodyHeaders, checkContentCoding, parseJsonBody } from "./request-body.ts";
 import { adminHeaderOf, adminNotNamed, resolveUpstream } from "./resolve-upstream.ts";
 import type { Surroundings } from "./runtime.ts";
 import { commonFieldsOf } from "./send.ts";
@@ -113,8 +113,8 @@ async function prepareCall(
   const header = adminHeaderOf(request.raw.rawHeaders, runtime.config.routing.adminHeader);
   const signal = clientSignal(reply.raw);
   const stream = request.body instanceof Readable ? request.body : undefined;
-  if (stream !== undefined) checkContentCoding(request.headers);
   const paths = request.method === "POST" ? adminPathsOfPassThrough(segments) : undefined;
+  if (stream !== undefined) (paths === undefined ? checkContentCoding : checkBodyHeaders)(request.headers);
   const bytes =
     stream !== undefined && paths !== undefined ? await readAll(stream, runtime.config.limits.requestBody) : undefined;
   const body = bytes === undefined || paths === undefined ? [] : adminsOf(parseJsonBody(bytes), paths);

@@ -11,7 +11,7 @@ const ALLOCATION_ADMIN = ["choiceArguments", "allocation", "admin"];
 
 const OF_TRANSFER: AdminPaths = [TRANSFER_ADMIN, EXPECTED_ADMIN];
 const OF_ALLOCATION_LEG: AdminPaths = [ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
-const OF_ALLOCATION: AdminPaths = [ALLOCATION_ADMIN, EXPECTED_ADMIN];
+const OF_ALLOCATION: AdminPaths = [ALLOCATION_ADMIN, ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
 const OF_SETTLEMENT: AdminPaths = [EXPECTED_ADMIN];
 
 /** Where endpoints 4 and 11 name their admin; undefined for all others, whose bodies name none. */
@@ -21,9 +21,12 @@ export function adminPathsOf(operation: Operation): AdminPaths | undefined {
   return undefined;
 }
 
-/** Where the factories of later API versions name their admin, by the decoded segments below `/registry`. */
+/**
+ * Where the factories of later API versions name their admin, by the decoded segments below `/registry`; in whatever
+ * case, for there are servers that read paths in any.
+ */
 export function adminPathsOfPassThrough(segments: readonly string[]): AdminPaths | undefined {
-  const [group, version, factory] = segments;
+  const [group, version, factory] = segments.map((segment) => segment.toLowerCase());
   if (segments.length !== 3 || version === undefined || !/^v[0-9]+$/.test(version)) return undefined;
   if (group === "transfer-instruction" && factory === "transfer-factory") return OF_TRANSFER;
   if (group === "allocation-instruction" && factory === "allocation-factory") return OF_ALLOCATION;
@@ -46,8 +49,9 @@ export class AmbiguousBody extends Error {}
  *
  * @param text the body's text, accepted by `JSON.parse`
  * @param body the same, parsed
- * @throws AmbiguousBody when a key on the way to an admin occurs twice (parsers disagree about which one counts) or an
- * admin is not a string
+ * @throws AmbiguousBody when other parsers may read another admin: a key on the way to one occurs twice, or beside it,
+ * or in its place, stands one that differs only in case or in separators; what is on the way is no object; or an admin
+ * is not a string
  */
 export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): BodyAdmin[] {
   const admins: BodyAdmin[] = [];
@@ -57,8 +61,8 @@ export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): B
     if (repeated !== undefined) {
       throw new AmbiguousBody(`the key "${repeated}" on the way to ${path.join(".")} occurs twice in the body`);
     }
-    const admin = valueAt(body, path);
-    if (admin === undefined || admin === null) continue;
+    const admin = valueAt(body, path) ?? undefined;
+    if (admin === undefined) continue;
     if (typeof admin !== "string") throw new AmbiguousBody(`${path.join(".")} must be a string, the admin's party id`);
     admins.push({ admin, at: path.join(".") });
   }
@@ -84,13 +88,36 @@ function keysOrEscapes(paths: AdminPaths): RegExp {
   return pattern;
 }
 
+/** @throws AmbiguousBody where the way is not one that every parser goes */
 function valueAt(body: unknown, path: readonly string[]): unknown {
   let value = body;
-  for (const key of path) {
-    if (typeof value !== "object" || value === null || Array.isArray(value) || !Object.hasOwn(value, key)) {
-      return undefined;
+  for (const [depth, key] of path.entries()) {
+    if (value === undefined || value === null) return undefined;
+    if (typeof value !== "object" || Array.isArray(value)) {
+      throw new AmbiguousBody(`${path.slice(0, depth).join(".") || "the body"} must be an object`);
     }
-    value = (value as Record<string, unknown>)[key];
+    const other = lookalikeOf(key, value);
+    if (other !== undefined) {
+      const right = path.slice(0, depth + 1).join(".");
+      throw new AmbiguousBody(`the key ${JSON.stringify(other)} in the body looks like ${right}, but is another one`);
+    }
+    value = Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined;
   }
   return value;
+}
+
+/** Such as `ExpectedAdmin` or `expected_admin`: there are parsers that take them for `expectedAdmin`. */
+function lookalikeOf(key: string, object: object): string | undefined {
+  const pattern = lookalikes.get(key) ?? rememberLookalikes(key);
+  return Object.keys(object).find((each) => each !== key && pattern.test(each));
+}
+
+/** By key on the way to an admin; there are half a dozen. */
+const lookalikes = new Map<string, RegExp>();
+
+function rememberLookalikes(key: string): RegExp {
+  // With u, i goes by Unicode's case folding, as parsers do that ignore case: ſ is an s.
+  const pattern = new RegExp(`^${key.replaceAll(/[A-Z]/g, "[_-]?$&")}$`, "iu");
+  lookalikes.set(key, pattern);
+  return pattern;
 }

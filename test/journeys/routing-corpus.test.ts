@@ -272,6 +272,14 @@ describe("a body whose admin parsers could read differently goes nowhere", () =>
     ["an admin that is a number", `{"choiceArguments":{"expectedAdmin":1220}}`],
     ["an admin that is a list", `{"choiceArguments":{"expectedAdmin":["${A}"]}}`],
     ["an admin that is an object", `{"choiceArguments":{"transfer":{"instrumentId":{"admin":{"id":"${A}"}}}}}`],
+    ["ExpectedAdmin beside it", `{"choiceArguments":{"expectedAdmin":"${A}","ExpectedAdmin":"${B}"}}`],
+    ["expectedadmin alone", `{"choiceArguments":{"expectedadmin":"${B}"}}`],
+    ["ChoiceArguments beside it", `{"choiceArguments":{"expectedAdmin":"${A}"},"ChoiceArguments":{}}`],
+    ["an escaped Admin", `{"choiceArguments":{"transfer":{"instrumentId":{"\\u0041dmin":"${B}"}}}}`],
+    ["a transfer that is a list", `{"choiceArguments":{"transfer":[{"instrumentId":{"admin":"${A}"}}]}}`],
+    ["a transfer that is text", `{"choiceArguments":{"transfer":"${A}","expectedAdmin":"${A}"}}`],
+    ["an instrumentId that is a list", `{"choiceArguments":{"transfer":{"instrumentId":["${A}","X"]}}}`],
+    ["an instrumentId that is text", `{"choiceArguments":{"transfer":{"instrumentId":"${A}"}}}`],
     ["a key __proto__", `{"choiceArguments":{"__proto__":{"expectedAdmin":"${B}"},"expectedAdmin":"${A}"}}`],
     ["a comment", `{"choiceArguments":{"expectedAdmin":"${A}"/*"expectedAdmin":"${B}"*/}}`],
     ["two texts", `{"choiceArguments":{"expectedAdmin":"${A}"}}{"choiceArguments":{"expectedAdmin":"${B}"}}`],
@@ -286,6 +294,15 @@ describe("a body whose admin parsers could read differently goes nowhere", () =>
       for (const path of [endpoint, `${PREFIX}/amulet${endpoint}`, `${PREFIX}/${encodeURIComponent(A)}${endpoint}`]) {
         expect(await outcome({ path, body })).toMatchObject({ status: 400, calls: [] });
       }
+    }
+  });
+
+  test("a body of version 2 that is not sent as JSON in UTF-8 goes nowhere, for its admin could be another one", async () => {
+    const path = `${PREFIX}/amulet/registry/transfer-instruction/v2/transfer-factory`;
+    for (const type of ["application/json; charset=utf-7", "text/plain", "application/x-www-form-urlencoded"]) {
+      const body = `{"choiceArguments":{"expectedAdmin":"${A}"}}`;
+      const got = await outcome({ path, headers: { "content-type": type }, body });
+      expect(got).toMatchObject({ status: 415, calls: [] });
     }
   });
 

@@ -62,11 +62,11 @@ describe("the admins that a factory body names", () => {
     ['{"choiceArguments":{"expectedAdmin":"a::1"}}', ["a::1"]],
     ['{"choiceArguments":{"transfer":{"instrumentId":{"admin":"a::1"}}}}', ["a::1"]],
     ['{"choiceArguments":{"transfer":{"instrumentId":{"admin":null}},"expectedAdmin":"b::1"}}', ["b::1"]],
-    ['{"choiceArguments":{"transfer":[{"instrumentId":{"admin":"a::1"}}]}}', []],
-    ['{"choiceArguments":{"transfer":"a::1","expectedAdmin":"\\u0061::1"}}', ["a::1"]],
+    ['{"choiceArguments":{"transfer":null,"expectedAdmin":"\\u0061::1"}}', ["a::1"]],
+    ['{"choiceArguments":{"\\u0065xpectedAdmin":"a::1"}}', ["a::1"]],
+    ['{"choiceArguments":{"transfer":{"instrumentId":{"id":"X"},"sender":"b::1"}}}', []],
+    ['{"choiceArguments":{"expectedAdmins":"a::1","allocation":[],"admin":"b::1"}}', []],
     ['{"expectedAdmin":"a::1","choiceArguments":{}}', []],
-    ['{"choiceArguments":{"ExpectedAdmin":"a::1"}}', []],
-    ["[]", []],
     ["null", []],
   ] as const)("%s: %j", (text, admins) => {
     expect(namedBy(text)).toEqual(admins);
@@ -83,6 +83,43 @@ describe("the admins that a factory body names", () => {
   ])("cannot be told when a key on the way is there twice: %s", (text) => {
     expect(() => namedBy(text)).toThrow(AmbiguousBody);
     expect(() => namedBy(text)).toThrow(/occurs twice/);
+  });
+
+  test.each([
+    '{"choiceArguments":{"expectedAdmin":"a::1","ExpectedAdmin":"b::1"}}',
+    '{"choiceArguments":{"ExpectedAdmin":"b::1"}}',
+    '{"choiceArguments":{"expectedAdmin":"a::1","\\u0045xpectedAdmin":"b::1"}}',
+    '{"choiceArguments":{"expectedadmin":"b::1"}}',
+    '{"choiceArguments":{"expected_admin":"b::1"}}',
+    '{"choiceArguments":{"expected-admin":"b::1"}}',
+    '{"choiceArguments":{},"ChoiceArguments":{"expectedAdmin":"b::1"}}',
+    '{"choice_arguments":{"expectedAdmin":"b::1"}}',
+    '{"choiceArguments":{"tran\u017ffer":{"instrumentId":{"admin":"b::1"}}}}',
+    '{"choiceArguments":{"transfer":{"instrumentID":{"admin":"b::1"}}}}',
+    '{"choiceArguments":{"transfer":{"instrumentId":{"admin":"a::1","Admin":"b::1"}}}}',
+  ])("cannot be told when a key on the way has a lookalike: %s", (text) => {
+    expect(() => namedBy(text)).toThrow(AmbiguousBody);
+    expect(() => namedBy(text)).toThrow(/looks like/);
+  });
+
+  test.each([
+    ['[{"choiceArguments":{"expectedAdmin":"a::1"}}]', TRANSFER],
+    ['"choiceArguments"', TRANSFER],
+    ['{"choiceArguments":[{"expectedAdmin":"a::1"}]}', TRANSFER],
+    ['{"choiceArguments":"a::1"}', TRANSFER],
+    ['{"choiceArguments":{"transfer":[{"instrumentId":{"admin":"a::1"}}]}}', TRANSFER],
+    ['{"choiceArguments":{"transfer":"a::1","expectedAdmin":"a::1"}}', TRANSFER],
+    ['{"choiceArguments":{"transfer":{"instrumentId":["a::1","X"]}}}', TRANSFER],
+    ['{"choiceArguments":{"transfer":{"instrumentId":"a::1"}}}', V2_TRANSFER],
+    ['{"choiceArguments":{"allocation":[{"transferLeg":{"instrumentId":{"admin":"a::1"}}}]}}', ALLOCATION],
+    ['{"choiceArguments":{"allocation":{"transferLeg":["a::1"]}}}', ALLOCATION],
+    ['{"choiceArguments":{"allocation":{"transferLeg":{"instrumentId":"a::1"}}}}', ALLOCATION],
+    ['{"choiceArguments":{"allocation":[{"admin":"a::1"}]}}', V2_ALLOCATION],
+    ['{"choiceArguments":{"allocation":"a::1"}}', V2_ALLOCATION],
+    ['{"choiceArguments":{"allocation":7}}', V2_ALLOCATION],
+  ])("cannot be told when what is on the way is no object: %s", (text, paths) => {
+    expect(() => namedBy(text, paths)).toThrow(AmbiguousBody);
+    expect(() => namedBy(text, paths)).toThrow(/must be an object/);
   });
 
   test.each(["1", "true", "{}", '["a::1"]'])("cannot be told when the admin is %s", (admin) => {
@@ -106,6 +143,8 @@ describe("which bodies name an admin", () => {
     ["transfer-instruction/v10/transfer-factory", true],
     ["allocation-instruction/v2/allocation-factory", true],
     ["allocation/v2/settlement-factory", true],
+    ["Transfer-Instruction/V1/transfer-factory", true],
+    ["allocation-instruction/v2/ALLOCATION-FACTORY", true],
     ["allocations/v2/00ab/choice-contexts/withdraw", false],
     ["transfer-instruction/v2/00ab/choice-contexts/accept", false],
     ["transfer-instruction/v2/allocation-factory", false],
