@@ -1,4 +1,5 @@
 import { GatewayError } from "../errors.ts";
+import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
 import { type Endpoint, matchEndpoint } from "../spec/endpoints.ts";
 
 /** What a request's URL addresses, before any registry is looked up. */
@@ -126,6 +127,9 @@ function registryTarget(segments: readonly string[], query: string, registry: st
     case "malformed-id":
       throw new GatewayError(404, "no such path; an id is one path segment, so a slash in it must be sent as %2F");
     case "other":
+      if (hidesEndpoint(segments)) {
+        throw new GatewayError(404, "no such path; the slashes between the parts of a path must be sent as they are");
+      }
       return { kind: "pass-through", segments, registry, query };
   }
 }
@@ -145,16 +149,56 @@ function belowRegistry(segments: readonly string[]): string[] | undefined {
 }
 
 /**
- * @throws GatewayError 400 for a segment that is empty, `.` or `..`, not percent-encoded UTF-8, or holds control
+ * @throws GatewayError 400 for a segment that is empty, climbs, is not percent-encoded UTF-8, or holds control
  * characters
  */
 function decodeSegment(segment: string): string {
   const decoded = decodeOrUndefined(segment);
   if (decoded === undefined) throw new GatewayError(400, "the path is not percent-encoded UTF-8");
   if (decoded === "") throw new GatewayError(400, "the path has an empty segment");
-  if (decoded === "." || decoded === "..") throw new GatewayError(400, "the path has a segment . or ..");
+  if (climbs(decoded)) {
+    throw new GatewayError(
+      400,
+      "the path has a segment with . or .. as a part of it, which servers resolve; use another id",
+    );
+  }
   if (CONTROL.test(decoded)) throw new GatewayError(400, "the path holds control characters");
   return decoded;
+}
+
+/**
+ * Whether a server behind us that decodes the segment again, as many do with `%2F`, and then resolves `..` would leave
+ * the path that was checked here.
+ */
+function climbs(segment: string): boolean {
+  return readingsOf([segment]).some(([text]) => CLIMBING.test(text!));
+}
+
+/**
+ * Whether such a server would see one of the endpoints, or a factory of a later version, in what is none of them here:
+ * neither the admin nor anything else in it would have been compared.
+ */
+function hidesEndpoint(segments: readonly string[]): boolean {
+  if (!segments.some((segment) => MAY_READ_OTHERWISE.test(segment))) return false;
+  return readingsOf(segments).some((reading) => {
+    const parts = reading.flatMap((text) => text.split(/[/\\]/)).filter((part) => part !== "");
+    const isOther = parts.length !== segments.length || parts.some((part, i) => part !== segments[i]);
+    return isOther && (matchEndpoint(parts).match !== "other" || adminPathsOfPassThrough(parts) !== undefined);
+  });
+}
+
+/** The segments as they are here, and as servers read them that decode once more, twice and three times. */
+function readingsOf(segments: readonly string[]): (readonly string[])[] {
+  const readings = [segments];
+  while (readings.length <= DECODING_LAYERS && readings.at(-1)!.some((text) => text.includes("%"))) {
+    readings.push(readings.at(-1)!.map(decodeLeniently));
+  }
+  return readings;
+}
+
+/** Byte by byte: what is no UTF-8 keeps no server from decoding the rest, and only ASCII is looked for. */
+function decodeLeniently(text: string): string {
+  return text.replaceAll(/%([0-9a-f]{2})/gi, (_all, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }
 
 function decodeOrUndefined(text: string): string | undefined {
@@ -177,3 +221,8 @@ function originForm(url: string): string {
 const PRINTABLE = /^[\x21\x22\x24-\x7e]+$/;
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+/** `.` or `..` between slashes of either kind, also with parameters behind it, which servlet containers cut off. */
+const CLIMBING = /(?:^|[/\\])\.\.?(?:;[^/\\]*)?(?:$|[/\\])/;
+const MAY_READ_OTHERWISE = /[%/\\]/;
+/** How often a segment is decoded behind us at most: by as many servers, one behind the other. */
+const DECODING_LAYERS = 3;

@@ -25,7 +25,7 @@ const NOTABLE: readonly (Partial<Instrument> & { id: string })[] = [
     accountInputFieldsToShow: ["provider", "accountId"],
   },
   { id: "Ünïcode 代币 🪙", name: "Tökén", symbol: "代币" },
-  { id: "../../info", name: "A name chosen to be taken for a path" },
+  { id: "..info/x", name: "A name chosen to be taken for a path" },
   { id: "before-first-snapshot", totalSupply: null, totalSupplyAsOf: null },
 ];
 

@@ -7,9 +7,9 @@ import { ADMINS, REGISTRY_NAMES, type RegistryName, STRANGER, useThreeRegistries
 /** Ids as people give them; each must reach its registry as it is. */
 const HOSTILE_IDS = [
   "Amulet/USD",
-  "../info",
-  "../../info",
-  "..%2Finfo",
+  "a..b",
+  "..a/b..",
+  "x/y",
   "a b",
   "a+b",
   "a?pageSize=1",
@@ -17,7 +17,7 @@ const HOSTILE_IDS = [
   "a&b=c;d",
   "a\\b",
   "%41",
-  "%2e%2e",
+  "%2e.a",
   "€",
   "日本",
   "👛",
@@ -370,6 +370,31 @@ describe("a request that names no registry, or none clearly, goes nowhere:", () 
     ["a draft without an admin", { path: "/registry/drafts/v1/x" }, 400],
     ["a draft of an unknown admin", { path: `${PREFIX}/nobody/registry/drafts/v1/x` }, 404],
     ["an id that is ..", { path: `${PREFIX}/amulet/registry/metadata/v1/instruments/..` }, 400],
+    ["an id that climbs", { path: `${PREFIX}/amulet/registry/metadata/v1/instruments/..%2F..%2F..%2Fadmin%2Fx` }, 400],
+    ["an id that climbs, by the header", { path: `${METADATA.instruments}/..%2Fx`, headers: { [HEADER]: A } }, 400],
+    [
+      "a contract id that climbs",
+      { path: `${PREFIX}/amulet${CONTEXTS.transfer_accept.replace("{id}", "..%2F..%2Fx")}`, body: "{}" },
+      400,
+    ],
+    [
+      "a contract id that climbs, of version 2",
+      { path: "/registry/allocations/v2/x%252F..%252F/choice-contexts/cancel", headers: { [HEADER]: A }, body: "{}" },
+      400,
+    ],
+    [
+      "a draft that climbs",
+      { path: `${PREFIX}/${A}/registry/drafts/v1/x%2F..%2F..%2Fadmin%2Fsecret`, body: "{}" },
+      400,
+    ],
+    [
+      "a factory in one segment",
+      {
+        path: `${PREFIX}/amulet/registry/transfer-instruction%2Fv2%2Ftransfer-factory`,
+        body: `{"choiceArguments":{"expectedAdmin":"${B}"}}`,
+      },
+      404,
+    ],
     ["an id that is %2E%2e", { path: `${PREFIX}/amulet/registry/metadata/v1/instruments/%2E%2e` }, 400],
     ["an id that is .", { path: `${PREFIX}/amulet/registry/metadata/v1/instruments/%2e` }, 400],
     ["an empty id", { path: `${PREFIX}/amulet/registry/metadata/v1/instruments/` }, 400],

@@ -44,8 +44,11 @@ describe("what a URL addresses", () => {
     ],
     ["/registry/metadata/v1/instruments/Amulet%2FUSD", endpointTarget("instrument", { id: "Amulet/USD" })],
     ["/registry/metadata/v1/instruments/Amulet%2fUSD", endpointTarget("instrument", { id: "Amulet/USD" })],
-    ["/registry/metadata/v1/instruments/..%2F..%2Finfo", endpointTarget("instrument", { id: "../../info" })],
-    ["/registry/metadata/v1/instruments/%252e%252e", endpointTarget("instrument", { id: "%2e%2e" })],
+    ["/registry/metadata/v1/instruments/a..b", endpointTarget("instrument", { id: "a..b" })],
+    ["/registry/metadata/v1/instruments/...", endpointTarget("instrument", { id: "..." })],
+    ["/registry/metadata/v1/instruments/x%2F..y%2F.z%2F..%3F", endpointTarget("instrument", { id: "x/..y/.z/..?" })],
+    ["/registry/metadata/v1/instruments/100%25", endpointTarget("instrument", { id: "100%" })],
+    ["/registry/metadata/v1/instruments/%2541", endpointTarget("instrument", { id: "%41" })],
     ["/registry/metadata/v1/instruments/a%20b", endpointTarget("instrument", { id: "a b" })],
     ["/registry/metadata/v1/instruments/a+b", endpointTarget("instrument", { id: "a+b" })],
     ["/registry/metadata/v1/instruments/%E2%82%AC", endpointTarget("instrument", { id: "€" })],
@@ -75,8 +78,8 @@ describe("what a URL addresses", () => {
       },
     ],
     [
-      `${PREFIX}/bonds/registry/metadata%2Fv1%2Finfo`,
-      { kind: "pass-through", segments: ["metadata/v1/info"], registry: "bonds", query: "" },
+      `${PREFIX}/bonds/registry/drafts%2Fv1/x%2Fy`,
+      { kind: "pass-through", segments: ["drafts/v1", "x/y"], registry: "bonds", query: "" },
     ],
     ["/", { kind: "local", path: "/", query: "" }],
     ["/docs?x", { kind: "local", path: "/docs", query: "x" }],
@@ -123,13 +126,59 @@ describe("what a URL addresses", () => {
     ["registry/metadata/v1/info", 400],
     ["*", 400],
     ["", 400],
+    [`${PREFIX}/bonds/registry/metadata%2Fv1%2Finfo`, 404],
+    ["/registry/metadata/v1/instruments%2Fx", 404],
+    ["/registry/transfer-instruction%2Fv1%2Ftransfer-factory", 404],
+    ["/registry/transfer-instruction/v2%5Ctransfer-factory", 404],
+    ["/registry/transfer-instruction/v2/transfer-factory%2F", 404],
+    ["/registry/transfer-instruction/v2/transfer-%2566actory", 404],
+    ["/registry/allocation%25252Fv2/settlement-factory", 404],
   ])("%s is refused: %i", (url, status) => {
     expect(refusal(url)[0]).toBe(status);
   });
 
+  describe("a segment that servers behind the gateway would climb out of the path with is refused", () => {
+    const segments = [
+      "..%2F..%2F..%2Fadmin%2Fsecret",
+      "..%2f",
+      "%2F..",
+      "x%2F..%2F..%2Fadmin",
+      "x%2F.",
+      "x%2F.%2Fy",
+      "..%5C..%5Cadmin",
+      "x%5C..",
+      "%252e%252e",
+      "%252e%252e%252fadmin",
+      "%25252e%25252e%25252fadmin",
+      "%2525252e.%2525252fadmin",
+      "x%252F%252e%252E",
+      "x%2F%2E%2e%255cadmin",
+      "..%252F%25zz",
+      "..%252F%25ff",
+      "..%3Bx%2Fadmin",
+      "x%2F..%3B",
+    ];
+    const paths: readonly ((segment: string) => string)[] = [
+      (segment) => `/registry/metadata/v1/instruments/${segment}`,
+      (segment) => `/registry/transfer-instruction/v1/${segment}/choice-contexts/accept`,
+      (segment) => `/registry/allocations/v1/${segment}/choice-contexts/cancel`,
+      (segment) => `/registry/transfer-instruction/v2/${segment}/choice-contexts/accept`,
+      (segment) => `/registry/drafts/v1/${segment}`,
+      (segment) => `/registry/${segment}`,
+      (segment) => `${PREFIX}/amulet/registry/metadata/v1/instruments/${segment}?x=y`,
+      (segment) => `${PREFIX}/${encodeURIComponent(PARTY)}/registry/drafts/${segment}/x`,
+      (segment) => `${PREFIX}/${segment}/registry/metadata/v1/info`,
+      (segment) => `http://elsewhere.example/registry/metadata/v1/instruments/${segment}`,
+    ];
+    test.each(segments)("%s", (segment) => {
+      for (const path of paths) expect([path(segment), ...refusal(path(segment))]).toContain(400);
+    });
+  });
+
   test("any id at any endpoint comes out as it went in, on every form of address", () => {
     const admin = fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 });
-    const isGood = (text: string): boolean => text.isWellFormed() && !/^\.{1,2}$/.test(text) && !/\p{Cc}/u.test(text);
+    const isGood = (text: string): boolean =>
+      text.isWellFormed() && !/(^|[/\\])\.{1,2}([/\\;]|$)/.test(text) && !text.includes("%2") && !/\p{Cc}/u.test(text);
     fc.assert(
       fc.property(fc.constantFrom(...ENDPOINTS), admin, admin, fc.boolean(), (endpoint, party, id, isLower) => {
         fc.pre(isGood(party) && isGood(id));
