@@ -26,8 +26,8 @@ export interface ReadingContext {
   readonly maxBody: number;
   /** The request carried a condition, so that 304 is an answer. */
   readonly isConditional: boolean;
-  /** The request carried credentials of the gateway's. */
-  readonly hasCredentials: boolean;
+  /** A 401 or 403 is about credentials of the gateway's. */
+  readonly isOwnRefusal: boolean;
 }
 
 const BUSY: Readonly<Record<number, FailureReason>> = {
@@ -106,7 +106,7 @@ export function findRefusal(
     const text = `answered with a redirect (${status}), which is not followed; its URL is probably wrong`;
     return { reason: "redirect", error: unusable(upstream, text) };
   }
-  if ((status === 401 || status === 403) && context.hasCredentials) {
+  if ((status === 401 || status === 403) && context.isOwnRefusal) {
     const text = `refused the gateway's credentials (${status}); tell the gateway's operator`;
     return { reason: "credentials", error: unusable(upstream, text, "http_request_denied") };
   }

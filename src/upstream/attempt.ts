@@ -6,6 +6,7 @@ import { decodeAnswer, isCoded, readAnswer } from "./answer.ts";
 import type { Reading } from "./answer.ts";
 import { heedRefusal, isTimeout, recordOutcome } from "./attempt-outcome.ts";
 import type { UpstreamCall } from "./call.ts";
+import { isOwnRefusal } from "./credentials.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeListener, RawAnswer } from "./exchange.ts";
 import { answerTimeout, connectTimeout, consequences } from "./failure.ts";
@@ -168,7 +169,7 @@ export class Attempt implements ExchangeListener {
       node: this.node.index,
       maxBody: this.parts.limits.responseBody,
       isConditional: this.options.isConditional,
-      hasCredentials: this.parts.credentials !== undefined,
+      isOwnRefusal: isOwnRefusal(this.parts.config, this.options.call.fields),
     };
   }
 

@@ -3,6 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import { readSecret } from "../config/secret.ts";
 import type { MaybePromise } from "../coordinator/coordinator.ts";
+import { fieldValue } from "../fields.ts";
 import type { Fields } from "../fields.ts";
 import type { TlsMaterial } from "./link.ts";
 import { OAuthToken } from "./oauth-token.ts";
@@ -22,6 +23,15 @@ export interface Credentials {
   /** The upstream refused them: look whether there are newer ones. */
   distrust(): void;
   close(): void;
+}
+
+/**
+ * Whether a 401 or 403 to a request with these fields is about the gateway: it showed its own credentials, or its client
+ * certificate. Where a client's Authorization went along, it is about the client.
+ */
+export function isOwnRefusal({ auth, tls, forwardAuthorization }: UpstreamConfig, clientFields: Fields): boolean {
+  if (auth === undefined && tls?.certFile === undefined) return false;
+  return !(forwardAuthorization && fieldValue(clientFields, "authorization") !== undefined);
 }
 
 interface CredentialParts {

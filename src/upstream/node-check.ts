@@ -1,7 +1,9 @@
 import type { Clock, Instant } from "../clock.ts";
+import type { UpstreamConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
 import { ClientGone } from "./call.ts";
 import { decodeAnswer, isCoded, readAnswer, retryAfter } from "./answer.ts";
+import { isOwnRefusal } from "./credentials.ts";
 import type { Credentials } from "./credentials.ts";
 import { Exchange } from "./exchange.ts";
 import type { RawAnswer } from "./exchange.ts";
@@ -13,6 +15,7 @@ const INFO_PATH = "/registry/metadata/v1/info";
 const MAX_INFO = 256 * 1024;
 
 interface CheckParts {
+  readonly config: UpstreamConfig;
   readonly upstream: string;
   readonly clock: Clock;
   readonly credentials: Credentials | undefined;
@@ -26,7 +29,7 @@ interface CheckParts {
  * @throws GatewayError 502, 503 or 504 that says why the node did not prove anything.
  */
 export async function askAdmin(node: UpstreamNode, parts: CheckParts): Promise<string> {
-  const { upstream, credentials, deadline, signal } = parts;
+  const { config, upstream, credentials, deadline, signal } = parts;
   const credentialFields = credentials === undefined ? [] : await credentials.fields({ deadline, signal });
   const fields = ["accept", "application/json", "accept-encoding", "identity", ...credentialFields];
   let raw = await exchange(node, fields, parts);
@@ -35,7 +38,7 @@ export async function askAdmin(node: UpstreamNode, parts: CheckParts): Promise<s
     node: node.index,
     maxBody: MAX_INFO,
     isConditional: false,
-    hasCredentials: credentials !== undefined,
+    isOwnRefusal: isOwnRefusal(config, []),
   };
   if (isCoded(raw)) {
     const decoded = await decodeAnswer(raw, context);

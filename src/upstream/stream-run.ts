@@ -10,6 +10,7 @@ import { heedRefusal, recordOutcome } from "./attempt-outcome.ts";
 import type { Settle } from "./call-run.ts";
 import { ClientGone } from "./call.ts";
 import type { StreamedAnswer, StreamedCall } from "./call.ts";
+import { isOwnRefusal } from "./credentials.ts";
 import { answerTimeout, connectionFailure, connectTimeout } from "./failure.ts";
 import type { Failure } from "./failure.ts";
 import type { UpstreamNode } from "./node.ts";
@@ -101,7 +102,12 @@ export class StreamRun implements StreamedListener {
     this.status = status;
     this.progressed();
     const passed = endToEndFields(fields);
-    const refusal = refuseHead(parts, { status, fields, isConditional: isConditional(call.fields) });
+    const refusal = refuseHead(parts, {
+      status,
+      fields,
+      isConditional: isConditional(call.fields),
+      isOwnRefusal: isOwnRefusal(parts.config, call.fields),
+    });
     const failure = refusal ?? findBusy(status, passed, parts.config.name);
     this.report(failure);
     if (failure !== undefined) {

@@ -14,15 +14,18 @@ interface AnswerHead {
   readonly fields: Fields;
   /** The request carried a condition. */
   readonly isConditional: boolean;
+  /** A 401 or 403 is about credentials of the gateway's. */
+  readonly isOwnRefusal: boolean;
 }
 
 /** Why the answer with this head is not passed on; undefined when it is. */
-export function refuseHead(parts: UpstreamParts, { status, fields, isConditional }: AnswerHead): Failure | undefined {
-  const { config, limits, credentials } = parts;
+export function refuseHead(parts: UpstreamParts, head: AnswerHead): Failure | undefined {
+  const { config, limits } = parts;
+  const { status, fields, isConditional, isOwnRefusal } = head;
   const refusal = findRefusal(
     status,
     { fields: [], body: Buffer.alloc(0) },
-    { upstream: config.name, isConditional, hasCredentials: credentials !== undefined },
+    { upstream: config.name, isConditional, isOwnRefusal },
   );
   if (refusal !== undefined) return refusal;
   if (contentCodings(fields) === undefined) {
