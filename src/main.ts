@@ -1,4 +1,11 @@
 #!/usr/bin/env node
-import { run } from "./commands/run.ts";
+// Nothing is imported before the version is known: what this program is made of does not load on an older Node.
+const NEEDED = 24;
 
-process.exitCode = await run(process.argv.slice(2));
+if (Number.parseInt(process.versions.node, 10) < NEEDED) {
+  process.stderr.write(`registry-gateway: needs Node.js ${NEEDED} or later, and this is ${process.versions.node}\n`);
+  process.exitCode = 1;
+} else {
+  const { run } = await import("./commands/run.ts");
+  process.exitCode = await run(process.argv.slice(2));
+}
