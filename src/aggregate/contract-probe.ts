@@ -1,4 +1,5 @@
 import { GatewayError } from "../errors.ts";
+import { retryAfter } from "../upstream/answer.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { isRegistryFailure } from "./registries.ts";
@@ -16,8 +17,8 @@ export interface ProbeResult {
  * Asks every registry the same question about a contract. Exactly one that answers 200 is the one.
  *
  * @param howToName what a client can do where asking does not tell, for the texts of errors
- * @throws GatewayError 400 when several do, 404 when all say 404, what a registry failed with when none does and that
- * one might have, else 400
+ * @throws GatewayError 400 when several do; when none does: 502, 503 or 504 when one of them could not say, and so might
+ * be the one, 400 when one refuses the request, 404 when all say 404
  */
 export async function probeContract(
   upstreams: readonly Upstream[],
@@ -30,7 +31,9 @@ export async function probeContract(
   async function work(): Promise<void> {
     for (const upstream of queue) {
       try {
-        results.push({ upstream, answer: await call(upstream) });
+        const answer = await call(upstream);
+        if (isSilence(answer)) failures.push(silenceOf(upstream, answer));
+        else results.push({ upstream, answer });
       } catch (error) {
         if (!isRegistryFailure(error)) throw error;
         failures.push(error);
@@ -45,7 +48,7 @@ export async function probeContract(
     throw new GatewayError(400, `more than one registry knows this contract id; ${howToName}`);
   }
   const [failure] = failures;
-  if (failure !== undefined) throw failure;
+  if (failure !== undefined) throw asServerError(failure);
   const refusal = results.find(({ answer }) => answer.status !== 404);
   if (refusal === undefined) throw new GatewayError(404, "no registry behind this gateway knows this contract id");
   throw new GatewayError(
@@ -53,4 +56,26 @@ export async function probeContract(
     `no registry answers for this contract id; the registry "${refusal.upstream.name}" refused the request with ` +
       `${refusal.answer.status}; ${howToName}`,
   );
+}
+
+/** Whether an answer leaves open if the registry knows the contract: it failed, or had no call to spare. */
+function isSilence({ status }: UpstreamAnswer): boolean {
+  return status >= 500 || status === 429;
+}
+
+function silenceOf({ name }: Upstream, { status, fields }: UpstreamAnswer): GatewayError {
+  const text = `upstream "${name}" answered ${status} when asked whether it knows this contract id; try again`;
+  if (status === 504) return new GatewayError(504, text, { proxyError: "http_response_timeout" });
+  if (status !== 503 && status !== 429) return new GatewayError(502, text, { proxyError: "http_protocol_error" });
+  return new GatewayError(503, text, { retryAfter: retryAfter(fields) ?? 1, proxyError: "destination_unavailable" });
+}
+
+/** The client asked once: that asking all registries takes more calls than there are is no mistake of the client's. */
+function asServerError(failure: GatewayError): GatewayError {
+  if (failure.status !== 429) return failure;
+  return new GatewayError(503, failure.message, {
+    retryAfter: failure.retryAfter,
+    proxyError: "destination_unavailable",
+    cause: failure,
+  });
 }

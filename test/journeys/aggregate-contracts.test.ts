@@ -104,6 +104,41 @@ describe("routing.probe", () => {
     ]);
   });
 
+  // A registry that failed was said to have refused the request: clients gave up what only had to be asked again.
+  test.each([
+    ["500", { status: 500, body: '{"error":"ledger away"}' }, 502, null],
+    ["501 in HTML", { status: 501, body: "<html>" }, 502, null],
+    ["502", { status: 502, body: "" }, 502, null],
+    ["503 with Retry-After", { status: 503, body: "{}", headers: ["retry-after", "7"] }, 503, "7"],
+    ["504", { status: 504, body: '{"error":"late"}' }, 504, null],
+    ["429", { status: 429, body: '{"error":"slow down"}', headers: ["retry-after", "3"] }, 503, "3"],
+  ])("is no 400 where a registry answered %s: it might be the one", async (_what, answer, status, after) => {
+    const aggregate = await startAggregate(OWN, keys);
+    const { amulet } = aggregate.registries;
+    amulet!.script(({ operation }) => (operation === "allocation_cancel" ? answer : undefined));
+    const unknown = await ask(aggregate.url, contractId("nobody::1220", "an allocation"));
+    expect([unknown.status, unknown.headers.get("retry-after")]).toEqual([status, after]);
+    expect(unknown.json.error).toContain(`upstream "amulet" answered ${answer.status}`);
+    // The one that knows it is the answer all the same.
+    expect((await ask(aggregate.url, BONDS)).status).toBe(200);
+  });
+
+  test("is 503 where a registry may not be asked any more", async () => {
+    const registries = await startRegistries(OWN);
+    const rateLimit = { requests: 3, per: "10m", maxWait: "0s" };
+    const upstreams = Object.entries(registries).map(([name, { admin, url }]) => ({
+      name,
+      admin,
+      urls: [url],
+      rateLimit,
+    }));
+    const aggregate = await startBefore(registries, { ...keys, upstreams });
+    const unknown = contractId("nobody::1220", "an allocation");
+    const answers = [];
+    for (let i = 0; i < 4; i += 1) answers.push(await ask(aggregate.url, unknown));
+    expect(answers.at(-1)).toMatchObject({ status: 503, json: { error: expect.stringContaining("that is used up") } });
+  });
+
   test("asks once where learning is on too", async () => {
     const registries = await startRegistries(OWN);
     const aggregate = await startBefore(registries, { routing: { probe: true, learn: true } });
