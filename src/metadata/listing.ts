@@ -5,7 +5,7 @@ import type { Resource } from "../cache/resource.ts";
 import type { Instant } from "../clock.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
-import { fieldValue } from "../fields.ts";
+import { retryAfter } from "../upstream/answer.ts";
 import { readListedPage, type ListedPage } from "./listed-page.ts";
 import { ListingRungs } from "./listing-rungs.ts";
 import { chainOf, type MetadataAddress } from "./metadata-key.ts";
@@ -230,13 +230,12 @@ export class Listing {
 
 /** The failure that a registry's answer to its listing amounts to. */
 export function failedListing(name: string, { status, fields }: CacheAnswer): GatewayError {
-  const retryAfter = Number(fieldValue(fields, "retry-after"));
   const isBusy = status === 429 || status === 503;
   return new GatewayError(
     isBusy || status === 504 ? status : 502,
     `the registry "${name}" could not be listed: it answered ${status}`,
     {
-      retryAfter: isBusy ? (Number.isFinite(retryAfter) && retryAfter > 0 ? retryAfter : 1) : undefined,
+      retryAfter: isBusy ? (retryAfter(fields) ?? 1) : undefined,
       proxyError: isBusy ? "destination_unavailable" : "http_protocol_error",
     },
   );
