@@ -107,17 +107,30 @@ function prohibitsStale({ directives }: Governing): boolean {
  * served unasked; nor an error, which should not outlive its few seconds.
  */
 function revalidateWindow(input: FreshnessInput, freshUntil: Instant): Promised {
-  const stated = input.governing?.directives.staleWhileRevalidate;
+  const { policy, governing, status, receipt } = input;
+  const configured = { value: policy.staleWhileRevalidate, origin: "cache.staleWhileRevalidate" };
+  const stated = governing?.directives.staleWhileRevalidate;
   if (stated !== undefined) {
-    return { value: stated, origin: `${input.governing!.field}: stale-while-revalidate` };
+    return boundedWindow({ value: stated, origin: `${governing!.field}: stale-while-revalidate` }, configured, policy);
   }
-  const applies = input.status === 200 && freshUntil > input.receipt.receivedAt;
-  return { value: applies ? input.policy.staleWhileRevalidate : 0, origin: "cache.staleWhileRevalidate" };
+  return status === 200 && freshUntil > receipt.receivedAt ? configured : { ...configured, value: 0 };
 }
 
 /** RFC 5861 §4. */
-function errorWindow(input: FreshnessInput): Promised {
-  const stated = input.governing?.directives.staleIfError;
-  if (stated !== undefined) return { value: stated, origin: `${input.governing!.field}: stale-if-error` };
-  return { value: input.status === 200 ? input.policy.staleIfError : 0, origin: "cache.staleIfError" };
+function errorWindow({ policy, governing, status }: FreshnessInput): Promised {
+  const configured = { value: policy.staleIfError, origin: "cache.staleIfError" };
+  const stated = governing?.directives.staleIfError;
+  if (stated !== undefined) {
+    return boundedWindow({ value: stated, origin: `${governing!.field}: stale-if-error` }, configured, policy);
+  }
+  return status === 200 ? configured : { ...configured, value: 0 };
+}
+
+/**
+ * The window that an upstream states, no longer than the configured one and `maxTtl`: it may ask for less staleness than
+ * the operator allows, never for more.
+ */
+function boundedWindow(stated: Promised, configured: Promised, { maxTtl }: CachePolicy): Promised {
+  const bounds = [configured, { value: maxTtl, origin: "cache.maxTtl" }];
+  return bounds.reduce((least, bound) => (bound.value < least.value ? bound : least), stated);
 }

@@ -18,9 +18,15 @@ export interface CachePolicy {
   readonly clientFloor: Duration;
   /** What clients may keep where the upstream sent no `Cache-Control`; 0: `no-cache`. */
   readonly clientTtl: Duration;
-  /** May be served stale while one refresh runs, from expiry on (RFC 5861 §3), where the upstream says nothing. */
+  /**
+   * May be served stale while one refresh runs, from expiry on (RFC 5861 §3), where the upstream says nothing; bounds
+   * what it says.
+   */
   readonly staleWhileRevalidate: Duration;
-  /** May be served stale when the upstream fails, from expiry on (RFC 5861 §4), where the upstream says nothing. */
+  /**
+   * May be served stale when the upstream fails, from expiry on (RFC 5861 §4), where the upstream says nothing; bounds
+   * what it says.
+   */
   readonly staleIfError: Duration;
   /** Request fields sent upstream, and so part of the key; `*`: all end-to-end fields, keyed by `Vary` alone. */
   readonly forwardRequestHeaders: readonly string[] | "*";

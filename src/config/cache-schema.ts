@@ -38,11 +38,12 @@ export const cacheKeys = {
   }),
   staleWhileRevalidate: formed("duration", {
     default: "30s",
-    description: "How long after its expiry an answer is served while one refresh runs.",
+    description: "How long after its expiry an answer is served while one refresh runs; an upstream may ask for less.",
   }),
   staleIfError: formed("duration", {
     default: "10m",
-    description: "How long after its expiry an answer is served while the upstream fails.",
+    description:
+      "How long after its expiry an answer is served while the upstream fails; an upstream may ask for less.",
   }),
   forwardRequestHeaders: Type.Unsafe<"*" | string[]>({
     anyOf: [

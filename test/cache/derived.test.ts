@@ -105,7 +105,7 @@ describe("an entry filled out of another answer", () => {
 describe("explain", () => {
   test("says what is stored, for how long, and where each number is from", async () => {
     const fixture = new CacheFixture({
-      policy: { ttl: MINUTE, staleWhileRevalidate: 30 * SECOND },
+      policy: { ttl: MINUTE, staleWhileRevalidate: 30 * SECOND, staleIfError: MINUTE },
       script: () => ({ fields: ["cdn-cache-control", "max-age=20, stale-if-error=5", "age", "5"] }),
     });
     await fixture.get();

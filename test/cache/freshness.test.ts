@@ -153,6 +153,23 @@ describe("windows of staleness, in seconds from expiry", () => {
     expect(judge(fields, CONFIGURED)).toMatchObject({ swr, sie });
   });
 
+  test.for([
+    [
+      "a year is what the configuration allows",
+      "stale-while-revalidate=31536000, stale-if-error=31536000",
+      {},
+      30,
+      600,
+    ],
+    ["never longer than maxTtl", "stale-while-revalidate=31536000, stale-if-error=400", { maxTtl: 20_000 }, 20, 20],
+    ["none, where the configuration allows none", "stale-if-error=9", { staleIfError: 0 }, 30, 0],
+    ["beyond all numbers", `stale-if-error=${"9".repeat(400)}, stale-while-revalidate=1e308`, {}, 0, 600],
+    ["below zero", "stale-while-revalidate=-5, stale-if-error=-1", {}, 0, 0],
+  ] as const)("what the upstream states is bounded: %s", ([, stated, changes, swr, sie]) => {
+    const fields = ["cache-control", `max-age=9, ${stated}`];
+    expect(judge(fields, { ...CONFIGURED, ...changes })).toMatchObject({ swr, sie });
+  });
+
   test("an error page has only windows the upstream gave", () => {
     expect(judge([], { ...CONFIGURED, notFoundTtl: SECOND }, 404)).toMatchObject({ swr: 0, sie: 0 });
     expect(judge(["cache-control", "max-age=1, stale-if-error=4"], CONFIGURED, 404)).toMatchObject({ swr: 0, sie: 4 });
@@ -172,11 +189,14 @@ describe("no-cache", () => {
 });
 
 test("every number says where it is from", () => {
-  expect(judge(["cdn-cache-control", "max-age=1, stale-if-error=2"]).origins).toEqual({
+  const fields = ["cdn-cache-control", "max-age=1, stale-if-error=2"];
+  expect(judge(fields, { staleIfError: MINUTE }).origins).toEqual({
     lifetime: "cdn-cache-control: max-age",
     staleWhileRevalidate: "cache.staleWhileRevalidate",
     staleIfError: "cdn-cache-control: stale-if-error",
   });
+  expect(judge(fields, { staleIfError: SECOND }).origins.staleIfError).toBe("cache.staleIfError");
+  expect(judge(fields, { staleIfError: MINUTE, maxTtl: SECOND }).origins.staleIfError).toBe("cache.maxTtl");
   expect(judge(["expires", at(9)]).origins.lifetime).toBe("expires");
   expect(judge([], {}, 404).origins.lifetime).toBe("cache.ttl.notFound");
 });

@@ -39,12 +39,26 @@ describe("stale-while-revalidate", () => {
 
   test("of the upstream counts before that of the configuration, also on an answer stale on arrival", async () => {
     const fields = ["cache-control", "max-age=0, stale-while-revalidate=3600", "etag", '"abc"'];
-    const fixture = new CacheFixture({ script: once(fields, () => ({ fields: ["cache-control", "max-age=3600"] })) });
+    const fixture = new CacheFixture({
+      policy: POLICY,
+      script: once(fields, () => ({ fields: ["cache-control", "max-age=3600"] })),
+    });
     await fixture.get();
     const stale = await fixture.get();
     expect([field(stale, "etag"), stale.body?.toString()]).toEqual(['"abc"', "body 1"]);
     await fixture.settle();
     expect(await fixture.get()).toMatchObject({ outcome: "hit", body: Buffer.from("body 2") });
+  });
+
+  test("of the upstream is no longer than that of the configuration", async () => {
+    const fields = ["cache-control", "max-age=5, stale-while-revalidate=31536000"];
+    const fixture = new CacheFixture({ policy: POLICY, script: () => ({ fields }) });
+    await fixture.get();
+    await fixture.advance(34 * SECOND);
+    expect((await fixture.get()).outcome).toBe("stale");
+    await fixture.settle();
+    await fixture.advance(35 * SECOND);
+    expect((await fixture.get()).outcome).toBe("miss");
   });
 
   test("does not apply to an answer that is stale on arrival, where only the configuration allows it", async () => {
