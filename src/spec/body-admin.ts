@@ -1,5 +1,5 @@
 import type { Operation } from "./endpoints.ts";
-import { repeatedKey } from "./json-scan.ts";
+import { type KeyTree, keyTree, repeatedKey } from "./json-scan.ts";
 
 /** Where the body of a factory request names its instrument admin (field.md, *Which admin does a request mean?*). */
 export type AdminPaths = readonly (readonly string[])[];
@@ -55,12 +55,13 @@ export class AmbiguousBody extends Error {}
  */
 export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): BodyAdmin[] {
   const admins: BodyAdmin[] = [];
-  const mayRepeat = mayRepeatKeys(text, paths);
+  const look = lookOf(paths);
+  const repeated = mayRepeatKeys(text, look) ? repeatedKey(text, look.tree) : undefined;
+  if (repeated !== undefined) {
+    const path = paths.find((each) => repeated.every((key, depth) => each[depth] === key)) ?? repeated;
+    throw new AmbiguousBody(`the key "${repeated.at(-1)}" on the way to ${path.join(".")} occurs twice in the body`);
+  }
   for (const path of paths) {
-    const repeated = mayRepeat ? repeatedKey(text, path) : undefined;
-    if (repeated !== undefined) {
-      throw new AmbiguousBody(`the key "${repeated}" on the way to ${path.join(".")} occurs twice in the body`);
-    }
     const admin = valueAt(body, path) ?? undefined;
     if (admin === undefined) continue;
     if (typeof admin !== "string") throw new AmbiguousBody(`${path.join(".")} must be a string, the admin's party id`);
@@ -69,23 +70,33 @@ export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): B
   return admins;
 }
 
-/** Whether a key may be given twice: a quick look that spares the long one. Escaped, a key could look otherwise. */
-function mayRepeatKeys(text: string, paths: AdminPaths): boolean {
-  const found: readonly string[] = text.match(keysOrEscapes(paths)) ?? [];
-  return found.includes("\\u") || new Set(found).size < found.length;
+/** What is made of paths once, to look for keys given twice. */
+interface Look {
+  readonly tree: KeyTree;
+  /** Finds the keys of all paths, quoted as they stand in a body, and whatever may be one in disguise. */
+  readonly keysOrEscapes: RegExp;
 }
 
-const patterns = new WeakMap<AdminPaths, RegExp>();
+const looks = new WeakMap<AdminPaths, Look>();
 
-/** Finds the keys of all paths, quoted as they stand in a body, and whatever may be one in disguise. */
-function keysOrEscapes(paths: AdminPaths): RegExp {
-  let pattern = patterns.get(paths);
-  if (pattern === undefined) {
+function lookOf(paths: AdminPaths): Look {
+  let look = looks.get(paths);
+  if (look === undefined) {
     const keys = new Set(paths.flat());
-    pattern = new RegExp(`"(?:${[...keys].join("|")})"|\\\\u`, "g");
-    patterns.set(paths, pattern);
+    look = { tree: keyTree(paths), keysOrEscapes: new RegExp(`"(?:${[...keys].join("|")})"|\\\\u`, "g") };
+    looks.set(paths, look);
   }
-  return pattern;
+  return look;
+}
+
+/** Whether a key may be given twice: a quick look that spares the long one. Escaped, a key could look otherwise. */
+function mayRepeatKeys(text: string, { keysOrEscapes }: Look): boolean {
+  const seen = new Set<string>();
+  for (const [found] of text.matchAll(keysOrEscapes)) {
+    if (found === "\\u" || seen.has(found)) return true;
+    seen.add(found);
+  }
+  return false;
 }
 
 /** @throws AmbiguousBody where the way is not one that every parser goes */

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { elementSpans, memberSpans, repeatedKey } from "../../src/spec/json-scan.ts";
+import { elementSpans, keyTree, memberSpans, repeatedKey } from "../../src/spec/json-scan.ts";
 import { jsonText } from "./json-text.ts";
 
 const valuesAt = (text: string, key: string): unknown[] =>
@@ -67,7 +67,22 @@ describe("a key given twice", () => {
     ["{}", ["a"], undefined],
     ["[]", ["a"], undefined],
   ] as const)("%s on the way %j: %s", (text, path, key) => {
-    expect(repeatedKey(text, path)).toBe(key);
+    expect(repeatedKey(text, keyTree([path]))?.at(-1)).toBe(key);
+  });
+
+  test.each([
+    ['{"a":{"b":1,"c":2,"c":3}}', ["a", "c"]],
+    ['{"a":{"b":1,"c":2},"d":{"e":{"f":1, "\\u0066":2}}}', ["d", "e", "f"]],
+    ['{"d":{"e":{"f":1}},"a":{"c":[{"c":1}],"b":2},"d":1}', ["d"]],
+    ['{"a":{"b":{"c":1,"c":2},"c":{"c":1,"c":2}},"d":{"e":{"f":{"f":1,"f":2}}}}', undefined],
+    ['{"a":{"b":1},"x":{"a":1,"a":2},"d":{"b":1,"b":2}}', undefined],
+  ] as const)("%s on any of several ways: %j", (text, way) => {
+    const tree = keyTree([
+      ["a", "b"],
+      ["a", "c"],
+      ["d", "e", "f"],
+    ]);
+    expect(repeatedKey(text, tree)).toEqual(way);
   });
 
   test("is found however it is written and whatever stands between", () => {
@@ -79,7 +94,7 @@ describe("a key given twice", () => {
         const again = isEscaped ? `"${escaped(name)}"` : JSON.stringify(name);
         const text = `{"x-y":${JSON.stringify(other)},${JSON.stringify(name)}:${JSON.stringify(one)} , ${again}\n:1}`;
         fc.pre(name !== "x-y");
-        expect(repeatedKey(text, [name])).toBe(name);
+        expect(repeatedKey(text, keyTree([[name]]))).toEqual([name]);
       }),
       { numRuns: 300 },
     );
@@ -90,6 +105,44 @@ describe("a key given twice", () => {
     const slashes = `"${"\\\\".repeat(200_000)}"`;
     const quotes = `"${'\\"'.repeat(200_000)}"`;
     const text = `{"d":${deep},"s":${slashes},"q":${quotes},"a":{"b":1,"b":2}}`;
-    expect(repeatedKey(text, ["a", "b"])).toBe("b");
+    expect(repeatedKey(text, keyTree([["a", "b"]]))).toEqual(["a", "b"]);
+  });
+
+  test("is looked for with the same work for each character, on however many ways", () => {
+    const tree = keyTree([
+      ["a", "b", "c", "d"],
+      ["a", "e", "c", "d"],
+      ["a", "f"],
+    ]);
+    const small = "{},".repeat(1_000);
+    const looks = (text: string): number => {
+      let count = 0;
+      const counted = {
+        length: text.length,
+        charCodeAt: (at: number) => {
+          count += 1;
+          return text.charCodeAt(at);
+        },
+        indexOf: (what: string, from: number) => {
+          const at = text.indexOf(what, from);
+          count += (at === -1 ? text.length : at) - from;
+          return at;
+        },
+        slice: (from: number, to: number) => {
+          count += to - from;
+          return text.slice(from, to);
+        },
+      };
+      expect(repeatedKey(counted as unknown as string, tree)).toBeUndefined();
+      return count;
+    };
+    for (const text of [
+      `{"a":{"b":{"c":{"d":[${small}1]}}}}`,
+      `{"a":{"b":{"c":[${small}1]}},"x":[${small}1]}`,
+      `{"a":{${'"x":{},'.repeat(1_000)}"b":{"c":{${'"\\u0064x":1,'.repeat(1_000)}"d":1}}}}`,
+      `{"a":{"b":"${"\\\\".repeat(5_000)}","e":"${'\\"'.repeat(5_000)}","f":"${`${"x".repeat(60)}\\"`.repeat(500)}"}}`,
+    ]) {
+      expect(looks(text) / text.length).toBeLessThan(4);
+    }
   });
 });
