@@ -98,6 +98,12 @@ export const configSchema = group("Configuration of Registry Gateway.", {
       expected: "a list of origins",
       description: 'Origins that may read answers. "*": all.',
     }),
+    allowHeaders: Type.Array(formed("fieldName", { description: "Name of a request header." }), {
+      default: [],
+      maxItems: 100,
+      expected: "a list of header names",
+      description: "Request headers that pages may send besides those the gateway understands.",
+    }),
   }),
   log: group("Log lines, as JSON on stdout.", {
     level: choice(["fatal", "error", "warn", "info", "debug", "trace", "silent"], {

@@ -33,7 +33,7 @@ export function createRuntime(config: Config, parts: RuntimeParts): Runtime {
     config,
     upstreams,
     metadata: new Map(metadata),
-    cors: createCors(config.cors.origins, config.routing.adminHeader),
+    cors: createCors(config.cors, config.routing.adminHeader),
     hits: new HitMemo(),
   };
 }

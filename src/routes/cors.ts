@@ -1,3 +1,4 @@
+import type { Config } from "../config/schema.ts";
 import type { Fields } from "../fields.ts";
 
 /** CORS fields for answers and for preflights. */
@@ -8,7 +9,19 @@ export interface Cors {
   preflightFields(origin: string | undefined): Fields;
 }
 
-const EXPOSED = "age, etag, cache-status, proxy-status, retry-after, x-request-id, x-registry-partial";
+/** What a browser shows to a page beyond the few fields that it always shows. */
+const EXPOSED = [
+  "age",
+  "etag",
+  "cache-status",
+  "proxy-status",
+  "retry-after",
+  "ratelimit",
+  "ratelimit-policy",
+  "registry-gateway-error",
+  "x-request-id",
+  "x-registry-partial",
+].join(", ");
 const METHODS = "GET, HEAD, POST, OPTIONS";
 const MAX_AGE = "7200";
 
@@ -16,15 +29,27 @@ const MAX_AGE = "7200";
  * CORS as browser wallets need it: on every answer, errors too. Credentials are never allowed: cookies mean nothing
  * here, and a bearer token is an ordinary header.
  *
- * @param origins `cors.origins`; `*` allows every origin
+ * @param cors `cors`: origin `*` allows every origin; `allowHeaders` come besides what the gateway understands
  */
-export function createCors(origins: readonly string[], adminHeader: string): Cors {
-  const allowedHeaders = `authorization, content-type, ${adminHeader}, x-request-id, traceparent, request-timeout`;
+export function createCors({ origins, allowHeaders }: Config["cors"], adminHeader: string): Cors {
+  const allowedHeaders = new Set([
+    "authorization",
+    "x-api-key",
+    "if-none-match",
+    "cache-control",
+    "x-requested-with",
+    "content-type",
+    adminHeader,
+    "x-request-id",
+    "traceparent",
+    "request-timeout",
+    ...allowHeaders,
+  ]);
   const preflight = [
     "access-control-allow-methods",
     METHODS,
     "access-control-allow-headers",
-    allowedHeaders,
+    [...allowedHeaders].join(", "),
     "access-control-max-age",
     MAX_AGE,
   ];

@@ -47,7 +47,7 @@ test("what a file leaves out has the documented defaults, and what is off is abs
     cache: { memory: { maxBytes: 64 * 2 ** 20, maxObject: 4 * 2 ** 20 }, ...CACHE },
     aggregate: { partial: false },
     limits: { requestBody: 2 ** 20, responseBody: 8 * 2 ** 20, uri: 8192 },
-    cors: { origins: ["*"] },
+    cors: { origins: ["*"], allowHeaders: [] },
     log: { level: "info", hits: 0 },
     docs: true,
     tracing: { ratio: 1 },
