@@ -1,8 +1,9 @@
 import type { IncomingMessage } from "node:http";
+import { isIPv6 } from "node:net";
 import { GatewayError } from "../errors.ts";
 
 /**
- * True for a request without a body and with exactly one `Host`: nothing in it that two HTTP parsers could read
+ * True for a request without a body and with exactly one good `Host`: nothing in it that two HTTP parsers could read
  * differently.
  */
 export function isFramedSafely(request: IncomingMessage): boolean {
@@ -11,7 +12,8 @@ export function isFramedSafely(request: IncomingMessage): boolean {
     request.httpVersionMajor === 1 &&
     headers["transfer-encoding"] === undefined &&
     (headers["content-length"] === undefined || headers["content-length"] === "0") &&
-    countHosts(request.rawHeaders) === 1
+    countHosts(request.rawHeaders) === 1 &&
+    isAuthority(headers.host!)
   );
 }
 
@@ -19,8 +21,8 @@ export function isFramedSafely(request: IncomingMessage): boolean {
  * What Node's parser lets through although parsers disagree about it; undefined for a sound request. Whoever refuses a
  * request for this closes its connection: what follows on it may be no request.
  *
- * @returns GatewayError 400 for a version other than HTTP/1.0 and 1.1, a missing or repeated `Host` (RFC 9112 §3.2), a
- * transfer coding other than `chunked`, or any in HTTP/1.0 (§6.1)
+ * @returns GatewayError 400 for a version other than HTTP/1.0 and 1.1, a `Host` that is missing, repeated or no host
+ * (RFC 9112 §3.2), a transfer coding other than `chunked`, or any in HTTP/1.0 (§6.1)
  */
 export function framingProblem(request: IncomingMessage): GatewayError | undefined {
   if (request.httpVersionMajor !== 1) return new GatewayError(400, "the gateway speaks HTTP/1.1 and HTTP/1.0 only");
@@ -28,6 +30,9 @@ export function framingProblem(request: IncomingMessage): GatewayError | undefin
   if (hosts > 1) return new GatewayError(400, "the header host is there twice");
   const isHttp10 = request.httpVersionMinor === 0;
   if (hosts === 0 && !isHttp10) return new GatewayError(400, "the header host is missing");
+  if (hosts === 1 && !isAuthority(request.headers.host!)) {
+    return new GatewayError(400, "the header host must be one host name or IP address, with or without a port");
+  }
   const coding = request.headers["transfer-encoding"];
   if (coding === undefined) return undefined;
   if (isHttp10) return new GatewayError(400, "HTTP/1.0 has no transfer-encoding");
@@ -39,6 +44,24 @@ export function framingProblem(request: IncomingMessage): GatewayError | undefin
 export function hasUnreadBody({ headers, complete }: IncomingMessage): boolean {
   const length = headers["content-length"];
   return !complete && (headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0"));
+}
+
+/** A registered name, which an IPv4 address is too; a comma would make it a list to parsers of fields. */
+const NAME_AND_PORT = /^(?:[A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})+(?::[0-9]*)?$/;
+const IPV6_AND_PORT = /^\[([0-9A-Fa-f:.]+)\](?::[0-9]*)?$/;
+
+/** Clients of one gateway name it alike: the last good one is good again. */
+let lastAuthority = "";
+
+/** Whether `text` is a host with or without a port, as `Host` and `http` URLs have it (RFC 9110 §4.2.1, §7.2). */
+export function isAuthority(text: string): boolean {
+  if (text === lastAuthority) return text !== "";
+  if (!NAME_AND_PORT.test(text)) {
+    const address = IPV6_AND_PORT.exec(text)?.[1];
+    if (address === undefined || !isIPv6(address)) return false;
+  }
+  lastAuthority = text;
+  return true;
 }
 
 function countHosts(rawHeaders: readonly string[]): number {

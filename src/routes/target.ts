@@ -1,6 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
 import { type Endpoint, matchEndpoint } from "../spec/endpoints.ts";
+import { isAuthority } from "./framing.ts";
 
 /** What a request's URL addresses, before any registry is looked up. */
 export type Target = RegistryTarget | PassThroughTarget | LocalTarget;
@@ -211,9 +212,12 @@ function decodeOrUndefined(text: string): string | undefined {
 }
 
 function originForm(url: string): string {
-  const match = /^https?:\/\/[^/?#]+([/?].*)?$/i.exec(url);
-  if (match === null) throw new GatewayError(400, "the request target must be a path or an http URL");
-  const rest = match[1] ?? "/";
+  const match = /^https?:\/\/([^/?#]+)([/?].*)?$/i.exec(url);
+  // RFC 9110 §4.2.4: user information in a URL from elsewhere is an error.
+  if (match === null || !isAuthority(match[1]!)) {
+    throw new GatewayError(400, "the request target must be a path, or an http URL of a host and a path");
+  }
+  const rest = match[2] ?? "/";
   return rest.startsWith("/") ? rest : `/${rest}`;
 }
 

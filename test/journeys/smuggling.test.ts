@@ -79,6 +79,12 @@ const HEADS: readonly [string, Attack][] = [
   ["no Host", { fields: [JSON_TYPE, "Content-Length: 2"], body: "{}" }],
   ["two Hosts", { fields: [HOST, "Host: elsewhere", JSON_TYPE, "Content-Length: 2"], body: "{}" }],
   ["the same Host twice", { fields: [HOST, HOST, JSON_TYPE, "Content-Length: 2"], body: "{}" }],
+  ...["", "user@gateway", "gateway/path", "gateway, elsewhere", "gateway,elsewhere", "[::1", "a b"].map(
+    (host): [string, Attack] => [
+      `a Host that is ${JSON.stringify(host)}`,
+      { fields: [`Host: ${host}`, JSON_TYPE, "Content-Length: 2"], body: "{}" },
+    ],
+  ),
   ["a folded field", { fields: [HOST, JSON_TYPE, "X-Folded: a", " b", "Content-Length: 2"], body: "{}" }],
   ["a folded Transfer-Encoding", { fields: [HOST, JSON_TYPE, "Transfer-Encoding:", " chunked"], body: CHUNKS }],
   ["a first field that is folded", { fields: [" X: a", HOST, JSON_TYPE, "Content-Length: 2"], body: "{}" }],
@@ -282,6 +288,13 @@ describe("what a client writes into fields", () => {
       expect(answer.status).toBe(200);
     }
   });
+});
+
+test("a hit whose Host is none is refused as any other request is", async () => {
+  expect((await send(running().url, { path: INFO })).status).toBe(200);
+  for (const host of ["", "user@gateway", "gateway/path", "gateway, elsewhere"]) {
+    await expectRefused(`GET ${INFO} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+  }
 });
 
 describe("several requests in one packet", () => {

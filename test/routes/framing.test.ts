@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { describe, expect, test } from "vitest";
-import { framingProblem, isFramedSafely } from "../../src/routes/framing.ts";
+import { framingProblem, isAuthority, isFramedSafely } from "../../src/routes/framing.ts";
 
 interface Head {
   readonly fields: readonly [name: string, value: string][];
@@ -36,10 +36,69 @@ describe("framing that parsers agree about", () => {
     ["HTTP/2.0", { fields: [HOST], version: 0, major: 2 }, false, false],
     ["HTTP/0.9", { fields: [HOST], major: 0 }, false, false],
     ["X-Host beside Host", { fields: [HOST, ["X-Host", "elsewhere"]] }, true, true],
+    ["a Host that is none", { fields: [["Host", "a b"]] }, false, false],
+    ["a Host that is none in HTTP/1.0", { fields: [["Host", ""]], version: 0 }, false, false],
   ])("%s", (_what, head, isAccepted, isSafe) => {
     const request = requestOf(head);
     if (isAccepted) expect(framingProblem(request)).toBeUndefined();
     else expect(framingProblem(request)).toMatchObject({ status: 400 });
     expect(isFramedSafely(request)).toBe(isSafe);
+  });
+});
+
+describe("a Host", () => {
+  test.each([
+    "gateway",
+    "gateway:8080",
+    "gateway:",
+    "GATEWAY.example.",
+    "my_service",
+    "xn--bcher-kva.example:443",
+    "%62ooks.example",
+    "127.0.0.1",
+    "127.0.0.1:8080",
+    "[::1]",
+    "[::1]:8080",
+    "[2001:db8::ffff:192.0.2.1]",
+  ])("%s is one", (host) => {
+    expect(framingProblem(requestOf({ fields: [["Host", host]] }))).toBeUndefined();
+    expect(isFramedSafely(requestOf({ fields: [["Host", host]] }))).toBe(true);
+  });
+
+  test.each([
+    "",
+    " ",
+    ":8080",
+    "user@gateway",
+    "user:password@gateway:8080",
+    "gateway/path",
+    "gateway?x",
+    "gateway#x",
+    "gateway\\path",
+    "http://gateway",
+    "gateway, elsewhere",
+    "gateway,elsewhere",
+    "gateway elsewhere",
+    "gateway:80:80",
+    "gateway:http",
+    "gateway:-1",
+    "::1",
+    "[::1",
+    "::1]",
+    "[]",
+    "[gateway]",
+    "[::1]x",
+    "[fe80::1%25eth0]",
+    "[127.0.0.1]",
+    "%zz",
+    "b\u00fccher.example",
+    '"gateway"',
+    "gateway\t",
+  ])("%j is none", (host) => {
+    for (const before of ["gateway", host]) {
+      isAuthority(before);
+      expect(framingProblem(requestOf({ fields: [["Host", host]] }))).toMatchObject({ status: 400 });
+      expect(isFramedSafely(requestOf({ fields: [["Host", host]] }))).toBe(false);
+    }
   });
 });

@@ -63,7 +63,7 @@ describe("what a URL addresses", () => {
     [`${PREFIX}/amulet/registry//registry/metadata/v1/info`, endpointTarget("info", { registry: "amulet" })],
     ["http://elsewhere.example/registry/metadata/v1/info", endpointTarget("info")],
     [
-      `HTTPS://u@elsewhere.example:1${PREFIX}/amulet/registry/metadata/v1/info?a=b`,
+      `HTTPS://elsewhere.example:1${PREFIX}/amulet/registry/metadata/v1/info?a=b`,
       endpointTarget("info", { registry: "amulet", query: "a=b" }),
     ],
     ["/registry/metadata/v1/info?", endpointTarget("info")],
@@ -123,6 +123,9 @@ describe("what a URL addresses", () => {
     [`${PREFIX}/a/b/registry/metadata/v1/info`, 404],
     ["ftp://elsewhere.example/registry/metadata/v1/info", 400],
     ["http:///registry/metadata/v1/info", 400],
+    ["http://u@elsewhere.example/registry/metadata/v1/info", 400],
+    ["http://[::1/registry/metadata/v1/info", 400],
+    ["http://a,b/registry/metadata/v1/info", 400],
     ["registry/metadata/v1/info", 400],
     ["*", 400],
     ["", 400],
