@@ -6,7 +6,7 @@ import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import type { LiveRegistry } from "./metrics/live-registry.ts";
 import { createRedisObserver } from "./observers.ts";
-import { findPort, spawnWorker } from "./process/cluster-process.ts";
+import { reservePort, spawnWorker } from "./process/cluster-process.ts";
 import type { LoopLoad } from "./process/overload.ts";
 import { Primary } from "./process/primary.ts";
 import { Serving } from "./process/serving.ts";
@@ -116,24 +116,20 @@ function createSharing(
 }
 
 /** A gateway of several processes: this one, which speaks for the others, which answer. */
-export async function createPrimary(
+export function createPrimary(
   options: Omit<GatewayOptions, "random" | "loop"> & {
     readonly workers: number;
-    /** Where compiled code is kept, with which a worker begins sooner. */
-    readonly codeFolder: string | undefined;
   },
-): Promise<Primary> {
+): Primary {
   const { config, version, clock } = options;
   const { metrics, registry } = createMetrics();
   begin(metrics, { version, clock });
-  const { listen } = config;
-  const port = listen.port === 0 ? await findPort(listen.host) : listen.port;
   return new Primary({
     ...options,
-    config: { ...config, listen: { ...listen, port } },
     metrics,
     registry,
-    spawn: () => spawnWorker(options.codeFolder),
+    reservePort,
+    spawn: spawnWorker,
     createOperations: (parts) => createOperationsListener({ ...parts, ...operationsAccess(config) }),
   });
 }
@@ -147,7 +143,7 @@ export async function createWorkerServing(
   const tracing = await loadTracing(config.tracing, { version, clock, log });
   const sharing =
     config.redis === undefined ? await shareByCluster() : createSharing(config, { clock, metrics, log, tracing });
-  return new Serving({ ...options, config, log, metrics, registry, sharing, tracing });
+  return new Serving({ ...options, config, log, metrics, registry, sharing, tracing, isWorker: true });
 }
 
 /** What is so from the start. */

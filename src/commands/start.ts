@@ -10,7 +10,6 @@ import { warnings } from "../config/warnings.ts";
 import { createLogger, type Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import { collectProcessMetrics } from "../metrics/process.ts";
-import { createCodeCache } from "../process/code-cache.ts";
 import { ConfigWatch } from "../process/config-watch.ts";
 import { measureLoop } from "../process/loop-load.ts";
 import { type Reloadable, Reloader } from "../process/reloader.ts";
@@ -62,7 +61,7 @@ export async function start(options: StartOptions): Promise<number> {
   const common = { config, log, clock, version };
   const gateway =
     workers > 1
-      ? await createPrimary({ ...common, workers, codeFolder: codeFolder() })
+      ? createPrimary({ ...common, workers })
       : await createGateway({
           ...common,
           random: Math.random,
@@ -106,13 +105,6 @@ function readSource({ config, upstream, redis, port }: StartOptions): Source {
       ...(listen === undefined ? {} : { port: listen }),
     }),
   };
-}
-
-/** A folder for compiled code, as long as this process lives. */
-function codeFolder(): string | undefined {
-  const { folder, remove } = createCodeCache();
-  process.once("exit", remove);
-  return folder;
 }
 
 /** What the file holds; what is wrong with one that cannot be read, `loadConfig` says. */

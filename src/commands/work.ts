@@ -1,4 +1,3 @@
-import { flushCompileCache } from "node:module";
 import { createWorkerServing } from "../app.ts";
 import { systemClock } from "../clock.ts";
 import { createLogger } from "../log.ts";
@@ -27,9 +26,6 @@ export async function work(): Promise<number> {
       collectProcessMetrics(parts.metrics, parts.registry);
       return createWorkerServing(parts, { version, clock, random: Math.random, loop: measureLoop() });
     },
-    // Compiled code for the next one: it takes a second or two, in which nothing else is done. By itself it is written at
-    // the end, which one that is killed does not reach.
-    whenIdle: flushCompileCache,
     exit: (how) => process.exit(how === "well" ? EXIT.ok : EXIT.failure),
   });
   return EXIT.ok;

@@ -1,10 +1,10 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Duration } from "../clock.ts";
 import { CallWindows } from "./call-windows.ts";
-import { ClusterEpochs, type Purge } from "./cluster-epochs.ts";
 import type { Peer } from "./cluster-peer.ts";
 import type { HubTopics, IssuedChain, Knowledge, MemberTopics } from "./cluster-topics.ts";
-import type { Lease, PurgeReach } from "./coordinator.ts";
+import type { Lease } from "./coordinator.ts";
+import { Epochs } from "./epochs.ts";
 import { Facts } from "./facts.ts";
 import { LocalLeases } from "./leases.ts";
 
@@ -13,9 +13,6 @@ const MAX_CHAINS = 50_000;
 
 /** A member that does not take note of a purge within this time must not go on answering: it is hung. */
 const PURGE_TIMEOUT: Duration = 3_000;
-
-/** The hub's own name among purges; members are numbers. */
-const HUB = "p";
 
 type MemberPeer = Peer<HubTopics, MemberTopics>;
 
@@ -27,19 +24,17 @@ interface Member {
 }
 
 /**
- * What the workers of one machine share, kept by their primary: purges, page chains, leases, call budgets and facts.
- * All it does for a member ends with the member.
+ * What the workers of one machine share, kept by their primary, which is the authority on it: epochs, page chains,
+ * leases, call budgets and facts. Members have copies of the epochs. All it does for a member ends with the member.
  */
 export class ClusterHub {
   private readonly clock: Clock;
-  private readonly epochs = new ClusterEpochs();
+  private readonly epochs = new Epochs();
   private readonly chains = new LRUCache<string, IssuedChain>({ max: MAX_CHAINS });
   private readonly leases: LocalLeases;
   private readonly windows: CallWindows;
   private readonly facts: Facts;
   private readonly members = new Set<Member>();
-  private joined = 0;
-  private purges = 0;
 
   constructor(clock: Clock) {
     this.clock = clock;
@@ -57,7 +52,10 @@ export class ClusterHub {
   serve(peer: MemberPeer, expel: () => void): () => void {
     const member: Member = { peer, expel, leases: new Map() };
     peer.answer("join", () => this.join(member));
-    peer.answer("purge", (purge) => this.spread(purge, member));
+    peer.answer("purge", async ({ partition, scopes }) => {
+      await this.purge(partition, scopes);
+      return undefined;
+    });
     peer.answer("chain", (issued) => this.chain(issued));
     peer.answer("acquire", (key) => this.acquire(member, key));
     peer.answer("release", ({ key, outcome }) => {
@@ -76,11 +74,13 @@ export class ClusterHub {
     return () => this.part(member);
   }
 
-  /** As `Coordinator.purge`: resolves when every member knows, or is gone. */
-  async purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
-    this.purges += 1;
-    await this.spread({ by: HUB, count: this.purges, partition, scopes }, undefined);
-    return "replica";
+  /** Gives the scopes new epochs: one message to each member. Resolves when every member has them, or is gone. */
+  async purge(partition: string | undefined, scopes: readonly string[]): Promise<void> {
+    const change = this.epochs.raise(partition, scopes);
+    const told = [...this.members].map((member) =>
+      member.peer.ask("purged", change, PURGE_TIMEOUT).catch(() => this.expel(member)),
+    );
+    await Promise.all(told);
   }
 
   close(): void {
@@ -90,30 +90,13 @@ export class ClusterHub {
   private join(member: Member): Knowledge {
     // From here on it is told what is new, in the same channel behind this reply.
     this.members.add(member);
-    this.joined += 1;
-    return { name: `${this.joined}.`, epochs: this.epochs.record(), chains: [...this.chains.values()].toReversed() };
+    return { epochs: this.epochs.snapshot(), chains: [...this.chains.values()].toReversed() };
   }
 
   private part(member: Member): void {
     this.members.delete(member);
     for (const lease of member.leases.values()) lease.release("failed");
     member.leases.clear();
-  }
-
-  private async spread(purge: Purge, from: Member | undefined): Promise<undefined> {
-    this.epochs.note(purge);
-    if (this.epochs.isFull) this.renew();
-    const others = [...this.members].filter((member) => member !== from);
-    await Promise.all(
-      others.map((member) => member.peer.ask("purged", purge, PURGE_TIMEOUT).catch(() => this.expel(member))),
-    );
-    return undefined;
-  }
-
-  private renew(): void {
-    this.epochs.renew();
-    const { base } = this.epochs.record();
-    for (const { peer } of this.members) peer.tell("renewed", base);
   }
 
   private expel(member: Member): undefined {

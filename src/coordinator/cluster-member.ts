@@ -1,6 +1,5 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { Chains } from "./chains.ts";
-import { ClusterEpochs } from "./cluster-epochs.ts";
 import type { Peer } from "./cluster-peer.ts";
 import type { HubTopics, Knowledge, MemberTopics } from "./cluster-topics.ts";
 import type {
@@ -12,6 +11,7 @@ import type {
   Lease,
   PurgeReach,
 } from "./coordinator.ts";
+import { Epochs } from "./epochs.ts";
 
 /** The hub is on this machine: a reply that takes longer will not come before the request's own deadline matters. */
 const REPLY_TIMEOUT: Duration = 1_000;
@@ -25,22 +25,19 @@ const LATEST_REPLY: Duration = 250;
 type HubPeer = Peer<MemberTopics, HubTopics>;
 
 /**
- * The coordinator of a worker: what it has to know at once, epochs and page chains, it keeps itself, kept up to date by
- * the hub in the primary; the rest it asks the hub.
+ * The coordinator of a worker: what it has to know at once, epochs and page chains, it has copies of, kept up to date
+ * by the hub in the primary; the rest it asks the hub.
  */
 export class ClusterMember implements Coordinator {
   private readonly hub: HubPeer;
   private readonly clock: Clock;
-  private readonly name: string;
-  private readonly epochs = new ClusterEpochs();
+  private readonly epochs = new Epochs();
   private readonly chains = new Chains();
-  private purges = 0;
 
-  private constructor(hub: HubPeer, clock: Clock, { name, epochs, chains }: Knowledge) {
+  private constructor(hub: HubPeer, clock: Clock, { epochs, chains }: Knowledge) {
     this.hub = hub;
     this.clock = clock;
-    this.name = name;
-    this.epochs.learn(epochs);
+    this.epochs.restore(epochs);
     for (const issued of chains) this.chains.issue(issued.partition, issued.chain, issued.digest);
   }
 
@@ -54,8 +51,7 @@ export class ClusterMember implements Coordinator {
       else act(known.member);
       return undefined;
     };
-    hub.answer("purged", (purge) => soon(({ epochs }) => epochs.note(purge)));
-    hub.answer("renewed", (base) => soon(({ epochs }) => epochs.renew(base)));
+    hub.answer("purged", (change) => soon(({ epochs }) => epochs.follow(change)));
     hub.answer("chained", ({ partition, chain, digest }) =>
       soon(({ chains }) => chains.issue(partition, chain, digest)),
     );
@@ -79,10 +75,9 @@ export class ClusterMember implements Coordinator {
   }
 
   async purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
-    this.purges += 1;
-    const purge = { by: this.name, count: this.purges, partition, scopes };
-    this.epochs.note(purge);
-    await this.hub.ask("purge", purge, PURGE_TIMEOUT).catch(() => undefined);
+    // Here at once; the hub's own epochs, which all workers have in the end, take their place.
+    this.epochs.raise(partition, scopes);
+    await this.hub.ask("purge", { partition, scopes }, PURGE_TIMEOUT).catch(() => undefined);
     return "replica";
   }
 

@@ -1,6 +1,6 @@
 import type { Duration } from "../clock.ts";
-import type { Purge, PurgeRecord } from "./cluster-epochs.ts";
 import type { CallGrant, CallLimit, FetchOutcome } from "./coordinator.ts";
+import type { EpochChange, EpochSnapshot } from "./epochs.ts";
 
 /** A page that issued a token. */
 export interface IssuedChain {
@@ -11,17 +11,22 @@ export interface IssuedChain {
 
 /** What a member has to know before it begins. */
 export interface Knowledge {
-  /** This member's name among purges. */
-  readonly name: string;
-  readonly epochs: PurgeRecord;
+  readonly epochs: EpochSnapshot;
   readonly chains: readonly IssuedChain[];
+}
+
+/** What a purge is about. */
+export interface PurgeScopes {
+  /** Undefined: every partition. */
+  readonly partition: string | undefined;
+  readonly scopes: readonly string[];
 }
 
 /** What members ask and tell the hub. Times are durations: every process has a clock of its own. */
 export interface HubTopics {
   readonly join: { readonly payload: undefined; readonly reply: Knowledge };
-  /** Resolves when every member knows of it. */
-  readonly purge: { readonly payload: Purge; readonly reply: undefined };
+  /** Resolves when every member knows of it, the one that asked included. */
+  readonly purge: { readonly payload: PurgeScopes; readonly reply: undefined };
   readonly chain: { readonly payload: IssuedChain; readonly reply: undefined };
   readonly acquire: { readonly payload: string; readonly reply: boolean };
   readonly release: { readonly payload: { key: string; outcome: FetchOutcome }; readonly reply: undefined };
@@ -33,9 +38,7 @@ export interface HubTopics {
 
 /** What the hub asks and tells members. */
 export interface MemberTopics {
-  /** A purge elsewhere; the reply says that it has effect. */
-  readonly purged: { readonly payload: Purge; readonly reply: undefined };
-  /** Everything was purged. */
-  readonly renewed: { readonly payload: number; readonly reply: undefined };
+  /** A purge; the reply says that it has effect. */
+  readonly purged: { readonly payload: EpochChange; readonly reply: undefined };
   readonly chained: { readonly payload: IssuedChain; readonly reply: undefined };
 }

@@ -21,6 +21,22 @@ export interface Raised {
   readonly epoch: Epoch;
 }
 
+/** What a purge changed in a set of epochs: enough for a copy that has followed it so far, see {@link Epochs.follow}. */
+export interface EpochChange {
+  /** The epoch of what was never purged. */
+  readonly initial: Epoch;
+  /** Undefined: every partition. */
+  readonly partition: string | undefined;
+  readonly raised: readonly Raised[];
+}
+
+/** All epochs of one process, for a copy that begins. */
+export interface EpochSnapshot {
+  readonly initial: Epoch;
+  readonly everywhere: EpochSet;
+  readonly partitions: ReadonlyMap<string, EpochSet>;
+}
+
 /** More scopes with an epoch of their own than this in one partition become one epoch for the whole partition. */
 export const MAX_SCOPES = 256;
 
@@ -80,20 +96,44 @@ export class Epochs {
     return partition === undefined ? this.everywhere : (this.shares.get(partition) ?? this.untouched);
   }
 
-  /** Gives each of `scopes` a new epoch, higher than its last. */
-  raise(partition: string | undefined, scopes: readonly string[]): Raised[] {
+  /** Gives each of `scopes` a new epoch, higher than its last. Returns what others have to be told. */
+  raise(partition: string | undefined, scopes: readonly string[]): EpochChange {
     const share = this.own(partition);
     if (share.scopes.size + scopes.length > MAX_SCOPES) {
       const base = newEpoch(epochCount(share.base) + 1);
       this.replace(partition, { base, scopes: new Map() });
-      return [{ scope: BASE, epoch: base }];
+      return { initial: this.initial, partition, raised: [{ scope: BASE, epoch: base }] };
     }
-    return scopes.map((scope) => {
+    const raised = scopes.map((scope) => {
       const last = share.scopes.get(scope);
       const epoch = newEpoch(last === undefined ? 1 : epochCount(last) + 1);
       share.scopes.set(scope, epoch);
       return { scope, epoch };
     });
+    return { initial: this.initial, partition, raised };
+  }
+
+  /** Does what the original of this copy did. */
+  follow({ initial, partition, raised }: EpochChange): void {
+    if (initial !== this.initial) this.forget(initial);
+    for (const { scope, epoch } of raised) {
+      if (scope === BASE) this.replace(partition, { base: epoch, scopes: new Map() });
+      else this.put(partition, scope, epoch);
+    }
+  }
+
+  snapshot(): EpochSnapshot {
+    const { initial, everywhere } = this;
+    const copy = ({ base, scopes }: EpochSet): EpochSet => ({ base, scopes: new Map(scopes) });
+    const partitions = new Map([...this.shares].map(([partition, share]) => [partition, copy(share)]));
+    return { initial, everywhere: copy(everywhere), partitions };
+  }
+
+  /** Becomes a copy of the epochs that `snapshot` was taken of. */
+  restore({ initial, everywhere, partitions }: EpochSnapshot): void {
+    this.forget(initial);
+    this.replace(undefined, everywhere);
+    for (const [partition, set] of partitions) this.replace(partition, set);
   }
 
   /** Takes over one epoch from elsewhere. */
@@ -127,10 +167,10 @@ export class Epochs {
     return share;
   }
 
-  private forget(): void {
+  private forget(initial: Epoch = newEpoch(0)): void {
     this.shares.clear();
-    this.initial = newEpoch(0);
-    this.untouched = newShare(this.initial);
+    this.initial = initial;
+    this.untouched = newShare(initial);
   }
 
   private dropPrefixes(): void {

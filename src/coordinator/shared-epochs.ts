@@ -145,7 +145,7 @@ export class SharedEpochs {
   /** See {@link Coordinator.purge}. */
   async purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
     const view = this.view(partition);
-    for (const raised of this.epochs.raise(partition, scopes)) notePending(view, raised);
+    for (const raised of this.epochs.raise(partition, scopes).raised) notePending(view, raised);
     if (!this.link.isConnected) return "pending";
     const { session } = view.trust;
     try {

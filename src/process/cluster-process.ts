@@ -1,7 +1,8 @@
-import type { ChildProcess, Serializable } from "node:child_process";
+import type { Serializable } from "node:child_process";
 import cluster, { type Worker } from "node:cluster";
-import { type AddressInfo, createServer } from "node:net";
+import { fastify } from "fastify";
 import type { Port } from "../coordinator/cluster-peer.ts";
+import { type ListenAddress, openListener } from "./listening.ts";
 import type { WorkerProcess } from "./worker-process.ts";
 
 /** The way to the primary, in a worker. */
@@ -9,19 +10,13 @@ export function portToPrimary(): Port {
   return portOf(cluster.worker!);
 }
 
-/**
- * Starts this same program, with the same arguments, as one more worker.
- *
- * @param codeFolder where compiled code is kept for the next one
- */
-export function spawnWorker(codeFolder: string | undefined): WorkerProcess {
-  // The primary takes connections and deals them out in turn: one port works alike on every system, and no worker
-  // gets all of them.
+/** Starts this same program, with the same arguments, as one more worker. */
+export function spawnWorker(): WorkerProcess {
+  // Where the primary accepts for all (see `openListener`), it deals connections out in turn.
   cluster.schedulingPolicy = cluster.SCHED_RR;
   // Structured clones: bytes of entries stay bytes.
   cluster.setupPrimary({ serialization: "advanced" });
-  const worker = cluster.fork(codeFolder === undefined ? {} : { NODE_COMPILE_CACHE: codeFolder });
-  closeForgotten(worker.process);
+  const worker = cluster.fork();
   return {
     id: worker.id,
     pid: worker.process.pid,
@@ -34,60 +29,18 @@ export function spawnWorker(codeFolder: string | undefined): WorkerProcess {
 }
 
 /**
- * A free port of `host`. Workers must agree on one before the first of them has it: a worker that asks for port 0 later
- * than the others would get a port of its own.
+ * Sees to it that workers can share `port` (0: any) of `host`, and nobody else has it: sockets that share a port with
+ * each other would share it with another gateway, too. Returns the port.
+ *
+ * @throws Error as `openListener`
  */
-export async function findPort(host: string): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(0, host, resolve);
-  });
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => {
-    server.close(resolve);
-  });
-  return port;
-}
-
-/** A connection on its way to a worker, as Node's cluster module says it. */
-interface HandOff {
-  readonly cmd: "NODE_CLUSTER";
-  readonly act: "newconn";
-  readonly seq: number;
-}
-
-interface NativeHandle {
-  /** Negative when it is closed. */
-  readonly fd: number;
-  close(): void;
-}
-
-/**
- * Sees to it that no connection is forgotten with a worker. Node hands one over and waits for the worker to say that it
- * has taken it; where the worker dies in between, Node keeps the connection open, and the client would wait for ever.
- */
-function closeForgotten(child: ChildProcess): void {
-  const handed = new Map<number, NativeHandle>();
-  const send = child.send.bind(child) as (...args: unknown[]) => boolean;
-  child.send = (...args: unknown[]) => {
-    const [message, handle] = args;
-    if (isHandOff(message)) handed.set(message.seq, handle as NativeHandle);
-    return send(...args);
-  };
-  child.on("internalMessage", ({ ack }: { readonly ack?: number }) => {
-    if (ack !== undefined) handed.delete(ack);
-  });
-  // Whatever it may have said last, it takes nothing any more. The channel itself may stay open with what was not read.
-  child.once("exit", () => {
-    for (const handle of handed.values()) if (handle.fd >= 0) handle.close();
-    handed.clear();
-  });
-}
-
-function isHandOff(message: unknown): message is HandOff {
-  const { cmd, act, seq } = (message ?? {}) as Partial<Record<keyof HandOff, unknown>>;
-  return cmd === "NODE_CLUSTER" && act === "newconn" && typeof seq === "number";
+export async function reservePort(address: ListenAddress): Promise<number> {
+  const probe = fastify();
+  try {
+    return await openListener(probe, address, "public");
+  } finally {
+    await probe.close();
+  }
 }
 
 function portOf(worker: Worker): Port {

@@ -1,6 +1,5 @@
 import type { Clock, Duration } from "../clock.ts";
 import { Unanswered } from "../coordinator/cluster-peer.ts";
-import type { PurgeReach } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import type { PathExplanation } from "../routes/explain.ts";
 import type { PurgeResult } from "../routes/purge.ts";
@@ -75,16 +74,31 @@ export class Fleet {
     };
   }
 
-  /** Every worker purges: each may know an admin that others have not heard of yet, and has its own way to Redis. */
+  /** One worker purges for all, through what they share. Where that is a Redis that is away, each purges by itself. */
   async purge(body: unknown): Promise<PurgeResult> {
-    const results = await this.askAll((worker) => worker.peer.ask("purgeAll", body, PURGE_TIMEOUT), {
-      // It would go on serving what was purged.
-      unanswered: (worker) => this.supervisor.kill(worker),
-    });
-    const [first] = results;
-    const reaches = new Set(results.map(([, { reach }]) => reach));
-    const order: readonly PurgeReach[] = ["pending", "replica", "fleet"];
-    return { purged: first![1].purged, reach: order.find((each) => reaches.has(each))! };
+    // One that hangs is asked last.
+    const workers = this.supervisor.listening.toSorted((one, other) => one.silence - other.silence);
+    for (const worker of workers) {
+      const result = await this.purgeBy(worker, body);
+      if (result === undefined) continue;
+      if (result.reach === "pending") {
+        const others = workers.filter((other) => other !== worker);
+        await Promise.all(others.map((other) => this.purgeBy(other, body)));
+      }
+      return result;
+    }
+    throw noWorker();
+  }
+
+  /** Undefined when the worker did not reply: it is ended, since it would go on serving what is purged. */
+  private async purgeBy(worker: Worker, body: unknown): Promise<PurgeResult | undefined> {
+    try {
+      return await worker.peer.ask("operatorPurge", body, PURGE_TIMEOUT);
+    } catch (error) {
+      if (!(error instanceof Unanswered)) throw error;
+      this.supervisor.kill(worker);
+      return undefined;
+    }
   }
 
   /** What every worker has of a path. Rejects as a request to it would be refused. */
@@ -94,24 +108,20 @@ export class Fleet {
   }
 
   /** What each worker says that answers clients. Rejects with what a worker refuses, and when none replies. */
-  private async askAll<Reply>(
-    ask: (worker: Worker) => Promise<Reply>,
-    { unanswered }: { readonly unanswered?: (worker: Worker) => void } = {},
-  ): Promise<(readonly [Worker, Reply])[]> {
+  private async askAll<Reply>(ask: (worker: Worker) => Promise<Reply>): Promise<(readonly [Worker, Reply])[]> {
     const replies = await Promise.all(
       this.supervisor.listening.map(async (worker) => {
         try {
           return [worker, await ask(worker)] as const;
         } catch (error) {
           if (!(error instanceof Unanswered)) throw error;
-          unanswered?.(worker);
           return undefined;
         }
       }),
     );
     const heard = replies.filter((reply) => reply !== undefined);
     if (heard.length > 0) return heard;
-    throw new GatewayError(503, "no worker is running just now; try again shortly", { retryAfter: 1 });
+    throw noWorker();
   }
 
   /** The exposition of everybody's metrics. */
@@ -136,4 +146,8 @@ export class Fleet {
       // Its last numbers stay.
     }
   }
+}
+
+function noWorker(): GatewayError {
+  return new GatewayError(503, "no worker is running just now; try again shortly", { retryAfter: 1 });
 }

@@ -1,5 +1,14 @@
 import type { AddressInfo } from "node:net";
+import { platform } from "node:os";
 import type { FastifyInstance } from "fastify";
+
+/** Where to listen. */
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+  /** Other workers of this gateway listen on the same port. */
+  readonly isShared?: boolean;
+}
 
 /**
  * Opens a listener and returns its port.
@@ -9,15 +18,24 @@ import type { FastifyInstance } from "fastify";
  */
 export async function openListener(
   listener: FastifyInstance,
-  { host, port }: { readonly host: string; readonly port: number },
+  { host, port, isShared = false }: ListenAddress,
   what: "public" | "operations",
 ): Promise<number> {
   try {
-    await listener.listen({ host, port });
+    await listener.listen({ host, port, ...(isShared ? sharedPort() : {}) });
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     const why = code === "EADDRINUSE" ? "another process has it" : (code ?? "it cannot be opened");
     throw Object.assign(new Error(`the ${what} listener cannot have port ${port}, ${why}`, { cause }), { code, port });
   }
   return (listener.server.address() as AddressInfo).port;
+}
+
+/**
+ * How workers share a port. On Linux each has a socket of its own, and the kernel deals connections out: what a worker
+ * that dies had not accepted ends with it. Elsewhere the primary accepts for all (`node:cluster`), for such sockets
+ * cannot be had or are not dealt out evenly.
+ */
+function sharedPort(): { exclusive?: boolean; reusePort?: boolean } {
+  return platform() === "linux" ? { exclusive: true, reusePort: true } : {};
 }

@@ -19,7 +19,6 @@ import type { Boot } from "./worker-topics.ts";
 import { openListener } from "./listening.ts";
 
 export interface PrimaryOptions {
-  /** With the public port that workers are to share. */
   readonly config: Config;
   readonly workers: number;
   readonly clock: Clock;
@@ -27,6 +26,8 @@ export interface PrimaryOptions {
   readonly version: string;
   readonly metrics: Metrics;
   readonly registry: LiveRegistry;
+  /** Finds out the public port that workers can share; rejects where it cannot be had. */
+  readonly reservePort: (listen: Config["listen"]) => Promise<number>;
   readonly spawn: () => WorkerProcess;
   readonly createOperations: (options: Omit<OperationsOptions, "isExposed" | "token">) => FastifyInstance;
 }
@@ -107,6 +108,8 @@ export class Primary {
   /** Resolves when all workers answer on the public port; rejects when one cannot begin, or a port cannot be had. */
   async start(): Promise<{ readonly publicPort: number; readonly operationsPort: number }> {
     const { config, log, version, workers } = this.options;
+    const port = await this.options.reservePort(config.listen);
+    this.current = { ...config, listen: { ...config.listen, port } };
     const publicPort = await this.supervisor.start();
     const operationsPort = await openListener(this.operations, config.operations, "operations");
     this.fleet.keepMetrics();

@@ -44,6 +44,8 @@ export interface ServingOptions {
   readonly registry: LiveRegistry;
   readonly sharing: Sharing;
   readonly tracing: Tracing | undefined;
+  /** Other workers of this gateway listen on the same port. */
+  readonly isWorker?: boolean;
   /** How the event loop does; where it is not measured, nothing is ever shed. */
   readonly loop?: (() => LoopLoad) | undefined;
   /** Told as soon as an upstream's admin is known. */
@@ -157,7 +159,11 @@ export class Serving {
     this.runtime.upstreams.start();
     // The very first request is to find what other replicas have cached.
     await this.options.sharing.whenReady(REDIS_PATIENCE);
-    const port = await openListener(this.listener, this.config.listen, "public");
+    const port = await openListener(
+      this.listener,
+      { ...this.config.listen, isShared: this.options.isWorker ?? false },
+      "public",
+    );
     this.surroundings.aggregation.walker.start();
     this.overload.start();
     return port;

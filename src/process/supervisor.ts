@@ -2,7 +2,6 @@ import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import type { Logger } from "../log.ts";
 import { withoutSecrets } from "../redaction.ts";
 import { BackOff } from "./back-off.ts";
-import { Spare } from "./spare.ts";
 import { settledWithin } from "./waiting.ts";
 import { BEAT_EVERY, Worker, type WorkerProcess } from "./worker-process.ts";
 import type { Boot } from "./worker-topics.ts";
@@ -14,7 +13,7 @@ export interface SupervisorOptions {
   readonly spawn: () => WorkerProcess;
   /** Called before a worker begins: what it may ask is answered from then on. */
   readonly adopt: (worker: Worker) => void;
-  /** What it is to begin with. */
+  /** What it is to begin with, asked for when it can hear. */
   readonly boot: (worker: Worker) => Boot;
   /** A worker is gone; `unasked`: why, where nobody asked it to go. */
   readonly lost: (worker: Worker, unasked: "crashed" | "hung" | undefined) => void;
@@ -23,11 +22,10 @@ export interface SupervisorOptions {
 /** A killed process is gone in no time, but the machine may be busy. */
 const KILL_TIMEOUT: Duration = 2_000;
 
-/** Keeps a number of workers running: one that crashes or hangs is replaced, by a spare one where there is one. */
+/** Keeps a number of workers running: one that crashes or hangs is replaced. */
 export class Supervisor {
   private readonly options: SupervisorOptions;
   private readonly workers = new Set<Worker>();
-  private readonly spare: Spare;
   private readonly backOff = new BackOff();
   private readonly pauses = new Set<CancelTimer>();
   private cancelLook: CancelTimer = () => {};
@@ -35,10 +33,9 @@ export class Supervisor {
 
   constructor(options: SupervisorOptions) {
     this.options = options;
-    this.spare = new Spare({ ...options, fork: () => this.fork() });
   }
 
-  /** Those that exist, whether or not they answer yet; the spare one is none of them. */
+  /** Those that exist, whether or not they answer yet. */
   get all(): readonly Worker[] {
     return [...this.workers];
   }
@@ -50,10 +47,9 @@ export class Supervisor {
 
   /** Resolves with the port when all workers answer; rejects when one of them cannot begin. */
   async start(): Promise<number> {
-    const started = Array.from({ length: this.options.count }, () => this.begin(this.fork()));
+    const started = Array.from({ length: this.options.count }, () => this.begin());
     const ports = await Promise.all(started);
     this.look(this.options.clock.now());
-    this.spare.prepare();
     return ports[0]!;
   }
 
@@ -68,7 +64,6 @@ export class Supervisor {
     this.isStopping = true;
     this.cancelLook();
     for (const cancel of this.pauses) cancel();
-    this.spare.stop();
     for (const { hasBegun, peer, process } of this.workers) {
       if (hasBegun) peer.tell("drain", undefined);
       // It has nothing to finish, and may not even hear.
@@ -80,12 +75,9 @@ export class Supervisor {
     await settledWithin(ended, KILL_TIMEOUT, this.options.clock);
   }
 
-  private fork(): Worker {
-    return new Worker(this.options.spawn(), this.options.clock);
-  }
-
-  private begin(worker: Worker): Promise<number> {
-    const { adopt, boot } = this.options;
+  private begin(): Promise<number> {
+    const { adopt, boot, clock, spawn } = this.options;
+    const worker = new Worker(spawn(), clock);
     this.workers.add(worker);
     void worker.ended.then((why) => this.end(worker, why));
     adopt(worker);
@@ -110,10 +102,8 @@ export class Supervisor {
     if (pause > 0) await this.rest(pause);
     if (this.isStopping) return;
     try {
-      await this.begin(this.spare.take() ?? this.fork());
+      await this.begin();
       log.info({ pauseMs: pause }, "worker replaced");
-      // Not before: loading takes a processor that clients wait for.
-      if (!this.isStopping) this.spare.prepare();
     } catch (error) {
       if (this.isStopping) return;
       const reason = withoutSecrets(error instanceof Error ? error.message : String(error));
@@ -136,8 +126,7 @@ export class Supervisor {
   private look(expected: Instant): void {
     const { clock, log } = this.options;
     const now = clock.now();
-    const spare = this.spare.worker;
-    for (const worker of spare === undefined ? this.workers : [...this.workers, spare]) {
+    for (const worker of this.workers) {
       // Beats are not heard while this process is paused itself.
       if (now - expected > BEAT_EVERY) worker.excuse();
       if (!worker.isHung || worker.wasHung) continue;

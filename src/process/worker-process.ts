@@ -29,14 +29,12 @@ const START_TIMEOUT: Duration = 30_000;
 export class Worker {
   readonly process: WorkerProcess;
   readonly peer: Peer<PrimaryTopics, WorkerTopics>;
-  /** What it is told before, it does not hear. */
-  readonly loaded: Promise<void>;
   /** Why it did. */
   readonly ended: Promise<string>;
   state: WorkerState | undefined;
   wasHung = false;
   private readonly clock: Clock;
-  private stage: "loading" | "waiting" | "starting" | "listening" = "loading";
+  private stage: "loading" | "starting" | "listening" = "loading";
   private enteredAt: Instant;
   private lastBeat: Instant;
 
@@ -49,13 +47,6 @@ export class Worker {
     this.ended = new Promise((resolve) => {
       process.onExit(resolve);
     });
-    this.loaded = new Promise((resolve) => {
-      this.peer.answer("loaded", () => {
-        this.enter("waiting");
-        resolve();
-        return undefined;
-      });
-    });
     this.peer.answer("beat", (state) => {
       this.lastBeat = clock.now();
       this.state = state;
@@ -67,13 +58,9 @@ export class Worker {
     return this.process.id;
   }
 
-  get hasLoaded(): boolean {
-    return this.stage !== "loading";
-  }
-
   /** It has its configuration, and hears of other ones. */
   get hasBegun(): boolean {
-    return this.stage === "starting" || this.stage === "listening";
+    return this.stage !== "loading";
   }
 
   /** Answers clients. */
@@ -81,7 +68,7 @@ export class Worker {
     return this.stage === "listening";
   }
 
-  /** For how long it has been listening; else, for how long it has been loading, waiting or starting. */
+  /** For how long it has been listening; else, for how long it has been loading or starting. */
   get age(): Duration {
     return this.clock.now() - this.enteredAt;
   }
@@ -93,8 +80,7 @@ export class Worker {
 
   /** Silent for longer than its work explains. */
   get isHung(): boolean {
-    const isBeating = this.stage === "waiting" || this.stage === "listening";
-    return this.silence > (isBeating ? HUNG_AFTER : START_TIMEOUT);
+    return this.silence > (this.isListening ? HUNG_AFTER : START_TIMEOUT);
   }
 
   /** It cannot be blamed for its silence up to now. */
@@ -103,14 +89,14 @@ export class Worker {
   }
 
   /**
-   * Lets it begin, as soon as it can hear. Resolves with the port when it answers clients; rejects when it cannot.
+   * Lets it begin, as soon as it asks to. Resolves with the port when it answers clients; rejects when it cannot.
    *
-   * @param boot called when it is told
+   * @param boot called when it asks
    */
   begin(boot: () => Boot): Promise<number> {
-    void this.loaded.then(() => {
+    this.peer.answer("begin", () => {
       this.enter("starting");
-      this.peer.tell("begin", boot());
+      return boot();
     });
     return new Promise((resolve, reject) => {
       this.peer.answer("listening", (port) => {
@@ -126,7 +112,7 @@ export class Worker {
     });
   }
 
-  private enter(stage: "waiting" | "starting" | "listening"): void {
+  private enter(stage: "starting" | "listening"): void {
     this.stage = stage;
     this.enteredAt = this.clock.now();
     this.excuse();

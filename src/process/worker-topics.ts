@@ -34,14 +34,14 @@ export type WorkerState = ServingStatus;
 
 /** What workers ask and tell their primary. */
 export interface PrimaryTopics extends HubTopics {
-  /** Its modules are loaded: it hears what it is told, and waits for its `begin`. */
-  readonly loaded: { readonly payload: undefined; readonly reply: undefined };
+  /** Its modules are loaded: it hears what it is told from now on. */
+  readonly begin: { readonly payload: undefined; readonly reply: Boot };
   /** It answers clients from now on. */
   readonly listening: { readonly payload: number; readonly reply: undefined };
   /** It cannot begin; it ends by itself. */
   readonly failed: { readonly payload: string; readonly reply: undefined };
-  /** It lives; undefined while it waits. */
-  readonly beat: { readonly payload: WorkerState | undefined; readonly reply: undefined };
+  /** It lives. */
+  readonly beat: { readonly payload: WorkerState; readonly reply: undefined };
   readonly shelf: { readonly payload: string; readonly reply: readonly ShelvedEntry[] };
   readonly shelve: { readonly payload: ShelvedWrite; readonly reply: undefined };
   readonly unshelve: { readonly payload: string; readonly reply: undefined };
@@ -49,11 +49,10 @@ export interface PrimaryTopics extends HubTopics {
 
 /** What the primary asks and tells its workers. */
 export interface WorkerTopics extends MemberTopics {
-  readonly begin: { readonly payload: Boot; readonly reply: undefined };
   readonly reload: { readonly payload: Config; readonly reply: undefined };
   readonly metrics: { readonly payload: undefined; readonly reply: MetricsSnapshot };
-  /** The body of a purge, which every worker carries out. */
-  readonly purgeAll: { readonly payload: unknown; readonly reply: PurgeResult };
+  /** The body of an operator's purge, which one worker carries out for all. */
+  readonly operatorPurge: { readonly payload: unknown; readonly reply: PurgeResult };
   readonly explain: { readonly payload: string; readonly reply: PathExplanation };
   /** Answers close their connections from now on. */
   readonly announceDrain: { readonly payload: undefined; readonly reply: undefined };

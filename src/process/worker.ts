@@ -1,6 +1,6 @@
 import { ClusterMember } from "../coordinator/cluster-member.ts";
 import { Peer, type Port } from "../coordinator/cluster-peer.ts";
-import type { CancelTimer, Clock, Duration } from "../clock.ts";
+import type { Clock, Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
 import type { Logger } from "../log.ts";
 import { createMetrics, type Metrics } from "../metrics.ts";
@@ -9,10 +9,10 @@ import type { Serving } from "./serving.ts";
 import { ShelfStore } from "./shelf-store.ts";
 import type { Sharing } from "./sharing.ts";
 import { BEAT_EVERY } from "./worker-process.ts";
-import type { Boot, PrimaryTopics, WorkerState, WorkerTopics } from "./worker-topics.ts";
+import type { PrimaryTopics, WorkerState, WorkerTopics } from "./worker-topics.ts";
 
-/** One that is told to begin later than this was not needed at once: a spare one. */
-const IDLE_AFTER: Duration = 500;
+/** A primary that does not say what to begin with within this time is gone, or will be. */
+const BEGIN_TIMEOUT: Duration = 10_000;
 
 /** What it has to say before it ends is heard at once, or never. */
 const FAREWELL_TIMEOUT: Duration = 1_000;
@@ -23,8 +23,6 @@ export interface WorkerOptions {
   readonly createLogger: (config: Config, worker: number) => Logger;
   /** Builds what answers clients. `shared`: what the workers of this machine share, where there is no Redis. */
   readonly createServing: (parts: WorkerParts) => Promise<Serving>;
-  /** Called when it has waited for a while to be told to begin: a spare one has time for what would hold up clients. */
-  readonly whenIdle: () => void;
   /** Ends the process. */
   readonly exit: (how: "well" | "failed") => void;
 }
@@ -55,7 +53,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     return undefined;
   });
   primary.answer("metrics", () => registry.getMetricsAsJSON());
-  primary.answer("purgeAll", async (body) => (await ready).purge(body));
+  primary.answer("operatorPurge", async (body) => (await ready).purge(body));
   primary.answer("explain", async (path) => (await ready).explain(path));
   primary.answer("announceDrain", async () => {
     (await ready).announceDrain();
@@ -67,7 +65,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     return undefined;
   });
 
-  const { config, id } = await waitToBegin(primary, options);
+  const { config, id } = await primary.ask("begin", undefined, BEGIN_TIMEOUT);
   const log = createLogger(config, id);
   try {
     const serving = await options.createServing({
@@ -93,30 +91,8 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   }
 }
 
-/** Waits for as long as it takes: a spare one may never be needed. */
-async function waitToBegin(primary: PrimaryPeer, { clock, whenIdle }: WorkerOptions): Promise<Boot> {
-  const told = new Promise<Boot>((resolve) => {
-    primary.answer("begin", (boot) => {
-      resolve(boot);
-      return undefined;
-    });
-  });
-  primary.tell("loaded", undefined);
-  const stop = beat(primary, clock, () => undefined);
-  const cancelIdle = clock.after(IDLE_AFTER, whenIdle);
-  const boot = await told;
-  cancelIdle();
-  stop();
-  return boot;
-}
-
-/** @returns what ends it */
-function beat(primary: PrimaryPeer, clock: Clock, state: () => WorkerState | undefined): () => void {
-  let cancel: CancelTimer;
-  const next = (): void => {
-    primary.tell("beat", state());
-    cancel = clock.after(BEAT_EVERY, next);
-  };
-  next();
-  return () => cancel();
+/** For as long as the process lives. */
+function beat(primary: PrimaryPeer, clock: Clock, state: () => WorkerState): void {
+  primary.tell("beat", state());
+  clock.after(BEAT_EVERY, () => beat(primary, clock, state));
 }

@@ -150,7 +150,7 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
   },
   "worker cannot begin": {
     levels: ["error"],
-    says: "A worker, or the spare one, ended before it could answer; another one is tried.",
+    says: "A worker ended before it could answer; another one is tried.",
     fields: { reason: REASON },
   },
   purged: {

@@ -15,6 +15,8 @@ export function portPair(): readonly [PairedPort, PairedPort] {
 
 export class PairedPort implements Port {
   other: PairedPort | undefined;
+  /** Messages that arrived at this end. */
+  received = 0;
   /** False: what is sent to this end waits, as at a process that hangs. */
   isReading = true;
   private isClosed = false;
@@ -49,7 +51,10 @@ export class PairedPort implements Port {
   }
 
   private read(): void {
-    while (this.isReading && !this.isClosed && this.messages.length > 0) this.listener(this.messages.shift());
+    while (this.isReading && !this.isClosed && this.messages.length > 0) {
+      this.received += 1;
+      this.listener(this.messages.shift());
+    }
   }
 }
 

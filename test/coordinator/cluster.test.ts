@@ -47,10 +47,32 @@ describe("workers of one machine", () => {
   it("all know of a purge when it was answered", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const before = [a, b].map(({ coordinator }) => coordinator.generation(key));
-    expect(await scene.hub.purge(key.partition, ["all"])).toBe("replica");
+    await scene.hub.purge(key.partition, ["all"]);
     const after = [a, b].map(({ coordinator }) => coordinator.generation(key));
     expect(after[0]).not.toBe(before[0]);
     expect(after[1]).toBe(after[0]);
+  });
+
+  it("a purge is one message to each worker, whoever asks for it", async () => {
+    const members = [];
+    for (let i = 0; i < 8; i += 1) members.push(await scene.join());
+    for (const { port } of members) port.received = 0;
+    await members[0]!.coordinator.purge(key.partition, ["all"]);
+    // The one that asked has the reply to its question besides.
+    expect(members.map(({ port }) => port.received)).toEqual([2, 1, 1, 1, 1, 1, 1, 1]);
+  });
+
+  it("all have the same generations after more partitions than are remembered were purged", async () => {
+    const [a, b] = [await scene.join(), await scene.join()];
+    const first = { partition: "p0::1220", scopes: ["all"] };
+    const before = a.coordinator.generation(first);
+    for (let i = 0; i < 5_000; i += 1) await scene.hub.purge(`p${i}::1220`, ["all"]);
+    expect(a.coordinator.generation(first)).not.toBe(before);
+    for (const { partition } of [first, { partition: "p4999::1220" }, { partition: "never::1220" }]) {
+      const generation = a.coordinator.generation({ partition, scopes: ["all"] });
+      expect(b.coordinator.generation({ partition, scopes: ["all"] })).toBe(generation);
+      expect((await scene.join()).coordinator.generation({ partition, scopes: ["all"] })).toBe(generation);
+    }
   });
 
   it("a worker that cannot be told of a purge is ended, and the purge answered", async () => {

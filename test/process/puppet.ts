@@ -4,7 +4,7 @@ import type { WorkerProcess } from "../../src/process/worker-process.ts";
 import type { Boot, PrimaryTopics, WorkerTopics } from "../../src/process/worker-topics.ts";
 import { portPair } from "../coordinator/cluster-scene.ts";
 
-/** A worker that does what a test says; told to begin, it listens. */
+/** A worker that does what a test says; once it has begun, it listens. */
 export class Puppet {
   readonly id: number;
   readonly primary: Peer<WorkerTopics, PrimaryTopics>;
@@ -13,6 +13,7 @@ export class Puppet {
   failure: string | undefined;
   /** It beats. */
   isAlive = false;
+  hasExited = false;
   /** What it was told to begin with. */
   boot: Boot | undefined;
   wasKilled = false;
@@ -22,25 +23,28 @@ export class Puppet {
     this.id = id;
     this.primary = primary;
     this.close = close;
-    primary.answer("begin", (boot) => {
-      this.boot = boot;
-      if (this.failure === undefined) primary.tell("listening", 8080);
-      else primary.tell("failed", this.failure);
-      return undefined;
-    });
   }
 
   get hasBegun(): boolean {
     return this.boot !== undefined;
   }
 
+  /** Its modules are loaded: it begins, if it still lives. */
   load(): void {
+    if (this.hasExited) return;
     this.isAlive = true;
-    this.primary.tell("loaded", undefined);
+    void this.begin();
+  }
+
+  private async begin(): Promise<void> {
+    this.boot = await this.primary.ask("begin", undefined, 1_000);
+    if (this.failure === undefined) this.primary.tell("listening", 8080);
+    else this.primary.tell("failed", this.failure);
   }
 
   exit(why: string): void {
     this.isAlive = false;
+    this.hasExited = true;
     this.close();
     this.exited(why);
   }

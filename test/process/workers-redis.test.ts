@@ -51,12 +51,22 @@ it("with Redis every worker is a replica: what one fetched the others have, and 
   expect(await once(url + PAGE)).toContain("fwd=uri-miss");
   expect(await once(url + PAGE)).toContain("hit");
 
+  const explained = async () => {
+    const response = await fetch(`${operations}/explain?path=${encodeURIComponent(PAGE)}`);
+    return ((await response.json()) as { explanation: { entries: { worker: number; purged: boolean }[] } }).explanation
+      .entries;
+  };
+  // Asked until both workers have it.
+  await until(async () => {
+    await once(url + PAGE);
+    return new Set((await explained()).map(({ worker }) => worker)).size === 2;
+  });
+
   await redis.kill();
   await until(async () => (await stateOfRedis()) === "away");
   const pending = await purge();
   expect(pending.status).toBe(503);
   // Done here all the same, in every worker.
-  const after = [await once(url + PAGE), await once(url + PAGE)];
-  expect(after.every((each) => each.includes("fwd=uri-miss"))).toBe(true);
+  expect((await explained()).every(({ purged }) => purged)).toBe(true);
   expect((await fetch(`${operations}/readyz`)).status).toBe(200);
 });

@@ -49,7 +49,7 @@ afterAll(async () => {
 
 const at = (alias: string, path: string) => `${gateway.url}/api/token-standard/v0/registrars/${alias}${path}`;
 
-/** One request on a connection of its own: the next one goes to the next worker. */
+/** One request on a connection of its own, which may be any worker's. */
 async function once(url: string, method: "GET" | "POST" = "GET") {
   const agent = new Agent();
   const { statusCode, headers, body } = await request(url, { dispatcher: agent, method });
@@ -87,7 +87,6 @@ it("metrics are added up over all workers", async () => {
 
 it("a purge has effect in every worker when it is answered, and explain speaks for all", async () => {
   const url = at("amulet", INFO);
-  for (let i = 0; i < 4; i += 1) await once(url);
   const explain = async () => {
     const path = new URL(url).pathname;
     const response = await fetch(`${gateway.operations}/explain?path=${encodeURIComponent(path)}`);
@@ -96,7 +95,11 @@ it("a purge has effect in every worker when it is answered, and explain speaks f
     };
     return explanation.entries;
   };
-  expect(new Set((await explain()).map(({ worker }) => worker)).size).toBe(2);
+  // Asked until both workers have it.
+  await until(async () => {
+    await once(url);
+    return new Set((await explain()).map(({ worker }) => worker)).size === 2;
+  });
 
   const purged = await fetch(`${gateway.operations}/purge`, {
     method: "POST",
@@ -153,22 +156,34 @@ it("a reload reaches every worker, a bad one none", async () => {
 it("a connection that a worker had not taken when it died ends with it, and no client waits for ever", async () => {
   const victim = (await workers())[0]!;
   process.kill(victim.pid, "SIGSTOP");
-  let answered = 0;
-  // Dealt out in turn: one of them goes to the worker that does not take it.
-  const outcomes = Array.from({ length: 6 }, () =>
-    once(at("renamed", INFO)).then(
-      ({ status }) => {
-        answered += 1;
-        return status;
-      },
-      ({ code }: { code: string }) => code,
-    ),
+  let settled = 0;
+  // Enough that some of them are the stopped worker's.
+  const outcomes = Array.from({ length: 24 }, () =>
+    once(at("renamed", INFO))
+      .then(
+        ({ status }) => status,
+        ({ code }: { code: string }) => code,
+      )
+      .finally(() => {
+        settled += 1;
+      }),
   );
-  await until(() => answered === 5);
+  await until(() => settled > 0);
   process.kill(victim.pid, "SIGKILL");
-  const settled = await Promise.all(outcomes);
-  expect(settled.filter((outcome) => outcome === 200)).toHaveLength(5);
+  const ended = await Promise.all(outcomes);
+  expect(
+    ended.filter((outcome) => outcome !== 200 && outcome !== "ECONNRESET" && outcome !== "UND_ERR_SOCKET"),
+  ).toEqual([]);
+  expect(ended).toContain(200);
+  expect(ended.some((outcome) => outcome !== 200)).toBe(true);
   await until(async () => (await workers()).filter(({ state }) => state === "listening").length === 2, 30_000);
+});
+
+it("a second gateway cannot have the port of the first, though workers share it", async () => {
+  const port = Number(new URL(gateway.url).port);
+  await expect(RealProcess.start(keys({ listen: { host: "127.0.0.1", port } }))).rejects.toThrow(
+    `the public listener cannot have port ${port}, another process has it`,
+  );
 });
 
 it("a worker that is killed costs the requests it was working on, is replaced, and its counts are kept", async () => {
@@ -202,8 +217,8 @@ it("a worker that is killed costs the requests it was working on, is replaced, a
   expect(gateway.said("worker replaced").length).toBeGreaterThan(0);
 });
 
-it("SIGTERM ends all of them and the spare one, with 0", async () => {
-  await until(() => childrenOf(gateway.pid).length === 3, 30_000);
+it("SIGTERM ends all of them, with 0", async () => {
+  await until(() => childrenOf(gateway.pid).length === 2, 30_000);
   const all = childrenOf(gateway.pid);
   gateway.signal("SIGTERM");
   await until(async () => (await fetch(`${gateway.operations}/readyz`)).status === 503);
