@@ -15,8 +15,12 @@ export interface GatewayOptions {
   readonly program?: string;
 }
 
+export interface BenchGateway extends BenchServer {
+  readonly operationsPort: number;
+}
+
 /** The whole gateway as `npm start` runs it, its log in a file. */
-export async function startGateway({ config, folder, name, program }: GatewayOptions): Promise<BenchServer> {
+export async function startGateway({ config, folder, name, program }: GatewayOptions): Promise<BenchGateway> {
   mkdirSync(folder, { recursive: true });
   const file = join(folder, "gateway.yaml");
   const logFile = join(folder, "gateway.log");
@@ -25,13 +29,19 @@ export async function startGateway({ config, folder, name, program }: GatewayOpt
   writeFileSync(file, stringify({ listen: listener, operations: listener, ...config }));
   const main = program ?? fileURLToPath(new URL("../../src/main.ts", import.meta.url));
   const child = startProgram(process.execPath, [main, "start", "--config", file], logFile);
-  await until(child, logFile, () => publicPort(logFile) !== undefined);
-  // SIGINT: without grace.
-  return { name: name ?? "gateway", pid: child.pid!, port: publicPort(logFile)!, stop: () => stop(child, "SIGINT") };
+  await until(child, logFile, () => portIn(logFile, "publicPort") !== undefined);
+  return {
+    name: name ?? "gateway",
+    pid: child.pid!,
+    port: portIn(logFile, "publicPort")!,
+    operationsPort: portIn(logFile, "operationsPort")!,
+    // SIGINT: without grace.
+    stop: () => stop(child, "SIGINT"),
+  };
 }
 
-/** The port that the log line `listening` tells. */
-function publicPort(logFile: string): number | undefined {
-  const port = /"publicPort":([0-9]+)/.exec(readFileSync(logFile, "utf8"))?.[1];
+/** A port that the log line `listening` tells. */
+function portIn(logFile: string, field: "publicPort" | "operationsPort"): number | undefined {
+  const port = new RegExp(`"${field}":([0-9]+)`).exec(readFileSync(logFile, "utf8"))?.[1];
   return port === undefined ? undefined : Number(port);
 }

@@ -5,7 +5,7 @@ import { missRow } from "./miss-row.ts";
 import { postRows } from "./post-rows.ts";
 import { redisRows } from "./redis-rows.ts";
 import type { Row } from "./row.ts";
-import { workersRow } from "./workers-row.ts";
+import { workersRows } from "./workers-row.ts";
 
 /** All rows, in the order of the table. */
 export const ROWS: readonly Row[] = [
@@ -14,7 +14,7 @@ export const ROWS: readonly Row[] = [
   ...postRows,
   ...redisRows,
   ...overheadRows,
-  workersRow,
+  ...workersRows,
   ...aggregateRows,
 ];
 
