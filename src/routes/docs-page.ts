@@ -10,12 +10,31 @@ export interface DocsPage {
 interface Shown {
   readonly summary: string;
   readonly description?: string;
-  readonly parameters?: readonly { name: string; in: string; description: string; schema: unknown }[];
+  readonly parameters: readonly (ShownParameter | Reference)[];
   readonly requestBody?: { readonly content: Content };
-  readonly responses: Readonly<Record<string, { readonly description: string; readonly content: Content }>>;
+  readonly responses: Readonly<Record<string, ShownResponse | Reference>>;
+}
+
+interface ShownParameter {
+  readonly name: string;
+  readonly in: string;
+  readonly description: string;
+}
+
+interface ShownResponse {
+  readonly description: string;
+  readonly headers?: Readonly<Record<string, unknown>>;
+  readonly content?: Content;
+}
+
+/** To one of the document's `components`. */
+interface Reference {
+  readonly $ref: string;
 }
 
 type Content = Readonly<Record<string, { readonly schema?: unknown }>>;
+
+type Components = ApiDocument["components"];
 
 const METHODS = ["get", "post"];
 
@@ -34,7 +53,7 @@ export function renderDocs(document: ApiDocument): DocsPage {
   const { info, paths, components } = document;
   const operations = Object.entries(paths).flatMap(([path, item]) =>
     METHODS.filter((method) => item[method] !== undefined).map((method) =>
-      renderOperation(method, path, item[method] as Shown),
+      renderOperation({ method, path }, item[method] as Shown, components),
     ),
   );
   const schemas = Object.entries(components.schemas).map(
@@ -70,21 +89,33 @@ function renderServer(server: object): string {
   return `<li><code>${escape(url)}</code> ${escape(description)}</li>`;
 }
 
-function renderOperation(method: string, path: string, operation: Shown): string {
-  const { summary, description, parameters, requestBody, responses } = operation;
-  const rows = parameters?.map(
-    ({ name, in: place, description }) =>
-      `<tr><td><code>${escape(name)}</code></td><td>${escape(place)}</td><td>${escape(description)}</td></tr>`,
-  );
-  const answers = Object.entries(responses).map(
-    ([status, { description, content }]) =>
-      `<tr><td><code>${escape(status)}</code></td><td>${escape(description)}</td><td>${renderContent(content)}</td></tr>`,
-  );
+function renderOperation(
+  { method, path }: { readonly method: string; readonly path: string },
+  operation: Shown,
+  components: Components,
+): string {
+  const { summary, description, requestBody } = operation;
+  const parameters = operation.parameters.map((each) => {
+    const { name, in: place, description } = resolve(each, components);
+    return `<tr><td><code>${escape(name)}</code></td><td>${escape(place)}</td><td>${escape(description)}</td></tr>`;
+  });
+  const answers = Object.entries(operation.responses).map(([status, each]) => {
+    const { description, headers = {}, content = {} } = resolve(each, components);
+    const fields = Object.keys(headers).map((name) => `<code>${escape(name)}</code>`);
+    return `<tr><td><code>${escape(status)}</code></td><td>${escape(description)}</td><td>${renderContent(content)}</td><td>${fields.join(" ")}</td></tr>`;
+  });
   return `<section><h3><b>${method}</b> <code>${escape(path)}</code></h3><p>${escape(summary)}.</p>
 ${description === undefined ? "" : `<p>${escape(description)}</p>`}
-${rows === undefined ? "" : `<table><tr><th>Parameter<th>In<th>Meaning</tr>${rows.join("")}</table>`}
+<table><tr><th>Parameter<th>In<th>Meaning</tr>${parameters.join("")}</table>
 ${requestBody === undefined ? "" : `<p>Body: ${renderContent(requestBody.content)}</p>`}
-<table><tr><th>Status<th>Meaning<th>Body</tr>${answers.join("")}</table></section>`;
+<table><tr><th>Status<th>Meaning<th>Body<th>Header fields</tr>${answers.join("")}</table></section>`;
+}
+
+/** What a reference stands for; anything else is itself. */
+function resolve<Value extends object>(value: Value | Reference, components: Components): Value {
+  if (!("$ref" in value)) return value;
+  const [, , kind, name] = value.$ref.split("/") as [string, string, keyof Components, string];
+  return components[kind][name] as Value;
 }
 
 function renderContent(content: Content): string {

@@ -45,7 +45,13 @@ export async function answerDocs(
 
 function makePages({ version }: Surroundings, runtime: Runtime): Map<string, Page> {
   const { prefix, adminHeader } = runtime.config.routing;
-  const document = describeApi({ version, prefix, adminHeader, isAggregate: isAggregate(runtime) });
+  const document = describeApi({
+    version,
+    prefix,
+    adminHeader,
+    isAggregate: isAggregate(runtime),
+    takesAuthorization: runtime.config.upstreams.some(({ forwardAuthorization }) => forwardAuthorization),
+  });
   const { html, contentSecurityPolicy } = renderDocs(document);
   return new Map([
     [OPENAPI, { fields: ["content-type", "application/json"], body: Buffer.from(JSON.stringify(document)) }],

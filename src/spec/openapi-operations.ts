@@ -1,15 +1,49 @@
 import { type TSchema, Type } from "typebox";
 import type { Endpoint } from "./endpoints.ts";
+import type { AnswerKind } from "./openapi-answers.ts";
+import { CATALOGUE_EXAMPLE, ENDPOINT_EXAMPLES, REGISTRIES_EXAMPLE } from "./openapi-examples.ts";
 import * as schemas from "./schemas.ts";
+
+/** Groups of operations, in the order in which they are shown. */
+export const TAGS = {
+  "token metadata": "Which registry this is, and which instruments it has. Cached.",
+  "transfer instruction": "What a transfer, and its acceptance, rejection or withdrawal, needs. Never cached.",
+  allocation: "What the execution, withdrawal or cancellation of an allocation needs. Never cached.",
+  "allocation instruction": "What the creation of allocations needs. Never cached.",
+  "other versions": "Later versions and drafts of the API, passed through.",
+  catalogue: "All registries behind this gateway, and their instruments.",
+  "this API": "The description that you read.",
+} as const;
+
+export type Tag = keyof typeof TAGS;
 
 /** One operation in the API's description. */
 export interface ApiOperation {
   readonly id: string;
+  readonly tag: Tag;
   readonly summary: string;
   readonly description?: string | undefined;
   readonly parameters: readonly ApiParameter[];
-  readonly body?: { readonly schema: TSchema; readonly isRequired: boolean } | undefined;
-  readonly ok: { readonly description: string; readonly type: string; readonly schema?: TSchema | undefined };
+  readonly body?: ApiBody | undefined;
+  readonly ok: ApiAnswer;
+}
+
+export interface ApiBody {
+  readonly schema: TSchema;
+  readonly isRequired: boolean;
+  readonly example?: unknown;
+}
+
+/** A success. */
+export interface ApiAnswer {
+  readonly kind: AnswerKind;
+  readonly description: string;
+  readonly type: string;
+  readonly schema?: TSchema | undefined;
+  /** Bodies to show, by what they are an example of. */
+  readonly examples?: Readonly<Record<string, unknown>> | undefined;
+  /** Put together from several registries, some of which may be missing. */
+  readonly isMerged?: boolean;
 }
 
 export interface ApiParameter {
@@ -20,6 +54,7 @@ export interface ApiParameter {
 }
 
 interface EndpointText {
+  readonly tag: Tag;
   readonly summary: string;
   readonly answer: TSchema;
 }
@@ -32,19 +67,46 @@ const PARTIAL = query(
   Type.Boolean(),
 );
 
-/** spec.md §4. */
 const TEXTS: Readonly<Record<Endpoint["operation"], EndpointText>> = {
-  info: { summary: "What the registry is and supports", answer: schemas.RegistryInfo },
-  instruments: { summary: "All instruments, in pages", answer: schemas.InstrumentPage },
-  instrument: { summary: "One instrument", answer: schemas.Instrument },
-  transfer_factory: { summary: "Factory and context for a direct transfer", answer: schemas.TransferFactory },
-  transfer_accept: { summary: "Context to accept a transfer instruction", answer: schemas.ChoiceContext },
-  transfer_reject: { summary: "Context to reject a transfer instruction", answer: schemas.ChoiceContext },
-  transfer_withdraw: { summary: "Context to withdraw a transfer instruction", answer: schemas.ChoiceContext },
-  allocation_execute: { summary: "Context to execute the transfer of an allocation", answer: schemas.ChoiceContext },
-  allocation_withdraw: { summary: "Context to withdraw an allocation", answer: schemas.ChoiceContext },
-  allocation_cancel: { summary: "Context to cancel an allocation", answer: schemas.ChoiceContext },
-  allocation_factory: { summary: "Factory and context to create allocations", answer: schemas.AllocationFactory },
+  info: { tag: "token metadata", summary: "What the registry is and supports", answer: schemas.RegistryInfo },
+  instruments: { tag: "token metadata", summary: "All instruments, in pages", answer: schemas.InstrumentPage },
+  instrument: { tag: "token metadata", summary: "One instrument", answer: schemas.Instrument },
+  transfer_factory: {
+    tag: "transfer instruction",
+    summary: "Factory and context for a direct transfer",
+    answer: schemas.TransferFactory,
+  },
+  transfer_accept: {
+    tag: "transfer instruction",
+    summary: "Context to accept a transfer instruction",
+    answer: schemas.ChoiceContext,
+  },
+  transfer_reject: {
+    tag: "transfer instruction",
+    summary: "Context to reject a transfer instruction",
+    answer: schemas.ChoiceContext,
+  },
+  transfer_withdraw: {
+    tag: "transfer instruction",
+    summary: "Context to withdraw a transfer instruction",
+    answer: schemas.ChoiceContext,
+  },
+  allocation_execute: {
+    tag: "allocation",
+    summary: "Context to execute the transfer of an allocation",
+    answer: schemas.ChoiceContext,
+  },
+  allocation_withdraw: {
+    tag: "allocation",
+    summary: "Context to withdraw an allocation",
+    answer: schemas.ChoiceContext,
+  },
+  allocation_cancel: { tag: "allocation", summary: "Context to cancel an allocation", answer: schemas.ChoiceContext },
+  allocation_factory: {
+    tag: "allocation instruction",
+    summary: "Factory and context to create allocations",
+    answer: schemas.AllocationFactory,
+  },
 };
 
 const IN_AGGREGATE: Partial<Record<Endpoint["operation"], { readonly text: string; readonly answer: TSchema }>> = {
@@ -57,7 +119,7 @@ const IN_AGGREGATE: Partial<Record<Endpoint["operation"], { readonly text: strin
     answer: schemas.MergedPage,
   },
   instrument: {
-    text: "Without an admin: the instrument if one registry alone has the id, else 409 that names them.",
+    text: "Without an admin: the instrument if exactly one registry has the id; 409 that names them if several have.",
     answer: schemas.MergedInstrument,
   },
 };
@@ -67,8 +129,9 @@ export function describeEndpoint(
   { operation, kind, segments }: Endpoint,
   { adminHeader, isAggregate }: { readonly adminHeader: string; readonly isAggregate: boolean },
 ): ApiOperation {
-  const { summary, answer } = TEXTS[operation];
+  const { tag, summary, answer } = TEXTS[operation];
   const merged = isAggregate ? IN_AGGREGATE[operation] : undefined;
+  const example = ENDPOINT_EXAMPLES[operation];
   const parameters: ApiParameter[] = [];
   if (segments.includes("{id}")) {
     const what = operation === "instrument" ? "Instrument id" : "Contract id";
@@ -89,14 +152,21 @@ export function describeEndpoint(
   });
   return {
     id: operation,
+    tag,
     summary,
     description: merged?.text,
     parameters,
-    body: bodyOf(kind),
+    body: bodyOf(kind, example.request),
     ok: {
+      kind: kind === "metadata" ? "cached" : "call",
       description: summary,
       type: "application/json",
       schema: merged === undefined || merged.answer === answer ? answer : Type.Union([answer, merged.answer]),
+      examples: {
+        "one registry": example.answer,
+        ...(merged === undefined || example.merged === undefined ? {} : { "all registries": example.merged }),
+      },
+      isMerged: merged !== undefined,
     },
   };
 }
@@ -110,8 +180,8 @@ export function passThroughOperations(): Readonly<Record<string, Readonly<Record
     schema: Type.String(),
   };
   const summary = "Any other path, passed through to the registry untouched";
-  const ok = { description: "Whatever the registry answers", type: "*/*" };
-  const get: ApiOperation = { id: "pass_through", summary, parameters: [path], ok };
+  const ok: ApiAnswer = { kind: "streamed", description: "Whatever the registry answers", type: "*/*" };
+  const get: ApiOperation = { id: "pass_through", tag: "other versions", summary, parameters: [path], ok };
   return {
     "/registry/{path}": {
       get,
@@ -123,20 +193,25 @@ export function passThroughOperations(): Readonly<Record<string, Readonly<Record
 /** The gateway's own pages. */
 export function catalogueOperations(isAggregate: boolean): Readonly<Record<string, ApiOperation>> {
   const pages: Record<string, ApiOperation> = {
-    "/openapi.json": own("openapi", "This description", { type: "application/json", schema: Type.Object({}) }),
-    "/docs": own("docs", "This description to read", { type: "text/html" }),
+    "/openapi.json": describePage("openapi", "This description", {
+      type: "application/json",
+      schema: Type.Object({}),
+    }),
+    "/docs": describePage("docs", "This description to read", { type: "text/html" }),
   };
   if (!isAggregate) return pages;
   return {
-    "/catalog/v1/registries": own("catalog_registries", "The registries behind this gateway", {
-      type: "application/json",
-      schema: schemas.CatalogueRegistries,
-    }),
+    "/catalog/v1/registries": {
+      id: "catalog_registries",
+      tag: "catalogue",
+      summary: "The registries behind this gateway",
+      parameters: [],
+      ok: describeCatalogue("The registries", schemas.CatalogueRegistries, REGISTRIES_EXAMPLE),
+    },
     "/catalog/v1/instruments": {
-      ...own("catalog_instruments", "Search the instruments of all registries", {
-        type: "application/json",
-        schema: schemas.CataloguePage,
-      }),
+      id: "catalog_instruments",
+      tag: "catalogue",
+      summary: "Search the instruments of all registries",
       description:
         "Upper and lower case and accents make no difference; instruments of which a field begins with the query come " +
         "first. X-Registry-Partial names registries whose instruments are not known yet.",
@@ -147,34 +222,26 @@ export function catalogueOperations(isAggregate: boolean): Readonly<Record<strin
         PAGE_SIZE,
         PAGE_TOKEN,
       ],
+      ok: describeCatalogue("The instruments that were found", schemas.CataloguePage, CATALOGUE_EXAMPLE),
     },
     ...pages,
   };
 }
 
-/** The errors any operation may answer. */
-export function errorResponses(schema: unknown): Record<string, object> {
-  const texts: Readonly<Record<string, string>> = {
-    "4XX": "What is wrong with the request, and what to do",
-    "5XX": "Why the registry could not be asked; Retry-After says when to come back",
-  };
-  return Object.fromEntries(
-    Object.entries(texts).map(([status, description]) => [
-      status,
-      { description, content: { "application/json": { schema } } },
-    ]),
-  );
-}
-
-function bodyOf(kind: Endpoint["kind"]): ApiOperation["body"] {
+function bodyOf(kind: Endpoint["kind"], example: unknown): ApiBody | undefined {
   if (kind === "metadata") return undefined;
   return kind === "factory"
-    ? { schema: schemas.FactoryRequest, isRequired: true }
-    : { schema: schemas.ContextRequest, isRequired: false };
+    ? { schema: schemas.FactoryRequest, isRequired: true, example }
+    : { schema: schemas.ContextRequest, isRequired: false, example };
 }
 
-function own(id: string, summary: string, { type, schema }: { type: string; schema?: TSchema }): ApiOperation {
-  return { id, summary, parameters: [], ok: { description: summary, type, schema } };
+function describePage(id: string, summary: string, answer: Pick<ApiAnswer, "type" | "schema">): ApiOperation {
+  return { id, tag: "this API", summary, parameters: [], ok: { kind: "page", description: summary, ...answer } };
+}
+
+function describeCatalogue(description: string, schema: TSchema, example: unknown): ApiAnswer {
+  const examples = { catalogue: example };
+  return { kind: "composed", description, type: "application/json", schema, examples, isMerged: true };
 }
 
 function query(name: string, description: string, schema: TSchema): ApiParameter {

@@ -1,12 +1,25 @@
 import type { TSchema } from "typebox";
 import { type Endpoint, endpointPath, ENDPOINTS } from "./endpoints.ts";
 import {
+  ANSWER_KINDS,
+  COMMON_PARAMETERS,
+  describeError,
+  type ErrorName,
+  errorRefs,
+  ERRORS,
+  HEADER_FIELDS,
+  type HeaderName,
+  headerRefs,
+} from "./openapi-answers.ts";
+import {
+  type ApiAnswer,
+  type ApiBody,
   type ApiOperation,
   type ApiParameter,
   catalogueOperations,
   describeEndpoint,
-  errorResponses,
   passThroughOperations,
+  TAGS,
 } from "./openapi-operations.ts";
 import * as schemas from "./schemas.ts";
 
@@ -18,15 +31,24 @@ export interface ApiOptions {
   readonly adminHeader: string;
   /** Whether the plain base URL stands for several registries. */
   readonly isAggregate: boolean;
+  /** Whether some registry gets the client's `Authorization`. */
+  readonly takesAuthorization: boolean;
 }
 
 /** An OpenAPI 3.1 document. */
 export interface ApiDocument {
   readonly openapi: "3.1.0";
-  readonly info: { readonly title: string; readonly version: string; readonly description: string };
+  readonly info: {
+    readonly title: string;
+    readonly version: string;
+    readonly description: string;
+    readonly license: object;
+  };
   readonly servers: readonly object[];
+  readonly security: readonly object[];
+  readonly tags: readonly object[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
-  readonly components: { readonly schemas: Readonly<Record<string, unknown>> };
+  readonly components: Readonly<Record<"schemas" | "responses" | "headers" | "parameters", Record<string, unknown>>>;
 }
 
 /** Schemas by the name they have in the document. */
@@ -51,15 +73,61 @@ const NAMED: Readonly<Record<string, TSchema>> = {
 
 /** Describes everything the public listener answers, from the very schemas that requests and answers are held to. */
 export function describeApi(options: ApiOptions): ApiDocument {
-  const { version, prefix, isAggregate } = options;
-  const plain = { url: "/", description: "The plain base URL" };
-  const registry = {
-    url: `${prefix}/{admin}`,
-    description: "One registry",
-    variables: {
-      admin: { default: "alias", description: "Party id of the instrument admin, or the registry's alias." },
+  const paths = describePaths(options);
+  const components = {
+    schemas: Object.fromEntries(Object.entries(NAMED).map(([name, each]) => [name, inner(each, each)])),
+    responses: describeErrors(),
+    headers: HEADER_FIELDS,
+    parameters: COMMON_PARAMETERS,
+  };
+  return {
+    openapi: "3.1.0",
+    info: describeInfo(options),
+    servers: [describeRegistryServer(options), PLAIN],
+    security: options.takesAuthorization ? [{}, { registryToken: [] }] : [],
+    tags: describeTags(options),
+    paths,
+    components: {
+      ...withoutUnused(paths, components),
+      ...(options.takesAuthorization ? { securitySchemes: { registryToken: REGISTRY_TOKEN } } : {}),
     },
   };
+}
+
+const PLAIN = { url: "/", description: "The plain base URL" };
+
+const REGISTRY_TOKEN = {
+  type: "http",
+  scheme: "bearer",
+  description: "For registries that want the client's own token. The gateway passes it on and does not check it.",
+};
+
+function describeInfo({ version, prefix, isAggregate }: ApiOptions): ApiDocument["info"] {
+  const plain = isAggregate ? "stands for all of them" : "needs an admin unless there is one registry only";
+  return {
+    title: "Registry Gateway",
+    version,
+    description: `The token-registry API of every registry behind this gateway. Each registry has a base URL of its own, ${prefix}/{admin}; the plain base URL ${plain}.`,
+    license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+  };
+}
+
+/** What `admin` means stands here: swagger-parser refuses a description of a variable. */
+function describeRegistryServer({ prefix }: ApiOptions): object {
+  return {
+    url: `${prefix}/{admin}`,
+    description: "One registry. {admin} is the party id of the instrument admin, or the registry's alias.",
+    variables: { admin: { default: "alias" } },
+  };
+}
+
+function describeTags({ isAggregate }: ApiOptions): object[] {
+  return Object.entries(TAGS)
+    .filter(([name]) => isAggregate || name !== "catalogue")
+    .map(([name, description]) => ({ name, description }));
+}
+
+function describePaths(options: ApiOptions): Record<string, Record<string, unknown>> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const endpoint of ENDPOINTS) {
     const operation = describeEndpoint(endpoint, options);
@@ -70,47 +138,82 @@ export function describeApi(options: ApiOptions): ApiDocument {
       Object.entries(methods).map(([method, each]) => [method, describeOperation(each)]),
     );
   }
-  for (const [path, operation] of Object.entries(catalogueOperations(isAggregate))) {
-    paths[path] = { servers: [plain], get: describeOperation(operation) };
+  for (const [path, operation] of Object.entries(catalogueOperations(options.isAggregate))) {
+    paths[path] = { servers: [PLAIN], get: describeOperation(operation) };
   }
-  return {
-    openapi: "3.1.0",
-    info: {
-      title: "Registry Gateway",
-      version,
-      description:
-        "The token-registry API of every registry behind this gateway. Each registry is to be had by itself below " +
-        `${prefix}/{admin}; the plain base URL ${isAggregate ? "stands for all of them" : "needs an admin unless there is one registry only"}.`,
-    },
-    servers: [registry, plain],
-    paths,
-    components: { schemas: Object.fromEntries(Object.entries(NAMED).map(([name, each]) => [name, inner(each, each)])) },
-  };
+  return paths;
 }
+
+function describeErrors(): Record<string, unknown> {
+  const names = Object.keys(ERRORS) as ErrorName[];
+  return Object.fromEntries(names.map((name) => [name, describeError(name, inner(schemas.ErrorBody))]));
+}
+
+/** The components that `paths` refer to, directly or through others. */
+function withoutUnused(paths: object, components: ApiDocument["components"]): ApiDocument["components"] {
+  const used = new Set<string>();
+  const collect = (part: unknown): void => {
+    for (const [, reference, kind, name] of JSON.stringify(part).matchAll(REFERENCE)) {
+      if (used.has(reference!)) continue;
+      used.add(reference!);
+      collect(components[kind as keyof typeof components][name!]);
+    }
+  };
+  collect(paths);
+  return Object.fromEntries(
+    Object.entries(components).map(([kind, named]) => [
+      kind,
+      Object.fromEntries(Object.entries(named).filter(([name]) => used.has(`${kind}/${name}`))),
+    ]),
+  ) as ApiDocument["components"];
+}
+
+const REFERENCE = /"\$ref":"#\/components\/(([a-z]+)\/([^"]+))"/g;
 
 function pathOf(endpoint: Endpoint): string {
   return endpointPath(endpoint, "\0").replace("%00", "{id}");
 }
 
-function describeOperation({ summary, description, id, parameters, body, ok }: ApiOperation): object {
+function describeOperation({ summary, description, id, tag, parameters, body, ok }: ApiOperation): object {
+  const errors: ErrorName[] = [...ANSWER_KINDS[ok.kind].errors];
+  if (id === "instrument" && ok.isMerged === true) errors.push("Ambiguous");
   return {
     operationId: id,
+    tags: [tag],
     summary,
     ...(description === undefined ? {} : { description }),
-    ...(parameters.length === 0 ? {} : { parameters: parameters.map(describeParameter) }),
-    ...(body === undefined
-      ? {}
-      : {
-          requestBody: { required: body.isRequired, content: { "application/json": { schema: inner(body.schema) } } },
-        }),
-    responses: {
-      "200": {
-        description: ok.description,
-        content: { [ok.type]: ok.schema === undefined ? {} : { schema: inner(ok.schema) } },
-      },
-      ...errorResponses(inner(schemas.ErrorBody)),
-    },
+    parameters: [...parameters.map(describeParameter), ...COMMON_PARAMETER_REFS],
+    ...(body === undefined ? {} : { requestBody: describeBody(body) }),
+    responses: { "200": describeAnswer(ok), ...describeNotModified(ok), ...errorRefs(errors) },
   };
+}
+
+const COMMON_PARAMETER_REFS = Object.keys(COMMON_PARAMETERS).map((name) => ({
+  $ref: `#/components/parameters/${name}`,
+}));
+
+function describeBody({ schema, isRequired, example }: ApiBody): object {
+  const shown = example === undefined ? {} : { example };
+  return { required: isRequired, content: { "application/json": { schema: inner(schema), ...shown } } };
+}
+
+function describeAnswer({ kind, description, type, schema, examples, isMerged }: ApiAnswer): object {
+  const fields: HeaderName[] = [...ANSWER_KINDS[kind].fields];
+  if (isMerged === true) fields.push("X-Registry-Partial");
+  const shown = Object.entries(examples ?? {}).map(([name, value]) => [name.replaceAll(" ", "-"), { value }]);
+  const content = {
+    ...(schema === undefined ? {} : { schema: inner(schema) }),
+    ...(shown.length === 0 ? {} : { examples: Object.fromEntries(shown) as object }),
+  };
+  return { description, headers: headerRefs(fields), content: { [type]: content } };
+}
+
+/** The 304 of answers that have an ETag. */
+function describeNotModified({ kind }: ApiAnswer): Record<string, object> {
+  const { fields } = ANSWER_KINDS[kind];
+  if (!fields.includes("ETag")) return {};
+  const description = "The client has it already: its If-None-Match or If-Modified-Since says so.";
+  return { "304": { description, headers: headerRefs(fields) } };
 }
 
 function describeParameter({ name, in: place, description, schema }: ApiParameter): object {

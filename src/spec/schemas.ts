@@ -19,7 +19,7 @@ export const RegistryInfo = Type.Object(
     adminId: Type.String({ description: "Party id of the registry's admin." }),
     supportedApis: SupportedApis,
   },
-  { ...open, description: "Registry info (spec.md §2.1)." },
+  { ...open, description: "Registry info." },
 );
 
 export const Instrument = Type.Object(
@@ -32,7 +32,7 @@ export const Instrument = Type.Object(
     decimals: Type.Integer(),
     supportedApis: SupportedApis,
   },
-  { ...open, description: "Instrument (spec.md §2.2)." },
+  { ...open, description: "Instrument." },
 );
 
 export const InstrumentPage = Type.Object(
@@ -40,7 +40,7 @@ export const InstrumentPage = Type.Object(
     instruments: Type.Array(Instrument),
     nextPageToken: Type.Optional(Type.Union([Type.String(), Type.Null()])),
   },
-  { ...open, description: "Instrument page (spec.md §2.3)." },
+  { ...open, description: "Instrument page." },
 );
 
 export const DisclosedContract = Type.Object(
@@ -53,7 +53,7 @@ export const DisclosedContract = Type.Object(
     debugPayload: Type.Optional(Type.Unknown()),
     debugCreatedAt: Type.Optional(Type.Union([Type.String(), Type.Null()])),
   },
-  { ...open, description: "Disclosed contract (spec.md §2.5)." },
+  { ...open, description: "Disclosed contract." },
 );
 
 export const ChoiceContext = Type.Object(
@@ -61,7 +61,7 @@ export const ChoiceContext = Type.Object(
     choiceContextData: Type.Object({}, open),
     disclosedContracts: Type.Array(DisclosedContract),
   },
-  { ...open, description: "Choice context (spec.md §2.4)." },
+  { ...open, description: "Choice context." },
 );
 
 export const TransferFactory = Type.Object(
@@ -70,15 +70,15 @@ export const TransferFactory = Type.Object(
     transferKind: Type.String({ description: "`self`, `direct`, `offer`; an open enumeration." }),
     choiceContext: ChoiceContext,
   },
-  { ...open, description: "Transfer factory response (spec.md §2.6)." },
+  { ...open, description: "Transfer factory response." },
 );
 
 export const AllocationFactory = Type.Object(
   { factoryId: Type.String(), choiceContext: ChoiceContext },
-  { ...open, description: "Allocation factory response (spec.md §2.7)." },
+  { ...open, description: "Allocation factory response." },
 );
 
-export const ErrorBody = Type.Object({ error: Type.String() }, { ...open, description: "Error (spec.md §2.9)." });
+export const ErrorBody = Type.Object({ error: Type.String() }, { ...open, description: "Error." });
 
 const ofAggregate = { admin: Type.String({ description: "Party id of the admin whose registry lists it." }) };
 
@@ -127,7 +127,7 @@ export const FactoryRequest = Type.Object(
     choiceArguments: anyObject,
     excludeDebugFields: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
   },
-  { ...open, description: "Factory request (spec.md §2.8). The choice arguments are opaque to the gateway." },
+  { ...open, description: "Factory request. Of the choice arguments the gateway reads the admins only." },
 );
 
 export const ContextRequest = Type.Object(
@@ -135,7 +135,7 @@ export const ContextRequest = Type.Object(
     meta: Type.Optional(Type.Union([anyObject, Type.Null()])),
     excludeDebugFields: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
   },
-  { ...open, description: "Choice-context request (spec.md §2.8)." },
+  { ...open, description: "Choice-context request." },
 );
 
 /** Adds the published rule that `meta` is a flat map of strings. */

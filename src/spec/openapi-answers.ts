@@ -1,0 +1,202 @@
+/**
+ * What answers have in common in the description of the API: header fields, errors, and the parameters of every
+ * operation. Each stands once in the document and is referred to by its name.
+ */
+
+interface HeaderField {
+  readonly description: string;
+  readonly schema: { readonly type: "string" | "integer" };
+  readonly example: string | number;
+}
+
+function text(description: string, example: string): HeaderField {
+  return { description, schema: { type: "string" }, example };
+}
+
+/** Header fields of answers, by name. */
+export const HEADER_FIELDS = {
+  "X-Request-Id": text(
+    "The client's own, where it sent at most 128 safe characters; else a new one. The registry gets the same.",
+    "5f1c0b7e9a3d4421-2a",
+  ),
+  "Cache-Status": text(
+    "Where the answer came from (RFC 9211). `ttl`: seconds that it stays fresh, negative when it is stale.",
+    "registry-gateway; hit; ttl=27",
+  ),
+  Age: {
+    description: "Seconds since the registry made the answer (RFC 9111 §5.1).",
+    schema: { type: "integer" },
+    example: 3,
+  },
+  ETag: text("For If-None-Match. The registry's own, or made from the bytes.", '"2Wf0hYbzq8pT"'),
+  "Cache-Control": text("What a client may keep, and for how long.", "no-cache"),
+  "Retry-After": {
+    description: "Seconds after which to try again.",
+    schema: { type: "integer" },
+    example: 5,
+  },
+  "Proxy-Status": text(
+    "Why the registry's answer could not be had (RFC 9209).",
+    "registry-gateway;error=connection_refused",
+  ),
+  "X-Registry-Partial": text("The registries that are missing from this answer, by name.", "bonds"),
+} as const satisfies Readonly<Record<string, HeaderField>>;
+
+export type HeaderName = keyof typeof HEADER_FIELDS;
+
+interface ErrorAnswer {
+  readonly status: string;
+  readonly description: string;
+  readonly fields: readonly HeaderName[];
+  readonly example: string;
+}
+
+/** Errors of the gateway's own and of registries, by the name they have in the document. */
+export const ERRORS = {
+  BadRequest: {
+    status: "400",
+    description: "The request is malformed, does not say which registry it means, or names two.",
+    fields: ["X-Request-Id"],
+    example:
+      "registry-gateway: the request does not say which registry it means: send it to " +
+      "/api/token-standard/v0/registrars/{admin}/registry/ or name the instrument admin in the header x-instrument-admin",
+  },
+  NotFound: {
+    status: "404",
+    description: "The registry has no such thing, or the gateway no such registry or path.",
+    fields: ["X-Request-Id"],
+    example: "registry-gateway: no such path; the token-registry API is below /registry/",
+  },
+  RequestTimeout: {
+    status: "408",
+    description: "The request took too long to arrive.",
+    fields: ["X-Request-Id"],
+    example: "registry-gateway: the request took too long to arrive",
+  },
+  Ambiguous: {
+    status: "409",
+    description: "Several registries have an instrument with this id. The text names them.",
+    fields: ["X-Request-Id"],
+    example:
+      "registry-gateway: several registries have an instrument with this id; ask one of them: " +
+      "/api/token-standard/v0/registrars/amulet of DSO::1220…, /api/token-standard/v0/registrars/bonds of bonds::1220…",
+  },
+  ContentTooLarge: {
+    status: "413",
+    description: "The body is larger than the gateway takes.",
+    fields: ["X-Request-Id"],
+    example: "registry-gateway: the body is larger than 1048576 bytes",
+  },
+  UnsupportedMediaType: {
+    status: "415",
+    description: "The body is not JSON in UTF-8, or it is compressed.",
+    fields: ["X-Request-Id"],
+    example: "registry-gateway: the body must be sent with the header content-type: application/json",
+  },
+  TooManyRequests: {
+    status: "429",
+    description: "The registry's rate limit is used up.",
+    fields: ["X-Request-Id", "Retry-After"],
+    example:
+      'registry-gateway: the gateway may ask upstream "amulet" 120 times in 60 s, and that is used up; try again in 5 s',
+  },
+  InternalError: {
+    status: "500",
+    description: "A fault of the gateway, or the registry's own 500.",
+    fields: ["X-Request-Id"],
+    example: "registry-gateway: internal server error",
+  },
+  BadGateway: {
+    status: "502",
+    description: "The registry refused, broke off, or answered something that cannot be passed on.",
+    fields: ["X-Request-Id", "Proxy-Status"],
+    example:
+      'registry-gateway: upstream "amulet" refused the connection; it is down or its URL is wrong; try again later',
+  },
+  Unavailable: {
+    status: "503",
+    description: "The registry fails and is given a pause, or the gateway has too much to do or stops.",
+    fields: ["X-Request-Id", "Retry-After", "Proxy-Status"],
+    example: 'registry-gateway: upstream "amulet" fails on all its nodes and is given a pause; try again in 5 s',
+  },
+  GatewayTimeout: {
+    status: "504",
+    description: "The registry did not answer before the deadline.",
+    fields: ["X-Request-Id", "Proxy-Status"],
+    example: 'registry-gateway: upstream "amulet" did not answer in time; try again later',
+  },
+  OtherError: {
+    status: "default",
+    description: "Any other error: 405, 414, 431, or what the registry answered.",
+    fields: ["X-Request-Id"],
+    example: "registry-gateway: the method is not allowed here; use GET, HEAD, OPTIONS",
+  },
+} as const satisfies Readonly<Record<string, ErrorAnswer>>;
+
+export type ErrorName = keyof typeof ERRORS;
+
+const OF_ANY: readonly ErrorName[] = ["BadRequest", "NotFound", "InternalError", "OtherError"];
+const OF_REGISTRY: readonly ErrorName[] = ["TooManyRequests", "BadGateway", "Unavailable", "GatewayTimeout"];
+const OF_BODY: readonly ErrorName[] = ["RequestTimeout", "ContentTooLarge", "UnsupportedMediaType"];
+
+/**
+ * What an operation's answer is: `cached` and `composed` (of what is cached) have an age and validators, `call` is never
+ * kept, `streamed` is the registry's, `page` the gateway's own.
+ */
+export type AnswerKind = "cached" | "composed" | "call" | "streamed" | "page";
+
+interface KindOfAnswer {
+  readonly fields: readonly HeaderName[];
+  readonly errors: readonly ErrorName[];
+}
+
+const OF_CACHED: readonly HeaderName[] = ["X-Request-Id", "Cache-Status", "Age", "ETag", "Cache-Control"];
+
+export const ANSWER_KINDS: Readonly<Record<AnswerKind, KindOfAnswer>> = {
+  cached: { fields: OF_CACHED, errors: [...OF_ANY, ...OF_REGISTRY] },
+  composed: { fields: OF_CACHED, errors: OF_ANY },
+  call: { fields: ["X-Request-Id", "Cache-Control"], errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY] },
+  streamed: { fields: ["X-Request-Id"], errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY] },
+  page: { fields: ["X-Request-Id", "ETag", "Cache-Control"], errors: OF_ANY },
+};
+
+/** Header fields that every operation takes, by the name they have in the document. */
+export const COMMON_PARAMETERS = {
+  RequestId: {
+    name: "X-Request-Id",
+    in: "header",
+    description:
+      "Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ -",
+    schema: { type: "string", maxLength: 128 },
+    example: "checkout-4711",
+  },
+  RequestTimeout: {
+    name: "Request-Timeout",
+    in: "header",
+    description: "Seconds that the client is going to wait. The gateway gives up then, or earlier.",
+    schema: { type: "string", pattern: "^[0-9]{1,6}(\\.[0-9]{1,3})?$" },
+    example: "2.5",
+  },
+} as const;
+
+/** The description of an error, as one of the document's `components.responses`. */
+export function describeError(name: ErrorName, schema: unknown): object {
+  const { description, fields, example } = ERRORS[name];
+  return {
+    description,
+    headers: headerRefs(fields),
+    content: { "application/json": { schema, example: { error: example } } },
+  };
+}
+
+/** References to the given errors, by status. */
+export function errorRefs(names: readonly ErrorName[]): Record<string, object> {
+  return Object.fromEntries(
+    names.map((name) => [ERRORS[name].status, { $ref: `#/components/responses/${name}` }] as const),
+  );
+}
+
+/** References to the given header fields, by name. */
+export function headerRefs(names: readonly HeaderName[]): Record<string, object> {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}
