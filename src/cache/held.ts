@@ -1,3 +1,4 @@
+import { OWN_TARGETED_FIELD } from "../answer-fields.ts";
 import type { Instant } from "../clock.ts";
 import { fieldValue, type Fields } from "../fields.ts";
 import type { CacheStatus } from "./cache-status.ts";
@@ -9,7 +10,6 @@ import { codedEntityTag } from "./entity-tag.ts";
 import type { Entry } from "./entry.ts";
 import type { CachePolicy } from "./policy.ts";
 import type { CacheAnswer, CacheOutcome, CacheTier } from "./resource.ts";
-import { OWN_TARGETED_FIELD } from "./targeted.ts";
 
 /** What makes an answer out of an entry. */
 export interface Presentation {

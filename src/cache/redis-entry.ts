@@ -1,6 +1,7 @@
 import { crc32 } from "node:zlib";
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
+import { endToEndFields } from "../answer-fields.ts";
 import type { Instant } from "../clock.ts";
 import type { Entry } from "./entry.ts";
 import type { CacheKey } from "./store.ts";
@@ -88,7 +89,8 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
   const [usableUntil, staleProhibited, lifetime, origins, vary, fields] = more;
   return {
     status,
-    fields,
+    // A version before this one may have stored what is not sent on any more.
+    fields: endToEndFields(fields),
     body: bytes.subarray(bodyStart),
     madeEtag,
     generation,

@@ -1,9 +1,7 @@
 import { isInnerList, parseDictionary, Token } from "structured-headers";
+import { OWN_TARGETED_FIELD } from "../answer-fields.ts";
 import { fieldValue, fieldValues, type Fields } from "../fields.ts";
 import { parseDirectives, responseDirectives, type DirectiveMap, type ResponseDirectives } from "./cache-control.ts";
-
-/** For this gateway alone; never sent on. */
-export const OWN_TARGETED_FIELD = "registry-gateway-cache-control";
 
 /** RFC 9213 §2.2: the fields that address this cache, the most specific first. */
 const TARGET_LIST = [OWN_TARGETED_FIELD, "cdn-cache-control"];

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import { neverKept } from "../answer-fields.ts";
 import { GatewayError } from "../errors.ts";
 import { type Fields, filterFields } from "../fields.ts";
 import { checkAnswer } from "../metadata/answer-check.ts";
@@ -87,8 +88,8 @@ export async function answerChoiceContext(
       schemaViolated: (name, operation) => surroundings.metrics.schemaViolations.inc({ upstream: name, operation }),
     });
   }
-  const fields = filterFields(answer.fields, (name) => name !== "content-type" && name !== "cache-control");
-  fields.push("content-type", "application/json", "cache-control", "no-store");
+  const fields = filterFields(neverKept(answer.fields), (name) => name !== "content-type");
+  fields.push("content-type", "application/json");
   return { status: answer.status, fields, body: answer.body };
 }
 

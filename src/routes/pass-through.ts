@@ -2,8 +2,9 @@ import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import httpProxy from "@fastify/http-proxy";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { neverKept, OWN_TARGETED_FIELD } from "../answer-fields.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
-import type { Fields } from "../fields.ts";
+import { type Fields, filterFields } from "../fields.ts";
 import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
 import type { StreamedAnswer, StreamedCall } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
@@ -20,6 +21,9 @@ import type { PassThroughTarget } from "./target.ts";
 
 /** The path within Fastify that stands for every passed-through request. */
 export const PASS_THROUGH = "/pass-through";
+
+/** Stands alone: a registry's own policy could only say where to report to. */
+const NOTHING_RUNS = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
 /** Carries the call from the route, through http-proxy, to the connection: a symbol never becomes a header. */
 const CALL = Symbol("upstream call");
@@ -75,9 +79,7 @@ export function registerPassThrough(app: FastifyInstance, surroundings: Surround
       rewriteHeaders: (headers, request) => {
         const raw = request!.raw as IncomingMessage;
         const common = commonFieldsOf(exchangeOf(raw, surroundings), raw, surroundings.isDraining());
-        const answered = { ...headers, ...recordOf(common) };
-        // The answer to a POST is of this moment, whatever the registry says of keeping it.
-        return raw.method === "POST" ? { ...answered, "cache-control": "no-store" } : answered;
+        return { ...headers, ...recordOf(common) };
       },
       onError: (reply, { error }) => {
         void reply.send(error.cause instanceof GatewayError ? error.cause : toGatewayError(error));
@@ -94,12 +96,22 @@ function sendCall(request: ProxiedRequest, done: ProxyCallback): void {
     answer.body.once("error", (error) => {
       exchange.error = toGatewayError(error);
     });
-    done(null, proxiedAnswer(answer));
+    done(null, proxiedAnswer(call, answer));
   }, done);
 }
 
-function proxiedAnswer({ status, fields, body }: StreamedAnswer): Parameters<ProxyCallback>[1] & object {
-  return { statusCode: status, headers: recordOf(fields), body };
+/**
+ * The registry's answer, whose type is its own: nothing in a page of its may run on our origin, be it HTML, SVG or what
+ * browsers come to show one day.
+ */
+function proxiedAnswer(
+  { method }: StreamedCall,
+  { status, fields, body }: StreamedAnswer,
+): Parameters<ProxyCallback>[1] & object {
+  const isOurs = (name: string) => name === OWN_TARGETED_FIELD || name === "content-security-policy";
+  // The answer to a POST is of this moment, whatever the registry says of keeping it.
+  const kept = filterFields(method === "POST" ? neverKept(fields) : fields, (name) => !isOurs(name));
+  return { statusCode: status, headers: recordOf([...kept, "content-security-policy", NOTHING_RUNS]), body };
 }
 
 async function prepareCall(

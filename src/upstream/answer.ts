@@ -3,12 +3,12 @@ import { STATUS_CODES } from "node:http";
 import { errorBody, GatewayError } from "../errors.ts";
 import { fieldValue } from "../fields.ts";
 import type { Fields } from "../fields.ts";
-import { endToEndFields, fieldsOfReplacedBody } from "./answer-fields.ts";
+import { endToEndFields, fieldsOfReplacedBody, isHeadTooLarge } from "../answer-fields.ts";
 import type { UpstreamAnswer } from "./call.ts";
 import { contentCodings, decodeBody, DecodedTooLarge } from "./content-coding.ts";
 import { isHtml, readErrorText } from "./error-text.ts";
 import type { RawAnswer } from "./exchange.ts";
-import { tooLarge, unusable } from "./failure.ts";
+import { tooLarge, tooLargeHead, unusable } from "./failure.ts";
 import type { Failure, FailureReason } from "./failure.ts";
 
 /** What is made of an answer from the wire. */
@@ -66,6 +66,13 @@ export function undecodable(upstream: string, text: string): Failure {
 
 /** Reads an answer whose body is not coded any more. */
 export function readAnswer(raw: RawAnswer, context: ReadingContext): Reading {
+  const reading = readByStatus(raw, context);
+  const { answer } = reading;
+  if (answer === undefined || !isHeadTooLarge(answer.fields)) return reading;
+  return { answer: undefined, failure: tooLargeHead(context.upstream) };
+}
+
+function readByStatus(raw: RawAnswer, context: ReadingContext): Reading {
   const { status } = raw;
   if (status === 200) return readJson(raw, context);
   const refusal = findRefusal(status, raw, context);

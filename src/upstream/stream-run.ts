@@ -4,7 +4,7 @@ import { GatewayError } from "../errors.ts";
 import { fieldValue } from "../fields.ts";
 import type { Fields } from "../fields.ts";
 import { admit, admitUpload } from "./admission.ts";
-import { endToEndFields } from "./answer-fields.ts";
+import { endToEndFields } from "../answer-fields.ts";
 import { findBusy } from "./answer.ts";
 import { heedRefusal, recordOutcome } from "./attempt-outcome.ts";
 import type { Settle } from "./call-run.ts";
@@ -105,6 +105,7 @@ export class StreamRun implements StreamedListener {
     const refusal = refuseHead(parts, {
       status,
       fields,
+      passed,
       isConditional: isConditional(call.fields),
       isOwnRefusal: isOwnRefusal(parts.config, call.fields),
     });

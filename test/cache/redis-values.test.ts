@@ -55,6 +55,19 @@ describe("what is in Redis", () => {
     expect(lasting.filter((name) => !name.endsWith(":e"))).toEqual([]);
   });
 
+  it("gives no field that an older version stored and that is not passed on any more", async () => {
+    const server = await redisServer();
+    const replica = await replicaOn({ url: server.url });
+    await put(replica, infoKey, entryOf(replica, { fields: ["etag", '"x"', "x-unknown", "kept"] }));
+    const value = (await server.client.hgetBuffer(entryKey, "v"))!;
+    const older = withHeader(value, (header) => {
+      (header[15] as string[]).unshift("x-accel-redirect", "/internal/secret", "via", "1.1 inner");
+    });
+    await server.client.hset(entryKey, "v", older);
+    const [entry] = (await replica.store.get(infoKey))!;
+    expect(entry!.fields).toEqual(["etag", '"x"', "x-unknown", "kept"]);
+  });
+
   it.for<[string, (value: Buffer) => Buffer]>([
     ["cut off", (value) => value.subarray(0, value.length - 1)],
     ["changed in one bit of its body", (value) => Buffer.concat([value.subarray(0, -1), Buffer.from([0x7c])])],
