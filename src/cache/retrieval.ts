@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import { isHeadTooLarge } from "../answer-fields.ts";
 import type { Clock, Instant } from "../clock.ts";
 import type { Coordinator, FetchOutcome, Lease } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
@@ -111,7 +112,9 @@ export class Retrieval {
     const fetched = await this.fetch(request, conditional, generation);
     if (fetched.status !== 304) return this.land(request, fetched, generation);
     if (stale !== undefined && conditional.length > 0 && confirms(fetched.fields, stale.entry)) {
-      return this.confirm({ ...request, stale }, fetched, generation);
+      const fields = freshen(stale.entry, fetched.fields, this.clock.wallNow());
+      // Else a head could grow beyond all bounds, 304 by 304; then the whole answer is asked for.
+      if (!isHeadTooLarge(fields)) return this.confirm({ ...request, stale }, { ...fetched, fields }, generation);
     }
     // RFC 9111 §4.3.4: a 304 for something else than what is stored confirms nothing.
     const full = conditional.length > 0 ? await this.fetch(request, [], generation) : fetched;
@@ -132,7 +135,7 @@ export class Retrieval {
     return resource.fetch(fetchRequest);
   }
 
-  /** The stored entry renewed by a 304 (RFC 9111 §4.3.4). */
+  /** The stored entry renewed by a 304 (RFC 9111 §4.3.4), which has its fields and those of the entry. */
   private confirm(
     request: RetrievalRequest & { stale: Held },
     notModified: Fetched,
@@ -140,14 +143,8 @@ export class Retrieval {
   ): Landing {
     const { stale, resource } = request;
     this.observer.revalidated(resource.key);
-    const fields = freshen(stale.entry, notModified.fields, this.clock.wallNow());
     const { status, body } = stale.entry;
-    // Age is that of the 304, which freshen leaves out of stored fields.
-    const age = notModified.fields.flatMap((name, i) =>
-      i % 2 === 0 && name === "age" ? [name, notModified.fields[i + 1]!] : [],
-    );
-    const renewed: Fetched = { ...notModified, status, body, fields: [...fields, ...age] };
-    return { ...this.land(request, renewed, generation), upstreamStatus: 304 };
+    return { ...this.land(request, { ...notModified, status, body }, generation), upstreamStatus: 304 };
   }
 
   private land(request: RetrievalRequest, fetched: Fetched, generation: string | undefined): Landing {

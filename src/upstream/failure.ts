@@ -132,7 +132,7 @@ const HEADERS: Wording = {
   reason: "protocol",
   status: 502,
   type: "http_response_header_section_size",
-  text: "answered with too many headers",
+  text: "answered with more header fields than clients take; tell the gateway's operator",
 };
 const PROXY: Wording = {
   reason: "proxy",
@@ -249,6 +249,11 @@ export function tooLarge(upstream: string, limit: number): Failure {
       { proxyError: "http_response_body_size" },
     ),
   };
+}
+
+/** For an answer with more header fields than clients take. */
+export function tooLargeHead(upstream: string): Failure {
+  return { reason: "too-large", error: unusable(upstream, HEADERS.text, HEADERS.type) };
 }
 
 /** A 502 for an answer that is none of the registry API; `text` follows `upstream "alias" `. */

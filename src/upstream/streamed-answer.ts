@@ -1,10 +1,11 @@
 import { pipeline } from "node:stream";
 import type { Readable, Transform } from "node:stream";
+import { isHeadTooLarge } from "../answer-fields.ts";
 import { fieldValue } from "../fields.ts";
 import type { Fields } from "../fields.ts";
 import { findRefusal, undecodable } from "./answer.ts";
 import { contentCodings, createDecoders } from "./content-coding.ts";
-import { tooLarge } from "./failure.ts";
+import { tooLarge, tooLargeHead } from "./failure.ts";
 import type { Failure } from "./failure.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { limitBytes } from "./streamed-exchange.ts";
@@ -12,6 +13,8 @@ import { limitBytes } from "./streamed-exchange.ts";
 interface AnswerHead {
   readonly status: number;
   readonly fields: Fields;
+  /** Those of them that a client would get. */
+  readonly passed: Fields;
   /** The request carried a condition. */
   readonly isConditional: boolean;
   /** A 401 or 403 is about credentials of the gateway's. */
@@ -21,13 +24,14 @@ interface AnswerHead {
 /** Why the answer with this head is not passed on; undefined when it is. */
 export function refuseHead(parts: UpstreamParts, head: AnswerHead): Failure | undefined {
   const { config, limits } = parts;
-  const { status, fields, isConditional, isOwnRefusal } = head;
+  const { status, fields, passed, isConditional, isOwnRefusal } = head;
   const refusal = findRefusal(
     status,
     { fields: [], body: Buffer.alloc(0) },
     { upstream: config.name, isConditional, isOwnRefusal },
   );
   if (refusal !== undefined) return refusal;
+  if (isHeadTooLarge(passed)) return tooLargeHead(config.name);
   if (contentCodings(fields) === undefined) {
     return undecodable(config.name, "uses a content coding the gateway does not know");
   }
