@@ -118,6 +118,7 @@ export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserve
       if (state === "up") log.info(line, "Redis state changed");
       else log.warn(line, "Redis state changed");
     },
+    connectionFailed: (why) => log.error({ reason: withoutSecrets(`Redis ${why}`) }, "Redis cannot be connected to"),
     commandEnded(_name, outcome, duration) {
       commands[outcome].add(1);
       durations.observe(duration / 1000);

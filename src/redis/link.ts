@@ -3,6 +3,7 @@ import type { Clock, Duration, Instant } from "../clock.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import { createClient, type RedisClient } from "./client.ts";
 import { TimedOut, within } from "./deadline.ts";
+import { readFault } from "./fault.ts";
 import { Keys } from "./keys.ts";
 import { type Message, parseMessage } from "./message.ts";
 import type { RedisObserver } from "./observer.ts";
@@ -19,6 +20,12 @@ export interface RedisLinkOptions {
 const WRITE_TIMEOUT: Duration = 2_000;
 
 const CONNECT_AGAIN_AFTER: Duration = 100;
+
+/** The same fault of connecting is told no more often. */
+const TELL_AGAIN_AFTER: Duration = 600_000;
+
+/** Different faults of connecting that are told. */
+const MOST_FAULTS = 16;
 
 /** Who is told of the connection and of messages. */
 export interface LinkListener {
@@ -42,6 +49,9 @@ export class RedisLink {
   private readonly observer: RedisObserver;
   private readonly client: RedisClient;
   private readonly subscriber: RedisClient;
+  private hasConnected = false;
+  /** Why connecting failed → when it may be told again. */
+  private readonly quietUntil = new Map<string, Instant>();
   private isClosed = false;
   private isGathering = false;
 
@@ -59,7 +69,10 @@ export class RedisLink {
 
   /** Connects, now and whenever the connection is lost. */
   start(listener: LinkListener): void {
-    this.client.on("ready", () => listener.connected());
+    this.client.on("ready", () => {
+      this.hasConnected = true;
+      listener.connected();
+    });
     this.client.on("close", () => listener.disconnected(this.lastError ?? "connection closed"));
     this.subscriber.on("message", (_channel: string, text: string) => {
       const message = parseMessage(text);
@@ -69,7 +82,7 @@ export class RedisLink {
       this.subscriber.subscribe(this.keys.channel).catch((error: unknown) => this.note(error));
     });
     for (const client of new Set([this.client, this.subscriber])) {
-      client.on("error", (error: unknown) => this.note(error));
+      client.on("error", (error: unknown) => this.noteConnection(error));
       // The client gives up for good when a sentinel reports a failover while it is looking for the master.
       client.on("end", () => this.clock.after(CONNECT_AGAIN_AFTER, () => this.connect(client)));
       this.connect(client);
@@ -133,7 +146,24 @@ export class RedisLink {
   }
 
   private connect(client: RedisClient): void {
-    if (!this.isClosed) client.connect().catch((error: unknown) => this.note(error));
+    if (this.isClosed) return;
+    client.connect().catch((error: unknown) => {
+      // "Connection is closed" says less than the error that closed it, which has an event of its own.
+      if (this.lastError === undefined) this.note(error);
+    });
+  }
+
+  /** Says why there is no connection: once, though it is tried twice a second. */
+  private noteConnection(error: unknown): void {
+    this.note(error);
+    const { text, isLasting } = readFault(error);
+    // What passes by itself is told by the change of state that it causes, where there was another one before.
+    if (this.isClosed || (this.hasConnected && !isLasting)) return;
+    const now = this.clock.now();
+    const quietUntil = this.quietUntil.get(text) ?? (this.quietUntil.size < MOST_FAULTS ? -Infinity : Infinity);
+    if (now < quietUntil) return;
+    this.quietUntil.set(text, now + TELL_AGAIN_AFTER);
+    this.observer.connectionFailed(text);
   }
 
   private note(error: unknown): void {

@@ -7,6 +7,8 @@ export type CommandOutcome = "ok" | "error" | "timeout";
 export interface RedisObserver {
   /** Redis may be read and written from now on, or no longer; `reason` is for the log. */
   stateChanged(state: "up" | "away", reason: string): void;
+  /** There is no connection, and why: the rest of a sentence that begins with "Redis". Told once for each fault. */
+  connectionFailed(why: string): void;
   /** A command ended. `name` is one of a handful. */
   commandEnded(name: string, outcome: CommandOutcome, duration: Duration): void;
   /** A value was not written: too much is waiting to be written already. */

@@ -117,6 +117,11 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
     says: "Redis is up, or away and done without.",
     fields: { to: "up or away", reason: REASON },
   },
+  "Redis cannot be connected to": {
+    levels: ["error"],
+    says: "Redis refuses the login, shows another certificate, has no address, or was never there. Once for each reason, and again after ten minutes.",
+    fields: { reason: REASON },
+  },
   "traces cannot be sent: the newest are kept, the others dropped": {
     levels: ["warn"],
     says: "The collector of traces does not take them.",

@@ -17,6 +17,8 @@ export interface Replica {
 /** Counts what an observer is told. */
 export class RedisEvents implements RedisObserver {
   readonly states: string[] = [];
+  /** Why there was no connection. */
+  readonly faults: string[] = [];
   readonly commands: { name: string; outcome: CommandOutcome; duration: number }[] = [];
   /** Infinity while it is away. */
   upSince = Infinity;
@@ -27,6 +29,10 @@ export class RedisEvents implements RedisObserver {
   stateChanged(state: "up" | "away"): void {
     this.states.push(state);
     this.upSince = state === "up" ? clock.now() : Infinity;
+  }
+
+  connectionFailed(why: string): void {
+    this.faults.push(why);
   }
 
   commandEnded(name: string, outcome: CommandOutcome, duration: number): void {
