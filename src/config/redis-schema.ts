@@ -3,20 +3,18 @@ import { formed, group, off, text } from "./keys.ts";
 import { tlsKeys } from "./tls-schema.ts";
 
 /** A user and a password; Redis before ACLs knows a password only. */
-function login(description: string) {
-  return off(
-    group(
-      description,
-      {
-        username: off(text({ examples: ["gateway"], description: "User." })),
-        password: off(formed("secret", { examples: ["${REDIS_PASSWORD}"], description: "Password." })),
-        passwordFile: off(
-          formed("secretFile", { examples: ["/run/secrets/redis"], description: "File with the password." }),
-        ),
-      },
-      { oneOf: [["password", "passwordFile"]] },
+function loginKeys(where: string) {
+  return {
+    username: off(text({ examples: ["gateway"], description: `User${where}.` })),
+    password: off(formed("secret", { examples: ["${REDIS_PASSWORD}"], description: `Password${where}.` })),
+    passwordFile: off(
+      formed("secretFile", { examples: ["/run/secrets/redis"], description: `File with the password${where}.` }),
     ),
-  );
+  };
+}
+
+function login(description: string) {
+  return off(group(description, loginKeys(""), { oneOf: [["password", "passwordFile"]] }));
 }
 
 /** Where the shared cache is. */
@@ -55,6 +53,7 @@ export const redisSchema = group(
         sentinelAuth: login("Login to the sentinels themselves."),
       }),
     ),
+    ...loginKeys(", with url or cluster, where no URL holds a login"),
     keyPrefix: text({
       // Braces would take the place of the hash tags that keep a partition in one slot of a cluster.
       pattern: String.raw`^[^\s{}]{1,64}$`,

@@ -60,6 +60,54 @@ function checkCertificate(reading: Reading, path: string, tls: UpstreamDraft["tl
   }
 }
 
+/** User and password that a URL holds, as text to compare; empty without. */
+function loginIn({ username, password }: URL): string {
+  return `${username}:${password}`.replace(/^:$/, "");
+}
+
+function checkRedisNodes(reading: Reading, nodes: readonly (string | undefined)[]): void {
+  const given = nodes.flatMap((url, index) =>
+    url === undefined ? [] : [{ path: `redis.cluster.nodes[${index}]`, url: new URL(url) }],
+  );
+  const [first] = given;
+  for (const { path, url } of given) {
+    // All nodes, those that the cluster announces too, are spoken to in one way and with one login.
+    if (url.protocol !== first!.url.protocol) {
+      reading.report(
+        path,
+        `mixes redis:// and rediss:// with ${first!.path}: a cluster has TLS on all nodes or on none`,
+      );
+    }
+    if (loginIn(url) !== loginIn(first!.url)) {
+      reading.report(
+        path,
+        `has another login than ${first!.path}: give one for all, as redis.username and passwordFile`,
+      );
+    }
+  }
+}
+
+function checkRedis(reading: Reading, redis: Draft["redis"]): void {
+  const { url, cluster, sentinel, username, password, passwordFile } = redis ?? {};
+  checkCertificate(reading, "redis.tls", redis?.tls);
+  checkRedisNodes(reading, cluster?.nodes ?? []);
+  const given = ["username", "password", "passwordFile"].filter((key) => reading.isGiven(`redis.${key}`));
+  const [key] = given;
+  if (key === undefined) return;
+  if (given.includes("password") && given.includes("passwordFile")) {
+    reading.report("redis.passwordFile", "give password or passwordFile, not both");
+  }
+  if (username !== undefined && password === undefined && passwordFile === undefined && given.length === 1) {
+    reading.report("redis.username", "needs password or passwordFile");
+  }
+  if (sentinel !== undefined)
+    reading.report(`redis.${key}`, "belongs to redis.sentinel.auth where there are sentinels");
+  const urls = [url, ...(cluster?.nodes ?? [])].filter((each) => each !== undefined);
+  if (urls.some((each) => loginIn(new URL(each)) !== "")) {
+    reading.report(`redis.${key}`, "the URL holds a login already: give it once");
+  }
+}
+
 function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft): void {
   const { timeout, attemptTimeout, auth } = upstream;
   if (timeout !== undefined && attemptTimeout !== undefined && attemptTimeout > timeout) {
@@ -145,7 +193,7 @@ export function checkRules(reading: Reading, draft: Draft): void {
   checkListeners(reading, draft);
   checkUpstreams(reading, draft.upstreams ?? []);
   checkRouting(reading, draft);
-  checkCertificate(reading, "redis.tls", draft.redis?.tls);
+  checkRedis(reading, draft.redis);
   checkForwardedHeaders(reading, "cache.forwardRequestHeaders", draft.cache?.forwardRequestHeaders);
   const { maxBytes, maxObject } = draft.cache?.memory ?? {};
   if (maxBytes !== undefined && maxObject !== undefined && maxObject > maxBytes) {

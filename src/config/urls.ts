@@ -7,14 +7,38 @@ export type NodeUrl = string;
 const HTTP = ["http:", "https:"];
 const REDIS = ["redis:", "rediss:"];
 
+/** For URLs that may hold a password, which breaks them where it has one of these characters in it. */
+const ENCODE = "; in a password, percent-encode # as %23, / as %2F, ? as %3F, @ as %40 and % as %25";
+
 /** Why something is not a URL of the wanted kind; undefined when it is. */
 function findFault(text: string, protocols: readonly string[]): string | undefined {
-  if (!URL.canParse(text)) return `is not a URL: write it in full, such as ${protocols.at(-1)}//host`;
+  const hint = text.includes("@") ? ENCODE : "";
+  if (!URL.canParse(text)) return `is not a URL: write it in full, such as ${protocols.at(-1)}//host${hint}`;
   const url = new URL(text);
   if (!protocols.includes(url.protocol)) return `must begin with ${protocols.map((name) => `${name}//`).join(" or ")}`;
   if (url.hostname === "") return "names no host";
-  if (text.includes("#")) return "must have no fragment (#…)";
+  if (text.includes("#")) return `must have no fragment (#…)${hint}`;
   return undefined;
+}
+
+/** User and password of a URL as they are sent; undefined where they are not encoded as they must be. */
+function loginOf({ username, password }: URL): readonly [username: string, password: string] | undefined {
+  try {
+    return [decodeURIComponent(username), decodeURIComponent(password)];
+  } catch {
+    return undefined;
+  }
+}
+
+/** Why a URL is none of a server that one may log in to; undefined when it is. */
+function findServerFault(text: string, protocols: readonly string[], path: RegExp): string | undefined {
+  const fault = findFault(text, protocols);
+  if (fault !== undefined) return fault;
+  const url = new URL(text);
+  const hint = text.includes("@") ? ENCODE : "";
+  if (loginOf(url) === undefined) return `has a % that encodes nothing${hint}`;
+  if (url.search !== "" || text.includes("?")) return `must have no query (?…)${hint}`;
+  return path.test(url.pathname) ? undefined : `must be scheme, host and port only${hint}`;
 }
 
 function hasCredentials(text: string): boolean {
@@ -51,15 +75,12 @@ export function findEndpointFault(text: string): string | undefined {
 
 /** What keeps `text` from being the address of an HTTP proxy; credentials are allowed. */
 export function findProxyFault(text: string): string | undefined {
-  const fault = findFault(text, HTTP);
-  if (fault !== undefined) return fault;
-  const { pathname, search } = new URL(text);
-  return pathname !== "/" || search !== "" ? "must be scheme, host and port only" : undefined;
+  return findServerFault(text, HTTP, /^\/?$/);
 }
 
-/** What keeps `text` from being the address of a Redis server; credentials are allowed. */
+/** What keeps `text` from being the address of a Redis server; credentials and the number of a database are allowed. */
 export function findRedisFault(text: string): string | undefined {
-  return findFault(text, REDIS);
+  return findServerFault(text, REDIS, /^(\/\d*)?$/);
 }
 
 /** `text` with the credentials of its authority replaced by `***`. */

@@ -22,15 +22,17 @@ const READ_ONLY_RECONNECT_INTERVAL = 5_000;
  */
 export function createClient(config: RedisConfig, clock: Clock): RedisClient {
   const common = commonOptions(config, clock);
-  if (config.cluster !== undefined) return createClusterClient(config.cluster.nodes, common);
+  const login = loginOf(config);
+  if (config.cluster !== undefined) return createClusterClient(config.cluster.nodes, { ...common, ...login });
   const options = { ...common, enableOfflineQueue: false, retryStrategy: reconnectDelay };
   if (config.sentinel !== undefined) {
-    const server = loginOf(config.sentinel.auth);
-    const sentinel = loginOf(config.sentinel.sentinelAuth);
+    const server = loginOf(config.sentinel.auth ?? {});
+    const { username, password } = loginOf(config.sentinel.sentinelAuth ?? {});
     return new Redis({
       ...options,
       ...server,
-      ...(sentinel !== undefined && { sentinelUsername: sentinel.username, sentinelPassword: sentinel.password }),
+      ...(username !== undefined && { sentinelUsername: username }),
+      ...(password !== undefined && { sentinelPassword: password }),
       name: config.sentinel.name,
       sentinels: config.sentinel.nodes.map(parseHostPort),
       sentinelCommandTimeout: GIVE_UP_AFTER,
@@ -40,7 +42,7 @@ export function createClient(config: RedisConfig, clock: Clock): RedisClient {
       ...(options.tls !== undefined && { enableTLSForSentinelMode: true, sentinelTLS: options.tls }),
     });
   }
-  return new Redis(config.urlFile === undefined ? config.url! : readSecret(config.urlFile), options);
+  return new Redis(config.urlFile === undefined ? config.url! : readSecret(config.urlFile), { ...options, ...login });
 }
 
 /** What all connections have, those to the nodes of a cluster included. */
@@ -69,9 +71,10 @@ function commonOptions(config: RedisConfig, clock: Clock) {
   } satisfies RedisOptions;
 }
 
-function createClusterClient(urls: readonly string[], options: ReturnType<typeof commonOptions>): Cluster {
+function createClusterClient(urls: readonly string[], options: ReturnType<typeof commonOptions> & Login): Cluster {
   const first = new URL(urls[0]!);
-  const tls = options.tls ?? (first.protocol === "rediss:" ? {} : undefined);
+  // For nodes that the cluster announces as well: no login leaves without TLS where one URL asks for it.
+  const tls = options.tls ?? (urls.some((url) => url.startsWith("rediss:")) ? {} : undefined);
   const cluster = new Cluster(
     urls.map((url) => ({ host: hostOf(new URL(url)), port: Number(new URL(url).port || 6379) })),
     {
@@ -103,13 +106,11 @@ function createClusterClient(urls: readonly string[], options: ReturnType<typeof
   return cluster;
 }
 
-function loginOf(auth: NonNullable<RedisConfig["sentinel"]>["auth"]) {
-  if (auth === undefined) return undefined;
-  const { username, password, passwordFile } = auth;
-  return {
-    ...(username !== undefined && { username }),
-    password: passwordFile === undefined ? password! : readSecret(passwordFile),
-  };
+type Login = Pick<RedisOptions, "username" | "password">;
+
+function loginOf({ username, password, passwordFile }: Login & { readonly passwordFile?: string }): Login {
+  const secret = passwordFile === undefined ? password : readSecret(passwordFile);
+  return { ...(username !== undefined && { username }), ...(secret !== undefined && { password: secret }) };
 }
 
 function tlsOptions(config: RedisConfig): RedisOptions["tls"] {

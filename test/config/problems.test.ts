@@ -349,6 +349,66 @@ const rows: [about: string, text: string, problems: string[]][] = [
   ],
   ["redis over http", `redis: { url: "http://a" }${GOOD}`, ["1:15 redis.url: must begin with redis:// or rediss://"]],
   ["a missing redis url file", `redis: { urlFile: nothing }${GOOD}`, ["1:19 redis.urlFile: there is no file"]],
+  [
+    "a cluster with TLS on some nodes",
+    `redis: { cluster: { nodes: ["redis://:pw@a", "rediss://:pw@b"] } }${GOOD}`,
+    ["1:46 redis.cluster.nodes[1]: mixes redis:// and rediss:// with redis.cluster.nodes[0]"],
+  ],
+  [
+    "a cluster with another login on each node",
+    `redis: { cluster: { nodes: ["redis://:one@a", "redis://:two@b"] } }${GOOD}`,
+    ["1:47 redis.cluster.nodes[1]: has another login than redis.cluster.nodes[0]"],
+  ],
+  [
+    "a cluster whose first node is none",
+    `redis: { cluster: { nodes: ["a", "rediss://b"] }, password: p }${GOOD}`,
+    ["1:29 redis.cluster.nodes[0]: is not a URL"],
+  ],
+  [
+    "a password that breaks the URL",
+    `redis: { url: "redis://:pass#word@r.example" }${GOOD}`,
+    ["1:15 redis.url: is not a URL: write it in full, such as rediss://host; in a password, percent-encode # as %23"],
+  ],
+  [
+    "a password that makes another URL",
+    `redis: { url: "redis://user:12/34@r.example" }${GOOD}`,
+    ["1:15 redis.url: must be scheme, host and port only; in a password, percent-encode # as %23"],
+  ],
+  [
+    "a password with a fragment in it",
+    `redis: { url: "redis://user:12#34@r.example" }${GOOD}`,
+    ["1:15 redis.url: must have no fragment (#…); in a password, percent-encode # as %23"],
+  ],
+  [
+    "a password that decodes to nothing",
+    `redis: { url: "redis://:100%@r.example" }${GOOD}`,
+    ["1:15 redis.url: has a % that encodes nothing; in a password, percent-encode # as %23"],
+  ],
+  [
+    "a redis URL with a query, which could switch TLS off",
+    `redis: { url: "rediss://r.example?tls=" }${GOOD}`,
+    ["1:15 redis.url: must have no query (?…)"],
+  ],
+  [
+    "two passwords for redis",
+    `redis: { url: "redis://a", password: one, passwordFile: secret }${GOOD}`,
+    ["1:57 redis.passwordFile: give password or passwordFile, not both"],
+  ],
+  [
+    "a user without password",
+    `redis: { url: "redis://a", username: u }${GOOD}`,
+    ["1:38 redis.username: needs password or passwordFile"],
+  ],
+  [
+    "a login beside that of the URL",
+    `redis: { url: "redis://:pw@a", passwordFile: secret }${GOOD}`,
+    ["1:46 redis.passwordFile: the URL holds a login already"],
+  ],
+  [
+    "a login of the server where sentinels name it",
+    `redis: { sentinel: { name: m, nodes: ["s:1"] }, password: p }${GOOD}`,
+    ["1:59 redis.password: belongs to redis.sentinel.auth"],
+  ],
   ["a cluster of nobody", `redis: { cluster: { nodes: [] } }${GOOD}`, ["1:28 redis.cluster.nodes: is empty"]],
   [
     "a sentinel without port",
