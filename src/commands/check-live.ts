@@ -1,6 +1,7 @@
 import { systemClock } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 import { LocalCoordinator } from "../coordinator/local.ts";
+import { checkRedis } from "./check-redis.ts";
 import { silentObserver } from "../upstream/observer.ts";
 import { Upstream } from "../upstream/upstream.ts";
 
@@ -13,13 +14,16 @@ interface NodeReport {
 }
 
 /**
- * `check --live`: asks each node of each upstream who it is, how fast it answers and what page size it takes.
+ * `check --live`: asks each node of each upstream who it is, how fast it answers and what page size it takes, and logs in
+ * to Redis.
  *
  * @param print called with each line
- * @returns whether every node proved its admin
+ * @returns whether Redis is well and every node proved its admin
  */
 export async function checkLive(config: Config, print: (line: string) => void): Promise<boolean> {
-  let isGood = true;
+  const redis = config.redis === undefined ? undefined : await checkRedis(config.redis, systemClock());
+  if (redis !== undefined) print(redis.line);
+  let isGood = redis?.isWell !== false;
   const admins = new Map<string, string>();
   for (const upstream of config.upstreams.filter(({ enabled }) => enabled)) {
     const reports = await Promise.all(upstream.urls.map((url) => checkNode(upstream, url, config)));

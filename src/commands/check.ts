@@ -24,7 +24,7 @@ export async function check(options: CheckOptions): Promise<number> {
     if (options.print === true) process.stdout.write(printConfig(config));
     for (const warning of warnings(config)) process.stdout.write(`warning: ${warning}\n`);
     const isGood = options.live !== true || (await checkLive(config, (line) => process.stdout.write(`${line}\n`)));
-    process.stdout.write(isGood ? `${file} is good\n` : `${file} is valid, but not every registry is well\n`);
+    process.stdout.write(isGood ? `${file} is good\n` : `${file} is valid, but not everything it names is well\n`);
     return isGood ? EXIT.ok : EXIT.badConfig;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;

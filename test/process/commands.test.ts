@@ -1,10 +1,12 @@
 import { readFileSync, writeFileSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { useSampleRegistries } from "../sandbox/sample-registries.ts";
 import { DSO, UTILITY_ADMIN } from "../sandbox/sample.ts";
+import { startRedis } from "../support/redis.ts";
 import { type Command, useCommands } from "./command.ts";
 import { useTemporaryFolder } from "./temporary-folder.ts";
 
@@ -135,6 +137,33 @@ describe("check", () => {
     const ill = await outcomeOf(run(["check", "--live", "--config", bad]));
     expect(ill.code).toBe(78);
     expect(ill.stdout).toContain("amulet");
+  });
+
+  test("--live tries Redis, and is 78 where it refuses the login", async () => {
+    const [registry, redis] = [await startRegistry(), await startRedis({ password: "right" })];
+    try {
+      const upstreams = `upstreams: [{ name: amulet, admin: "${DSO}", urls: ["${registry.url}"] }]\n`;
+      const good = fileWith(`redis: { url: "${redis.url}", password: right }\n${upstreams}`);
+      const well = await outcomeOf(run(["check", "--live", "--config", good]));
+      expect([well.code, well.stdout]).toEqual([0, expect.stringMatching(/^redis: answers/m)]);
+      const bad = fileWith(`redis: { url: "${redis.url}", password: wrong }\n${upstreams}`);
+      const ill = await outcomeOf(run(["check", "--live", "--config", bad]));
+      expect([ill.code, ill.stdout]).toEqual([78, expect.stringMatching(/^redis: refuses the login/m)]);
+    } finally {
+      await redis.stop();
+    }
+  });
+
+  test("--live names the status of a token endpoint that gives no token", async () => {
+    const registry = await startRegistry();
+    const endpoint = createHttpServer((_request, response) => response.writeHead(418).end("no"));
+    await new Promise<void>((resolve) => endpoint.listen(0, "127.0.0.1", resolve));
+    const { port } = endpoint.address() as AddressInfo;
+    const auth = `auth: { oauth2: { tokenUrl: "http://127.0.0.1:${port}/token", clientId: c, clientSecret: s } }`;
+    const file = fileWith(`upstreams: [{ name: amulet, urls: ["${registry.url}"], ${auth} }]\n`);
+    const { code, stdout } = await outcomeOf(run(["check", "--live", "--config", file]));
+    endpoint.close();
+    expect([code, stdout]).toEqual([78, expect.stringContaining("their token endpoint answered 418")]);
   });
 });
 
