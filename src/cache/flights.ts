@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
+import { isAuthorized } from "./forwarded.ts";
 import { Flight } from "./flight.ts";
 import type { Held } from "./held.ts";
 import type { CacheObserver } from "./observer.ts";
@@ -61,9 +62,8 @@ export class Flights {
   idOf({ key, policy }: Resource, headers: IncomingHttpHeaders): string {
     const known = this.tiers.memory.held(key)?.[0]?.entry.vary ?? [];
     const variant = variantOf(selectingNames(policy, known), headers);
-    const authorized = policy.sharedAuthorization && headers.authorization !== undefined;
     const generation = this.coordinator.generation(key) ?? "";
-    return `${prefixOf(key)}${generation}\n${authorized ? "authorized" : ""}\n${variant}`;
+    return `${prefixOf(key)}${generation}\n${isAuthorized(policy, headers) ? "authorized" : ""}\n${variant}`;
   }
 
   get(id: string): Flight<Landing> | undefined {
@@ -147,7 +147,7 @@ export class Flights {
           ? this.retrieval.retrieve(request)
           : this.retrieval.retrieveForAll(request, id));
         if (isFailure(landing.held.entry.status)) this.noteFailure(stale, startedAt);
-        this.skips.note(resource.key, landing, this.clock.now());
+        this.skips.note(resource, headers, { ...landing, at: this.clock.now() });
         return landing;
       },
       ended: (how) => {

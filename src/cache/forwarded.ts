@@ -39,6 +39,11 @@ export function isForwardable(policy: CachePolicy, name: string): boolean {
   return policy.forwardRequestHeaders === "*" || policy.forwardRequestHeaders.some((n) => n.toLowerCase() === name);
 }
 
+/** Whether the client's Authorization goes upstream with such a request. */
+export function isAuthorized({ sharedAuthorization }: CachePolicy, headers: IncomingHttpHeaders): boolean {
+  return sharedAuthorization && headers.authorization !== undefined;
+}
+
 /**
  * The client's fields to send upstream for this policy, as a flat list of lower-case names and values. Whoever sends
  * them takes them from here, because exactly these are what an entry can vary by.

@@ -10,6 +10,8 @@ import { codedEntityTag } from "./entity-tag.ts";
 import type { Entry } from "./entry.ts";
 import type { CachePolicy } from "./policy.ts";
 import type { CacheAnswer, CacheOutcome, CacheTier } from "./resource.ts";
+import { isForAll } from "./storable.ts";
+import { governingDirectives } from "./targeted.ts";
 
 /** What makes an answer out of an entry. */
 export interface Presentation {
@@ -64,11 +66,17 @@ export class Held {
   private readonly heads: (Head | undefined)[] = [];
   private readonly hitAnswers: (Rendered | undefined)[] = [];
   private upstreamStatus: string | undefined | null = null;
+  private forAll: boolean | undefined = undefined;
 
   constructor(entry: Entry, gzip?: Buffer) {
     this.entry = entry;
     this.compressible = isCompressible(entry.status, entry.fields, entry.body);
     this.gzip = gzip;
+  }
+
+  /** Whether the upstream lets requests with credentials and those without have the same answer (RFC 9111 §3.5). */
+  get isForAll(): boolean {
+    return (this.forAll ??= isForAll(governingDirectives(this.entry.fields).directives));
   }
 
   /** Whole seconds, never negative (RFC 9111 §5.1). */

@@ -133,7 +133,7 @@ export class HttpCache {
       asked,
       sharedAsked: !this.tiers.hasShared,
       adopted: [],
-      alone: asked.noStore || this.skips.isExclusive(resource.key, this.clock.now()),
+      alone: this.skips.isExclusive(resource, request.headers, this.clock.now()),
       joins: 0,
     };
     for (;;) {
@@ -186,7 +186,7 @@ export class HttpCache {
     await this.tiers.lookUpShared(key);
     const generation = this.coordinator.generation(key);
     const shelf = this.tiers.memory.held(key) ?? [];
-    const last = this.skips.last(key);
+    const last = this.skips.last(resource);
     return {
       key,
       policy,

@@ -5,6 +5,7 @@ import { dateValue } from "./age.ts";
 import type { ResponseDirectives } from "./cache-control.ts";
 import { makeEntityTag } from "./entity-tag.ts";
 import type { Entry } from "./entry.ts";
+import { isAuthorized } from "./forwarded.ts";
 import { judgeFreshness } from "./freshness.ts";
 import { formatHttpDate } from "./http-date.ts";
 import type { SkipReason } from "./observer.ts";
@@ -68,7 +69,7 @@ export function receive(input: Receiving): Received {
     receivedAt: fetched.receivedAt,
     ...freshness,
   };
-  const authorized = policy.sharedAuthorization && headers.authorization !== undefined;
+  const authorized = isAuthorized(policy, headers);
   const forbidden = whyNotStorable({ status: fetched.status, directives, policy, explicit, varies, authorized });
   return {
     entry,

@@ -1,7 +1,9 @@
+import type { IncomingHttpHeaders } from "node:http";
 import { LRUCache } from "lru-cache";
 import type { Duration, Instant } from "../clock.ts";
+import { isAuthorized } from "./forwarded.ts";
 import type { SkipReason } from "./observer.ts";
-import type { CacheKey } from "./store.ts";
+import type { Resource } from "./resource.ts";
 
 /** How an answer ended. */
 interface Ending {
@@ -9,6 +11,7 @@ interface Ending {
   readonly skipped: SkipReason | undefined;
   /** Only the client that asked may get it. */
   readonly exclusive: boolean;
+  readonly at: Instant;
 }
 
 const MAX_REMEMBERED = 2_000;
@@ -16,23 +19,33 @@ const MAX_REMEMBERED = 2_000;
 /** How long requests for a key go their own ways after an answer that was for one client only. */
 const EXCLUSIVE_FOR: Duration = 10_000;
 
-/** Remembers, bounded, why answers were not stored, and which keys it is useless to wait together for. */
+/**
+ * Remembers, bounded, why answers were not stored, and which keys it is useless to wait together for; of requests with
+ * credentials apart from those without, as they get different answers.
+ */
 export class SkipMemory {
-  private readonly endings = new LRUCache<string, Ending & { readonly at: Instant }>({ max: MAX_REMEMBERED });
+  private readonly endings = new LRUCache<string, Ending>({ max: MAX_REMEMBERED });
 
   /** An answer that was stored for all makes what came before irrelevant. */
-  note(key: CacheKey, { skipped, exclusive }: Ending, at: Instant): void {
-    if (skipped === undefined && !exclusive) this.endings.delete(key.name);
-    else this.endings.set(key.name, { skipped, exclusive, at });
+  note(resource: Resource, headers: IncomingHttpHeaders, { skipped, exclusive, at }: Ending): void {
+    const name = nameOf(resource, isAuthorized(resource.policy, headers));
+    if (skipped === undefined && !exclusive) this.endings.delete(name);
+    else this.endings.set(name, { skipped, exclusive, at });
   }
 
-  last(key: CacheKey): (Ending & { readonly at: Instant }) | undefined {
-    return this.endings.get(key.name);
+  /** The last one, of either kind of request. */
+  last(resource: Resource): Ending | undefined {
+    const endings = [false, true].flatMap((authorized) => this.endings.get(nameOf(resource, authorized)) ?? []);
+    return endings.sort((a, b) => b.at - a.at)[0];
   }
 
   /** Whether the last answer, a moment ago, was for one client only: waiting for the next one would only cost time. */
-  isExclusive(key: CacheKey, now: Instant): boolean {
-    const last = this.last(key);
+  isExclusive(resource: Resource, headers: IncomingHttpHeaders, now: Instant): boolean {
+    const last = this.endings.get(nameOf(resource, isAuthorized(resource.policy, headers)));
     return last !== undefined && last.exclusive && now < last.at + EXCLUSIVE_FOR;
   }
+}
+
+function nameOf({ key }: Resource, authorized: boolean): string {
+  return authorized ? `${key.name}\nauthorized` : key.name;
 }

@@ -27,7 +27,7 @@ export function whyNotStorable(input: StorableInput): SkipReason | undefined {
   if (directives !== undefined && forbidsStoring(directives, input.status)) return "no-store";
   if (directives?.private === true) return "private";
   if (input.varies === "*") return "vary";
-  if (input.authorized && !allowsAuthorized(directives)) return "authorization";
+  if (input.authorized && !isForAll(directives)) return "authorization";
   if (directives?.mustUnderstand === true && !UNDERSTOOD.has(input.status)) return "status";
   if (!isStoredStatus(input)) return "status";
   return undefined;
@@ -53,8 +53,12 @@ function forbidsStoring(directives: ResponseDirectives, status: number): boolean
   return directives.noStore && !(directives.mustUnderstand && UNDERSTOOD.has(status));
 }
 
-/** §3.5: a shared cache stores the response to a request with Authorization only with one of these. */
-function allowsAuthorized(directives: ResponseDirectives | undefined): boolean {
+/**
+ * Whether a response may go to requests with Authorization and to requests without, whichever it was fetched for. RFC
+ * 9111 §3.5 asks for one of these directives before the response to a request with Authorization is stored. Here it
+ * holds the other way too: a registry that personalises without saying so means different things by its answers.
+ */
+export function isForAll(directives: ResponseDirectives | undefined): boolean {
   if (directives === undefined) return false;
   return directives.public || directives.mustRevalidate || directives.sMaxage !== undefined;
 }

@@ -4,6 +4,7 @@ import type { Coordinator } from "../coordinator/coordinator.ts";
 import { fieldValue } from "../fields.ts";
 import { Compressor } from "./compressor.ts";
 import type { Entry } from "./entry.ts";
+import { isAuthorized } from "./forwarded.ts";
 import type { Held } from "./held.ts";
 import type { MemoryStore } from "./memory-store.ts";
 import type { Resource } from "./resource.ts";
@@ -47,7 +48,7 @@ export class Tiers {
     const shelf = this.memory.held(resource.key);
     if (shelf === undefined && adopted.length === 0) return undefined;
     const generation = this.coordinator.generation(resource.key);
-    const isUsable = ({ entry }: Held) => entry.generation === generation && matches(entry, resource, headers);
+    const isUsable = (held: Held) => held.entry.generation === generation && matches(held, resource, headers);
     return shelf?.find(isUsable) ?? adopted.find(isUsable);
   }
 
@@ -146,7 +147,11 @@ function isAsNew(held: Entry, entry: Entry): boolean {
   return isSame && entry.receivedAt - held.receivedAt < JITTER;
 }
 
-function matches(entry: Entry, { policy }: Resource, headers: IncomingHttpHeaders): boolean {
+/** Whether the entry answers such a request: it is of its variant (RFC 9111 §4.1), and not of others' credentials. */
+function matches(held: Held, { policy }: Resource, headers: IncomingHttpHeaders): boolean {
+  const { entry } = held;
+  // Only what is for all is stored of answers to credentials: so what is not for all was fetched without.
+  if (isAuthorized(policy, headers) && !(policy.honorUpstream && held.isForAll)) return false;
   const names = selectingNames(policy, entry.vary);
   return names.length === 0 ? entry.variant === "" : entry.variant === variantOf(names, headers);
 }

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { fieldValues, type Fields } from "../fields.ts";
 import { splitList } from "./cache-control.ts";
@@ -16,10 +17,15 @@ export function varyNames(fields: Fields): readonly string[] | "*" {
 
 /**
  * The request fields an entry is selected by (RFC 9111 §4.1). Only what reaches the upstream can make a difference:
- * fields listed in the policy always, and with `*` those that `Vary` names.
+ * fields listed in the policy always, and with `*` those that `Vary` names; `Authorization` where `Vary` names it.
  */
 export function selectingNames(policy: CachePolicy, vary: readonly string[]): readonly string[] {
-  const names = policy.forwardRequestHeaders === "*" ? vary : policy.forwardRequestHeaders;
+  const { forwardRequestHeaders: forwarded, sharedAuthorization } = policy;
+  const listed =
+    sharedAuthorization && forwarded !== "*" && vary.includes("authorization")
+      ? [...forwarded, "authorization"]
+      : forwarded;
+  const names = listed === "*" ? vary : listed;
   if (names.length === 0) return names;
   return [...new Set(names.map((name) => name.toLowerCase()))].filter((name) => isForwardable(policy, name)).sort();
 }
@@ -37,6 +43,8 @@ export function variantOf(names: readonly string[], headers: IncomingHttpHeaders
 /** A value in the one form in which equal meanings are equal strings. */
 function normalise(name: string, value: string | readonly string[]): string {
   const lines = typeof value === "string" ? [value] : value;
+  // Variants are stored and shown: credentials do not belong there.
+  if (name === "authorization") return hash("sha256", lines.join(), "base64url");
   const members = lines.flatMap(splitList);
   return PREFERENCES.has(name) ? byPreference(members) : members.join(",");
 }

@@ -145,7 +145,7 @@ export const upstreamSchema = group("One registry.", {
   ),
   forwardAuthorization: flag(
     false,
-    "The client's Authorization goes upstream, and RFC 9111 §3.5 decides what may be stored.",
+    "The client's Authorization goes upstream. Answers with and without credentials are kept apart, unless the upstream says public, s-maxage or must-revalidate (RFC 9111 §3.5).",
   ),
   validation: choice(["lenient", "strict"], {
     default: "lenient",
