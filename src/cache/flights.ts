@@ -88,8 +88,8 @@ export class Flights {
   }
 
   /** A fetch for one request alone. */
-  departAlone(departure: Departure, store: boolean): Flight<Landing> {
-    return this.fly(departure, { store });
+  departAlone(departure: Departure): Flight<Landing> {
+    return this.fly(departure, {});
   }
 
   /** Renews an entry while it is served, unless that is being done or has just failed. */
@@ -127,12 +127,7 @@ export class Flights {
 
   private fly(
     { resource, headers, stale }: Departure,
-    {
-      id,
-      background = false,
-      store = true,
-      ended,
-    }: { id?: string; background?: boolean; store?: boolean; ended?: () => unknown },
+    { id, background = false, ended }: { id?: string; background?: boolean; ended?: () => unknown },
   ): Flight<Landing> {
     const startedAt = this.clock.now();
     const purpose = background ? "refresh" : "miss";
@@ -142,7 +137,7 @@ export class Flights {
       timeout: resource.timeout,
       background,
       run: async (signal) => {
-        const request = { resource, headers, stale, purpose, deadline, signal, store } as const;
+        const request = { resource, headers, stale, purpose, deadline, signal } as const;
         const landing = await (id === undefined
           ? this.retrieval.retrieve(request)
           : this.retrieval.retrieveForAll(request, id));
@@ -151,6 +146,7 @@ export class Flights {
         return landing;
       },
       ended: (how) => {
+        if (stale !== undefined) stale.triedAt = this.clock.now();
         if (how === "failed") this.noteFailure(stale, startedAt);
         ended?.();
       },

@@ -63,6 +63,8 @@ export class Held {
   retryAt: Instant = -Infinity;
   /** The last attempt to renew this failed, and whoever waited for it lost time. */
   failedSlowly = false;
+  /** When renewing this was last tried, however that ended. */
+  triedAt: Instant = -Infinity;
   private readonly heads: (Head | undefined)[] = [];
   private readonly hitAnswers: (Rendered | undefined)[] = [];
   private upstreamStatus: string | undefined | null = null;

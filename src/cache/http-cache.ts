@@ -21,9 +21,10 @@ import {
   NOTHING_ASKED,
   requestDirectives,
   type RequestDirectives,
+  withoutInsistence,
 } from "./reuse.ts";
 import { SkipMemory } from "./skip-memory.ts";
-import type { CacheKey, Store } from "./store.ts";
+import type { Store } from "./store.ts";
 import { Tiers } from "./tiers.ts";
 import { selectingNames, variantOf } from "./vary.ts";
 
@@ -142,8 +143,7 @@ export class HttpCache {
       if (stored !== undefined) return stored;
       const flight = this.flights.find(resource, request.headers);
       if (flight === undefined && !search.sharedAsked) {
-        search.sharedAsked = true;
-        search.adopted = await this.lookUpShared(resource.key, request);
+        await this.askShared(search);
         continue;
       }
       if (asked.onlyIfCached) {
@@ -207,19 +207,25 @@ export class HttpCache {
     this.flights.abandon();
   }
 
-  /** What the shared tier has. It bounds its look-ups itself: a wait of their own is only for those in a hurry. */
-  private lookUpShared(key: CacheKey, request: CacheRequest): Promise<readonly Held[]> {
-    const lookup = this.tiers.lookUpShared(key);
-    return request.deadline - this.clock.now() < LOOK_UP_TIME ? waitFor(lookup, this.clock, request) : lookup;
+  /** Takes over what the shared tier has. It bounds its look-ups itself: a wait of their own is only for those in a hurry. */
+  private async askShared(search: Search): Promise<void> {
+    const { resource, request } = search;
+    search.sharedAsked = true;
+    const lookup = this.tiers.lookUpShared(resource.key);
+    const isInHurry = request.deadline - this.clock.now() < LOOK_UP_TIME;
+    search.adopted = await (isInHurry ? waitFor(lookup, this.clock, request) : lookup);
   }
 
   /** An answer out of the store, where the entry may be used so. */
   private serveStored(search: Search, held: Held): CacheAnswer | undefined {
-    const { resource, request, asked } = search;
+    const { resource, request } = search;
     const { headers } = request;
     const now = this.clock.now();
     const tier = search.adopted.includes(held) ? "shared" : "memory";
-    switch (judgeReuse(held.entry, now, asked, resource.policy)) {
+    // However much clients insist, the upstream is not asked for what it was asked for a moment ago.
+    const lastAsked = Math.max(held.entry.receivedAt, held.triedAt);
+    const asked = now - lastAsked < resource.policy.clientFloor ? withoutInsistence(search.asked) : search.asked;
+    switch (judgeReuse(held.entry, now, asked)) {
       case "fresh":
         if (tier === "shared") return this.presenter.sharedHit(resource, headers, held);
         return this.serveFresh(resource, headers, held, now);
@@ -228,10 +234,6 @@ export class HttpCache {
         return this.presenter.stale(resource, headers, held, { reason: "stale-while-revalidate", tier });
       case "max-stale":
         return this.presenter.stale(resource, headers, held, { reason: "max-stale", tier });
-      case "forced":
-        // The shared tier has nothing newer than what the client finds too old.
-        search.sharedAsked = true;
-        return undefined;
       case "validate":
         if (!held.failedSlowly || !isUsableOnError(held.entry, now, asked)) return undefined;
         this.flights.refresh(resource, headers, held);
@@ -250,7 +252,7 @@ export class HttpCache {
 
   /** Joins or starts a fetch. Undefined: what came is not for this request; look again. */
   private async goUpstream(search: Search, stale: Held | undefined): Promise<CacheAnswer | undefined> {
-    const { resource, request, asked } = search;
+    const { resource, request } = search;
     const { headers } = request;
     const id = this.flights.idOf(resource, headers);
     const joined = search.alone ? undefined : this.flights.get(id);
@@ -259,9 +261,7 @@ export class HttpCache {
     request.forwarded?.({ forward: journey.reason, collapsed: journey.collapsed });
     const departure = { resource, headers, stale };
     const since = this.clock.now();
-    const flight =
-      joined ??
-      (search.alone ? this.flights.departAlone(departure, !asked.noStore) : this.flights.depart(id, departure));
+    const flight = joined ?? (search.alone ? this.flights.departAlone(departure) : this.flights.depart(id, departure));
     let landing: Landing;
     try {
       landing = await flight.wait(request);

@@ -14,8 +14,6 @@ export type SkipReason =
   | "ttl"
   /** Stale on arrival, no window to serve it in, and no validator to renew it by. */
   | "useless"
-  /** The client's `no-store`. */
-  | "request"
   /** A page behind a token that no page issued. */
   | "unissued-token"
   /** Purged, or its page chain changed, while it was fetched. */

@@ -33,8 +33,6 @@ export interface RetrievalRequest {
   readonly purpose: "miss" | "refresh";
   readonly deadline: Instant;
   readonly signal: AbortSignal;
-  /** False: the client's `no-store`. */
-  readonly store: boolean;
 }
 
 export interface RetrievalOptions {
@@ -176,14 +174,13 @@ export class Retrieval {
   }
 
   private whyNotStored(
-    { resource, stale, store }: RetrievalRequest,
+    { resource, stale }: RetrievalRequest,
     received: Received,
     generation: string | undefined,
   ): SkipReason | undefined {
     const { entry } = received;
     if (generation === undefined) return received.exclusive ? received.skipped : "unissued-token";
     if (received.skipped !== undefined) return received.skipped;
-    if (!store) return "request";
     if (isFailure(entry.status) && stale !== undefined && this.clock.now() < stale.entry.usableUntil) return "failure";
     return this.coordinator.generation(resource.key) === generation ? undefined : "purged";
   }

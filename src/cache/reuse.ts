@@ -2,12 +2,13 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Duration, Instant } from "../clock.ts";
 import { parseDeltaSeconds, parseDirectives, type DirectiveMap } from "./cache-control.ts";
 import type { Entry } from "./entry.ts";
-import type { CachePolicy } from "./policy.ts";
 
-/** What a request asks of a cache (RFC 9111 §5.2.1, RFC 5861 §4). */
+/**
+ * What a request asks of a cache (RFC 9111 §5.2.1, RFC 5861 §4). Its `no-store` is left out: an answer holds nothing of
+ * the request, and one client's wish to leave no trace would be a way to call the upstream without end.
+ */
 export interface RequestDirectives {
   readonly noCache: boolean;
-  readonly noStore: boolean;
   readonly onlyIfCached: boolean;
   readonly maxAge: Duration | undefined;
   readonly minFresh: Duration | undefined;
@@ -19,7 +20,6 @@ export interface RequestDirectives {
 /** What counts where the policy does not honour clients. */
 export const NOTHING_ASKED: RequestDirectives = {
   noCache: false,
-  noStore: false,
   onlyIfCached: false,
   maxAge: undefined,
   minFresh: undefined,
@@ -46,7 +46,6 @@ export function requestDirectives(headers: IncomingHttpHeaders): RequestDirectiv
   const directives = parseDirectives([value]);
   return {
     noCache: directives.has("no-cache"),
-    noStore: directives.has("no-store"),
     onlyIfCached: directives.has("only-if-cached"),
     maxAge: shortestAsked(directives, "max-age"),
     // The strictest of several is the longest here.
@@ -56,14 +55,14 @@ export function requestDirectives(headers: IncomingHttpHeaders): RequestDirectiv
   };
 }
 
+/** The same without what makes the upstream be asked though something usable is stored. */
+export function withoutInsistence(asked: RequestDirectives): RequestDirectives {
+  return asked === NOTHING_ASKED ? asked : { ...asked, noCache: false, maxAge: undefined, minFresh: undefined };
+}
+
 /** How `entry` may be used now (RFC 9111 §4, §4.2.4, §5.2.1). */
-export function judgeReuse(entry: Entry, now: Instant, asked: RequestDirectives, policy: CachePolicy): Reuse {
-  const satisfied = satisfies(entry, now, asked);
-  if (now < entry.freshUntil) {
-    if (satisfied) return "fresh";
-    // However much clients insist, the upstream is not asked for what was received a moment ago.
-    return now - entry.receivedAt < policy.clientFloor ? "fresh" : "forced";
-  }
+export function judgeReuse(entry: Entry, now: Instant, asked: RequestDirectives): Reuse {
+  if (now < entry.freshUntil) return satisfies(entry, now, asked) ? "fresh" : "forced";
   if (asked.noCache || entry.staleProhibited) return "validate";
   if (asked.maxStale !== undefined)
     return now < entry.freshUntil + asked.maxStale && isYoungEnough(entry, now, asked) ? "max-stale" : "validate";

@@ -103,7 +103,7 @@ const FRESH = { "cache-control": "max-age=31536000" };
 export function renewing(resource: Resource): Resource {
   return {
     key: resource.key,
-    policy: { ...resource.policy, honorClient: true },
+    policy: { ...resource.policy, honorClient: true, clientFloor: 0 },
     timeout: resource.timeout,
     fetch: (request) => resource.fetch(request),
     stored: (entry, fetched) => resource.stored?.(entry, fetched),

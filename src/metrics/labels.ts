@@ -86,7 +86,6 @@ export const SKIP_REASON = allOf<SkipReason>({
   status: true,
   ttl: true,
   useless: true,
-  request: true,
   "unissued-token": true,
   purged: true,
   failure: true,

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/policy.ts";
-import { CacheFixture, field } from "./support/cache-fixture.ts";
+import { LocalCoordinator } from "../../src/coordinator/local.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import { CacheFixture, field, RemoteStore, type Script } from "./support/cache-fixture.ts";
 import { MINUTE, SECOND } from "./support/policy.ts";
 
 const HONOR: Partial<CachePolicy> = { honorClient: true, ttl: MINUTE, clientFloor: 5 * SECOND };
@@ -89,13 +91,96 @@ describe("where requests' Cache-Control is honoured", () => {
     expect(fixture.upstream.requests).toHaveLength(1);
   });
 
-  test("no-store keeps the answer out of the store, and to itself", async () => {
+  test("no-store asks for nothing: the answer is for all, and stored as any other", async () => {
     const fixture = new CacheFixture({ policy: HONOR, script: () => ({ delay: SECOND }) });
     const answers = Promise.all([fixture.get(asking("no-store")), fixture.get(asking("no-store")), fixture.get()]);
     await fixture.advance(SECOND);
-    expect((await answers).map((answer) => answer.body?.toString())).toEqual(["body 1", "body 2", "body 3"]);
-    expect((await fixture.get()).body?.toString()).toBe("body 3");
-    expect(fixture.observer.events).toContain("skipped request");
+    expect((await answers).map((answer) => answer.body?.toString())).toEqual(["body 1", "body 1", "body 1"]);
+    expect(await fixture.get()).toMatchObject({ outcome: "hit", body: Buffer.from("body 1") });
+  });
+
+  describe("the upstream is asked once per floor, whatever a client insists on", () => {
+    const INSISTENCE = "no-cache, no-store, max-age=0, min-fresh=9999";
+
+    /** Upstream calls that 100 requests cause, one after the other within the floor. */
+    async function callsOf(fixture: CacheFixture, cacheControl = INSISTENCE): Promise<number> {
+      const before = fixture.upstream.requests.length;
+      for (let i = 0; i < 100; i += 1) {
+        await fixture.get(asking(cacheControl)).catch(() => undefined);
+        await fixture.advance(40);
+      }
+      return fixture.upstream.requests.length - before;
+    }
+
+    test("for a missing instrument", async () => {
+      const fixture = new CacheFixture({
+        policy: { ...HONOR, notFoundTtl: 5 * SECOND },
+        script: () => ({ status: 404 }),
+      });
+      expect(await callsOf(fixture)).toBe(1);
+    });
+
+    test("for one that is there, and for a cold one", async () => {
+      const fixture = new CacheFixture({ policy: HONOR });
+      expect(await callsOf(fixture)).toBe(1);
+      await fixture.advance(10 * SECOND);
+      expect(await callsOf(fixture)).toBe(1);
+    });
+
+    test.for<[string, Script]>([
+      ["the upstream fails", () => ({ fails: 502 })],
+      ["the upstream answers 503", () => ({ status: 503 })],
+      ["the answer may no longer be stored", () => ({ fields: ["cache-control", "no-store"] })],
+      ["the answer is private", () => ({ fields: ["cache-control", "private"] })],
+    ])("where %s", async ([, later]) => {
+      const fixture = new CacheFixture({ policy: HONOR, script: (r, n) => (n === 1 ? {} : later(r, n)) });
+      await fixture.get();
+      await fixture.advance(10 * SECOND);
+      expect(await callsOf(fixture)).toBe(1);
+    });
+
+    test("where what is stored is stale, and the upstream fails", async () => {
+      const fixture = new CacheFixture({
+        policy: { ...HONOR, ttl: 2 * SECOND, clientFloor: 10 * SECOND, staleWhileRevalidate: MINUTE },
+        script: (_r, n) => (n === 1 ? {} : { fails: 502 }),
+      });
+      await fixture.get();
+      await fixture.advance(10 * SECOND);
+      // What clients do not ask for goes on at its own pace.
+      const unasked = await callsOf(fixture, "");
+      await fixture.advance(10 * SECOND);
+      expect(await callsOf(fixture)).toBeLessThanOrEqual(unasked);
+    });
+
+    test("where clients go away before the answer comes", async () => {
+      const fixture = new CacheFixture({ policy: HONOR, script: (_r, n) => (n === 1 ? {} : { delay: SECOND }) });
+      await fixture.get();
+      await fixture.advance(10 * SECOND);
+      for (let i = 0; i < 20; i += 1) {
+        const gone = new AbortController();
+        const asked = fixture.get({ ...asking("no-cache"), signal: gone.signal }).catch(() => undefined);
+        await fixture.settle();
+        gone.abort();
+        await asked;
+      }
+      expect(fixture.upstream.requests).toHaveLength(2);
+    });
+
+    test("over all processes", async () => {
+      const clock = new ManualClock();
+      const options = {
+        policy: HONOR,
+        clock,
+        shared: new RemoteStore(),
+        coordinator: new LocalCoordinator({ clock }),
+      };
+      const replicas = [1, 2, 3].map(() => new CacheFixture(options));
+      for (const replica of replicas) await replica.get();
+      await replicas[0]!.advance(10 * SECOND);
+      const answers = [];
+      for (const replica of replicas) answers.push((await replica.get(asking(INSISTENCE))).outcome);
+      expect(answers).toEqual(["miss", "hit", "hit"]);
+    });
   });
 
   test("max-stale never lifts a prohibition", async () => {
