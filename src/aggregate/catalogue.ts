@@ -53,7 +53,7 @@ export class Catalogue {
   /** What can be said about one id without asking any registry. */
   known(members: readonly Member[], id: string): KnownInstruments {
     const now = this.clock.now();
-    const fresh = new Map<Member, Listed | undefined>();
+    const fresh = new Map<Member, Listed>();
     const seen = new Set<Member>();
     for (const member of members) {
       const shelf = this.shelfOf(member);
@@ -61,7 +61,8 @@ export class Catalogue {
       const place = shelf.places.get(id);
       if (place !== undefined) seen.add(member);
       if (!shelf.walk.isWhole || now >= shelf.walk.freshUntil) continue;
-      fresh.set(member, place === undefined ? undefined : { text: shelf.texts[place]!, part: shelfPart(shelf, now) });
+      const text = place === undefined ? undefined : shelf.texts[place]!;
+      fresh.set(member, { text, part: shelfPart(shelf, now) });
     }
     return { fresh, seen };
   }

@@ -10,15 +10,16 @@ const MAX_NAMED = 20;
 /** What a catalogue knows about one id. */
 export interface KnownInstruments {
   /** Registries whose listing is known, whole and still fresh: nobody has to ask them. */
-  readonly fresh: ReadonlyMap<Member, Listed | undefined>;
+  readonly fresh: ReadonlyMap<Member, Listed>;
   /** Registries that were seen to list the id when they could last be read, however long ago. */
   readonly seen: ReadonlySet<Member>;
 }
 
-/** An instrument as a fresh listing has it. */
+/** What a fresh listing has of an instrument. */
 export interface Listed {
-  readonly text: string;
-  /** The page it stands on. */
+  /** Undefined: it is not listed. */
+  readonly text: string | undefined;
+  /** The listing. */
   readonly part: Part;
 }
 
@@ -99,20 +100,26 @@ async function lookUp(
 ): Promise<Finding> {
   try {
     const admin = await adminOf(member, ask);
-    if (known.fresh.has(member)) {
-      const listed = known.fresh.get(member);
-      return listed === undefined
-        ? { member, kind: "absent", part: undefined }
-        : { member, kind: "found", text: listed.text, admin, part: listed.part };
-    }
+    const { cache } = member.metadata;
     const resource = member.metadata.resource(admin, { operation: "instrument", id });
     const { headers, deadlineOf, signal } = ask;
-    const answer = await member.metadata.cache.respond(resource, {
-      method: "GET",
-      headers: partFields(headers),
-      deadline: deadlineOf(member.upstream),
-      signal,
-    });
+    const listed = known.fresh.get(member);
+    const held = listed === undefined ? undefined : cache.hit(resource, { method: "GET", headers: {} });
+    // What was received since the listing was read counts more.
+    if (listed !== undefined && (held === undefined || held.age > listed.part.age)) {
+      const { text, part } = listed;
+      return text === undefined
+        ? { member, kind: "absent", part: undefined }
+        : { member, kind: "found", text, admin, part };
+    }
+    const answer =
+      held ??
+      (await cache.respond(resource, {
+        method: "GET",
+        headers: partFields(headers),
+        deadline: deadlineOf(member.upstream),
+        signal,
+      }));
     if (answer.status === 404) return { member, kind: "absent", part: answer };
     if (answer.status !== 200) return { member, kind: "failed", error: failedListing(member.upstream.name, answer) };
     return { member, kind: "found", text: answer.body!.toString("utf8"), admin, part: answer };

@@ -37,6 +37,14 @@ export function correctedInitialAge(fields: Fields, receipt: Receipt): Duration 
   return Math.max(apparentAge(fields, receipt.receivedWall), ageValue(fields) + responseDelay);
 }
 
+/**
+ * The earliest instant at which a response can have been made: it was asked for then, and older by its `Age` if a cache
+ * answered. `Date` is left out: the clock of a registry is nothing to compare its own answers by.
+ */
+export function madeAt(fields: Fields, { requestedAt }: Pick<Receipt, "requestedAt">): Instant {
+  return requestedAt - ageValue(fields);
+}
+
 /** RFC 9111 §4.2.3, apparent_age. Without the allowance a fresh second-old `Date` would eat half of `max-age=2`. */
 function apparentAge(fields: Fields, receivedWall: number): Duration {
   const date = dateValue(fields, receivedWall);

@@ -65,6 +65,11 @@ export class Held {
   failedSlowly = false;
   /** When renewing this was last tried, however that ended. */
   triedAt: Instant = -Infinity;
+  /**
+   * Set for what was cut out of another answer, as long as the shared tier may have something newer: the earliest
+   * instant at which that answer can have been made.
+   */
+  derivedAt: Instant | undefined = undefined;
   private readonly heads: (Head | undefined)[] = [];
   private readonly hitAnswers: (Rendered | undefined)[] = [];
   private upstreamStatus: string | undefined | null = null;

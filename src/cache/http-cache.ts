@@ -3,6 +3,7 @@ import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { filterFields } from "../fields.ts";
+import { madeAt } from "./age.ts";
 import type { ForwardReason } from "./cache-status.ts";
 import { explainEntry, type Explanation } from "./explanation.ts";
 import { waitFor } from "./flight.ts";
@@ -122,7 +123,8 @@ export class HttpCache {
     const held = this.tiers.select(resource, headers);
     if (held === undefined) return undefined;
     const now = this.clock.now();
-    return now < held.entry.freshUntil ? this.serveFresh(resource, headers, held, now) : undefined;
+    const isUsable = now < held.entry.freshUntil && held.derivedAt === undefined;
+    return isUsable ? this.serveFresh(resource, headers, held, now) : undefined;
   }
 
   /** The answer, from wherever it has to come. Rejects with a GatewayError when there is none to give. */
@@ -139,6 +141,10 @@ export class HttpCache {
     };
     for (;;) {
       const held = this.tiers.select(resource, request.headers, search.adopted);
+      if (held?.derivedAt !== undefined && !search.sharedAsked) {
+        await this.askShared(search);
+        continue;
+      }
       const stored = held === undefined ? undefined : this.serveStored(search, held);
       if (stored !== undefined) return stored;
       const flight = this.flights.find(resource, request.headers);
@@ -156,14 +162,15 @@ export class HttpCache {
 
   /**
    * Stores an answer derived from another one, in memory here only: fresh for the shorter of both lifetimes, and never
-   * instead of something received later. To be called from {@link Resource.stored}, while nothing purged is possible.
+   * instead of something received after the other one was asked for. To be called from {@link Resource.stored}, while nothing purged is possible.
    */
   fill(resource: Resource, { entryOf, body, maxLifetime }: FillSource): void {
     const { key, policy } = resource;
     const generation = this.coordinator.generation(key);
     if (generation === undefined) return;
     const shelf = this.tiers.memory.held(key) ?? [];
-    const isNewer = (held: Held) => held.entry.generation === generation && held.entry.receivedAt >= entryOf.receivedAt;
+    const derivedAt = madeAt(entryOf.fields, entryOf);
+    const isNewer = (held: Held) => held.entry.generation === generation && held.entry.receivedAt > derivedAt;
     if (shelf.some(isNewer)) return;
     const { entry, skipped } = receive({
       fetched: { ...entryOf, body, fields: filterFields(entryOf.fields, (name) => !OF_THE_SOURCE.has(name)) },
@@ -175,7 +182,9 @@ export class HttpCache {
       shortening: this.retrieval.shortening(),
       maxLifetime,
     });
-    if (skipped === undefined && entry.vary.length === 0) this.tiers.hold(key, entry);
+    if (skipped !== undefined || entry.vary.length > 0) return;
+    const held = this.tiers.hold(key, entry);
+    if (held !== undefined && this.tiers.hasShared) held.derivedAt = derivedAt;
   }
 
   /** What is stored for a resource and why, looking in every tier. */

@@ -18,6 +18,8 @@ export type SkipReason =
   | "unissued-token"
   /** Purged, or its page chain changed, while it was fetched. */
   | "purged"
+  /** What is stored was received after this was asked for, so it may be newer. */
+  | "superseded"
   /** A failure while an entry that may still be used is stored. */
   | "failure"
   /** Larger than the largest object. */

@@ -3,6 +3,7 @@ import { isHeadTooLarge } from "../answer-fields.ts";
 import type { Clock, Instant } from "../clock.ts";
 import type { Coordinator, FetchOutcome, Lease } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
+import type { Entry } from "./entry.ts";
 import { Held } from "./held.ts";
 import type { CacheObserver, SkipReason } from "./observer.ts";
 import { receive, type Received } from "./reception.ts";
@@ -155,9 +156,11 @@ export class Retrieval {
       receivedWall: this.clock.wallNow() - (this.clock.now() - fetched.receivedAt),
       shortening: this.shortening(),
     });
+    const reason = this.whyNotStored(request, received, { generation, requestedAt: fetched.requestedAt });
     // What is gone must not come back from any tier, should the upstream fail later.
-    if (isGone(fetched.status) && stale?.entry.status === 200) this.tiers.forget(resource.key);
-    const reason = this.whyNotStored(request, received, generation);
+    if (isGone(fetched.status) && stale?.entry.status === 200 && reason !== "superseded") {
+      this.tiers.forget(resource.key);
+    }
     const held = reason === undefined ? this.tiers.keep(resource.key, received.entry, stale) : undefined;
     const skipped = held === undefined ? (reason ?? "too-large") : undefined;
     if (held !== undefined) resource.stored?.(held.entry, fetched);
@@ -176,13 +179,15 @@ export class Retrieval {
   private whyNotStored(
     { resource, stale }: RetrievalRequest,
     received: Received,
-    generation: string | undefined,
+    { generation, requestedAt }: { readonly generation: string | undefined; readonly requestedAt: Instant },
   ): SkipReason | undefined {
     const { entry } = received;
     if (generation === undefined) return received.exclusive ? received.skipped : "unissued-token";
     if (received.skipped !== undefined) return received.skipped;
     if (isFailure(entry.status) && stale !== undefined && this.clock.now() < stale.entry.usableUntil) return "failure";
-    return this.coordinator.generation(resource.key) === generation ? undefined : "purged";
+    if (this.coordinator.generation(resource.key) !== generation) return "purged";
+    const isNewer = (held: Held) => held !== stale && mayBeNewer(held.entry, entry, requestedAt);
+    return this.tiers.memory.held(resource.key)?.some(isNewer) === true ? "superseded" : undefined;
   }
 
   private outcomeOf(landing: Landing): FetchOutcome {
@@ -201,4 +206,13 @@ export class Retrieval {
 
 function isGone(status: number): boolean {
   return status === 404 || status === 410;
+}
+
+/**
+ * Whether what is stored may be newer than an answer: it was received, as part of a page for example, after that one
+ * was asked for.
+ */
+function mayBeNewer(stored: Entry, { generation, variant }: Entry, requestedAt: Instant): boolean {
+  const isSame = stored.generation === generation && stored.variant === variant;
+  return isSame && stored.receivedAt > requestedAt && !isFailure(stored.status);
 }

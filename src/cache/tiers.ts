@@ -110,6 +110,7 @@ export class Tiers {
   }
 
   private async adopt(key: CacheKey, shared: Store, lookUp: LookUp): Promise<readonly Held[]> {
+    const derived = this.memory.held(key)?.filter(({ derivedAt }) => derivedAt !== undefined) ?? [];
     let entries: readonly Entry[] | undefined;
     try {
       entries = await shared.get(key);
@@ -126,6 +127,7 @@ export class Tiers {
       const held = this.memory.hold(key, entry);
       if (held !== undefined) adopted.push(held);
     }
+    for (const held of derived) held.derivedAt = undefined;
     return adopted;
   }
 
@@ -134,15 +136,16 @@ export class Tiers {
     const shelf = this.memory.held(key) ?? [];
     return shelf.some(
       (held) =>
-        held.entry.generation === entry.generation &&
-        held.entry.variant === entry.variant &&
-        isAsNew(held.entry, entry),
+        held.entry.generation === entry.generation && held.entry.variant === entry.variant && isAsNew(held, entry),
     );
   }
 }
 
-function isAsNew(held: Entry, entry: Entry): boolean {
-  if (held.receivedAt >= entry.receivedAt) return true;
+function isAsNew({ entry: held, derivedAt }: Held, entry: Entry): boolean {
+  // What was cut out of a page gives way to what was received after the page was asked for, and was there first.
+  if (held.receivedAt >= entry.receivedAt) return derivedAt === undefined || derivedAt >= entry.receivedAt;
+  // What came later may have been asked for sooner.
+  if (derivedAt !== undefined && entry.bornAt < held.receivedAt) return true;
   const isSame = fieldValue(held.fields, "etag") === fieldValue(entry.fields, "etag");
   return isSame && entry.receivedAt - held.receivedAt < JITTER;
 }

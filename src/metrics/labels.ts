@@ -86,6 +86,7 @@ export const SKIP_REASON = allOf<SkipReason>({
   status: true,
   ttl: true,
   useless: true,
+  superseded: true,
   "unissued-token": true,
   purged: true,
   failure: true,

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Fetched, Resource } from "../../src/cache/http-cache.ts";
-import { CacheFixture, field } from "./support/cache-fixture.ts";
+import { LocalCoordinator } from "../../src/coordinator/local.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import { CacheFixture, field, RemoteStore } from "./support/cache-fixture.ts";
 import { MINUTE, SECOND } from "./support/policy.ts";
 
 /** A page that fills the instrument in it, as the metadata layer does. */
@@ -61,8 +63,88 @@ describe("an entry filled out of another answer", () => {
     fixture.cache.fill(instrument, { entryOf: old, body: Buffer.from("old") });
     expect((await fixture.get({ resource: instrument })).body?.toString()).toBe("body 1");
     await fixture.advance(SECOND);
-    fixture.cache.fill(instrument, { entryOf: { ...old, receivedAt: fixture.clock.now() }, body: Buffer.from("new") });
+    const now = fixture.clock.now();
+    const recent = { ...old, requestedAt: now, receivedAt: now };
+    const aged = { ...recent, fields: ["age", "2"] };
+    fixture.cache.fill(instrument, { entryOf: aged, body: Buffer.from("old, from a cache of the registry's") });
+    expect((await fixture.get({ resource: instrument })).body?.toString()).toBe("body 1");
+    fixture.cache.fill(instrument, { entryOf: recent, body: Buffer.from("new") });
     expect((await fixture.get({ resource: instrument })).body?.toString()).toBe("new");
+  });
+
+  test("never takes the place of what was received after the page was asked for", async () => {
+    const fixture = new CacheFixture({
+      policy: { ttl: MINUTE },
+      script: (_r, n) => (n === 1 ? { body: "page", delay: 2 * SECOND } : { body: "newer" }),
+    });
+    const { page, instrument } = paging(fixture);
+    const asking = fixture.get({ resource: page });
+    await fixture.advance(SECOND);
+    expect((await fixture.get({ resource: instrument })).body?.toString()).toBe("newer");
+    await fixture.advance(SECOND);
+    expect((await asking).body?.toString()).toBe("page");
+    expect((await fixture.get({ resource: instrument })).body?.toString()).toBe("newer");
+  });
+
+  test.for([
+    ["an instrument", { body: "older" }],
+    ["a 404", { status: 404 }],
+    ["a 304", { status: 304, fields: ["etag", '"a"'] }],
+  ] as const)("is not replaced by %s that was asked for before the page, and came later", async ([, slow]) => {
+    const fixture = new CacheFixture({
+      policy: { ttl: MINUTE, notFoundTtl: MINUTE },
+      script: (_r, n) =>
+        [
+          { body: "first", fields: ["etag", '"a"'] },
+          { ...slow, delay: 3 * SECOND },
+        ][n - 1] ?? {},
+    });
+    const { page, instrument } = paging(fixture);
+    await fixture.get({ resource: instrument });
+    await fixture.advance(25 * SECOND);
+    const asking = fixture.get({ resource: instrument });
+    await fixture.advance(SECOND);
+    await fixture.get({ resource: page });
+    await fixture.advance(2 * SECOND);
+    await asking;
+    expect(await fixture.get({ resource: instrument })).toMatchObject({ outcome: "hit", body: Buffer.from("body") });
+    expect(fixture.observer.events).toContain("skipped superseded");
+  });
+
+  describe("where another process", () => {
+    /** Two processes; the first asks for the instrument, the second for the page. */
+    async function race(instrumentAt: number, took: number): Promise<string | undefined> {
+      const clock = new ManualClock();
+      const shared = new RemoteStore();
+      const coordinator = new LocalCoordinator({ clock });
+      const options = { policy: { ttl: MINUTE }, clock, shared, coordinator };
+      const one = new CacheFixture({ ...options, script: () => ({ body: "single", delay: took }) });
+      const other = new CacheFixture({ ...options, script: () => ({ body: "page", delay: 2 * SECOND }) });
+      const { page, instrument } = paging(other);
+      const paged = (async () => {
+        await new Promise<void>((resolve) => void clock.after(5 * SECOND, resolve));
+        return other.get({ resource: page });
+      })();
+      const asked = (async () => {
+        await new Promise<void>((resolve) => void clock.after(instrumentAt, resolve));
+        return one.get({ resource: paging(one).instrument });
+      })();
+      await other.advance(10 * SECOND, 500);
+      await Promise.all([paged, asked]);
+      const answer = await other.get({ resource: instrument });
+      expect((await other.get({ resource: instrument })).tier).toBe("memory");
+      expect(other.upstream.requests).toHaveLength(1);
+      return answer.body?.toString();
+    }
+
+    test.for([
+      ["received the instrument before the page was asked for: the page's is used", 3_000, 1_000, "page"],
+      ["received it after the page was asked for: that is used", 5_500, 500, "single"],
+      ["asked for it after the page was there: that is used", 8_000, 500, "single"],
+      ["asked for it before the page, and it came later: the page's is used", 4_500, 4_000, "page"],
+    ] as const)("%s", async ([, instrumentAt, took, body]) => {
+      expect(await race(instrumentAt, took)).toBe(body);
+    });
   });
 
   test("is filled again when a 304 confirms the page, and not when it was purged meanwhile", async () => {

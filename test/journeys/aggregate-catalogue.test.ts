@@ -156,6 +156,26 @@ describe("the catalogue of instruments", () => {
   });
 });
 
+test("a fresh catalogue does not hide what was received of an instrument since", async () => {
+  const aggregate = await startAggregate(
+    { amulet: {}, bonds: {} },
+    { cache: { honorClient: true, clientFloor: "0s" } },
+  );
+  const { registries, url } = aggregate;
+  await get(url + REGISTRIES);
+  const newer = { ...instrumentsOf("AMULET", 1)[0]!, name: "newer" };
+  registries.amulet!.script(({ operation, url }) => {
+    if (operation !== "instrument") return undefined;
+    return { status: 200, body: JSON.stringify(url.endsWith("ADDED") ? { ...newer, id: "ADDED" } : newer) };
+  });
+  for (const id of ["AMULET-00000", "ADDED"]) {
+    const init = { headers: { "cache-control": "no-cache" } };
+    await get(`${aggregate.registrar("amulet")}${LISTING}/${id}`, init);
+    const { status, json } = await get(`${url}${LISTING}/${id}`);
+    expect([status, json.name]).toEqual([200, "newer"]);
+  }
+});
+
 test("a fresh catalogue answers for single instruments without asking anybody", async () => {
   const aggregate = await startAggregate({ amulet: {}, bonds: { instruments: 120, pageStyle: "index" } });
   await get(aggregate.url + REGISTRIES);

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from "vitest";
+import { get, instrumentsOf } from "../aggregate/registries.ts";
 import { useSampleRegistries } from "../sandbox/sample-registries.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { type RedisServer, startRedis, until } from "../support/redis.ts";
@@ -118,4 +119,29 @@ test("status and metrics show both tiers, the lease and the lag of purges", asyn
   expect(await metricsOf(second)).toContain('registry_gateway_leases{state="awaited"} 1\n');
   await Promise.all(asked);
   await until(async () => (await statusOf(first)).redis.leases.held === 0);
+});
+
+test("a page that was asked for before another replica received an instrument does not hide it", async () => {
+  const [redis, sample] = [await redisServer(), await registry()];
+  const [one, other] = [await gatewayOn(redis, sample, sample.admin), await gatewayOn(redis, sample, sample.admin)];
+  const [instrument] = instrumentsOf("A", 1);
+  const page = Promise.withResolvers<void>();
+  sample.script(async ({ operation }) => {
+    if (operation === "instrument") return { status: 200, body: JSON.stringify({ ...instrument, name: "newer" }) };
+    if (operation !== "instruments") return undefined;
+    await page.promise;
+    return { status: 200, body: JSON.stringify({ instruments: [{ ...instrument, name: "older" }] }) };
+  });
+  const asked = sample.calls.count("instruments");
+  const listed = get(other.url + PAGE);
+  await until(() => sample.calls.count("instruments") > asked);
+  expect((await get(`${one.url}${PAGE}/A-00000`)).json.name).toBe("newer");
+  await until(async () => (await redis.client.keys("rg:{*}:3:*")).length > 0);
+  page.resolve();
+  expect((await listed).text).toContain("older");
+  for (const tier of ["detail=shared", "hit"]) {
+    const found = await get(`${other.url}${PAGE}/A-00000`);
+    expect([found.json.name, found.headers.get("cache-status")]).toEqual(["newer", expect.stringContaining(tier)]);
+  }
+  expect(sample.calls.count("instrument")).toBe(1);
 });
