@@ -76,10 +76,13 @@ export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex:
       else if (to === "wrong-admin" || to === "disabled") log.error(line, "upstream state changed");
       else log.warn(line, "upstream state changed");
     },
-    breaker(upstream, state) {
-      metrics.breakerTransitions.inc({ upstream, state });
-      if (state === "open") log.warn({ upstream, to: state }, "breaker state changed");
-      else log.info({ upstream, to: state }, "breaker state changed");
+    breaker(upstream, calls, { from, to, openFor, isNews }) {
+      // The metric is about the registry's API; what is passed through has no series of its own.
+      if (calls === "api") metrics.breakerTransitions.inc({ upstream, state: to });
+      if (!isNews) return;
+      const line = { upstream, calls, from, to, openForSeconds: Math.round(openFor / 1000) };
+      if (to === "open") log.warn(line, "breaker state changed");
+      else log.info(line, "breaker state changed");
     },
     adminProved(upstream, admin) {
       log.info({ upstream, admin: hashId(admin) }, "admin proved");
@@ -92,9 +95,9 @@ export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex:
         "node names another admin",
       );
     },
-    rationed(upstream, share) {
+    rationed(upstream, share, isNews) {
       metrics.callBudgetShare.set({ upstream }, share);
-      log.warn({ upstream, share }, "upstream answered 429: calling it less");
+      if (isNews) log.warn({ upstream, share }, "upstream answered 429: calling it less");
     },
     credentialFailure(upstream, why) {
       metrics.credentialFailures.inc({ upstream });

@@ -1,5 +1,6 @@
 import type { Explanation } from "../cache/http-cache.ts";
 import type { PathExplanation } from "../routes/explain.ts";
+import type { BreakerState } from "../upstream/observer.ts";
 import type { NodeState, NodeStatus, UpstreamState, UpstreamStatus } from "../upstream/status.ts";
 import type { CachePart } from "./serving.ts";
 import type { RedisPart } from "./sharing.ts";
@@ -7,6 +8,7 @@ import type { WorkerState } from "./worker-topics.ts";
 
 /** What one worker knows that the others do not yet is no news: the later of two in these lists speaks for all. */
 const UPSTREAM_STATES: readonly UpstreamState[] = ["unproved", "up", "degraded", "failing", "wrong-admin", "disabled"];
+const BREAKER_STATES: readonly BreakerState[] = ["closed", "half-open", "open"];
 const NODE_STATES: readonly NodeState[] = ["unproved", "up", "ejected", "wrong-admin"];
 
 /** How the upstreams are, of several workers' view. */
@@ -71,7 +73,8 @@ function mergeUpstream(one: UpstreamStatus, other: UpstreamStatus): UpstreamStat
     admin: one.admin ?? other.admin,
     state,
     lastError: (other.state === state ? other.lastError : undefined) ?? one.lastError ?? other.lastError,
-    breaker: laterOf(["closed", "half-open", "open"], one.breaker, other.breaker),
+    breaker: laterOf(BREAKER_STATES, one.breaker, other.breaker),
+    passThroughBreaker: laterOf(BREAKER_STATES, one.passThroughBreaker, other.passThroughBreaker),
     budgetLeft: least(one.budgetLeft, other.budgetLeft),
     running: one.running + other.running,
     queued: one.queued + other.queued,

@@ -212,12 +212,13 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayBreakerOpen",
     severity: "ticket",
-    conditions: [{ value: aggregate("max", UPSTREAM, q.series("breakerState")), is: "==", bound: 2 }],
+    conditions: [{ value: aggregate("max", UPSTREAM, q.series("breakerState")), is: ">", bound: 0 }],
     for: "1m",
     summary: "{{ $labels.upstream }}: the circuit breaker is open",
     runbook: {
-      means: "Most calls failed, so new ones are refused at once with 503 and Retry-After; it tries again by itself.",
-      look: "Upstream dashboard: Failed calls by reason.",
+      means:
+        "Calls failed one after the other and the registry did not tell its info either, so new ones are refused at once with 503 and Retry-After. The gateway goes on asking for the info, every 8 s at least, and closes the breaker when it is told.",
+      look: "Upstream dashboard: Failed calls by reason, Checks of nodes.",
       act: "As RegistryGatewayAllNodesDown. Nothing has to be reset.",
     },
   },

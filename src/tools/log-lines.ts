@@ -89,8 +89,14 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
   },
   "breaker state changed": {
     levels: ["info", "warn"],
-    says: "The circuit breaker opened, tries again, or closed.",
-    fields: { upstream: ALIAS, to: "closed, half-open or open" },
+    says: "A circuit breaker opened or closed; while it stays open, again every 10 minutes.",
+    fields: {
+      upstream: ALIAS,
+      calls: "api, or pass-through: whose calls it stops",
+      from: "closed, half-open or open",
+      to: "closed or open",
+      openForSeconds: "since it opened",
+    },
   },
   "admin proved": {
     levels: ["info"],
@@ -104,7 +110,7 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
   },
   "upstream answered 429: calling it less": {
     levels: ["warn"],
-    says: "Calls are rationed for a while.",
+    says: "Calls are rationed for a while; as long as that goes on, again every 10 minutes.",
     fields: { upstream: ALIAS, share: "of rateLimit that is used" },
   },
   "credential cannot be used": {

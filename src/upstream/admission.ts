@@ -1,5 +1,6 @@
 import type { Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
+import type { Breaker } from "./breaker.ts";
 import type { Priority } from "./call.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { waitFor } from "./patience.ts";
@@ -11,20 +12,20 @@ export interface Entrant {
   readonly priority: Priority;
   readonly deadline: Instant;
   readonly signal?: AbortSignal | undefined;
+  /** That of its kind of call. */
+  readonly breaker: Breaker;
 }
 
 /**
  * What a call passes before its first attempt: a node has proved the admin, the breaker is closed, there is a place.
- * Undefined when it passed at once. Whoever passed calls `bulkhead.leave()` once and reports to the breaker.
+ * Undefined when it passed at once. Whoever passed calls `bulkhead.leave()` once.
  * @throws GatewayError (at once or in the promise) that is the call's answer.
  */
 export function admit(parts: UpstreamParts, entrant: Entrant): undefined | Promise<void> {
   const { nodes, bulkhead } = parts;
   if (!nodes.hasProved || nodes.disabledBecause !== undefined) return admitLater(parts, entrant);
-  throwIfBroken(parts);
-  if (!bulkhead.tryEnter()) return waitForPlace(parts, entrant);
-  passBreaker(parts);
-  return undefined;
+  throwIfBroken(parts, entrant);
+  return bulkhead.tryEnter() ? undefined : waitForPlace(parts, entrant);
 }
 
 /**
@@ -34,9 +35,10 @@ export function admit(parts: UpstreamParts, entrant: Entrant): undefined | Promi
  * @throws GatewayError that is the call's answer: 408, 413, 503 or 504.
  */
 export async function admitUpload(parts: UpstreamParts, upload: Upload, entrant: Entrant): Promise<boolean> {
-  const { breaker, bulkhead, clock, config, egress, observer } = parts;
-  // A body that may never come has no call of rateLimit, is not the breaker's probe and has not the only place.
-  const mayStall = egress === undefined && breaker.state === "closed" && config.concurrency.max > 1;
+  const { bulkhead, clock, config, egress, observer } = parts;
+  throwIfBroken(parts, entrant);
+  // A body that may never come has no call of rateLimit and has not the only place.
+  const mayStall = egress === undefined && config.concurrency.max > 1;
   if (mayStall && bulkhead.uploads.tryEnter()) return true;
   await waitFor(upload.whenReady(), { ...entrant, late: uploadTimeout }, clock);
   if (upload.hasArrived) return false;
@@ -63,10 +65,15 @@ async function waitForPlace(parts: UpstreamParts, entrant: Entrant): Promise<voi
     parts.observer.refused(parts.config.name, "queue");
     throw error;
   }
-  passBreaker(parts);
+  try {
+    throwIfBroken(parts, entrant);
+  } catch (error) {
+    parts.bulkhead.leave();
+    throw error;
+  }
 }
 
-function throwIfBroken({ breaker, config, observer }: UpstreamParts): void {
+function throwIfBroken({ config, observer }: UpstreamParts, { breaker }: Entrant): void {
   const wait = breaker.waitTime();
   if (wait === 0) return;
   observer.refused(config.name, "breaker");
@@ -76,11 +83,4 @@ function throwIfBroken({ breaker, config, observer }: UpstreamParts): void {
     `upstream "${config.name}" fails on all its nodes and is given a pause; try again in ${seconds} s`,
     { retryAfter: seconds, proxyError: "destination_unavailable" },
   );
-}
-
-/** With a place taken. */
-function passBreaker(parts: UpstreamParts): void {
-  if (parts.breaker.admit()) return;
-  parts.bulkhead.leave();
-  throwIfBroken(parts);
 }

@@ -2,19 +2,24 @@ import type { Duration } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import { retryAfter } from "./answer.ts";
+import type { StreamedCall, UpstreamCall } from "./call.ts";
 import { consequences } from "./failure.ts";
 import type { Failure, FailureReason } from "./failure.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
+import { digestOf } from "./recent-requests.ts";
 
 /** Longest pause that a node may ask for with `Retry-After`. */
 const LONGEST_PAUSE: Duration = 60_000;
+
+type AnyCall = UpstreamCall | StreamedCall;
 
 interface Outcome {
   /** Undefined when it brought an answer that is the registry's own. */
   readonly failure: Failure | undefined;
   /** How long the node had. */
   readonly elapsed: Duration;
+  readonly call: AnyCall;
 }
 
 interface Refusal {
@@ -24,15 +29,42 @@ interface Refusal {
   readonly fields: Fields | undefined;
 }
 
-/** Keeps the node's record of how an attempt ended: a failure makes it suspect, or ejects it. */
-export function recordOutcome(parts: UpstreamParts, node: UpstreamNode, { failure, elapsed }: Outcome): void {
-  if (failure === undefined || !consequences[failure.reason].unhealthy) return node.recordGood();
+/**
+ * Keeps the node's record of how an attempt ended. A failure that the request may be to blame for makes the node
+ * suspect, so that its info is asked, and counts when another node answers that request.
+ */
+export function recordOutcome(parts: UpstreamParts, node: UpstreamNode, { failure, elapsed, call }: Outcome): void {
+  if (failure === undefined) clearUp(parts, node, call);
+  if (failure === undefined || consequences[failure.reason].fault === "none") return node.recordGood();
   // A client with little patience that ended it says nothing about the node.
   if (isTimeout(failure) && !parts.breaker.isFairTrial(elapsed)) return;
+  const { nodes, doubtful } = parts;
+  const { reason } = failure;
   node.lastError = failure.error.message;
-  const { nodes } = parts;
+  if (!isHopeless(parts, reason, call)) nodes.suspect(node, reason);
+  if (consequences[reason].fault === "node") blame(parts, node);
+  else if (nodes.all.length > 1) doubtful.set(digestOf(call), node.index);
+}
+
+/** Whether a failure of this request tells nothing, and trying again helps nobody: it failed everywhere a moment ago. */
+export function isHopeless({ hopeless }: UpstreamParts, reason: FailureReason, call: AnyCall): boolean {
+  return consequences[reason].fault !== "node" && !hopeless.isEmpty && hopeless.get(digestOf(call)) === true;
+}
+
+/** A node answered the request: another one that failed it was to blame itself. */
+function clearUp(parts: UpstreamParts, node: UpstreamNode, call: AnyCall): void {
+  const { doubtful, hopeless, nodes } = parts;
+  if (doubtful.isEmpty && hopeless.isEmpty) return;
+  const digest = digestOf(call);
+  const failed = doubtful.get(digest);
+  doubtful.delete(digest);
+  hopeless.delete(digest);
+  if (failed !== undefined && failed !== node.index) blame(parts, nodes.all[failed]!);
+}
+
+function blame({ nodes }: UpstreamParts, node: UpstreamNode): void {
   const why = node.recordFailure();
-  if (why === undefined || !nodes.eject(node, why)) nodes.suspect(node, failure.reason === "refused");
+  if (why !== undefined) nodes.eject(node, why);
 }
 
 /** Does what a refusal asks for: fewer calls, a pause for its node, other credentials. */

@@ -4,7 +4,7 @@ import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import { decodeAnswer, isCoded, readAnswer } from "./answer.ts";
 import type { Reading } from "./answer.ts";
-import { heedRefusal, isTimeout, recordOutcome } from "./attempt-outcome.ts";
+import { heedRefusal, isHopeless, isTimeout, recordOutcome } from "./attempt-outcome.ts";
 import type { UpstreamCall } from "./call.ts";
 import { isOwnRefusal } from "./credentials.ts";
 import { Exchange } from "./exchange.ts";
@@ -14,6 +14,7 @@ import type { Failure } from "./failure.ts";
 import { readAdmin } from "./node-check.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
+import { digestOf } from "./recent-requests.ts";
 import { type AttemptTrace, continueTrace } from "./trace.ts";
 
 /** Why an attempt was made: `hedge` and `rescue` run beside an earlier one that is slow. */
@@ -45,6 +46,7 @@ export class Attempt implements ExchangeListener {
   private readonly options: AttemptOptions;
   private exchange: Exchange | undefined;
   private trace: AttemptTrace | undefined;
+  private isLate = false;
   private isOver = false;
 
   constructor(parts: UpstreamParts, options: AttemptOptions) {
@@ -93,7 +95,8 @@ export class Attempt implements ExchangeListener {
   noteLate(now: Instant): boolean {
     if (now >= this.lateAt) {
       this.lateAt = Infinity;
-      this.accuse();
+      this.isLate = true;
+      this.suspect();
     }
     if (now < this.rescueAt) return false;
     this.rescueAt = Infinity;
@@ -129,7 +132,7 @@ export class Attempt implements ExchangeListener {
     if (isOutrun) {
       // Without the lower bounds of those that were too slow, the tail would look shorter than it is.
       this.recordLatency();
-      if (this.node.recordOutrun()) this.parts.nodes.suspect(this.node);
+      this.accuse();
       if (this.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "lost");
     }
     this.observe("cancelled", undefined);
@@ -189,21 +192,29 @@ export class Attempt implements ExchangeListener {
   }
 
   private keepRecord(failure: Failure | undefined, status: number | undefined): void {
-    const isGood = failure === undefined || !consequences[failure.reason].unhealthy;
+    const isGood = failure === undefined || consequences[failure.reason].fault === "none";
     // A refusal is quick: its latency would draw more calls to where they are refused.
     const isAnswer = isGood && status !== undefined && status < 500 && status !== 429;
     if (isAnswer || (failure !== undefined && isTimeout(failure))) this.recordLatency();
-    recordOutcome(this.parts, this.node, { failure, elapsed: this.elapsed });
+    recordOutcome(this.parts, this.node, { failure, elapsed: this.elapsed, call: this.options.call });
   }
 
-  /** It is late although other nodes answer. */
+  /** It is late. When no other node answers either, it is not this one's fault. */
+  private suspect(): void {
+    const { nodes } = this.parts;
+    if (!nodes.all.some((node) => node !== this.node && node.lastGoodAt > this.startedAt)) return;
+    if (!isHopeless(this.parts, "timeout", this.options.call)) nodes.suspect(this.node);
+  }
+
+  /** Another node answered the same request sooner. */
   private accuse(): void {
     const { nodes } = this.parts;
-    const why = this.node.recordLate();
-    // When no other node answers either, it is not this one's fault.
-    if (!nodes.all.some((node) => node !== this.node && node.lastGoodAt > this.startedAt)) return;
-    if (why === undefined) nodes.suspect(this.node);
-    else nodes.eject(this.node, why);
+    // It ran beside an attempt that was late itself: the request takes long anywhere.
+    if (this.kind === "rescue") this.parts.hopeless.set(digestOf(this.options.call), true);
+    if (this.kind === "rescue") return;
+    const why = this.isLate ? this.node.recordLate() : undefined;
+    if (why !== undefined) nodes.eject(this.node, why);
+    else if (this.node.recordOutrun()) nodes.suspect(this.node);
   }
 
   private recordLatency(): void {

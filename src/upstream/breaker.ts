@@ -1,120 +1,154 @@
-import type { Clock, Duration, Instant } from "../clock.ts";
+import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import { consequences } from "./failure.ts";
 import type { FailureReason } from "./failure.ts";
-import type { BreakerState } from "./observer.ts";
-import { OutcomeWindow } from "./outcome-window.ts";
+import { News } from "./news.ts";
+import type { BreakerChange, BreakerState } from "./observer.ts";
+import { RecentRequests } from "./recent-requests.ts";
 
-const SPAN: Duration = 10_000;
-/** Fewer calls than this say nothing about an upstream. */
-const LEAST_CALLS = 20;
-const FAILED_SHARE = 0.5;
+/** So many calls in a row without an answer are worth a look at the registry's info. */
+const LEAST_FAILURES = 10;
 const FIRST_PAUSE: Duration = 1_000;
 const LONGEST_PAUSE: Duration = 8_000;
+/** A request that failed while the registry was well is not held against it for so long. */
+const EXCUSED_FOR: Duration = 60_000;
+
+interface BreakerParts {
+  readonly clock: Clock;
+  /** How long a call has to wait before a timeout is the upstream's fault. */
+  readonly patience: Duration;
+  /** Asks the registry for its info: true when a node tells it, false when all fail, undefined when none may be asked. */
+  readonly askInfo: () => Promise<boolean | undefined>;
+  readonly onChange: (change: BreakerChange) => void;
+}
 
 /**
- * Stops calls to an upstream that fails on all of its nodes: opens when at least 20 calls ended in 10 s and half of
- * them failed, lets one probe through after a pause, and closes when a probe succeeds. Pauses double up to 8 s.
+ * Stops calls to an upstream that is down. Failed calls alone never open it, for a client can make calls fail: after
+ * 10 in a row the registry's info is asked, and only when that fails too, it opens. It asks again after a pause, which
+ * doubles up to 8 s, and closes when the info is told.
  */
 export class Breaker {
-  private readonly clock: Clock;
-  private readonly patience: Duration;
-  private readonly onChange: (state: BreakerState) => void;
-  private readonly window = new OutcomeWindow(SPAN);
+  private readonly parts: BreakerParts;
   private currentState: BreakerState = "closed";
+  /** Calls in a row that failed; and those requests among them that may have failed by themselves. */
+  private failures = 0;
+  private readonly suspects = new Set<string>();
+  /** Requests that failed while the info was told. */
+  private readonly excused: RecentRequests<true>;
+  private isAsking = false;
+  /** A call was answered while the info was asked. */
+  private isAnswered = false;
   private pause: Duration = FIRST_PAUSE;
-  private openUntil: Instant = 0;
-  private isProbing = false;
+  /** Not asked before. */
+  private askAt: Instant = -Infinity;
+  private cancelTimer: CancelTimer | undefined;
+  private readonly news: News;
+  private openedAt: Instant = 0;
+  private isStopped = false;
 
-  /** `patience`: how long a call has to wait before a timeout is the upstream's fault. */
-  constructor(clock: Clock, patience: Duration, onChange: (state: BreakerState) => void) {
-    this.clock = clock;
-    this.patience = patience;
-    this.onChange = onChange;
+  constructor(parts: BreakerParts) {
+    this.parts = parts;
+    this.excused = new RecentRequests(parts.clock, EXCUSED_FOR);
+    this.news = new News(parts.clock);
   }
 
   get state(): BreakerState {
     return this.currentState;
   }
 
-  /** How long a call would have to wait, or 0 when it may go now. Does not reserve the probe. */
+  /** How long a call would have to wait, or 0 when it may go now. */
   waitTime(): Duration {
     if (this.currentState === "closed") return 0;
-    const left = this.openUntil - this.clock.now();
-    if (left > 0) return left;
-    return this.isProbing ? FIRST_PAUSE : 0;
+    return Math.max(this.askAt - this.parts.clock.now(), FIRST_PAUSE);
   }
 
   /**
-   * Lets a call through, or not. Each call let through reports back once: {@link report}, {@link record} or
-   * {@link forget}.
+   * A call ended after `elapsed`, with this failure or with an answer; `digest` names its request. A timeout that a
+   * client with little patience brought about tells nothing, nor does a 429.
    */
-  admit(): boolean {
-    if (this.currentState === "closed") return true;
-    if (this.waitTime() > 0) return false;
-    this.isProbing = true;
-    this.change("half-open");
-    return true;
-  }
-
-  /**
-   * A call that was let through ended after `elapsed`, with this failure or with an answer. A timeout that a client
-   * with little patience brought about tells nothing, nor does a 429.
-   */
-  report(reason: FailureReason | undefined, elapsed: Duration): void {
-    const isTimeout = reason === "timeout" || reason === "connect-timeout";
-    if (reason === "http-429" || (isTimeout && !this.isFairTrial(elapsed))) this.forget();
-    else this.record(reason === undefined || !consequences[reason].unhealthy);
+  report(reason: FailureReason | undefined, elapsed: Duration, digest: () => string): void {
+    if (this.currentState !== "closed" || reason === "http-429") return;
+    const fault = reason === undefined ? "none" : consequences[reason].fault;
+    if (fault === "none") return this.noteAnswer();
+    if ((reason === "timeout" || reason === "connect-timeout") && !this.isFairTrial(elapsed)) return;
+    if (fault === "unclear") {
+      const request = digest();
+      if (this.excused.get(request) === true) return;
+      this.suspects.add(request);
+    }
+    this.failures += 1;
+    if (this.failures >= LEAST_FAILURES) void this.ask();
   }
 
   /** Whether so much time is enough to blame the upstream for not answering. */
   isFairTrial(elapsed: Duration): boolean {
-    return elapsed >= this.patience * 0.9;
+    return elapsed >= this.parts.patience * 0.9;
   }
 
-  /** A call that was let through succeeded, or failed on all the nodes it was worth trying. */
-  record(isGood: boolean): void {
-    const now = this.clock.now();
-    if (this.currentState === "closed") {
-      this.window.record(isGood, now);
-      if (!isGood && this.isTooMuch(now)) this.open(now);
-      return;
-    }
-    // Calls that began before the breaker opened tell nothing new, unless one of them succeeds.
-    if (this.currentState === "open" && !isGood) return;
-    this.isProbing = false;
-    if (isGood) {
-      this.pause = FIRST_PAUSE;
-      this.window.clear();
-      this.change("closed");
-    } else {
-      this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
-      this.open(now);
-    }
-  }
-
-  /** A call that was let through ended without telling anything: its client went away. */
-  forget(): void {
-    this.isProbing = false;
-  }
-
-  /** A check found a node well: the next call may probe at once. */
+  /** A node told its info. */
   hint(): void {
-    if (this.currentState === "open") this.openUntil = this.clock.now();
+    if (this.currentState === "closed") return;
+    this.cancelTimer?.();
+    this.pause = FIRST_PAUSE;
+    this.forget();
+    this.change("closed");
   }
 
-  private isTooMuch(now: Instant): boolean {
-    const { total, failed } = this.window.count(now);
-    return total >= LEAST_CALLS && failed >= total * FAILED_SHARE;
+  /** Asks no more. */
+  stop(): void {
+    this.isStopped = true;
+    this.cancelTimer?.();
   }
 
-  private open(now: Instant): void {
-    this.openUntil = now + this.pause;
+  private noteAnswer(): void {
+    this.isAnswered = true;
+    if (this.failures > 0) this.forget();
+  }
+
+  private forget(): void {
+    this.failures = 0;
+    this.suspects.clear();
+  }
+
+  private async ask(): Promise<void> {
+    const { clock, askInfo } = this.parts;
+    if (this.isAsking || this.isStopped || clock.now() < this.askAt) return;
+    if (clock.now() - this.askAt > LONGEST_PAUSE) this.pause = FIRST_PAUSE;
+    this.isAsking = true;
+    this.isAnswered = false;
+    const isWell = await askInfo();
+    this.isAsking = false;
+    if (this.isStopped || this.currentState !== "closed") return;
+    if (isWell === false && !this.isAnswered) {
+      this.openedAt = clock.now();
+      return this.open();
+    }
+    // Whoever makes calls fail one after the other has the info asked ever more rarely.
+    this.askAt = clock.now() + this.pause;
+    this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
+    if (isWell === true) for (const request of this.suspects) this.excused.set(request, true);
+    this.forget();
+  }
+
+  private open(): void {
+    this.askAt = this.parts.clock.now() + this.pause;
+    this.cancelTimer = this.parts.clock.after(this.pause, () => void this.tryAgain());
     this.change("open");
   }
 
-  private change(state: BreakerState): void {
-    if (state === this.currentState) return;
-    this.currentState = state;
-    this.onChange(state);
+  private async tryAgain(): Promise<void> {
+    this.change("half-open");
+    const isWell = await this.parts.askInfo();
+    if (this.isStopped || this.currentState !== "half-open") return;
+    if (isWell === true) return this.hint();
+    if (isWell === false) this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
+    this.open();
+  }
+
+  private change(to: BreakerState): void {
+    const from = this.currentState;
+    const isNews = to === "closed" || (to === "open" && this.news.isDue());
+    if (to === "closed") this.news.end();
+    this.currentState = to;
+    this.parts.onChange({ from, to, openFor: this.parts.clock.now() - this.openedAt, isNews });
   }
 }

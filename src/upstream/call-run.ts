@@ -4,12 +4,14 @@ import { admit } from "./admission.ts";
 import type { Reading } from "./answer.ts";
 import { Attempt } from "./attempt.ts";
 import type { AttemptKind } from "./attempt.ts";
+import { isTimeout } from "./attempt-outcome.ts";
 import { ClientGone } from "./call.ts";
 import type { UpstreamAnswer, UpstreamCall } from "./call.ts";
 import { answerTimeout, consequences } from "./failure.ts";
-import type { FailureReason } from "./failure.ts";
+import type { Failure, FailureReason } from "./failure.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
+import { digestOf } from "./recent-requests.ts";
 import { isConditional, requestFields } from "./request-fields.ts";
 import { planRetry } from "./retry-plan.ts";
 import { SideAttempt } from "./side-attempt.ts";
@@ -41,6 +43,7 @@ export class CallRun {
   private lastFailure: Reading | undefined;
   private cancelTimer: CancelTimer | undefined;
   private hasPlace = false;
+  private isExpiring = false;
   private isSettled = false;
 
   constructor(parts: UpstreamParts, call: UpstreamCall, settle: Settle<UpstreamAnswer>) {
@@ -60,7 +63,8 @@ export class CallRun {
     signal?.addEventListener("abort", this.onAbort, { once: true });
     if (this.deadline <= this.startedAt) return this.fail(answerTimeout(this.parts.config.name).error);
     try {
-      const admitted = admit(this.parts, { priority, deadline: this.deadline, signal });
+      const { breaker } = this.parts;
+      const admitted = admit(this.parts, { priority, deadline: this.deadline, signal, breaker });
       if (admitted === undefined) this.onAdmitted();
       else admitted.then(this.onAdmitted, this.onRefused);
     } catch (error) {
@@ -73,7 +77,6 @@ export class CallRun {
 
   private readonly onAdmitted = (): void => {
     if (this.isSettled) {
-      this.parts.breaker.forget();
       this.parts.bulkhead.leave();
       return;
     }
@@ -158,7 +161,8 @@ export class CallRun {
 
   private fallOver(node: UpstreamNode, reason: FailureReason): void {
     const { tried, attempts, deadline } = this;
-    const plan = planRetry(this.parts, { node, reason, tried, attempts, deadline });
+    if (this.isExpiring) return this.conclude(this.lastFailure!);
+    const plan = planRetry(this.parts, { node, reason, tried, attempts, deadline, call: this.call });
     if (plan === undefined) return this.conclude(this.lastFailure!);
     this.parts.observer.retry(this.parts.config.name, reason);
     this.attempts += 1;
@@ -208,7 +212,7 @@ export class CallRun {
   private expire(): void {
     if (this.running.length === 0) return this.giveUp(answerTimeout(this.parts.config.name).error);
     // No retry after the deadline: the failure of the last attempt is the answer.
-    this.attempts = Infinity;
+    this.isExpiring = true;
     for (const attempt of this.running.slice()) attempt.expire();
   }
 
@@ -216,7 +220,7 @@ export class CallRun {
   private conclude({ answer, failure }: Reading): void {
     if (this.isSettled) return;
     this.finish();
-    this.parts.breaker.report(failure?.reason, this.parts.clock.now() - this.startedAt);
+    this.remember(failure);
     if (answer === undefined) this.settle.reject(failure!.error);
     else this.settle.resolve(answer);
   }
@@ -224,9 +228,20 @@ export class CallRun {
   /** Ends with an error that says nothing about the upstream. */
   private fail(error: unknown): void {
     if (this.isSettled) return;
-    if (this.hasPlace) this.parts.breaker.forget();
     this.finish();
     this.settle.reject(error);
+  }
+
+  /** What this call tells about others. */
+  private remember(failure: Failure | undefined): void {
+    const { breaker, hopeless, clock, nodes } = this.parts;
+    const elapsed = clock.now() - this.startedAt;
+    const digest = () => digestOf(this.call);
+    breaker.report(failure?.reason, elapsed, digest);
+    if (failure === undefined) return;
+    const isTriedOut = this.attempts > 1 || nodes.all.length === 1;
+    const isHasty = isTimeout(failure) && !breaker.isFairTrial(elapsed);
+    if (isTriedOut && !isHasty && consequences[failure.reason].fault !== "node") hopeless.set(digest(), true);
   }
 
   private finish(): void {

@@ -4,6 +4,7 @@ import type { CallGrant, Coordinator, MaybePromise } from "../coordinator/coordi
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { Priority } from "./call.ts";
+import { News } from "./news.ts";
 import { PRIORITIES, WaitQueue } from "./wait-queue.ts";
 
 export type RateLimit = NonNullable<UpstreamConfig["rateLimit"]>;
@@ -21,8 +22,8 @@ interface BudgetParts {
   readonly rateLimit: RateLimit;
   readonly coordinator: Coordinator;
   readonly clock: Clock;
-  /** The upstream answered 429: calls are rationed to `share` of the limit. */
-  readonly onRation: (share: number) => void;
+  /** The upstream answered 429: calls are rationed to `share` of the limit. `isNews`: as {@link News}. */
+  readonly onRation: (share: number, isNews: boolean) => void;
 }
 
 /** Up to which share of the window calls of a priority may fill it: the rest is kept for more urgent ones. */
@@ -63,11 +64,13 @@ export class EgressBudget {
   private readonly parts: BudgetParts;
   private readonly window: Duration;
   private readonly lanes = new Map<string, Lane>();
+  private readonly rations: News;
 
   constructor(parts: BudgetParts) {
     const { per } = parts.rateLimit;
     this.parts = parts;
     this.window = per + Math.min(per * TRAVEL_SHARE, LONGEST_TRAVEL);
+    this.rations = new News(parts.clock);
   }
 
   /** Calls left in the window as last seen: the least of all lanes. */
@@ -117,9 +120,10 @@ export class EgressBudget {
     }
     // The answers to calls that were already on their way are one event.
     if (now - lane.shrunkAt < 1_000) return;
+    if (this.shareOf(lane, now) === 1) this.rations.end();
     lane.share = Math.max(this.shareOf(lane, now) * SHRINK, LEAST_SHARE);
     lane.shrunkAt = now;
-    this.parts.onRation(lane.share);
+    this.parts.onRation(lane.share, this.rations.isDue());
   }
 
   private laneOf(operation: Operation): Lane {

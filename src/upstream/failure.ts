@@ -32,37 +32,40 @@ interface Consequences {
   readonly elsewhere: boolean;
   /** Worth the same node again when there is no other. */
   readonly again: boolean;
-  /** Speaks against the node that did it. */
-  readonly unhealthy: boolean;
+  /**
+   * Who is to blame. `node`: no request came so far that it could be. `unclear`: the node, or the request, which a client
+   * can choose so that it fails: only another node that answers it, or the node's own info, tells.
+   */
+  readonly fault: "node" | "unclear" | "none";
 }
 
-const ELSEWHERE: Consequences = { elsewhere: true, again: false, unhealthy: true };
-const AGAIN: Consequences = { elsewhere: true, again: true, unhealthy: true };
-const FINAL: Consequences = { elsewhere: false, again: false, unhealthy: false };
+const UNREACHED: Consequences = { elsewhere: true, again: false, fault: "node" };
+const UNCLEAR: Consequences = { elsewhere: true, again: false, fault: "unclear" };
+const FINAL: Consequences = { elsewhere: false, again: false, fault: "none" };
 
 /** All operations are lookups: whatever came of an attempt, another one does no harm. */
 export const consequences: { readonly [Reason in FailureReason]: Consequences } = {
-  refused: AGAIN,
-  reset: AGAIN,
-  dns: ELSEWHERE,
-  tls: ELSEWHERE,
-  unreachable: ELSEWHERE,
-  proxy: ELSEWHERE,
-  "connect-timeout": ELSEWHERE,
-  timeout: ELSEWHERE,
+  refused: { ...UNREACHED, again: true },
+  reset: { ...UNCLEAR, again: true },
+  dns: UNREACHED,
+  tls: UNREACHED,
+  unreachable: UNREACHED,
+  proxy: UNREACHED,
+  "connect-timeout": UNREACHED,
+  timeout: UNCLEAR,
   // The node is well, it only wants to be left alone.
-  "http-429": { elsewhere: true, again: false, unhealthy: false },
-  "http-502": ELSEWHERE,
-  "http-503": ELSEWHERE,
-  "http-504": ELSEWHERE,
-  incomplete: ELSEWHERE,
-  protocol: ELSEWHERE,
-  unreadable: ELSEWHERE,
-  redirect: ELSEWHERE,
+  "http-429": { elsewhere: true, again: false, fault: "none" },
+  "http-502": UNCLEAR,
+  "http-503": UNCLEAR,
+  "http-504": UNCLEAR,
+  incomplete: UNCLEAR,
+  protocol: UNCLEAR,
+  unreadable: UNCLEAR,
+  redirect: UNCLEAR,
   "too-large": FINAL,
   "wrong-url": FINAL,
   credentials: FINAL,
-  "wrong-admin": ELSEWHERE,
+  "wrong-admin": UNREACHED,
   internal: FINAL,
 };
 

@@ -9,6 +9,8 @@ const LONGEST_WAIT: Duration = 5_000;
 const FORGIVEN_AFTER: Duration = 60_000;
 /** A node under suspicion has to tell its info in so long, and is suspected no more often. */
 const SUSPECT_TIMEOUT: Duration = 1_000;
+/** Longest pause between suspicions that checks do not bear out. */
+const LONGEST_TRUCE: Duration = 8_000;
 /** An ejected node that hangs is not waited for longer: its next check is due soon. */
 const EJECTED_TIMEOUT: Duration = 2_000;
 
@@ -22,6 +24,8 @@ export class NodeWatch {
   private failures = 0;
   private upSince: Instant = 0;
   private suspectedAt: Instant = -Infinity;
+  /** The pause between suspicions: clients whose requests fail by themselves have a node that is well checked rarely. */
+  private truce: Duration = SUSPECT_TIMEOUT;
   /** Checks in a row that failed while the node took requests. */
   private doubts = 0;
 
@@ -59,10 +63,12 @@ export class NodeWatch {
     return this.clock.now() - this.suspectedAt < 2 * SUSPECT_TIMEOUT;
   }
 
-  /** A call failed or is late. Returns whether a check should find out more. */
-  suspect(): boolean {
+  /** A call failed or is late; `isCertain`: through the node's own fault. Returns whether a check should find out more. */
+  suspect(isCertain: boolean): boolean {
     const now = this.clock.now();
-    if (this.checking !== undefined || now - this.suspectedAt < SUSPECT_TIMEOUT) return false;
+    const since = now - this.suspectedAt;
+    if (since > FORGIVEN_AFTER) this.truce = SUSPECT_TIMEOUT;
+    if (this.checking !== undefined || since < (isCertain ? SUSPECT_TIMEOUT : this.truce)) return false;
     this.suspectedAt = now;
     return true;
   }
@@ -79,6 +85,7 @@ export class NodeWatch {
   /** It told its admin. */
   noteTold(): void {
     this.doubts = 0;
+    if (this.isSuspect) this.truce = Math.min(this.truce * 2, LONGEST_TRUCE);
   }
 
   noteUp(from: NodeState): void {
@@ -89,6 +96,7 @@ export class NodeWatch {
   }
 
   noteEjected(): void {
+    this.truce = SUSPECT_TIMEOUT;
     this.failures = this.clock.now() - this.upSince > FORGIVEN_AFTER ? 0 : this.failures + 1;
   }
 

@@ -10,7 +10,8 @@ const SAMPLE_WEIGHT = 0.2;
 const FADING: Duration = 20_000;
 
 const SPAN: Duration = 10_000;
-const MOST_FAILURES_IN_A_ROW = 5;
+/** As many as the retry budget pays for at a quiet start: another node has to answer for a failure to count. */
+const MOST_FAILURES_IN_A_ROW = 3;
 const MOST_LATE_IN_A_ROW = 3;
 /** Any node is outrun now and then: so often in a row is worth a check. */
 const MOST_OUTRUN_IN_A_ROW = 3;
@@ -81,7 +82,7 @@ export class UpstreamNode {
     this.window.record(true, this.lastGoodAt);
   }
 
-  /** A failure that speaks against the node. Returns why it should be ejected, if it should. */
+  /** A failure that is the node's own fault. Returns why it should be ejected, if it should. */
   recordFailure(): string | undefined {
     const now = this.clock.now();
     this.failuresInARow += 1;

@@ -1,9 +1,10 @@
-import type { Clock, Instant } from "../clock.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
 import type { Credentials } from "./credentials.ts";
 import type { EgressBudget } from "./egress-budget.ts";
-import { answerTimeout, unusable } from "./failure.ts";
+import { answerTimeout, consequences, unusable } from "./failure.ts";
+import type { FailureReason } from "./failure.ts";
 import type { LinkTarget } from "./link.ts";
 import { askAdmin } from "./node-check.ts";
 import { NodeWatch } from "./node-watch.ts";
@@ -12,6 +13,9 @@ import type { UpstreamObserver } from "./observer.ts";
 import { waitFor } from "./patience.ts";
 import type { Patience } from "./patience.ts";
 import type { NodeState } from "./status.ts";
+
+/** How long a registry has to tell its info when its calls fail; until then, its calls would go on failing. */
+const VERDICT_TIMEOUT: Duration = 2_000;
 
 export interface NodesParts {
   readonly config: UpstreamConfig;
@@ -140,9 +144,34 @@ export class Nodes {
    * A call failed or is late on a node: it is checked, and ejected when it fails the check as well. The last one that
    * takes requests is checked only when it `refused` the connection, for then another registry may come in its place.
    */
-  suspect(node: UpstreamNode, refused = false): void {
-    if (!this.hasStarted || node.state !== "up" || (this.upCount === 1 && !refused)) return;
-    if (this.watchOf(node).suspect()) this.checkInBackground(node);
+  suspect(node: UpstreamNode, reason?: FailureReason): void {
+    if (!this.hasStarted || node.state !== "up" || (this.upCount === 1 && reason !== "refused")) return;
+    const isCertain = reason !== undefined && consequences[reason].fault === "node";
+    if (this.watchOf(node).suspect(isCertain)) this.checkInBackground(node);
+  }
+
+  /**
+   * Asks all nodes for their info, with calls that nobody has to wait for long: true when one tells it, false when all
+   * fail, undefined when there is no call left to ask with.
+   */
+  async askInfo(): Promise<boolean | undefined> {
+    const { clock, egress } = this.parts;
+    const { signal } = this.stopping;
+    const asked = this.all.filter(({ state }) => state === "up" || state === "ejected");
+    const late = () => answerTimeout(this.parts.config.name).error;
+    try {
+      const deadline = clock.now() + VERDICT_TIMEOUT;
+      for (const _ of asked) await egress?.take({ operation: "info", priority: "post", deadline, signal });
+    } catch {
+      return undefined;
+    }
+    const checks = asked.map((node) => this.share(node, () => this.ask(node)));
+    try {
+      await waitFor(Promise.any(checks), { deadline: clock.now() + VERDICT_TIMEOUT, signal, late }, clock);
+      return true;
+    } catch {
+      return signal.aborted ? undefined : false;
+    }
   }
 
   /**
@@ -171,7 +200,15 @@ export class Nodes {
 
   /** One check for all who wait for it; rejects when it proves nothing. */
   private check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
-    return this.watchOf(node).share(() => this.runCheck(node, isWaitedFor).finally(() => this.schedule(node)));
+    return this.share(node, async () => {
+      // No call left for a check says nothing about the node.
+      await this.pay(isWaitedFor, this.parts.clock.now() + this.timeoutOf(node));
+      await this.ask(node);
+    });
+  }
+
+  private share(node: UpstreamNode, begin: () => Promise<void>): Promise<void> {
+    return this.watchOf(node).share(() => begin().finally(() => this.schedule(node)));
   }
 
   private checkInBackground(node: UpstreamNode): void {
@@ -179,13 +216,17 @@ export class Nodes {
     this.check(node, false).catch(() => undefined);
   }
 
-  private async runCheck(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
-    const { config, observer, clock } = this.parts;
+  private timeoutOf(node: UpstreamNode): Duration {
+    const { config } = this.parts;
     const usual = this.all.length === 1 ? config.timeout : Math.min(config.attemptTimeout, config.timeout);
-    const deadline = clock.now() + this.watchOf(node).timeout(node.state, usual);
-    // No call left for a check says nothing about the node.
-    await this.pay(isWaitedFor, deadline);
+    return this.watchOf(node).timeout(node.state, usual);
+  }
+
+  /** Asks a node for its info, with a call that was paid for, and notes what comes of it. */
+  private async ask(node: UpstreamNode): Promise<void> {
+    const { config, observer, clock } = this.parts;
     try {
+      const deadline = clock.now() + this.timeoutOf(node);
       const { signal } = this.stopping;
       const admin = await askAdmin(node, { ...this.parts, upstream: config.name, deadline, signal });
       observer.check(config.name, node.url, "success");

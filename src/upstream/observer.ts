@@ -1,3 +1,4 @@
+import type { Duration } from "../clock.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { FailureReason } from "./failure.ts";
 import type { NodeState, UpstreamState } from "./status.ts";
@@ -17,7 +18,17 @@ export interface AttemptEvent {
 }
 
 export type HedgeResult = "started" | "won" | "lost" | "refused";
+/** Whose calls a breaker stops: those of the registry's API, or what is passed through. */
+export type BreakerScope = "api" | "pass-through";
 export type BreakerState = "closed" | "open" | "half-open";
+export interface BreakerChange {
+  readonly from: BreakerState;
+  readonly to: BreakerState;
+  /** Since it left `closed`, milliseconds. */
+  readonly openFor: Duration;
+  /** It opened, closed, or has been open for another 10 minutes: worth a line in the log. */
+  readonly isNews: boolean;
+}
 /** Why a call was refused before any attempt. */
 export type Refusal = "breaker" | "queue" | "rate-limit" | "disabled";
 
@@ -39,13 +50,13 @@ export interface UpstreamObserver {
   /** `node`: its URL, for the log and the operations listener only. */
   nodeState(upstream: string, node: string, change: { from: NodeState; to: NodeState; why: string }): void;
   upstreamState(upstream: string, change: { from: UpstreamState; to: UpstreamState; why: string }): void;
-  breaker(upstream: string, state: BreakerState): void;
+  breaker(upstream: string, calls: BreakerScope, change: BreakerChange): void;
   /** The upstream's admin is known from now on. */
   adminProved(upstream: string, admin: string): void;
   /** A node's `/info` names another admin than expected. `isNew`: it did not, or was not asked, the last time. */
   adminMismatch(upstream: string, node: string, admins: { expected: string; told: string; isNew: boolean }): void;
-  /** The upstream answered 429: calls are rationed to this share of `rateLimit` for a while. */
-  rationed(upstream: string, share: number): void;
+  /** The upstream answered 429: calls are rationed to this share of `rateLimit` for a while. `isNews`: worth a line. */
+  rationed(upstream: string, share: number, isNews: boolean): void;
   /** A credential could not be read or fetched. `why` holds no secret. */
   credentialFailure(upstream: string, why: string): void;
 }

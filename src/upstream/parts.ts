@@ -8,6 +8,7 @@ import type { Latencies } from "./latencies.ts";
 import type { NodeChoice } from "./node-choice.ts";
 import type { Nodes } from "./nodes.ts";
 import type { UpstreamObserver } from "./observer.ts";
+import type { RecentRequests } from "./recent-requests.ts";
 import type { TokenBucket } from "./token-bucket.ts";
 
 /** What the calls of one upstream share. */
@@ -20,6 +21,12 @@ export interface UpstreamParts {
   readonly nodes: Nodes;
   readonly choice: NodeChoice;
   readonly breaker: Breaker;
+  /** Of what is passed through: paths of which nothing is known, and which clients choose as they like. */
+  readonly passThroughBreaker: Breaker;
+  /** Requests that failed on a node, which is one of two to blame: its place in the list. */
+  readonly doubtful: RecentRequests<number>;
+  /** Requests that failed on every node they were sent to. */
+  readonly hopeless: RecentRequests<true>;
   readonly bulkhead: Bulkhead;
   readonly egress: EgressBudget | undefined;
   readonly credentials: Credentials | undefined;

@@ -1,4 +1,6 @@
 import type { Duration, Instant } from "../clock.ts";
+import { isHopeless } from "./attempt-outcome.ts";
+import type { UpstreamCall } from "./call.ts";
 import { consequences } from "./failure.ts";
 import type { FailureReason } from "./failure.ts";
 import type { UpstreamNode } from "./node.ts";
@@ -18,6 +20,7 @@ interface FailedAttempt {
   /** How many were made. */
   readonly attempts: number;
   readonly deadline: Instant;
+  readonly call: UpstreamCall;
 }
 
 interface RetryPlan {
@@ -31,7 +34,7 @@ interface RetryPlan {
  * budget.
  */
 export function planRetry(parts: UpstreamParts, failed: FailedAttempt): RetryPlan | undefined {
-  if (failed.attempts >= parts.config.retry.attempts) return undefined;
+  if (failed.attempts >= parts.config.retry.attempts || isHopeless(parts, failed.reason, failed.call)) return undefined;
   const plan = findPlan(parts, failed);
   if (plan === undefined || plan.at >= failed.deadline) return undefined;
   if (parts.retries.spend()) return plan;

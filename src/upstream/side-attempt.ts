@@ -1,5 +1,6 @@
 import type { Duration, Instant } from "../clock.ts";
 import type { Attempt } from "./attempt.ts";
+import { isHopeless } from "./attempt-outcome.ts";
 import type { UpstreamCall } from "./call.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
@@ -71,7 +72,7 @@ export class SideAttempt {
 
   /** Starts a rescue, if there is anything to pay it from. Returns whether it was started. */
   rescue(standing: Standing): boolean {
-    if (!this.isPossible(standing) || !this.takePlace()) return false;
+    if (!this.isPossible(standing) || isHopeless(this.parts, "timeout", this.call) || !this.takePlace()) return false;
     const { retries, observer, config } = this.parts;
     if (!retries.spend()) {
       observer.retryBudgetExhausted(config.name);

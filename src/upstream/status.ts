@@ -29,6 +29,8 @@ export interface UpstreamStatus {
   readonly state: UpstreamState;
   readonly lastError: string | undefined;
   readonly breaker: BreakerState;
+  /** That of calls that are passed through. */
+  readonly passThroughBreaker: BreakerState;
   /** Calls left in the window of `rateLimit` as last seen; undefined without `rateLimit` or before the first call. */
   readonly budgetLeft: number | undefined;
   /** Calls running and waiting for their turn. */

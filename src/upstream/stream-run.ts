@@ -11,10 +11,11 @@ import type { Settle } from "./call-run.ts";
 import { ClientGone } from "./call.ts";
 import type { StreamedAnswer, StreamedCall } from "./call.ts";
 import { isOwnRefusal } from "./credentials.ts";
-import { answerTimeout, connectionFailure, connectTimeout } from "./failure.ts";
+import { answerTimeout, connectionFailure, connectTimeout, consequences } from "./failure.ts";
 import type { Failure } from "./failure.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
+import { digestOf } from "./recent-requests.ts";
 import { isConditional, requestFields } from "./request-fields.ts";
 import { refuseHead, shapeBody } from "./streamed-answer.ts";
 import { StreamedExchange } from "./streamed-exchange.ts";
@@ -71,17 +72,18 @@ export class StreamRun implements StreamedListener {
   async start(): Promise<void> {
     const { parts, upload, bodyDeadline } = this;
     const { signal, priority, operation, body } = this.call;
+    const breaker = parts.passThroughBreaker;
     try {
       throwIfGone(signal);
       if (this.patience <= 0) throw answerTimeout(parts.config.name).error;
       const { requestBody } = parts.limits;
       if (Buffer.isBuffer(body) && body.length > requestBody) throw tooLargeUpload(requestBody);
       if (upload !== undefined) {
-        this.hasUploadPlace = await admitUpload(parts, upload, { priority, deadline: bodyDeadline, signal });
+        this.hasUploadPlace = await admitUpload(parts, upload, { priority, deadline: bodyDeadline, signal, breaker });
         if (upload.hasArrived) this.leaveUploads();
       }
       const { deadline } = this;
-      await admit(parts, { priority, deadline, signal });
+      await admit(parts, { priority, deadline, signal, breaker });
       this.hasPlace = true;
       await parts.egress?.take({ operation, priority, deadline, signal });
       const fields = (await parts.credentials?.fields({ deadline, signal })) ?? [];
@@ -90,7 +92,6 @@ export class StreamRun implements StreamedListener {
       this.send(fields);
     } catch (error) {
       upload?.destroy();
-      if (this.hasPlace) parts.breaker.forget();
       this.finish();
       this.settle.reject(error);
     }
@@ -237,22 +238,23 @@ export class StreamRun implements StreamedListener {
 
   /** Tells the breaker, once. */
   private report(failure: Failure | undefined): void {
-    const { breaker } = this.parts;
-    if (failure !== undefined && this.isClientBehind) breaker.forget();
-    else breaker.report(failure?.reason, this.quietTime);
+    if (failure !== undefined && this.isClientBehind) return;
+    this.parts.passThroughBreaker.report(failure?.reason, this.quietTime, () => digestOf(this.call));
   }
 
   /** Enters it in the node's record, once. */
   private record(failure: Failure | undefined): void {
     if (this.node === undefined || (failure !== undefined && this.isClientBehind)) return;
-    recordOutcome(this.parts, this.node, { failure, elapsed: this.quietTime });
+    const { parts, call } = this;
+    recordOutcome(parts, this.node, { failure, elapsed: this.quietTime, call });
+    if (failure !== undefined && consequences[failure.reason].fault === "unclear")
+      parts.hopeless.set(digestOf(call), true);
   }
 
   /** Ends it for a reason that says nothing about the node. */
   private giveUp(error: GatewayError): void {
     if (this.isOver) return;
     this.observe("cancelled", undefined);
-    if (this.status === undefined) this.parts.breaker.forget();
     this.end(error);
   }
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Clock, Instant } from "../clock.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
@@ -13,8 +13,9 @@ import { EgressBudget } from "./egress-budget.ts";
 import { Latencies } from "./latencies.ts";
 import { NodeChoice } from "./node-choice.ts";
 import { Nodes } from "./nodes.ts";
-import type { UpstreamObserver } from "./observer.ts";
+import type { BreakerScope, UpstreamObserver } from "./observer.ts";
 import type { UpstreamParts } from "./parts.ts";
+import { RecentRequests } from "./recent-requests.ts";
 import type { UpstreamState, UpstreamStatus } from "./status.ts";
 import { StreamRun } from "./stream-run.ts";
 import { TokenBucket } from "./token-bucket.ts";
@@ -40,6 +41,8 @@ export interface UpstreamRelations {
   readonly old?: Upstream | undefined;
 }
 
+/** How long it is known of a request that it failed. */
+const REMEMBERED: Duration = 10_000;
 /** Retries a second on top of their share of the calls. */
 const RETRIES_PER_SECOND = 3;
 const MOST_RETRIES_SAVED = 50;
@@ -97,6 +100,8 @@ export class Upstream {
   async close(users?: Promise<unknown>): Promise<void> {
     this.isRetired = true;
     this.parts.nodes.stopChecks();
+    this.parts.breaker.stop();
+    this.parts.passThroughBreaker.stop();
     if (users !== undefined) await users;
     this.isClosed = true;
     if (this.running > 0) {
@@ -145,13 +150,14 @@ export class Upstream {
   }
 
   status(): UpstreamStatus {
-    const { nodes, breaker, bulkhead, egress, retries } = this.parts;
+    const { nodes, breaker, passThroughBreaker, bulkhead, egress, retries } = this.parts;
     return {
       name: this.name,
       admin: this.admin,
       state: this.state,
       lastError: nodes.disabledBecause ?? this.findLastError(),
       breaker: breaker.state,
+      passThroughBreaker: passThroughBreaker.state,
       budgetLeft: egress?.left,
       running: bulkhead.running,
       queued: bulkhead.queued + (egress?.queued ?? 0),
@@ -199,12 +205,8 @@ export class Upstream {
             rateLimit: config.rateLimit,
             coordinator,
             clock,
-            onRation: (share) => observer.rationed(config.name, share),
+            onRation: (share, isNews) => observer.rationed(config.name, share, isNews),
           });
-    const breaker = new Breaker(clock, Math.min(config.attemptTimeout, config.timeout), (state) => {
-      observer.breaker(config.name, state);
-      this.noteState();
-    });
     const nodes = new Nodes({
       config,
       clock,
@@ -219,10 +221,22 @@ export class Upstream {
         tls: () => (config.httpProxy === undefined ? tls.current() : tls.latest()),
       },
       onCheck: (isWell) => {
-        if (isWell) breaker.hint();
+        if (isWell) for (const each of [breaker, passThroughBreaker]) each.hint();
         this.noteState();
       },
     });
+    const createBreaker = (calls: BreakerScope) =>
+      new Breaker({
+        clock,
+        patience: Math.min(config.attemptTimeout, config.timeout),
+        askInfo: () => nodes.askInfo(),
+        onChange: (change) => {
+          observer.breaker(config.name, calls, change);
+          this.noteState();
+        },
+      });
+    const breaker = createBreaker("api");
+    const passThroughBreaker = createBreaker("pass-through");
     return {
       config,
       limits,
@@ -231,6 +245,9 @@ export class Upstream {
       observer,
       nodes,
       breaker,
+      passThroughBreaker,
+      doubtful: new RecentRequests(clock, REMEMBERED),
+      hopeless: new RecentRequests(clock, REMEMBERED),
       egress,
       credentials,
       choice: new NodeChoice(nodes.all, random),

@@ -130,7 +130,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
     alert: "RegistryGatewayBreakerOpen",
     at: "5m",
     fires: [series("breakerState", AMULET, "2x10")],
-    silent: [series("breakerState", AMULET, "1x10")],
+    silent: [series("breakerState", AMULET, "0x10")],
   },
   {
     alert: "RegistryGatewaySheds",

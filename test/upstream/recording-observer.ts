@@ -34,8 +34,9 @@ export class RecordingObserver implements UpstreamObserver {
   upstreamState(upstream: string, { from, to }: { from: string; to: string }): void {
     this.events.push(`upstream ${from} → ${to} ${upstream}`);
   }
-  breaker(upstream: string, state: string): void {
-    this.events.push(`breaker ${state} ${upstream}`);
+  breaker(upstream: string, calls: string, { to, isNews }: { to: string; isNews: boolean }): void {
+    this.events.push(`breaker ${to} ${upstream} ${calls}`);
+    if (isNews) this.events.push(`breaker-news ${to} ${upstream} ${calls}`);
   }
   adminProved(upstream: string, admin: string): void {
     this.events.push(`proved ${upstream} ${admin}`);

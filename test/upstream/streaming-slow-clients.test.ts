@@ -129,17 +129,17 @@ describe("bodies that stall", () => {
     expect(upstream.status().budgetLeft).toBe(left - 5);
   });
 
-  test("are not what the breaker probes with", async () => {
-    const { clock, upstream, registry, stream, call } = await open({ retry: { attempts: 1 } });
-    await registry.faults.set({ kind: "status", status: 503, operations: ["transfer_accept"] });
-    for (let i = 0; i < 20; i++) await call();
-    expect(upstream.status().breaker).toBe("open");
+  test("are refused at once while the breaker is open, and do not keep it from closing", async () => {
+    const { clock, upstream, registry, stream } = await open({ retry: { attempts: 1 } });
+    await registry.faults.set({ kind: "status", status: 503 });
+    for (let i = 0; i < 10; i++) await buffer((await stream({})).body);
+    await expect.poll(() => upstream.status().passThroughBreaker).toBe("open");
+    const refused = await Promise.allSettled(Array.from({ length: 3 }, () => stream({ body: stalledBody() })));
+    expect(refusals(refused)).toEqual([503, 503, 503]);
     await registry.faults.clear();
     clock.advance(1_000);
-    for (let i = 0; i < 3; i++) void stream({ body: stalledBody() });
-    await turns();
-    expect((await call()).status).toBe(200);
-    expect(upstream.status().breaker).toBe("closed");
+    await expect.poll(() => upstream.status().passThroughBreaker).toBe("closed");
+    expect((await stream({})).status).toBe(200);
   });
 
   test("end when their client goes, wherever they were held up", async () => {
@@ -207,7 +207,10 @@ describe("the time for an answer", () => {
     await expect.poll(() => registry.calls.recent.filter(({ body }) => body.length === 2)).toHaveLength(20);
     clock.advance(ANSWER_TIME);
     expect(new Set(refusals(await answers))).toEqual(new Set([504]));
-    expect(upstream.status().breaker).toBe("open");
+    // It does not tell its info either.
+    await expect.poll(() => registry.calls.count("info")).toBe(1);
+    clock.advance(2_000);
+    await expect.poll(() => upstream.status().passThroughBreaker).toBe("open");
     expect(observer.attempts.every(({ reason }) => reason === "timeout")).toBe(true);
   });
 
