@@ -14,6 +14,7 @@ import { isRedisConnected, shareByRedis, shareNothing, type Sharing } from "./pr
 import { elapsed } from "./process/waiting.ts";
 import type { WorkerParts } from "./process/worker.ts";
 import { createOperationsListener } from "./routes/operations.ts";
+import type { OperationsAccess } from "./routes/operations-access.ts";
 import { Readiness } from "./routes/readiness.ts";
 import { loadTracing } from "./tracing/load.ts";
 import { traceRedis } from "./tracing/traced-observers.ts";
@@ -79,7 +80,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     explain: serving.explain,
     purge: (body) => serving.purge(body),
     status: () => serving.status(),
-    ...operationsAccess(config),
+    access: operationsAccess(config),
   });
 
   return {
@@ -130,7 +131,7 @@ export function createPrimary(
     registry,
     reservePort,
     spawn: spawnWorker,
-    createOperations: (parts) => createOperationsListener({ ...parts, ...operationsAccess(config) }),
+    createOperations: (parts) => createOperationsListener({ ...parts, access: operationsAccess(config) }),
   });
 }
 
@@ -154,7 +155,7 @@ function begin(metrics: Metrics, { version, clock }: Pick<GatewayOptions, "versi
 }
 
 /** Who may ask the operations listener. */
-function operationsAccess({ operations }: Config): { isExposed: boolean; token: string | undefined } {
-  const { host, token, tokenFile } = operations;
-  return { isExposed: !isLoopback(host), token: tokenFile === undefined ? token : readSecret(tokenFile) };
+function operationsAccess({ operations }: Config): OperationsAccess {
+  const { host, hosts, token, tokenFile } = operations;
+  return { isExposed: !isLoopback(host), token: tokenFile === undefined ? token : readSecret(tokenFile), hosts };
 }

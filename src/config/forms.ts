@@ -20,6 +20,8 @@ export interface FormValues {
   proxyUrl: string;
   redisUrl: string;
   hostPort: string;
+  /** Lower case, without the dot at its end that stands for the root. */
+  hostName: string;
   origin: string;
   fieldName: string;
   secret: string;
@@ -82,6 +84,11 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
   proxyUrl: textForm({ pattern: "^https?://", findFault: findProxyFault, format: redactUrl }),
   redisUrl: textForm({ pattern: "^rediss?://", findFault: findRedisFault, format: redactUrl }),
   hostPort: textForm({ pattern: `^${HOST}:[0-9]{1,5}$`, expected: "of the form host:port" }),
+  hostName: textForm({
+    pattern: "^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*\\.?$",
+    expected: "a host name, without a port",
+    parse: (text) => text.toLowerCase().replace(/\.$/, ""),
+  }),
   origin: textForm({
     pattern: String.raw`^(\*|https?://${HOST}(:[0-9]{1,5})?)$`,
     expected: 'an origin such as https://wallet.example, or "*"',

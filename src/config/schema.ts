@@ -28,10 +28,16 @@ const listen = group(
 );
 
 const operations = group(
-  "The operations listener: probes, metrics, status, purge. Beyond loopback, all but probes and metrics needs the token.",
+  "The operations listener: probes, metrics, status, purge. Where a token is configured, and always beyond loopback, all but probes and metrics needs it.",
   {
     host: text({ default: "127.0.0.1", description: "Address to listen on." }),
     port: count({ default: 9090, ...port, description: "Port. 0: any free one." }),
+    hosts: Type.Array(formed("hostName", { description: "Host name." }), {
+      default: [],
+      maxItems: 100,
+      expected: "a list of host names",
+      description: "Names it answers to besides localhost and IP addresses. Probes and metrics answer to any.",
+    }),
     token: off(formed("secret", { examples: ["${OPERATIONS_TOKEN}"], description: "Bearer token." })),
     tokenFile: off(
       formed("secretFile", { examples: ["/run/secrets/operations"], description: "File with the bearer token." }),

@@ -1,7 +1,8 @@
-import { createHash, timingSafeEqual } from "node:crypto";
-import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from "fastify";
+import { fastify, type FastifyInstance, type FastifyReply, LogController } from "fastify";
 import type { MaybePromise } from "../coordinator/coordinator.ts";
 import { errorBody, GatewayError, toGatewayError } from "../errors.ts";
+import { framingProblem } from "./framing.ts";
+import { checkAccess, type OperationsAccess } from "./operations-access.ts";
 import { parseJsonBody } from "./request-body.ts";
 import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
@@ -19,12 +20,10 @@ export interface OperationsOptions {
   purge(body: unknown): Promise<PurgeResult>;
   /** `/status` besides version and uptime. */
   status(): MaybePromise<object>;
-  /** True when the listener can be reached from other machines. */
-  readonly isExposed: boolean;
-  readonly token: string | undefined;
+  readonly access: OperationsAccess;
 }
 
-/** What anybody may ask: probes and metrics come without credentials everywhere. */
+/** What anybody may ask, by any name: probes and metrics come without credentials everywhere. */
 const OPEN = new Set(["/livez", "/readyz", "/metrics"]);
 
 const PURGE_BODY_BYTES = 64 * 1024;
@@ -43,7 +42,9 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
 
   app.addHook("onRequest", async (request) => {
-    if (options.isExposed && !OPEN.has(request.routeOptions.url ?? "")) checkToken(request, options.token);
+    const refusal = framingProblem(request.raw);
+    if (refusal !== undefined) throw refusal;
+    if (!OPEN.has(request.routeOptions.url ?? "")) checkAccess(request.headers, options.access);
   });
   app.get("/livez", async () => ({ status: "ok" }));
   app.get("/readyz", async (_request, reply) => {
@@ -115,19 +116,4 @@ function sendError(reply: FastifyReply, error: GatewayError): void {
   // RFC 9110 §11.6.1: a 401 says how to authenticate.
   if (error.status === 401) reply.header("www-authenticate", "Bearer");
   void reply.code(error.status).type("application/json").send(errorBody(error.message));
-}
-
-/** @throws GatewayError 403 without a token configured, 401 for another one than that */
-function checkToken(request: FastifyRequest, token: string | undefined): void {
-  if (token === undefined) {
-    throw new GatewayError(403, "this listener can be reached from other machines: configure operations.tokenFile");
-  }
-  const given = request.headers.authorization ?? "";
-  if (!isSame(given, `Bearer ${token}`)) throw new GatewayError(401, "this needs the operations token as bearer");
-}
-
-/** Compares digests: their length says nothing about the token, and comparing them takes the same time always. */
-function isSame(one: string, other: string): boolean {
-  const digest = (text: string) => createHash("sha256").update(text).digest();
-  return timingSafeEqual(digest(one), digest(other));
 }

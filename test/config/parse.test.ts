@@ -36,7 +36,7 @@ const CACHE = {
 test("what a file leaves out has the documented defaults, and what is off is absent", () => {
   expect(parse(A)).toStrictEqual({
     listen: { host: "0.0.0.0", port: 8080, keepAliveTimeout: 72_000, headersTimeout: 15_000, maxConnections: 10_000 },
-    operations: { host: "127.0.0.1", port: 9090 },
+    operations: { host: "127.0.0.1", port: 9090, hosts: [] },
     routing: {
       prefix: "/api/token-standard/v0/registrars",
       adminHeader: "x-instrument-admin",

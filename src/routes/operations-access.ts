@@ -1,0 +1,63 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+import { isIP } from "node:net";
+import { GatewayError } from "../errors.ts";
+
+/** Who may ask the operations listener for more than probes and metrics. */
+export interface OperationsAccess {
+  /** True when the listener can be reached from other machines. */
+  readonly isExposed: boolean;
+  /** Needed where there is one, on loopback too. */
+  readonly token: string | undefined;
+  /** Names it answers to besides `localhost` and IP addresses: lower case, without a dot at the end. */
+  readonly hosts: readonly string[];
+}
+
+/**
+ * Checks that a request may do something here, and was not sent by a web page of another origin in the browser of
+ * somebody who may.
+ *
+ * @throws GatewayError 421 for a `Host` that is none of the listener's names: after DNS rebinding a page reaches
+ * 127.0.0.1 by its own name; 403 for a page of another origin, and without a token on an exposed listener; 401 for
+ * another token than the configured one
+ */
+export function checkAccess(headers: IncomingHttpHeaders, { isExposed, token, hosts }: OperationsAccess): void {
+  const name = hostName(headers.host ?? "");
+  if (isIP(name) === 0 && name !== "localhost" && !hosts.includes(name)) {
+    throw new GatewayError(
+      421,
+      `this listener does not answer to the host ${JSON.stringify(name)}: ask it by localhost or an IP address, or ` +
+        "add the name to operations.hosts",
+    );
+  }
+  if (isOfAnotherOrigin(headers)) {
+    throw new GatewayError(403, "this listener does nothing for web pages of another origin");
+  }
+  if (token !== undefined) checkToken(headers.authorization ?? "", token);
+  else if (isExposed) {
+    throw new GatewayError(403, "this listener can be reached from other machines: configure operations.tokenFile");
+  }
+}
+
+/** The name in a `Host` field; of `[::1]:9090`, the address without brackets. */
+function hostName(host: string): string {
+  const name = host.replace(/:[0-9]*$/, "").toLowerCase();
+  return name.startsWith("[") ? name.slice(1, -1) : name.replace(/\.$/, "");
+}
+
+/** What browsers say of the page that sends a request; other programs say neither. */
+function isOfAnotherOrigin({ host = "", origin, "sec-fetch-site": site }: IncomingHttpHeaders): boolean {
+  if (site !== undefined && site !== "same-origin" && site !== "none") return true;
+  return origin !== undefined && URL.parse(origin)?.host !== URL.parse(`http://${host}`)?.host;
+}
+
+/** @throws GatewayError 401 for another token */
+function checkToken(given: string, token: string): void {
+  if (!isSame(given, `Bearer ${token}`)) throw new GatewayError(401, "this needs the operations token as bearer");
+}
+
+/** Compares digests: their length says nothing about the token, and comparing them takes the same time always. */
+function isSame(one: string, other: string): boolean {
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return timingSafeEqual(digest(one), digest(other));
+}
