@@ -6,6 +6,7 @@ import { checkAnswer } from "../metadata/answer-check.ts";
 import { AmbiguousBody, type AdminPaths, adminPathsOf, adminsNamedBy, type BodyAdmin } from "../spec/body-admin.ts";
 import { endpointPath } from "../spec/endpoints.ts";
 import { requestProblem } from "../spec/schemas.ts";
+import { traceFieldsOf } from "../trace-context.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { learnContract, probeRegistries, routeContract } from "./aggregate-contracts.ts";
@@ -23,7 +24,7 @@ import type { RegistryTarget } from "./target.ts";
 const SCHEMA_SAMPLE = 20;
 
 /** The request headers that a factory or choice-context call takes along; credentials join only where configured. */
-const FORWARDED = ["accept", "content-type", "traceparent", "tracestate"];
+const FORWARDED = ["accept", "content-type"];
 
 /**
  * Endpoints 4–11: the body is checked, its admin compared with every other place that names one, and the same bytes go
@@ -121,7 +122,7 @@ export function forwardedFields(
     const value = headers[name];
     if (typeof value === "string") fields.push(name, value);
   }
-  fields.push("x-request-id", exchange.id);
+  fields.push(...traceFieldsOf(headers), "x-request-id", exchange.id);
   return fields;
 }
 

@@ -1,5 +1,6 @@
 import { type Fields, filterFields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
+import { TRACE_FIELDS } from "../trace-context.ts";
 import type { FailureReason } from "./failure.ts";
 import type { AttemptOutcome } from "./observer.ts";
 
@@ -32,9 +33,6 @@ export interface AttemptTrace {
 export interface CallTrace {
   attempt(topic: AttemptTopic): AttemptTrace;
 }
-
-/** Names of the fields that carry a trace on (W3C Trace Context). */
-const TRACE_FIELDS: ReadonlySet<string> = new Set(["traceparent", "tracestate"]);
 
 /** `fields` with those of the trace instead of the client's. */
 export function continueTrace(fields: Fields, trace: AttemptTrace): Fields {

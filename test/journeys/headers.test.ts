@@ -129,6 +129,23 @@ describe("a registry is sent", () => {
     },
   );
 
+  test.each([GET, POST, DRAFT_POST, DRAFT_GET])("no trace in bad form: $path", async (request) => {
+    const { registry, url } = await startWith(
+      {},
+      { cache: { ttl: { instruments: "0s" }, forwardRequestHeaders: ["tracestate"] } },
+    );
+    const sent = async (traceparent: string, tracestate: string) => {
+      await send(url, { ...request, headers: { traceparent, tracestate } });
+      const { headers } = registry.calls.last!;
+      return [headers.traceparent, headers.tracestate];
+    };
+    expect(await sent(TRACING.traceparent, "a=b")).toEqual([TRACING.traceparent, "a=b"]);
+    expect(await sent(`${TRACING.traceparent}-x`, "a=b")).toEqual([undefined, undefined]);
+    expect(await sent("x".repeat(4_000), "a=b")).toEqual([undefined, undefined]);
+    expect(await sent(TRACING.traceparent, "=;'\"<script>")).toEqual([TRACING.traceparent, undefined]);
+    expect(await sent(TRACING.traceparent, `a=${"x".repeat(4_000)}`)).toEqual([TRACING.traceparent, undefined]);
+  });
+
   test("the id that the gateway made where the client's is not safe", async () => {
     const { registry, url } = await startWith();
     const answer = await send(url, { ...POST, headers: { "x-request-id": "a b" } });
