@@ -1,6 +1,7 @@
 import { promisify } from "node:util";
 import {
   brotliDecompress,
+  constants,
   createBrotliDecompress,
   createGunzip,
   createInflate,
@@ -19,6 +20,13 @@ interface Coding {
   readonly createDecoder: () => Transform;
 }
 
+/**
+ * A zstd window of 8 MiB at most: this coding allows no larger one (RFC 9659 §3), and the decoder takes as much memory
+ * as a frame asks for before it has seen a byte of it.
+ */
+const ZSTD = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
+const decodeZstd = promisify(zstdDecompress);
+
 const gzip: Coding = { decode: promisify(gunzip), createDecoder: () => createGunzip() };
 
 /** Content codings an upstream may use although identity was asked for (RFC 9110 §8.4.1). */
@@ -27,7 +35,10 @@ const CODINGS: Readonly<Record<string, Coding>> = {
   "x-gzip": gzip,
   deflate: { decode: promisify(inflate), createDecoder: () => createInflate() },
   br: { decode: promisify(brotliDecompress), createDecoder: () => createBrotliDecompress() },
-  zstd: { decode: promisify(zstdDecompress), createDecoder: () => createZstdDecompress() },
+  zstd: {
+    decode: (body, bounds) => decodeZstd(body, { ...ZSTD, ...bounds }),
+    createDecoder: () => createZstdDecompress(ZSTD),
+  },
 };
 
 /** More than this is no coding but an attack. */

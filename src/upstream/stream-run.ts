@@ -54,6 +54,10 @@ export class StreamRun implements StreamedListener {
   private cancelTimer: CancelTimer | undefined;
   private hasPlace = false;
   private hasUploadPlace = false;
+  /** The node has sent all of its answer. */
+  private isComplete = false;
+  /** The head of the answer was passed on: what it says of its coding is true as far as was looked. */
+  private isPassedOn = false;
   private isOver = false;
 
   constructor(parts: UpstreamParts, call: StreamedCall, settle: Settle<StreamedAnswer>) {
@@ -119,11 +123,22 @@ export class StreamRun implements StreamedListener {
     if (refusal !== undefined) return this.fail(refusal);
     this.busy = failure;
     if (failure !== undefined) this.record(failure);
-    this.output = shapeBody(parts, { status, fields, body }, (error) => {
-      if (error) this.exchange?.abort(error);
-      this.finish();
-    });
-    this.settle.resolve({ status, fields: passed, body: this.output });
+    this.output = shapeBody(
+      parts,
+      { status, fields, body },
+      {
+        ready: (shaped) => {
+          this.isPassedOn = true;
+          this.settle.resolve({ status, fields: passed, body: shaped });
+          if (this.isComplete) this.succeed();
+        },
+        refused: (refusal) => this.fail(refusal),
+        ended: (error) => {
+          if (error) this.exchange?.abort(error);
+          this.finish();
+        },
+      },
+    );
   }
 
   progressed(): void {
@@ -137,6 +152,12 @@ export class StreamRun implements StreamedListener {
   }
 
   completed(): void {
+    this.isComplete = true;
+    if (this.isPassedOn) this.succeed();
+  }
+
+  private succeed(): void {
+    if (this.isOver) return;
     this.observe(this.busy === undefined ? "success" : "failure", this.busy);
     if (this.busy === undefined) this.record(undefined);
     this.finish();

@@ -1,4 +1,4 @@
-import { Readable, Transform } from "node:stream";
+import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import { fieldsFromRaw } from "../fields.ts";
 import type { Fields } from "../fields.ts";
@@ -127,16 +127,4 @@ export class StreamedExchange implements Dispatcher.DispatchHandler {
     this.connections.release(this.link);
     this.link = undefined;
   }
-}
-
-/** Passes bytes on until there are more than `most`; then it breaks with what `tooMuch` makes. */
-export function limitBytes(most: number, tooMuch: () => Error): Transform {
-  let size = 0;
-  return new Transform({
-    transform(chunk: Buffer, _encoding, callback) {
-      size += chunk.length;
-      if (size > most) callback(tooMuch());
-      else callback(null, chunk);
-    },
-  });
 }

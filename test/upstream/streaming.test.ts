@@ -1,10 +1,11 @@
 import { createHash, randomBytes } from "node:crypto";
 import { Readable } from "node:stream";
 import { buffer, text } from "node:stream/consumers";
-import { gzipSync } from "node:zlib";
+import { brotliCompressSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { fieldValue } from "../../src/fields.ts";
 import { ClientGone } from "../../src/upstream/call.ts";
+import { BOMBS, BROKEN_CODINGS } from "../support/broken-codings.ts";
 import { acceptCall, inTime, openUpstream, startRegistry, streamedCall } from "./bench-of-registries.ts";
 
 const digest = (bytes: Buffer) => createHash("sha256").update(bytes).digest("hex");
@@ -69,6 +70,53 @@ describe("a streamed call", () => {
     const answer = await upstream.stream(streamedCall());
     expect(fieldValue(answer.fields, "content-encoding")).toBeUndefined();
     expect(await text(answer.body)).toBe("x".repeat(1_000));
+  });
+
+  test.each(BROKEN_CODINGS)("that is answered with %s is 502", async (_what, coding, bytes) => {
+    const { registry, upstream } = await open();
+    registry.script(() => ({ status: 200, headers: ["Content-Encoding", coding], body: bytes }));
+    await expect(upstream.stream(streamedCall())).rejects.toMatchObject({
+      status: 502,
+      proxyError: "http_response_content_coding",
+    });
+    await expect.poll(() => registry.calls.open).toBe(0);
+    expect(upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
+  });
+
+  test.each(BOMBS)("that is answered with %s breaks where it grows too large", async (_what, coding, bytes) => {
+    const { registry, upstream } = await open();
+    registry.script(() => ({ status: 200, headers: ["Content-Encoding", coding], body: bytes }));
+    const answer = await upstream.stream(streamedCall());
+    await expect(buffer(answer.body)).rejects.toMatchObject({ proxyError: "http_response_body_size" });
+    await expect.poll(() => upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
+  });
+
+  test("that is answered with more than is looked at first breaks off where it is not of its coding", async () => {
+    const { registry, upstream } = await open();
+    const bytes = gzipSync(randomBytes(300_000));
+    bytes.fill(0, bytes.length - 8);
+    registry.script(() => ({ status: 200, headers: ["Content-Encoding", "gzip"], body: bytes }));
+    const answer = await upstream.stream(streamedCall());
+    expect(answer.status).toBe(200);
+    await expect(buffer(answer.body)).rejects.toThrow();
+    await expect.poll(() => upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
+  });
+
+  test("that is answered with 64 KiB whose coding ends well after them is passed on whole", async () => {
+    const { registry, upstream } = await open();
+    for (const size of [1, 64 * 1024 - 1, 64 * 1024, 64 * 1024 + 1, 900_000]) {
+      const bytes = randomBytes(size);
+      for (const [coding, coded] of [
+        ["gzip", gzipSync(bytes)],
+        ["zstd", zstdCompressSync(bytes)],
+        ["br, gzip", gzipSync(brotliCompressSync(bytes))],
+      ] as const) {
+        registry.script(() => ({ status: 200, headers: ["Content-Encoding", coding], body: coded }));
+        const answer = await upstream.stream(streamedCall());
+        expect(digest(await buffer(answer.body))).toBe(digest(bytes));
+      }
+    }
+    await expect.poll(() => upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
   });
 
   test.each([301, 307])("that is redirected (%i) is 502", async (status) => {
