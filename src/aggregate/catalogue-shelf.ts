@@ -1,10 +1,10 @@
 import { setImmediate } from "node:timers/promises";
-import type { CacheAnswer } from "../cache/resource.ts";
 import { formatCacheStatus } from "../cache/cache-status.ts";
 import type { Duration, Instant } from "../clock.ts";
 import { fieldValues, type Fields } from "../fields.ts";
 import type { RegistryWalk } from "../metadata/registry-walk.ts";
 import type { Part } from "./freshness.ts";
+import { readSupportedApis } from "./merged-info.ts";
 import { SearchIndex } from "./search-index.ts";
 
 /** Instruments that are taken in without letting anything else run: a few milliseconds' worth. */
@@ -28,7 +28,8 @@ export interface Shelf {
  * @param previous what was made of the same registry before: where no page has changed, its index is used again
  */
 export async function fillShelf(walk: RegistryWalk, maxSize: number, previous: Shelf | undefined): Promise<Shelf> {
-  const supportedApis = supportedApisOf(walk.info);
+  const info = walk.info?.body;
+  const supportedApis = info === undefined ? undefined : readSupportedApis(info);
   if (previous !== undefined && previous.walk.isWhole && previous.walk.digest === walk.digest && walk.isWhole) {
     return { ...previous, walk, supportedApis };
   }
@@ -69,12 +70,6 @@ export function shelfPart({ walk }: Shelf, now: Instant): Part {
 
 function instrumentsOf({ pages }: RegistryWalk): { readonly id: string; readonly text: string }[] {
   return pages.flatMap(({ ids, texts }) => ids.map((id, at) => ({ id, text: texts[at]! })));
-}
-
-function supportedApisOf(info: CacheAnswer | undefined): object | undefined {
-  if (info?.body === undefined) return undefined;
-  const { supportedApis } = JSON.parse(info.body.toString("utf8")) as { supportedApis?: unknown };
-  return typeof supportedApis === "object" && supportedApis !== null ? supportedApis : undefined;
 }
 
 function asText(value: unknown): string {

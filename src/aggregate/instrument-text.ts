@@ -1,5 +1,12 @@
 import { memberSpans, type Span } from "../spec/json-scan.ts";
 
+/** Whether a JSON text, accepted by `JSON.parse`, is that of an object. */
+export function isObjectText(text: string): boolean {
+  return BEGINS_OBJECT.test(text);
+}
+
+const BEGINS_OBJECT = /^[ \t\r\n]*\{/;
+
 /**
  * The text of a JSON object with members put in front. Members of the same keys that it had, wherever they stand and
  * however often, are taken out; everything else stays as it was, byte for byte.

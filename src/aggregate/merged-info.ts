@@ -1,6 +1,6 @@
 import type { CacheAnswer } from "../cache/resource.ts";
 import type { GatewayError } from "../errors.ts";
-import { failedListing } from "../metadata/listing.ts";
+import { failedListing, unreadableAnswer } from "../metadata/listing.ts";
 import { adminOf, type ClientAsk, isRegistryFailure, type Member, partFields } from "./registries.ts";
 
 /** What all registries support together, and the answers that say so. */
@@ -20,10 +20,10 @@ export async function mergeInfo(members: readonly Member[], ask: ClientAsk): Pro
   const missing: string[] = [];
   const parts: CacheAnswer[] = [];
   const apis: Record<string, unknown>[] = [];
-  for (const { member, answer, error } of infos) {
+  for (const { member, answer, supportedApis, error } of infos) {
     if (answer !== undefined) {
       parts.push(answer);
-      apis.push(supportedApisOf(answer));
+      apis.push(supportedApis);
     } else if (ask.isPartial) missing.push(member.upstream.name);
     else throw error;
   }
@@ -36,14 +36,29 @@ export function lowestCommon(all: readonly Readonly<Record<string, unknown>>[]):
   const common: Record<string, number> = {};
   for (const name of Object.keys(first)) {
     const versions = all.map((apis) => (Object.hasOwn(apis, name) ? apis[name] : undefined));
-    if (versions.every((version) => typeof version === "number")) common[name] = Math.min(...versions);
+    if (versions.every(isFinite)) common[name] = Math.min(...versions);
   }
   return common;
 }
 
+/** What is beyond the range of numbers (`1e999`) compares, but cannot be written again. */
+function isFinite(version: unknown): version is number {
+  return Number.isFinite(version);
+}
+
 type ReadInfo =
-  | { readonly member: Member; readonly answer: CacheAnswer; readonly error?: undefined }
-  | { readonly member: Member; readonly answer?: undefined; readonly error: GatewayError };
+  | {
+      readonly member: Member;
+      readonly answer: CacheAnswer;
+      readonly supportedApis: Readonly<Record<string, unknown>>;
+      readonly error?: undefined;
+    }
+  | {
+      readonly member: Member;
+      readonly answer?: undefined;
+      readonly supportedApis?: undefined;
+      readonly error: GatewayError;
+    };
 
 async function readInfo(member: Member, ask: ClientAsk): Promise<ReadInfo> {
   const { headers, deadlineOf, signal } = ask;
@@ -55,14 +70,21 @@ async function readInfo(member: Member, ask: ClientAsk): Promise<ReadInfo> {
       deadline: deadlineOf(member.upstream),
       signal,
     });
-    return answer.status === 200 ? { member, answer } : { member, error: failedListing(member.upstream.name, answer) };
+    const { name } = member.upstream;
+    if (answer.status !== 200) return { member, error: failedListing(name, answer) };
+    const supportedApis = readSupportedApis(answer.body!);
+    if (supportedApis === undefined) return { member, error: unreadableAnswer(name, "an info that is no object") };
+    return { member, answer, supportedApis };
   } catch (error) {
     if (!isRegistryFailure(error)) throw error;
     return { member, error };
   }
 }
 
-function supportedApisOf({ body }: CacheAnswer): Record<string, unknown> {
-  const { supportedApis } = JSON.parse(body!.toString("utf8")) as { supportedApis?: unknown };
+/** What an info says its registry supports, nothing where it does not say; undefined where it is no object. */
+export function readSupportedApis(info: Buffer): Record<string, unknown> | undefined {
+  const json = JSON.parse(info.toString("utf8")) as unknown;
+  if (typeof json !== "object" || json === null || Array.isArray(json)) return undefined;
+  const { supportedApis } = json as { supportedApis?: unknown };
   return typeof supportedApis === "object" && supportedApis !== null ? { ...supportedApis } : {};
 }

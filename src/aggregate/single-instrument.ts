@@ -1,7 +1,7 @@
 import type { Part } from "./freshness.ts";
 import { GatewayError } from "../errors.ts";
-import { failedListing } from "../metadata/listing.ts";
-import { withMembers } from "./instrument-text.ts";
+import { failedListing, unreadableAnswer } from "../metadata/listing.ts";
+import { isObjectText, withMembers } from "./instrument-text.ts";
 import { adminOf, type ClientAsk, isRegistryFailure, type Member, partFields } from "./registries.ts";
 
 /** Registries that an error text names. */
@@ -122,7 +122,15 @@ async function lookUp(
       }));
     if (answer.status === 404) return { member, kind: "absent", part: answer };
     if (answer.status !== 200) return { member, kind: "failed", error: failedListing(member.upstream.name, answer) };
-    return { member, kind: "found", text: answer.body!.toString("utf8"), admin, part: answer };
+    const text = answer.body!.toString("utf8");
+    if (!isObjectText(text)) {
+      return {
+        member,
+        kind: "failed",
+        error: unreadableAnswer(member.upstream.name, "an instrument that is no object"),
+      };
+    }
+    return { member, kind: "found", text, admin, part: answer };
   } catch (error) {
     if (!isRegistryFailure(error)) throw error;
     return { member, kind: "failed", error };

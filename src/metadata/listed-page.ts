@@ -42,6 +42,8 @@ function takeApart(text: string): ListedPage | string {
   if (nextPageToken !== undefined && nextPageToken !== null && typeof nextPageToken !== "string") {
     return "its nextPageToken is no string";
   }
+  // Half a surrogate pair cannot be part of a URL.
+  if (nextPageToken?.isWellFormed() === false) return "its nextPageToken is no text";
   const spans = elementSpans(text, listed[0]!.start);
   const texts = new Map<string, string>();
   for (const [at, instrument] of (json.instruments as unknown[]).entries()) {

@@ -218,11 +218,7 @@ export class Listing {
     const { name } = this.registry.upstream;
     if (answer.status !== 200) throw failedListing(name, answer);
     const page = readListedPage(answer.body!);
-    if (typeof page === "string") {
-      throw new GatewayError(502, `the registry "${name}" sent a page that cannot be read: ${page}`, {
-        proxyError: "http_protocol_error",
-      });
-    }
+    if (typeof page === "string") throw unreadableAnswer(name, `a page that cannot be read: ${page}`);
     if (page.nextPageToken !== undefined && page.nextPageToken === address.pageToken) throw this.endless();
     return { address, page, answer };
   }
@@ -239,6 +235,11 @@ export function failedListing(name: string, { status, fields }: CacheAnswer): Ga
       proxyError: isBusy ? "destination_unavailable" : "http_protocol_error",
     },
   );
+}
+
+/** The 502 for an answer that nothing can be made of; `what` it sent. */
+export function unreadableAnswer(name: string, what: string): GatewayError {
+  return new GatewayError(502, `the registry "${name}" sent ${what}`, { proxyError: "http_protocol_error" });
 }
 
 /** What `token` is as an index; undefined when it is none. */

@@ -148,7 +148,10 @@ class MetadataResource implements Resource {
   private pageProblem(status: number, json: unknown): string | undefined {
     if (this.address.operation !== "instruments" || status !== 200) return undefined;
     const { nextPageToken } = readPage(json);
-    if (nextPageToken === undefined || this.address.pageToken === undefined) return undefined;
+    if (nextPageToken === undefined) return undefined;
+    // Half a surrogate pair cannot be part of a URL: the page after this one can't be asked for.
+    if (!nextPageToken.isWellFormed()) return "unusable-token";
+    if (this.address.pageToken === undefined) return undefined;
     const next = chainOf(this.address.pageSize, encodeURIComponent(nextPageToken));
     return next === this.chain() ? "repeated-token" : undefined;
   }

@@ -5,7 +5,7 @@ const ZONE = /(?:Z|[+-]\d{2}:?\d{2})$/i;
  * there is none. Times without a zone, as spec.md §2.2 shows them, are taken for UTC.
  */
 export function newestSupply(json: unknown): number | undefined {
-  const { instruments } = json as { instruments?: unknown };
+  const { instruments } = (json ?? {}) as { instruments?: unknown };
   const all: readonly unknown[] = Array.isArray(instruments) ? instruments : [json];
   let newest = -Infinity;
   for (const instrument of all) {
