@@ -6,8 +6,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000`;
 
 /**
- * Takes one call out of a budget, exact in any window. KEYS: budget. ARGV: requests, per (ms), a name for the call.
- * Returns 1 and the calls left, or 0 and the milliseconds until one may become free.
+ * Takes one call out of a budget, exact in any window. KEYS: budget. ARGV: requests, per (ms), a name for the call;
+ * where it is beyond the replica's share, the channel to say so on, the budget's name there, and the replica. Returns 1
+ * and the calls left, or 0 and the milliseconds until one may become free.
  */
 export const takeCall = new Script(
   "call_take",
@@ -21,6 +22,7 @@ local taken = redis.call('ZCARD', KEYS[1])
 if taken < requests then
   redis.call('ZADD', KEYS[1], string.format('%.3f', now), ARGV[3])
   redis.call('PEXPIRE', KEYS[1], math.ceil(per) + 1000)
+  if ARGV[4] then redis.call('PUBLISH', ARGV[4], cjson.encode({ 'borrowed', ARGV[5], ARGV[6], per })) end
   return { 1, requests - taken - 1 }
 end
 if requests < 1 then return { 0, math.ceil(per) } end

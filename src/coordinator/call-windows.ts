@@ -41,19 +41,32 @@ export class CallWindows {
     return calls.length < requests ? 0 : calls[calls.length - requests]! + per - this.clock.now();
   }
 
-  /** An instant for a call that no other call has. */
-  stamp(): Instant {
-    this.lastStamp = Math.max(this.clock.now(), this.lastStamp + 0.001);
-    return this.lastStamp;
+  /** Notes a call that is about to be granted elsewhere; the instant it has is no other call's. */
+  note(name: string, per: Duration): Instant {
+    const at = this.stamp();
+    this.recent(name, per).push(at);
+    return at;
   }
 
-  /** Notes a call that was granted elsewhere, at an instant made by {@link CallWindows.stamp}. */
-  note(name: string, limit: CallLimit, at: Instant): void {
-    this.recent(name, limit.per).push(at);
+  /** Forgets a call that was not granted after all. */
+  forget(name: string, per: Duration, at: Instant): void {
+    const calls = this.recent(name, per);
+    const place = calls.lastIndexOf(at);
+    if (place !== -1) calls.splice(place, 1);
+  }
+
+  /** How many calls there were in the last `per`. */
+  count(name: string, per: Duration): number {
+    return this.recent(name, per).length;
   }
 
   all(): CallWindow[] {
     return [...this.windows.entries()].map(([name, { per }]) => ({ name, per, calls: this.recent(name, per) }));
+  }
+
+  private stamp(): Instant {
+    this.lastStamp = Math.max(this.clock.now(), this.lastStamp + 0.001);
+    return this.lastStamp;
   }
 
   /** The calls of the last `per`, oldest first. */

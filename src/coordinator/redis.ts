@@ -79,7 +79,7 @@ export class RedisCoordinator implements Coordinator {
     this.facts = new SharedFacts(link, this.epochs, clock);
     link.start({
       connected: () => {
-        void this.replicas.beat();
+        this.replicas.connected();
         this.epochs.connectionChanged();
       },
       disconnected: () => this.epochs.connectionChanged(),
@@ -162,6 +162,8 @@ export class RedisCoordinator implements Coordinator {
         return this.chains.received(message);
       case "lease":
         return this.leases.received(message);
+      case "borrowed":
+        return this.budgets.received(message);
     }
   }
 }

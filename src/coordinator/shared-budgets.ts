@@ -1,27 +1,23 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { RedisLink } from "../redis/link.ts";
+import type { Message } from "../redis/message.ts";
 import { reportCalls, takeCall } from "./budget-scripts.ts";
 import { CallWindows } from "./call-windows.ts";
 import type { CallGrant, CallLimit, MaybePromise } from "./coordinator.ts";
-import type { Replicas } from "./replicas.ts";
+import { CHANGING_OVER, type Replicas } from "./replicas.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
 import { PAUSE } from "./trust.ts";
 
 /**
- * When Redis is there, or there again, replicas find that out one after the other, all within this time. Each first
- * takes its share alone for as long, and writes down what it called; then, for as long again, what both its share and
- * the count in Redis allow; then what the count allows. So those who count never meet one who does not, and no window
- * holds more calls than it may while they change over.
- */
-const CHANGING_OVER: Duration = 1_500;
-
-/**
- * For so long calls are held back when Redis went away: mostly it is back by then, and a call granted without it could
- * have been one too many.
+ * For so long calls are held back when Redis went away, or has not been there yet: mostly it is there by then, and a
+ * call granted without it could be one too many.
  */
 const HELD_BACK: Duration = 350;
 
-/** Call budgets counted in Redis; while it is away each replica takes its share of them. */
+/**
+ * Call budgets counted in Redis; while it is away each replica takes its share of them. From when Redis is there, first
+ * or again, both hold until every replica has noticed: those who count never meet one who does not.
+ */
 export class SharedBudgets {
   private readonly link: RedisLink;
   private readonly epochs: SharedEpochs;
@@ -29,13 +25,11 @@ export class SharedBudgets {
   private readonly clock: Clock;
   /** What this replica called, whoever granted it. */
   private readonly windows: CallWindows;
-  /** The count in Redis is asked from this instant. */
-  private countedFrom: Instant = Infinity;
-  /** And this replica's share counts no more from this one. */
-  private unsharedFrom: Instant = Infinity;
-  /** What {@link countedFrom} was when Redis was lost. */
-  private countedBefore: Instant = Infinity;
-  private lostAt: Instant = -Infinity;
+  /** What the others called beyond their shares, by the budget's key: it is missing from the share of this one. */
+  private readonly borrowed: CallWindows;
+  /** The share of this replica holds beside the count in Redis until this instant. */
+  private sharedUntil: Instant = Infinity;
+  private lostAt: Instant;
 
   constructor(options: { link: RedisLink; epochs: SharedEpochs; replicas: Replicas; clock: Clock }) {
     this.link = options.link;
@@ -43,79 +37,97 @@ export class SharedBudgets {
     this.replicas = options.replicas;
     this.clock = options.clock;
     this.windows = new CallWindows(options.clock);
+    this.borrowed = new CallWindows(options.clock);
+    this.lostAt = options.clock.now();
   }
 
   take(name: string, limit: CallLimit): MaybePromise<CallGrant> {
-    const now = this.clock.now();
-    if (!this.epochs.isUsable || now < this.countedFrom) return this.takeShare(name, limit);
-    if (now < this.unsharedFrom) {
-      const retryIn = this.windows.retryIn(name, this.shareOf(limit));
-      if (retryIn > 0) return { granted: false, retryIn: Math.min(retryIn, this.unsharedFrom - now) };
+    if (!this.epochs.isUsable) return this.takeShare(name, limit);
+    const sharedFor = this.sharedUntil - this.clock.now();
+    if (sharedFor > 0) {
+      const retryIn = this.shareIn(name, limit);
+      if (retryIn > 0) return { granted: false, retryIn: Math.min(retryIn, sharedFor) };
     }
     return this.takeCounted(name, limit);
   }
 
   /** Redis is away: what it counts is not what is called from now on. */
   lost(): void {
-    if (this.countedFrom !== Infinity) this.countedBefore = this.countedFrom;
-    this.countedFrom = Infinity;
     this.lostAt = this.clock.now();
+    this.sharedUntil = Infinity;
   }
 
   /** Redis is there. */
   regained(): void {
-    if (this.countedFrom !== Infinity) return;
-    void this.report();
-    const now = this.clock.now();
-    if (now - this.lostAt < HELD_BACK) {
-      // Nothing was granted meanwhile.
-      this.countedFrom = this.countedBefore;
-      return;
-    }
-    this.countedFrom = now + CHANGING_OVER;
-    this.unsharedFrom = now + 2 * CHANGING_OVER;
-    this.clock.after(CHANGING_OVER, () => void this.report());
+    this.sharedUntil = this.clock.now() + CHANGING_OVER;
+    this.report();
+  }
+
+  received({ key, by, per }: Extract<Message, { kind: "borrowed" }>): void {
+    if (by !== this.replicas.id) this.borrowed.note(key, per);
   }
 
   private async takeCounted(name: string, limit: CallLimit): Promise<CallGrant> {
     const session = this.epochs.sessionOf(undefined);
-    const at = this.windows.stamp();
-    const args = [limit.requests, limit.per, this.nameCall(at)];
+    const key = this.link.keys.budget(name);
+    const { requests, per } = limit;
+    const isBeyond = this.windows.count(name, per) >= this.replicas.shareOf(requests);
+    // Noted before it is granted: of many calls at once each sees the others.
+    const at = this.windows.note(name, per);
+    const args = [
+      requests,
+      per,
+      this.nameCall(at),
+      ...(isBeyond ? [this.link.keys.channel, key, this.replicas.id] : []),
+    ];
     try {
-      const call = { script: takeCall, keys: [this.link.keys.budget(name)], args };
-      const [granted, number] = (await this.link.run(call, PAUSE)) as [number, number];
-      if (granted !== 1) return { granted: false, retryIn: number };
-      this.windows.note(name, limit, at);
-      return { granted: true, left: number };
+      const [granted, number] = (await this.link.run({ script: takeCall, keys: [key], args }, PAUSE)) as [
+        number,
+        number,
+      ];
+      if (granted === 1) return { granted: true, left: number };
+      this.windows.forget(name, per, at);
+      return { granted: false, retryIn: number };
     } catch {
+      this.windows.forget(name, per, at);
       this.epochs.fail(undefined, session);
-      return this.takeShare(name, limit);
+      // Noticed late, when Redis is there again already: what is called now has to be counted there.
+      return this.epochs.isUsable ? { granted: false, retryIn: PAUSE } : this.takeShare(name, limit);
     }
   }
 
   private takeShare(name: string, limit: CallLimit): CallGrant {
-    const now = this.clock.now();
-    const heldBack = this.lostAt + HELD_BACK - now;
-    if (heldBack > 0) return { granted: false, retryIn: heldBack };
-    const grant = this.windows.take(name, this.shareOf(limit));
-    if (grant.granted || now >= this.countedFrom) return grant;
-    return { granted: false, retryIn: Math.min(grant.retryIn, this.countedFrom - now) };
+    const heldBack = this.lostAt + HELD_BACK - this.clock.now();
+    if (heldBack > 0) return { granted: false, retryIn: Math.min(heldBack, PAUSE) };
+    const retryIn = this.shareIn(name, limit);
+    if (retryIn > 0) return { granted: false, retryIn };
+    this.windows.note(name, limit.per);
+    return { granted: true, left: this.shareOf(name, limit) - this.windows.count(name, limit.per) };
   }
 
-  /** The share of this replica: the shares of all that were last seen add up to the limit. */
-  private shareOf({ requests, per }: CallLimit): CallLimit {
-    const { count, rank } = this.replicas;
-    return { requests: Math.floor(requests / count) + (rank < requests % count ? 1 : 0), per };
+  /** How long until this replica's share allows a call; 0 when it does now. */
+  private shareIn(name: string, limit: CallLimit): Duration {
+    const requests = this.shareOf(name, limit);
+    if (requests > 0) return this.windows.retryIn(name, { ...limit, requests });
+    // The others have it all: until the first of their calls is out of the window.
+    const key = this.link.keys.budget(name);
+    const lent = this.borrowed.count(key, limit.per);
+    return lent === 0 ? limit.per : this.borrowed.retryIn(key, { ...limit, requests: lent });
   }
 
-  private async report(): Promise<void> {
-    if (!this.link.isConnected) return;
+  private shareOf(name: string, { requests, per }: CallLimit): number {
+    return this.replicas.shareOf(requests) - this.borrowed.count(this.link.keys.budget(name), per);
+  }
+
+  /** Tells Redis what was called without it. */
+  private report(): void {
     const now = this.clock.now();
     for (const { name, per, calls } of this.windows.all()) {
       if (calls.length === 0) continue;
       const args = [per, ...calls.flatMap((at) => [now - at, this.nameCall(at)])];
       const call = { script: reportCalls, keys: [this.link.keys.budget(name)], args };
-      await this.link.run(call, CHANGING_OVER).catch(() => {});
+      // All are sent before any call is counted: replies are not waited for.
+      this.link.run(call, CHANGING_OVER).catch(() => {});
     }
   }
 

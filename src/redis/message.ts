@@ -12,7 +12,9 @@ export type Message =
   | { readonly kind: "look"; readonly tag: string }
   /** A token was issued by a page with other contents than before. */
   | { readonly kind: "chain"; readonly tag: string; readonly chain: string; readonly digest: string }
-  | { readonly kind: "lease"; readonly name: string; readonly outcome: string };
+  | { readonly kind: "lease"; readonly name: string; readonly outcome: string }
+  /** A replica took a call of the budget behind `key` that is beyond its share of it. */
+  | { readonly kind: "borrowed"; readonly key: string; readonly by: string; readonly per: number };
 
 /** The message in `text`, or undefined: other versions of this program may say other things. */
 export function parseMessage(text: string): Message | undefined {
@@ -28,6 +30,7 @@ export function parseMessage(text: string): Message | undefined {
   if (kind === "look" && typeof first === "string") return { kind, tag: first };
   if (typeof first !== "string" || typeof second !== "string") return undefined;
   if (kind === "lease") return { kind, name: first, outcome: second };
+  if (kind === "borrowed") return Number(third) > 0 ? { kind, key: first, by: second, per: Number(third) } : undefined;
   if (typeof third !== "string") return undefined;
   if (kind === "chain") return { kind, tag: first, chain: second, digest: third };
   if (kind === "epoch") return { kind, tag: first, scope: second, epoch: third, at: Number(at) };

@@ -19,10 +19,14 @@ async function startFleet(count: number): Promise<{ server: RedisServer; replica
   return { server, replicas };
 }
 
-/** A fleet in which every replica has seen the others. */
+/** A fleet in which every replica has seen the others, and goes by the count in Redis alone. */
 async function startAcquaintedFleet(count: number): ReturnType<typeof startFleet> {
   const fleet = await startFleet(count);
-  await until(() => fleet.replicas.every(({ coordinator }) => coordinator.status().replicas === count));
+  await until(() =>
+    fleet.replicas.every(
+      ({ coordinator, events }) => coordinator.status().replicas === count && clock.now() - events.upSince > 1_700,
+    ),
+  );
   return fleet;
 }
 
@@ -237,14 +241,70 @@ describe("call budgets", () => {
     return granted.sort((a, b) => a.from - b.from);
   }
 
-  it("are one for all replicas, exact in any window", async () => {
-    const { replicas } = await startAcquaintedFleet(3);
-    // They change from their shares to the count in Redis while it goes on.
-    const granted = await takeFor(replicas, 4_000);
-    expect(granted.length).toBeGreaterThanOrEqual(120);
+  /** In no window of `per` there are more than `requests` calls. */
+  function expectExact(granted: readonly { from: number; to: number }[]): void {
     for (let i = limit.requests; i < granted.length; i += 1) {
       expect(granted[i]!.to - granted[i - limit.requests]!.from).toBeGreaterThanOrEqual(limit.per - 1);
     }
+  }
+
+  it("are one for all replicas, exact in any window", async () => {
+    const { replicas } = await startAcquaintedFleet(3);
+    const granted = await takeFor(replicas, 4_000);
+    expect(granted.length).toBeGreaterThanOrEqual(120);
+    expectExact(granted);
+  });
+
+  // Each took the whole budget until it had seen the other: 27 to 30 calls in a window of 20.
+  it.each([1, 2])("are exact for replicas that start together, from their first call on (%i)", async () => {
+    const server = await startRedis();
+    closing.push(() => server.stop());
+    const replicas = await Promise.all([0, 1].map(() => startReplica({ url: server.url }, { isReady: false })));
+    for (const replica of replicas) closing.push(() => replica.close());
+    const granted = await takeFor(replicas, 3_000);
+    expect(granted.length).toBeGreaterThan(40);
+    expectExact(granted);
+  });
+
+  it("are exact while replicas come and go", async () => {
+    const { server, replicas } = await startFleet(1);
+    const granted = takeFor(replicas, 5_000);
+    const others: { from: number; to: number }[] = [];
+    for (let i = 0; i < 5; i += 1) {
+      const pair = await Promise.all([0, 1].map(() => startReplica({ url: server.url }, { isReady: false })));
+      others.push(...(await takeFor(pair, 700)));
+      await Promise.all(pair.map((replica) => replica.close()));
+    }
+    expect(others.length).toBeGreaterThan(5);
+    expectExact([...(await granted), ...others].sort((a, b) => a.from - b.from));
+  });
+
+  it("are exact for replicas that were there before Redis, and when it comes", async () => {
+    const server = await startRedis();
+    closing.push(() => server.stop());
+    await server.kill();
+    const replicas = await Promise.all([0, 1, 2].map(() => startReplica({ url: server.url }, { isReady: false })));
+    for (const replica of replicas) closing.push(() => replica.close());
+    const granted = takeFor(replicas, 6_000);
+    await sleep(1_500);
+    await server.start();
+    const all = await granted;
+    expect(all.length).toBeGreaterThan(60);
+    expectExact(all);
+  });
+
+  it("are exact when Redis goes away and comes back empty, whoever called most", async () => {
+    const { server, replicas } = await startAcquaintedFleet(2);
+    // All from one, so that the other has much of its share left.
+    const first = await takeFor([replicas[0]!], 1_000);
+    const granted = takeFor(replicas, 6_000);
+    await sleep(50);
+    await server.kill();
+    await sleep(1_500);
+    await server.start();
+    const all = [...first, ...(await granted)];
+    expect(all.length).toBeGreaterThan(80);
+    expectExact(all);
   });
 
   it("are shared out by the number of replicas last seen while Redis is away", async () => {
@@ -279,7 +339,7 @@ describe("call budgets", () => {
     await until(() => take(replicas[1]!));
     await server.start();
     await until(() => replicas.every(({ coordinator }) => coordinator.status().state === "up"));
-    // For a moment each goes on by its share, which is one call of two, until all have reported and count in Redis.
+    // For a moment each has its share besides, which is one call of two, until all count in Redis.
     for (const [i, { coordinator }] of replicas.entries()) {
       const takeOther = async () => (await coordinator.takeCall(`other ${i}`, { requests: 2, per: 60_000 })).granted;
       expect(await takeOther()).toBe(true);

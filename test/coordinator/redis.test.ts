@@ -13,10 +13,10 @@ afterAll(() => redis.stop());
 describeCoordinator("Redis coordinator", async () => {
   await redis.client.flushall();
   const { coordinator, close } = await startReplica({ url: redis.url });
-  return { coordinator, now: () => clock.now(), pass: sleep, close };
+  return { coordinator, now: () => clock.now(), pass: sleep, close, settle: () => sleep(1_700) };
 });
 
 describeCoordinator("Redis coordinator without Redis", async () => {
   const { coordinator, close } = await startReplica({ url: "redis://127.0.0.1:1" }, { isReady: false });
-  return { coordinator, now: () => clock.now(), pass: sleep, close };
+  return { coordinator, now: () => clock.now(), pass: sleep, close, settle: () => sleep(400), share: 1 / 4 };
 });

@@ -8,6 +8,10 @@ export interface CoordinatorSetup {
   /** Lets time go by: a hand-moved clock moves, a real one is waited for. */
   pass: (milliseconds: number) => Promise<void>;
   close(): Promise<void>;
+  /** Until it grants calls as it does from then on; by default it does at once. */
+  settle?: () => Promise<void>;
+  /** What it may take of a limit by itself, if not all: it does not know whether there are others. */
+  share?: number;
 }
 
 const amulet = { partition: "DSO::1220aa", scopes: ["all", "list", "instrument:Amulet"] };
@@ -126,8 +130,9 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
 
   describe(`${name}: call budgets`, () => {
     it("grants no more calls than the limit in any window", () =>
-      use(async ({ coordinator, now, pass }) => {
-        const limit = { requests: 5, per: 200 };
+      use(async ({ coordinator, now, pass, settle, share = 1 }) => {
+        await settle?.();
+        const limit = { requests: 5 / share, per: 200 };
         const granted: number[] = [];
         const refused: number[] = [];
         for (let i = 0; i < 60; i += 1) {
@@ -147,8 +152,9 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
       }));
 
     it("counts down what is left, for each name alone", () =>
-      use(async ({ coordinator }) => {
-        const limit = { requests: 2, per: 60_000 };
+      use(async ({ coordinator, settle, share = 1 }) => {
+        await settle?.();
+        const limit = { requests: 2 / share, per: 60_000 };
         expect(await coordinator.takeCall("one", limit)).toEqual({ granted: true, left: 1 });
         expect(await coordinator.takeCall("one", limit)).toEqual({ granted: true, left: 0 });
         expect(await coordinator.takeCall("one", limit)).toMatchObject({ granted: false });
