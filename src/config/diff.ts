@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { forms } from "./forms.ts";
 import { asData } from "./keys.ts";
 import type { Schema } from "./keys.ts";
 import { present } from "./print.ts";
@@ -23,6 +24,8 @@ export interface Setting {
   /** As in the file, secrets redacted. */
   readonly shown: string;
   readonly effect: Effect;
+  /** The value is the path of a file that nobody else should read. */
+  readonly isSecretFile: boolean;
 }
 
 type Settings = Map<string, Setting>;
@@ -43,7 +46,8 @@ function collect(settings: Settings, part: Part, value: unknown): Settings {
   const effect = schema.restart === true ? "restart" : part.effect;
   if (value === undefined) return settings;
   if (schema.properties === undefined) {
-    return settings.set(path, { value, shown: show(present(schema, value)), effect });
+    const isSecretFile = schema.form !== undefined && forms[schema.form].content?.isSecret === true;
+    return settings.set(path, { value, shown: show(present(schema, value)), effect, isSecretFile });
   }
   const values = value as Readonly<Record<string, unknown>>;
   for (const [key, keySchema] of Object.entries(schema.properties)) {

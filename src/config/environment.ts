@@ -28,7 +28,10 @@ export function substitute(text: string, env: Environment): Substitution {
     }
     const match = INSIDE.exec(inside);
     if (match === null) {
-      faults.push(`"${reference}" is not of the form \${NAME} or \${NAME:-default}`);
+      // What stands in it may be a default that is a secret.
+      const [name] = /^[A-Za-z0-9_]*/.exec(inside)!;
+      const shown = name === inside ? name : `${name}…`;
+      faults.push(`"\${${shown}}" is not of the form \${NAME} or \${NAME:-default}`);
       return reference;
     }
     replaced = true;

@@ -1,4 +1,6 @@
 import type { Duration } from "../clock.ts";
+import { findSecretFault, findTokenFault } from "./secret.ts";
+import { findCertificateFault, findKeyFault } from "./tls-files.ts";
 import { DURATION_PATTERN, formatDuration, formatSize, parseDuration, parseSize, SIZE_PATTERN } from "./units.ts";
 import type { Size } from "./units.ts";
 import {
@@ -7,6 +9,7 @@ import {
   findProxyFault,
   findRedisFault,
   normaliseNodeUrl,
+  redactPath,
   redactUrl,
 } from "./urls.ts";
 import type { NodeUrl } from "./urls.ts";
@@ -25,10 +28,14 @@ export interface FormValues {
   origin: string;
   fieldName: string;
   secret: string;
-  /** Absolute once parsed; relative ones are relative to the folder of the configuration file. */
-  file: string;
-  /** A file that holds a secret: like `file`, and it must not be empty. */
+  /** A secret that is sent in a header field. */
+  token: string;
+  // Files are absolute once parsed; relative ones are relative to the folder of the configuration file.
   secretFile: string;
+  tokenFile: string;
+  redisUrlFile: string;
+  certificateFile: string;
+  keyFile: string;
 }
 
 export type FormName = keyof FormValues;
@@ -43,6 +50,16 @@ export interface Form<Value> {
   parse(text: string): Value;
   /** The value as text again, with secrets in it replaced by `***`. */
   format(value: Value): string;
+  /** Of a file, whose path is the value. */
+  readonly content?: FileContent;
+}
+
+/** What a file that a key names has to hold. */
+export interface FileContent {
+  /** What is wrong with it, as the rest of a sentence that begins with the file; undefined when it is good. */
+  findFault(text: string): string | undefined;
+  /** Others than the gateway must not read it. */
+  readonly isSecret: boolean;
 }
 
 interface TextForm {
@@ -63,6 +80,10 @@ function textForm({ pattern, findFault, expected = "", parse = String, format = 
   };
 }
 
+function fileForm(content: FileContent): Form<string> {
+  return { ...textForm({ pattern: "^.+$", expected: "the path of a file" }), content };
+}
+
 const HOST = String.raw`([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])`;
 
 export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
@@ -80,7 +101,7 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
     format: formatSize,
   },
   nodeUrl: textForm({ pattern: "^https?://", findFault: findNodeUrlFault, parse: normaliseNodeUrl }),
-  endpointUrl: textForm({ pattern: "^https?://", findFault: findEndpointFault }),
+  endpointUrl: textForm({ pattern: "^https?://", findFault: findEndpointFault, format: redactPath }),
   proxyUrl: textForm({ pattern: "^https?://", findFault: findProxyFault, format: redactUrl }),
   redisUrl: textForm({ pattern: "^rediss?://", findFault: findRedisFault, format: redactUrl }),
   hostPort: textForm({ pattern: `^${HOST}:[0-9]{1,5}$`, expected: "of the form host:port" }),
@@ -98,11 +119,14 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
     expected: "the name of a header field",
     parse: (text) => text.toLowerCase(),
   }),
-  secret: textForm({
-    pattern: "^[^\\r\\n]+$",
-    findFault: (text) => (/^[^\r\n]+$/.test(text) ? undefined : "must be one line of text, and not empty"),
-    format: () => "***",
+  secret: textForm({ pattern: "^[^\\r\\n]+$", findFault: findSecretFault, format: () => "***" }),
+  token: textForm({ pattern: "^[ -~]+$", findFault: findTokenFault, format: () => "***" }),
+  secretFile: fileForm({ findFault: (text) => findSecretFault(text.trim()), isSecret: true }),
+  tokenFile: fileForm({ findFault: (text) => findTokenFault(text.trim()), isSecret: true }),
+  redisUrlFile: fileForm({
+    findFault: (text) => findSecretFault(text.trim()) ?? findRedisFault(text.trim()),
+    isSecret: true,
   }),
-  file: textForm({ pattern: "^.+$", expected: "the path of a file" }),
-  secretFile: textForm({ pattern: "^.+$", expected: "the path of a file" }),
+  certificateFile: fileForm({ findFault: findCertificateFault, isSecret: false }),
+  keyFile: fileForm({ findFault: findKeyFault, isSecret: true }),
 };

@@ -1,14 +1,26 @@
-import { readFileSync, accessSync, constants, statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { Value } from "typebox/value";
 import { forms } from "./forms.ts";
-import type { FormName } from "./forms.ts";
+import type { FileContent, Form, FormName } from "./forms.ts";
 import type { Schema } from "./keys.ts";
 import { suggest } from "./suggestion.ts";
+import { versionOf } from "./secret.ts";
 import { formatDuration, formatSize } from "./units.ts";
 
-/** A value, or why it is none. */
-export type Outcome = { readonly value: unknown } | { readonly fault: string };
+/** A value, or why it is none; both where the value is good and the file that it names is not. */
+export type Outcome =
+  | { readonly value: unknown; readonly file?: NamedFile }
+  | { readonly value?: undefined; readonly fault: string };
+
+/** A file that a key names, as it was when it was looked at. */
+export interface NamedFile {
+  readonly path: string;
+  /** See {@link versionOf}. */
+  readonly version: string;
+  /** What is wrong with it, as a sentence. */
+  readonly fault: string | undefined;
+}
 
 /** A scalar of the file. */
 export interface Given {
@@ -18,12 +30,26 @@ export interface Given {
 }
 
 /** Forms whose values may hold, or be, a secret: messages do not repeat them. */
-const UNSPOKEN: ReadonlySet<FormName> = new Set(["nodeUrl", "endpointUrl", "proxyUrl", "redisUrl", "secret"]);
+const UNSPOKEN: ReadonlySet<FormName> = new Set([
+  "nodeUrl",
+  "endpointUrl",
+  "proxyUrl",
+  "redisUrl",
+  "hostPort",
+  "secret",
+  "token",
+]);
 
 const SPOKEN_LENGTH = 60;
 
-function speak(value: unknown): string {
+/**
+ * A value as a message may repeat it: not what the environment supplied, which may be a secret that got into the wrong
+ * key, nor what looks like a URL with a login.
+ */
+export function speak({ value, replaced }: Given): string {
+  if (replaced) return "what the environment gives";
   const text = JSON.stringify(value) ?? String(value);
+  if (text.includes("@")) return "what is given";
   return text.length > SPOKEN_LENGTH ? `${text.slice(0, SPOKEN_LENGTH)}…` : text;
 }
 
@@ -37,29 +63,34 @@ function coerce(schema: Schema, text: string): unknown {
   return text;
 }
 
-function findFileFault(file: string, mustHold: boolean): string | undefined {
+function lookAt(path: string, { replaced }: Given, content: FileContent): NamedFile {
+  const name = replaced ? "the file that the environment names" : path;
+  const version = versionOf(path);
+  const faulty = (fault: string): NamedFile => ({ path, version, fault });
   try {
-    if (!statSync(file).isFile()) return `${file} is not a file`;
-    accessSync(file, constants.R_OK);
-    return mustHold && readFileSync(file, "utf8").trim() === "" ? `${file} is empty` : undefined;
+    if (!statSync(path).isFile()) return faulty(`${name} is not a file`);
+    const text = readFileSync(path, "utf8");
+    const fault = text.trim() === "" ? "is empty" : content.findFault(text);
+    return { path, version, fault: fault === undefined ? undefined : `${name} ${fault}` };
   } catch (error) {
     const code = error instanceof Error && "code" in error ? error.code : undefined;
-    return code === "ENOENT" ? `there is no file ${file}` : `${file} cannot be read (${String(code)})`;
+    if (code === "ENOENT")
+      return faulty(replaced ? `there is no file where the environment says` : `there is no file ${name}`);
+    return faulty(`${name} cannot be read (${String(code)})`);
   }
 }
 
 function readFormed(schema: Schema & { form: FormName }, given: Given, folder: string): Outcome {
-  const form = forms[schema.form];
+  const form: Form<unknown> = forms[schema.form];
   const isMeasure = schema.form === "duration" || schema.form === "size";
   if (typeof given.value !== "string" && !isMeasure) return { fault: "must be text: put it in quotes" };
   const text = String(given.value);
   const fault = form.findFault(text);
-  if (fault !== undefined) return { fault: UNSPOKEN.has(schema.form) ? fault : `${speak(given.value)} ${fault}` };
+  if (fault !== undefined) return { fault: UNSPOKEN.has(schema.form) ? fault : `${speak(given)} ${fault}` };
   const value = form.parse(text);
-  if (schema.form === "file" || schema.form === "secretFile") {
-    const file = resolve(folder, text);
-    const fault = findFileFault(file, schema.form === "secretFile");
-    return fault === undefined ? { value: file } : { fault };
+  if (form.content !== undefined) {
+    const path = resolve(folder, text);
+    return { value: path, file: lookAt(path, given, form.content) };
   }
   const write = schema.form === "size" ? formatSize : formatDuration;
   if (schema.least !== undefined && Number(value) < schema.least) {
@@ -79,5 +110,5 @@ export function readLeaf(schema: Schema, given: Given, folder: string): Outcome 
   if (Value.Check(schema, value)) return { value };
   if (schema.type === "string" && typeof value !== "string") return { fault: "must be text: put it in quotes" };
   const hint = typeof value === "string" ? suggest(value, schema.enum ?? []) : "";
-  return { fault: `must be ${schema.expected}, not ${speak(value)}${hint}` };
+  return { fault: `must be ${schema.expected}, not ${speak({ ...given, value })}${hint}` };
 }

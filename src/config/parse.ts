@@ -24,9 +24,20 @@ export interface ConfigSource {
 export interface ParsedConfig {
   /** Absent when there is any problem. */
   readonly config?: Config;
+  /**
+   * The configuration where nothing is wrong with it but files of `auth` and `tls` of upstreams: those upstreams cannot
+   * use them.
+   */
+  readonly usable?: Config;
   /** Every problem, in the order of the text. */
   readonly problems: readonly Problem[];
+  /** Every file that a key names → its version when it was looked at (see `versionOf`). */
+  readonly files: ReadonlyMap<string, string>;
+  /** How many keys the text gives. */
+  readonly givenCount: number;
 }
+
+const OF_AN_UPSTREAM = /^upstreams\[\d+\]\.(auth|tls)\./;
 
 function byPlace(a: Problem, b: Problem): number {
   return a.line - b.line || a.column - b.column;
@@ -47,16 +58,22 @@ export function parseConfig({ text, file, env }: ConfigSource): ParsedConfig {
   const reading = new Reading({ document, lines, env, folder: dirname(resolve(file)) });
   const faults = [...document.errors, ...document.warnings];
   for (const { pos, message } of faults) reading.reportAt(pos[0], "", `not valid YAML: ${message}`);
+  const { files } = reading;
+  const refuse = (): ParsedConfig => ({
+    problems: reading.problems.toSorted(byPlace),
+    files,
+    givenCount: reading.givenCount,
+  });
   // Where the syntax is wrong, the tree is a guess: what else it seems to say would mislead.
-  if (faults.length > 0) return { problems: reading.problems.sort(byPlace) };
+  if (faults.length > 0) return refuse();
   const read: Draft | undefined = readRoot(reading, asData(configSchema));
-  if (read === undefined) return { problems: reading.problems };
+  if (read === undefined) return refuse();
   const draft = complete(read, reading);
   checkRules(reading, draft);
-  // Without problems, the schema has filled in every key.
-  return reading.problems.length === 0
-    ? { config: draft as Config, problems: [] }
-    : { problems: reading.problems.sort(byPlace) };
+  if (!reading.problems.every(({ isOfFile, path }) => isOfFile === true && OF_AN_UPSTREAM.test(path))) return refuse();
+  // Without other problems, the schema has filled in every key.
+  const usable = draft as Config;
+  return { ...refuse(), usable, ...(reading.problems.length === 0 ? { config: usable } : {}) };
 }
 
 /**

@@ -8,6 +8,8 @@ export interface Problem {
   readonly path: string;
   /** What is wrong and what to do, without secrets. */
   readonly message: string;
+  /** The key is right: what is wrong is a file that it names. */
+  readonly isOfFile?: true;
 }
 
 /** `file:line:column path: message`, leaving out what is not known. */

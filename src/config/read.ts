@@ -138,10 +138,11 @@ function readValue(reading: Reading, place: Place, node: Node): unknown {
     reading.report(path, `must be ${isGroup ? "a group of keys" : (schema.expected ?? "a single value")}`);
     return undefined;
   }
+  reading.noteGiven(path, given);
   const outcome = readLeaf(schema, given, reading.folder);
-  if ("value" in outcome) return outcome.value;
-  reading.report(path, outcome.fault);
-  return undefined;
+  if ("fault" in outcome) reading.report(path, outcome.fault);
+  else if (outcome.file !== undefined) reading.noteFile(path, outcome.file);
+  return outcome.value;
 }
 
 /** Reads the whole file as far as it can be read; what is wrong is in the reading's problems. */

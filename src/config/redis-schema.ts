@@ -27,7 +27,7 @@ export const redisSchema = group(
         description: "A single server, redis:// or rediss:// (TLS); may hold user and password.",
       }),
     ),
-    urlFile: off(formed("secretFile", { examples: ["/run/secrets/redis-url"], description: "File with that URL." })),
+    urlFile: off(formed("redisUrlFile", { examples: ["/run/secrets/redis-url"], description: "File with that URL." })),
     cluster: off(
       group("A Redis Cluster.", {
         nodes: Type.Array(formed("redisUrl", { description: "URL of one node." }), {

@@ -1,16 +1,20 @@
 import type { Draft, UpstreamDraft } from "./complete.ts";
 import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
+import { readTls } from "./tls-files.ts";
 import { formatDuration, formatSize } from "./units.ts";
 
 /** Words of `routing.plain` that are no upstream's name. */
 const PLAIN_WORDS = ["aggregate", "off"];
 
-/** Request headers that cannot be forwarded by name: the gateway's own, or those of one connection. */
-const OWN_HEADERS = new Set([
-  "authorization",
+/** Request headers that are HTTP's own: of one connection, of the framing, or of what the body is. */
+const RESERVED_HEADERS: ReadonlySet<string> = new Set([
+  "accept-encoding",
   "connection",
+  "content-encoding",
   "content-length",
+  "content-type",
+  "expect",
   "host",
   "keep-alive",
   "proxy-authorization",
@@ -20,6 +24,13 @@ const OWN_HEADERS = new Set([
   "transfer-encoding",
   "upgrade",
 ]);
+
+/** Reports a header that means something to HTTP already. */
+function checkHeaderName(reading: Reading, path: string, name: string | undefined): void {
+  if (name !== undefined && RESERVED_HEADERS.has(name)) {
+    reading.report(path, `${name} has a meaning of its own in HTTP: take another header`);
+  }
+}
 
 /** A party id whose fingerprint is in lower case: both cases occur and mean the same. */
 export function normaliseParty(party: string): string {
@@ -47,16 +58,25 @@ function checkForwardedHeaders(reading: Reading, path: string, headers: unknown)
   for (const [index, header] of headers.entries()) {
     const place = `${path}[${index}]`;
     if (header === "*") reading.report(place, '"*" stands alone: it means all headers');
-    else if (OWN_HEADERS.has(header)) reading.report(place, `${header} cannot be forwarded by name`);
+    else if (header === "authorization" || RESERVED_HEADERS.has(header)) {
+      reading.report(place, `${header} cannot be forwarded by name`);
+    }
   }
 }
 
-function checkCertificate(reading: Reading, path: string, tls: UpstreamDraft["tls"]): void {
-  if (tls?.certFile === undefined && reading.isGiven(`${path}.keyFile`) && !reading.isGiven(`${path}.certFile`)) {
-    reading.report(`${path}.keyFile`, "needs certFile");
+function checkTls(reading: Reading, path: string, tls: UpstreamDraft["tls"]): void {
+  const isGiven = (key: string) => reading.isGiven(`${path}.${key}`);
+  if (isGiven("keyFile") !== isGiven("certFile")) {
+    const [given, missing] = isGiven("keyFile") ? ["keyFile", "certFile"] : ["certFile", "keyFile"];
+    reading.report(`${path}.${given}`, `needs ${missing}`);
   }
-  if (tls?.keyFile === undefined && reading.isGiven(`${path}.certFile`) && !reading.isGiven(`${path}.keyFile`)) {
-    reading.report(`${path}.certFile`, "needs keyFile");
+  if (tls?.certFile === undefined || tls.keyFile === undefined) return;
+  // What is wrong with one of them alone was reported.
+  if (["caFile", "certFile", "keyFile"].some((key) => reading.hasProblem(`${path}.${key}`))) return;
+  try {
+    readTls(tls);
+  } catch (error) {
+    reading.reportFile(`${path}.keyFile`, error instanceof Error ? error.message : String(error));
   }
 }
 
@@ -89,7 +109,7 @@ function checkRedisNodes(reading: Reading, nodes: readonly (string | undefined)[
 
 function checkRedis(reading: Reading, redis: Draft["redis"]): void {
   const { url, cluster, sentinel, username, password, passwordFile } = redis ?? {};
-  checkCertificate(reading, "redis.tls", redis?.tls);
+  checkTls(reading, "redis.tls", redis?.tls);
   checkRedisNodes(reading, cluster?.nodes ?? []);
   const given = ["username", "password", "passwordFile"].filter((key) => reading.isGiven(`redis.${key}`));
   const [key] = given;
@@ -129,7 +149,8 @@ function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft):
   if (upstream.forwardAuthorization === true && takesAuthorization) {
     reading.report(`${path}.forwardAuthorization`, "cannot go with auth: both set Authorization");
   }
-  checkCertificate(reading, `${path}.tls`, upstream.tls);
+  checkHeaderName(reading, `${path}.auth.header.name`, auth?.header?.name);
+  checkTls(reading, `${path}.tls`, upstream.tls);
   if (reading.isGiven(`${path}.cache.forwardRequestHeaders`)) {
     checkForwardedHeaders(reading, `${path}.cache.forwardRequestHeaders`, upstream.cache?.forwardRequestHeaders);
   }
@@ -159,13 +180,14 @@ function checkUpstreams(reading: Reading, upstreams: readonly (UpstreamDraft | u
 }
 
 function checkRouting(reading: Reading, { routing, upstreams }: Draft): void {
-  const { plain, prefix } = routing ?? {};
+  const { plain, prefix, adminHeader } = routing ?? {};
+  checkHeaderName(reading, "routing.adminHeader", adminHeader);
   const names = (upstreams ?? []).map((upstream) => upstream?.name).filter((name) => name !== undefined);
   const known = [...PLAIN_WORDS, ...names];
   if (plain !== undefined && upstreams !== undefined && !known.includes(plain)) {
     reading.report(
       "routing.plain",
-      `"${plain}" is no upstream: it must be aggregate, off or a name${suggest(plain, known)}`,
+      `${reading.speak("routing.plain")} is no upstream: it must be aggregate, off or a name${suggest(plain, known)}`,
     );
   }
   if (prefix === undefined) return;

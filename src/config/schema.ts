@@ -38,9 +38,9 @@ const operations = group(
       expected: "a list of host names",
       description: "Names it answers to besides localhost and IP addresses. Probes and metrics answer to any.",
     }),
-    token: off(formed("secret", { examples: ["${OPERATIONS_TOKEN}"], description: "Bearer token." })),
+    token: off(formed("token", { examples: ["${OPERATIONS_TOKEN}"], description: "Bearer token." })),
     tokenFile: off(
-      formed("secretFile", { examples: ["/run/secrets/operations"], description: "File with the bearer token." }),
+      formed("tokenFile", { examples: ["/run/secrets/operations"], description: "File with the bearer token." }),
     ),
   },
   { restart: true },

@@ -44,9 +44,9 @@ const auth = off(
   group(
     "Credentials sent to this upstream. Every client of this gateway may use them.",
     {
-      bearerToken: off(formed("secret", { examples: ["${REGISTRY_TOKEN}"], description: "Bearer token." })),
+      bearerToken: off(formed("token", { examples: ["${REGISTRY_TOKEN}"], description: "Bearer token." })),
       bearerTokenFile: off(
-        formed("secretFile", {
+        formed("tokenFile", {
           examples: ["/run/secrets/token"],
           description: "File with the bearer token; read again when it changes.",
         }),
@@ -56,9 +56,9 @@ const auth = off(
           "A header of your choice.",
           {
             name: formed("fieldName", { examples: ["x-api-key"], description: "Name of the header." }),
-            value: off(formed("secret", { examples: ["${REGISTRY_KEY}"], description: "Its value." })),
+            value: off(formed("token", { examples: ["${REGISTRY_KEY}"], description: "Its value." })),
             valueFile: off(
-              formed("secretFile", {
+              formed("tokenFile", {
                 examples: ["/run/secrets/key"],
                 description: "File with its value; read again when it changes.",
               }),

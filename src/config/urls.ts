@@ -91,3 +91,22 @@ export function redactUrl(text: string): string {
   const user = password === "" ? "***" : `${username}:***`;
   return text.replace(/^([a-z]+:\/\/)[^/?#]*@/i, `$1${user}@`);
 }
+
+/** What paths of token and trace endpoints are made of; anything else in one may be a key. */
+const PATH_WORDS: ReadonlySet<string> = new Set(
+  ["", "api", "auth", "connect", "oauth", "oauth2", "oidc", "openid-connect", "otlp", "protocol", "realms"].concat([
+    "token",
+    "traces",
+    "v1",
+    "v2",
+  ]),
+);
+
+/** `text` with `***` for the query and what is no usual word in its path, where some services want a key. */
+export function redactPath(text: string): string {
+  if (!URL.canParse(text)) return "***";
+  const { origin, pathname, search } = new URL(text);
+  const path = pathname.split("/").map((part) => (PATH_WORDS.has(part) ? part : "***"));
+  const redacted = `${origin}${path.join("/")}${search === "" ? "" : "?***"}`;
+  return redacted.includes("***") ? redacted : text;
+}

@@ -1,5 +1,7 @@
+import { statSync } from "node:fs";
 import { isIPv4 } from "node:net";
 import { settingsOf, upstreamSettingsOf } from "./diff.ts";
+import type { Setting } from "./diff.ts";
 import { configFromFlags } from "./flags.ts";
 import type { Config, UpstreamConfig } from "./schema.ts";
 
@@ -14,11 +16,12 @@ export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 }
 
-function listSettings(config: Config): Map<string, unknown> {
-  const settings = new Map([...settingsOf(config)].map(([path, { value }]) => [path, JSON.stringify(value)]));
+/** Every key that has a value; upstreams are named, not numbered. */
+function listSettings(config: Config): Map<string, Setting> {
+  const settings = new Map(settingsOf(config));
   for (const upstream of config.upstreams) {
-    for (const [path, { value }] of upstreamSettingsOf(upstream)) {
-      settings.set(`upstreams[${upstream.name}].${path}`, JSON.stringify(value));
+    for (const [path, setting] of upstreamSettingsOf(upstream)) {
+      settings.set(`upstreams[${upstream.name}].${path}`, setting);
     }
   }
   return settings;
@@ -32,11 +35,12 @@ function keyOf(path: string): string {
 function warnOfIneffective(config: Config, keys: readonly string[]): string[] {
   if (keys.length === 0) return [];
   const defaults = listSettings(configFromFlags({ upstreams: ["http://localhost"] }));
-  const byDefault = new Map([...defaults].map(([path, value]) => [keyOf(path), value]));
+  const byDefault = new Map([...defaults].map(([path, { value }]) => [keyOf(path), JSON.stringify(value)]));
   return [...listSettings(config)]
-    .filter(([path, value]) => {
+    .filter(([path, { value }]) => {
       const key = keyOf(path);
-      return keys.some((name) => key === name || key.startsWith(`${name}.`)) && value !== byDefault.get(key);
+      const isMeant = keys.some((name) => key === name || key.startsWith(`${name}.`));
+      return isMeant && JSON.stringify(value) !== byDefault.get(key);
     })
     .map(([path]) => `${path} has no effect in this version`);
 }
@@ -48,8 +52,45 @@ function warnOfOperations({ host, token, tokenFile }: Config["operations"]): str
   ];
 }
 
-function warnOfUpstream({ name, auth, cache }: UpstreamConfig): string[] {
+/** Whether what is sent to `url` can be read on its way: in the clear, and beyond this machine. */
+function isReadable(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  return protocol === "http:" && !isLoopback(hostname.replace(/^\[(.*)\]$/, "$1"));
+}
+
+function warnOfPlainText({ name, auth, forwardAuthorization, urls }: UpstreamConfig): string[] {
   const warnings: string[] = [];
+  if ((auth !== undefined || forwardAuthorization) && urls.some(isReadable)) {
+    const whose = auth === undefined ? "the clients' Authorization" : "its credentials";
+    warnings.push(`upstreams[${name}].urls: ${whose} can be read on the way: use https:// beyond this machine`);
+  }
+  if (auth?.oauth2 !== undefined && isReadable(auth.oauth2.tokenUrl)) {
+    warnings.push(
+      `upstreams[${name}].auth.oauth2.tokenUrl: the client secret can be read on the way: use https:// beyond this machine`,
+    );
+  }
+  return warnings;
+}
+
+/** Files with secrets that every user of this machine may read. */
+function warnOfFiles(config: Config): string[] {
+  return [...listSettings(config)]
+    .filter(([, { value, isSecretFile }]) => isSecretFile && isWorldReadable(String(value)))
+    .map(([path]) => `${path}: every user of this machine can read the file: take that right from others (chmod o-r)`);
+}
+
+function isWorldReadable(file: string): boolean {
+  try {
+    // On Windows the bits say nothing.
+    return process.platform !== "win32" && (statSync(file).mode & 0o004) !== 0;
+  } catch {
+    return false;
+  }
+}
+
+function warnOfUpstream(upstream: UpstreamConfig): string[] {
+  const { name, auth, cache } = upstream;
+  const warnings = warnOfPlainText(upstream);
   if (auth !== undefined) {
     warnings.push(`upstreams[${name}].auth: every client that reaches this gateway may use these credentials`);
   }
@@ -70,5 +111,6 @@ export function warnings(config: Config, ineffective: readonly string[] = NOT_YE
     ...warnOfIneffective(config, ineffective),
     ...warnOfOperations(config.operations),
     ...config.upstreams.filter(({ enabled }) => enabled).flatMap(warnOfUpstream),
+    ...warnOfFiles(config),
   ];
 }

@@ -27,7 +27,7 @@ test.each([
   // What every object has is no variable.
   ["${constructor}", "the environment variable constructor is not set"],
   ["${}", '"${}" is not of the form'],
-  ["${A-b}", '"${A-b}" is not of the form'],
+  ["${A-b}", '"${A…}" is not of the form'],
   ["${A", '"${" is not closed'],
 ])("%j is a mistake", (text, fault) => {
   const { faults } = substitute(text, env);

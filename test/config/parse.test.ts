@@ -1,10 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { loadConfig, parseConfig } from "../../src/config/parse.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { readSecret } from "../../src/config/secret.ts";
+import { tlsFolder } from "../support/redis.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -175,23 +176,27 @@ upstreams: [{ name: a, urls: ['https://a.example'], admin: off, rateLimit: off, 
 
 test("files are taken from the folder of the configuration, whatever the working directory", () => {
   const file = join(folder, "with-files.yaml");
+  for (const name of ["ca.pem", "client.pem", "client-key.pem"])
+    copyFileSync(join(tlsFolder, name), join(folder, name));
+  writeFileSync(join(folder, "redis-url"), "redis://r.example\n");
   writeFileSync(
     file,
     `
 operations: { tokenFile: ./token }
-redis: { urlFile: ${join(folder, "token")}, tls: { caFile: token } }
+redis: { urlFile: ${join(folder, "redis-url")}, tls: { caFile: ca.pem } }
 upstreams:
   - name: a
     urls: ["https://a.example"]
     auth: { oauth2: { tokenUrl: "https://l.example/t?x=1", clientId: i, clientSecretFile: token } }
-    tls: { certFile: token, keyFile: token }
+    tls: { certFile: client.pem, keyFile: client-key.pem }
 `,
   );
   const config = loadConfig(file, {});
   const token = join(folder, "token");
   expect(config.operations.tokenFile).toBe(token);
-  expect(config.redis).toMatchObject({ urlFile: token, tls: { caFile: token } });
-  expect(config.upstreams[0]!.tls).toEqual({ certFile: token, keyFile: token });
+  const [ca, cert, key] = ["ca.pem", "client.pem", "client-key.pem"].map((name) => join(folder, name));
+  expect(config.redis).toMatchObject({ urlFile: join(folder, "redis-url"), tls: { caFile: ca } });
+  expect(config.upstreams[0]!.tls).toEqual({ certFile: cert, keyFile: key });
   expect(config.upstreams[0]!.auth?.oauth2?.clientSecretFile).toBe(token);
   expect(readSecret(token)).toBe("s3cret");
 });

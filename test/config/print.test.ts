@@ -5,10 +5,12 @@ import { afterAll, expect, test } from "vitest";
 import { parseConfig } from "../../src/config/parse.ts";
 import { printConfig } from "../../src/config/print.ts";
 import type { Config } from "../../src/config/schema.ts";
+import { tlsFolder } from "../support/redis.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 writeFileSync(join(folder, "file"), "content\n");
+const pem = (name: string) => join(tlsFolder, `${name}.pem`);
 
 function parse(text: string, env: Record<string, string> = {}): Config {
   const { config, problems } = parseConfig({ text, file: join(folder, "gateway.yaml"), env });
@@ -19,7 +21,7 @@ function parse(text: string, env: Record<string, string> = {}): Config {
 const WITHOUT_SECRETS = `
 listen: { port: 0, keepAliveTimeout: 1500ms }
 operations: { tokenFile: file }
-redis: { sentinel: { name: m, nodes: ["[::1]:26379", "s:26379"] }, keyPrefix: "x:", tls: { caFile: file, servername: r } }
+redis: { sentinel: { name: m, nodes: ["[::1]:26379", "s:26379"] }, keyPrefix: "x:", tls: { caFile: ${pem("ca")}, servername: r } }
 routing: { prefix: /r, adminHeader: X-Admin, plain: "a", learn: true }
 cache: { memory: { maxBytes: 1500B }, ttl: { info: 90s }, forwardRequestHeaders: "*" }
 aggregate: { adminId: "gateway::1220$\${ab}" }
@@ -33,7 +35,7 @@ upstreams:
     cache: { ttl: { notFound: 0s }, forwardRequestHeaders: [x-a] }
     rateLimit: { requests: 7 }
     auth: { header: { name: X-Key, valueFile: file } }
-    tls: { caFile: file, certFile: file, keyFile: file }
+    tls: { caFile: ${pem("ca")}, certFile: ${pem("client")}, keyFile: ${pem("client-key")} }
     httpProxy: http://p.example:3128
   - { name: "12", enabled: false, urls: ["http://b.example"], validation: strict }
 `;
@@ -56,6 +58,8 @@ test("no secret is printed, wherever it comes from", () => {
   const secret = "hunter2";
   const rows = [
     `operations: { token: ${secret} }\n`,
+    `tracing: { endpoint: "https://o.example/v1/${secret}/traces" }\n`,
+    `tracing: { endpoint: "https://o.example/v1/traces?key=${secret}" }\n`,
     `redis: { url: "redis://user:${secret}@r.example/0" }\n`,
     `redis: { url: "rediss://:${secret}@r.example" }\n`,
     `redis: { url: "redis://${secret}@r.example" }\n`,

@@ -1,4 +1,7 @@
-import { expect, test } from "vitest";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { parseConfig } from "../../src/config/parse.ts";
 import { isLoopback, warnings } from "../../src/config/warnings.ts";
 
@@ -26,6 +29,26 @@ test.each<[about: string, text: string, begin: string[]]>([
     [],
   ],
   [
+    "credentials over http:// beyond loopback",
+    "upstreams: [{ name: a, urls: ['https://a.example', 'http://b.example'], auth: { bearerToken: hunter2 } }]",
+    ["upstreams[a].urls: its credentials can be read on the way", "upstreams[a].auth: every client"],
+  ],
+  [
+    "credentials over http:// on loopback",
+    "upstreams: [{ name: a, urls: ['http://127.0.0.1:1', 'http://[::1]:1', 'http://localhost'], auth: { bearerToken: t } }]",
+    ["upstreams[a].auth: every client"],
+  ],
+  [
+    "clients' credentials over http:// beyond loopback",
+    "upstreams: [{ name: a, urls: ['http://10.0.0.1'], forwardAuthorization: true }]",
+    ["upstreams[a].urls: the clients' Authorization can be read on the way"],
+  ],
+  [
+    "a token endpoint over http:// beyond loopback",
+    "upstreams: [{ name: a, urls: ['https://a.example'], auth: { oauth2: { tokenUrl: 'http://l.example/token', clientId: i, clientSecret: hunter2 } } }]",
+    ["upstreams[a].auth.oauth2.tokenUrl: the client secret can be read on the way", "upstreams[a].auth: every client"],
+  ],
+  [
     "all headers forwarded",
     `cache: { forwardRequestHeaders: "*" }\n${A}`,
     ['upstreams[a].cache.forwardRequestHeaders "*": answers are told apart'],
@@ -34,6 +57,28 @@ test.each<[about: string, text: string, begin: string[]]>([
   const list = warn(text);
   expect(list.map((warning, index) => warning.slice(0, begin[index]?.length))).toEqual(begin);
   expect(list.join("")).not.toContain("hunter2");
+});
+
+test("a file with a secret that every user of the machine may read is warned of", () => {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-warnings-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = (name: string, mode: number) => {
+    const path = join(folder, name);
+    writeFileSync(path, "hunter2", { mode });
+    chmodSync(path, mode);
+    return path;
+  };
+  const [open, shut] = [file("open", 0o644), file("shut", 0o640)];
+  const list = warn(`
+operations: { tokenFile: ${open} }
+upstreams:
+  - { name: a, urls: ['https://a.example'], auth: { bearerTokenFile: ${open} } }
+  - { name: b, urls: ['https://b.example'], auth: { bearerTokenFile: ${shut} } }
+`);
+  expect(list.filter((warning) => warning.includes("every user of this machine"))).toEqual([
+    expect.stringMatching(/^operations.tokenFile: /),
+    expect.stringMatching(/^upstreams\[a\].auth.bearerTokenFile: /),
+  ]);
 });
 
 test("a key without effect is warned of where it is set to something else than its default", () => {

@@ -1,0 +1,81 @@
+import { X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createSecureContext } from "node:tls";
+
+/** PEM texts for a TLS handshake. */
+export interface TlsMaterial {
+  /** Trusted instead of the system's authorities. */
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+/** The files of a `tls` group. */
+export interface TlsFiles {
+  readonly caFile?: string | undefined;
+  readonly certFile?: string | undefined;
+  readonly keyFile?: string | undefined;
+}
+
+const CERTIFICATE =
+  /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]*(-----END (?:TRUSTED |X509 )?CERTIFICATE-----)?/g;
+
+/** What is wrong with the PEM text of certificates, as the rest of a sentence; undefined when it is good. */
+export function findCertificateFault(pem: string): string | undefined {
+  const found = [...pem.matchAll(CERTIFICATE)];
+  if (found.length === 0) return "holds no certificate (PEM)";
+  if (found.some(([, end]) => end === undefined)) return "ends within a certificate";
+  return found.every(([text]) => isCertificate(text)) ? undefined : "holds a certificate that cannot be read";
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).raw.length > 0;
+  } catch {
+    return false;
+  }
+}
+
+/** What is wrong with the PEM text of a key, seen alone. */
+export function findKeyFault(pem: string): string | undefined {
+  return /-----BEGIN [A-Z ]*PRIVATE KEY-----[^]*-----END [A-Z ]*PRIVATE KEY-----/.test(pem)
+    ? undefined
+    : "holds no private key (PEM)";
+}
+
+/** Why a certificate and a key cannot be used together; undefined when they can. */
+export function findPairFault({ cert, key }: TlsMaterial): string | undefined {
+  try {
+    createSecureContext({ ...(cert === undefined ? {} : { cert }), ...(key === undefined ? {} : { key }) });
+    return undefined;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ERR_OSSL_X509_KEY_VALUES_MISMATCH") return "is not the key of the certificate in certFile";
+    return `cannot be used with the certificate in certFile (${code ?? "unknown error"})`;
+  }
+}
+
+/**
+ * What the files hold now.
+ * @throws when one cannot be read or is no good, or the key is not the certificate's. The message names the file.
+ */
+export function readTls({ caFile, certFile, keyFile }: TlsFiles): TlsMaterial {
+  const read = (file: string | undefined, findFault: (pem: string) => string | undefined): string | undefined => {
+    if (file === undefined) return undefined;
+    const pem = readFileSync(file, "utf8");
+    const fault = findFault(pem);
+    if (fault !== undefined) throw new Error(`${file} ${fault}`);
+    return pem;
+  };
+  const ca = read(caFile, findCertificateFault);
+  const cert = read(certFile, findCertificateFault);
+  const key = read(keyFile, findKeyFault);
+  const material = {
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+  };
+  const fault = findPairFault(material);
+  if (fault !== undefined) throw new Error(`${keyFile ?? certFile} ${fault}`);
+  return material;
+}
