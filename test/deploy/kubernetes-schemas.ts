@@ -144,6 +144,7 @@ export const KUBERNETES_SCHEMAS: Readonly<Record<string, TSchema>> = {
   Ingress: resource("networking.k8s.io/v1", "Ingress", {
     spec: exact({
       ingressClassName: Name,
+      tls: Type.Array(exact({ hosts: Type.Array(Type.String()), secretName: Name })),
       rules: Type.Array(
         exact({
           host: Type.String(),

@@ -122,6 +122,21 @@ test("nobody but Prometheus reaches the operations port over the network", () =>
   expect(rules[0]!.from).toHaveLength(1);
 });
 
+test("the ingress has a certificate for every host that it serves", () => {
+  const { spec } = find("Ingress") as { spec: { tls: { hosts: string[] }[]; rules: { host: string }[] } };
+  expect(spec.tls.flatMap(({ hosts }) => hosts)).toEqual(spec.rules.map(({ host }) => host));
+});
+
+test("the ingress retries once, and connections only", () => {
+  const { annotations } = (find("Ingress") as { metadata: { annotations: Record<string, string> } }).metadata;
+  const retry = (name: string) => annotations[`nginx.ingress.kubernetes.io/proxy-next-upstream${name}`];
+  expect(retry("")).toBe("error timeout non_idempotent");
+  expect(retry("-tries")).toBe("2");
+  // A request that waited for its answer must not be sent again.
+  const readTimeout = Number(annotations["nginx.ingress.kubernetes.io/proxy-read-timeout"]);
+  expect(Number(retry("-timeout"))).toBeLessThan(readTimeout);
+});
+
 test("the ingress lets bodies through that the gateway accepts", () => {
   const { annotations } = (find("Ingress") as { metadata: { annotations: Record<string, string> } }).metadata;
   const size = annotations["nginx.ingress.kubernetes.io/proxy-body-size"]!;

@@ -7,7 +7,7 @@ import { stringify } from "yaml";
 import { createMetrics } from "../../src/metrics.ts";
 import { announce } from "../../src/metrics/announcement.ts";
 import { ALERT_CASES, type AlertCase } from "../observability/alert-cases.ts";
-import { providePrometheus } from "../support/prometheus-binary.ts";
+import { provideProgram } from "../support/debian-program.ts";
 
 const RULES = join(import.meta.dirname, "../../config/prometheus/rules.yaml");
 
@@ -15,7 +15,7 @@ let promtool: string;
 let folder: string;
 
 beforeAll(() => {
-  promtool = providePrometheus("promtool");
+  promtool = provideProgram({ program: "promtool", package: "prometheus" });
   folder = mkdtempSync(join(tmpdir(), "rules-"));
 }, 200_000);
 

@@ -12,6 +12,8 @@ export interface LoadOptions {
     readonly body?: string;
   };
   readonly connections?: number;
+  /** For https: the authority to trust. */
+  readonly tls?: { readonly ca: Buffer };
 }
 
 export interface LoadReport {
@@ -33,7 +35,8 @@ export class SteadyLoad {
 
   constructor(options: LoadOptions) {
     this.options = options;
-    this.agent = new Agent({ connections: options.connections ?? 20, pipelining: 1 });
+    const { connections = 20, tls } = options;
+    this.agent = new Agent({ connections, pipelining: 1, ...(tls === undefined ? {} : { connect: tls }) });
     this.timer = setInterval(() => this.catchUp(), 5);
   }
 
