@@ -19,6 +19,7 @@ describe("the Dockerfile", () => {
     expect(argsOf("FROM").length).toBeGreaterThan(1);
     for (const base of argsOf("FROM"))
       expect(base).toMatch(new RegExp(`^node:${version.replaceAll(".", "\\.")}-[a-z-]+`));
+    expect(readFileSync(join(ROOT, ".node-version"), "utf8").trim()).toBe(version);
   });
 
   test("runs as a user without rights, by number, so that Kubernetes can tell", () => {

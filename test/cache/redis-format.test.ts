@@ -1,0 +1,43 @@
+import { expect, test } from "vitest";
+import { decodeEntry, encodeEntry } from "../../src/cache/redis-entry.ts";
+import { cacheKey } from "../../src/cache/store.ts";
+import { Keys } from "../../src/redis/keys.ts";
+import type { Entry } from "../../src/cache/entry.ts";
+
+const KEY = cacheKey({ partition: "DSO::1220", id: "info", scopes: ["all", "info"] });
+
+const ENTRY: Entry = {
+  status: 200,
+  fields: ["date", "Thu, 10 Sep 2026 06:00:00 GMT", "etag", '"a"'],
+  body: Buffer.from("{}"),
+  madeEtag: false,
+  generation: "generation",
+  vary: ["accept"],
+  variant: "variant",
+  receivedAt: 1_000,
+  bornAt: 900,
+  freshUntil: 2_000,
+  revalidateUntil: 3_000,
+  usableUntil: 4_000,
+  staleProhibited: false,
+  lifetime: 1_000,
+  origins: { lifetime: "cache.ttl", staleWhileRevalidate: "a", staleIfError: "b" },
+};
+
+/**
+ * Releases at one Redis read each other's entries when the number in the key is the same. Whoever changes the layout
+ * below gives it another number in `redis/keys.ts`, and then writes both anew here.
+ */
+const NUMBER = 3;
+const LAYOUT =
+  '["DSO::1220","info",200,false,"generation","variant",500,400,1500,2500,3500,false,1000,["cache.ttl","a","b"],' +
+  '["accept"],["date","Thu, 10 Sep 2026 06:00:00 GMT","etag","\\"a\\""]]{}';
+
+test("an entry in Redis is laid out as the number in its key says, for releases that run beside each other", () => {
+  expect(new Keys("rg:").entry("tag", "id")).toMatch(new RegExp(`^rg:\\{tag\\}:${NUMBER}:`));
+  const bytes = encodeEntry(KEY, ENTRY, 500);
+  // Before it: a checksum and the length of the header, four bytes each.
+  expect(bytes.toString("utf8", 8)).toBe(LAYOUT);
+  expect(bytes.readUInt32BE(4)).toBe(LAYOUT.length - "{}".length);
+  expect(decodeEntry(bytes, KEY, 500)).toEqual(ENTRY);
+});
