@@ -9,7 +9,7 @@ import { GatewayError } from "../errors.ts";
 import { basePathOf, membersOf } from "./aggregate.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Runtime, Surroundings } from "./runtime.ts";
-import { type LocalTarget, parsePageQuery, queryPairs } from "./target.ts";
+import { type LocalTarget, parsePageQuery } from "./target.ts";
 
 export const CATALOGUE_REGISTRIES = "/catalog/v1/registries";
 export const CATALOGUE_INSTRUMENTS = "/catalog/v1/instruments";
@@ -25,7 +25,7 @@ export async function answerCatalogue(
 ): Promise<ComposedAnswer> {
   const { aggregation, clock } = surroundings;
   const { path, query } = exchange.target as LocalTarget;
-  const parameters = readParameters(query);
+  const parameters = readParameters(query, path === CATALOGUE_REGISTRIES ? NO_FILTERS : FILTERS);
   const unknown = membersOf(exchange.runtime).filter((member) => aggregation.catalogue.shelfOf(member) === undefined);
   aggregation.walker.wake(unknown.map(({ metadata }) => metadata));
   await aggregation.walker.whenWalked(clock.now() + FIRST_WALK_WAIT);
@@ -40,9 +40,11 @@ export async function answerCatalogue(
 
 function listRegistries({ aggregation, clock }: Surroundings, runtime: Runtime): Composition {
   const wallNow = clock.wallNow();
+  const cutShort: string[] = [];
   const registries = membersOf(runtime).map((member) => {
     const { upstream } = member;
     const shelf = aggregation.catalogue.shelfOf(member);
+    if (shelf?.walk.isWhole === false) cutShort.push(upstream.name);
     return {
       name: upstream.name,
       admin: upstream.admin ?? null,
@@ -50,10 +52,10 @@ function listRegistries({ aggregation, clock }: Surroundings, runtime: Runtime):
       supportedApis: shelf?.supportedApis ?? null,
       health: upstream.state,
       instrumentCount: shelf?.texts.length ?? null,
-      asOf: shelf === undefined ? null : new Date(wallNow - (clock.now() - shelf.walk.readAt)).toISOString(),
+      asOf: shelf === undefined ? null : new Date(wallNow - (clock.now() - shelf.walk.asOf)).toISOString(),
     };
   });
-  return { text: JSON.stringify({ registries }), freshness: combineFreshness([]), missing: [] };
+  return { text: JSON.stringify({ registries }), freshness: combineFreshness([]), missing: cutShort };
 }
 
 function listInstruments(
@@ -87,19 +89,45 @@ function selectMembers(runtime: Runtime, admin: string | undefined): Member[] {
   throw new GatewayError(404, "this gateway serves no registry of that admin; see /catalog/v1/registries");
 }
 
-/** @throws GatewayError 400 for a parameter given twice, or not percent-encoded UTF-8 */
-function readParameters(query: string): Map<string, string> {
+/**
+ * @throws GatewayError 400 for a parameter that is none of `known`, given twice, or not percent-encoded UTF-8: a filter
+ * that is not understood must not look as if it had been applied
+ */
+function readParameters(query: string, known: readonly string[]): Map<string, string> {
   const parameters = new Map<string, string>();
-  for (const [name, value] of queryPairs(query)) {
-    if (!PARAMETERS.has(name)) continue;
-    if (parameters.has(name)) throw new GatewayError(400, `${name} is given twice`);
-    try {
-      parameters.set(name, decodeURIComponent(value.replaceAll("+", " ")));
-    } catch {
-      throw new GatewayError(400, `${name} is not percent-encoded UTF-8`);
-    }
+  const unknown: string[] = [];
+  for (const pair of query.split("&")) {
+    if (pair === "") continue;
+    const at = pair.indexOf("=");
+    const name = decode(at === -1 ? pair : pair.slice(0, at));
+    const value = at === -1 ? "" : decode(pair.slice(at + 1));
+    if (name === undefined || !known.includes(name)) unknown.push(name ?? pair);
+    else if (value === undefined) throw new GatewayError(400, `${name} is not percent-encoded UTF-8`);
+    else if (parameters.has(name)) throw new GatewayError(400, `${name} is given twice`);
+    else parameters.set(name, value);
   }
+  if (unknown.length > 0) throw unknownParameters(unknown, known);
   return parameters;
 }
 
-const PARAMETERS = new Set(["query", "admin", "symbol"]);
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "));
+  } catch {
+    return undefined;
+  }
+}
+
+function unknownParameters(unknown: readonly string[], known: readonly string[]): GatewayError {
+  const named = unknown.slice(0, MAX_NAMED).map((name) => JSON.stringify(name.slice(0, MAX_NAME)));
+  const more = unknown.length > named.length ? ` and ${unknown.length - named.length} more` : "";
+  const takes = known.length === 0 ? "takes no query parameters" : `takes ${known.join(", ")}`;
+  return new GatewayError(400, `unknown query parameters: ${named.join(", ")}${more}; this path ${takes}`);
+}
+
+/** Of what a client sent, so much is repeated to it. */
+const MAX_NAMED = 5;
+const MAX_NAME = 50;
+
+const FILTERS = ["query", "admin", "symbol", "pageSize", "pageToken"];
+const NO_FILTERS: readonly string[] = [];

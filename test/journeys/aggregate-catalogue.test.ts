@@ -52,9 +52,49 @@ describe("the catalogue of registries", () => {
     await aggregate.registries.bonds!.revive();
   });
 
+  test("says when each registry answered, not when its answer was read", async () => {
+    const aggregate = await startAggregate({ amulet: {}, bonds: {} });
+    aggregate.registries.amulet!.script(({ operation }) => {
+      if (operation !== "instruments") return undefined;
+      const headers = ["content-type", "application/json", "cache-control", "max-age=500", "age", "100"];
+      return { status: 200, headers, body: JSON.stringify({ instruments: instrumentsOf("A", 3) }) };
+    });
+    const { json } = await get(aggregate.url + REGISTRIES);
+    const [ago] = (json.registries as { asOf: string }[]).map(({ asOf }) => (Date.now() - Date.parse(asOf)) / 1000);
+    expect(ago).toBeGreaterThan(99);
+    expect(ago).toBeLessThan(120);
+    const { headers } = await search(aggregate, { admin: "amulet" });
+    expect(Number(headers.get("age"))).toBeGreaterThan(99);
+  });
+
   test("is not there where the plain base URL stands for one registry", async () => {
     const aggregate = await startAggregate({ amulet: {} });
     expect((await get(aggregate.url + REGISTRIES)).status).toBe(404);
+  });
+});
+
+describe("a filter that the catalogue does not know is refused", () => {
+  test.each([
+    [INSTRUMENTS, "qeury=a&Symbol=b", 'unknown query parameters: "qeury", "Symbol"; this path takes query, admin'],
+    [INSTRUMENTS, "query=a&partial=true", 'unknown query parameters: "partial"; this path takes query, admin'],
+    [INSTRUMENTS, "%ff=a", 'unknown query parameters: "%ff=a"; '],
+    [INSTRUMENTS, "=a", 'unknown query parameters: ""; '],
+    [INSTRUMENTS, "a&b&c&d&e&f&g", '"e" and 2 more; '],
+    [INSTRUMENTS, `${"x".repeat(4000)}=1`, `"${"x".repeat(50)}"; `],
+    [INSTRUMENTS, "symbol=a&symbol=b", "symbol is given twice"],
+    [INSTRUMENTS, "symbol=%ff", "symbol is not percent-encoded UTF-8"],
+    [REGISTRIES, "name=amulet", 'unknown query parameters: "name"; this path takes no query parameters'],
+  ])("%s?%s", async (path, query, text) => {
+    const { url } = await startAggregate({ amulet: {}, bonds: {} });
+    const { status, json } = await get(`${url}${path}?${query}`);
+    expect([status, json.error]).toEqual([400, expect.stringContaining(text)]);
+  });
+
+  test("and what names none is not", async () => {
+    const { url } = await startAggregate({ amulet: {}, bonds: {} });
+    for (const path of [`${INSTRUMENTS}?`, `${INSTRUMENTS}?&&query=&`, `${REGISTRIES}?&`]) {
+      expect((await get(url + path)).status).toBe(200);
+    }
   });
 });
 
