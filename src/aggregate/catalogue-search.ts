@@ -29,6 +29,9 @@ export interface CataloguePage {
   readonly missing: readonly string[];
 }
 
+/** Characters of instruments on one page: beyond, it ends short of its size. */
+const MAX_SIZE = 8 * 1024 * 1024;
+
 /** How far a search came: the rank, and the last instrument by its registry and id. */
 type Position = readonly [query: string, rank: number, admin: string, id: string];
 
@@ -54,10 +57,11 @@ export function searchCatalogue(
     if (shelf?.walk.isWhole !== true) missing.push(member.upstream.name);
   }
   const instruments: string[] = [];
+  let size = 0;
   let last: Position | undefined;
   let nextPageToken: string | undefined;
   for (const [rank, member, shelf, at] of matches(shelves, query)) {
-    if (instruments.length === query.pageSize) {
+    if (last !== undefined) {
       nextPageToken = Buffer.from(JSON.stringify(last)).toString("base64url");
       break;
     }
@@ -69,7 +73,8 @@ export function searchCatalogue(
         ["registry", JSON.stringify(member.upstream.name)],
       ]),
     );
-    if (instruments.length === query.pageSize) last = [digestOf(query), rank, admin, idOf(text)];
+    size += text.length;
+    if (instruments.length === query.pageSize || size >= MAX_SIZE) last = [digestOf(query), rank, admin, idOf(text)];
   }
   return { instruments, nextPageToken, shelves: shelves.map(([, shelf]) => shelf), missing };
 }

@@ -1,18 +1,23 @@
 import { setImmediate } from "node:timers/promises";
 import { formatCacheStatus } from "../cache/cache-status.ts";
-import type { Duration, Instant } from "../clock.ts";
-import { fieldValues, type Fields } from "../fields.ts";
+import type { Instant } from "../clock.ts";
+import type { Fields } from "../fields.ts";
+import type { ListedPage } from "../metadata/listed-page.ts";
 import type { RegistryWalk } from "../metadata/registry-walk.ts";
 import type { Part } from "./freshness.ts";
 import { readSupportedApis } from "./merged-info.ts";
 import { SearchIndex } from "./search-index.ts";
 
-/** Instruments that are taken in without letting anything else run: a few milliseconds' worth. */
-const BATCH = 1_000;
+/** Characters of instruments that are taken in without letting anything else run: a few milliseconds' worth. */
+const BATCH = 512 * 1024;
+
+/** Characters of an id, name or symbol that can be searched for. */
+const MAX_SEARCHED = 1_000;
 
 /** The instruments of one registry as they were when its listing was last read from end to end. */
 export interface Shelf {
-  readonly walk: RegistryWalk;
+  /** Without its pages: their texts are here. */
+  readonly walk: Omit<RegistryWalk, "pages">;
   readonly texts: readonly string[];
   readonly places: ReadonlyMap<string, number>;
   readonly index: SearchIndex;
@@ -27,7 +32,11 @@ export interface Shelf {
  * @param maxSize characters beyond which instruments are left out; the walk then does not count as whole
  * @param previous what was made of the same registry before: where no page has changed, its index is used again
  */
-export async function fillShelf(walk: RegistryWalk, maxSize: number, previous: Shelf | undefined): Promise<Shelf> {
+export async function fillShelf(
+  { pages, ...walk }: RegistryWalk,
+  maxSize: number,
+  previous: Shelf | undefined,
+): Promise<Shelf> {
   const info = walk.info?.body;
   const supportedApis = info === undefined ? undefined : readSupportedApis(info);
   if (previous !== undefined && previous.walk.isWhole && previous.walk.digest === walk.digest && walk.isWhole) {
@@ -37,8 +46,13 @@ export async function fillShelf(walk: RegistryWalk, maxSize: number, previous: S
   const places = new Map<string, number>();
   const index = new SearchIndex();
   let size = 0;
-  for (const [at, { id, text }] of instrumentsOf(walk).entries()) {
-    if (at % BATCH === BATCH - 1) await setImmediate();
+  let batch = 0;
+  for (const { id, text } of instrumentsOf(pages)) {
+    batch += text.length;
+    if (batch > BATCH) {
+      await setImmediate();
+      batch = 0;
+    }
     // An overlapping page repeats the end of the one before it.
     if (places.has(id)) continue;
     if (size + text.length > maxSize) {
@@ -48,19 +62,16 @@ export async function fillShelf(walk: RegistryWalk, maxSize: number, previous: S
     places.set(id, texts.length);
     texts.push(text);
     const { name, symbol } = JSON.parse(text) as { name?: unknown; symbol?: unknown };
-    index.add({ id, name: asText(name), symbol: asText(symbol) });
+    index.add({ id: searched(id), name: searched(name), symbol: searched(symbol) });
   }
   return { walk, texts, places, index, size, supportedApis };
 }
 
-/** What a shelf says about an answer made of it: as if its pages were read now. */
+/** What a shelf says about an answer made of it: as old as the oldest of its pages. */
 export function shelfPart({ walk }: Shelf, now: Instant): Part {
-  const since: Duration = Math.max(0, Math.floor((now - walk.readAt) / 1000));
-  const age = walk.parts.reduce((oldest, { age }) => Math.max(oldest, age), 0) + since;
+  const age = Math.max(0, Math.floor((now - walk.asOf) / 1000));
   const ttl = Math.floor((walk.freshUntil - now) / 1000);
-  const cacheControl: Fields = walk.parts.flatMap(({ fields }) =>
-    fieldValues(fields, "cache-control").flatMap((value) => ["cache-control", value]),
-  );
+  const cacheControl: Fields = walk.cacheControl.flatMap((value) => ["cache-control", value]);
   return {
     age,
     outcome: ttl < 0 ? "stale" : "hit",
@@ -68,10 +79,10 @@ export function shelfPart({ walk }: Shelf, now: Instant): Part {
   };
 }
 
-function instrumentsOf({ pages }: RegistryWalk): { readonly id: string; readonly text: string }[] {
+function instrumentsOf(pages: readonly ListedPage[]): { readonly id: string; readonly text: string }[] {
   return pages.flatMap(({ ids, texts }) => ids.map((id, at) => ({ id, text: texts[at]! })));
 }
 
-function asText(value: unknown): string {
-  return typeof value === "string" ? value : "";
+function searched(value: unknown): string {
+  return typeof value === "string" ? value.slice(0, MAX_SEARCHED) : "";
 }

@@ -1,4 +1,4 @@
-import type { CacheAnswer } from "../cache/resource.ts";
+import type { Part } from "./freshness.ts";
 import type { ListedPage } from "../metadata/listed-page.ts";
 import type { FoundPage, Listing, ListingAsk } from "../metadata/listing.ts";
 import { withMembers } from "./instrument-text.ts";
@@ -7,9 +7,22 @@ import { advance, beginningOf, findPlace, isCertain, pass, type Place } from "./
 /** A merged page while it is filled. */
 export interface Collected {
   readonly instruments: string[];
-  /** The upstream pages that were read for it. */
-  readonly parts: CacheAnswer[];
+  /** The upstream pages that were read for it, without their bodies. */
+  readonly parts: Part[];
   readonly pageSize: number;
+  /** What is left of {@link MAX_COST}. */
+  costLeft: number;
+}
+
+/** Bytes of upstream pages that are read for one merged page: beyond, it ends short of its size. */
+export const MAX_COST = 16 * 1024 * 1024;
+
+/** What an upstream page costs at least, so that many small ones come to an end as well. */
+const LEAST_COST = 64 * 1024;
+
+/** Whether nothing more may be read for the page. */
+export function isFull({ instruments, pageSize, costLeft }: Collected): boolean {
+  return instruments.length >= pageSize || costLeft <= 0;
 }
 
 /** An upstream page, the place on it, and how many of its instruments lie before that. */
@@ -36,7 +49,7 @@ export class MemberWalk {
   }
 
   /**
-   * Adds instruments until the page is full or the listing ends.
+   * Adds instruments until the page is full or the listing ends; one page's worth at least.
    *
    * @param from undefined: the beginning
    * @returns the place to go on from, undefined at the end
@@ -44,19 +57,22 @@ export class MemberWalk {
    */
   async fill(page: Collected, from: Place | undefined): Promise<Place | undefined> {
     let stand = from === undefined ? await this.begin(page) : await this.resume(page, from);
+    // However much a page costs, each request gets further.
+    let hasMoved = from === undefined;
     for (let idle = 0; ;) {
       const { found, place, begin } = stand;
       const { ids } = found.page;
       const end = Math.min(ids.length, begin + page.pageSize - page.instruments.length);
       page.instruments.push(...this.mergedTexts(found.page).slice(begin, end));
       const reached = advance(place, found, [begin, end]);
-      const isFull = page.instruments.length === page.pageSize;
-      if (isFull && (end < ids.length || found.page.nextPageToken !== undefined)) return reached;
+      hasMoved ||= end > begin;
+      if (hasMoved && isFull(page) && (end < ids.length || found.page.nextPageToken !== undefined)) return reached;
       idle = end > begin ? 0 : idle + 1;
       if (idle > MAX_IDLE_PAGES) throw this.listing.endless();
       const next = await this.turn(page, found, reached);
       if (next === undefined) return undefined;
       stand = next;
+      hasMoved = true;
     }
   }
 
@@ -73,14 +89,14 @@ export class MemberWalk {
 
   private async begin(page: Collected): Promise<Stand> {
     const found = await this.listing.first(this.ask);
-    page.parts.push(found.answer);
+    collect(page, found);
     return { found, place: beginningOf(found), begin: 0 };
   }
 
   /** Where the walk was left. What was added before it may have pushed it to the next page. */
   private async resume(page: Collected, from: Place): Promise<Stand> {
     const found = await this.listing.at(from.address, this.ask);
-    page.parts.push(found.answer);
+    collect(page, found);
     const begin = findPlace(found, from);
     if (begin !== undefined && isCertain(found, from)) return { found, place: from, begin };
     const next = await this.listing.after(found, this.ask);
@@ -88,7 +104,7 @@ export class MemberWalk {
     if (next !== undefined && place !== undefined && (begin === undefined || isCertain(next.found, from))) {
       const behind = findPlace(next.found, { ...place, mayBegin: false });
       if (behind !== undefined) {
-        page.parts.push(next.found.answer);
+        collect(page, next.found);
         return { found: next.found, place, begin: behind };
       }
     }
@@ -104,7 +120,13 @@ export class MemberWalk {
     if (turned === undefined) throw this.listing.endless();
     const begin = findPlace(next.found, turned);
     if (begin === undefined) throw this.listing.lostPlace();
-    page.parts.push(next.found.answer);
+    collect(page, next.found);
     return { found: next.found, place: turned, begin };
   }
+}
+
+/** Notes an upstream page that was read. */
+function collect(page: Collected, { answer: { fields, outcome, age, body } }: FoundPage): void {
+  page.parts.push({ fields, outcome, age });
+  page.costLeft -= Math.max(body?.length ?? 0, LEAST_COST);
 }

@@ -1,9 +1,9 @@
-import type { CacheAnswer } from "../cache/resource.ts";
 import { GatewayError } from "../errors.ts";
 import { Listing, type ListingAsk, type ListingKnowledge } from "../metadata/listing.ts";
 import { type Cursor, decodeCursor, encodeCursor } from "./cursor.ts";
 import { setDigest, shortDigest } from "./digest.ts";
-import { type Collected, MemberWalk } from "./member-walk.ts";
+import type { Part } from "./freshness.ts";
+import { type Collected, isFull, MAX_COST, MemberWalk } from "./member-walk.ts";
 import type { Place } from "./place.ts";
 import { adminOf, type ClientAsk, identityOf, isRegistryFailure, type Member, partFields } from "./registries.ts";
 
@@ -20,7 +20,7 @@ export interface MergedPage {
   readonly instruments: readonly string[];
   readonly nextPageToken: string | undefined;
   /** The upstream pages it was made of. */
-  readonly parts: readonly CacheAnswer[];
+  readonly parts: readonly Part[];
   /** Names of the registries that failed and are missing. */
   readonly missing: readonly string[];
 }
@@ -36,7 +36,7 @@ export class MergedListing {
   }
 
   /**
-   * One page, full unless it is the last, across the borders of registries. Of the instruments that stay, a walk sees
+   * One page, full unless it is the last or costs too much to fill, across the borders of registries. Of the instruments that stay, a walk sees
    * each exactly once and in order; where that can't be had any more, it is refused.
    *
    * @param pageToken of the page before, undefined for the first
@@ -46,10 +46,10 @@ export class MergedListing {
     const cursor = pageToken === undefined ? undefined : decodeCursor(pageToken);
     let at = cursor === undefined ? 0 : this.locate(cursor);
     let place = cursor?.within?.place;
-    const page: Collected = { instruments: [], parts: [], pageSize };
+    const page: Collected = { instruments: [], parts: [], pageSize, costLeft: MAX_COST };
     const missing: string[] = [];
     this.lookAhead(at, pageSize, ask);
-    while (at < this.members.length && page.instruments.length < pageSize) {
+    while (at < this.members.length && !isFull(page)) {
       try {
         place = await this.walk(this.members[at]!, page, { place, ask });
       } catch (error) {

@@ -13,6 +13,9 @@ export interface ListedPage {
 /** Bytes of page bodies whose parts are kept at hand: hot pages are merged many times. */
 const KEPT_BYTES = 16 * 1024 * 1024;
 
+/** Characters of a page token: longer ones fit into no URL, and are kept in too many places. */
+const MAX_TOKEN = 4_096;
+
 const kept = new LRUCache<Buffer, ListedPage>({
   maxSize: KEPT_BYTES,
   sizeCalculation: (_page, body) => body.length + 1,
@@ -50,6 +53,9 @@ function takeApart(text: string): ListedPage | string {
     if (!isObject(instrument) || typeof instrument.id !== "string") return "it lists an instrument without an id";
     const { start, end } = spans[at]!;
     if (!texts.has(instrument.id)) texts.set(instrument.id, text.slice(start, end));
+  }
+  if (nextPageToken !== undefined && nextPageToken !== null && nextPageToken.length > MAX_TOKEN) {
+    return `its nextPageToken is longer than ${MAX_TOKEN} characters`;
   }
   return { ids: [...texts.keys()], texts: [...texts.values()], nextPageToken: nextPageToken || undefined };
 }

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { type CacheKey, cacheKey } from "../cache/store.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 
@@ -44,10 +45,17 @@ export function metadataKey(admin: string, address: MetadataAddress): CacheKey {
   }
 }
 
-/** Names the place of a token in a pagination: tokens are only good for the page size they were issued with. */
+/** Characters of a token that are kept as they are in the name of its chain. */
+const MAX_PLAIN_TOKEN = 64;
+
+/**
+ * Names the place of a token in a pagination: tokens are only good for the page size they were issued with. Short,
+ * whatever clients and registries make of tokens: thousands of names are remembered.
+ */
 export function chainOf(pageSize: number | undefined, pageToken: string): string {
   // Servers read `+` as a space or as itself; both spellings of a token mean the one that was issued.
-  return `${pageSize ?? ""} ${pageToken.replaceAll("+", "%20")}`;
+  const token = pageToken.replaceAll("+", "%20");
+  return `${pageSize ?? ""} ${token.length > MAX_PLAIN_TOKEN ? `#${hash("sha256", token, "base64url")}` : token}`;
 }
 
 /** The path and query that fetch the resource from its registry. */

@@ -4,10 +4,12 @@ import type { Resource } from "../cache/resource.ts";
 import type { Clock, Instant } from "../clock.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
+import { fieldValues } from "../fields.ts";
 import { freshnessLeft } from "./freshness-left.ts";
 import type { ListedPage } from "./listed-page.ts";
 import { type FoundPage, Listing, type ListingAsk, type ListingKnowledge } from "./listing.ts";
 import type { RegistryMetadata } from "./registry-metadata.ts";
+import type { WalkShare } from "./walk-budget.ts";
 
 /** A whole listing, read from end to end. */
 export interface RegistryWalk {
@@ -16,15 +18,16 @@ export interface RegistryWalk {
   /** The registry's answer to info, where it gave one. */
   readonly info: CacheAnswer | undefined;
   readonly pages: readonly ListedPage[];
-  /** How the cache came by each page. */
-  readonly parts: readonly Pick<CacheAnswer, "fields" | "age">[];
+  /** What the pages say about keeping them: each `Cache-Control` once. */
+  readonly cacheControl: readonly string[];
   /** Stands for the bytes of all pages. */
   readonly digest: string;
-  /** False when the listing is longer than what is read of one. */
+  /** False when the listing is longer than what may be read of one. */
   readonly isWhole: boolean;
   /** Of the listing, read before the first page: with another one now, none of this may be used. */
   readonly generation: string;
-  readonly readAt: Instant;
+  /** When the registry answered with the oldest of its pages. */
+  readonly asOf: Instant;
   /** When the first of its pages is no longer fresh. */
   readonly freshUntil: Instant;
 }
@@ -34,10 +37,11 @@ export interface WalkOptions {
   readonly coordinator: Coordinator;
   readonly knowledge: ListingKnowledge;
   readonly signal: AbortSignal;
+  /** What it may read; ended by the caller. */
+  readonly share: WalkShare;
 }
 
-/** Bounds of one walk: beyond them a listing is too long to be kept. */
-const MAX_PAGES = 2_000;
+/** Beyond, a listing is too long to be searched. */
 const MAX_INSTRUMENTS = 100_000;
 
 /** What a listing as a whole depends on. */
@@ -47,12 +51,13 @@ export function listingGeneration(coordinator: Coordinator, admin: string): stri
 
 /**
  * Reads info and every page of a registry through its cache, after everybody else: what is fresh there is taken, and
- * only the rest is asked for.
+ * only the rest is asked for. A listing without end is read as far as the share goes; of its pages only what is listed
+ * is kept, their bodies are let go.
  *
  * @throws GatewayError what the registry failed with
  */
 export async function walkRegistry(registry: RegistryMetadata, options: WalkOptions): Promise<RegistryWalk> {
-  const { clock, coordinator, knowledge, signal } = options;
+  const { clock, coordinator, knowledge, signal, share } = options;
   const { upstream } = registry;
   const deadline = () => clock.now() + upstream.config.timeout;
   const admin = upstream.admin ?? (await upstream.learnAdmin(deadline(), signal));
@@ -67,16 +72,25 @@ export async function walkRegistry(registry: RegistryMetadata, options: WalkOpti
   });
 
   const info = await readInfo(registry, admin, ask());
-  const pages: FoundPage[] = [];
+  const pages: ListedPage[] = [];
+  const cacheControl = new Set<string>();
+  const digest = createHash("sha256");
   const tokens = new Set<string>();
   let instruments = 0;
   let freshUntil = Infinity;
+  let asOf = Infinity;
   let found: FoundPage | undefined = await listing.first(ask());
-  while (found !== undefined && pages.length < MAX_PAGES && instruments < MAX_INSTRUMENTS) {
-    pages.push(found);
-    instruments += found.page.ids.length;
-    freshUntil = Math.min(freshUntil, clock.now() + Math.max(0, freshnessLeft(found.answer) ?? 0) * 1000);
-    const token = found.page.nextPageToken;
+  while (found !== undefined) {
+    const { page, answer } = found;
+    pages.push(page);
+    digest.update(`${answer.body!.length}:`).update(answer.body!);
+    for (const value of fieldValues(answer.fields, "cache-control")) cacheControl.add(value);
+    instruments += page.ids.length;
+    freshUntil = Math.min(freshUntil, clock.now() + Math.max(0, freshnessLeft(answer) ?? 0) * 1000);
+    asOf = Math.min(asOf, clock.now() - answer.age * 1000);
+    const token = page.nextPageToken;
+    const goesOn = share.take(answer.body!.length) && instruments < MAX_INSTRUMENTS;
+    if (!goesOn && token !== undefined) break;
     if (token !== undefined && tokens.has(token)) throw listing.endless();
     if (token !== undefined) tokens.add(token);
     found = (await listing.after(found, ask()))?.found;
@@ -85,13 +99,12 @@ export async function walkRegistry(registry: RegistryMetadata, options: WalkOpti
     registry,
     admin,
     info,
-    pages: pages.map(({ page }) => page),
-    // Without their bodies: those belong to the cache, which knows when to let go of them.
-    parts: pages.map(({ answer: { fields, age } }) => ({ fields, age })),
-    digest: digestOf(pages),
+    pages,
+    cacheControl: [...cacheControl],
+    digest: digest.digest("base64url"),
     isWhole: found === undefined,
     generation,
-    readAt: clock.now(),
+    asOf,
     freshUntil,
   };
 }
@@ -108,12 +121,6 @@ export function renewing(resource: Resource): Resource {
     fetch: (request) => resource.fetch(request),
     stored: (entry, fetched) => resource.stored?.(entry, fetched),
   };
-}
-
-function digestOf(pages: readonly FoundPage[]): string {
-  const hash = createHash("sha256");
-  for (const { answer } of pages) hash.update(`${answer.body!.length}:`).update(answer.body!);
-  return hash.digest("base64url");
 }
 
 async function readInfo(registry: RegistryMetadata, admin: string, ask: ListingAsk): Promise<CacheAnswer | undefined> {

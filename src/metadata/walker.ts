@@ -5,6 +5,7 @@ import { readListedPage } from "./listed-page.ts";
 import type { ListingAsk, ListingKnowledge, PageAddress } from "./listing.ts";
 import type { RegistryMetadata } from "./registry-metadata.ts";
 import { type RegistryWalk, renewing, walkRegistry } from "./registry-walk.ts";
+import { WalkBudget } from "./walk-budget.ts";
 import { warmUp } from "./warm-up.ts";
 
 export interface WalkerOptions {
@@ -24,7 +25,8 @@ export interface WalkerOptions {
 /** What is known of one registry's walks. */
 interface Schedule {
   dueAt: Instant;
-  failures: number;
+  /** Walks in a row that failed, or met a listing too long to be read to its end. */
+  setbacks: number;
   /** A walk has ended, well or not, since listings were last wanted. */
   isSettled: boolean;
 }
@@ -49,6 +51,7 @@ const WANTED: Duration = 600_000;
  */
 export class Walker {
   private readonly options: WalkerOptions;
+  private readonly budget: WalkBudget;
   private readonly jobs = new BackgroundJobs({ concurrency: CONCURRENCY, maxQueued: MAX_JOBS });
   private readonly schedules = new WeakMap<RegistryMetadata, Schedule>();
   private readonly warmed = new WeakSet<RegistryMetadata>();
@@ -59,6 +62,7 @@ export class Walker {
 
   constructor(options: WalkerOptions) {
     this.options = options;
+    this.budget = new WalkBudget(options.clock);
   }
 
   /** Begins: with a first filling where `cache.warmUp` asks for it. */
@@ -85,8 +89,8 @@ export class Walker {
     const now = clock.now();
     const isNews = now >= this.wantedUntil;
     this.wantedUntil = now + WANTED;
-    // A registry that fails has its own time to be asked again.
-    const askedAnew = unknown.map((registry) => this.scheduleOf(registry)).filter(({ failures }) => failures === 0);
+    // A registry that fails, or lists for ever, has its own time to be asked again.
+    const askedAnew = unknown.map((registry) => this.scheduleOf(registry)).filter(({ setbacks }) => setbacks === 0);
     for (const schedule of askedAnew) schedule.dueAt = -Infinity;
     const waitedFor = isNews ? registries().map((registry) => this.scheduleOf(registry)) : askedAnew;
     if (this.cancelTick === undefined || waitedFor.length === 0) return;
@@ -119,9 +123,10 @@ export class Walker {
   prefetch(registry: RegistryMetadata, admin: string, address: PageAddress, body: Buffer): void {
     if (!registry.upstream.config.cache.prefetch) return;
     const { pageSize, pageToken } = address;
-    this.jobs.add(`prefetch ${registry.upstream.name} ${pageSize} ${pageToken}`, async () => {
-      const next = nextToken(body);
-      if (next === undefined || next === pageToken) return;
+    // Read at once: what waits must not keep bodies.
+    const next = nextToken(body);
+    if (next === undefined || next === pageToken) return;
+    this.jobs.add(`prefetch ${registry.upstream.name} ${pageSize} ${next}`, async () => {
       const { headers, deadline, signal } = this.ask(registry);
       const resource = registry.resource(admin, { operation: "instruments", pageSize, pageToken: next }, "walker");
       // Whoever asks for the page is told what is wrong with it.
@@ -133,10 +138,16 @@ export class Walker {
     for (const registry of this.options.registries()) {
       if (!registry.upstream.config.cache.warmUp || this.warmed.has(registry)) continue;
       this.warmed.add(registry);
-      this.jobs.add(`warm up ${registry.upstream.name}`, () => warmUp(registry, () => this.ask(registry)));
+      this.jobs.add(`warm up ${registry.upstream.name}`, () => this.warmUp(registry));
     }
     this.cancelTick = this.options.clock.after(TICK, () => this.tick());
     this.walkDue();
+  }
+
+  private async warmUp(registry: RegistryMetadata): Promise<void> {
+    const share = this.budget.begin();
+    await warmUp(registry, { ask: () => this.ask(registry), share });
+    share.end();
   }
 
   private walkDue(): void {
@@ -153,20 +164,24 @@ export class Walker {
 
   private async walk(registry: RegistryMetadata): Promise<void> {
     const { clock, random, coordinator, knowledge, walked } = this.options;
+    const { signal } = this.stopping;
     const schedule = this.scheduleOf(registry);
+    const share = this.budget.begin();
     try {
-      const walk = await walkRegistry(registry, { clock, coordinator, knowledge, signal: this.stopping.signal });
+      const walk = await walkRegistry(registry, { clock, coordinator, knowledge, signal, share });
       await walked(walk);
-      schedule.failures = 0;
       const fresh = walk.freshUntil - clock.now();
       // Pages that are not stored say nothing about when to come back: then it is as if they lived for the usual time.
       const period = fresh > 0 ? fresh : registry.upstream.config.cache.ttl.instruments;
-      schedule.dueAt = clock.now() + Math.min(Math.max(period, MIN_PERIOD), MAX_PERIOD);
+      schedule.setbacks = walk.isWhole ? 0 : schedule.setbacks + 1;
+      const pause = walk.isWhole ? 0 : backOff(schedule);
+      schedule.dueAt = clock.now() + Math.min(Math.max(period, pause, MIN_PERIOD), MAX_PERIOD);
     } catch {
       // The upstream's own metrics and log lines say what is wrong with it.
-      schedule.failures += 1;
-      const pause = Math.min(MIN_PERIOD * 2 ** (schedule.failures - 1), MAX_BACKOFF);
-      schedule.dueAt = clock.now() + pause * (0.75 + random() / 2);
+      schedule.setbacks += 1;
+      schedule.dueAt = clock.now() + Math.min(backOff(schedule), MAX_BACKOFF) * (0.75 + random() / 2);
+    } finally {
+      share.end();
     }
     schedule.isSettled = true;
     if (this.isSettled) for (const resolve of this.settled) resolve();
@@ -179,7 +194,7 @@ export class Walker {
   private scheduleOf(registry: RegistryMetadata): Schedule {
     let schedule = this.schedules.get(registry);
     if (schedule === undefined) {
-      schedule = { dueAt: -Infinity, failures: 0, isSettled: false };
+      schedule = { dueAt: -Infinity, setbacks: 0, isSettled: false };
       this.schedules.set(registry, schedule);
     }
     return schedule;
@@ -194,6 +209,10 @@ export class Walker {
       adapt: renewing,
     };
   }
+}
+
+function backOff({ setbacks }: Schedule): Duration {
+  return MIN_PERIOD * 2 ** (setbacks - 1);
 }
 
 /** The token of the page after this one, percent-encoded; undefined when there is none, or the body is no page. */

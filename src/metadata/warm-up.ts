@@ -2,17 +2,23 @@ import { readListedPage } from "./listed-page.ts";
 import type { ListingAsk } from "./listing.ts";
 import type { MetadataAddress } from "./metadata-key.ts";
 import type { RegistryMetadata } from "./registry-metadata.ts";
+import type { WalkShare } from "./walk-budget.ts";
 
 /** Pages of one registry that are fetched before anybody asks for them. */
 const MAX_PAGES = 500;
 
+export interface WarmUpOptions {
+  /** Made anew for every page, as each has its own deadline. */
+  readonly ask: () => ListingAsk;
+  /** What it may read; ended by the caller. */
+  readonly share: WalkShare;
+}
+
 /**
  * Fills the cache with info and all pages as clients ask for them that name no page size. Never rejects: what cannot be
  * had now is fetched when it is asked for.
- *
- * @param ask made anew for every page, as each has its own deadline
  */
-export async function warmUp(registry: RegistryMetadata, ask: () => ListingAsk): Promise<void> {
+export async function warmUp(registry: RegistryMetadata, { ask, share }: WarmUpOptions): Promise<void> {
   const { upstream } = registry;
   try {
     const first = ask();
@@ -21,7 +27,8 @@ export async function warmUp(registry: RegistryMetadata, ask: () => ListingAsk):
     let pageToken: string | undefined;
     for (let page = 0; page < MAX_PAGES; page++) {
       const body = await fetchInto(registry, admin, { operation: "instruments", pageToken }, ask());
-      const listed = body === undefined ? "no answer" : readListedPage(body);
+      if (body === undefined || !share.take(body.length)) return;
+      const listed = readListedPage(body);
       if (typeof listed === "string" || listed.nextPageToken === undefined) return;
       const next = encodeURIComponent(listed.nextPageToken);
       if (next === pageToken) return;

@@ -214,7 +214,7 @@ export function catalogueOperations(isAggregate: boolean): Readonly<Record<strin
       summary: "Search the instruments of all registries",
       description:
         "Upper and lower case and accents make no difference; instruments of which a field begins with the query come " +
-        "first. X-Registry-Partial names registries whose instruments are not known yet.",
+        "first. X-Registry-Partial names registries whose instruments are not known, or not all of them.",
       parameters: [
         query("query", "Searched for in id, name and symbol.", Type.String()),
         query("admin", "Only the registry of this party id or alias.", Type.String()),

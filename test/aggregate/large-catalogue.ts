@@ -36,7 +36,7 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
         instruments,
         seed: at + 1,
         generation: listingGeneration(coordinator, admin),
-        readAt: clock.now(),
+        asOf: clock.now(),
       }),
     );
   }
@@ -54,8 +54,8 @@ function walkOf(
     instruments,
     seed,
     generation,
-    readAt,
-  }: { admin: string; instruments: number; seed: number; generation: string; readAt: number },
+    asOf,
+  }: { admin: string; instruments: number; seed: number; generation: string; asOf: number },
 ): RegistryWalk {
   const random = mulberry32(seed);
   const word = () => WORDS[Math.floor(random() * WORDS.length)]!;
@@ -82,11 +82,11 @@ function walkOf(
     admin,
     info: undefined,
     pages: [{ ids, texts, nextPageToken: undefined }],
-    parts: [{ fields: ["cache-control", "no-cache"], age: 0 }],
+    cacheControl: ["no-cache"],
     digest: String(seed),
     isWhole: true,
     generation,
-    readAt,
-    freshUntil: readAt + 600_000,
+    asOf,
+    freshUntil: asOf + 600_000,
   };
 }
