@@ -2,10 +2,11 @@ import type { CacheObserver } from "./cache/observer.ts";
 import type { CacheOutcome, CacheTier } from "./cache/resource.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
-import { CACHE_OUTCOME, REDIS_OUTCOME, TIER } from "./metrics/labels.ts";
+import { CACHE_OUTCOME, type CallKind, REDIS_OUTCOME, TIER } from "./metrics/labels.ts";
 import type { Tally } from "./metrics/tally.ts";
 import type { MetadataObserver } from "./metadata/observer.ts";
 import type { CommandOutcome, RedisObserver } from "./redis/observer.ts";
+import type { Operation } from "./spec/endpoints.ts";
 import type { UpstreamObserver } from "./upstream/observer.ts";
 import { hashId, withoutSecrets } from "./redaction.ts";
 
@@ -44,6 +45,10 @@ export function createMetadataObserver(metrics: Metrics): MetadataObserver {
   };
 }
 
+function kindOf(operation: Operation): CallKind {
+  return operation === "info" || operation === "instruments" || operation === "instrument" ? "metadata" : "other";
+}
+
 /** The place of a node in its upstream's list, from 0; -1 where it is no longer there. */
 export type NodeIndex = (upstream: string, url: string) => number;
 
@@ -53,10 +58,10 @@ export type NodeIndex = (upstream: string, url: string) => number;
  */
 export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex: NodeIndex): UpstreamObserver {
   return {
+    called: (upstream, operation, outcome) => metrics.upstreamCalls.inc({ upstream, kind: kindOf(operation), outcome }),
     attempt({ upstream, operation, outcome, reason, seconds }) {
-      const isMetadata = operation === "info" || operation === "instruments" || operation === "instrument";
       metrics.upstreamAttempts.inc({ upstream, outcome });
-      metrics.upstreamDuration.observe({ upstream, kind: isMetadata ? "metadata" : "other" }, seconds);
+      metrics.upstreamDuration.observe({ upstream, kind: kindOf(operation) }, seconds);
       if (reason !== undefined) metrics.upstreamFailures.inc({ upstream, reason });
     },
     retry: (upstream) => metrics.upstreamRetries.inc({ upstream }),

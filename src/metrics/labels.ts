@@ -5,7 +5,7 @@ import type { PurgeReach } from "../coordinator/coordinator.ts";
 import type { CommandOutcome } from "../redis/observer.ts";
 import { type CachedOperation, OPERATIONS, type Operation } from "../spec/endpoints.ts";
 import type { FailureReason } from "../upstream/failure.ts";
-import type { AttemptOutcome, BreakerState, HedgeResult, Refusal } from "../upstream/observer.ts";
+import type { AttemptOutcome, BreakerState, CallOutcome, HedgeResult, Refusal } from "../upstream/observer.ts";
 import type { NodeState, UpstreamState } from "../upstream/status.ts";
 
 /** Stands for the names of the upstreams, which the configuration gives. */
@@ -114,9 +114,11 @@ export const LEASE_STATE = ["held", "awaited"] as const;
 
 export const PURGE_REACH = allOf<PurgeReach>({ replica: true, fleet: true, pending: true });
 
-/** What an attempt was for: the latencies of the two kinds have nothing to do with each other. */
+/** What a call or attempt was for: the latencies of the two kinds have nothing to do with each other. */
 export type CallKind = "metadata" | "other";
 export const CALL_KIND = allOf<CallKind>({ metadata: true, other: true });
+
+export const CALL_OUTCOME = allOf<CallOutcome>({ answered: true, failed: true });
 
 export const ATTEMPT_OUTCOME = allOf<AttemptOutcome>({ success: true, error: true, failure: true, cancelled: true });
 

@@ -5,6 +5,7 @@ import {
   ATTEMPT_OUTCOME,
   BREAKER_STATE,
   CALL_KIND,
+  CALL_OUTCOME,
   CHECK_OUTCOME,
   FAILURE_REASON,
   HEDGE_RESULT,
@@ -26,6 +27,11 @@ export const UPSTREAM = {
     labels: { upstream: ALIAS, state: NODE_STATE },
     aggregation: "max",
     panel: { title: "Nodes by state", unit: "count", by: ["upstream", "state"] },
+  }),
+  upstreamCalls: counter("upstream_calls", {
+    help: "Calls, whatever their attempts; failed: a 5xx or 429 of the registry's, or no usable answer.",
+    labels: { upstream: ALIAS, kind: CALL_KIND, outcome: CALL_OUTCOME },
+    panel: { title: "Calls by kind and what came of them", unit: "per second", by: ["upstream", "kind", "outcome"] },
   }),
   upstreamAttempts: counter("upstream_attempts", {
     help: "Calls sent to nodes, retries and hedges included, checks apart; error: an error of the registry's own.",

@@ -1,3 +1,4 @@
+import type { CallKind } from "../metrics/labels.ts";
 import { Queries, aggregate, ratio, sum } from "./promql.ts";
 
 /** A question that is asked often, with its answer kept under a name of its own. */
@@ -34,6 +35,20 @@ const AMPLIFICATION = "job_upstream:registry_gateway_upstream_calls:amplificatio
 const BUDGET_USED = "job_upstream:registry_gateway_upstream_call_budget:used_ratio";
 const BUSY = "job_instance:registry_gateway_event_loop:utilization_rate5m";
 
+/** Of a registry's calls of one kind: not those that the gateway refused by its own limits. */
+const UPSTREAM_KIND = [...UPSTREAM, "kind"];
+const failureRatio = (range: string) => `job_upstream_kind:registry_gateway_upstream_call_failures:ratio_rate${range}`;
+const failures = (range: string, kind?: CallKind) =>
+  sum(
+    UPSTREAM_KIND,
+    q.over(range).increase("upstreamCalls", { outcome: "failed", ...(kind === undefined ? {} : { kind }) }),
+  );
+/** More than half of the calls fail, of however few: three are enough. A rate's increase is a little more or less. */
+const nearlyAllFail = (kind: CallKind) => [
+  { value: failureRatio("10m"), is: ">", bound: 0.5 } as const,
+  { value: failures("10m", kind), is: ">", bound: 2.5 } as const,
+];
+
 const extraCalls = `(${q.rate("upstreamRetries")} or ${q.rate("upstreamHedges", { result: "started" })})`;
 
 /** In the order of evaluation. */
@@ -41,6 +56,14 @@ export const RECORDING_RULES: readonly RecordingRule[] = [
   ...["5m", "30m", "1h", "6h"].map((range) => ({
     record: errorRatio(range),
     expr: ratio(JOB, q.over(range).rate("requests", { status: "5xx" }), q.over(range).rate("requests")),
+  })),
+  ...["10m", "1h"].map((range) => ({
+    record: failureRatio(range),
+    expr: ratio(
+      UPSTREAM_KIND,
+      q.over(range).rate("upstreamCalls", { outcome: "failed" }),
+      q.over(range).rate("upstreamCalls"),
+    ),
   })),
   {
     record: HIT_RATIO,
@@ -129,6 +152,19 @@ export const ALERT_RULES: readonly AlertRule[] = [
     },
   },
   {
+    alert: "RegistryGatewayCallsFail",
+    severity: "page",
+    conditions: nearlyAllFail("other"),
+    for: "1m",
+    summary: "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of the calls fail",
+    runbook: {
+      means:
+        "Most calls for transfers and allocations at this registry end with a 5xx or 429 of the registry, or without an answer. It counts calls, not requests, so a registry that is rarely called is named too.",
+      look: "Upstream dashboard: Failed calls by reason, Calls by kind and what came of them. Log lines of requests with this upstream and status 5xx or 429 have the reason.",
+      act: "http-429: the registry wants fewer calls; set or lower rateLimit. http-5xx with an info that is told: tell the registry's operator. Otherwise as RegistryGatewayAllNodesDown.",
+    },
+  },
+  {
     alert: "RegistryGatewayAbsent",
     severity: "page",
     conditions: [{ value: `(count(${q.series("buildInfo")}) or vector(0))`, is: "==", bound: 0 }],
@@ -153,6 +189,35 @@ export const ALERT_RULES: readonly AlertRule[] = [
       means: "A small but steady share of requests ends with 5xx.",
       look: "Overview: Errors by endpoint; Upstream dashboard: Failed calls by reason. Log lines with status 5xx have reason and cause.",
       act: "As RegistryGatewayErrorBudgetBurnsFast, within a day.",
+    },
+  },
+  {
+    alert: "RegistryGatewayMetadataFails",
+    severity: "ticket",
+    conditions: nearlyAllFail("metadata"),
+    for: "1m",
+    summary: "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of the calls for metadata fail",
+    runbook: {
+      means: "Clients get what is in the cache until staleIfError ends, then errors.",
+      look: "Upstream dashboard: Failed calls by reason. Overview: Stale answers by reason, Age served.",
+      act: "As RegistryGatewayCallsFail, within a day; sooner when RegistryGatewayAgeNearPromise fires as well.",
+    },
+  },
+  {
+    alert: "RegistryGatewayRegistryErrors",
+    severity: "ticket",
+    conditions: [
+      { value: failureRatio("1h"), is: ">", bound: 0.05 },
+      { value: failures("1h"), is: ">", bound: 9.5 },
+    ],
+    for: "5m",
+    summary:
+      "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of its calls ({{ $labels.kind }}) failed in the last hour",
+    runbook: {
+      means:
+        "A part of the calls fails, after retries. kind metadata: instruments and info; other: transfers and allocations.",
+      look: "Upstream dashboard: Failed calls by reason, Calls by kind and what came of them, Nodes by state.",
+      act: "As RegistryGatewayCallsFail, within a day. One failing id or path of one client looks the same: the log lines of requests have hashes of the ids.",
     },
   },
   {

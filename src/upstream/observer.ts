@@ -17,6 +17,12 @@ export interface AttemptEvent {
   readonly seconds: number;
 }
 
+/**
+ * What came of a whole call, whatever its attempts. `failed`: a 5xx or 429 of the registry's, or no usable answer;
+ * `answered`: anything else, errors of the registry's about the request too.
+ */
+export type CallOutcome = "answered" | "failed";
+
 export type HedgeResult = "started" | "won" | "lost" | "refused";
 /** Whose calls a breaker stops: those of the registry's API, or what is passed through. */
 export type BreakerScope = "api" | "pass-through";
@@ -37,6 +43,8 @@ export type Refusal = "breaker" | "queue" | "rate-limit" | "disabled";
  * alias. Implementations must not throw and must be quick: they run between request and answer.
  */
 export interface UpstreamObserver {
+  /** Every call but those whose client went away or sent no good body, and those that `concurrency` or `rateLimit` refused. */
+  called(upstream: string, operation: Operation, outcome: CallOutcome): void;
   /** Every request sent to a node but checks. */
   attempt(event: AttemptEvent): void;
   /** A further attempt was started because of `reason`. */
@@ -67,6 +75,7 @@ function ignore(): void {
 
 /** Observes nothing. */
 export const silentObserver: UpstreamObserver = {
+  called: ignore,
   attempt: ignore,
   retry: ignore,
   retryBudgetExhausted: ignore,

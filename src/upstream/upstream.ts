@@ -3,6 +3,7 @@ import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
+import type { Operation } from "../spec/endpoints.ts";
 import { Breaker } from "./breaker.ts";
 import { Bulkhead } from "./bulkhead.ts";
 import { CallRun } from "./call-run.ts";
@@ -13,7 +14,7 @@ import { EgressBudget } from "./egress-budget.ts";
 import { Latencies } from "./latencies.ts";
 import { NodeChoice } from "./node-choice.ts";
 import { Nodes } from "./nodes.ts";
-import type { BreakerScope, UpstreamObserver } from "./observer.ts";
+import type { BreakerScope, CallOutcome, UpstreamObserver } from "./observer.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { RecentRequests } from "./recent-requests.ts";
 import type { UpstreamState, UpstreamStatus } from "./status.ts";
@@ -47,6 +48,16 @@ const REMEMBERED: Duration = 10_000;
 const RETRIES_PER_SECOND = 3;
 const MOST_RETRIES_SAVED = 50;
 const MOST_HEDGES_SAVED = 30;
+
+function outcomeOfAnswer(status: number): CallOutcome {
+  return status >= 500 || status === 429 ? "failed" : "answered";
+}
+
+/** Undefined where the client or the gateway's own limits are the reason, or a fault of the gateway's. */
+function outcomeOfError(error: unknown): CallOutcome | undefined {
+  if (!(error instanceof GatewayError) || error.status < 502) return undefined;
+  return error.proxyError === "connection_limit_reached" ? undefined : "failed";
+}
 
 /** One configured registry: calls to it go to the node that is likely to answer soonest. */
 export class Upstream {
@@ -138,7 +149,7 @@ export class Upstream {
    * @throws {@link GatewayError} 429, 502, 503 or 504; ClientGone when `signal` aborts.
    */
   call(call: UpstreamCall): Promise<UpstreamAnswer> {
-    return this.track((settle) => new CallRun(this.parts, call, settle).start());
+    return this.track(call.operation, (settle) => new CallRun(this.parts, call, settle).start());
   }
 
   /**
@@ -146,7 +157,7 @@ export class Upstream {
    * @throws as {@link call}, and 413 when the request body is too large.
    */
   stream(call: StreamedCall): Promise<StreamedAnswer> {
-    return this.track((settle) => void new StreamRun(this.parts, call, settle).start());
+    return this.track(call.operation, (settle) => void new StreamRun(this.parts, call, settle).start());
   }
 
   status(): UpstreamStatus {
@@ -166,7 +177,7 @@ export class Upstream {
     };
   }
 
-  private track<T>(begin: (settle: Settle<T>) => void): Promise<T> {
+  private track<T extends { status: number }>(operation: Operation, begin: (settle: Settle<T>) => void): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.isClosed) {
         const text = `upstream "${this.name}" was removed from the configuration; try again`;
@@ -174,17 +185,24 @@ export class Upstream {
         return;
       }
       this.running += 1;
-      const settled = () => {
+      const { clock, observer } = this.environment;
+      const { breaker } = this.parts;
+      const startedAt = clock.now();
+      const elapsed = () => clock.now() - startedAt;
+      const settled = (outcome: CallOutcome | undefined) => {
+        if (outcome !== undefined) observer.called(this.name, operation, outcome);
         this.running -= 1;
         if (this.running === 0) this.onIdle?.();
       };
       begin({
         resolve: (value) => {
-          settled();
+          settled(outcomeOfAnswer(value.status));
           resolve(value);
         },
         reject: (error) => {
-          settled();
+          // A client with little patience says nothing about the registry.
+          const isHasty = error instanceof GatewayError && error.status === 504 && !breaker.isFairTrial(elapsed());
+          settled(isHasty ? undefined : outcomeOfError(error));
           reject(error instanceof Error ? error : new Error(String(error)));
         },
       });

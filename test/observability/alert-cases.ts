@@ -37,6 +37,13 @@ function answers(outcomes: Record<string, string>): InputSeries[] {
   );
 }
 
+/** Calls to one registry, by outcome. */
+function made(kind: "metadata" | "other", outcomes: Record<string, string>): InputSeries[] {
+  return Object.entries(outcomes).map(([outcome, values]) =>
+    series("upstreamCalls", { upstream: "amulet", kind, outcome }, values),
+  );
+}
+
 const AMULET = { upstream: "amulet" };
 
 function nodes(up: string, breaker: string): InputSeries[] {
@@ -95,6 +102,31 @@ export const ALERT_CASES: readonly AlertCase[] = [
     at: "10m",
     fires: nodes("2x20", "2x20"),
     silent: nodes("1x20", "0x20"),
+  },
+  {
+    // Three POSTs in eight minutes, and all fail; beside them metadata is well.
+    alert: "RegistryGatewayCallsFail",
+    at: "10m",
+    fires: [
+      ...made("other", { answered: "0x20", failed: "0 0 1 1 1 2 2 2 3x20" }),
+      ...made("metadata", { answered: "0+60x30" }),
+    ],
+    silent: [
+      ...made("other", { answered: "0 0 1 1 1 2 2 2 3x20", failed: "0 0 0 1 1 1 1 1 2x20" }),
+      ...made("metadata", { failed: "0+60x30" }),
+    ],
+  },
+  {
+    alert: "RegistryGatewayMetadataFails",
+    at: "10m",
+    fires: made("metadata", { answered: "0+1x30", failed: "0+2x30" }),
+    silent: [...made("metadata", { answered: "0+2x30", failed: "0+1x30" }), ...made("other", { failed: "0+60x30" })],
+  },
+  {
+    alert: "RegistryGatewayRegistryErrors",
+    at: "2h",
+    fires: made("other", { answered: "0+9x130", failed: "0+1x130" }),
+    silent: made("other", { answered: "0+97x130", failed: "0+3x130" }),
   },
   {
     alert: "RegistryGatewayAbsent",

@@ -13,7 +13,7 @@ import { metricOf, parseExposition, type Series } from "./exposition.ts";
 import { breakAndAsk, sendEverything, sendStrays } from "./traffic.ts";
 
 const UPSTREAMS = 10;
-const MAX_SERIES = 3_000;
+const MAX_SERIES = 3_200;
 const DEFINITIONS: readonly Definition[] = Object.values(METRICS);
 
 async function seriesIn(registry: LiveRegistry): Promise<Series[]> {

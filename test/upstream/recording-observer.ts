@@ -4,12 +4,17 @@ import type { AttemptEvent, UpstreamObserver } from "../../src/upstream/observer
 export class RecordingObserver implements UpstreamObserver {
   readonly attempts: AttemptEvent[] = [];
   readonly events: string[] = [];
+  /** Upstream, operation and outcome of each call. */
+  readonly calls: string[] = [];
 
   /** Events whose text begins with `start`. */
   count(start: string): number {
     return this.events.filter((event) => event.startsWith(start)).length;
   }
 
+  called(upstream: string, operation: string, outcome: string): void {
+    this.calls.push(`${upstream} ${operation} ${outcome}`);
+  }
   attempt(event: AttemptEvent): void {
     this.attempts.push(event);
   }
