@@ -1,5 +1,6 @@
 import type { CacheObserver } from "./cache/observer.ts";
 import type { CacheOutcome, CacheTier } from "./cache/resource.ts";
+import { fieldValue } from "./fields.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { CACHE_OUTCOME, type CallKind, REDIS_OUTCOME, TIER } from "./metrics/labels.ts";
@@ -59,15 +60,24 @@ export type NodeIndex = (upstream: string, url: string) => number;
 export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex: NodeIndex): UpstreamObserver {
   return {
     called: (upstream, operation, outcome) => metrics.upstreamCalls.inc({ upstream, kind: kindOf(operation), outcome }),
-    attempt({ upstream, operation, outcome, reason, seconds }) {
+    attempt(event) {
+      const { upstream, operation, outcome, reason, seconds } = event;
       metrics.upstreamAttempts.inc({ upstream, outcome });
       metrics.upstreamDuration.observe({ upstream, kind: kindOf(operation) }, seconds);
       if (reason !== undefined) metrics.upstreamFailures.inc({ upstream, reason });
+      if (!log.isLevelEnabled("debug")) return;
+      const { kind, node, status, fields } = event;
+      const requestId = fieldValue(fields, "x-request-id");
+      const durationMs = Math.round(seconds * 1e6) / 1e3;
+      log.debug({ requestId, upstream, operation, node, kind, outcome, reason, status, durationMs }, "attempt ended");
     },
     retry: (upstream) => metrics.upstreamRetries.inc({ upstream }),
     retryBudgetExhausted: (upstream) => metrics.retriesExhausted.inc({ upstream }),
     hedge: (upstream, result) => metrics.upstreamHedges.inc({ upstream, result }),
-    refused: (upstream, reason) => metrics.upstreamRefused.inc({ upstream, reason }),
+    refused(upstream, reason) {
+      metrics.upstreamRefused.inc({ upstream, reason });
+      if (log.isLevelEnabled("debug")) log.debug({ upstream, reason }, "call refused");
+    },
     check: (upstream, _node, outcome) => metrics.upstreamChecks.inc({ upstream, outcome }),
     nodeState(upstream, url, { from, to, why }) {
       if (to === "ejected") metrics.upstreamEjections.inc({ upstream });

@@ -114,7 +114,8 @@ export const configSchema = group("Configuration of Registry Gateway.", {
   log: group("Log lines, as JSON on stdout.", {
     level: choice(["fatal", "error", "warn", "info", "debug", "trace", "silent"], {
       default: "info",
-      description: "The least severe level that is written: fatal, error, warn, info, debug, trace, or silent.",
+      description:
+        "The least severe level that is written: fatal, error, warn, info, debug, trace, or silent. debug: also why each request went where it went, and every attempt.",
     }),
     hits: share({
       default: 0,

@@ -12,10 +12,10 @@ import type { Upstream } from "../upstream/upstream.ts";
 import { learnContract, probeRegistries, routeContract } from "./aggregate-contracts.ts";
 import { clientSignal } from "./client-signal.ts";
 import { deadlineFromNow } from "./deadline.ts";
-import type { Exchange } from "./exchange.ts";
+import { type Exchange, routeTo } from "./exchange.ts";
 import { plainUpstream } from "./plain.ts";
 import { checkBodyHeaders, checkContentCoding, type JsonBody, parseJsonBody } from "./request-body.ts";
-import { adminHeaderOf, resolveUpstream } from "./resolve-upstream.ts";
+import { adminHeaderOf, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import type { Surroundings } from "./runtime.ts";
 import type { Answer } from "./send.ts";
 import type { RegistryTarget } from "./target.ts";
@@ -52,8 +52,8 @@ export async function answerChoiceContext(
     { path: registry, header, body: body === undefined || paths === undefined ? [] : adminsOf(body, paths) },
     { deadline: deadlineOf, signal },
   );
-  const route =
-    (named instanceof Promise ? await named : named) ?? (await routeContract(surroundings, exchange)) ?? "plain";
+  const resolved = named instanceof Promise ? await named : named;
+  const route = resolved ?? (await routeContract(surroundings, exchange)) ?? "plain";
   const call = (upstream: Upstream, forwardAuthorization: boolean) =>
     upstream.call({
       operation: endpoint.operation,
@@ -75,10 +75,11 @@ export async function answerChoiceContext(
     for (const each of runtime.upstreams.all) checkStrictly(each);
     // Nobody's token is shown to registries that it may not be meant for.
     ({ upstream, answer } = await probeRegistries(runtime, (each) => call(each, false)));
-    exchange.upstream = upstream;
+    routeTo(surroundings, exchange, upstream, "probe");
   } else {
     upstream = route === "plain" ? plainUpstream(runtime, paths !== undefined) : route;
-    exchange.upstream = upstream;
+    const byItself = route === "plain" ? "plain" : "learned";
+    routeTo(surroundings, exchange, upstream, resolved === undefined ? byItself : namedBy({ path: registry, header }));
     checkStrictly(upstream);
     answer = await call(upstream, upstream.config.forwardAuthorization);
   }

@@ -71,6 +71,19 @@ export function exchangeOf(request: RequestWithExchange, surroundings: Surroundi
   return exchange;
 }
 
+/** What said which registry a request goes to: a place that names it, the configuration, or `routing.learn` and `probe`. */
+export type RoutedBy = "path" | "header" | "body" | "plain" | "learned" | "probe";
+
+/** Notes where a request goes, and why: for the log, at level debug alone. */
+export function routeTo({ log }: Surroundings, exchange: Exchange, upstream: Upstream, by: RoutedBy): void {
+  exchange.upstream = upstream;
+  if (!log.isLevelEnabled("debug")) return;
+  log.debug(
+    { requestId: exchange.id, operation: operationOf(exchange), upstream: upstream.name, by },
+    "request routed",
+  );
+}
+
 /** The endpoint an exchange is about, for labels. */
 export function operationOf(exchange: Exchange): Operation | "none" {
   const { target } = exchange;

@@ -7,10 +7,10 @@ import type { CachedOperation } from "../spec/endpoints.ts";
 import { answerAggregate } from "./aggregate.ts";
 import { clientSignal } from "./client-signal.ts";
 import { deadlineFromNow } from "./deadline.ts";
-import type { Exchange } from "./exchange.ts";
+import { type Exchange, routeTo } from "./exchange.ts";
 import type { HitTarget } from "./hit.ts";
 import { isAggregate, plainUpstream } from "./plain.ts";
-import { adminHeaderOf, resolveUpstream, type ResolveLimits } from "./resolve-upstream.ts";
+import { adminHeaderOf, namedBy, resolveUpstream, type ResolveLimits } from "./resolve-upstream.ts";
 import type { Surroundings } from "./runtime.ts";
 import type { Answer } from "./send.ts";
 import { parsePageQuery, type RegistryTarget } from "./target.ts";
@@ -79,7 +79,7 @@ class ClientRequest implements CacheRequest {
 
 /** What the request asks for; undefined on the plain base URL of all registries. */
 async function findTarget(
-  { traffic }: Surroundings,
+  surroundings: Surroundings,
   exchange: Exchange,
   header: string | undefined,
   limits: Required<ResolveLimits>,
@@ -96,9 +96,10 @@ async function findTarget(
   if (named === undefined && isAggregate(runtime)) return undefined;
   const upstream = named ?? plainUpstream(runtime, false);
   // Before it is waited for: if that fails, its name is counted and logged.
-  exchange.upstream = upstream;
+  const by = named === undefined ? "plain" : namedBy({ path: target.registry, header });
+  routeTo(surroundings, exchange, upstream, by);
   const admin = upstream.admin ?? (await upstream.learnAdmin(limits.deadline(upstream), limits.signal));
   const resource = runtime.metadata.get(upstream)!.resource(admin, { operation, id: target.id, ...page });
-  const recordHit = traffic.recorder({ operation, upstream: upstream.name, outcome: "hit" });
+  const recordHit = surroundings.traffic.recorder({ operation, upstream: upstream.name, outcome: "hit" });
   return { target, operation, upstream, admin, resource, page, recordHit };
 }

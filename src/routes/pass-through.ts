@@ -11,10 +11,10 @@ import type { Upstream } from "../upstream/upstream.ts";
 import { adminsOf, forwardedFields } from "./choice-contexts.ts";
 import { clientSignal } from "./client-signal.ts";
 import { deadlineFromNow } from "./deadline.ts";
-import { type Exchange, exchangeOf } from "./exchange.ts";
+import { type Exchange, exchangeOf, routeTo } from "./exchange.ts";
 import { isAggregate, plainUpstream } from "./plain.ts";
 import { checkBodyHeaders, checkContentCoding, parseJsonBody } from "./request-body.ts";
-import { adminHeaderOf, adminNotNamed, resolveUpstream } from "./resolve-upstream.ts";
+import { adminHeaderOf, adminNotNamed, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import type { Surroundings } from "./runtime.ts";
 import { commonFieldsOf } from "./send.ts";
 import type { PassThroughTarget } from "./target.ts";
@@ -139,7 +139,7 @@ async function prepareCall(
   );
   if (named === undefined && isAggregate(runtime)) throw adminNotNamed(runtime.config.routing, paths !== undefined);
   const upstream = named ?? plainUpstream(runtime, paths !== undefined);
-  exchange.upstream = upstream;
+  routeTo(surroundings, exchange, upstream, named === undefined ? "plain" : namedBy({ path: registry, header }));
   const path = `/registry/${segments.map(encodeURIComponent).join("/")}`;
   const call: PreparedCall["call"] = {
     operation: "pass_through",

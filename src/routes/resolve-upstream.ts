@@ -70,6 +70,12 @@ export function resolveUpstream(
   return agreedUpstream(upstream, first, namings);
 }
 
+/** Which of the places that may name a registry is looked at first; they all agree. */
+export function namedBy({ path, header }: Omit<NamedRegistries, "body">): "path" | "header" | "body" {
+  if (path !== undefined) return "path";
+  return header === undefined ? "body" : "header";
+}
+
 /** The value of the admin header. @throws GatewayError 400 when it is there twice or empty */
 export function adminHeaderOf(rawHeaders: readonly string[], name: string): string | undefined {
   let value: string | undefined;

@@ -34,6 +34,36 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
       "err?": "with level error: the fault",
     },
   },
+  "request routed": {
+    levels: ["debug"],
+    says: "Which registry a request goes to, and what says so. Not for fresh hits of a URL that was routed before.",
+    fields: {
+      requestId: "as in the request's line",
+      operation: "endpoint, or pass_through",
+      upstream: ALIAS,
+      by: "path, header, body, plain (the sole registry, or routing.plain), learned or probe",
+    },
+  },
+  "attempt ended": {
+    levels: ["debug"],
+    says: "One request to a node is over: which node was chosen, why it was made, and what came of it.",
+    fields: {
+      "requestId?": "of the request it is for; a fetch for the cache is for many",
+      upstream: ALIAS,
+      operation: "endpoint, or pass_through",
+      "node?": NODE,
+      kind: "first, retry, hedge, rescue (beside one that is very late), or stream",
+      outcome: "success, error (the registry's own), failure, or cancelled",
+      "reason?": "of a failure: why another node is tried",
+      "status?": "HTTP status",
+      durationMs: "from sending to the end of the answer",
+    },
+  },
+  "call refused": {
+    levels: ["debug"],
+    says: "A call was not made.",
+    fields: { upstream: ALIAS, reason: "breaker, queue, rate-limit or disabled" },
+  },
   listening: {
     levels: ["info"],
     says: "The listeners are up.",

@@ -11,17 +11,15 @@ import { Exchange } from "./exchange.ts";
 import type { ExchangeListener, RawAnswer } from "./exchange.ts";
 import { answerTimeout, connectTimeout, consequences } from "./failure.ts";
 import type { Failure } from "./failure.ts";
+import type { AttemptKind } from "./observer.ts";
 import { readAdmin } from "./node-check.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { digestOf } from "./recent-requests.ts";
 import { type AttemptTrace, continueTrace } from "./trace.ts";
 
-/** Why an attempt was made: `hedge` and `rescue` run beside an earlier one that is slow. */
-export type AttemptKind = "first" | "retry" | "hedge" | "rescue";
-
 interface AttemptOptions {
-  readonly kind: AttemptKind;
+  readonly kind: Exclude<AttemptKind, "stream">;
   readonly node: UpstreamNode;
   readonly call: UpstreamCall;
   /** With credentials. */
@@ -228,6 +226,9 @@ export class Attempt implements ExchangeListener {
     this.parts.observer.attempt({
       upstream: this.parts.config.name,
       operation: this.operation,
+      kind: this.kind,
+      node: this.node.index,
+      fields: this.options.call.fields,
       seconds: this.elapsed / 1_000,
       ...end,
     });

@@ -3,18 +3,20 @@ import type { Fields } from "../fields.ts";
 import { admit } from "./admission.ts";
 import type { Reading } from "./answer.ts";
 import { Attempt } from "./attempt.ts";
-import type { AttemptKind } from "./attempt.ts";
 import { isTimeout } from "./attempt-outcome.ts";
 import { ClientGone } from "./call.ts";
 import type { UpstreamAnswer, UpstreamCall } from "./call.ts";
 import { answerTimeout, consequences } from "./failure.ts";
 import type { Failure, FailureReason } from "./failure.ts";
 import type { UpstreamNode } from "./node.ts";
+import type { AttemptKind as AnyAttemptKind } from "./observer.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { digestOf } from "./recent-requests.ts";
 import { isConditional, requestFields } from "./request-fields.ts";
 import { planRetry } from "./retry-plan.ts";
 import { SideAttempt } from "./side-attempt.ts";
+
+type AttemptKind = Exclude<AnyAttemptKind, "stream">;
 
 /** Where the answer or the error of a call goes; only the first one counts. */
 export interface Settle<Answer> {

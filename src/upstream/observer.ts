@@ -1,4 +1,5 @@
 import type { Duration } from "../clock.ts";
+import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { FailureReason } from "./failure.ts";
 import type { NodeState, UpstreamState } from "./status.ts";
@@ -6,9 +7,17 @@ import type { NodeState, UpstreamState } from "./status.ts";
 /** How one attempt ended. `error`: an answer that is an error of the registry's own; `cancelled`: no longer needed. */
 export type AttemptOutcome = "success" | "error" | "failure" | "cancelled";
 
+/** Why an attempt was made: `hedge` and `rescue` run beside an earlier one that is slow; `stream` is the only one. */
+export type AttemptKind = "first" | "retry" | "hedge" | "rescue" | "stream";
+
 export interface AttemptEvent {
   readonly upstream: string;
   readonly operation: Operation;
+  readonly kind: AttemptKind;
+  /** The place of the node in the configured list. */
+  readonly node: number | undefined;
+  /** What the call sends, by which its request can be found again. */
+  readonly fields: Fields;
   readonly outcome: AttemptOutcome;
   /** Set with `failure`. */
   readonly reason: FailureReason | undefined;

@@ -311,6 +311,9 @@ export class StreamRun implements StreamedListener {
     this.parts.observer.attempt({
       upstream: this.parts.config.name,
       operation: this.call.operation,
+      kind: "stream",
+      node: this.node?.index,
+      fields: this.call.fields,
       seconds: (this.parts.clock.now() - this.startedAt) / 1_000,
       ...end,
     });

@@ -63,6 +63,7 @@ describe("the log of a gateway under everything that can happen", () => {
     await Promise.all(Object.values(registries).map((registry) => registry.start()));
     gateway = await startGateway({
       redis: { url: redis.url.replace("redis://", `redis://:${REDIS_PASSWORD}@`) },
+      log: { level: "debug" },
       cache: { ttl: { info: "0s" } },
       upstreams: [
         { name: "amulet", admin: DSO, urls: [amulet.url, second.url], auth: { bearerToken: UPSTREAM_TOKEN } },
@@ -95,6 +96,8 @@ describe("the log of a gateway under everything that can happen", () => {
 
   test.each([
     "request",
+    "request routed",
+    "attempt ended",
     "listening",
     "admin proved",
     "node state changed",
@@ -113,6 +116,24 @@ describe("the log of a gateway under everything that can happen", () => {
       .map((change) => JSON.stringify({ ...change, time: undefined }));
     // What comes and goes alternates; the same change twice in a row would be one too many.
     for (const [index, change] of changes.entries()) expect(change).not.toBe(changes[index - 1]);
+  });
+
+  test("says at level debug why a request went where it went, and every attempt it took", () => {
+    const posts = lines.filter(({ msg, operation, upstream }) => {
+      return msg === "request" && operation === "transfer_factory" && upstream === "amulet";
+    });
+    expect(posts.length).toBeGreaterThan(5);
+    const of = (message: string, { requestId }: Line) =>
+      lines.filter((line) => line["msg"] === message && line["requestId"] === requestId);
+    for (const post of posts) {
+      expect(of("request routed", post)).toMatchObject([{ upstream: "amulet", by: "path" }]);
+      expect(of("attempt ended", post).at(-1)).toMatchObject({ upstream: "amulet", status: post["status"] });
+    }
+    // The node that was killed, and the one asked in its place.
+    const attempts = lines.filter(({ msg, upstream }) => msg === "attempt ended" && upstream === "amulet");
+    const failed = attempts.findIndex(({ node, outcome }) => node === 1 && outcome === "failure");
+    expect(attempts[failed]!["reason"]).toMatch(/^(refused|reset)$/);
+    expect(attempts.slice(failed)).toContainEqual(expect.objectContaining({ node: 0, kind: "retry" }));
   });
 
   test.each([
