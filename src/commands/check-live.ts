@@ -64,7 +64,7 @@ async function checkNode(config: UpstreamConfig, url: string, { limits }: Config
     const startedAt = clock.now();
     const admin = await upstream.learnAdmin(startedAt + config.timeout);
     const latency = Math.round(clock.now() - startedAt);
-    const pageSize = await largestPageSize(upstream, () => clock.now() + config.timeout);
+    const pageSize = await describePageSize(upstream, () => clock.now() + config.timeout);
     const tls = url.startsWith("https:") ? "TLS verified" : "no TLS";
     return { admin, line: `${place}: admin ${admin}, ${latency} ms, ${tls}, ${pageSize}` };
   } catch (error) {
@@ -75,9 +75,14 @@ async function checkNode(config: UpstreamConfig, url: string, { limits }: Config
   }
 }
 
-async function largestPageSize(upstream: Upstream, deadline: () => number): Promise<string> {
-  for (const pageSize of PAGE_SIZES) {
-    const { status } = await upstream.call({
+/** Which page size the node accepts: the configured one, or the largest of a few. */
+async function describePageSize(upstream: Upstream, deadline: () => number): Promise<string> {
+  const configured = upstream.config.pageSize;
+  const smaller = PAGE_SIZES.filter((size) => configured === undefined || size < configured);
+  const sizes = configured === undefined ? smaller : [configured, ...smaller];
+  let refusal = "";
+  for (const pageSize of sizes) {
+    const { status, json } = await upstream.call({
       operation: "instruments",
       method: "GET",
       path: `/registry/metadata/v1/instruments?pageSize=${pageSize}`,
@@ -85,7 +90,15 @@ async function largestPageSize(upstream: Upstream, deadline: () => number): Prom
       priority: "walker",
       deadline: deadline(),
     });
-    if (status === 200) return `takes pages of ${pageSize}`;
+    if (status === 200) return `${refusal}takes pages of ${pageSize}${shortfall(json, pageSize)}`;
+    if (pageSize === configured) refusal = `refuses the configured pageSize ${pageSize} with ${status}, `;
   }
-  return `takes no page size of ${PAGE_SIZES.join(", ")}`;
+  return `${refusal}takes no page size of ${sizes.join(", ")}`;
+}
+
+/** A node may accept a size and send fewer all the same, though there are more. */
+function shortfall(json: unknown, pageSize: number): string {
+  const { instruments, nextPageToken } = (json ?? {}) as { instruments?: unknown; nextPageToken?: unknown };
+  const isShort = Array.isArray(instruments) && instruments.length < pageSize && Boolean(nextPageToken);
+  return isShort ? ` but sends ${instruments.length}` : "";
 }

@@ -147,6 +147,15 @@ export const upstreamSchema = group("One registry.", {
     false,
     "The client's Authorization goes upstream. Answers with and without credentials are kept apart, unless the upstream says public, s-maxage or must-revalidate (RFC 9111 §3.5).",
   ),
+  pageSize: off(
+    count({
+      minimum: 1,
+      maximum: 100_000,
+      examples: [1000],
+      description:
+        "What a listing without pageSize asks the registry for; smaller sizes where it refuses that one. Off: the registry's own size.",
+    }),
+  ),
   validation: choice(["lenient", "strict"], {
     default: "lenient",
     description:

@@ -6,6 +6,12 @@ import { LRUCache } from "lru-cache";
 const MAX_REGISTRIES = 2_000;
 const REMEMBERED: Duration = 24 * 3_600_000;
 
+/** Page sizes to ask for, the first that the registry accepts; undefined leaves the size to it. */
+export const PAGE_SIZES: readonly (number | undefined)[] = [100, 50, 25, undefined];
+
+/** What registries refuse a page size or a token with. */
+export const REFUSALS = new Set([400, 422]);
+
 /**
  * Which of several ways to ask a registry for pages it accepts, the best first: found out once, remembered by admin and
  * shared with other replicas, so that all of them ask for the very same pages.
@@ -25,10 +31,16 @@ export class ListingRungs {
   async current(admin: string): Promise<number> {
     const known = this.known.get(admin);
     if (known !== undefined) return known;
-    const recalled = Number((await this.coordinator.recall(this.factOf(admin))) ?? 0);
-    const rung = Number.isSafeInteger(recalled) && recalled > 0 ? recalled : 0;
+    const recalled = await this.coordinator.recall(this.factOf(admin));
+    const rung = recalled === undefined ? Number.NaN : Number(recalled);
+    if (!Number.isSafeInteger(rung) || rung < 0) return 0;
     this.known.set(admin, rung);
     return rung;
+  }
+
+  /** Whether the registry has accepted the rung to begin with, as far as this process knows. */
+  isKnown(admin: string): boolean {
+    return this.known.has(admin);
   }
 
   learn(admin: string, rung: number): void {

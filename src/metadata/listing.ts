@@ -7,8 +7,8 @@ import type { Coordinator } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { retryAfter } from "../upstream/answer.ts";
 import { readListedPage, type ListedPage } from "./listed-page.ts";
-import { ListingRungs } from "./listing-rungs.ts";
-import { chainOf, type MetadataAddress } from "./metadata-key.ts";
+import { ListingRungs, PAGE_SIZES, REFUSALS } from "./listing-rungs.ts";
+import type { MetadataAddress } from "./metadata-key.ts";
 import { chainDigest } from "./page.ts";
 import type { RegistryMetadata, Requester } from "./registry-metadata.ts";
 
@@ -48,17 +48,11 @@ export interface ListingAsk {
   readonly adapt?: (resource: Resource) => Resource;
 }
 
-/** Sizes to ask for, the first that the registry accepts; undefined leaves the size to it. */
-const SIZES: readonly (number | undefined)[] = [100, 50, 25, undefined];
-
 /** How many instruments of the page before an overlapping page repeats. */
 export const OVERLAP = 4;
 
 /** Chains whose last digest is remembered, of all registries together. */
 const MAX_ISSUED = 10_000;
-
-/** What registries refuse a page size or a token with. */
-const REFUSALS = new Set([400, 422]);
 
 /** What all listings of a process have found out about how registries want to be asked. */
 export class ListingKnowledge {
@@ -96,11 +90,11 @@ export class Listing {
 
   /** The first page. @throws GatewayError 429, 502, 503 or 504 when the registry does not give it */
   async first(ask: ListingAsk): Promise<FoundPage> {
-    const begin = Math.min(await this.knowledge.sizes.current(this.admin), SIZES.length - 1);
+    const begin = Math.min(await this.knowledge.sizes.current(this.admin), PAGE_SIZES.length - 1);
     for (let rung = begin; ; rung++) {
-      const address: PageAddress = { pageSize: SIZES[rung], pageToken: undefined };
+      const address: PageAddress = { pageSize: PAGE_SIZES[rung], pageToken: undefined };
       const answer = await this.ask(address, ask);
-      if (REFUSALS.has(answer.status) && rung < SIZES.length - 1) continue;
+      if (REFUSALS.has(answer.status) && rung < PAGE_SIZES.length - 1) continue;
       const found = this.found(address, answer);
       this.knowledge.sizes.learn(this.admin, rung);
       return found;
@@ -187,13 +181,14 @@ export class Listing {
   /** A page that was asked for with a token of ours belongs to the page before it like one of the registry's own. */
   private issue(before: FoundPage, address: PageAddress): void {
     const { coordinator, walks, upstream } = this.registry;
-    const chain = chainOf(address.pageSize, encodeURIComponent(address.pageToken!));
+    const next = this.resource(address, "client").key;
+    const chain = next.chain!;
     const key = this.resource(before.address, "client").key;
     const generation = coordinator.generation(key);
     if (generation === undefined) return;
     const { ids, nextPageToken } = before.page;
     const digest = chainDigest({ instruments: ids.map((id) => ({ id })), nextPageToken }, generation);
-    const isKnown = coordinator.generation(this.resource(address, "client").key) !== undefined;
+    const isKnown = coordinator.generation(next) !== undefined;
     if (isKnown && !this.knowledge.isNews(`${this.admin}\n${chain}`, digest)) return;
     coordinator.issueChain(this.admin, chain, digest);
     if (upstream.config.urls.length > 1) walks.follow(key.chain, chain);
@@ -250,5 +245,5 @@ function indexOf(token: string): number | undefined {
 /** The page size without what an overlapping page has on top. */
 function baseSize({ pageSize, pageToken }: PageAddress): number | undefined {
   if (pageSize === undefined || pageToken === undefined) return pageSize;
-  return SIZES.includes(pageSize) ? pageSize : pageSize - OVERLAP;
+  return PAGE_SIZES.includes(pageSize) ? pageSize : pageSize - OVERLAP;
 }

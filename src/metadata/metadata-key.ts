@@ -8,6 +8,8 @@ export interface MetadataAddress {
   /** The instrument id, decoded. */
   readonly id?: string | undefined;
   readonly pageSize?: number | undefined;
+  /** What a page is asked for with where the client names no size; undefined: with none. */
+  readonly defaultPageSize?: number | undefined;
   /** Percent-encoded, canonical. */
   readonly pageToken?: string | undefined;
 }
@@ -38,11 +40,20 @@ export function metadataKey(admin: string, address: MetadataAddress): CacheKey {
         scopes: ["all", "list", `instrument:${address.id}`],
       });
     case "instruments": {
-      const { pageSize, pageToken } = address;
-      const page = { partition: admin, id: `instruments ${pageSize ?? ""} ${pageToken ?? ""}`, scopes: PAGE_SCOPES };
-      return cacheKey(pageToken === undefined ? page : { ...page, chain: chainOf(pageSize, pageToken) });
+      const { pageToken } = address;
+      const size = sizeName(address);
+      const page = { partition: admin, id: `instruments ${size} ${pageToken ?? ""}`, scopes: PAGE_SCOPES };
+      return cacheKey(pageToken === undefined ? page : { ...page, chain: chainOf(address, pageToken) });
     }
   }
+}
+
+type PageSizes = Pick<MetadataAddress, "pageSize" | "defaultPageSize">;
+
+/** Tells sizes apart: one that is asked for by default may be lowered where the registry refuses it, a client's may not. */
+function sizeName({ pageSize, defaultPageSize }: PageSizes): string {
+  if (pageSize !== undefined) return String(pageSize);
+  return defaultPageSize === undefined ? "" : `~${defaultPageSize}`;
 }
 
 /** Characters of a token that are kept as they are in the name of its chain. */
@@ -52,13 +63,13 @@ const MAX_PLAIN_TOKEN = 64;
  * Names the place of a token in a pagination: tokens are only good for the page size they were issued with. Short,
  * whatever clients and registries make of tokens: thousands of names are remembered.
  */
-export function chainOf(pageSize: number | undefined, pageToken: string): string {
+export function chainOf(address: PageSizes, pageToken: string): string {
   // Servers read `+` as a space or as itself; both spellings of a token mean the one that was issued.
   const token = pageToken.replaceAll("+", "%20");
-  return `${pageSize ?? ""} ${token.length > MAX_PLAIN_TOKEN ? `#${hash("sha256", token, "base64url")}` : token}`;
+  return `${sizeName(address)} ${token.length > MAX_PLAIN_TOKEN ? `#${hash("sha256", token, "base64url")}` : token}`;
 }
 
-/** The path and query that fetch the resource from its registry. */
+/** The path and query that fetch the resource from its registry, without the size that is asked for by default. */
 export function metadataPath(address: MetadataAddress): string {
   switch (address.operation) {
     case "info":

@@ -8,10 +8,11 @@ import type { CacheConfig } from "../config/schema.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { filterFields } from "../fields.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
-import type { Priority } from "../upstream/call.ts";
+import type { Priority, UpstreamAnswer } from "../upstream/call.ts";
 import type { CallTrace } from "../upstream/trace.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { checkAnswer } from "./answer-check.ts";
+import { ListingRungs, PAGE_SIZES, REFUSALS } from "./listing-rungs.ts";
 import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "./metadata-key.ts";
 import { requestFields } from "./metadata-request.ts";
 import type { MetadataObserver } from "./observer.ts";
@@ -44,6 +45,8 @@ export class RegistryMetadata {
   readonly trace: (() => CallTrace | undefined) | undefined;
   readonly walks = new PageWalks();
   readonly changes = new PageChanges();
+  /** Which of {@link pageSizesFrom} the registry accepts, by the size that is asked for by default and its admin. */
+  readonly sizes: ListingRungs;
   private readonly policies: Readonly<Record<CachedOperation, CachePolicy>>;
 
   constructor({ upstream, cache, coordinator, observer, trace }: RegistryMetadataOptions) {
@@ -52,6 +55,7 @@ export class RegistryMetadata {
     this.coordinator = coordinator;
     this.observer = observer;
     this.trace = trace;
+    this.sizes = new ListingRungs(coordinator, "default-page-size");
     const { cache: config, forwardAuthorization } = upstream.config;
     this.policies = {
       info: cachePolicy(config, "info", forwardAuthorization),
@@ -66,7 +70,10 @@ export class RegistryMetadata {
    * @param admin the registry's admin as it is known now: entries are kept under it, never under the alias
    */
   resource(admin: string, address: MetadataAddress, requester: Requester = "client"): Resource {
-    return new MetadataResource(this, admin, address, requester);
+    const { pageSize } = this.upstream.config;
+    const isDefault = address.operation === "instruments" && address.pageSize === undefined && pageSize !== undefined;
+    const sized = isDefault ? { ...address, defaultPageSize: pageSize } : address;
+    return new MetadataResource(this, admin, sized, requester);
   }
 
   policyOf(operation: CachedOperation): CachePolicy {
@@ -96,17 +103,7 @@ class MetadataResource implements Resource {
   async fetch(request: FetchRequest): Promise<Fetched> {
     const { upstream, observer } = this.registry;
     const { operation } = this.address;
-    const answer = await upstream.call({
-      operation,
-      method: "GET",
-      path: metadataPath(this.address),
-      fields: requestFields(request, this.policy),
-      priority: this.priorityOf(request),
-      deadline: request.deadline,
-      signal: request.signal,
-      walk: this.walk(),
-      trace: this.registry.trace?.(),
-    });
+    const answer = await this.call(request);
     const problem = checkAnswer(upstream, operation, answer, observer);
     const asOf = answer.status === 200 ? newestSupply(answer.json) : undefined;
     if (asOf !== undefined) observer.supplySeen(upstream.name, asOf);
@@ -122,14 +119,53 @@ class MetadataResource implements Resource {
     return unstorable === undefined ? fetched : { ...fetched, unstorable };
   }
 
+  /**
+   * Asks the registry. A page whose size the client leaves open is asked for in the size of the configuration, and in
+   * smaller ones where the registry refuses that: as long as a refusal can be about the size.
+   */
+  private async call(request: FetchRequest): Promise<UpstreamAnswer> {
+    const { defaultPageSize, pageToken } = this.address;
+    const walk = this.walk();
+    if (defaultPageSize === undefined) return this.callWith(this.address.pageSize, request, walk);
+    const { sizes } = this.registry;
+    const ladder = pageSizesFrom(defaultPageSize);
+    const name = `${defaultPageSize} ${this.admin}`;
+    const last = ladder.length - 1;
+    for (let rung = Math.min(await sizes.current(name), last); ; rung++) {
+      const answer = await this.callWith(ladder[rung], request, walk);
+      const isRefused = REFUSALS.has(answer.status);
+      // A token that is no good is refused at every size.
+      if (isRefused && rung < last && (pageToken === undefined || !sizes.isKnown(name))) continue;
+      if (answer.status === 200) sizes.learn(name, rung);
+      return answer;
+    }
+  }
+
+  private callWith(
+    pageSize: number | undefined,
+    request: FetchRequest,
+    walk: string | undefined,
+  ): Promise<UpstreamAnswer> {
+    return this.registry.upstream.call({
+      operation: this.address.operation,
+      method: "GET",
+      path: metadataPath({ ...this.address, pageSize }),
+      fields: requestFields(request, this.policy),
+      priority: this.priorityOf(request),
+      deadline: request.deadline,
+      signal: request.signal,
+      walk,
+      trace: this.registry.trace?.(),
+    });
+  }
+
   /** A stored page tells the tokens it issued apart from invented ones, and holds its instruments one by one. */
   stored(entry: Entry, fetched: Fetched): void {
     if (this.address.operation !== "instruments" || entry.status !== 200) return;
     const text = fetched.body.toString("utf8");
     const page = readPage(JSON.parse(text));
-    const { pageSize } = this.address;
     if (page.nextPageToken !== undefined) {
-      const chain = chainOf(pageSize, encodeURIComponent(page.nextPageToken));
+      const chain = chainOf(this.address, encodeURIComponent(page.nextPageToken));
       this.registry.coordinator.issueChain(this.admin, chain, chainDigest(page, entry.generation));
       if (this.registry.changes.notice(chain, chainDigest(page, ""))) {
         this.registry.observer.chainReset(this.registry.upstream.name);
@@ -152,7 +188,7 @@ class MetadataResource implements Resource {
     // Half a surrogate pair cannot be part of a URL: the page after this one can't be asked for.
     if (!nextPageToken.isWellFormed()) return "unusable-token";
     if (this.address.pageToken === undefined) return undefined;
-    const next = chainOf(this.address.pageSize, encodeURIComponent(nextPageToken));
+    const next = chainOf(this.address, encodeURIComponent(nextPageToken));
     return next === this.chain() ? "repeated-token" : undefined;
   }
 
@@ -165,9 +201,14 @@ class MetadataResource implements Resource {
   }
 
   private chain(): string | undefined {
-    const { pageSize, pageToken } = this.address;
-    return pageToken === undefined ? undefined : chainOf(pageSize, pageToken);
+    const { pageToken } = this.address;
+    return pageToken === undefined ? undefined : chainOf(this.address, pageToken);
   }
+}
+
+/** Sizes to ask for, the configured one first. */
+function pageSizesFrom(configured: number): readonly (number | undefined)[] {
+  return [configured, ...PAGE_SIZES.filter((size) => size === undefined || size < configured)];
 }
 
 function cachePolicy(config: CacheConfig, operation: CachedOperation, forwardAuthorization: boolean): CachePolicy {

@@ -66,10 +66,18 @@ describe("the key of a resource", () => {
 
   test("of a page behind a token depends on the page that issued it; a first page on none", () => {
     expect(metadataKey(ADMIN, { operation: "instruments", pageSize: 5 }).chain).toBeUndefined();
-    expect(metadataKey(ADMIN, { operation: "instruments", pageSize: 5, pageToken: "t" }).chain).toBe(chainOf(5, "t"));
-    expect(chainOf(5, "t")).not.toBe(chainOf(6, "t"));
-    expect(chainOf(undefined, "t")).not.toBe(chainOf(5, "t"));
+    expect(metadataKey(ADMIN, { operation: "instruments", pageSize: 5, pageToken: "t" }).chain).toBe(
+      chainOf({ pageSize: 5 }, "t"),
+    );
+    expect(chainOf({ pageSize: 5 }, "t")).not.toBe(chainOf({ pageSize: 6 }, "t"));
+    expect(chainOf({ pageSize: undefined }, "t")).not.toBe(chainOf({ pageSize: 5 }, "t"));
+    // A size that is asked for by default may be lowered, a client's may not.
+    expect(chainOf({ defaultPageSize: 5 }, "t")).not.toBe(chainOf({ pageSize: 5 }, "t"));
+    expect(chainOf({ defaultPageSize: 5 }, "t")).not.toBe(chainOf({}, "t"));
+    // Thousands of them are remembered.
+    expect(chainOf({ pageSize: 5 }, "t".repeat(8_000)).length).toBeLessThan(100);
+    expect(chainOf({ pageSize: 5 }, "t".repeat(8_000))).not.toBe(chainOf({ pageSize: 5 }, "t".repeat(8_001)));
     // Servers differ about what `+` means; a token issued with a space comes back either way.
-    expect(chainOf(5, "a+b")).toBe(chainOf(5, "a%20b"));
+    expect(chainOf({ pageSize: 5 }, "a+b")).toBe(chainOf({ pageSize: 5 }, "a%20b"));
   });
 });
