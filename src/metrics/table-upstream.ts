@@ -29,7 +29,7 @@ export const UPSTREAM = {
     panel: { title: "Nodes by state", unit: "count", by: ["upstream", "state"] },
   }),
   upstreamCalls: counter("upstream_calls", {
-    help: "Calls, whatever their attempts; failed: a 5xx or 429 of the registry's, or no usable answer.",
+    help: "Calls of the registry's API, whatever their attempts; failed: a 5xx or 429 of the registry's, or no usable answer.",
     labels: { upstream: ALIAS, kind: CALL_KIND, outcome: CALL_OUTCOME },
     panel: { title: "Calls by kind and what came of them", unit: "per second", by: ["upstream", "kind", "outcome"] },
   }),

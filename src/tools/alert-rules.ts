@@ -161,7 +161,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
       means:
         "Most calls for transfers and allocations at this registry end with a 5xx or 429 of the registry, or without an answer. It counts calls, not requests, so a registry that is rarely called is named too.",
       look: "Upstream dashboard: Failed calls by reason, Calls by kind and what came of them. Log lines of requests with this upstream and status 5xx or 429 have the reason.",
-      act: "http-429: the registry wants fewer calls; set or lower rateLimit. http-5xx with an info that is told: tell the registry's operator. Otherwise as RegistryGatewayAllNodesDown.",
+      act: "http-429: the registry wants fewer calls; set or lower rateLimit. 5xx while RegistryGatewayBreakerOpen is silent: the registry tells its info and fails the rest; tell its operator. Otherwise as RegistryGatewayAllNodesDown.",
     },
   },
   {

@@ -207,9 +207,9 @@ export class Attempt implements ExchangeListener {
   /** Another node answered the same request sooner. */
   private accuse(): void {
     const { nodes } = this.parts;
-    // It ran beside an attempt that was late itself: the request takes long anywhere.
+    // It ran beside an earlier attempt that was slow too: the request may take as long anywhere.
     if (this.kind === "rescue") this.parts.hopeless.set(digestOf(this.options.call), true);
-    if (this.kind === "rescue") return;
+    if (this.kind === "rescue" || this.kind === "hedge") return;
     const why = this.isLate ? this.node.recordLate() : undefined;
     if (why !== undefined) nodes.eject(this.node, why);
     else if (this.node.recordOutrun()) nodes.suspect(this.node);

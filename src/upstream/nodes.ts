@@ -14,9 +14,6 @@ import { waitFor } from "./patience.ts";
 import type { Patience } from "./patience.ts";
 import type { NodeState } from "./status.ts";
 
-/** How long a registry has to tell its info when its calls fail; until then, its calls would go on failing. */
-const VERDICT_TIMEOUT: Duration = 2_000;
-
 export interface NodesParts {
   readonly config: UpstreamConfig;
   readonly clock: Clock;
@@ -151,23 +148,24 @@ export class Nodes {
   }
 
   /**
-   * Asks all nodes for their info, with calls that nobody has to wait for long: true when one tells it, false when all
-   * fail, undefined when there is no call left to ask with.
+   * Asks all nodes for their info: true when one tells it within `attemptTimeout`, false when none does, undefined when
+   * there is no call left to ask with.
    */
   async askInfo(): Promise<boolean | undefined> {
-    const { clock, egress } = this.parts;
+    const { clock, config, egress } = this.parts;
     const { signal } = this.stopping;
+    const patience = Math.min(config.attemptTimeout, config.timeout);
     const asked = this.all.filter(({ state }) => state === "up" || state === "ejected");
-    const late = () => answerTimeout(this.parts.config.name).error;
+    const late = () => answerTimeout(config.name).error;
     try {
-      const deadline = clock.now() + VERDICT_TIMEOUT;
+      const deadline = clock.now() + patience;
       for (const _ of asked) await egress?.take({ operation: "info", priority: "post", deadline, signal });
     } catch {
       return undefined;
     }
     const checks = asked.map((node) => this.share(node, () => this.ask(node)));
     try {
-      await waitFor(Promise.any(checks), { deadline: clock.now() + VERDICT_TIMEOUT, signal, late }, clock);
+      await waitFor(Promise.any(checks), { deadline: clock.now() + patience, signal, late }, clock);
       return true;
     } catch {
       return signal.aborted ? undefined : false;

@@ -52,7 +52,7 @@ export type Refusal = "breaker" | "queue" | "rate-limit" | "disabled";
  * alias. Implementations must not throw and must be quick: they run between request and answer.
  */
 export interface UpstreamObserver {
-  /** Every call but those whose client went away or sent no good body, and those that `concurrency` or `rateLimit` refused. */
+  /** Every call of the registry's API but those whose client went away or sent no good body, and those that `concurrency` or `rateLimit` refused. */
   called(upstream: string, operation: Operation, outcome: CallOutcome): void;
   /** Every request sent to a node but checks. */
   attempt(event: AttemptEvent): void;

@@ -38,9 +38,19 @@ export class RecentRequests<Value extends {}> {
   }
 }
 
+type AnyCall = UpstreamCall | StreamedCall;
+
+/** Of calls of which more than one thing is remembered. */
+const digests = new WeakMap<AnyCall, string>();
+
 /** Stands for a request: path, query and, where it is at hand, body. Ids and bodies themselves are kept nowhere. */
-export function digestOf({ method, path, body }: UpstreamCall | StreamedCall): string {
+export function digestOf(call: AnyCall): string {
+  const known = digests.get(call);
+  if (known !== undefined) return known;
+  const { method, path, body } = call;
   const hash = createHash("sha256").update(`${method} ${path}\n`);
   if (Buffer.isBuffer(body)) hash.update(body);
-  return hash.digest("base64url");
+  const digest = hash.digest("base64url");
+  digests.set(call, digest);
+  return digest;
 }

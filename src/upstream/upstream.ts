@@ -157,7 +157,8 @@ export class Upstream {
    * @throws as {@link call}, and 413 when the request body is too large.
    */
   stream(call: StreamedCall): Promise<StreamedAnswer> {
-    return this.track(call.operation, (settle) => void new StreamRun(this.parts, call, settle).start());
+    // Clients choose its paths, those that fail too: not counted as a call of the registry's API.
+    return this.track(undefined, (settle) => void new StreamRun(this.parts, call, settle).start());
   }
 
   status(): UpstreamStatus {
@@ -177,7 +178,10 @@ export class Upstream {
     };
   }
 
-  private track<T extends { status: number }>(operation: Operation, begin: (settle: Settle<T>) => void): Promise<T> {
+  private track<T extends { status: number }>(
+    operation: Operation | undefined,
+    begin: (settle: Settle<T>) => void,
+  ): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.isClosed) {
         const text = `upstream "${this.name}" was removed from the configuration; try again`;
@@ -190,7 +194,7 @@ export class Upstream {
       const startedAt = clock.now();
       const elapsed = () => clock.now() - startedAt;
       const settled = (outcome: CallOutcome | undefined) => {
-        if (outcome !== undefined) observer.called(this.name, operation, outcome);
+        if (outcome !== undefined && operation !== undefined) observer.called(this.name, operation, outcome);
         this.running -= 1;
         if (this.running === 0) this.onIdle?.();
       };

@@ -91,6 +91,20 @@ test("a client whose requests fail everywhere does not use up the retries of oth
   for (let i = 0; i < 6; i++) expect((await upstream.call(acceptCall())).status).toBe(200);
 });
 
+test("a client whose requests take long everywhere has no node taken out", async () => {
+  const slow: ScriptedAnswer = { status: 200, body: "{}", delay: 1_500 };
+  const { registries, upstream, observer, tryCall } = await openWell(2, slow);
+  for (let i = 0; i < 60; i++) await upstream.call(acceptCall());
+  const slowOnes = Promise.all(Array.from({ length: 12 }, (_, n) => tryCall(badId(n))));
+  // Others are answered meanwhile, by both nodes.
+  const end = performance.now() + 1_400;
+  while (performance.now() < end) expect((await upstream.call(acceptCall())).status).toBe(200);
+  await slowOnes;
+  expect(observer.count("hedge-started") + observer.count("retry")).toBeGreaterThan(2);
+  expect(observer.events.filter((event) => /ejected/.test(event))).toEqual([]);
+  for (const { calls } of registries) expect(calls.total).toBeGreaterThan(10);
+});
+
 test("a node that fails what others answer is taken out, although it tells its info", async () => {
   const { registries, upstream } = await openWell(3, { status: 503, body: "{}" });
   registries[1]!.script(({ operation }) => (operation === "info" ? undefined : { status: 503, body: "{}" }));

@@ -209,7 +209,7 @@ describe("the time for an answer", () => {
     expect(new Set(refusals(await answers))).toEqual(new Set([504]));
     // It does not tell its info either.
     await expect.poll(() => registry.calls.count("info")).toBe(1);
-    clock.advance(2_000);
+    clock.advance(5_000);
     await expect.poll(() => upstream.status().passThroughBreaker).toBe("open");
     expect(observer.attempts.every(({ reason }) => reason === "timeout")).toBe(true);
   });
