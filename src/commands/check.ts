@@ -15,6 +15,9 @@ interface CheckOptions {
   readonly diff?: unknown;
 }
 
+const HOW_TO_CHANGE =
+  "To change it under a running gateway, write a file beside it and rename that over it: one that is written in place may be read by half.\n";
+
 /** `check`: says everything that is wrong with a config file, or that it is good. */
 export async function check(options: CheckOptions): Promise<number> {
   const file = configFileOf(options.config);
@@ -25,6 +28,7 @@ export async function check(options: CheckOptions): Promise<number> {
     for (const warning of warnings(config)) process.stdout.write(`warning: ${warning}\n`);
     const isGood = options.live !== true || (await checkLive(config, (line) => process.stdout.write(`${line}\n`)));
     process.stdout.write(isGood ? `${file} is good\n` : `${file} is valid, but not everything it names is well\n`);
+    process.stdout.write(HOW_TO_CHANGE);
     return isGood ? EXIT.ok : EXIT.badConfig;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;

@@ -102,6 +102,11 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
     says: "The file cannot be used.",
     fields: { cause: "signal or file", problems: "each with line, key and what is wrong" },
   },
+  "registries go on with what they had: files that they name are no good": {
+    levels: ["error"],
+    says: "The rest of a changed configuration is in use. The files are tried again when they change.",
+    fields: { problems: "each with line, key and what is wrong" },
+  },
   "these changes of the configuration need a restart and have no effect yet": {
     levels: ["warn"],
     says: "Keys that are read at the start alone.",
@@ -145,8 +150,13 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
   },
   "credential cannot be used": {
     levels: ["error"],
-    says: "A credential for a registry cannot be read or fetched.",
-    fields: { upstream: ALIAS, reason: REASON },
+    says: "A credential for a registry cannot be read or fetched, or is no good; the last good one stays in use. Once for each reason, and again every 10 minutes.",
+    fields: { upstream: ALIAS, key: "key of the upstream that names it", reason: REASON },
+  },
+  "credential can be used again": {
+    levels: ["info"],
+    says: "What was no good was replaced by something that is.",
+    fields: { upstream: ALIAS, key: "key of the upstream that names it" },
   },
   "Redis state changed": {
     levels: ["info", "warn"],

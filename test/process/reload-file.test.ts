@@ -1,6 +1,6 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { Config } from "../../src/config/schema.ts";
@@ -214,4 +214,98 @@ it("what needs a restart is named and stays, the rest is put to use", async () =
   expect(restart!["changed"]).toEqual(
     expect.arrayContaining(["listen.port", "workers", "routing.prefix", "redis.url"]),
   );
+});
+
+describe("a configuration that waits for a file that it names", () => {
+  const withToken = (file: string) => `operations: { tokenFile: ${file} }\n${SECOND}`;
+
+  it("is refused, and put to use when the file appears", async () => {
+    const token = join(folder(), "token");
+    writeFileSync(scene.file, withToken(token));
+    await scene.look(3);
+    expect(scene.lines).toMatchObject([{ problems: [{ path: "operations.tokenFile" }] }]);
+    await scene.look(5);
+    expect(scene.lines).toHaveLength(1);
+    expect(await scene.metric("config_last_reload_successful")).toBe(0);
+
+    writeFileSync(token, "s3cret\n");
+    await scene.look(2);
+    await until(() => scene.applied.length === 1);
+    expect(scene.applied[0]!.cache.maxTtl.info).toBe(3_600_000);
+    expect(await scene.metric("config_last_reload_successful")).toBe(1);
+  });
+
+  it("is tried again when the file changes, and refused as long as it is no good", async () => {
+    const token = join(folder(), "token");
+    writeFileSync(token, "two\nlines\n");
+    writeFileSync(scene.file, withToken(token));
+    await scene.look(3);
+    writeFileSync(token, "two\nother lines\n");
+    await scene.look(3);
+    expect(scene.lines).toMatchObject([{ level: "error" }, { level: "error" }]);
+    writeFileSync(token, "one\n");
+    await scene.look(2);
+    await until(() => scene.applied.length === 1);
+  });
+
+  it("is put to use but for the registry whose file is no good, and tried again when that is there", async () => {
+    const token = join(folder(), "token");
+    const other = "  - { name: other, urls: ['http://127.0.0.1:2'] }\n";
+    const amulet = `  - { name: amulet, urls: ['http://127.0.0.1:1'], auth: { bearerTokenFile: ${token} } }\n`;
+    writeFileSync(scene.file, `upstreams:\n${amulet}${other}`);
+    await scene.look(2);
+    await until(() => scene.lines.length === 2);
+    expect(scene.applied.at(-1)!.upstreams.map(({ name }) => name)).toEqual(["amulet", "other"]);
+    expect(scene.lines).toMatchObject([
+      { msg: "configuration reloaded" },
+      { level: "error", problems: [{ line: 2, path: "upstreams[0].auth.bearerTokenFile" }] },
+    ]);
+    await scene.look(4);
+    expect(scene.applied).toHaveLength(1);
+    writeFileSync(token, "s3cret\n");
+    await scene.look(2);
+    await until(() => scene.applied.length === 2);
+    await scene.look(4);
+    expect(scene.applied).toHaveLength(2);
+  });
+});
+
+describe("a file that may be half of one that is being written waits for a second look:", () => {
+  const upstream = (name: string, port: number) => `  - { name: ${name}, urls: ['http://127.0.0.1:${port}'] }\n`;
+  const TWO = `docs: true\nupstreams:\n${upstream("amulet", 1)}${upstream("bonds", 2)}cors: { origins: [] }\n`;
+
+  it.for<readonly [what: string, half: string]>([
+    [
+      "one without an upstream that is in use",
+      `docs: true\nupstreams:\n${upstream("amulet", 1)}${upstream("x", 3)}${upstream("y", 4)}`,
+    ],
+    ["one with fewer keys", TWO.slice(0, TWO.indexOf("cors"))],
+    ["one that ends within a line", `${TWO}log: { hits: 0 }`],
+    ["one that ends within a structure", `${TWO}log: { hits: 0,\n`],
+    ["one whose last key lacks its value", `${TWO}${upstream("c", 3).replace(/urls.*/s, "urls:\n")}`],
+  ])("%s", async ([, half]) => {
+    writeFileSync(scene.file, TWO);
+    await scene.look(2);
+    await until(() => scene.applied.length === 1);
+    scene.lines.length = 0;
+
+    writeFileSync(scene.file, half);
+    await scene.look(4);
+    expect([scene.applied.length, scene.lines]).toEqual([1, []]);
+    writeFileSync(scene.file, `${TWO}log: { hits: 0.5 }\n`);
+    await scene.look(2);
+    await until(() => scene.applied.length === 2);
+    expect(scene.applied[1]!.log.hits).toBe(0.5);
+    expect(scene.lines.map(({ msg }) => msg)).toEqual(["configuration reloaded"]);
+  });
+
+  it("one that stays so is meant so", async () => {
+    writeFileSync(scene.file, TWO);
+    await scene.look(2);
+    await until(() => scene.applied.length === 1);
+    writeFileSync(scene.file, FIRST);
+    await scene.look(7);
+    await until(() => scene.applied.length === 2);
+    expect(scene.applied[1]!.upstreams).toHaveLength(1);
+  });
 });
