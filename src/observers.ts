@@ -114,9 +114,12 @@ export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex:
       metrics.callBudgetShare.set({ upstream }, share);
       if (isNews) log.warn({ upstream, share }, "upstream answered 429: calling it less");
     },
-    credentialFailure(upstream, why) {
-      metrics.credentialFailures.inc({ upstream });
-      log.error({ upstream, reason: withoutSecrets(why) }, "credential cannot be used");
+    credential(upstream, key, { fault, isNews }) {
+      metrics.credentialUnusable.set({ upstream, key }, fault === undefined ? 0 : 1);
+      if (fault !== undefined) metrics.credentialFailures.inc({ upstream });
+      if (!isNews) return;
+      if (fault === undefined) log.info({ upstream, key }, "credential can be used again");
+      else log.error({ upstream, key, reason: withoutSecrets(fault) }, "credential cannot be used");
     },
   };
 }

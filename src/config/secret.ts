@@ -23,8 +23,27 @@ export const findTokenFault: FindFault = (secret) =>
 export function readSecret(file: string, findFault: FindFault = findSecretFault): string {
   const secret = readFileSync(file, "utf8").trim();
   const fault = findFault(secret);
-  if (fault !== undefined) throw new Error(`${file} ${fault}`);
+  if (fault !== undefined) throw new FileFault(file, fault);
   return secret;
+}
+
+/** What a file holds is no good. */
+export class FileFault extends Error {
+  /** The rest of a sentence that begins with the file, or with the key that names it. */
+  readonly fault: string;
+
+  constructor(file: string, fault: string) {
+    super(`${file} ${fault}`);
+    this.name = "FileFault";
+    this.fault = fault;
+  }
+}
+
+/** Why a file could not be used, without its path. */
+export function faultOfFile(error: unknown): string {
+  if (error instanceof FileFault) return error.fault;
+  const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+  return code === "ENOENT" ? "is not there" : `cannot be read (${code})`;
 }
 
 /** Tells one state of a file from another: rewritten, replaced, or behind a link that was changed. Never throws. */

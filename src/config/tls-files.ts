@@ -1,6 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createSecureContext } from "node:tls";
+import { FileFault } from "./secret.ts";
 
 /** PEM texts for a TLS handshake. */
 export interface TlsMaterial {
@@ -50,8 +51,8 @@ export function findPairFault({ cert, key }: TlsMaterial): string | undefined {
     return undefined;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === "ERR_OSSL_X509_KEY_VALUES_MISMATCH") return "is not the key of the certificate in certFile";
-    return `cannot be used with the certificate in certFile (${code ?? "unknown error"})`;
+    if (code === "ERR_OSSL_X509_KEY_VALUES_MISMATCH") return "is not the key of the certificate";
+    return `cannot be used with the certificate (${code ?? "unknown error"})`;
   }
 }
 
@@ -64,7 +65,7 @@ export function readTls({ caFile, certFile, keyFile }: TlsFiles): TlsMaterial {
     if (file === undefined) return undefined;
     const pem = readFileSync(file, "utf8");
     const fault = findFault(pem);
-    if (fault !== undefined) throw new Error(`${file} ${fault}`);
+    if (fault !== undefined) throw new FileFault(file, fault);
     return pem;
   };
   const ca = read(caFile, findCertificateFault);
@@ -76,6 +77,6 @@ export function readTls({ caFile, certFile, keyFile }: TlsFiles): TlsMaterial {
     ...(key === undefined ? {} : { key }),
   };
   const fault = findPairFault(material);
-  if (fault !== undefined) throw new Error(`${keyFile ?? certFile} ${fault}`);
+  if (fault !== undefined) throw new FileFault(keyFile ?? certFile ?? "", fault);
   return material;
 }

@@ -5,6 +5,7 @@ import type { PurgeReach } from "../coordinator/coordinator.ts";
 import type { CommandOutcome } from "../redis/observer.ts";
 import { type CachedOperation, OPERATIONS, type Operation } from "../spec/endpoints.ts";
 import type { FailureReason } from "../upstream/failure.ts";
+import { CREDENTIAL_KEYS } from "../upstream/observer.ts";
 import type { AttemptOutcome, BreakerState, CallOutcome, HedgeResult, Refusal } from "../upstream/observer.ts";
 import type { NodeState, UpstreamState } from "../upstream/status.ts";
 
@@ -149,6 +150,9 @@ export const FAILURE_REASON = allOf<FailureReason>({
 export const HEDGE_RESULT = allOf<HedgeResult>({ started: true, won: true, lost: true, refused: true });
 
 export const REFUSAL = allOf<Refusal>({ breaker: true, queue: true, "rate-limit": true, disabled: true });
+
+/** Keys below an upstream. */
+export const CREDENTIAL_KEY = CREDENTIAL_KEYS;
 
 export const CHECK_OUTCOME = ["success", "failure"] as const;
 

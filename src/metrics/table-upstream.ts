@@ -7,6 +7,7 @@ import {
   CALL_KIND,
   CALL_OUTCOME,
   CHECK_OUTCOME,
+  CREDENTIAL_KEY,
   FAILURE_REASON,
   HEDGE_RESULT,
   NODE_STATE,
@@ -142,6 +143,12 @@ export const UPSTREAM = {
     help: "Credentials that could not be read or fetched.",
     labels: { upstream: ALIAS },
     panel: { title: "Credentials that cannot be used", unit: "per second", by: ["upstream"] },
+  }),
+  credentialUnusable: gauge("upstream_credential_unusable", {
+    help: "1 while what the key names is no good: the last good one is used while it lasts.",
+    labels: { upstream: ALIAS, key: CREDENTIAL_KEY },
+    aggregation: "max",
+    panel: { title: "Credentials that are no good", unit: "state", by: ["upstream", "key"] },
   }),
   schemaViolations: counter("schema_violations", {
     help: "Answers of upstreams that break the published schema.",

@@ -390,13 +390,16 @@ export const ALERT_RULES: readonly AlertRule[] = [
   {
     alert: "RegistryGatewayCredentialUnusable",
     severity: "ticket",
-    conditions: [{ value: sum(UPSTREAM, q.over("15m").increase("credentialFailures")), is: ">", bound: 0 }],
+    conditions: [
+      { value: aggregate("max", [...UPSTREAM, "key"], q.over("5m").highest("credentialUnusable")), is: ">", bound: 0 },
+    ],
     for: "0m",
-    summary: "{{ $labels.upstream }}: a credential cannot be read or fetched",
+    summary: "{{ $labels.upstream }}: what {{ $labels.key }} names cannot be read or fetched, or is no good",
     runbook: {
-      means: "The last good credential stays in use while it lasts; without one, calls to this registry fail with 502.",
-      look: 'The log: "credential cannot be used".',
-      act: "Look at the secret file's path, rights and contents, or at the token endpoint.",
+      means:
+        "The last good credential stays in use while it lasts; without one, calls to this registry fail with 502. A reload that brought it leaves this registry as it was. At its next start a replica will not come up.",
+      look: 'The log: "credential cannot be used" says why.',
+      act: "Look at the file's path, rights and contents (one line; a certificate with its own key), or at the token endpoint. registry-gateway check finds the same. It is read again within seconds.",
     },
   },
 ];

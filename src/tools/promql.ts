@@ -54,6 +54,11 @@ export class Queries {
     return `increase(${this.series(key, matches)}[${this.range}])`;
   }
 
+  /** The highest value of a gauge within the window: what was over between two looks counts. */
+  highest<Key extends MetricKey>(key: Key, matches: Matches<Key> = {}): string {
+    return `max_over_time(${this.series(key, matches)}[${this.range}])`;
+  }
+
   /** A quantile of a histogram, a line for each value of `by`. */
   quantile<Key extends MetricKey>(
     quantile: number,

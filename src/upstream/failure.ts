@@ -195,6 +195,8 @@ function findWording(code: string, answering: boolean): Wording | undefined {
 export function connectionFailure(upstream: string, error: unknown, answering: boolean): Failure {
   if (error instanceof ConnectTimeout || errorCode(error) === "UND_ERR_CONNECT_TIMEOUT")
     return connectTimeout(upstream);
+  // No connection was made: the gateway has nothing to show.
+  if (error instanceof GatewayError) return { reason: "credentials", error };
   const code = errorCode(error);
   if (isProxyRefusal(error)) return failureOf(upstream, PROXY, error);
   // What no wire can cause is a mistake of ours.

@@ -4,16 +4,10 @@ import { connect as connectTls } from "node:tls";
 import { Client, ProxyAgent } from "undici";
 import type { Dispatcher, buildConnector } from "undici";
 import type { Clock, Duration, Instant } from "../clock.ts";
+import type { TlsMaterial } from "../config/tls-files.ts";
 import type { MaybePromise } from "../coordinator/coordinator.ts";
+import { GatewayError } from "../errors.ts";
 import { ConnectTimeout } from "./failure.ts";
-
-/** PEM texts for the TLS handshake with a node. */
-export interface TlsMaterial {
-  /** Trusted instead of the system's authorities. */
-  readonly ca?: string | undefined;
-  readonly cert?: string | undefined;
-  readonly key?: string | undefined;
-}
 
 /** Where links lead and how. */
 export interface LinkTarget {
@@ -22,8 +16,8 @@ export interface LinkTarget {
   /** For establishing a connection, name resolution and TLS handshake included. */
   readonly connectTimeout: Duration;
   readonly httpProxy?: string | undefined;
-  /** Asked for each new connection. */
-  readonly tls: () => MaybePromise<TlsMaterial>;
+  /** Asked for each new connection; an error where none may be made. */
+  readonly tls: () => MaybePromise<TlsMaterial | GatewayError>;
 }
 
 /** One connection to a node that serves one request at a time and is opened when it is first used. */
@@ -67,7 +61,12 @@ function openDirectLink(target: LinkTarget, clock: Clock): Link {
     }
   }
 
-  function openSocket(options: buildConnector.Options, tls: TlsMaterial, callback: buildConnector.Callback): void {
+  function openSocket(
+    options: buildConnector.Options,
+    tls: TlsMaterial | GatewayError,
+    callback: buildConnector.Callback,
+  ): void {
+    if (tls instanceof GatewayError) return callback(tls, null);
     const socket = secure ? connectSecurely(options, tls) : connectPlainly(options);
     pending = socket;
     socket.setNoDelay(true);
@@ -112,31 +111,30 @@ function connectSecurely({ hostname, port, servername }: buildConnector.Options,
     host: hostname,
     port: Number(port || 443),
     ...(servername ? { servername } : {}),
-    ...presentOnly(tls),
+    ...tls,
     ALPNProtocols: ["http/1.1"],
     rejectUnauthorized: true,
     minVersion: "TLSv1.2",
   });
 }
 
-function presentOnly({ ca, cert, key }: TlsMaterial): { ca?: string; cert?: string; key?: string } {
-  return {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-  };
-}
-
 function openProxiedLink(target: LinkTarget, clock: Clock): Link {
   const material = target.tls();
+  if (material instanceof GatewayError) return openNothing(target, clock, material);
   const uri = new URL(target.httpProxy!);
   const dispatcher = new ProxyAgent({
     ...CLIENT_OPTIONS,
     uri: uri.href,
     connections: 1,
     connectTimeout: target.connectTimeout,
-    requestTls: { ...(material instanceof Promise ? {} : presentOnly(material)), rejectUnauthorized: true },
+    requestTls: { ...(material instanceof Promise ? {} : material), rejectUnauthorized: true },
     proxyTls: { rejectUnauthorized: true },
   });
+  return { dispatcher, openedAt: clock.now(), destroy: () => void dispatcher.destroy() };
+}
+
+/** A link on which every request fails. */
+function openNothing(target: LinkTarget, clock: Clock, error: GatewayError): Link {
+  const dispatcher = new Client(target.origin, { connect: (_options, callback) => callback(error, null) });
   return { dispatcher, openedAt: clock.now(), destroy: () => void dispatcher.destroy() };
 }

@@ -2,9 +2,11 @@ import type { Clock, Duration, Instant } from "../clock.ts";
 import type { AuthConfig } from "../config/schema.ts";
 import type { MaybePromise } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
+import { ClientGone } from "./call.ts";
 import { Connections } from "./connections.ts";
 import { Exchange } from "./exchange.ts";
 import type { RawAnswer } from "./exchange.ts";
+import type { LinkTarget } from "./link.ts";
 import type { Patience } from "./patience.ts";
 import { waitFor } from "./patience.ts";
 
@@ -19,6 +21,8 @@ const DEFAULT_LIFETIME: Duration = 300_000;
 const REFRESH_AT = 0.8;
 /** After a failure the token endpoint is left alone for so long. */
 const COOL_DOWN: Duration = 1_000;
+/** Refusals ask for a new token no more often: a registry may refuse single requests whatever the token. */
+const RENEW_EVERY: Duration = 10_000;
 
 interface Token {
   readonly value: string;
@@ -31,10 +35,11 @@ interface TokenParts {
   readonly oauth: OAuthConfig;
   /** The client secret as it is now. */
   readonly secret: () => MaybePromise<string>;
-  readonly ca?: string | undefined;
+  readonly tls: LinkTarget["tls"];
   readonly httpProxy?: string | undefined;
   readonly clock: Clock;
-  readonly onFailure: (why: string) => void;
+  /** Told of each fetch: why it brought no token, or undefined. */
+  readonly onFetch: (fault: string | undefined) => void;
 }
 
 /**
@@ -48,6 +53,9 @@ export class OAuthToken {
   private token: Token | undefined;
   private fetching: Promise<Token> | undefined;
   private failure: { readonly error: GatewayError; readonly until: Instant } | undefined;
+  /** The upstream refused the token: a new one is to take its place. */
+  private isRefused = false;
+  private renewableAt: Instant = -Infinity;
 
   constructor(parts: TokenParts) {
     this.parts = parts;
@@ -57,8 +65,7 @@ export class OAuthToken {
         origin: this.url.origin,
         connectTimeout: FETCH_TIMEOUT,
         httpProxy: parts.httpProxy,
-        // The client certificate is for the registry, not for its login.
-        tls: () => ({ ca: parts.ca }),
+        tls: parts.tls,
       },
       parts.clock,
     );
@@ -70,18 +77,28 @@ export class OAuthToken {
    */
   current(patience: Omit<Patience, "late">): MaybePromise<string> {
     const now = this.parts.clock.now();
-    const { token } = this;
-    if (token !== undefined && now < token.expiresAt) {
+    const token = this.token !== undefined && now < this.token.expiresAt ? this.token : undefined;
+    if (token !== undefined && !this.isRefused) {
       if (now >= token.refreshAt) this.fetch().catch(() => undefined);
       return token.value;
     }
     const late = () => this.error(504, "did not answer in time");
-    return waitFor(this.fetch(), { ...patience, late }, this.parts.clock).then(({ value }) => value);
+    const fetched = waitFor(this.fetch(), { ...patience, late }, this.parts.clock).then(({ value }) => value);
+    if (token === undefined) return fetched;
+    // Single requests may be refused for reasons of their own: without a new token the old one goes on.
+    return fetched.catch((error: unknown) => {
+      if (error instanceof ClientGone) throw error;
+      this.isRefused = false;
+      return token.value;
+    });
   }
 
-  /** The upstream refused the token: it is not used again. */
+  /** The upstream refused the token: the next call asks for another one, at most once in 10 s. */
   distrust(): void {
-    this.token = undefined;
+    const now = this.parts.clock.now();
+    if (this.token === undefined || now < this.renewableAt) return;
+    this.renewableAt = now + RENEW_EVERY;
+    this.isRefused = true;
   }
 
   close(): void {
@@ -104,12 +121,14 @@ export class OAuthToken {
       const token = readToken(await this.request(), this.parts.clock.now());
       if (token === undefined) throw this.error(502, "gave no access token");
       this.token = token;
+      this.isRefused = false;
       this.failure = undefined;
+      this.parts.onFetch(undefined);
       return token;
     } catch (reason) {
       const error = reason instanceof GatewayError ? reason : this.error(502, "failed");
       this.failure = { error, until: this.parts.clock.now() + COOL_DOWN };
-      this.parts.onFailure(error.message);
+      this.parts.onFetch(error.message);
       throw error;
     }
   }
@@ -155,7 +174,7 @@ export class OAuthToken {
             answered: (answer) => {
               cancelTimer();
               if (answer.status === 200) resolve(answer);
-              else reject(this.error(502, `answered ${answer.status}`));
+              else reject(this.error(502, `answered ${answer.status}${readErrorCode(answer)}`));
             },
             failed: ({ reason }) => {
               cancelTimer();
@@ -175,14 +194,24 @@ export class OAuthToken {
   }
 }
 
-function readToken(answer: RawAnswer, now: Instant): Token | undefined {
-  let json: unknown;
+function readObject({ body }: RawAnswer): object | undefined {
   try {
-    json = JSON.parse(answer.body.toString("utf8"));
+    const json: unknown = JSON.parse(body.toString("utf8"));
+    return typeof json === "object" && json !== null ? json : undefined;
   } catch {
     return undefined;
   }
-  if (typeof json !== "object" || json === null) return undefined;
+}
+
+/** The code of an error answer, such as ` (invalid_client)` (RFC 6749 §5.2); nothing where it has none. */
+function readErrorCode(answer: RawAnswer): string {
+  const { error } = (readObject(answer) ?? {}) as { error?: unknown };
+  return typeof error === "string" && /^[a-z_]{1,40}$/.test(error) ? ` (${error})` : "";
+}
+
+function readToken(answer: RawAnswer, now: Instant): Token | undefined {
+  const json = readObject(answer);
+  if (json === undefined) return undefined;
   const { access_token: value, expires_in: seconds } = json as { access_token?: unknown; expires_in?: unknown };
   // What is no field value would break the requests it is sent with.
   if (typeof value !== "string" || !/^[\x21-\x7e]+$/.test(value)) return undefined;

@@ -44,6 +44,24 @@ export interface BreakerChange {
   /** It opened, closed, or has been open for another 10 minutes: worth a line in the log. */
   readonly isNews: boolean;
 }
+/** Keys below an upstream whose credentials can turn out to be no good. */
+export const CREDENTIAL_KEYS = [
+  "auth.bearerTokenFile",
+  "auth.header.valueFile",
+  "auth.oauth2.clientSecretFile",
+  "auth.oauth2.tokenUrl",
+  "tls",
+] as const;
+export type CredentialKey = (typeof CREDENTIAL_KEYS)[number];
+
+/** How a credential was found. */
+export interface CredentialLook {
+  /** Why it is no good, without secrets; undefined: it is good. The last good one stays in use while it lasts. */
+  readonly fault: string | undefined;
+  /** It changed, or has been so for another 10 minutes: worth a line in the log. */
+  readonly isNews: boolean;
+}
+
 /** Why a call was refused before any attempt. */
 export type Refusal = "breaker" | "queue" | "rate-limit" | "disabled";
 
@@ -74,8 +92,8 @@ export interface UpstreamObserver {
   adminMismatch(upstream: string, node: string, admins: { expected: string; told: string; isNew: boolean }): void;
   /** The upstream answered 429: calls are rationed to this share of `rateLimit` for a while. `isNews`: worth a line. */
   rationed(upstream: string, share: number, isNews: boolean): void;
-  /** A credential could not be read or fetched. `why` holds no secret. */
-  credentialFailure(upstream: string, why: string): void;
+  /** What a key of the upstream names was looked at or fetched. */
+  credential(upstream: string, key: CredentialKey, look: CredentialLook): void;
 }
 
 function ignore(): void {
@@ -97,5 +115,5 @@ export const silentObserver: UpstreamObserver = {
   adminProved: ignore,
   adminMismatch: ignore,
   rationed: ignore,
-  credentialFailure: ignore,
+  credential: ignore,
 };

@@ -9,11 +9,14 @@ import { Bulkhead } from "./bulkhead.ts";
 import { CallRun } from "./call-run.ts";
 import type { Settle } from "./call-run.ts";
 import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
-import { openCredentials, watchTls } from "./credentials.ts";
+import { openCredentials } from "./credentials.ts";
+import type { CredentialParts, OwnCredentials } from "./credentials.ts";
+import { CredentialLooks } from "./credential-looks.ts";
 import { EgressBudget } from "./egress-budget.ts";
 import { Latencies } from "./latencies.ts";
 import { NodeChoice } from "./node-choice.ts";
 import { Nodes } from "./nodes.ts";
+import { CREDENTIAL_KEYS } from "./observer.ts";
 import type { BreakerScope, CallOutcome, UpstreamObserver } from "./observer.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { RecentRequests } from "./recent-requests.ts";
@@ -64,6 +67,7 @@ export class Upstream {
   readonly name: string;
   readonly config: UpstreamConfig;
   private readonly environment: UpstreamEnvironment;
+  private readonly own: OwnCredentials;
   private readonly parts: UpstreamParts;
   private lastState: UpstreamState = "unproved";
   private isRetired = false;
@@ -71,11 +75,17 @@ export class Upstream {
   private running = 0;
   private onIdle: (() => void) | undefined;
 
-  /** @throws when a file of `auth` or `tls` cannot be read. */
   constructor(config: UpstreamConfig, environment: UpstreamEnvironment, { claim, old }: UpstreamRelations = {}) {
     this.name = config.name;
     this.config = config;
     this.environment = environment;
+    const { clock, observer } = environment;
+    const looks = new CredentialLooks(clock);
+    const onLook: CredentialParts["onLook"] = (key, fault) =>
+      observer.credential(config.name, key, looks.note(key, fault));
+    // What an earlier configuration named may not be named any more.
+    if (old !== undefined) for (const key of CREDENTIAL_KEYS) onLook(key, undefined);
+    this.own = openCredentials({ config, clock, onLook, previous: old?.own });
     // What nodes of an earlier configuration still say must not take an admin from who has it now.
     this.parts = this.assemble((admin) => (this.isRetired ? undefined : claim?.(admin)));
     if (old !== undefined) this.parts.nodes.adopt(old.parts.nodes);
@@ -97,6 +107,11 @@ export class Upstream {
     if (!nodes.hasProved) return nodes.all.some(({ state }) => state === "wrong-admin") ? "wrong-admin" : "unproved";
     if (breaker.state !== "closed") return "failing";
     return nodes.upCount === nodes.all.length ? "up" : "degraded";
+  }
+
+  /** A credential that is configured was never any good: calls fail until it is. */
+  get lacksCredentials(): boolean {
+    return this.own.isLacking;
   }
 
   /** Begins to prove the nodes in the background and keeps checking them. */
@@ -216,9 +231,7 @@ export class Upstream {
   private assemble(claim: (admin: string) => string | undefined): UpstreamParts {
     const { config, environment } = this;
     const { clock, random, observer, coordinator, limits } = environment;
-    const onFailure = (why: string) => observer.credentialFailure(config.name, why);
-    const credentials = openCredentials({ config, clock, onFailure });
-    const tls = watchTls({ config, clock, onFailure });
+    const { auth: credentials, tls } = this.own;
     const egress =
       config.rateLimit === undefined
         ? undefined
@@ -240,7 +253,7 @@ export class Upstream {
       target: {
         connectTimeout: Math.min(config.attemptTimeout, config.timeout),
         httpProxy: config.httpProxy,
-        tls: () => (config.httpProxy === undefined ? tls.current() : tls.latest()),
+        tls,
       },
       onCheck: (isWell) => {
         if (isWell) for (const each of [breaker, passThroughBreaker]) each.hint();

@@ -13,8 +13,8 @@ export class Upstreams {
 
   /**
    * With `previous`, upstreams whose configuration did not change are taken over as they are, and changed ones keep
-   * the proofs of the nodes they still have. Afterwards close the previous set: {@link closeExcept}.
-   * @throws when a file of `auth` or `tls` cannot be read; `previous` goes on undisturbed then.
+   * the proofs of the nodes they still have. One whose new credentials are no good stays as it was. Afterwards close the
+   * previous set: {@link closeExcept}.
    */
   constructor(configs: readonly UpstreamConfig[], environment: UpstreamEnvironment, previous?: Upstreams) {
     const claims = previous?.claims ?? new AdminClaims();
@@ -25,7 +25,12 @@ export class Upstreams {
       .map((config) => {
         const old = previous?.byName(config.name);
         if (old?.isSameAs(config, environment.limits) !== true) {
-          return new Upstream(config, environment, { claim: (admin) => claims.claim(admin, config.name), old });
+          const upstream = new Upstream(config, environment, {
+            claim: (admin) => claims.claim(admin, config.name),
+            old,
+          });
+          if (old === undefined || !mustStay(old, upstream)) return upstream;
+          void upstream.close();
         }
         kept.add(config.name);
         return old;
@@ -68,6 +73,11 @@ export class Upstreams {
   close(): Promise<void> {
     return this.closeExcept(undefined);
   }
+}
+
+/** Whether `next` could not be called for want of credentials, and `old`, for the same registry, can. */
+function mustStay(old: Upstream, next: Upstream): boolean {
+  return next.lacksCredentials && !old.lacksCredentials && old.config.admin === next.config.admin;
 }
 
 function configuredAdmins(upstreams: readonly Upstream[]): [string, string][] {

@@ -379,12 +379,12 @@ const rows: [about: string, text: string, problems: string[]][] = [
   [
     "a key that is another certificate's",
     `${A}  tls: { certFile: client.pem, keyFile: server-key.pem }\n`,
-    [`4:41 upstreams[0].tls.keyFile: ${folder}/server-key.pem is not the key of the certificate in certFile`],
+    [`4:41 upstreams[0].tls.keyFile: ${folder}/server-key.pem is not the key of the certificate`],
   ],
   [
     "a key of redis that is another certificate's",
     `redis: { url: "rediss://r", tls: { certFile: client.pem, keyFile: server-key.pem } }${GOOD}`,
-    [`1:67 redis.tls.keyFile: ${folder}/server-key.pem is not the key of the certificate in certFile`],
+    [`1:67 redis.tls.keyFile: ${folder}/server-key.pem is not the key of the certificate`],
   ],
   [
     "files of tls that hold something else",

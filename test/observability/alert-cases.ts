@@ -209,7 +209,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
   {
     alert: "RegistryGatewayCredentialUnusable",
     at: "10m",
-    fires: [series("credentialFailures", AMULET, "0x5 1x10")],
-    silent: [series("credentialFailures", AMULET, "3x20")],
+    fires: [series("credentialUnusable", { ...AMULET, key: "tls" }, "0x5 1x10")],
+    silent: [series("credentialUnusable", { ...AMULET, key: "tls" }, "1x1 0x20")],
   },
 ];

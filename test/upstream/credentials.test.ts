@@ -99,7 +99,7 @@ describe("credentials are sent with every call and check, in place of the client
     await rm(file);
     clock.advance(6_000);
     expect(await call()).toBe("Bearer three");
-    expect(observer.events.join()).toMatch(/credential-failure amulet a secret file of auth cannot be read/);
+    expect(observer.events.join()).toMatch(/credential amulet auth.bearerTokenFile is not there/);
   });
 });
 

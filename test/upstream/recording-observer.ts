@@ -1,4 +1,4 @@
-import type { AttemptEvent, UpstreamObserver } from "../../src/upstream/observer.ts";
+import type { AttemptEvent, CredentialLook, UpstreamObserver } from "../../src/upstream/observer.ts";
 
 /** Keeps what it observes: attempts, and everything else as one line of text per event. */
 export class RecordingObserver implements UpstreamObserver {
@@ -52,7 +52,7 @@ export class RecordingObserver implements UpstreamObserver {
   rationed(upstream: string, share: number): void {
     this.events.push(`rationed ${upstream} ${share}`);
   }
-  credentialFailure(upstream: string, why: string): void {
-    this.events.push(`credential-failure ${upstream} ${why}`);
+  credential(upstream: string, key: string, { fault, isNews }: CredentialLook): void {
+    if (isNews) this.events.push(`credential ${upstream} ${key} ${fault ?? "good"}`);
   }
 }
