@@ -7,6 +7,7 @@ import { warnings } from "../config/warnings.ts";
 import { checkLive } from "./check-live.ts";
 import { configFileOf } from "./config-file.ts";
 import { EXIT } from "./exit-code.ts";
+import { printLine, printLines } from "./terminal.ts";
 
 interface CheckOptions {
   readonly config?: unknown;
@@ -16,7 +17,7 @@ interface CheckOptions {
 }
 
 const HOW_TO_CHANGE =
-  "To change it under a running gateway, write a file beside it and rename that over it: one that is written in place may be read by half.\n";
+  "To change it under a running gateway, write a file beside it and rename that over it: one that is written in place may be read by half.";
 
 /** `check`: says everything that is wrong with a config file, or that it is good. */
 export async function check(options: CheckOptions): Promise<number> {
@@ -24,24 +25,24 @@ export async function check(options: CheckOptions): Promise<number> {
   try {
     const config = loadConfig(file, process.env);
     if (typeof options.diff === "string") printDiff(loadConfig(options.diff, process.env), config);
-    if (options.print === true) process.stdout.write(printConfig(config));
-    for (const warning of warnings(config)) process.stdout.write(`warning: ${warning}\n`);
-    const isGood = options.live !== true || (await checkLive(config, (line) => process.stdout.write(`${line}\n`)));
-    process.stdout.write(isGood ? `${file} is good\n` : `${file} is valid, but not everything it names is well\n`);
-    process.stdout.write(HOW_TO_CHANGE);
+    if (options.print === true) printLines(printConfig(config));
+    for (const warning of warnings(config)) printLine(`warning: ${warning}`);
+    const isGood = options.live !== true || (await checkLive(config, printLine));
+    printLine(isGood ? `${file} is good` : `${file} is valid, but not everything it names is well`);
+    printLine(HOW_TO_CHANGE);
     return isGood ? EXIT.ok : EXIT.badConfig;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    process.stderr.write(`${error.message}\n`);
+    printLines(error.message, process.stderr);
     return EXIT.badConfig;
   }
 }
 
 function printDiff(before: Config, after: Config): void {
   const changes = diffConfig(before, after);
-  if (changes.length === 0) process.stdout.write("no difference\n");
+  if (changes.length === 0) printLine("no difference");
   for (const { path, before: old, after: now, effect } of changes) {
     const values = `${JSON.stringify(old) ?? "absent"} → ${JSON.stringify(now) ?? "absent"}`;
-    process.stdout.write(`${effect === "restart" ? "needs a restart" : "at reload"}: ${path}: ${values}\n`);
+    printLine(`${effect === "restart" ? "needs a restart" : "at reload"}: ${path}: ${values}`);
   }
 }

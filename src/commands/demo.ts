@@ -9,6 +9,7 @@ import { demoInstructions } from "./demo-instructions.ts";
 import { runScoreboard } from "./demo-scoreboard.ts";
 import { EXIT } from "./exit-code.ts";
 import { parsePort } from "./port.ts";
+import { printLine, printLines } from "./terminal.ts";
 
 const PORTS = { public: 8080, operations: 9090 };
 
@@ -64,13 +65,16 @@ export async function demo(options: { readonly port: unknown; readonly operation
   });
   try {
     const ports = await gateway.start();
-    process.stdout.write(demoInstructions(registries, ports));
+    printLines(demoInstructions(registries, ports));
     await untilStopped(gateway, registries);
     return EXIT.ok;
   } catch (error) {
     const { code, port } = error as { code?: string; port?: number };
     if (code !== "EADDRINUSE") throw error;
-    process.stderr.write(`port ${port} is taken: choose others with --port and --operations-port (0: any free one)\n`);
+    printLine(
+      `port ${port} is taken: choose others with --port and --operations-port (0: any free one)`,
+      process.stderr,
+    );
     return EXIT.failure;
   } finally {
     await gateway.stop({ grace: false });

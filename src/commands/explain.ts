@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
+import { redactUrl } from "../config/urls.ts";
 import { EXIT } from "./exit-code.ts";
+import { printLine, printLines } from "./terminal.ts";
 import { UsageError } from "./usage-error.ts";
 
 const ANSWER_DEADLINE = 5_000;
@@ -21,10 +23,13 @@ export async function explain(
   }
   try {
     const response = await fetch(endpoint, { headers, signal: AbortSignal.timeout(ANSWER_DEADLINE) });
-    process.stdout.write(`${JSON.stringify(await response.json(), undefined, 2)}\n`);
+    printLines(JSON.stringify(await response.json(), undefined, 2));
     return response.ok ? EXIT.ok : EXIT.failure;
   } catch (error) {
-    process.stderr.write(`registry-gateway: ${operations} does not answer: ${(error as Error).message}\n`);
+    printLine(
+      `registry-gateway: ${redactUrl(operations)} does not answer: ${(error as Error).message}`,
+      process.stderr,
+    );
     return EXIT.failure;
   }
 }

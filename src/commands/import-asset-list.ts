@@ -1,4 +1,5 @@
 import { findNodeUrlFault, normaliseNodeUrl } from "../config/urls.ts";
+import { isPrintable } from "./terminal.ts";
 
 /** A registry that an asset list names. */
 export interface ListedRegistry {
@@ -47,6 +48,10 @@ export function readAssetList(json: unknown, only: string | undefined): AssetLis
     for (const [name, asset] of assets) {
       const place = `${network}: ${name}`;
       const admin = adminOf(asset);
+      if (admin !== undefined && !isPrintable(admin)) {
+        problems.push(`${JSON.stringify(place)}: names an admin that is no party id; left out`);
+        continue;
+      }
       const urls = urlsOf(asset, (fault) => problems.push(`${JSON.stringify(place)}: ${fault}`));
       if (urls.length === 0)
         problems.push(`${JSON.stringify(place)}: names no registry URL that can be used; left out`);

@@ -1,4 +1,5 @@
 import { Agent, request } from "undici";
+import { isPrintable } from "./terminal.ts";
 import { isPrivateHost, lookUpPublic, PrivateAddress } from "./import-public-address.ts";
 
 /** What a registry said about itself, or why it could not be asked; `problem` is safe to print. */
@@ -40,7 +41,8 @@ function readAdmin(text: string | undefined): Verification {
   if (text === undefined) return { problem: `its info is longer than ${MAX_BODY} bytes` };
   try {
     const { adminId } = JSON.parse(text) as { adminId?: unknown };
-    return typeof adminId === "string" ? { admin: adminId } : { problem: "its info names no adminId" };
+    if (typeof adminId !== "string") return { problem: "its info names no adminId" };
+    return isPrintable(adminId) ? { admin: adminId } : { problem: "its info names an adminId that is no party id" };
   } catch {
     return { problem: "its info is not JSON" };
   }

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { EXIT } from "./exit-code.ts";
 import { type AssetList, type ListedRegistry, readAssetList } from "./import-asset-list.ts";
 import { type ImportedRegistry, writeFragment } from "./import-fragment.ts";
+import { printLine, printLines } from "./terminal.ts";
 import { verifyRegistry, type VerifyOptions } from "./import-verify.ts";
 
 export interface ImportOptions {
@@ -35,7 +36,7 @@ export async function importAssetList(file: string, options: ImportOptions): Pro
   // Once more: of two registries without an admin in the list, both may have told the same.
   const { kept, left } = keepOnePerAdmin(verified);
   for (const problem of [...listed.left, ...left]) tell(problem);
-  process.stdout.write(writeFragment(kept));
+  printLines(writeFragment(kept));
   const isWhole = listed.left.length + left.length === 0 && kept.length > 0;
   return isWhole && kept.every(({ doubt }) => doubt === undefined) ? EXIT.ok : EXIT.failure;
 }
@@ -89,5 +90,5 @@ function unverified(registry: ListedRegistry): ImportedRegistry {
 }
 
 function tell(line: string): void {
-  process.stderr.write(`${line}\n`);
+  printLine(line, process.stderr);
 }

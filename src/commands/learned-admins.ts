@@ -4,11 +4,12 @@ import type { Config } from "../config/schema.ts";
 /** For a gateway that was started with flags alone: tells people which registries it found, and how to address them. */
 export class LearnedAdmins {
   private readonly config: Config;
-  private readonly print: (text: string) => void;
+  private readonly print: (line: string) => void;
   private readonly early: (readonly [upstream: string, admin: string])[] = [];
   private port: number | undefined;
 
-  constructor(config: Config, print: (text: string) => void) {
+  /** @param print called with each line */
+  constructor(config: Config, print: (line: string) => void) {
     this.config = config;
     this.print = print;
   }
@@ -30,6 +31,7 @@ export class LearnedAdmins {
     const host =
       isLoopback(listen.host) || listen.host === "0.0.0.0" || listen.host === "::" ? "localhost" : listen.host;
     const base = `http://${host}:${this.port}${routing.prefix}/${encodeURIComponent(admin)}`;
-    this.print(`${upstream}: instrument admin ${admin}\n  base URL ${base}\n`);
+    this.print(`${upstream}: instrument admin ${admin}`);
+    this.print(`  base URL ${base}`);
   }
 }

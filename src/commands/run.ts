@@ -1,6 +1,7 @@
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import { version } from "../version.ts";
 import { EXIT } from "./exit-code.ts";
+import { printLine } from "./terminal.ts";
 import { USAGE } from "./usage.ts";
 import { UsageError } from "./usage-error.ts";
 
@@ -76,7 +77,8 @@ export async function run(args: readonly string[]): Promise<number> {
     return await command.run(values, positionals);
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
-    process.stderr.write(`registry-gateway: ${error.message}\nTry registry-gateway --help\n`);
+    printLine(`registry-gateway: ${error.message}`, process.stderr);
+    printLine("Try registry-gateway --help", process.stderr);
     return EXIT.failure;
   }
 }

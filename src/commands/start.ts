@@ -21,6 +21,7 @@ import { EXIT } from "./exit-code.ts";
 import { handleFaults } from "./faults.ts";
 import { LearnedAdmins } from "./learned-admins.ts";
 import { parsePort } from "./port.ts";
+import { printLine, printLines } from "./terminal.ts";
 import { UsageError } from "./usage-error.ts";
 import { work } from "./work.ts";
 
@@ -47,7 +48,7 @@ export async function start(options: StartOptions): Promise<number> {
     if (!(error instanceof ConfigError)) throw error;
     const problems = error.problems.map((problem) => ({ ...problem, message: withoutSecrets(problem.message) }));
     createLogger("info").fatal({ problems }, "bad configuration");
-    process.stderr.write(`${error.message}\n`);
+    printLines(error.message, process.stderr);
     return EXIT.badConfig;
   }
   const { config, file } = source;
@@ -55,7 +56,7 @@ export async function start(options: StartOptions): Promise<number> {
   for (const warning of warnings(config)) log.warn({ warning }, "configuration");
   handleFaults(log);
   const signal = stopSignal();
-  const learned = new LearnedAdmins(config, (text) => process.stderr.write(text));
+  const learned = new LearnedAdmins(config, (line) => printLine(line, process.stderr));
   const clock = systemClock();
   const workers = workerCount(config);
   const common = { config, log, clock, version };

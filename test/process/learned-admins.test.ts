@@ -16,7 +16,7 @@ it("tells people the admin and the base URL of each registry, as soon as it is p
   const config = testConfig({ upstreams: [{ name: "one", urls: [amulet.url] }] });
   let printed = "";
   let log = "";
-  const learned = new LearnedAdmins(config, (text) => (printed += text));
+  const learned = new LearnedAdmins(config, (line) => (printed += `${line}\n`));
   gateway = await createGateway({
     config,
     log: createLogger("info", { write: (line: string) => void (log += line) }),
@@ -45,5 +45,5 @@ it("holds back what is proved before there is a port", () => {
   expect(printed).toEqual([]);
   learned.listening(80);
   learned.learn("b", "y::1220");
-  expect(printed.map((text) => text.split(":")[0])).toEqual(["a", "b"]);
+  expect(printed.map((line) => line.split(":")[0])).toEqual(["a", "  base URL http", "b", "  base URL http"]);
 });
