@@ -1,4 +1,5 @@
 import type { Instant } from "../clock.ts";
+import { suggest } from "../config/suggestion.ts";
 import type { MaybePromise } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import type { BodyAdmin } from "../spec/body-admin.ts";
@@ -148,7 +149,17 @@ function unknownAdmin(rules: RoutingRules, naming: Naming): GatewayError {
   return new GatewayError(
     404,
     `this gateway serves no registry of the instrument admin ${quote(naming.value)} named in ${naming.where}; ` +
-      "check the party id, or ask the gateway's operator to add the registry",
+      "check the party id, or ask the gateway's operator to add the registry" +
+      suggestAlias(rules.upstreams, naming),
+  );
+}
+
+/** The alias that was meant, where it is near; nothing is told of upstreams that are not enabled. */
+function suggestAlias({ all }: Upstreams, { value, mayBeAlias }: Naming): string {
+  if (!mayBeAlias || value.includes("::")) return "";
+  return suggest(
+    value,
+    all.map(({ name }) => name),
   );
 }
 
