@@ -13,8 +13,10 @@ export function demoInstructions(
     ({ name, about, registry }) => `  ${name.padEnd(8)} ${registry.url}  ${about}\n           admin ${registry.admin}`,
   );
   const factory = `${base}/registry/transfer-instruction/v1/transfer-factory`;
-  const body = transfer(bonds!.registry.admin, bonds!.registry.admin);
-  const contradiction = transfer(amulet!.registry.admin, bonds!.registry.admin);
+  const [bond] = bonds!.registry.catalogue.list().filter(({ id }) => id.startsWith("BOND-"));
+  const instrumentId = { admin: bonds!.registry.admin, id: bond!.id };
+  const body = transfer(instrumentId.admin, instrumentId);
+  const contradiction = transfer(amulet!.registry.admin, instrumentId);
   return `Registry Gateway is running before three sample registries, memory only.
 
   gateway  ${base}    operations ${operations}
@@ -49,7 +51,7 @@ Stop with Ctrl-C.
 `;
 }
 
-function transfer(expectedAdmin: string, admin: string): string {
+function transfer(expectedAdmin: string, instrumentId: { readonly admin: string; readonly id: string }): string {
   return JSON.stringify({
     choiceArguments: {
       expectedAdmin,
@@ -57,9 +59,9 @@ function transfer(expectedAdmin: string, admin: string): string {
         sender: "alice::1220aa",
         receiver: "bob::1220bb",
         amount: "1.0",
-        instrumentId: { admin, id: "BOND-2026-000" },
+        instrumentId,
         requestedAt: "2026-01-01T00:00:00Z",
-        executeBefore: "2027-01-01T00:00:00Z",
+        executeBefore: "2099-01-01T00:00:00Z",
         inputHoldingCids: [],
         meta: { values: {} },
       },

@@ -298,6 +298,16 @@ describe("demo", () => {
       }),
     );
     expect(answers.map(([status]) => status)).toEqual([200, 400, 200]);
+    const transferred = posts.map(([, , body]) => {
+      const { choiceArguments } = JSON.parse(body!) as {
+        choiceArguments: { transfer: { instrumentId: { id: string } } };
+      };
+      return choiceArguments.transfer.instrumentId.id;
+    });
+    for (const id of transferred) {
+      const instrument = `${gateway}/api/token-standard/v0/registrars/bonds/registry/metadata/v1/instruments/${id}`;
+      expect((await fetch(instrument)).status).toBe(200);
+    }
     expect(answers[1]![1]).toContain("names two registries");
     expect(answers[2]![1]).toContain("factoryId");
 
