@@ -1,11 +1,5 @@
-import { createHash } from "node:crypto";
 import type { ApiDocument } from "../spec/openapi.ts";
-
-/** A page to read, complete in itself, and the policy under which a browser may show it. */
-export interface DocsPage {
-  readonly html: string;
-  readonly contentSecurityPolicy: string;
-}
+import { escape, type HtmlPage, renderPage } from "./html.ts";
 
 interface Shown {
   readonly summary: string;
@@ -38,18 +32,8 @@ type Components = ApiDocument["components"];
 
 const METHODS = ["get", "post"];
 
-const STYLE = `
-:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-code, pre { font: 0.875rem/1.4 ui-monospace, monospace; }
-pre { overflow: auto; background: var(--soft); padding: 0.75rem; border-radius: 0.25rem; }
-section { border-top: 1px solid var(--line); margin-top: 1.5rem; padding-top: 0.5rem; }
-h3 code { font-size: 1rem; } h3 b { text-transform: uppercase; }
-table { border-collapse: collapse; width: 100%; } td, th { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; }
-`;
-
 /** Renders an API's description as HTML without scripts and without anything from elsewhere. */
-export function renderDocs(document: ApiDocument): DocsPage {
+export function renderDocs(document: ApiDocument): HtmlPage {
   const { info, paths, components } = document;
   const operations = Object.entries(paths).flatMap(([path, item]) =>
     METHODS.filter((method) => item[method] !== undefined).map((method) =>
@@ -59,10 +43,9 @@ export function renderDocs(document: ApiDocument): DocsPage {
   const schemas = Object.entries(components.schemas).map(
     ([name, schema]) => `<section id="${escape(name)}"><h3>${escape(name)}</h3>${renderSchema(schema)}</section>`,
   );
-  const html = `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>${escape(info.title)}</title><style>${STYLE}</style></head>
-<body><h1>${escape(info.title)} ${escape(info.version)}</h1>
+  return renderPage(
+    info.title,
+    `<h1>${escape(info.title)} ${escape(info.version)}</h1>
 <p>${escape(info.description)}</p>
 <p>As OpenAPI 3.1: <a href="/openapi.json">/openapi.json</a></p>
 <h2>Base URLs</h2>
@@ -70,19 +53,9 @@ export function renderDocs(document: ApiDocument): DocsPage {
 <h2>Operations</h2>
 ${operations.join("\n")}
 <h2>Schemas</h2>
-${schemas.join("\n")}
-</body></html>
-`;
-  return { html, contentSecurityPolicy: POLICY };
+${schemas.join("\n")}`,
+  );
 }
-
-const POLICY = [
-  "default-src 'none'",
-  `style-src 'sha256-${createHash("sha256").update(STYLE).digest("base64")}'`,
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
 
 function renderServer(server: object): string {
   const { url, description } = server as { readonly url: string; readonly description: string };
@@ -135,8 +108,4 @@ function renderSchemaName(schema: unknown): string {
 
 function renderSchema(schema: unknown): string {
   return `<pre>${escape(JSON.stringify(schema, null, 2))}</pre>`;
-}
-
-function escape(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }

@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { answerCatalogue, CATALOGUE_INSTRUMENTS, CATALOGUE_REGISTRIES } from "./catalogue.ts";
-import { answerDocs, DOCS, OPENAPI } from "./docs.ts";
 import type { Exchange } from "./exchange.ts";
+import { DOCS, HOME, OPENAPI } from "./home.ts";
+import { answerPage } from "./pages.ts";
 import { isAggregate } from "./plain.ts";
 import type { Runtime, Surroundings } from "./runtime.ts";
 import type { Answer } from "./send.ts";
@@ -12,10 +13,11 @@ const DESCRIPTIONS = new Set([OPENAPI, DOCS]);
 
 /** Whether the gateway itself has something at `path`. */
 export function isLocalPage(path: string, runtime: Runtime): boolean {
+  if (path === HOME) return true;
   return (CATALOGUE.has(path) && isAggregate(runtime)) || (DESCRIPTIONS.has(path) && runtime.config.docs);
 }
 
-/** The gateway's own pages: the catalogue, and the description of the API. */
+/** The gateway's own pages: the catalogue, the description of the API, and what names both. */
 export function answerLocal(
   surroundings: Surroundings,
   exchange: Exchange,
@@ -24,5 +26,5 @@ export function answerLocal(
   const { path } = exchange.target as LocalTarget;
   return CATALOGUE.has(path)
     ? answerCatalogue(surroundings, exchange, client)
-    : answerDocs(surroundings, exchange, client.request);
+    : answerPage(surroundings, exchange, client.request);
 }

@@ -198,6 +198,9 @@ export function catalogueOperations(isAggregate: boolean): Readonly<Record<strin
       schema: Type.Object({}),
     }),
     "/docs": describePage("docs", "This description to read", { type: "text/html" }),
+    "/": describePage("home", "What this gateway has, as HTML, or as JSON where Accept prefers that", {
+      type: "text/html",
+    }),
   };
   if (!isAggregate) return pages;
   return {

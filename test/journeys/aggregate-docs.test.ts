@@ -42,6 +42,7 @@ describe("the description of the API", () => {
       "/catalog/v1/instruments",
       "/openapi.json",
       "/docs",
+      "/",
     ]);
     const operations = Object.values(paths).flatMap(({ get: read, post }) => [read, post].filter((each) => each));
     const ids = operations.map((operation) => operation!.operationId);

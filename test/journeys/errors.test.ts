@@ -266,7 +266,8 @@ describe("an upstream's own error", () => {
 
 describe("a request that addresses nothing", () => {
   test.each<[SentRequest, number, string | undefined]>([
-    [{ path: "/" }, 404, undefined],
+    [{ path: "/", body: "{}" }, 405, "GET, HEAD, OPTIONS"],
+    [{ path: "//" }, 404, undefined],
     [{ path: "/nothing/here" }, 404, undefined],
     [{ path: INFO, method: "POST" }, 405, "GET, HEAD, OPTIONS"],
     [{ path: INFO, method: "DELETE" }, 405, "GET, HEAD, OPTIONS"],

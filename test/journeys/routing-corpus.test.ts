@@ -415,7 +415,7 @@ describe("a request that names no registry, or none clearly, goes nowhere:", () 
     ["a surrogate in an id", { path: `${PREFIX}/amulet/registry/metadata/v1/instruments/%ED%A0%80` }, 400],
     ["no registry in the path", { path: `${PREFIX}/amulet/metadata/v1/info` }, 404],
     ["a path outside", { path: "/metadata/v1/info" }, 404],
-    ["the root", { path: "/" }, 404],
+    ["a POST to the root", { path: "/", body: "{}" }, 405],
     ["a prefix in other letters", { path: `${PREFIX.toUpperCase()}/amulet${info}` }, 404],
     ["an encoded prefix", { path: `${PREFIX.replace("token", "%74oken")}/amulet${info}` }, 404],
     ["another method on info", { path: `${PREFIX}/amulet${info}`, body: "{}" }, 405],
