@@ -71,6 +71,10 @@ export class ClusterHub {
       return undefined;
     });
     peer.answer("recall", (key) => this.facts.recall(key));
+    peer.answer("announce", (news) => {
+      for (const other of this.members) if (other !== member) other.peer.tell("announced", news);
+      return undefined;
+    });
     return () => this.part(member);
   }
 

@@ -33,6 +33,7 @@ export class ClusterMember implements Coordinator {
   private readonly clock: Clock;
   private readonly epochs = new Epochs();
   private readonly chains = new Chains();
+  private hear: (news: string) => void = () => undefined;
 
   private constructor(hub: HubPeer, clock: Clock, { epochs, chains }: Knowledge) {
     this.hub = hub;
@@ -55,6 +56,7 @@ export class ClusterMember implements Coordinator {
     hub.answer("chained", ({ partition, chain, digest }) =>
       soon(({ chains }) => chains.issue(partition, chain, digest)),
     );
+    hub.answer("announced", (news) => soon((member) => member.hear(news)));
     const member = new ClusterMember(hub, clock, await hub.ask("join", undefined, PURGE_TIMEOUT));
     known.member = member;
     for (const act of early) act(member);
@@ -114,6 +116,14 @@ export class ClusterMember implements Coordinator {
 
   recall(key: string): Promise<string | undefined> {
     return this.hub.ask("recall", key, REPLY_TIMEOUT).catch(() => undefined);
+  }
+
+  announce(news: string): void {
+    this.hub.tell("announce", news);
+  }
+
+  onAnnounced(hear: (news: string) => void): void {
+    this.hear = hear;
   }
 
   close(): Promise<void> {

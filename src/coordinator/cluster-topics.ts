@@ -34,6 +34,8 @@ export interface HubTopics {
   readonly takeCall: { readonly payload: { name: string; limit: CallLimit }; readonly reply: CallGrant };
   readonly remember: { readonly payload: { key: string; value: string; ttl: Duration }; readonly reply: undefined };
   readonly recall: { readonly payload: string; readonly reply: string | undefined };
+  /** For all other members. */
+  readonly announce: { readonly payload: string; readonly reply: undefined };
 }
 
 /** What the hub asks and tells members. */
@@ -41,4 +43,5 @@ export interface MemberTopics {
   /** A purge; the reply says that it has effect. */
   readonly purged: { readonly payload: EpochChange; readonly reply: undefined };
   readonly chained: { readonly payload: IssuedChain; readonly reply: undefined };
+  readonly announced: { readonly payload: string; readonly reply: undefined };
 }

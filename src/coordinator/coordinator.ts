@@ -81,5 +81,11 @@ export interface Coordinator {
   /** A remembered fact. */
   recall(key: string): MaybePromise<string | undefined>;
 
+  /** Tells the other processes something, at once; one that cannot be reached does not hear it. */
+  announce(news: string): void;
+
+  /** Has `hear` called with what other processes announce, and with undefined when some of it may have been missed. */
+  onAnnounced(hear: (news: string | undefined) => void): void;
+
   close(): Promise<void>;
 }

@@ -68,6 +68,14 @@ export class LocalCoordinator implements Coordinator {
     return this.facts.recall(key);
   }
 
+  announce(): void {
+    // There are no others.
+  }
+
+  onAnnounced(): void {
+    // There are no others.
+  }
+
   close(): Promise<void> {
     this.leases.close();
     return Promise.resolve();

@@ -2,6 +2,7 @@ import type { Clock, Duration, Instant } from "../clock.ts";
 import type { RedisLink } from "../redis/link.ts";
 import type { Message } from "../redis/message.ts";
 import type { RedisObserver } from "../redis/observer.ts";
+import { Script } from "../redis/script.ts";
 import type {
   CallGrant,
   CallLimit,
@@ -19,6 +20,17 @@ import { SharedChains } from "./shared-chains.ts";
 import { SharedEpochs } from "./shared-epochs.ts";
 import { SharedFacts } from "./shared-facts.ts";
 import { type LeaseStatus, SharedLeases } from "./shared-leases.ts";
+
+/** How long it may take to tell Redis of news, and how many may wait for a Redis that is away. */
+const NEWS_TIMEOUT: Duration = 1_000;
+const MAX_UNSENT = 256;
+
+/** KEYS: where it is sent from. ARGV: channel, news. */
+const announceNews = new Script(
+  "announce",
+  "allow-oom",
+  "return redis.call('PUBLISH', ARGV[1], cjson.encode({ 'news', ARGV[2] }))",
+);
 
 /** What is being written gets this long when the process ends. */
 const CLOSE_TIMEOUT: Duration = 500;
@@ -60,6 +72,9 @@ export class RedisCoordinator implements Coordinator {
   private readonly leases: SharedLeases;
   private readonly budgets: SharedBudgets;
   private readonly facts: SharedFacts;
+  /** Announced, and not told by Redis yet. */
+  private readonly unsent = new Set<string>();
+  private hear: (news: string | undefined) => void = () => undefined;
 
   /** Connects at once, and again whenever the connection is lost. */
   constructor({ link, clock, observer }: RedisCoordinatorOptions) {
@@ -80,9 +95,11 @@ export class RedisCoordinator implements Coordinator {
     link.start({
       connected: () => {
         this.replicas.connected();
+        void this.sendNews();
         this.epochs.connectionChanged();
       },
       disconnected: () => this.epochs.connectionChanged(),
+      missed: () => this.hear(undefined),
       received: (message) => this.received(message),
     });
   }
@@ -141,10 +158,33 @@ export class RedisCoordinator implements Coordinator {
     return this.facts.recall(key);
   }
 
+  announce(news: string): void {
+    this.unsent.add(news);
+    if (this.unsent.size <= MAX_UNSENT) void this.sendNews();
+    else this.unsent.delete(news);
+  }
+
+  onAnnounced(hear: (news: string | undefined) => void): void {
+    this.hear = hear;
+  }
+
   async close(): Promise<void> {
     await Promise.all([this.leases.close(), this.replicas.close()]);
     this.epochs.close();
     await this.link.close(this.clock.now() + CLOSE_TIMEOUT);
+  }
+
+  /** Sends what was announced and did not reach Redis yet; what does not now waits for the next connection. */
+  private async sendNews(): Promise<void> {
+    const { channel } = this.link.keys;
+    for (const news of this.unsent) {
+      try {
+        await this.link.run({ script: announceNews, keys: [channel], args: [channel, news] }, NEWS_TIMEOUT);
+        this.unsent.delete(news);
+      } catch {
+        return;
+      }
+    }
   }
 
   private changed(isUp: boolean): void {
@@ -164,6 +204,8 @@ export class RedisCoordinator implements Coordinator {
         return this.leases.received(message);
       case "borrowed":
         return this.budgets.received(message);
+      case "news":
+        return this.hear(message.news);
     }
   }
 }

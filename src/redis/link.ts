@@ -32,6 +32,8 @@ export interface LinkListener {
   /** The connection is there (again); nothing read through an earlier one holds any more. */
   connected(): void;
   disconnected(reason: string): void;
+  /** Messages come again, and some may not have come. */
+  missed(): void;
   received(message: Message): void;
 }
 
@@ -78,8 +80,13 @@ export class RedisLink {
       const message = parseMessage(text);
       if (message !== undefined) listener.received(message);
     });
+    let wasSubscribed = false;
     this.subscriber.on("ready", () => {
-      this.subscriber.subscribe(this.keys.channel).catch((error: unknown) => this.note(error));
+      const subscribed = () => {
+        if (wasSubscribed) listener.missed();
+        wasSubscribed = true;
+      };
+      this.subscriber.subscribe(this.keys.channel).then(subscribed, (error: unknown) => this.note(error));
     });
     for (const client of new Set([this.client, this.subscriber])) {
       client.on("error", (error: unknown) => this.noteConnection(error));

@@ -14,7 +14,9 @@ export type Message =
   | { readonly kind: "chain"; readonly tag: string; readonly chain: string; readonly digest: string }
   | { readonly kind: "lease"; readonly name: string; readonly outcome: string }
   /** A replica took a call of the budget behind `key` that is beyond its share of it. */
-  | { readonly kind: "borrowed"; readonly key: string; readonly by: string; readonly per: number };
+  | { readonly kind: "borrowed"; readonly key: string; readonly by: string; readonly per: number }
+  /** What a process announced to all. */
+  | { readonly kind: "news"; readonly news: string };
 
 /** The message in `text`, or undefined: other versions of this program may say other things. */
 export function parseMessage(text: string): Message | undefined {
@@ -28,6 +30,7 @@ export function parseMessage(text: string): Message | undefined {
   const parts: readonly unknown[] = json;
   const [kind, first, second, third, at] = parts;
   if (kind === "look" && typeof first === "string") return { kind, tag: first };
+  if (kind === "news" && typeof first === "string") return { kind, news: first };
   if (typeof first !== "string" || typeof second !== "string") return undefined;
   if (kind === "lease") return { kind, name: first, outcome: second };
   if (kind === "borrowed") return Number(third) > 0 ? { kind, key: first, by: second, per: Number(third) } : undefined;

@@ -44,6 +44,19 @@ describe("workers of one machine", () => {
     expect(late.coordinator.generation(key)).toBe(second);
   });
 
+  it("hear what another one announces", async () => {
+    const members = [await scene.join(), await scene.join(), await scene.join()];
+    const heard = members.map(({ coordinator }) => {
+      const news: string[] = [];
+      coordinator.onAnnounced((each) => news.push(each));
+      return news;
+    });
+    members[0]!.coordinator.announce("one");
+    members[1]!.coordinator.announce("two");
+    await settle();
+    expect(heard).toEqual([["two"], ["one"], ["one", "two"]]);
+  });
+
   it("all know of a purge when it was answered", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const before = [a, b].map(({ coordinator }) => coordinator.generation(key));

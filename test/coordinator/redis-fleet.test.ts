@@ -45,6 +45,31 @@ async function meet(replicas: readonly Replica[]): Promise<string> {
   return replicas[0]!.coordinator.generation(info)!;
 }
 
+describe("news", () => {
+  function listen(replica: Replica): (string | undefined)[] {
+    const heard: (string | undefined)[] = [];
+    replica.coordinator.onAnnounced((news) => heard.push(news));
+    return heard;
+  }
+
+  it("reach the whole fleet", async () => {
+    const { replicas } = await startFleet(3);
+    const heard = replicas.map(listen);
+    replicas[0]!.coordinator.announce("something");
+    await until(() => heard.every((news) => news.includes("something")));
+  });
+
+  it("announced while Redis was away reach it afterwards, and those who were away learn that they may have missed some", async () => {
+    const { server, replicas } = await startFleet(2);
+    const heard = replicas.map(listen);
+    await server.kill();
+    await until(() => replicas.every(({ coordinator }) => !coordinator.status().connected));
+    replicas[0]!.coordinator.announce("something");
+    await server.start();
+    await until(() => heard.every((news) => news.includes(undefined)));
+  });
+});
+
 describe("purges", () => {
   it("reach the whole fleet within 250 ms, which then agrees on a generation", async () => {
     const { replicas } = await startFleet(3);

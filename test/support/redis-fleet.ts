@@ -75,6 +75,7 @@ class LossyLink extends RedisLink {
     super.start({
       connected: () => listener.connected(),
       disconnected: (reason) => listener.disconnected(reason),
+      missed: () => listener.missed(),
       received: (message) => this.post(message, () => listener.received(message)),
     });
   }
