@@ -57,6 +57,7 @@ async function checkNode(config: UpstreamConfig, url: string, { limits }: Config
       random: Math.random,
       coordinator,
       observer: silentObserver,
+      forget: () => undefined,
     },
   );
   const place = `${config.name} ${url}`;

@@ -144,6 +144,7 @@ export const FAILURE_REASON = allOf<FailureReason>({
   "wrong-url": true,
   credentials: true,
   "wrong-admin": true,
+  unproved: true,
   internal: true,
 });
 

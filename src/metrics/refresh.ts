@@ -53,6 +53,7 @@ function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: Upstr
   }
   const isProved = status.nodes.some(({ state }) => state === "up" || state === "ejected");
   metrics.adminProved.set({ upstream }, isProved ? 1 : 0);
+  metrics.adminContested.set({ upstream }, status.isContested ? 1 : 0);
   metrics.breakerState.set({ upstream }, BREAKER_VALUE[status.breaker]);
   metrics.upstreamInFlight.set({ upstream }, status.running);
   metrics.upstreamQueued.set({ upstream }, status.queued);

@@ -134,6 +134,12 @@ export const UPSTREAM = {
     aggregation: "max",
     panel: { title: "Admin proved", unit: "state", by: ["upstream"] },
   }),
+  adminContested: gauge("upstream_admin_contested", {
+    help: "1 while another upstream claims the same admin and neither has it configured: neither is used.",
+    labels: { upstream: ALIAS },
+    aggregation: "max",
+    panel: { title: "Admin claimed by two upstreams", unit: "state", by: ["upstream"] },
+  }),
   adminMismatches: counter("upstream_admin_mismatches", {
     help: "Checks in which a node named another admin than expected.",
     labels: { upstream: ALIAS },

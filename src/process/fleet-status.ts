@@ -72,6 +72,7 @@ function mergeUpstream(one: UpstreamStatus, other: UpstreamStatus): UpstreamStat
     name: one.name,
     admin: one.admin ?? other.admin,
     state,
+    isContested: one.isContested || other.isContested,
     lastError: (other.state === state ? other.lastError : undefined) ?? one.lastError ?? other.lastError,
     breaker: laterOf(BREAKER_STATES, one.breaker, other.breaker),
     passThroughBreaker: laterOf(BREAKER_STATES, one.passThroughBreaker, other.passThroughBreaker),

@@ -5,6 +5,7 @@ import { MemoryStore } from "../cache/memory-store.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
 import type { Logger } from "../log.ts";
+import { SCOPES } from "../metadata/metadata-key.ts";
 import type { MetadataObserver } from "../metadata/observer.ts";
 import type { Metrics } from "../metrics.ts";
 import { announce, forgetUpstreams } from "../metrics/announcement.ts";
@@ -118,6 +119,7 @@ export class Serving {
     this.runtime = this.assemble(config);
     this.announce();
     registry.onRead(() => this.refreshGauges());
+    coordinator.onAnnounced((news) => this.upstreams.hear(news));
     this.surroundings = {
       clock,
       random,
@@ -251,7 +253,14 @@ export class Serving {
     // Undefined while the constructor runs.
     const previous = this.runtime as Runtime | undefined;
     const { coordinator } = sharing;
-    const environment = { limits: config.limits, coordinator, clock, random, observer: this.upstreamObserver };
+    const environment = {
+      limits: config.limits,
+      coordinator,
+      clock,
+      random,
+      observer: this.upstreamObserver,
+      forget: (admin: string) => void coordinator.purge(admin, SCOPES.all),
+    };
     return createRuntime(config, {
       upstreams: new Upstreams(config.upstreams, environment, previous?.upstreams),
       cache: this.cache,

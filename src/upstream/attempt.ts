@@ -116,7 +116,7 @@ export class Attempt implements ExchangeListener {
 
   /** Its time is up: ends it as a failure. */
   expire(): void {
-    const expired = this.exchange?.isSent === true ? answerTimeout : connectTimeout;
+    const expired = this.exchange?.isConnected === true ? answerTimeout : connectTimeout;
     this.exchange?.abort();
     this.end({ answer: undefined, failure: expired(this.parts.config.name) });
   }

@@ -120,9 +120,10 @@ export class CallRun {
     if (this.isSettled) return;
     const { parts, call } = this;
     const now = parts.clock.now();
+    if (parts.nodes.disabledBecause !== undefined) return this.giveUp(parts.nodes.whyNone());
     let node = parts.choice.choose(now, this.tried, call.walk);
     if (kind === "first" || kind === "retry") node ??= parts.choice.choose(now, [], call.walk);
-    if (node === undefined) return this.giveUp(answerTimeout(parts.config.name).error);
+    if (node === undefined) return this.giveUp(parts.nodes.whyNone());
     this.tried.push(node);
     // A sole node may use all of the time.
     const isSole = !parts.choice.hasOther(Infinity, [node]);

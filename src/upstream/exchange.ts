@@ -2,10 +2,10 @@ import type { Dispatcher } from "undici";
 import type { Clock, Instant } from "../clock.ts";
 import { fieldsFromRaw } from "../fields.ts";
 import type { Fields } from "../fields.ts";
-import type { Connections } from "./connections.ts";
+import { Dispatch } from "./dispatch.ts";
+import type { DispatchHandler, LinkSource } from "./dispatch.ts";
 import { connectionFailure, tooLarge } from "./failure.ts";
 import type { Failure } from "./failure.ts";
-import type { Link } from "./link.ts";
 
 /** What is sent to a node. */
 export interface NodeRequest {
@@ -32,7 +32,7 @@ export interface ExchangeListener {
 }
 
 interface ExchangeOptions {
-  readonly connections: Connections;
+  readonly connections: LinkSource;
   readonly clock: Clock;
   /** For the texts of errors. */
   readonly upstream: string;
@@ -45,11 +45,10 @@ const NO_BODY = Buffer.alloc(0);
 const ABORTED = new Error("the gateway needs the answer no more");
 
 /** One request to one node with its bodies in memory, over undici's dispatch. */
-export class Exchange implements Dispatcher.DispatchHandler {
+export class Exchange implements DispatchHandler {
   private readonly options: ExchangeOptions;
   private readonly requestedAt: Instant;
-  private link: Link | undefined;
-  private controller: Dispatcher.DispatchController | undefined;
+  private readonly dispatch: Dispatch;
   private isSettled = false;
   private status = 0;
   private fields: Fields = [];
@@ -60,8 +59,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   constructor(request: NodeRequest, options: ExchangeOptions) {
     this.options = options;
     this.requestedAt = options.clock.now();
-    this.link = options.connections.take();
-    this.link.dispatcher.dispatch(
+    this.dispatch = new Dispatch(
+      options.connections,
       {
         origin: options.connections.origin,
         method: request.method,
@@ -72,11 +71,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
       },
       this,
     );
+    this.dispatch.begin();
   }
 
-  /** The connection is there and the request is on its way. */
-  get isSent(): boolean {
-    return this.controller !== undefined;
+  /** A connection is there: nothing is waited for but the node. */
+  get isConnected(): boolean {
+    return this.dispatch.isConnected;
   }
 
   /** An answer has begun. */
@@ -92,11 +92,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
   abort(): void {
     if (this.isSettled) return;
     this.isSettled = true;
-    this.stop();
+    this.dispatch.abort(ABORTED);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.controller = controller;
+    this.dispatch.started(controller);
     if (this.isSettled) controller.abort(ABORTED);
   }
 
@@ -117,7 +117,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    this.releaseLink();
+    this.dispatch.completed();
     if (this.isSettled) return;
     this.isSettled = true;
     this.options.listener.answered({
@@ -130,9 +130,14 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    const { link } = this;
-    this.link = undefined;
-    if (link !== undefined) this.options.connections.releaseAfterError(link);
+    if (!this.dispatch.broke(error)) this.fail(error);
+  }
+
+  onUnsent(error: unknown): void {
+    this.fail(error);
+  }
+
+  private fail(error: unknown): void {
     if (this.isSettled) return;
     this.isSettled = true;
     this.options.listener.failed(connectionFailure(this.options.upstream, error, this.isAnswering));
@@ -145,25 +150,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   private refuseSize(): void {
     this.isSettled = true;
-    this.stop();
+    this.dispatch.abort(ABORTED);
     this.options.listener.failed(tooLarge(this.options.upstream, this.options.maxBody));
-  }
-
-  private stop(): void {
-    if (this.controller !== undefined) {
-      // Closes the socket: on HTTP/1.1 an answer cannot be given up in another way.
-      this.controller.abort(ABORTED);
-    } else if (this.link !== undefined) {
-      const link = this.link;
-      this.link = undefined;
-      this.options.connections.discard(link);
-    }
-  }
-
-  private releaseLink(): void {
-    if (this.link === undefined) return;
-    const link = this.link;
-    this.link = undefined;
-    this.options.connections.release(link);
   }
 }

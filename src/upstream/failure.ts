@@ -25,6 +25,7 @@ export type FailureReason =
   | "wrong-url"
   | "credentials"
   | "wrong-admin"
+  | "unproved"
   | "internal";
 
 interface Consequences {
@@ -66,6 +67,7 @@ export const consequences: { readonly [Reason in FailureReason]: Consequences } 
   "wrong-url": FINAL,
   credentials: FINAL,
   "wrong-admin": UNREACHED,
+  unproved: UNREACHED,
   internal: FINAL,
 };
 
@@ -193,6 +195,7 @@ function findWording(code: string, answering: boolean): Wording | undefined {
  * What an error of a connection or of undici means. `answering`: an answer had begun.
  */
 export function connectionFailure(upstream: string, error: unknown, answering: boolean): Failure {
+  if (error instanceof ProofFailed) return error.failure;
   if (error instanceof ConnectTimeout || errorCode(error) === "UND_ERR_CONNECT_TIMEOUT")
     return connectTimeout(upstream);
   // No connection was made: the gateway has nothing to show.
@@ -214,6 +217,27 @@ function failureOf(upstream: string, { reason, status, type, text }: Wording, ca
 /** undici reports the 407 of a forwarding proxy as an invalid argument. */
 function isProxyRefusal(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith("Proxy Authentication Required");
+}
+
+/** The connection was closed before a request could be sent on it. */
+export class ConnectionGone extends Error {
+  readonly code = "ECONNRESET";
+
+  constructor() {
+    super("the connection is closed");
+    this.name = "ConnectionGone";
+  }
+}
+
+/** A connection that may carry no request, for this reason. */
+export class ProofFailed extends Error {
+  readonly failure: Failure;
+
+  constructor(failure: Failure) {
+    super(failure.error.message, { cause: failure.error });
+    this.name = "ProofFailed";
+    this.failure = failure;
+  }
 }
 
 /** No connection within the time for one. */
@@ -264,4 +288,10 @@ export function tooLargeHead(upstream: string): Failure {
 /** A 502 for an answer that is none of the registry API; `text` follows `upstream "alias" `. */
 export function unusable(upstream: string, text: string, type: ProxyErrorType = "http_protocol_error"): GatewayError {
   return new GatewayError(502, `upstream "${upstream}" ${text}`, { proxyError: type });
+}
+
+/** The 503 for who still waits for an upstream that a reload removed. */
+export function removed(upstream: string): GatewayError {
+  const text = `upstream "${upstream}" was removed from the configuration; try again`;
+  return new GatewayError(503, text, { retryAfter: 1, proxyError: "destination_unavailable" });
 }

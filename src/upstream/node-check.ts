@@ -1,13 +1,15 @@
 import type { Clock, Instant } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
-import { ClientGone } from "./call.ts";
 import { decodeAnswer, isCoded, readAnswer, retryAfter } from "./answer.ts";
 import { isOwnRefusal } from "./credentials.ts";
 import type { Credentials } from "./credentials.ts";
+import type { LinkSource } from "./dispatch.ts";
 import { Exchange } from "./exchange.ts";
-import type { RawAnswer } from "./exchange.ts";
-import { answerTimeout, connectTimeout, unusable } from "./failure.ts";
+import type { NodeRequest, RawAnswer } from "./exchange.ts";
+import { answerTimeout, ConnectionGone, ProofFailed, removed, unusable } from "./failure.ts";
+import type { Failure } from "./failure.ts";
+import type { Link } from "./link.ts";
 import type { UpstreamNode } from "./node.ts";
 
 const INFO_PATH = "/registry/metadata/v1/info";
@@ -25,14 +27,15 @@ interface CheckParts {
 }
 
 /**
- * Asks a node for its own info (spec.md §4.1) and returns the admin it names.
- * @throws GatewayError 502, 503 or 504 that says why the node did not prove anything.
+ * Asks a node for its own info (spec.md §4.1) over this connection, which stays the caller's, and returns the admin it
+ * names.
+ * @throws {@link ProofFailed} that says why the node did not prove anything.
  */
-export async function askAdmin(node: UpstreamNode, parts: CheckParts): Promise<string> {
+export async function askAdmin(node: UpstreamNode, link: Link, parts: CheckParts): Promise<string> {
   const { config, upstream, credentials, deadline, signal } = parts;
   const credentialFields = credentials === undefined ? [] : await credentials.fields({ deadline, signal });
   const fields = ["accept", "application/json", "accept-encoding", "identity", ...credentialFields];
-  let raw = await exchange(node, fields, parts);
+  let raw = await exchange({ method: "GET", path: node.basePath + INFO_PATH, fields }, only(link, node), parts);
   const context = {
     upstream,
     node: node.index,
@@ -42,59 +45,75 @@ export async function askAdmin(node: UpstreamNode, parts: CheckParts): Promise<s
   };
   if (isCoded(raw)) {
     const decoded = await decodeAnswer(raw, context);
-    if ("reason" in decoded) throw decoded.error;
+    if ("reason" in decoded) throw unproved(decoded.error);
     raw = decoded;
   }
   const { answer, failure } = readAnswer(raw, context);
   if (answer === undefined) {
     if (failure?.reason === "credentials") credentials?.distrust();
-    throw failure?.error ?? unusable(upstream, "gave no answer");
+    throw unproved(failure?.error ?? unusable(upstream, "gave no answer"));
   }
-  if (answer.status !== 200) throw statusError(upstream, answer.status, retryAfter(answer.fields));
+  if (answer.status !== 200) throw unproved(statusError(upstream, answer.status, retryAfter(answer.fields)));
   const admin = readAdmin(answer.json);
-  if (admin === undefined) throw unusable(upstream, `has an info without adminId (${INFO_PATH}): it is no registry`);
+  if (admin === undefined)
+    throw unproved(unusable(upstream, `has an info without adminId (${INFO_PATH}): it is no registry`));
   return admin;
 }
 
+function unproved(error: GatewayError): ProofFailed {
+  return new ProofFailed({ reason: "unproved", error });
+}
+
+/** One connection, once; it is not given back to the others. */
+function only(link: Link, { connections }: UpstreamNode): LinkSource {
+  let left: Link | undefined = link;
+  return {
+    origin: connections.origin,
+    take() {
+      const taken = left;
+      left = undefined;
+      return taken;
+    },
+    open: () => Promise.reject(new ConnectionGone()),
+    release: () => undefined,
+    discard: (each) => connections.discard(each),
+  };
+}
+
 function exchange(
-  node: UpstreamNode,
-  fields: string[],
+  request: NodeRequest,
+  connections: LinkSource,
   { upstream, clock, deadline, signal }: CheckParts,
 ): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
-    const stop = (error: GatewayError) => {
+    const stop = (failure: Failure) => {
       leave();
       exchange.abort();
-      reject(error);
+      reject(new ProofFailed(failure));
     };
-    const onAbort = () => stop(new ClientGone());
+    const onAbort = () => stop({ reason: "unproved", error: removed(upstream) });
     const leave = () => {
       cancelTimer();
       signal.removeEventListener("abort", onAbort);
     };
-    const cancelTimer = clock.after(deadline - clock.now(), () =>
-      stop((exchange.isSent ? answerTimeout : connectTimeout)(upstream).error),
-    );
+    const cancelTimer = clock.after(deadline - clock.now(), () => stop(answerTimeout(upstream)));
     signal.addEventListener("abort", onAbort);
-    const exchange = new Exchange(
-      { method: "GET", path: node.basePath + INFO_PATH, fields },
-      {
-        connections: node.connections,
-        clock,
-        upstream,
-        maxBody: MAX_INFO,
-        listener: {
-          answered: (answer) => {
-            leave();
-            resolve(answer);
-          },
-          failed: ({ error }) => {
-            leave();
-            reject(error);
-          },
+    const exchange = new Exchange(request, {
+      connections,
+      clock,
+      upstream,
+      maxBody: MAX_INFO,
+      listener: {
+        answered: (answer) => {
+          leave();
+          resolve(answer);
+        },
+        failed: (failure) => {
+          leave();
+          reject(new ProofFailed(failure));
         },
       },
-    );
+    });
   });
 }
 
@@ -103,6 +122,11 @@ export function readAdmin(json: unknown): string | undefined {
   if (typeof json !== "object" || json === null || !("adminId" in json)) return undefined;
   const { adminId } = json;
   return typeof adminId === "string" && adminId !== "" ? adminId : undefined;
+}
+
+/** Whether it has the form of a party id, which no alias has: a name, `::1220` and a fingerprint in hex (field.md). */
+export function isPartyId(admin: string): boolean {
+  return admin.length <= 255 && /^[\w:\- ]+::1220[0-9a-f]+$/i.test(admin);
 }
 
 function statusError(upstream: string, status: number, seconds: number | undefined): GatewayError {

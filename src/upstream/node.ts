@@ -1,6 +1,6 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { Connections } from "./connections.ts";
-import type { LinkTarget } from "./link.ts";
+import type { Link, LinkTarget } from "./link.ts";
 import { OutcomeWindow } from "./outcome-window.ts";
 import type { NodeState, NodeStatus } from "./status.ts";
 
@@ -19,6 +19,13 @@ const LEAST_FOR_RATE = 10;
 const MOST_FAILED_SHARE = 0.5;
 /** A node that came back stays on probation for so many good answers: one failure sends it out again. */
 const PROBATION = 5;
+
+interface NodeParts {
+  readonly clock: Clock;
+  readonly target: Omit<LinkTarget, "origin">;
+  /** Asks the node over a connection which registry it is; rejects when a call may not go that way. */
+  readonly prove: (node: UpstreamNode, link: Link) => Promise<void>;
+}
 
 /** One URL of an upstream: its connections, its load and how it has been doing. */
 export class UpstreamNode {
@@ -46,13 +53,13 @@ export class UpstreamNode {
   private outrunInARow = 0;
   private probation = 0;
 
-  constructor(index: number, url: string, parts: { clock: Clock; target: Omit<LinkTarget, "origin"> }) {
+  constructor(index: number, url: string, parts: NodeParts) {
     const { origin, pathname } = new URL(url);
     this.index = index;
     this.url = url;
     this.basePath = pathname.replace(/\/+$/, "");
     this.clock = parts.clock;
-    this.connections = new Connections({ ...parts.target, origin }, parts.clock);
+    this.connections = new Connections({ ...parts.target, origin }, parts.clock, (link) => parts.prove(this, link));
   }
 
   /** Moving average of latencies; undefined before the first. */

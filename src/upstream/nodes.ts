@@ -1,12 +1,13 @@
-import type { Clock, Duration, Instant } from "../clock.ts";
+import type { Clock, Instant } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
-import { GatewayError } from "../errors.ts";
+import { GatewayError, toGatewayError } from "../errors.ts";
 import type { Credentials } from "./credentials.ts";
 import type { EgressBudget } from "./egress-budget.ts";
-import { answerTimeout, consequences, unusable } from "./failure.ts";
-import type { FailureReason } from "./failure.ts";
-import type { LinkTarget } from "./link.ts";
-import { askAdmin } from "./node-check.ts";
+import { Opening } from "./connections.ts";
+import { answerTimeout, connectionFailure, connectTimeout, consequences, ProofFailed, unusable } from "./failure.ts";
+import type { Failure, FailureReason } from "./failure.ts";
+import type { Link, LinkTarget } from "./link.ts";
+import { askAdmin, isPartyId } from "./node-check.ts";
 import { NodeWatch } from "./node-watch.ts";
 import { UpstreamNode } from "./node.ts";
 import type { UpstreamObserver } from "./observer.ts";
@@ -22,8 +23,10 @@ export interface NodesParts {
   readonly credentials: Credentials | undefined;
   readonly egress: EgressBudget | undefined;
   readonly target: Omit<LinkTarget, "origin">;
-  /** Somebody else's name when this upstream may not have `admin`, because another one has it. */
+  /** Why this upstream may not have `admin`, if it may not. */
   readonly claim: (admin: string) => string | undefined;
+  /** A node that took requests for the registry of `admin`, or that may be as right as those that did, is another. */
+  readonly onImpostor: (node: UpstreamNode, admin: string) => void;
   /** A check ended, or a node was ejected; `isWell`: a node was found well. */
   readonly onCheck: (isWell: boolean) => void;
 }
@@ -38,12 +41,14 @@ export class Nodes {
   private readonly watches: readonly NodeWatch[];
   private learned: string | undefined;
   private contradiction: string | undefined;
-  private readonly stopping = new AbortController();
+  private readonly closing = new AbortController();
   private hasStarted = false;
+  private hasStopped = false;
 
   constructor(parts: NodesParts) {
     this.parts = parts;
-    this.all = parts.config.urls.map((url, index) => new UpstreamNode(index, url, parts));
+    const prove = (node: UpstreamNode, link: Link) => this.prove(node, link);
+    this.all = parts.config.urls.map((url, index) => new UpstreamNode(index, url, { ...parts, prove }));
     this.watches = this.all.map(() => new NodeWatch(parts.clock, parts.random));
   }
 
@@ -76,14 +81,16 @@ export class Nodes {
     for (const node of this.all) this.checkInBackground(node);
   }
 
+  /** Begins no more checks by itself; calls may still have nodes asked. */
   stopChecks(): void {
-    this.stopping.abort();
+    this.hasStopped = true;
     for (const watch of this.watches) watch.cancel();
   }
 
   /** Closes the connections; those in use, when their calls are over. */
   close(): void {
     this.stopChecks();
+    this.closing.abort();
     for (const node of this.all) node.connections.close();
   }
 
@@ -96,6 +103,7 @@ export class Nodes {
       if (same?.admin === undefined || same.admin !== this.admin) continue;
       node.admin = same.admin;
       node.state = "up";
+      node.connections.inherit(same.connections);
     }
     // Nodes that disappeared do not vouch for the admin they taught.
     if (!this.hasProved) this.learned = undefined;
@@ -113,9 +121,36 @@ export class Nodes {
     try {
       await waitFor(Promise.any(checks), { ...patience, late }, this.parts.clock);
     } catch (error) {
-      throw error instanceof AggregateError ? error.errors[0] : error;
+      const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
+      throw first instanceof ProofFailed ? first.failure.error : first;
     }
     this.throwIfDisabled();
+  }
+
+  /** What a call is told when no node may be asked. */
+  whyNone(): GatewayError {
+    const { config } = this.parts;
+    const why = this.contradiction ?? this.all.find(({ lastError }) => lastError !== undefined)?.lastError;
+    const text = this.contradiction === undefined ? "has no node that may be asked" : "is disabled";
+    return new GatewayError(503, `upstream "${config.name}" ${text}: ${why ?? "none has told its admin"}`, {
+      retryAfter: 5,
+      proxyError: "proxy_configuration_error",
+    });
+  }
+
+  private throwIfDisabled(): void {
+    if (this.contradiction !== undefined) throw this.whyNone();
+  }
+
+  /** Somebody else found that this node is another registry: it gets no call before it was asked again, now. */
+  doubt(node: UpstreamNode): void {
+    node.connections.revoke();
+    this.checkInBackground(node);
+  }
+
+  /** Asks every node anew. */
+  checkAll(): void {
+    if (this.hasStarted && !this.hasStopped) for (const node of this.all) this.checkInBackground(node);
   }
 
   /** Takes a node out for a while, unless it is the last one that takes requests. Returns whether it is out. */
@@ -142,7 +177,8 @@ export class Nodes {
    * takes requests is checked only when it `refused` the connection, for then another registry may come in its place.
    */
   suspect(node: UpstreamNode, reason?: FailureReason): void {
-    if (!this.hasStarted || node.state !== "up" || (this.upCount === 1 && reason !== "refused")) return;
+    if (!this.hasStarted || this.hasStopped || node.state !== "up" || (this.upCount === 1 && reason !== "refused"))
+      return;
     const isCertain = reason !== undefined && consequences[reason].fault === "node";
     if (this.watchOf(node).suspect(isCertain)) this.checkInBackground(node);
   }
@@ -153,7 +189,7 @@ export class Nodes {
    */
   async askInfo(): Promise<boolean | undefined> {
     const { clock, config, egress } = this.parts;
-    const { signal } = this.stopping;
+    const { signal } = this.closing;
     const patience = Math.min(config.attemptTimeout, config.timeout);
     const asked = this.all.filter(({ state }) => state === "up" || state === "ejected");
     const late = () => answerTimeout(config.name).error;
@@ -184,14 +220,6 @@ export class Nodes {
     }
   }
 
-  private throwIfDisabled(): void {
-    if (this.contradiction === undefined) return;
-    throw new GatewayError(503, `upstream "${this.parts.config.name}" is disabled: ${this.contradiction}`, {
-      retryAfter: 5,
-      proxyError: "proxy_configuration_error",
-    });
-  }
-
   private watchOf(node: UpstreamNode): NodeWatch {
     return this.watches[node.index]!;
   }
@@ -200,7 +228,7 @@ export class Nodes {
   private check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
     return this.share(node, async () => {
       // No call left for a check says nothing about the node.
-      await this.pay(isWaitedFor, this.parts.clock.now() + this.timeoutOf(node));
+      await this.pay(isWaitedFor, this.deadlineOf(node));
       await this.ask(node);
     });
   }
@@ -214,26 +242,74 @@ export class Nodes {
     this.check(node, false).catch(() => undefined);
   }
 
-  private timeoutOf(node: UpstreamNode): Duration {
-    const { config } = this.parts;
-    const usual = this.all.length === 1 ? config.timeout : Math.min(config.attemptTimeout, config.timeout);
-    return this.watchOf(node).timeout(node.state, usual);
+  /** Asks a node over a new connection, with a call that was paid for. */
+  private async ask(node: UpstreamNode): Promise<void> {
+    const { clock, config } = this.parts;
+    const deadline = this.deadlineOf(node);
+    const opening = new Opening();
+    const stop = () => opening.cancel();
+    let isLate = false;
+    const cancelTimer = clock.after(deadline - clock.now(), () => {
+      isLate = true;
+      stop();
+    });
+    this.closing.signal.addEventListener("abort", stop);
+    try {
+      await node.connections.check(opening, (link) => this.question(node, link, deadline));
+    } catch (error) {
+      if (error instanceof ProofFailed) throw error;
+      throw this.noteFailure(node, isLate ? connectTimeout(config.name) : connectionFailure(config.name, error, false));
+    } finally {
+      cancelTimer();
+      this.closing.signal.removeEventListener("abort", stop);
+    }
   }
 
-  /** Asks a node for its info, with a call that was paid for, and notes what comes of it. */
-  private async ask(node: UpstreamNode): Promise<void> {
-    const { config, observer, clock } = this.parts;
+  /** A call may go over `link` only when the node names the right admin there. */
+  private async prove(node: UpstreamNode, link: Link): Promise<void> {
+    const deadline = this.deadlineOf(node);
     try {
-      const deadline = clock.now() + this.timeoutOf(node);
-      const { signal } = this.stopping;
-      const admin = await askAdmin(node, { ...this.parts, upstream: config.name, deadline, signal });
-      observer.check(config.name, node.url, "success");
-      this.hear(node, admin);
+      await this.pay(true, deadline);
     } catch (error) {
-      observer.check(config.name, node.url, "failure");
-      this.noteFailure(node, error instanceof Error ? error.message : String(error));
-      throw error;
+      throw new ProofFailed({ reason: "http-429", error: toGatewayError(error) });
     }
+    try {
+      await this.question(node, link, deadline);
+    } finally {
+      this.schedule(node);
+    }
+  }
+
+  /** Asks a node over this connection, and notes what comes of it. */
+  private async question(node: UpstreamNode, link: Link, deadline: Instant): Promise<void> {
+    const { config } = this.parts;
+    let admin: string;
+    try {
+      admin = await askAdmin(node, link, {
+        ...this.parts,
+        upstream: config.name,
+        deadline,
+        signal: this.closing.signal,
+      });
+      if (this.admin === undefined && !isPartyId(admin)) {
+        const error = unusable(config.name, `names the admin ${quote(admin)} in its info, which is no party id`);
+        throw new ProofFailed({ reason: "unproved", error });
+      }
+    } catch (error) {
+      throw this.noteFailure(node, connectionFailure(config.name, error, false));
+    }
+    try {
+      this.hear(node, admin);
+      this.throwIfDisabled();
+    } catch (error) {
+      throw new ProofFailed({ reason: "wrong-admin", error: toGatewayError(error) });
+    }
+  }
+
+  private deadlineOf(node: UpstreamNode): Instant {
+    const { config, clock } = this.parts;
+    const usual = this.all.length === 1 ? config.timeout : Math.min(config.attemptTimeout, config.timeout);
+    return clock.now() + this.watchOf(node).timeout(node.state, usual);
   }
 
   /** @throws GatewayError 429 when there is no call left for a check. */
@@ -245,37 +321,57 @@ export class Nodes {
     throw new GatewayError(429, `no call is left of rateLimit to check upstream "${config.name}"`, { retryAfter: 1 });
   }
 
-  private noteFailure(node: UpstreamNode, why: string): void {
+  private noteFailure(node: UpstreamNode, failure: Failure): ProofFailed {
+    const { observer, config } = this.parts;
     const watch = this.watchOf(node);
+    const why = failure.error.message;
+    observer.check(config.name, node.url, "failure");
     if (node.state === "unproved") node.lastError = why;
     if (node.state === "ejected" || node.state === "unproved") watch.noteFailure();
     // A proved node that fails a check need not have become another registry: it is out only if calls failed as well.
     if (node.state === "up" && watch.isSuspect) this.eject(node, why);
     if (node.state === "up") watch.noteDoubt();
     this.parts.onCheck(false);
+    return new ProofFailed(failure);
   }
 
-  /** The node named its admin. */
+  /**
+   * The node named its admin.
+   * @throws GatewayError 502 when it is not the one that is expected.
+   */
   private hear(node: UpstreamNode, admin: string): void {
     const { config, observer } = this.parts;
+    const expected = this.admin ?? admin;
     node.admin = admin;
-    const expected = (this.learned ??= config.admin ?? admin);
-    this.reconsider();
-    if (admin !== expected) {
-      const why = `its info names the admin "${admin}" and not "${expected}"`;
-      node.lastError = why;
-      this.watchOf(node).noteFailure();
-      observer.adminMismatch(config.name, node.url, { expected, told: admin, isNew: node.state !== "wrong-admin" });
-      this.change(node, "wrong-admin", why);
-      throw unusable(
-        config.name,
-        `serves another registry than configured: ${why}; tell the gateway's operator`,
-        "proxy_configuration_error",
-      );
-    }
+    this.learned = expected;
+    if (admin !== expected) this.refuse(node, { admin, expected });
+    observer.check(config.name, node.url, "success");
     this.watchOf(node).noteTold();
     if (node.state !== "up") this.admit(node);
+    this.reconsider();
     this.parts.onCheck(true);
+  }
+
+  private refuse(node: UpstreamNode, { admin, expected }: { admin: string; expected: string }): never {
+    const { config, observer, onImpostor } = this.parts;
+    const why = `its info names the admin ${quote(admin)} and not ${quote(expected)}`;
+    const from = node.state;
+    node.lastError = why;
+    this.watchOf(node).noteFailure();
+    observer.check(config.name, node.url, "failure");
+    observer.adminMismatch(config.name, node.url, { expected, told: admin, isNew: from !== "wrong-admin" });
+    this.change(node, "wrong-admin", why);
+    node.connections.disown();
+    // Without a configured admin nothing says which of the two is right.
+    const tookCalls = from === "up" || from === "ejected" || (from === "unproved" && config.admin === undefined);
+    if (tookCalls) onImpostor(node, expected);
+    this.reconsider();
+    this.parts.onCheck(false);
+    throw unusable(
+      config.name,
+      `serves another registry than configured: ${why}; tell the gateway's operator`,
+      "proxy_configuration_error",
+    );
   }
 
   private admit(node: UpstreamNode): void {
@@ -288,11 +384,11 @@ export class Nodes {
   private findContradiction(expected: string): string | undefined {
     const { config, claim } = this.parts;
     const other = claim(expected);
-    if (other !== undefined) return `upstream "${other}" has the same admin "${expected}"; remove one of them`;
+    if (other !== undefined) return other;
     if (config.admin !== undefined) return undefined;
     const odd = this.all.find(({ admin }) => admin !== undefined && admin !== expected);
     if (odd === undefined) return undefined;
-    return `its nodes name different admins, "${expected}" and "${odd.admin!}"; set admin or correct urls`;
+    return `its nodes name different admins, ${quote(expected)} and ${quote(odd.admin!)}; set admin or correct urls`;
   }
 
   private change(node: UpstreamNode, to: NodeState, why: string): void {
@@ -303,7 +399,12 @@ export class Nodes {
   }
 
   private schedule(node: UpstreamNode): void {
-    if (this.stopping.signal.aborted || !this.hasStarted) return;
+    if (this.hasStopped || !this.hasStarted) return;
     this.watchOf(node).schedule(node.state, () => this.checkInBackground(node));
   }
+}
+
+/** An admin as it came from a registry: shortened, and without what could act on a terminal. */
+function quote(admin: string): string {
+  return JSON.stringify(admin.length > 200 ? `${admin.slice(0, 200)}…` : admin);
 }

@@ -27,6 +27,8 @@ export interface UpstreamStatus {
   readonly name: string;
   readonly admin: string | undefined;
   readonly state: UpstreamState;
+  /** Another upstream claims the same admin, and neither has it configured: neither is used. */
+  readonly isContested: boolean;
   readonly lastError: string | undefined;
   readonly breaker: BreakerState;
   /** That of calls that are passed through. */

@@ -145,7 +145,7 @@ export class StreamRun implements StreamedListener {
     this.quietSince = this.parts.clock.now();
   }
 
-  failed(error: Error, isAnswering: boolean): void {
+  failed(error: unknown, isAnswering: boolean): void {
     const failure = connectionFailure(this.parts.config.name, error, isAnswering);
     if (!isAnswering) this.report(failure);
     this.fail(failure);
@@ -193,8 +193,9 @@ export class StreamRun implements StreamedListener {
 
   private send(credentialFields: Fields): void {
     const { parts, call } = this;
-    const node = parts.choice.choose(parts.clock.now(), [], call.walk);
-    if (node === undefined) throw answerTimeout(parts.config.name).error;
+    const isDisabled = parts.nodes.disabledBecause !== undefined;
+    const node = isDisabled ? undefined : parts.choice.choose(parts.clock.now(), [], call.walk);
+    if (node === undefined) throw parts.nodes.whyNone();
     this.node = node;
     node.inFlight += 1;
     call.signal?.addEventListener("abort", this.onAbort, { once: true });
@@ -242,7 +243,7 @@ export class StreamRun implements StreamedListener {
     if (this.isOver) return;
     // The body has arrived meanwhile; or the timer is a little early.
     if (parts.clock.now() < this.due) return this.arm();
-    const failure = (exchange?.isSent === true ? answerTimeout : connectTimeout)(parts.config.name);
+    const failure = (exchange?.isConnected === true ? answerTimeout : connectTimeout)(parts.config.name);
     if (upload?.hasArrived === false) return this.giveUp(upload.isBehind ? uploadTimeout() : failure.error);
     if (exchange?.isHeldUp === true) return this.giveUp(new GatewayError(408, "the answer was not read in time"));
     if (this.status === undefined) this.report(failure);

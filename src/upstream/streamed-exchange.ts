@@ -2,8 +2,8 @@ import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import { fieldsFromRaw } from "../fields.ts";
 import type { Fields } from "../fields.ts";
-import type { Connections } from "./connections.ts";
-import type { Link } from "./link.ts";
+import { Dispatch } from "./dispatch.ts";
+import type { DispatchHandler, LinkSource } from "./dispatch.ts";
 
 /** What is sent to a node; a stream is read as fast as the node takes it. */
 export interface StreamedNodeRequest {
@@ -20,7 +20,7 @@ export interface StreamedListener {
   /** A part of the answer's body came, or whoever reads it has caught up. */
   progressed(): void;
   /** The exchange broke: before the head of an answer, or (`isAnswering`) in its body, which is destroyed by then. */
-  failed(error: Error, isAnswering: boolean): void;
+  failed(error: unknown, isAnswering: boolean): void;
   /** The answer is complete. */
   completed(): void;
 }
@@ -28,21 +28,18 @@ export interface StreamedListener {
 const ABORTED = new Error("the exchange was given up");
 
 /** One request to one node whose answer is streamed, with back pressure. */
-export class StreamedExchange implements Dispatcher.DispatchHandler {
+export class StreamedExchange implements DispatchHandler {
   /** The node may have more of its answer, and whoever reads it is behind. */
   isHeldUp = false;
-  private readonly connections: Connections;
   private readonly listener: StreamedListener;
-  private link: Link | undefined;
-  private controller: Dispatcher.DispatchController | undefined;
+  private readonly dispatch: Dispatch;
   private body: Readable | undefined;
   private isOver = false;
 
-  constructor(request: StreamedNodeRequest, connections: Connections, listener: StreamedListener) {
-    this.connections = connections;
+  constructor(request: StreamedNodeRequest, connections: LinkSource, listener: StreamedListener) {
     this.listener = listener;
-    this.link = connections.take();
-    this.link.dispatcher.dispatch(
+    this.dispatch = new Dispatch(
+      connections,
       {
         origin: connections.origin,
         method: request.method,
@@ -52,10 +49,17 @@ export class StreamedExchange implements Dispatcher.DispatchHandler {
       },
       this,
     );
+    this.dispatch.begin();
   }
 
+  /** A connection is there: nothing is waited for but the node. */
+  get isConnected(): boolean {
+    return this.dispatch.isConnected;
+  }
+
+  /** The request is on its way. */
   get isSent(): boolean {
-    return this.controller !== undefined;
+    return this.dispatch.isSent;
   }
 
   /** Ends the exchange at once; the listener hears nothing, the body is destroyed with `reason`. */
@@ -63,16 +67,11 @@ export class StreamedExchange implements Dispatcher.DispatchHandler {
     if (this.isOver) return;
     this.isOver = true;
     this.body?.destroy(reason);
-    if (this.controller !== undefined) {
-      this.controller.abort(reason);
-    } else if (this.link !== undefined) {
-      this.connections.discard(this.link);
-      this.link = undefined;
-    }
+    this.dispatch.abort(reason);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.controller = controller;
+    this.dispatch.started(controller);
     if (this.isOver) controller.abort(ABORTED);
   }
 
@@ -105,7 +104,7 @@ export class StreamedExchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    this.releaseLink();
+    this.dispatch.completed();
     if (this.isOver) return;
     this.isOver = true;
     this.body?.push(null);
@@ -113,18 +112,16 @@ export class StreamedExchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    const { link } = this;
-    this.link = undefined;
-    if (link !== undefined) this.connections.releaseAfterError(link);
+    if (this.dispatch.broke(error)) return;
     if (this.isOver) return;
     this.isOver = true;
     this.listener.failed(error, this.body !== undefined);
     this.body?.destroy(error);
   }
 
-  private releaseLink(): void {
-    if (this.link === undefined) return;
-    this.connections.release(this.link);
-    this.link = undefined;
+  onUnsent(error: unknown): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.listener.failed(error, false);
   }
 }

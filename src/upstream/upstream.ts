@@ -1,9 +1,11 @@
+import { hash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/endpoints.ts";
+import type { AdminClaims } from "./admin-claims.ts";
 import { Breaker } from "./breaker.ts";
 import { Bulkhead } from "./bulkhead.ts";
 import { CallRun } from "./call-run.ts";
@@ -13,9 +15,11 @@ import { openCredentials } from "./credentials.ts";
 import type { CredentialParts, OwnCredentials } from "./credentials.ts";
 import { CredentialLooks } from "./credential-looks.ts";
 import { EgressBudget } from "./egress-budget.ts";
+import { removed } from "./failure.ts";
 import { Latencies } from "./latencies.ts";
 import { NodeChoice } from "./node-choice.ts";
 import { Nodes } from "./nodes.ts";
+import type { UpstreamNode } from "./node.ts";
 import { CREDENTIAL_KEYS } from "./observer.ts";
 import type { BreakerScope, CallOutcome, UpstreamObserver } from "./observer.ts";
 import type { UpstreamParts } from "./parts.ts";
@@ -35,12 +39,14 @@ export interface UpstreamEnvironment {
   readonly random: () => number;
   readonly coordinator: Coordinator;
   readonly observer: UpstreamObserver;
+  /** What was stored of the registry with this admin may be of another one: it is not to be used any more. */
+  readonly forget: (admin: string) => void;
 }
 
 /** An upstream among others. */
 export interface UpstreamRelations {
-  /** Claims an admin: returns the alias of another upstream that has it already, if there is one. */
-  readonly claim?: (admin: string) => string | undefined;
+  /** Which of them has which admin. */
+  readonly claims?: AdminClaims;
   /** What this upstream was before its configuration changed: the proofs of nodes it still has are taken over. */
   readonly old?: Upstream | undefined;
 }
@@ -68,6 +74,7 @@ export class Upstream {
   readonly config: UpstreamConfig;
   private readonly environment: UpstreamEnvironment;
   private readonly own: OwnCredentials;
+  private readonly claims: AdminClaims | undefined;
   private readonly parts: UpstreamParts;
   private lastState: UpstreamState = "unproved";
   private isRetired = false;
@@ -75,7 +82,7 @@ export class Upstream {
   private running = 0;
   private onIdle: (() => void) | undefined;
 
-  constructor(config: UpstreamConfig, environment: UpstreamEnvironment, { claim, old }: UpstreamRelations = {}) {
+  constructor(config: UpstreamConfig, environment: UpstreamEnvironment, { claims, old }: UpstreamRelations = {}) {
     this.name = config.name;
     this.config = config;
     this.environment = environment;
@@ -86,8 +93,8 @@ export class Upstream {
     // What an earlier configuration named may not be named any more.
     if (old !== undefined) for (const key of CREDENTIAL_KEYS) onLook(key, undefined);
     this.own = openCredentials({ config, clock, onLook, previous: old?.own });
-    // What nodes of an earlier configuration still say must not take an admin from who has it now.
-    this.parts = this.assemble((admin) => (this.isRetired ? undefined : claim?.(admin)));
+    this.claims = claims;
+    this.parts = this.assemble();
     if (old !== undefined) this.parts.nodes.adopt(old.parts.nodes);
   }
 
@@ -150,6 +157,15 @@ export class Upstream {
     this.noteState();
   }
 
+  /** See `Upstreams.hear`. */
+  hear(news: string | undefined): void {
+    const { nodes } = this.parts;
+    if (news === undefined) return nodes.checkAll();
+    for (const node of nodes.all) {
+      if (node.state !== "wrong-admin" && news === impostorAt(node.url)) nodes.doubt(node);
+    }
+  }
+
   /**
    * The admin, as soon as a node has proved it; asks unproved nodes at once.
    * @throws {@link GatewayError} 502, 503 or 504 that says why none has.
@@ -182,6 +198,7 @@ export class Upstream {
       name: this.name,
       admin: this.admin,
       state: this.state,
+      isContested: this.admin !== undefined && this.claims?.isContested(this.admin) === true,
       lastError: nodes.disabledBecause ?? this.findLastError(),
       breaker: breaker.state,
       passThroughBreaker: passThroughBreaker.state,
@@ -199,8 +216,7 @@ export class Upstream {
   ): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.isClosed) {
-        const text = `upstream "${this.name}" was removed from the configuration; try again`;
-        reject(new GatewayError(503, text, { retryAfter: 1, proxyError: "destination_unavailable" }));
+        reject(removed(this.name));
         return;
       }
       this.running += 1;
@@ -228,7 +244,7 @@ export class Upstream {
     });
   }
 
-  private assemble(claim: (admin: string) => string | undefined): UpstreamParts {
+  private assemble(): UpstreamParts {
     const { config, environment } = this;
     const { clock, random, observer, coordinator, limits } = environment;
     const { auth: credentials, tls } = this.own;
@@ -249,11 +265,16 @@ export class Upstream {
       observer,
       credentials,
       egress,
-      claim,
+      // What nodes of an earlier configuration still say must not take an admin from who has it now.
+      claim: (admin) => (this.isRetired ? undefined : this.claims?.claim(admin, this.name)),
       target: {
         connectTimeout: Math.min(config.attemptTimeout, config.timeout),
         httpProxy: config.httpProxy,
         tls,
+      },
+      onImpostor: (node, admin) => {
+        environment.forget(admin);
+        coordinator.announce(impostorAt(node.url));
       },
       onCheck: (isWell) => {
         if (isWell) for (const each of [breaker, passThroughBreaker]) each.hint();
@@ -313,8 +334,19 @@ export class Upstream {
   private noteState(): void {
     const { state, lastState } = this;
     if (state === lastState) return;
+    // At a start one node is proved before the others have been asked: that is no trouble.
+    if (lastState === "unproved" && state === "degraded" && this.parts.nodes.all.some(isUnasked)) return;
     this.lastState = state;
     const { lastError } = this.status();
     this.environment.observer.upstreamState(this.name, { from: lastState, to: state, why: lastError ?? "" });
   }
+}
+
+function isUnasked({ state, lastError }: UpstreamNode): boolean {
+  return state === "unproved" && lastError === undefined;
+}
+
+/** Tells other processes, which may have other aliases, that the node at this URL is another registry. */
+function impostorAt(url: string): string {
+  return `impostor ${hash("sha256", url, "base64url").slice(0, 22)}`;
 }

@@ -25,10 +25,7 @@ export class Upstreams {
       .map((config) => {
         const old = previous?.byName(config.name);
         if (old?.isSameAs(config, environment.limits) !== true) {
-          const upstream = new Upstream(config, environment, {
-            claim: (admin) => claims.claim(admin, config.name),
-            old,
-          });
+          const upstream = new Upstream(config, environment, { claims, old });
           if (old === undefined || !mustStay(old, upstream)) return upstream;
           void upstream.close();
         }
@@ -36,7 +33,15 @@ export class Upstreams {
         return old;
       });
     this.byAlias = new Map(this.all.map((upstream) => [upstream.name, upstream]));
-    claims.reset({ names: this.byAlias.keys(), kept, configured: configuredAdmins(this.all) });
+    claims.reset({
+      names: this.byAlias.keys(),
+      kept,
+      configured: configuredAdmins(this.all),
+      onContest: (admin, claimants) => {
+        environment.forget(admin);
+        for (const name of claimants) this.byAlias.get(name)?.reconsider();
+      },
+    });
     for (const upstream of this.all) upstream.reconsider();
   }
 
@@ -58,6 +63,14 @@ export class Upstreams {
   /** Begins to prove and check all nodes. */
   start(): void {
     for (const upstream of this.all) upstream.start();
+  }
+
+  /**
+   * What another process announced through the coordinator, or undefined when something may have been missed:
+   * nodes are asked anew, those it is about before they get another call.
+   */
+  hear(news: string | undefined): void {
+    for (const upstream of this.all) upstream.hear(news);
   }
 
   status(): UpstreamStatus[] {

@@ -134,8 +134,8 @@ test("all nodes failing", async () => {
 
 test("one upstream black-holed under load", async () => {
   const [hanging, well] = [
-    await startRegistry({ admin: "A::1", latency: 200 }),
-    await startRegistry({ admin: "B::1", latency: 200 }),
+    await startRegistry({ admin: "A::1220aa", latency: 200 }),
+    await startRegistry({ admin: "B::1220bb", latency: 200 }),
   ];
   const { upstreams } = openUpstreams(
     upstreamConfigs({ name: "hanging", urls: [hanging.url] }, { name: "well", urls: [well.url] }),

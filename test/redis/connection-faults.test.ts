@@ -35,7 +35,7 @@ function connect(keys: object) {
   const log = createLogger("info", { write: (line: string) => void lines.push(JSON.parse(line)) });
   const observer = createRedisObserver(createMetrics().metrics, log);
   const link = new RedisLink({ config: redisConfig(keys), clock: systemClock(), observer });
-  link.start({ connected: () => {}, disconnected: () => {}, received: () => {} });
+  link.start({ connected: () => {}, disconnected: () => {}, missed: () => undefined, received: () => {} });
   ending.push(() => link.close(0));
   return lines;
 }

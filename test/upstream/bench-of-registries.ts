@@ -38,6 +38,8 @@ export interface UpstreamsUnderTest {
   readonly upstreams: Upstreams;
   readonly observer: RecordingObserver;
   readonly environment: UpstreamEnvironment;
+  /** Admins whose stored answers were given up. */
+  readonly forgotten: readonly string[];
 }
 
 export interface EnvironmentOptions {
@@ -54,6 +56,7 @@ export function openUpstreams(
   options: EnvironmentOptions = {},
 ): UpstreamsUnderTest {
   const observer = new RecordingObserver();
+  const forgotten: string[] = [];
   const time = options.clock ?? clock;
   const environment: UpstreamEnvironment = {
     limits: options.limits ?? { requestBody: 2 ** 20, responseBody: 2 ** 20 },
@@ -61,10 +64,11 @@ export function openUpstreams(
     random: options.random ?? mulberry32(1),
     coordinator: options.coordinator ?? new LocalCoordinator({ clock: time }),
     observer,
+    forget: (admin) => forgotten.push(admin),
   };
   const upstreams = new Upstreams(configs, environment);
   onTestFinished(() => upstreams.close());
-  return { upstreams, observer, environment };
+  return { upstreams, observer, environment, forgotten };
 }
 
 /** One upstream "amulet" with these nodes and keys. */

@@ -1,4 +1,5 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { Upstreams } from "../../src/upstream/upstreams.ts";
 import {
   ADMIN,
   acceptCall,
@@ -8,6 +9,7 @@ import {
   openUpstreams,
   OTHER_ADMIN,
   startRegistry,
+  streamedCall,
   upstreamConfigs,
 } from "./bench-of-registries.ts";
 import { freePort } from "./raw-server.ts";
@@ -112,19 +114,54 @@ describe("an admin is learned", () => {
     expect(registries.map(({ calls }) => calls.count("instruments"))).toEqual([0, 0]);
   });
 
-  test("and a second upstream that learns the same one is disabled", async () => {
-    const [first, second] = [await startRegistry(), await startRegistry()];
-    const { upstreams } = openUpstreams(
-      upstreamConfigs({ name: "one", urls: [first.url] }, { name: "two", urls: [second.url] }),
-    );
-    await upstreams.byName("one")!.learnAdmin(inTime(5_000));
-    await expect(upstreams.byName("two")!.learnAdmin(inTime(5_000))).rejects.toMatchObject({
+  test("and two upstreams that learn the same one are both disabled, whoever told it first, until one is pinned", async () => {
+    const [right, newcomer] = [await startRegistry(), await startRegistry()];
+    const { port } = new URL(right.url);
+    await right.kill();
+    const keys = [
+      { name: "right", urls: [`http://127.0.0.1:${port}`] },
+      { name: "newcomer", urls: [newcomer.url] },
+    ] as const;
+    const { upstreams, environment, forgotten, observer } = openUpstreams(upstreamConfigs(...keys));
+    // The right one is down at the start, and the newcomer takes its calls.
+    expect((await upstreams.byName("newcomer")!.call(acceptCall())).status).toBe(200);
+    await right.revive();
+    const disabled = {
       status: 503,
-      message: expect.stringMatching(/upstream "one" has the same admin/),
-    });
-    expect(upstreams.byAdmin(ADMIN)?.name).toBe("one");
-    expect(upstreams.byName("two")!.status()).toMatchObject({ state: "disabled" });
+      message: expect.stringMatching(/"newcomer" and "right" both name the admin "DSO::1220aa"; set admin/),
+    };
+    await expect(upstreams.byName("right")!.learnAdmin(inTime(5_000))).rejects.toMatchObject(disabled);
+    for (const upstream of upstreams.all) {
+      await expect(upstream.call(acceptCall())).rejects.toMatchObject(disabled);
+      await expect(upstream.stream(streamedCall())).rejects.toMatchObject(disabled);
+      expect(upstream.status()).toMatchObject({ state: "disabled", isContested: true, lastError: disabled.message });
+    }
+    expect([right, newcomer].map(({ calls }) => calls.count("transfer_accept"))).toEqual([0, 1]);
+    expect(forgotten).toEqual([ADMIN]);
+    expect(observer.events).toContain("upstream up → disabled newcomer");
+
+    const pinned = upstreamConfigs({ ...keys[0], admin: ADMIN }, keys[1]);
+    const next = new Upstreams(pinned, environment, upstreams);
+    onTestFinished(() => next.close());
+    expect((await next.byAdmin(ADMIN)!.call(acceptCall())).status).toBe(200);
+    expect(next.byAdmin(ADMIN)!.name).toBe("right");
+    expect(next.byName("newcomer")!.status()).toMatchObject({ state: "disabled", isContested: false });
+    expect([right, newcomer].map(({ calls }) => calls.count("transfer_accept"))).toEqual([1, 1]);
   });
+
+  test.each(["good", "x::y", "DSO::1220", "DSO::1220xyz", "DSO::1220aa\n", `${"a".repeat(300)}::1220aa`])(
+    "only in the form of a party id: %j is none",
+    async (admin) => {
+      const registry = await startRegistry({ admin });
+      const { upstream, upstreams } = openUpstream([registry]);
+      await expect(upstream.call(acceptCall())).rejects.toMatchObject({
+        status: 502,
+        message: expect.stringMatching(/which is no party id/),
+      });
+      expect(upstreams.byAdmin(admin)).toBeUndefined();
+      expect(registry.calls.count("transfer_accept")).toBe(0);
+    },
+  );
 
   test("but a configured one belongs to whom the configuration says", async () => {
     const [first, second] = [await startRegistry(), await startRegistry()];
@@ -135,6 +172,37 @@ describe("an admin is learned", () => {
     expect(upstreams.byAdmin(ADMIN)?.name).toBe("owner");
     expect((await upstreams.byName("owner")!.call(listCall())).status).toBe(200);
   });
+});
+
+test("a start at which one node is proved before the others were asked is no trouble", async () => {
+  const registries = [
+    await startRegistry(),
+    await startRegistry({ latency: 50 }),
+    await startRegistry({ latency: 100 }),
+  ];
+  const { upstream, upstreams, observer } = openUpstream(registries);
+  upstreams.start();
+  await expect.poll(() => upstream.state).toBe("up");
+  expect(observer.events.filter((event) => event.startsWith("upstream"))).toEqual(["upstream unproved → up amulet"]);
+});
+
+test("a node that fails at the start is trouble, and is told", async () => {
+  const registries = [await startRegistry(), `http://127.0.0.1:${await freePort()}`];
+  const { upstreams, observer } = openUpstream(registries);
+  upstreams.start();
+  await expect.poll(() => observer.count("upstream unproved → degraded")).toBe(1);
+});
+
+test("calls that wait for a proof when a reload changes their upstream get their answer", async () => {
+  const registry = await startRegistry({ latency: 100 });
+  const { upstream, upstreams, environment } = openUpstream([registry]);
+  const calls = Array.from({ length: 5 }, () => upstream.call(acceptCall()));
+  await registry.calls.reached(1);
+  const changed = upstreamConfigs({ name: "amulet", urls: [registry.url], timeout: "9s" });
+  const next = new Upstreams(changed, environment, upstreams);
+  onTestFinished(() => next.close());
+  await upstreams.closeExcept(next, Promise.allSettled(calls));
+  expect((await Promise.all(calls)).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
 });
 
 describe("in the background", () => {

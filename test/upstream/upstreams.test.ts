@@ -126,9 +126,12 @@ describe("a reload", () => {
 
 test("an upstream that was removed claims nothing any more", () => {
   const claims = new AdminClaims();
-  claims.reset({ names: ["one"], kept: new Set(), configured: [] });
+  const contested: string[] = [];
+  const onContest = (admin: string) => contested.push(admin);
+  claims.reset({ names: ["one"], kept: new Set(), configured: [], onContest });
   expect(claims.claim("a", "one")).toBeUndefined();
-  expect(claims.claim("a", "gone")).toBe("one");
+  expect(claims.claim("a", "gone")).toMatch(/"one" and "gone"/);
+  expect(contested).toEqual([]);
   expect(claims.claim("b", "gone")).toBeUndefined();
   expect(claims.holder("b")).toBeUndefined();
 });

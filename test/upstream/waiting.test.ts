@@ -80,7 +80,7 @@ describe("a bulkhead", () => {
   });
 
   test("keeps one hanging upstream from taking anything from another", async () => {
-    const [hanging, well] = [await startRegistry({ admin: "A::1" }), await startRegistry({ admin: "B::1" })];
+    const [hanging, well] = [await startRegistry({ admin: "A::1220aa" }), await startRegistry({ admin: "B::1220bb" })];
     const { upstreams } = openUpstreams(
       upstreamConfigs(
         { name: "hanging", urls: [hanging.url], concurrency: { max: 5, queue: 10 } },
