@@ -76,7 +76,9 @@ describe("the log of a gateway under everything that can happen", () => {
     await sendStrays(gateway.url);
     await breakAndAsk(bonds, gateway.url, "bonds");
     await second.kill();
-    for (let turn = 0; turn < 8; turn += 1) await sendEverything(gateway.url, "amulet");
+    // The node that is left may be asked first for a while.
+    const hasMetIt = () => gateway.lines.some(({ node, outcome }) => node === 1 && outcome === "failure");
+    for (let turn = 0; turn < 8 || !hasMetIt(); turn += 1) await sendEverything(gateway.url, "amulet");
     const headers = { "content-type": "application/json" };
     await fetch(`${gateway.operations}/purge`, { method: "POST", headers, body: '{"upstream":"amulet"}' });
     await redis.kill();
