@@ -13,7 +13,7 @@ export function demoInstructions(
     ({ name, about, registry }) => `  ${name.padEnd(8)} ${registry.url}  ${about}\n           admin ${registry.admin}`,
   );
   const factory = `${base}/registry/transfer-instruction/v1/transfer-factory`;
-  const [bond] = bonds!.registry.catalogue.list().filter(({ id }) => id.startsWith("BOND-"));
+  const bond = bonds!.registry.catalogue.list().find(({ id }) => id.startsWith("BOND-"));
   const instrumentId = { admin: bonds!.registry.admin, id: bond!.id };
   const body = transfer(instrumentId.admin, instrumentId);
   const contradiction = transfer(amulet!.registry.admin, instrumentId);
