@@ -44,10 +44,11 @@ export function findKeyFault(pem: string): string | undefined {
     : "holds no private key (PEM)";
 }
 
-/** Why a certificate and a key cannot be used together; undefined when they can. */
-export function findPairFault({ cert, key }: TlsMaterial): string | undefined {
+/** Why the key cannot be used with the certificate; undefined when it can. */
+function findPairFault({ cert, key }: TlsMaterial): string | undefined {
+  if (cert === undefined || key === undefined) return undefined;
   try {
-    createSecureContext({ ...(cert === undefined ? {} : { cert }), ...(key === undefined ? {} : { key }) });
+    createSecureContext({ cert, key });
     return undefined;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

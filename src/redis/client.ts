@@ -1,8 +1,8 @@
-import { readFileSync } from "node:fs";
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 import type { Clock } from "../clock.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import { readSecret } from "../config/secret.ts";
+import { readTls } from "../config/tls-files.ts";
 
 export type RedisClient = Redis | Cluster;
 
@@ -117,9 +117,7 @@ function tlsOptions(config: RedisConfig): RedisOptions["tls"] {
   const tls = config.tls;
   if (tls === undefined) return undefined;
   return {
-    ...(tls.caFile !== undefined && { ca: readFileSync(tls.caFile) }),
-    ...(tls.certFile !== undefined && { cert: readFileSync(tls.certFile) }),
-    ...(tls.keyFile !== undefined && { key: readFileSync(tls.keyFile) }),
+    ...readTls(tls),
     ...(tls.servername !== undefined && { servername: tls.servername }),
   };
 }

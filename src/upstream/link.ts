@@ -177,7 +177,13 @@ export class Link {
     callback: buildConnector.Callback,
   ): void {
     if (tls instanceof GatewayError) return callback(tls, null);
-    const socket = tls === undefined ? connectPlainly(options) : connectSecurely(options, tls);
+    let socket: Socket;
+    try {
+      socket = tls === undefined ? connectPlainly(options) : connectSecurely(options, tls);
+    } catch (error) {
+      // What the handshake cannot even begin with would else leave the call to its deadline.
+      return callback(error instanceof Error ? error : new Error(String(error)), null);
+    }
     this.pending = socket;
     socket.setNoDelay(true);
     const cancelTimer = this.clock.after(this.target.connectTimeout, () => socket.destroy(new ConnectTimeout()));
