@@ -77,6 +77,19 @@ export function statusLabelOf(status: number): string {
   return status in STATUS_CODES || status === CLIENT_GONE ? String(status) : "other";
 }
 
+/**
+ * Why the gateway closed a connection of a client: nothing was read on it, too much waited on all of them together, its
+ * place was needed while it was idle, or it stayed open after a refusal.
+ */
+export type ClosingReason = "pipelined" | "unread" | "crowded" | "idle" | "refused";
+export const CLOSING_REASON = allOf<ClosingReason>({
+  pipelined: true,
+  unread: true,
+  crowded: true,
+  idle: true,
+  refused: true,
+});
+
 export const TIER = allOf<CacheTier>({ memory: true, shared: true, upstream: true });
 
 export const SKIP_REASON = allOf<SkipReason>({

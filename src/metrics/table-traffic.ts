@@ -1,5 +1,5 @@
 import { counter, gauge, histogram } from "./definition.ts";
-import { ALIAS_OR_NONE, CACHED_OPERATION, OPERATION, OUTCOME, STATUS, STATUS_CLASS } from "./labels.ts";
+import { ALIAS_OR_NONE, CACHED_OPERATION, CLOSING_REASON, OPERATION, OUTCOME, STATUS, STATUS_CLASS } from "./labels.ts";
 
 const CACHED = CACHED_OPERATION.length;
 const UNCACHED = OPERATION.length - CACHED;
@@ -34,7 +34,12 @@ export const TRAFFIC = {
     panel: { title: "Connections", unit: "count" },
   }),
   connectionsDropped: counter("dropped_connections", {
-    help: "Connections refused because listen.maxConnections were open.",
+    help: "Connections refused because listen.maxConnections were open, none of them idle.",
     panel: { title: "Connections refused", unit: "per second" },
+  }),
+  connectionsClosed: counter("closed_connections", {
+    help: "Connections closed by the gateway: unread, the client took nothing of an answer for 30 s; crowded, too much waited for clients in all; idle, its place was needed; refused, it stayed open after a refusal.",
+    labels: { reason: CLOSING_REASON },
+    panel: { title: "Connections closed by the gateway", unit: "per second", by: ["reason"] },
   }),
 } as const;

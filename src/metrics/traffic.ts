@@ -1,6 +1,13 @@
 import type { Metrics } from "../metrics.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
-import { CACHED_OPERATION, type OperationLabel, type OutcomeLabel, statusClassOf, statusLabelOf } from "./labels.ts";
+import {
+  CACHED_OPERATION,
+  type ClosingReason,
+  type OperationLabel,
+  type OutcomeLabel,
+  statusClassOf,
+  statusLabelOf,
+} from "./labels.ts";
 import type { Tally } from "./tally.ts";
 
 /** What a request was about and what became of it. */
@@ -57,6 +64,11 @@ export class Traffic {
   /** A connection was refused: too many are open. */
   connectionDropped(): void {
     this.metrics.connectionsDropped.inc();
+  }
+
+  /** A connection was closed that its client would have kept. */
+  connectionCutOff(reason: ClosingReason): void {
+    this.metrics.connectionsClosed.inc({ reason });
   }
 
   /** What came was no HTTP request, and was answered with this status. */

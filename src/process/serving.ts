@@ -13,6 +13,7 @@ import type { LiveRegistry } from "../metrics/live-registry.ts";
 import { refreshGauges } from "../metrics/refresh.ts";
 import { Traffic } from "../metrics/traffic.ts";
 import { createCacheObserver, createMetadataObserver, createUpstreamObserver } from "../observers.ts";
+import { ClientConnections } from "../routes/connections.ts";
 import { createExplain, type Explain } from "../routes/explain.ts";
 import { isAggregate } from "../routes/plain.ts";
 import { createPublicListener } from "../routes/public.ts";
@@ -134,6 +135,12 @@ export class Serving {
         coordinator,
         registries: () => [...this.runtime.metadata.values()],
         isListing: () => isAggregate(this.runtime),
+      }),
+      connections: new ClientConnections({
+        clock,
+        max: config.listen.maxConnections,
+        onDropped: () => this.traffic.connectionDropped(),
+        onClosed: (reason) => this.traffic.connectionCutOff(reason),
       }),
       isDraining: () => this.draining,
       runtime: () => this.runtime,

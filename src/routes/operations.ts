@@ -1,8 +1,11 @@
 import { fastify, type FastifyInstance, type FastifyReply, LogController } from "fastify";
+import type { Duration } from "../clock.ts";
 import type { MaybePromise } from "../coordinator/coordinator.ts";
 import { errorBody, GatewayError, toGatewayError } from "../errors.ts";
+import { ClientConnections } from "./connections.ts";
 import { framingProblem } from "./framing.ts";
 import { checkAccess, type OperationsAccess } from "./operations-access.ts";
+import { answerParserErrors } from "./parser-errors.ts";
 import { parseJsonBody } from "./request-body.ts";
 import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
@@ -28,16 +31,50 @@ const OPEN = new Set(["/livez", "/readyz", "/metrics"]);
 
 const PURGE_BODY_BYTES = 64 * 1024;
 
+/** Probes, Prometheus and people need a few. */
+const MAX_CONNECTIONS = 512;
+
+/** In bytes; Node bounds URL and header fields together. */
+const MAX_URI = 8 * 1024;
+const MAX_HEAD = 16 * 1024;
+
+const HEAD_TIMEOUT: Duration = 15_000;
+const KEEP_ALIVE: Duration = 72_000;
+
 /** The operations listener: probes, metrics, status, purge and explain. */
 export function createOperationsListener(options: OperationsOptions): FastifyInstance {
   const { surroundings, registry, readiness, explain } = options;
   const startedAt = surroundings.clock.now();
+  const connections = new ClientConnections({
+    clock: surroundings.clock,
+    max: MAX_CONNECTIONS,
+    onClosed: (reason) => surroundings.metrics.connectionsClosed.inc({ reason }),
+  });
   const app = fastify({
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: PURGE_BODY_BYTES,
     forceCloseConnections: true,
     routerOptions: { maxParamLength: 8192 },
+    // Fastify's own would answer before answerParserErrors does.
+    clientErrorHandler: () => undefined,
+    serverFactory: (handle) => {
+      const server = connections.createServer(
+        {
+          maxHeaderSize: MAX_HEAD,
+          headersTimeout: HEAD_TIMEOUT,
+          requestTimeout: 2 * HEAD_TIMEOUT,
+          connectionsCheckingInterval: 1_000,
+          keepAliveTimeout: KEEP_ALIVE,
+          // framingProblem refuses it in our form.
+          requireHostHeader: false,
+        },
+        handle,
+      );
+      answerParserErrors(server, { maxUri: MAX_URI, corsFields: () => [], onRefused: () => undefined, connections });
+      return server;
+    },
   });
+  app.addHook("preClose", async () => connections.closeRefused());
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
 

@@ -1,7 +1,9 @@
 import type { IncomingMessage, Server } from "node:http";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
+import { type ClientConnections, isAnswering } from "./connections.ts";
 import { errorAnswer } from "./send.ts";
 
 const REASONS: Readonly<Record<number, string>> = {
@@ -18,6 +20,7 @@ interface ParserErrorOptions {
   readonly corsFields: () => Fields;
   /** Told the status of each refusal: there is no request for the log and the metrics. */
   readonly onRefused: (status: number) => void;
+  readonly connections: ClientConnections;
 }
 
 /** Connections on which something came that is no HTTP. */
@@ -31,29 +34,34 @@ export function isBroken(request: IncomingMessage): boolean {
 /**
  * Answers, in our form, what Node's HTTP parser refuses before there is a request: malformed or too large heads,
  * requests that take too long, and CONNECT. The connection is closed after it: nothing behind a parse error can be
- * trusted.
+ * trusted; where the client does not close it within a second, it is reset.
  */
-export function answerParserErrors(server: Server, { maxUri, corsFields, onRefused }: ParserErrorOptions): void {
+export function answerParserErrors(server: Server, options: ParserErrorOptions): void {
+  const { maxUri, corsFields, onRefused, connections } = options;
+
   /** Not at once: whole requests may have come before it in the same packet, and hits among them are answered first. */
-  function refuse(socket: Duplex, error: GatewayError): void {
-    setImmediate(() => {
-      if (!socket.writable) {
+  function refuse(socket: Socket, error: GatewayError): void {
+    const send = () => {
+      // Within an answer there is no place for another one.
+      if (!socket.writable || isAnswering(socket)) {
         socket.destroy();
         return;
       }
       onRefused(error.status);
       endSocket(socket, error, corsFields());
-    });
+      connections.closeSoon(socket);
+    };
+    connections.afterHeld(socket, () => setImmediate(send));
   }
 
-  server.on("clientError", (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket) => {
+  server.on("clientError", (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket) => {
     // RFC 9112 §9.6: what comes behind a request that says `Connection: close` is ignored.
     if (error.code === "HPE_CLOSED_CONNECTION") return;
-    broken.add(socket);
     if (error.code === "ECONNRESET") socket.destroy();
-    else refuse(socket, parserError(error, maxUri));
+    else if (!broken.has(socket)) refuse(socket, parserError(error, maxUri));
+    broken.add(socket);
   });
-  server.on("connect", (_request: IncomingMessage, socket: Duplex) => {
+  server.on("connect", (_request: IncomingMessage, socket: Socket) => {
     // From here on nobody else listens, and a reset would end the process.
     socket.on("error", () => socket.destroy());
     refuse(socket, new GatewayError(405, "the gateway opens no tunnels", { allow: "GET, HEAD, POST, OPTIONS" }));
@@ -75,7 +83,7 @@ function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, maxU
   }
 }
 
-function endSocket(socket: Duplex, error: GatewayError, corsFields: Fields): void {
+function endSocket(socket: Socket, error: GatewayError, corsFields: Fields): void {
   const { status, fields, body } = errorAnswer(error);
   const all = [...fields, "x-content-type-options", "nosniff", ...corsFields];
   const lines = [`HTTP/1.1 ${status} ${REASONS[status] ?? "Error"}`, `date: ${new Date().toUTCString()}`];

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { fastify, type FastifyInstance, LogController } from "fastify";
 import type { HttpCache } from "../cache/http-cache.ts";
@@ -37,6 +37,7 @@ const HEADER_BYTES = 16 * 1024;
  */
 export function createPublicListener(surroundings: Surroundings, config: Config, cache: HttpCache): FastifyInstance {
   const answerHit = createAnswerHit(surroundings, cache);
+  const { connections } = surroundings;
   const turn = new Turn();
   const app = fastify({
     logController: new LogController({ disableRequestLogging: true }),
@@ -54,7 +55,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
         // The client may have gone in the very turn that brought the request.
         if (!response.destroyed) handle(request, response);
       }
-      const server = createServer(serverOptions(config), (request, response) => {
+      const server = connections.createServer(serverOptions(config), (request, response) => {
         try {
           if (!answerHit(request, response)) turn.atEnd(() => serve(request, response));
         } catch (error) {
@@ -62,11 +63,12 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
           replyError(request, response, toGatewayError(error));
         }
       });
-      server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
+      const refuseExpectation = connections.inTurn((request, response) => {
         begin(request, response);
         response.shouldKeepAlive = false;
         replyError(request, response, new GatewayError(417, "the only expectation the gateway meets is 100-continue"));
       });
+      server.on("checkExpectation", refuseExpectation);
       configureServer(server, config, surroundings);
       return server;
     },
@@ -80,6 +82,8 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     if (response.destroyed) record();
     else response.once("close", record);
   }
+
+  app.addHook("preClose", async () => connections.closeRefused());
 
   // On every route, those that refuse included.
   app.addHook("onRequest", (request, fastifyReply, done) => {
@@ -214,16 +218,15 @@ function serverOptions(config: Config) {
 
 function configureServer(server: Server, config: Config, surroundings: Surroundings): void {
   const { traffic } = surroundings;
-  server.maxConnections = config.listen.maxConnections;
   server.on("connection", (socket) => {
     traffic.connectionOpened();
     socket.once("close", () => traffic.connectionClosed());
   });
-  server.on("drop", () => traffic.connectionDropped());
   answerParserErrors(server, {
     maxUri: config.limits.uri,
     corsFields: () => surroundings.runtime().cors.answerFields(undefined),
     onRefused: (status) => traffic.refusedUnparsed(status),
+    connections: surroundings.connections,
   });
 }
 

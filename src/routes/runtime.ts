@@ -8,6 +8,7 @@ import type { Traffic } from "../metrics/traffic.ts";
 import type { Tracing } from "../tracing/tracing.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
+import type { ClientConnections } from "./connections.ts";
 import type { Cors } from "./cors.ts";
 import type { HitMemo } from "./hit.ts";
 
@@ -35,6 +36,8 @@ export interface Surroundings {
   readonly tracing: Tracing | undefined;
   readonly version: string;
   readonly aggregation: Aggregation;
+  /** Those of the public listener. */
+  readonly connections: ClientConnections;
   /** True once the process drains: answers close their connections. */
   isDraining(): boolean;
   /** The snapshot for a request that begins now. */

@@ -1,5 +1,8 @@
-import { expect, test } from "vitest";
-import { firstAnswer, sendRaw } from "./raw-connection.ts";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { useGateways } from "./gateways.ts";
+import { firstAnswer, sendAndHalfClose, sendRaw } from "./raw-connection.ts";
 import { send } from "./send.ts";
 import { useThreeRegistries } from "./three-registries.ts";
 
@@ -35,4 +38,131 @@ test("clients that dawdle take nobody's place for long", async () => {
   const dawdlers = Array.from({ length: 8 }, () => sendRaw(running().url, "GET /", PATIENCE));
   await Promise.all(dawdlers);
   expect((await send(running().url, { path: `${BASE}/metadata/v1/info` })).status).toBe(200);
+});
+
+const clients: Socket[] = [];
+
+afterEach(() => {
+  for (const client of clients.splice(0)) client.destroy();
+});
+
+/** Sends what will be refused, reads the answer, and keeps the connection open from this side. */
+async function refusedAndStaying(base: string, text: string): Promise<{ answer: string; socket: Socket }> {
+  const { hostname, port } = new URL(base);
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+  clients.push(socket);
+  socket.on("error", () => undefined);
+  let answer = "";
+  socket.on("data", (chunk: Buffer) => (answer += chunk.toString("latin1")));
+  socket.write(text, "latin1");
+  await once(socket, "end");
+  return { answer, socket };
+}
+
+const REFUSED: readonly (readonly [string, string, number])[] = [
+  ["what is no HTTP", "no HTTP\r\n\r\n", 400],
+  ["a head that is too large", `GET / HTTP/1.1\r\nX: ${"x".repeat(40_000)}`, 431],
+  ["CONNECT", "CONNECT g:1 HTTP/1.1\r\nHost: g\r\n\r\n", 405],
+  ["half a head", "GET / HTTP/1.1\r\nHost:", 408],
+];
+
+describe("connections that were refused and that the client keeps", () => {
+  test("are closed within two seconds, and take nobody's place until then", async () => {
+    const { url } = running();
+    for (let i = 0; i < 8; i++) {
+      const [, text, status] = REFUSED[i % 3]!;
+      expect((await refusedAndStaying(url, text)).answer).toContain(`HTTP/1.1 ${status} `);
+    }
+    expect((await send(url, { path: `${BASE}/metadata/v1/info` })).status).toBe(200);
+    const connections = async () => {
+      const { text } = await send(running().operations, { path: "/metrics" });
+      return /^registry_gateway_connections ([0-9]+)$/m.exec(text)?.[1];
+    };
+    await expect.poll(connections, { timeout: 2_500 }).toBe("0");
+  });
+});
+
+describe("a stop", () => {
+  const start = useGateways();
+
+  test.each(REFUSED)("does not wait for a client that got its refusal of %s", async (_what, text, status) => {
+    const gateway = await start({
+      listen: { host: "127.0.0.1", port: 0, headersTimeout: "300ms" },
+      upstreams: [
+        { name: "amulet", admin: running().registries.amulet.admin, urls: [running().registries.amulet.url] },
+      ],
+      shutdown: { timeout: "30s" },
+    });
+    const open = [await refusedAndStaying(gateway.url, text)];
+    // The timeout of the operations listener is its own, and longer.
+    if (status !== 408) open.push(await refusedAndStaying(gateway.operations, text));
+    for (const { answer } of open) expect(answer).toContain(`HTTP/1.1 ${status} `);
+    const startedAt = performance.now();
+    await gateway.stop();
+    expect(performance.now() - startedAt).toBeLessThan(900);
+  });
+});
+
+describe("the operations listener", () => {
+  test.each(REFUSED.slice(0, 3))("refuses %s in our form", async (_what, text, status) => {
+    const answer = await sendRaw(running().operations, text);
+    expect(answer.statuses).toEqual([status]);
+    expect(answer.isClosed).toBe(true);
+    expect(JSON.parse(firstAnswer(answer).body)).toEqual({ error: expect.stringMatching(/^registry-gateway: /) });
+  });
+});
+
+describe("a client that half-closes its connection gets its answer", () => {
+  const JSON_HEAD = "HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+  const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+
+  test.each([
+    ["a miss", get(`${BASE}/metadata/v1/instruments?pageSize=3`), 200],
+    ["a missing instrument", get(`${BASE}/metadata/v1/instruments/no-such-thing`), 404],
+    ["a merged listing", get("/registry/metadata/v1/instruments?pageSize=3"), 200],
+    ["the catalogue", get("/catalog/v1/registries"), 200],
+    ["a call", `POST ${CANCEL} ${JSON_HEAD}`, 404],
+    ["what is passed through", get(DRAFT), 200],
+    ["a POST that is passed through", `POST ${DRAFT} ${JSON_HEAD}`, 200],
+  ])("to %s", async (_what, request, status) => {
+    const { url, registries } = running();
+    for (const registry of Object.values(registries)) registry.slow(300);
+    try {
+      expect(await sendAndHalfClose(url, request)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    } finally {
+      for (const registry of Object.values(registries)) registry.slow(0);
+    }
+  });
+
+  test.each(["/livez", "/readyz", "/metrics", "/status", `/explain?path=${BASE}/metadata/v1/info`])(
+    "from %s",
+    async (path) => {
+      expect(await sendAndHalfClose(running().operations, get(path))).toMatch(/^HTTP\/1\.1 200 /);
+    },
+  );
+});
+
+test("what is no HTTP behind a request whose answer has begun adds nothing to that answer", async () => {
+  const { url, registries } = running();
+  const over = Promise.withResolvers<void>();
+  async function* body() {
+    yield Buffer.from("half of it");
+    await over.promise;
+  }
+  registries.amulet.script(({ operation }) =>
+    operation === "pass_through" ? { status: 200, headers: ["Content-Length", "20"], body: body() } : undefined,
+  );
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  clients.push(socket);
+  let text = "";
+  socket.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
+  socket.on("error", () => undefined);
+  socket.write(`GET ${DRAFT} HTTP/1.1\r\nHost: g\r\n\r\n`);
+  await expect.poll(() => text, { timeout: 5_000 }).toContain("half of it");
+  socket.write("no HTTP\r\n\r\n");
+  await once(socket, "close");
+  over.resolve();
+  registries.amulet.script(undefined);
+  expect(text).not.toContain("HTTP/1.1 400");
 });
