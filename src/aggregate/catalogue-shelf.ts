@@ -11,17 +11,23 @@ import { SearchIndex } from "./search-index.ts";
 /** Characters of instruments that are taken in without letting anything else run: a few milliseconds' worth. */
 const BATCH = 512 * 1024;
 
+/** What an instrument costs besides its text: places in lists and maps, and in what is searched. */
+const OVERHEAD = 200;
+
+/** Bytes of an info that is shown: it names a dozen APIs. */
+const MAX_INFO = 64 * 1024;
+
 /** Characters of an id, name or symbol that can be searched for. */
 const MAX_SEARCHED = 1_000;
 
 /** The instruments of one registry as they were when its listing was last read from end to end. */
 export interface Shelf {
-  /** Without its pages: their texts are here. */
-  readonly walk: Omit<RegistryWalk, "pages">;
+  /** Without what is taken over from it. */
+  readonly walk: Omit<RegistryWalk, "pages" | "info">;
   readonly texts: readonly string[];
   readonly places: ReadonlyMap<string, number>;
   readonly index: SearchIndex;
-  /** Characters of all texts. */
+  /** Characters of all texts, and what each costs besides. */
   readonly size: number;
   readonly supportedApis: object | undefined;
 }
@@ -33,12 +39,12 @@ export interface Shelf {
  * @param previous what was made of the same registry before: where no page has changed, its index is used again
  */
 export async function fillShelf(
-  { pages, ...walk }: RegistryWalk,
+  { pages, info, ...walk }: RegistryWalk,
   maxSize: number,
   previous: Shelf | undefined,
 ): Promise<Shelf> {
-  const info = walk.info?.body;
-  const supportedApis = info === undefined ? undefined : readSupportedApis(info);
+  const isRead = info?.body !== undefined && info.body.length <= MAX_INFO;
+  const supportedApis = isRead ? readSupportedApis(info.body) : undefined;
   if (previous !== undefined && previous.walk.isWhole && previous.walk.digest === walk.digest && walk.isWhole) {
     return { ...previous, walk, supportedApis };
   }
@@ -55,10 +61,10 @@ export async function fillShelf(
     }
     // An overlapping page repeats the end of the one before it.
     if (places.has(id)) continue;
-    if (size + text.length > maxSize) {
+    if (size + text.length + OVERHEAD > maxSize) {
       return { walk: { ...walk, isWhole: false }, texts, places, index, size, supportedApis };
     }
-    size += text.length;
+    size += text.length + OVERHEAD;
     places.set(id, texts.length);
     texts.push(text);
     const { name, symbol } = JSON.parse(text) as { name?: unknown; symbol?: unknown };

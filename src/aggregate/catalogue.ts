@@ -5,7 +5,7 @@ import { fillShelf, type Shelf, shelfPart } from "./catalogue-shelf.ts";
 import type { Member } from "./registries.ts";
 import type { KnownInstruments, Listed } from "./single-instrument.ts";
 
-/** Characters of instruments that are kept in all. */
+/** What the instruments may cost that are kept in all, see {@link Shelf.size}. */
 const MAX_SIZE = 128 * 1024 * 1024;
 
 /** Shelves of registries that were configured at some time; the least recently filled go first. */
@@ -67,7 +67,7 @@ export class Catalogue {
     return { fresh, seen };
   }
 
-  /** Characters of the instruments that are kept. */
+  /** What the instruments that are kept cost: about as many bytes. */
   get size(): number {
     let size = 0;
     for (const shelf of this.shelves.values()) size += shelf.size;

@@ -57,7 +57,17 @@ function takeApart(text: string): ListedPage | string {
   if (nextPageToken !== undefined && nextPageToken !== null && nextPageToken.length > MAX_TOKEN) {
     return `its nextPageToken is longer than ${MAX_TOKEN} characters`;
   }
-  return { ids: [...texts.keys()], texts: [...texts.values()], nextPageToken: nextPageToken || undefined };
+  return {
+    ids: [...texts.keys()],
+    texts: ownTexts([...texts.values()], text.length),
+    nextPageToken: nextPageToken || undefined,
+  };
+}
+
+/** A part of a text keeps all of it in memory: where there is little else in it, that costs nothing. */
+function ownTexts(texts: readonly string[], whole: number): readonly string[] {
+  const listed = texts.reduce((sum, { length }) => sum + length, 0);
+  return listed * 2 > whole ? texts : texts.map((text) => Buffer.from(text).toString());
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -145,9 +145,9 @@ export class Walker {
   }
 
   private async warmUp(registry: RegistryMetadata): Promise<void> {
-    const share = this.budget.begin();
+    // Of its own: what is read goes into the cache, and nothing else holds it.
+    const share = new WalkBudget(this.options.clock).begin();
     await warmUp(registry, { ask: () => this.ask(registry), share });
-    share.end();
   }
 
   private walkDue(): void {

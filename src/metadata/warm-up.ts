@@ -10,7 +10,7 @@ const MAX_PAGES = 500;
 export interface WarmUpOptions {
   /** Made anew for every page, as each has its own deadline. */
   readonly ask: () => ListingAsk;
-  /** What it may read; ended by the caller. */
+  /** What it may read. */
   readonly share: WalkShare;
 }
 

@@ -67,6 +67,21 @@ describe("the catalogue of registries", () => {
     expect(Number(headers.get("age"))).toBeGreaterThan(99);
   });
 
+  test("leaves out what a registry supports where it says more than anybody reads", async () => {
+    const aggregate = await startAggregate({ amulet: {}, bonds: {} });
+    const names = Array.from({ length: 5_000 }, (_, at) => [`splice-api-number-${at}`, 1]);
+    aggregate.registries.amulet!.script(({ operation }) => {
+      if (operation !== "info") return undefined;
+      const supportedApis: unknown = Object.fromEntries(names);
+      return { status: 200, body: JSON.stringify({ adminId: "amulet::1220", supportedApis }) };
+    });
+    const { json } = await get(aggregate.url + REGISTRIES);
+    expect(json.registries).toMatchObject([
+      { instrumentCount: 30, supportedApis: null },
+      { supportedApis: { "splice-api-token-metadata-v1": 1 } },
+    ]);
+  });
+
   test("is not there where the plain base URL stands for one registry", async () => {
     const aggregate = await startAggregate({ amulet: {} });
     expect((await get(aggregate.url + REGISTRIES)).status).toBe(404);
