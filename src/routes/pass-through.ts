@@ -18,6 +18,7 @@ import { adminHeaderOf, adminNotNamed, namedBy, resolveUpstream } from "./resolv
 import type { Surroundings } from "./runtime.ts";
 import { commonFieldsOf } from "./send.ts";
 import type { PassThroughTarget } from "./target.ts";
+import type { Uploads } from "./uploads.ts";
 
 /** The path within Fastify that stands for every passed-through request. */
 export const PASS_THROUGH = "/pass-through";
@@ -53,11 +54,11 @@ type ProxyCallback = (
  * @fastify/http-proxy does the streaming. The connection is our own client's, through the one seam it has for that (an
  * object with `request`), so that deadlines, limits, TLS and proofs of admin are those of every other call.
  */
-export function registerPassThrough(app: FastifyInstance, surroundings: Surroundings): void {
+export function registerPassThrough(app: FastifyInstance, surroundings: Surroundings, uploads: Uploads): void {
   const prepared = new WeakMap<FastifyRequest, PreparedCall>();
 
   async function prepare(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const call = await prepareCall(surroundings, request, reply);
+    const call = await prepareCall({ surroundings, uploads }, request, reply);
     prepared.set(request, call);
   }
 
@@ -115,7 +116,7 @@ function proxiedAnswer(
 }
 
 async function prepareCall(
-  surroundings: Surroundings,
+  { surroundings, uploads }: { surroundings: Surroundings; uploads: Uploads },
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<PreparedCall> {
@@ -127,8 +128,11 @@ async function prepareCall(
   const stream = request.body instanceof Readable ? request.body : undefined;
   const paths = request.method === "POST" ? adminPathsOfPassThrough(segments) : undefined;
   if (stream !== undefined) (paths === undefined ? checkContentCoding : checkBodyHeaders)(request.headers);
-  const bytes =
-    stream !== undefined && paths !== undefined ? await readAll(stream, runtime.config.limits.requestBody) : undefined;
+  let bytes: Buffer | undefined;
+  if (stream !== undefined && paths !== undefined) {
+    if (!request.raw.complete) uploads.follow(request.raw, reply.raw);
+    bytes = await readAll(stream, runtime.config.limits.requestBody);
+  }
   const body = bytes === undefined || paths === undefined ? [] : adminsOf(parseJsonBody(bytes), paths);
   // What the client took to send it is not the upstream's time.
   const deadlineOf = deadlineFromNow(request.headers, surroundings.clock);

@@ -18,6 +18,7 @@ import { recordExchange } from "./record.ts";
 import { allowedMethods, cacheStatusOfError, fastifyRefusal, routeRefusal } from "./refusals.ts";
 import type { Surroundings } from "./runtime.ts";
 import { type Answer, commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";
+import { Uploads } from "./uploads.ts";
 
 /** The paths within Fastify: what a request means is decided by `parseTarget`, once, and named by one of these. */
 const METADATA = "/metadata";
@@ -39,6 +40,13 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
   const answerHit = createAnswerHit(surroundings, cache);
   const { connections } = surroundings;
   const turn = new Turn();
+  const uploads = new Uploads(config.limits.requestBody, (request, response) => {
+    replyError(
+      request,
+      response,
+      new GatewayError(503, "too many bodies are being sent; try again", { retryAfter: 1 }),
+    );
+  });
   const app = fastify({
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: config.limits.requestBody,
@@ -93,9 +101,12 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     done(refusal);
   });
 
-  // Such a request has ended before anybody could hear of it (`optimizeEmptyRequests`), and Fastify waits for an end.
-  app.addHook("preParsing", (request, _reply, payload, done) => {
+  app.addHook("preParsing", (request, reply, payload, done) => {
     const isAwaited = request.method !== "GET" && request.method !== "HEAD";
+    // What is passed through is not kept.
+    const isKept = isAwaited && !request.url.startsWith(PASS_THROUGH);
+    if (isKept && !request.raw.complete) uploads.follow(request.raw, reply.raw);
+    // Such a request has ended before anybody could hear of it (`optimizeEmptyRequests`), and Fastify waits for an end.
     done(null, isAwaited && request.raw.readableEnded ? Readable.from([]) : payload);
   });
 
@@ -178,7 +189,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     fields: ["allow", allowedMethods(exchange), ...exchange.runtime.cors.preflightFields(raw.headers.origin)],
     body: undefined,
   }));
-  registerPassThrough(app, surroundings);
+  registerPassThrough(app, surroundings, uploads);
 
   app.setErrorHandler((error: Error & { code?: string }, request, fastifyReply) => {
     fastifyReply.hijack();
