@@ -134,18 +134,16 @@ describe("a listing without pageSize", () => {
 });
 
 test.each([
-  [{ instruments: instrumentsOf("A", 60) }, undefined, "takes pages of 1000"],
-  [{ instruments: instrumentsOf("A", 60) }, 2000, "refuses the configured pageSize 2000 with 400, takes pages of 1000"],
-  [{ instruments: instrumentsOf("A", 60) }, 500, "takes pages of 500"],
-  [
-    { instruments: instrumentsOf("A", 60), maxPageSize: { limit: 50, beyond: "clamp" } },
-    1000,
-    "takes pages of 1000 but sends 50",
-  ],
-] as const)("check --live says whether the page size is accepted: %j, %s", async (options, pageSize, said) => {
-  const registries = await startRegistries({ amulet: options });
-  const { url } = registries.amulet!;
-  const text = JSON.stringify({ upstreams: [{ name: "amulet", urls: [url], ...(pageSize && { pageSize }) }] });
+  [1024, "400", undefined, "takes pages of 1000"],
+  [1024, "400", 2000, "refuses the configured pageSize 2000 with 400, takes pages of 1000"],
+  [1024, "400", 500, "takes pages of 500"],
+  [50, "clamp", 1000, "takes pages of 1000 but sends 50"],
+] as const)("check --live, of %d at most (beyond: %s) with pageSize %s: %s", async (limit, beyond, pageSize, said) => {
+  const registries = await startRegistries({
+    amulet: { instruments: instrumentsOf("A", 60), maxPageSize: { limit, beyond } },
+  });
+  const { admin, url } = registries.amulet!;
+  const text = JSON.stringify({ upstreams: [{ name: "amulet", admin, urls: [url], ...(pageSize && { pageSize }) }] });
   const { config } = parseConfig({ text, file: "test.yaml", env: {} });
   const lines: string[] = [];
   await checkLive(config!, (line) => void lines.push(line));
