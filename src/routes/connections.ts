@@ -61,8 +61,8 @@ type ClientSocket = Socket & { [CONNECTION]?: Connection };
 interface Connection {
   readonly socket: Socket;
   readonly owner: ClientConnections;
-  /** Grows from request to request, of whatever connection. */
-  lastRequest: number;
+  /** When it was opened or brought its last request, counted in these, of whatever connection. */
+  lastUse: number;
   /** Requests behind one whose answer is not out. */
   held: number;
   /** Called when there are none of these any more. */
@@ -117,9 +117,9 @@ export class ClientConnections {
   private readonly refused = new Map<Socket, CancelTimer>();
   /** Of whose clients nobody knows whether they are there. */
   private readonly halfClosed = new Set<Socket>();
-  private requests = 0;
-  /** Found idle, the one that has been so for longest last; `lastRequest` tells whether it still is. */
-  private idle: { readonly connection: Connection; readonly lastRequest: number }[] = [];
+  private uses = 0;
+  /** Found idle, the one that has been so for longest last; `lastUse` tells whether it still is. */
+  private idle: { readonly connection: Connection; readonly lastUse: number }[] = [];
   private nextIdleSearch: Instant = -Infinity;
 
   constructor(options: ClientConnectionsOptions) {
@@ -144,7 +144,7 @@ export class ClientConnections {
   inTurn(answer: RequestListener): RequestListener {
     return (request, response) => {
       const connection = (request.socket as ClientSocket)[CONNECTION];
-      if (connection !== undefined) connection.lastRequest = ++this.requests;
+      if (connection !== undefined) connection.lastUse = ++this.uses;
       // Node gives the socket to one response after the other.
       if (response.socket !== null || connection === undefined) answer(request, response);
       else this.hold(connection, { request, response, answer });
@@ -201,7 +201,7 @@ export class ClientConnections {
     const connection: Connection = {
       socket,
       owner: this,
-      lastRequest: 0,
+      lastUse: ++this.uses,
       held: 0,
       afterHeld: undefined,
       isWatched: false,
@@ -326,8 +326,8 @@ export class ClientConnections {
   private closeLongestIdle(): boolean {
     if (this.idle.length === 0) this.findIdle();
     for (let found = this.idle.pop(); found !== undefined; found = this.idle.pop()) {
-      const { connection, lastRequest } = found;
-      if (connection.lastRequest !== lastRequest || !isIdle(connection)) continue;
+      const { connection, lastUse } = found;
+      if (connection.lastUse !== lastUse || !isIdle(connection)) continue;
       this.options.onClosed?.("idle");
       connection.socket.destroy();
       this.forget(connection);
@@ -342,10 +342,10 @@ export class ClientConnections {
     this.nextIdleSearch = now + IDLE_SEARCH_EVERY;
     this.idle = [...this.open]
       .filter(isIdle)
-      .toSorted((one, other) => one.lastRequest - other.lastRequest)
+      .toSorted((one, other) => one.lastUse - other.lastUse)
       .slice(0, IDLE_BATCH)
       .toReversed()
-      .map((connection) => ({ connection, lastRequest: connection.lastRequest }));
+      .map((connection) => ({ connection, lastUse: connection.lastUse }));
   }
 
   private close(connection: Connection, reason: ClosingReason): void {
@@ -380,9 +380,11 @@ function endWithSocket(socket: Socket): void {
   parser.onIncoming = (request, keepAlive) => (socket.destroyed ? PARSER_STOP : onIncoming(request, keepAlive));
 }
 
-/** Node gives a connection this timeout when its last answer is out, and takes it away with the next request. */
+/** Whether nothing is under way on a connection, and no part of a first request has come. */
 function isIdle({ socket, weight }: Connection): boolean {
-  return (socket.timeout ?? 0) > 0 && weight === 0 && !socket.destroyed;
+  if (weight > 0 || socket.destroyed) return false;
+  // Node sets this when the last answer is out, and takes it away with the next request.
+  return (socket.timeout ?? 0) > 0 || socket.bytesRead === 0;
 }
 
 /** Nothing public tells how far a large write has come; Node's own timeouts look here. */

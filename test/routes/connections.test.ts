@@ -390,7 +390,19 @@ describe("when there is no place left", () => {
     expect(idle.isClosed).toBe(false);
   });
 
-  test("none does that has a request under way, or has not sent its first one yet", async () => {
+  test("one that never sent anything does so, too, the first of them first", async () => {
+    const silent = [await open(), await open()];
+    for (const { socket } of silent) socket.resume();
+    expect(await isServed(await openAndSend(GET))).toBe(true);
+    expect(await isServed(await openAndSend(GET))).toBe(true);
+    await expect.poll(() => silent[0]!.isClosed).toBe(true);
+    expect(silent[1]!.isClosed).toBe(false);
+    silent[1]!.socket.write(GET);
+    expect(await isServed(silent[1]!)).toBe(true);
+    expect(dropped).toBe(0);
+  });
+
+  test("none does that has a request under way, or has sent a part of its first", async () => {
     const begun: ServerResponse[] = [];
     answer = (_request, response) => begun.push(response);
     const busy = [await openAndSend(GET), await openAndSend("GET / HT"), await openAndSend(GET)];
