@@ -126,7 +126,7 @@ export function readAdmin(json: unknown): string | undefined {
 
 /** Whether it has the form of a party id, which no alias has: a name, `::1220` and a fingerprint in hex (field.md). */
 export function isPartyId(admin: string): boolean {
-  return admin.length <= 255 && /^[\w:\- ]+::1220[0-9a-f]+$/i.test(admin);
+  return admin.length <= 255 && /^[\w:\- ]+::1220[0-9a-f]*$/i.test(admin);
 }
 
 function statusError(upstream: string, status: number, seconds: number | undefined): GatewayError {

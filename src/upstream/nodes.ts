@@ -130,9 +130,11 @@ export class Nodes {
   /** What a call is told when no node may be asked. */
   whyNone(): GatewayError {
     const { config } = this.parts;
-    const why = this.contradiction ?? this.all.find(({ lastError }) => lastError !== undefined)?.lastError;
-    const text = this.contradiction === undefined ? "has no node that may be asked" : "is disabled";
-    return new GatewayError(503, `upstream "${config.name}" ${text}: ${why ?? "none has told its admin"}`, {
+    if (this.contradiction === undefined) {
+      const why = this.all.find(({ state }) => state === "wrong-admin")?.lastError ?? "none has told its admin";
+      return unusable(config.name, `has no node that may be asked: ${why}`, "proxy_configuration_error");
+    }
+    return new GatewayError(503, `upstream "${config.name}" is disabled: ${this.contradiction}`, {
       retryAfter: 5,
       proxyError: "proxy_configuration_error",
     });

@@ -149,7 +149,7 @@ describe("an admin is learned", () => {
     expect([right, newcomer].map(({ calls }) => calls.count("transfer_accept"))).toEqual([1, 1]);
   });
 
-  test.each(["good", "x::y", "DSO::1220", "DSO::1220xyz", "DSO::1220aa\n", `${"a".repeat(300)}::1220aa`])(
+  test.each(["good", "x::y", "::1220aa", "DSO::1220xyz", "DSO::1220aa\n", `${"a".repeat(300)}::1220aa`])(
     "only in the form of a party id: %j is none",
     async (admin) => {
       const registry = await startRegistry({ admin });
