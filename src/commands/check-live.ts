@@ -39,9 +39,14 @@ export async function checkLive(config: Config, print: (line: string) => void): 
     const other = admin === undefined ? undefined : admins.get(admin);
     if (other !== undefined) {
       isGood = false;
-      print(`${upstream.name}: serves the same registry as ${other}; make them nodes of one upstream`);
+      print(
+        `${upstream.name}: names the same admin as ${other}; set admin for the right one, or make them one upstream`,
+      );
     }
     if (admin !== undefined) admins.set(admin, upstream.name);
+    if (upstream.admin === undefined && taught.size === 1 && other === undefined) {
+      print(`${upstream.name}: paste this line into its entry: admin: ${JSON.stringify(admin)}`);
+    }
   }
   return isGood;
 }

@@ -3,7 +3,7 @@ import { loadConfig } from "../config/parse.ts";
 import { printConfig } from "../config/print.ts";
 import { ConfigError } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
-import { warnings } from "../config/warnings.ts";
+import { warnings, warnOfUnpinned } from "../config/warnings.ts";
 import { checkLive } from "./check-live.ts";
 import { configFileOf } from "./config-file.ts";
 import { EXIT } from "./exit-code.ts";
@@ -26,7 +26,7 @@ export async function check(options: CheckOptions): Promise<number> {
     const config = loadConfig(file, process.env);
     if (typeof options.diff === "string") printDiff(loadConfig(options.diff, process.env), config);
     if (options.print === true) printLines(printConfig(config));
-    for (const warning of warnings(config)) printLine(`warning: ${warning}`);
+    for (const warning of [...warnings(config), ...warnOfUnpinned(config)]) printLine(`warning: ${warning}`);
     const isGood = options.live !== true || (await checkLive(config, printLine));
     printLine(isGood ? `${file} is good` : `${file} is valid, but not everything it names is well`);
     printLine(HOW_TO_CHANGE);

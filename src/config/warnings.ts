@@ -102,6 +102,16 @@ function warnOfUpstream(upstream: UpstreamConfig): string[] {
   return warnings;
 }
 
+/** What `check` says where an upstream's admin is not pinned: whoever answers first at its URLs teaches it. */
+export function warnOfUnpinned(config: Config): string[] {
+  return config.upstreams
+    .filter(({ enabled, admin }) => enabled && admin === undefined)
+    .map(
+      ({ name }) =>
+        `upstreams[${name}].admin is not set: whatever answers at its urls says which registry it is, and one node that says otherwise stops all of them; check --live prints the line to paste`,
+    );
+}
+
 /**
  * What an operator should know about a good configuration: what has no effect yet, and what is safe only where clients
  * are trusted.

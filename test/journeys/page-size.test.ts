@@ -147,5 +147,5 @@ test.each([
   const { config } = parseConfig({ text, file: "test.yaml", env: {} });
   const lines: string[] = [];
   await checkLive(config!, (line) => void lines.push(line));
-  expect(lines.join("\n")).toMatch(new RegExp(`, ${said}$`));
+  expect(lines.join("\n")).toMatch(new RegExp(`, ${said}$`, "m"));
 });

@@ -139,6 +139,17 @@ describe("check", () => {
     expect(ill.stdout).toContain("amulet");
   });
 
+  test("warns of an admin that is not pinned, and --live prints the line to paste", async () => {
+    const registry = await startRegistry();
+    const entry = `upstreams:\n  - name: amulet\n    urls: ["${registry.url}"]\n`;
+    const unpinned = await outcomeOf(run(["check", "--live", "--config", fileWith(entry)]));
+    expect(unpinned.stdout).toContain("warning: upstreams[amulet].admin is not set");
+    const [, line] = /paste this line into its entry: (admin: .*)$/m.exec(unpinned.stdout)!;
+    const pinned = await outcomeOf(run(["check", "--live", "--config", fileWith(`${entry}    ${line}\n`)]));
+    expect([pinned.code, pinned.stdout]).toEqual([0, expect.stringContaining("is good")]);
+    expect(pinned.stdout).not.toMatch(/is not set|paste/);
+  });
+
   test("--live tries Redis, and is 78 where it refuses the login", async () => {
     const [registry, redis] = [await startRegistry(), await startRedis({ password: "right" })];
     try {
