@@ -119,7 +119,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     severity: "page",
     conditions: [
       {
-        value: `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "wrong-admin" }))} + ${aggregate("max", UPSTREAM, q.series("upstreamState", { state: "disabled" }))}`,
+        value: `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "wrong-admin" }))} + ${aggregate("max", UPSTREAM, q.series("upstreamState", { state: "disabled" }))} - ${aggregate("max", UPSTREAM, q.series("adminContested"))}`,
         is: ">",
         bound: 0,
       },
@@ -130,6 +130,19 @@ export const ALERT_RULES: readonly AlertRule[] = [
       means: "The node gets no requests, so nothing is misrouted. If it is the only one, the registry is out.",
       look: 'GET /status on the operations listener: lastError names both admins. The log: "node names another admin".',
       act: "Ask the registry's operator whether the URL or the admin changed; never set the new admin unasked. Then correct urls or admin and reload.",
+    },
+  },
+  {
+    alert: "RegistryGatewayAdminContested",
+    severity: "page",
+    conditions: [{ value: aggregate("max", UPSTREAM, q.series("adminContested")), is: ">", bound: 0 }],
+    for: "0m",
+    summary: "{{ $labels.upstream }}: another upstream names the same admin, and neither is used",
+    runbook: {
+      means:
+        "Two upstreams without a configured admin claim to be the same registry; one of them may be an impostor. Both are out, and what was cached of the admin is gone.",
+      look: "GET /status on the operations listener: isContested, and lastError names both upstreams.",
+      act: "Find out from the registry's operator which URL is right, set admin for that upstream and reload: it is used at once. Then remove the other one.",
     },
   },
   {

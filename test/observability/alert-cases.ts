@@ -50,8 +50,9 @@ function nodes(up: string, breaker: string): InputSeries[] {
   return [series("upstreamNodes", { ...AMULET, state: "up" }, up), series("breakerState", AMULET, breaker)];
 }
 
-function wrongAdmin(wrong: string, disabled: string): InputSeries[] {
+function wrongAdmin(wrong: string, disabled: string, contested = "0x10"): InputSeries[] {
   return [
+    series("adminContested", AMULET, contested),
     series("upstreamNodes", { ...AMULET, state: "wrong-admin" }, wrong),
     series("upstreamState", { ...AMULET, state: "disabled" }, disabled),
   ];
@@ -95,7 +96,14 @@ export const ALERT_CASES: readonly AlertCase[] = [
     alert: "RegistryGatewayAdminMismatch",
     at: "1m",
     fires: wrongAdmin("1x10", "0x10"),
-    silent: wrongAdmin("0x10", "0x10"),
+    // A contested admin has an alert of its own.
+    silent: wrongAdmin("0x10", "1x10", "1x10"),
+  },
+  {
+    alert: "RegistryGatewayAdminContested",
+    at: "1m",
+    fires: [series("adminContested", AMULET, "1x10")],
+    silent: [series("adminContested", AMULET, "0x10")],
   },
   {
     alert: "RegistryGatewayAllNodesDown",
