@@ -81,7 +81,10 @@ export class Connections {
       } else if (link.openedAt < now - LINK_TTL) {
         this.retired.push(link);
       } else {
-        if (this.idle.length > 0 || this.prove === undefined) return this.use(link);
+        if (this.idle.length > 0 || this.prove === undefined) {
+          this.closeRetired();
+          return this.use(link);
+        }
         // The last one stays, to vouch for others: what breaks those, which a client can bring about, costs no proof.
         this.idle.push(link);
         return undefined;
@@ -115,7 +118,7 @@ export class Connections {
       throw error;
     } finally {
       opening.cancel();
-      for (const link of this.retired.splice(0)) link.destroy();
+      this.closeRetired();
     }
   }
 
@@ -167,7 +170,8 @@ export class Connections {
   /** Closes idle connections now and the others when their calls are over. */
   close(): void {
     this.isClosed = true;
-    for (const link of [...this.idle.splice(0), ...this.retired.splice(0)]) link.destroy();
+    for (const link of this.idle.splice(0)) link.destroy();
+    this.closeRetired();
   }
 
   private async openProved(opening: Opening): Promise<Link> {
@@ -255,6 +259,10 @@ export class Connections {
     const left = this.lastTakenAt + STAND_BY - this.clock.now();
     if (left > 0 && link.isOpen) this.clock.after(left, () => this.closeUnneeded(link));
     else if (this.idle.includes(link)) link.destroy();
+  }
+
+  private closeRetired(): void {
+    for (const link of this.retired.splice(0)) link.destroy();
   }
 
   private use(link: Link): Link {
