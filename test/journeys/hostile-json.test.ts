@@ -110,7 +110,7 @@ const READABLE = JSON_CASES.filter(({ name, isJson }) => isJson !== false || nam
 const PREFIX = "/api/token-standard/v0/registrars";
 
 const infoOf = (registry: string): Buffer =>
-  Buffer.from(JSON.stringify({ adminId: `${registry}::1220`, supportedApis: { x: 1 } }));
+  Buffer.from(JSON.stringify({ adminId: `${registry}::1220aa`, supportedApis: { x: 1 } }));
 
 afterAll(() => agent.close());
 
@@ -169,7 +169,7 @@ describe("as answers of a registry", () => {
         routing: { plain: "c0" },
         upstreams: REGISTRIES.map((at) => ({
           name: `c${at}`,
-          admin: `c${at}::1220`,
+          admin: `c${at}::1220aa`,
           urls: [`${registries.url}/c${at}`],
           cache: { warmUp: true, prefetch: true, ttl: { info: "0s" } },
         })),
@@ -252,7 +252,7 @@ describe("as answers of one of several registries", () => {
         cache: { ttl: { info: "0s", instruments: "0s", instrument: "0s", notFound: "0s" } },
         upstreams: ["good", "odd"].map((name) => ({
           name,
-          admin: `${name}::1220`,
+          admin: `${name}::1220aa`,
           urls: [`${registries.url}/${name}`],
         })),
       },
@@ -294,7 +294,7 @@ describe("as answers of one of several registries", () => {
         const answer = await ask(gateway.url, "/catalog/v1/instruments");
         return (JSON.parse(answer.body.toString()) as { instruments?: { admin: string }[] }).instruments?.[0]?.admin;
       };
-      await expect.poll(first, { timeout: 10_000, message: each.name }).toBe("good::1220");
+      await expect.poll(first, { timeout: 10_000, message: each.name }).toBe("good::1220aa");
       clock.advance(60_000);
     }
   });
