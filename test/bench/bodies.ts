@@ -14,6 +14,20 @@ export const FACTORY_REQUEST = withHoldings(4);
 /** Five disclosed contracts with their debug fields, 13 kB. */
 export const FACTORY_RESPONSE = JSON.stringify(sampleJson("04-transfer-factory.response.amulet.self.with-debug.json"));
 
+/** Just below 1 MiB of small objects, each of a shape of its own, and an escape, for which keys are looked at closely. */
+export const WORST_REQUEST = withShapes(1024 * 1024 - 200);
+
+function withShapes(size: number): string {
+  const request = sampleJson("04-transfer-factory.request.amulet.json") as { choiceArguments: object };
+  const shapes: object[] = [];
+  for (let at = 0, length = JSON.stringify(request).length; length < size - 50; at++) {
+    const shape = { [`k${at.toString(36)}`]: 0 };
+    shapes.push(shape);
+    length += JSON.stringify(shape).length + 1;
+  }
+  return JSON.stringify({ ...request, shapes }).replace('"shapes":', '"s\\u0068apes":');
+}
+
 function withHoldings(count: number): string {
   const request = sampleJson("04-transfer-factory.request.amulet.json") as {
     choiceArguments: { transfer: { inputHoldingCids: string[] } };

@@ -5,6 +5,7 @@ import { missRow } from "./miss-row.ts";
 import { postRows } from "./post-rows.ts";
 import { redisRows } from "./redis-rows.ts";
 import type { Row } from "./row.ts";
+import { worstBodyRow } from "./worst-body-row.ts";
 import { workersRows } from "./workers-row.ts";
 
 /** All rows, in the order of the table. */
@@ -12,6 +13,7 @@ export const ROWS: readonly Row[] = [
   ...hitRows,
   missRow,
   ...postRows,
+  worstBodyRow,
   ...redisRows,
   ...overheadRows,
   ...workersRows,
