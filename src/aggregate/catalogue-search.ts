@@ -74,7 +74,8 @@ export function searchCatalogue(
       ]),
     );
     size += text.length;
-    if (instruments.length === query.pageSize || size >= MAX_SIZE) last = [digestOf(query), rank, admin, idOf(text)];
+    if (instruments.length === query.pageSize || size >= MAX_SIZE)
+      last = [digestOf(query), rank, admin, shelf.ids[at]!];
   }
   return { instruments, nextPageToken, shelves: shelves.map(([, shelf]) => shelf), missing };
 }
@@ -130,8 +131,4 @@ function readPosition(token: string): Position {
 /** A token goes on with the search that gave it out; only the page size may change on the way. */
 function digestOf({ query, symbol }: CatalogueQuery): string {
   return shortDigest(JSON.stringify([query, symbol]));
-}
-
-function idOf(text: string): string {
-  return (JSON.parse(text) as { id: string }).id;
 }

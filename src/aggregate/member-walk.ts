@@ -1,5 +1,5 @@
 import type { Part } from "./freshness.ts";
-import type { ListedPage } from "../metadata/listed-page.ts";
+import type { ListedPage } from "../bodies/page.ts";
 import type { FoundPage, Listing, ListingAsk } from "../metadata/listing.ts";
 import { withMembers } from "./instrument-text.ts";
 import { advance, beginningOf, findPlace, isCertain, pass, type Place } from "./place.ts";
@@ -32,8 +32,8 @@ interface Stand {
   readonly begin: number;
 }
 
-/** Made once for each page, and gone with it. */
-const merged = new WeakMap<ListedPage, { readonly admin: string; readonly texts: readonly string[] }>();
+/** Texts with their admin by their place on the page, made when they are first asked for, and gone with the page. */
+const merged = new WeakMap<ListedPage, { readonly admin: string; readonly texts: string[] }>();
 
 /** Pages in a row on which there may be nothing new before a listing counts as endless. */
 const MAX_IDLE_PAGES = 16;
@@ -63,7 +63,7 @@ export class MemberWalk {
       const { found, place, begin } = stand;
       const { ids } = found.page;
       const end = Math.min(ids.length, begin + page.pageSize - page.instruments.length);
-      page.instruments.push(...this.mergedTexts(found.page).slice(begin, end));
+      for (let at = begin; at < end; at++) page.instruments.push(this.mergedText(found.page, at));
       const reached = advance(place, found, [begin, end]);
       hasMoved ||= end > begin;
       if (hasMoved && isFull(page) && (end < ids.length || found.page.nextPageToken !== undefined)) return reached;
@@ -76,15 +76,15 @@ export class MemberWalk {
     }
   }
 
-  /** The page's instruments with their admin. */
-  private mergedTexts(page: ListedPage): readonly string[] {
+  /** The page's instrument `at` with its admin. */
+  private mergedText(page: ListedPage, at: number): string {
     const { admin } = this.listing;
-    const known = merged.get(page);
-    if (known?.admin === admin) return known.texts;
-    const members = [["admin", JSON.stringify(admin)]] as const;
-    const texts = page.texts.map((text) => withMembers(text, members));
-    merged.set(page, { admin, texts });
-    return texts;
+    let known = merged.get(page);
+    if (known?.admin !== admin) {
+      known = { admin, texts: [] };
+      merged.set(page, known);
+    }
+    return (known.texts[at] ??= withMembers(page.text(at), [["admin", JSON.stringify(admin)]]));
   }
 
   private async begin(page: Collected): Promise<Stand> {

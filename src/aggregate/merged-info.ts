@@ -73,7 +73,8 @@ async function readInfo(member: Member, ask: ClientAsk): Promise<ReadInfo> {
     const { name } = member.upstream;
     if (answer.status !== 200) return { member, error: failedListing(name, answer) };
     const supportedApis = readSupportedApis(answer.body!);
-    if (supportedApis === undefined) return { member, error: unreadableAnswer(name, "an info that is no object") };
+    if (supportedApis === undefined)
+      return { member, error: unreadableAnswer(name, "an info that is no object, or of more than 64 KiB") };
     return { member, answer, supportedApis };
   } catch (error) {
     if (!isRegistryFailure(error)) throw error;
@@ -81,8 +82,12 @@ async function readInfo(member: Member, ask: ClientAsk): Promise<ReadInfo> {
   }
 }
 
-/** What an info says its registry supports, nothing where it does not say; undefined where it is no object. */
+/** Bytes of an info that is read: it names a dozen APIs. */
+const MAX_INFO = 64 * 1024;
+
+/** What an info says its registry supports, nothing where it does not say; undefined where it is no object, or too large. */
 export function readSupportedApis(info: Buffer): Record<string, unknown> | undefined {
+  if (info.length > MAX_INFO) return undefined;
   const json = JSON.parse(info.toString("utf8")) as unknown;
   if (typeof json !== "object" || json === null || Array.isArray(json)) return undefined;
   const { supportedApis } = json as { supportedApis?: unknown };

@@ -1,4 +1,4 @@
-import type { ListedPage } from "../metadata/listed-page.ts";
+import type { ListedPage } from "../bodies/page.ts";
 import { OVERLAP, type FoundPage, type Following, type PageAddress } from "../metadata/listing.ts";
 import { shortDigest } from "./digest.ts";
 

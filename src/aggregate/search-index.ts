@@ -26,6 +26,9 @@ export function readQuery(text: string): Query {
   return { phrase, words: phrase === "" ? [] : phrase.split(" ") };
 }
 
+/** Characters of an id that are searched; of names and symbols no more are given. */
+const SEARCHED = 1_000;
+
 /** Before each field; words are apart by spaces, so a pattern with either in front finds beginnings. */
 const FIELD = "\n";
 
@@ -44,7 +47,7 @@ export class SearchIndex {
     const symbolText = searchText(symbol);
     this.starts.push(this.text.length);
     this.symbols.push(symbolText);
-    this.text += `${FIELD}${searchText(id)}${FIELD}${searchText(name)}${FIELD}${symbolText}`;
+    this.text += `${FIELD}${searchText(id.slice(0, SEARCHED))}${FIELD}${searchText(name)}${FIELD}${symbolText}`;
     this.size++;
   }
 

@@ -1,3 +1,5 @@
+import type { AnswerContent } from "../bodies/answer.ts";
+import { BodyReader } from "../bodies/body-reader.ts";
 import { systemClock } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 import { LocalCoordinator } from "../coordinator/local.ts";
@@ -59,6 +61,7 @@ async function checkNode(config: UpstreamConfig, url: string, { limits }: Config
     {
       limits,
       clock,
+      bodies: new BodyReader({ clock, largest: () => limits.responseBody }),
       random: Math.random,
       coordinator,
       observer: silentObserver,
@@ -88,7 +91,7 @@ async function describePageSize(upstream: Upstream, deadline: () => number): Pro
   const sizes = configured === undefined ? smaller : [configured, ...smaller];
   let refusal = "";
   for (const pageSize of sizes) {
-    const { status, json } = await upstream.call({
+    const { status, content } = await upstream.call({
       operation: "instruments",
       method: "GET",
       path: `/registry/metadata/v1/instruments?pageSize=${pageSize}`,
@@ -96,15 +99,15 @@ async function describePageSize(upstream: Upstream, deadline: () => number): Pro
       priority: "walker",
       deadline: deadline(),
     });
-    if (status === 200) return `${refusal}takes pages of ${pageSize}${shortfall(json, pageSize)}`;
+    if (status === 200) return `${refusal}takes pages of ${pageSize}${shortfall(content, pageSize)}`;
     if (pageSize === configured) refusal = `refuses the configured pageSize ${pageSize} with ${status}, `;
   }
   return `${refusal}takes no page size of ${sizes.join(", ")}`;
 }
 
 /** A node may accept a size and send fewer all the same, though there are more. */
-function shortfall(json: unknown, pageSize: number): string {
-  const { instruments, nextPageToken } = (json ?? {}) as { instruments?: unknown; nextPageToken?: unknown };
-  const isShort = Array.isArray(instruments) && instruments.length < pageSize && Boolean(nextPageToken);
-  return isShort ? ` but sends ${instruments.length}` : "";
+function shortfall(content: AnswerContent | undefined, pageSize: number): string {
+  const page = content?.page;
+  if (typeof page !== "object" || page.ids.length >= pageSize || page.nextPageToken === undefined) return "";
+  return ` but sends ${page.ids.length}`;
 }

@@ -1,6 +1,5 @@
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/endpoints.ts";
-import { answerProblem } from "../spec/schemas.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { MetadataObserver } from "./observer.ts";
@@ -18,7 +17,7 @@ export function checkAnswer(
   observer: Pick<MetadataObserver, "schemaViolated">,
 ): string | undefined {
   if (answer.status !== 200) return undefined;
-  const problem = answerProblem(operation, answer.json);
+  const problem = answer.content?.problem;
   if (problem === undefined) return undefined;
   observer.schemaViolated(upstream.name, operation);
   if (upstream.config.validation !== "strict") return problem;

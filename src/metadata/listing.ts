@@ -1,15 +1,14 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { LRUCache } from "lru-cache";
+import { chainDigest, type ListedPage } from "../bodies/page.ts";
 import type { CacheAnswer } from "../cache/http-cache.ts";
 import type { Resource } from "../cache/resource.ts";
 import type { Instant } from "../clock.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { retryAfter } from "../upstream/answer.ts";
-import { readListedPage, type ListedPage } from "./listed-page.ts";
 import { ListingRungs, PAGE_SIZES, REFUSALS } from "./listing-rungs.ts";
 import type { MetadataAddress } from "./metadata-key.ts";
-import { chainDigest } from "./page.ts";
 import type { RegistryMetadata, Requester } from "./registry-metadata.ts";
 
 /** Which page of a listing: as it is asked for. */
@@ -95,7 +94,7 @@ export class Listing {
       const address: PageAddress = { pageSize: PAGE_SIZES[rung], pageToken: undefined };
       const answer = await this.ask(address, ask);
       if (REFUSALS.has(answer.status) && rung < PAGE_SIZES.length - 1) continue;
-      const found = this.found(address, answer);
+      const found = await this.found(address, answer);
       this.knowledge.sizes.learn(this.admin, rung);
       return found;
     }
@@ -127,7 +126,7 @@ export class Listing {
       if (REFUSALS.has(answer.status) && rung < ladder.length - 1) continue;
       if (REFUSALS.has(answer.status)) throw this.lostPlace();
       overlaps.learn(this.admin, rung);
-      return { found: this.found(following.address, answer), following };
+      return { found: await this.found(following.address, answer), following };
     }
     return undefined;
   }
@@ -186,8 +185,7 @@ export class Listing {
     const key = this.resource(before.address, "client").key;
     const generation = coordinator.generation(key);
     if (generation === undefined) return;
-    const { ids, nextPageToken } = before.page;
-    const digest = chainDigest({ instruments: ids.map((id) => ({ id })), nextPageToken }, generation);
+    const digest = chainDigest(before.page, generation);
     const isKnown = coordinator.generation(next) !== undefined;
     if (isKnown && !this.knowledge.isNews(`${this.admin}\n${chain}`, digest)) return;
     coordinator.issueChain(this.admin, chain, digest);
@@ -209,10 +207,10 @@ export class Listing {
     return this.registry.resource(this.admin, address, requester);
   }
 
-  private found(address: PageAddress, answer: CacheAnswer): FoundPage {
+  private async found(address: PageAddress, answer: CacheAnswer): Promise<FoundPage> {
     const { name } = this.registry.upstream;
     if (answer.status !== 200) throw failedListing(name, answer);
-    const page = readListedPage(answer.body!);
+    const page = await this.registry.pages.read(answer.body!, name);
     if (typeof page === "string") throw unreadableAnswer(name, `a page that cannot be read: ${page}`);
     if (page.nextPageToken !== undefined && page.nextPageToken === address.pageToken) throw this.endless();
     return { address, page, answer };

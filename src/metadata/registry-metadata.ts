@@ -1,4 +1,6 @@
 import type { Duration } from "../clock.ts";
+import type { ListedPages } from "../bodies/listed-pages.ts";
+import { chainDigest, type ListedPage } from "../bodies/page.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { CachePolicy } from "../cache/policy.ts";
 import type { Fetched, FetchRequest, Resource } from "../cache/resource.ts";
@@ -17,18 +19,23 @@ import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "./meta
 import { requestFields } from "./metadata-request.ts";
 import type { MetadataObserver } from "./observer.ts";
 import { PageChanges } from "./page-changes.ts";
-import { chainDigest, instrumentSlices, readPage } from "./page.ts";
 import { PageWalks } from "./page-walks.ts";
-import { newestSupply } from "./supply.ts";
 
 export interface RegistryMetadataOptions {
   readonly upstream: Upstream;
   readonly cache: HttpCache;
   readonly coordinator: Coordinator;
   readonly observer: MetadataObserver;
+  readonly pages: ListedPages;
   /** Follows the calls made for the request in whose course it is asked; undefined where requests are not traced. */
   readonly trace?: (() => CallTrace | undefined) | undefined;
 }
+
+/** Instruments of a page that are stored before anything else may run: two or three milliseconds' worth. */
+const FILLED_AT_ONCE = 100;
+
+/** So many of a page are stored one by one: with all of a larger one, a listing would take the whole memory tier. */
+const MAX_FILLED = 5_000;
 
 /** Who asks for a resource: clients, or the background walker, whose calls go last. */
 export type Requester = "client" | "walker";
@@ -43,17 +50,19 @@ export class RegistryMetadata {
   readonly coordinator: Coordinator;
   readonly observer: MetadataObserver;
   readonly trace: (() => CallTrace | undefined) | undefined;
+  readonly pages: ListedPages;
   readonly walks = new PageWalks();
   readonly changes = new PageChanges();
   /** Which of {@link pageSizesFrom} the registry accepts, by the size that is asked for by default and its admin. */
   readonly sizes: ListingRungs;
   private readonly policies: Readonly<Record<CachedOperation, CachePolicy>>;
 
-  constructor({ upstream, cache, coordinator, observer, trace }: RegistryMetadataOptions) {
+  constructor({ upstream, cache, coordinator, observer, pages, trace }: RegistryMetadataOptions) {
     this.upstream = upstream;
     this.cache = cache;
     this.coordinator = coordinator;
     this.observer = observer;
+    this.pages = pages;
     this.trace = trace;
     this.sizes = new ListingRungs(coordinator, "default-page-size");
     const { cache: config, forwardAuthorization } = upstream.config;
@@ -105,9 +114,9 @@ class MetadataResource implements Resource {
     const { operation } = this.address;
     const answer = await this.call(request);
     const problem = checkAnswer(upstream, operation, answer, observer);
-    const asOf = answer.status === 200 ? newestSupply(answer.json) : undefined;
+    const asOf = answer.status === 200 ? answer.content?.supplyAsOf : undefined;
     if (asOf !== undefined) observer.supplySeen(upstream.name, asOf);
-    const unstorable = problem === undefined ? this.pageProblem(answer.status, answer.json) : "schema";
+    const unstorable = problem === undefined ? this.pageProblem(answer) : "schema";
     const fetched: Fetched = {
       status: answer.status,
       // Clients read JSON whatever type the upstream gave it; one of them crashes otherwise.
@@ -162,32 +171,55 @@ class MetadataResource implements Resource {
   /** A stored page tells the tokens it issued apart from invented ones, and holds its instruments one by one. */
   stored(entry: Entry, fetched: Fetched): void {
     if (this.address.operation !== "instruments" || entry.status !== 200) return;
-    const text = fetched.body.toString("utf8");
-    const page = readPage(JSON.parse(text));
+    const { pages, upstream } = this.registry;
+    const page = pages.read(fetched.body, upstream.name);
+    if (page instanceof Promise) {
+      // A large page that was confirmed, and is no longer at hand: its tokens were issued when it was received.
+      page.then((read) => this.learn(read, entry, fetched)).catch(() => undefined);
+    } else this.learn(page, entry, fetched);
+  }
+
+  private learn(page: ListedPage | string, entry: Entry, fetched: Fetched): void {
+    // What was purged since teaches nothing.
+    if (typeof page === "string" || !this.isCurrent(entry)) return;
+    const { pages, coordinator, changes, observer, upstream, walks } = this.registry;
+    // What is stored may be a copy of what was received: it is what comes again when it is confirmed.
+    if (entry.body !== page.body) pages.keep(page.over(entry.body));
     if (page.nextPageToken !== undefined) {
       const chain = chainOf(this.address, encodeURIComponent(page.nextPageToken));
-      this.registry.coordinator.issueChain(this.admin, chain, chainDigest(page, entry.generation));
-      if (this.registry.changes.notice(chain, chainDigest(page, ""))) {
-        this.registry.observer.chainReset(this.registry.upstream.name);
-      }
-      this.registry.walks.follow(this.chain(), chain);
+      coordinator.issueChain(this.admin, chain, chainDigest(page, entry.generation));
+      if (changes.notice(chain, chainDigest(page, ""))) observer.chainReset(upstream.name);
+      walks.follow(this.chain(), chain);
     }
-    for (const { id, text: slice } of instrumentSlices(text, page)) {
-      this.registry.cache.fill(this.registry.resource(this.admin, { operation: "instrument", id }), {
+    this.fill(page, 0, { entry, fetched });
+  }
+
+  /** Stores the instruments of a page one by one, from `begin` on: a part now, the rest when other work was done. */
+  private fill(page: ListedPage, begin: number, source: { readonly entry: Entry; readonly fetched: Fetched }): void {
+    const { entry, fetched } = source;
+    if (!this.isCurrent(entry)) return;
+    const end = Math.min(page.ids.length, begin + FILLED_AT_ONCE, MAX_FILLED);
+    for (let at = begin; at < end; at++) {
+      this.registry.cache.fill(this.registry.resource(this.admin, { operation: "instrument", id: page.ids[at]! }), {
         entryOf: fetched,
-        body: Buffer.from(slice),
+        body: page.bytes(at),
         maxLifetime: entry.freshUntil - entry.receivedAt,
       });
     }
+    if (end < Math.min(page.ids.length, MAX_FILLED)) setImmediate(() => this.fill(page, end, source));
   }
 
-  private pageProblem(status: number, json: unknown): string | undefined {
-    if (this.address.operation !== "instruments" || status !== 200) return undefined;
-    const { nextPageToken } = readPage(json);
-    if (nextPageToken === undefined) return undefined;
-    // Half a surrogate pair cannot be part of a URL: the page after this one can't be asked for.
-    if (!nextPageToken.isWellFormed()) return "unusable-token";
-    if (this.address.pageToken === undefined) return undefined;
+  /** Whether neither the page nor any instrument on it was purged: each purge of one of them ends its generation. */
+  private isCurrent(entry: Entry): boolean {
+    return this.registry.coordinator.generation(this.key) === entry.generation;
+  }
+
+  private pageProblem({ status, body, content }: UpstreamAnswer): string | undefined {
+    if (this.address.operation !== "instruments" || status !== 200 || content === undefined) return undefined;
+    const page = this.registry.pages.take(body, content.page);
+    if (typeof page === "string") return "page";
+    const { nextPageToken } = page;
+    if (nextPageToken === undefined || this.address.pageToken === undefined) return undefined;
     const next = chainOf(this.address, encodeURIComponent(nextPageToken));
     return next === this.chain() ? "repeated-token" : undefined;
   }

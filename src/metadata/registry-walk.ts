@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { ListedPage } from "../bodies/page.ts";
 import type { CacheAnswer } from "../cache/http-cache.ts";
 import type { Resource } from "../cache/resource.ts";
 import type { Clock, Instant } from "../clock.ts";
@@ -6,7 +7,6 @@ import type { Coordinator } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { fieldValues } from "../fields.ts";
 import { freshnessLeft } from "./freshness-left.ts";
-import type { ListedPage } from "./listed-page.ts";
 import { type FoundPage, Listing, type ListingAsk, type ListingKnowledge } from "./listing.ts";
 import type { RegistryMetadata } from "./registry-metadata.ts";
 import type { WalkShare } from "./walk-budget.ts";
@@ -82,7 +82,8 @@ export async function walkRegistry(registry: RegistryMetadata, options: WalkOpti
   let found: FoundPage | undefined = await listing.first(ask());
   while (found !== undefined) {
     const { page, answer } = found;
-    pages.push(page);
+    // What is kept of a page keeps its body.
+    pages.push(page.compact());
     digest.update(`${answer.body!.length}:`).update(answer.body!);
     for (const value of fieldValues(answer.fields, "cache-control")) cacheControl.add(value);
     instruments += page.ids.length;

@@ -1,7 +1,6 @@
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
 import { BackgroundJobs } from "./background-jobs.ts";
-import { readListedPage } from "./listed-page.ts";
 import type { ListingAsk, ListingKnowledge, PageAddress } from "./listing.ts";
 import type { RegistryMetadata } from "./registry-metadata.ts";
 import { type RegistryWalk, renewing, walkRegistry } from "./registry-walk.ts";
@@ -123,14 +122,15 @@ export class Walker {
   prefetch(registry: RegistryMetadata, admin: string, address: PageAddress, body: Buffer): void {
     if (!registry.upstream.config.cache.prefetch) return;
     const { pageSize, pageToken } = address;
-    // Read at once: what waits must not keep bodies.
-    const next = nextToken(body);
-    if (next === undefined || next === pageToken) return;
-    this.jobs.add(`prefetch ${registry.upstream.name} ${pageSize} ${next}`, async () => {
-      const { headers, deadline, signal } = this.ask(registry);
-      const resource = registry.resource(admin, { operation: "instruments", pageSize, pageToken: next }, "walker");
-      // Whoever asks for the page is told what is wrong with it.
-      await registry.cache.respond(resource, { method: "GET", headers, deadline, signal }).catch(() => undefined);
+    // Read first: what waits must not keep bodies.
+    void nextToken(registry, body).then((next) => {
+      if (next === undefined || next === pageToken) return;
+      this.jobs.add(`prefetch ${registry.upstream.name} ${pageSize} ${next}`, async () => {
+        const { headers, deadline, signal } = this.ask(registry);
+        const resource = registry.resource(admin, { operation: "instruments", pageSize, pageToken: next }, "walker");
+        // Whoever asks for the page is told what is wrong with it.
+        await registry.cache.respond(resource, { method: "GET", headers, deadline, signal }).catch(() => undefined);
+      });
     });
   }
 
@@ -216,9 +216,14 @@ function backOff({ setbacks }: Schedule): Duration {
 }
 
 /** The token of the page after this one, percent-encoded; undefined when there is none, or the body is no page. */
-function nextToken(body: Buffer): string | undefined {
-  const page = readListedPage(body);
-  return typeof page === "string" || page.nextPageToken === undefined
-    ? undefined
-    : encodeURIComponent(page.nextPageToken);
+async function nextToken({ pages, upstream }: RegistryMetadata, body: Buffer): Promise<string | undefined> {
+  try {
+    const page = await pages.read(body, upstream.name);
+    return typeof page === "string" || page.nextPageToken === undefined
+      ? undefined
+      : encodeURIComponent(page.nextPageToken);
+  } catch {
+    // Too much to do: nobody waits for what is fetched ahead.
+    return undefined;
+  }
 }

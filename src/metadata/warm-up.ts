@@ -1,4 +1,3 @@
-import { readListedPage } from "./listed-page.ts";
 import type { ListingAsk } from "./listing.ts";
 import type { MetadataAddress } from "./metadata-key.ts";
 import type { RegistryMetadata } from "./registry-metadata.ts";
@@ -28,7 +27,7 @@ export async function warmUp(registry: RegistryMetadata, { ask, share }: WarmUpO
     for (let page = 0; page < MAX_PAGES; page++) {
       const body = await fetchInto(registry, admin, { operation: "instruments", pageToken }, ask());
       if (body === undefined || !share.take(body.length)) return;
-      const listed = readListedPage(body);
+      const listed = await registry.pages.read(body, upstream.name);
       if (typeof listed === "string" || listed.nextPageToken === undefined) return;
       const next = encodeURIComponent(listed.nextPageToken);
       if (next === pageToken) return;

@@ -1,3 +1,4 @@
+import type { ListedPages } from "../bodies/listed-pages.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { Config } from "../config/schema.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
@@ -15,6 +16,7 @@ export interface RuntimeParts {
   readonly cache: HttpCache;
   readonly coordinator: Coordinator;
   readonly observer: MetadataObserver;
+  readonly pages: ListedPages;
   readonly trace?: (() => CallTrace | undefined) | undefined;
   readonly overload: Overload;
   /** What was in use before: page walks of unchanged upstreams go on. */
@@ -23,10 +25,11 @@ export interface RuntimeParts {
 
 /** The snapshot that requests work with while `config` is in use. */
 export function createRuntime(config: Config, parts: RuntimeParts): Runtime {
-  const { upstreams, cache, coordinator, observer, trace, overload, previous } = parts;
+  const { upstreams, cache, coordinator, observer, pages, trace, overload, previous } = parts;
   const metadata = upstreams.all.map((upstream) => {
     const registry =
-      previous?.metadata.get(upstream) ?? new ShedMetadata({ upstream, cache, coordinator, observer, trace }, overload);
+      previous?.metadata.get(upstream) ??
+      new ShedMetadata({ upstream, cache, coordinator, observer, pages, trace }, overload);
     return [upstream, registry] as const;
   });
   return {

@@ -1,5 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { createAggregation } from "../aggregate/aggregation.ts";
+import { BodyReader } from "../bodies/body-reader.ts";
+import { ListedPages } from "../bodies/listed-pages.ts";
 import { HttpCache } from "../cache/http-cache.ts";
 import { MemoryStore } from "../cache/memory-store.ts";
 import type { Clock, Duration } from "../clock.ts";
@@ -81,6 +83,10 @@ const REFRESH_GRACE: Duration = 1_000;
 /** What is left when the process ends may take this long to close. */
 const CLOSE_TIMEOUT: Duration = 2_000;
 
+function largestBody({ requestBody, responseBody }: Config["limits"]): number {
+  return Math.max(requestBody, responseBody);
+}
+
 /** The part of a process that answers clients: cache, upstreams and public listener, and how they change and end. */
 export class Serving {
   readonly surroundings: Surroundings;
@@ -94,6 +100,8 @@ export class Serving {
   private readonly listener: FastifyInstance;
   private readonly inFlight = new InFlight();
   private readonly overload: Overload;
+  private readonly bodies: BodyReader;
+  private readonly pages: ListedPages;
   private runtime: Runtime;
   private draining = false;
 
@@ -117,6 +125,8 @@ export class Serving {
     this.upstreamObserver = this.createUpstreamObserver();
     this.metadataObserver = createMetadataObserver(metrics);
     this.overload = createOverload(options);
+    this.bodies = new BodyReader({ clock, largest: () => largestBody(this.config.limits) });
+    this.pages = new ListedPages(this.bodies);
     this.runtime = this.assemble(config);
     this.announce();
     registry.onRead(() => this.refreshGauges());
@@ -129,6 +139,7 @@ export class Serving {
       traffic: this.traffic,
       tracing,
       version,
+      bodies: this.bodies,
       aggregation: createAggregation({
         clock,
         random,
@@ -244,6 +255,7 @@ export class Serving {
     await settledWithin(this.surroundings.aggregation.walker.stop(), CLOSE_TIMEOUT, clock);
     await this.cache.drain();
     await settledWithin(this.runtime.upstreams.close(), CLOSE_TIMEOUT, clock);
+    this.bodies.close();
     await settledWithin(sharing.coordinator.close(), CLOSE_TIMEOUT, clock);
     if (tracing !== undefined) await settledWithin(tracing.close(), CLOSE_TIMEOUT, clock);
   }
@@ -264,6 +276,7 @@ export class Serving {
       limits: config.limits,
       coordinator,
       clock,
+      bodies: this.bodies,
       random,
       observer: this.upstreamObserver,
       forget: (admin: string) => void coordinator.purge(admin, SCOPES.all),
@@ -273,6 +286,7 @@ export class Serving {
       cache: this.cache,
       coordinator,
       observer: this.metadataObserver,
+      pages: this.pages,
       trace: tracing === undefined ? undefined : () => tracing.current(),
       overload: this.overload,
       previous,

@@ -1,11 +1,12 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { neverKept } from "../answer-fields.ts";
+import type { RequestContent, RequestForm } from "../bodies/request.ts";
+import type { MaybePromise } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { type Fields, filterFields } from "../fields.ts";
 import { checkAnswer } from "../metadata/answer-check.ts";
-import { AmbiguousBody, type AdminPaths, adminPathsOf, adminsNamedBy, type BodyAdmin } from "../spec/body-admin.ts";
+import { adminPathsOf } from "../spec/body-admin.ts";
 import { endpointPath } from "../spec/endpoints.ts";
-import { requestProblem } from "../spec/schemas.ts";
 import { traceFieldsOf } from "../trace-context.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
@@ -14,7 +15,7 @@ import { clientSignal } from "./client-signal.ts";
 import { deadlineFromNow } from "./deadline.ts";
 import { type Exchange, routeTo } from "./exchange.ts";
 import { plainUpstream } from "./plain.ts";
-import { checkBodyHeaders, checkContentCoding, type JsonBody, parseJsonBody } from "./request-body.ts";
+import { checkBodyHeaders, checkContentCoding, readRequest } from "./request-body.ts";
 import { adminHeaderOf, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import type { Surroundings } from "./runtime.ts";
 import type { Answer } from "./send.ts";
@@ -40,16 +41,16 @@ export async function answerChoiceContext(
   const { runtime } = exchange;
   const { endpoint, id, registry } = exchange.target as RegistryTarget;
   const kind = endpoint.kind === "factory" ? "factory" : "context";
-  const body = readBody(request, bytes, kind);
-  if (body !== undefined) checkSchema(kind, body, false);
   const paths = adminPathsOf(endpoint.operation);
+  const read = readBody(surroundings, request, bytes, { kind, paths });
+  const body = read instanceof Promise ? await read : read;
   const header = adminHeaderOf(request.rawHeaders, runtime.config.routing.adminHeader);
   const deadlineOf = deadlineFromNow(request.headers, surroundings.clock);
   const signal = clientSignal(response);
 
   const named = resolveUpstream(
     { ...runtime.config.routing, upstreams: runtime.upstreams },
-    { path: registry, header, body: body === undefined || paths === undefined ? [] : adminsOf(body, paths) },
+    { path: registry, header, body: body?.admins ?? [] },
     { deadline: deadlineOf, signal },
   );
   const resolved = named instanceof Promise ? await named : named;
@@ -67,7 +68,8 @@ export async function answerChoiceContext(
       trace: exchange.trace,
     });
   const checkStrictly = (upstream: Upstream) => {
-    if (upstream.config.validation === "strict" && body !== undefined) checkSchema(kind, body, true);
+    const problem = upstream.config.validation === "strict" ? body?.strictProblem : undefined;
+    if (problem !== undefined) throw new GatewayError(400, problem);
   };
   let upstream: Upstream;
   let answer: UpstreamAnswer;
@@ -96,20 +98,6 @@ export async function answerChoiceContext(
 }
 
 /**
- * The admins that a factory body names.
- *
- * @throws GatewayError 400 when it can't be told safely which admin that is
- */
-export function adminsOf(body: JsonBody, paths: AdminPaths): BodyAdmin[] {
-  try {
-    return adminsNamedBy(body.text, body.json, paths);
-  } catch (error) {
-    if (error instanceof AmbiguousBody) throw new GatewayError(400, error.message);
-    throw error;
-  }
-}
-
-/**
  * The header fields of a client's request that go to a registry, and the id under which both sides log it. Each goes
  * once, as Node read it (RFC 9110 §5.3): of two content types, the one that was checked.
  */
@@ -130,21 +118,17 @@ export function forwardedFields(
 const EMPTY = Buffer.alloc(0);
 
 function readBody(
+  { bodies }: Surroundings,
   request: IncomingMessage,
   bytes: Buffer | undefined,
-  kind: "factory" | "context",
-): JsonBody | undefined {
+  form: RequestForm,
+): MaybePromise<RequestContent | undefined> {
   if (bytes === undefined || bytes.length === 0) {
-    if (kind === "factory")
+    if (form.kind === "factory")
       throw new GatewayError(400, "the body is empty; it must be a JSON object with choiceArguments");
     checkContentCoding(request.headers);
     return undefined;
   }
   checkBodyHeaders(request.headers);
-  return parseJsonBody(bytes);
-}
-
-function checkSchema(kind: "factory" | "context", body: JsonBody, isStrict: boolean): void {
-  const problem = requestProblem(kind, body.json, isStrict);
-  if (problem !== undefined) throw new GatewayError(400, `the request is not valid: ${problem}`);
+  return readRequest(bodies, bytes, form);
 }

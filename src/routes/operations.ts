@@ -1,4 +1,5 @@
 import { fastify, type FastifyInstance, type FastifyReply, LogController } from "fastify";
+import { parseJson } from "../bodies/request.ts";
 import type { Duration } from "../clock.ts";
 import type { MaybePromise } from "../coordinator/coordinator.ts";
 import { errorBody, GatewayError, toGatewayError } from "../errors.ts";
@@ -6,7 +7,6 @@ import { ClientConnections } from "./connections.ts";
 import { framingProblem } from "./framing.ts";
 import { checkAccess, type OperationsAccess } from "./operations-access.ts";
 import { answerParserErrors } from "./parser-errors.ts";
-import { parseJsonBody } from "./request-body.ts";
 import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
 import type { ReadinessReport } from "./readiness.ts";
@@ -101,8 +101,9 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   });
   app.post("/purge", async (request, reply) => {
     if (!Buffer.isBuffer(request.body)) throw new GatewayError(415, "a purge is sent as application/json");
-    const { json } = parseJsonBody(request.body);
-    const { purged, reach } = await options.purge(json);
+    const parsed = parseJson(request.body);
+    if (typeof parsed === "string") throw new GatewayError(400, parsed);
+    const { purged, reach } = await options.purge(parsed.json);
     surroundings.metrics.purges.inc({ reach });
     surroundings.log.info({ ...purged, instrument: undefined, reach }, "purged");
     if (reach === "pending") {

@@ -8,12 +8,12 @@ import { type Fields, filterFields } from "../fields.ts";
 import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
 import type { StreamedAnswer, StreamedCall } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import { adminsOf, forwardedFields } from "./choice-contexts.ts";
+import { forwardedFields } from "./choice-contexts.ts";
 import { clientSignal } from "./client-signal.ts";
 import { deadlineFromNow } from "./deadline.ts";
 import { type Exchange, exchangeOf, routeTo } from "./exchange.ts";
 import { isAggregate, plainUpstream } from "./plain.ts";
-import { checkBodyHeaders, checkContentCoding, parseJsonBody } from "./request-body.ts";
+import { checkBodyHeaders, checkContentCoding, readRequest } from "./request-body.ts";
 import { adminHeaderOf, adminNotNamed, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import type { Surroundings } from "./runtime.ts";
 import { commonFieldsOf } from "./send.ts";
@@ -133,7 +133,8 @@ async function prepareCall(
     if (!request.raw.complete) uploads.follow(request.raw, reply.raw);
     bytes = await readAll(stream, runtime.config.limits.requestBody);
   }
-  const body = bytes === undefined || paths === undefined ? [] : adminsOf(parseJsonBody(bytes), paths);
+  const body =
+    bytes === undefined ? [] : (await readRequest(surroundings.bodies, bytes, { kind: undefined, paths })).admins;
   // What the client took to send it is not the upstream's time.
   const deadlineOf = deadlineFromNow(request.headers, surroundings.clock);
   const named = await resolveUpstream(

@@ -1,13 +1,8 @@
-import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
-import { parse } from "secure-json-parse";
+import { AT_ONCE, type BodyReader, TooCostly } from "../bodies/body-reader.ts";
+import { readRequestBody, type RequestContent, type RequestForm } from "../bodies/request.ts";
+import type { MaybePromise } from "../coordinator/coordinator.ts";
 import { GatewayError } from "../errors.ts";
-
-/** A request body that was accepted: its text and what it says. The bytes themselves go upstream untouched. */
-export interface JsonBody {
-  readonly text: string;
-  readonly json: unknown;
-}
 
 /**
  * Checks that a body may be read as JSON at all, by its headers.
@@ -35,25 +30,25 @@ export function checkContentCoding(headers: IncomingHttpHeaders): void {
 }
 
 /**
- * Reads a body as strict JSON.
+ * What the body of a request says; at once where it is small.
  *
- * @throws GatewayError 400 for bytes that are no UTF-8 or begin with a byte order mark, text that is not one JSON
- * value, and a key `__proto__` anywhere
+ * @throws GatewayError 400 when it is refused; 503 when too many large ones wait to be read (in the promise)
  */
-export function parseJsonBody(body: Buffer): JsonBody {
-  if (!isUtf8(body)) throw new GatewayError(400, "the body is not UTF-8");
-  if (body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf) {
-    throw new GatewayError(400, "the body begins with a byte order mark; send JSON without one");
-  }
-  const text = body.toString("utf8");
+export function readRequest(bodies: BodyReader, body: Buffer, form: RequestForm): MaybePromise<RequestContent> {
+  return body.length <= AT_ONCE ? accepted(readRequestBody(body, form)) : readElsewhere(bodies, body, form);
+}
+
+async function readElsewhere(bodies: BodyReader, body: Buffer, form: RequestForm): Promise<RequestContent> {
   try {
-    // Without these no key can be __proto__, and the search for one is spared.
-    if (!text.includes("__proto__") && !text.includes("\\u")) return { text, json: JSON.parse(text) as unknown };
-    return { text, json: parse(text, null, { protoAction: "error", constructorAction: "ignore" }) as unknown };
-  } catch (cause) {
-    const forbidden = cause instanceof SyntaxError && cause.message.includes("forbidden");
-    throw new GatewayError(400, forbidden ? "the body has a key __proto__" : "the body is not valid JSON", { cause });
+    return accepted(await bodies.read({ kind: "request", form }, body, { source: undefined }));
+  } catch (error) {
+    throw error instanceof TooCostly ? new GatewayError(400, `the body ${error.message}`) : error;
   }
+}
+
+function accepted(content: RequestContent): RequestContent {
+  if (content.refusal !== undefined) throw new GatewayError(400, content.refusal);
+  return content;
 }
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;

@@ -1,4 +1,5 @@
 import type { Aggregation } from "../aggregate/aggregation.ts";
+import type { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
 import type { Logger } from "../log.ts";
@@ -38,6 +39,8 @@ export interface Surroundings {
   readonly aggregation: Aggregation;
   /** Those of the public listener. */
   readonly connections: ClientConnections;
+  /** Reads the bodies of large requests. */
+  readonly bodies: BodyReader;
   /** True once the process drains: answers close their connections. */
   isDraining(): boolean;
   /** The snapshot for a request that begins now. */

@@ -9,9 +9,14 @@ export interface Span {
   readonly end: number;
 }
 
+/** Where a member's value stands, and its key. */
+export interface MemberSpan extends Span {
+  readonly keyStart: number;
+}
+
 /** Spans of all values that the object starting at `start` gives under `key`; empty where there is no object. */
-export function memberSpans(text: string, start: number, key: string): Span[] {
-  const spans: Span[] = [];
+export function memberSpans(text: string, start: number, key: string): MemberSpan[] {
+  const spans: MemberSpan[] = [];
   let i = skipSpace(text, start);
   if (text[i] !== "{") return spans;
   i = skipSpace(text, i + 1);
@@ -19,7 +24,7 @@ export function memberSpans(text: string, start: number, key: string): Span[] {
     const keyEnd = skipString(text, i);
     const valueStart = skipSpace(text, skipSpace(text, keyEnd) + 1);
     const valueEnd = skipValue(text, valueStart);
-    if (isKey(text, i, keyEnd, key)) spans.push({ start: valueStart, end: valueEnd });
+    if (isKey(text, i, keyEnd, key)) spans.push({ keyStart: i, start: valueStart, end: valueEnd });
     i = skipSpace(text, valueEnd);
     if (text[i] !== ",") break;
     i = skipSpace(text, i + 1);
@@ -127,7 +132,8 @@ function isKey(text: string, start: number, end: number, key: string): boolean {
   return at === end - 1;
 }
 
-function skipSpace(text: string, start: number): number {
+/** The index of the first character from `start` on that is no space of JSON. */
+export function skipSpace(text: string, start: number): number {
   let i = start;
   for (; i < text.length; i++) {
     const code = text.charCodeAt(i);

@@ -1,5 +1,5 @@
-import { isUtf8 } from "node:buffer";
 import { STATUS_CODES } from "node:http";
+import type { AnswerContent } from "../bodies/answer.ts";
 import { errorBody, GatewayError } from "../errors.ts";
 import { fieldValue } from "../fields.ts";
 import type { Fields } from "../fields.ts";
@@ -64,23 +64,23 @@ export function undecodable(upstream: string, text: string): Failure {
   return { reason: "unreadable", error: unusable(upstream, text, "http_response_content_coding") };
 }
 
-/** Reads an answer whose body is not coded any more. */
-export function readAnswer(raw: RawAnswer, context: ReadingContext): Reading {
-  const reading = readByStatus(raw, context);
+/** Reads an answer whose body is not coded any more, and says `content`. */
+export function readAnswer(raw: RawAnswer, content: AnswerContent, context: ReadingContext): Reading {
+  const reading = readByStatus(raw, content, context);
   const { answer } = reading;
   if (answer === undefined || !isHeadTooLarge(answer.fields)) return reading;
   return { answer: undefined, failure: tooLargeHead(context.upstream) };
 }
 
-function readByStatus(raw: RawAnswer, context: ReadingContext): Reading {
+function readByStatus(raw: RawAnswer, content: AnswerContent, context: ReadingContext): Reading {
   const { status } = raw;
-  if (status === 200) return readJson(raw, context);
+  if (status === 200) return readSuccess(raw, content, context);
   const refusal = findRefusal(status, raw, context);
   if (refusal !== undefined) return { answer: undefined, failure: refusal };
   if (status === 204 || status === 304)
-    return { answer: answerOf(raw, context, { body: NO_BODY, json: undefined }), failure: undefined };
-  if (status < 300) return readJson(raw, context);
-  const answer = readError(raw, context);
+    return { answer: answerOf(raw, context, { body: NO_BODY, content: undefined }), failure: undefined };
+  if (status < 300) return readSuccess(raw, content, context);
+  const answer = readError(raw, content, context);
   return { answer, failure: findBusy(status, answer.fields, context.upstream) };
 }
 
@@ -124,38 +124,19 @@ export function findRefusal(
   return undefined;
 }
 
-function readJson(raw: RawAnswer, context: ReadingContext): Reading {
-  const json = parseJson(raw.body);
-  if (json !== undefined)
-    return { answer: answerOf(raw, context, { body: raw.body, json: json.value }), failure: undefined };
+function readSuccess(raw: RawAnswer, content: AnswerContent, context: ReadingContext): Reading {
+  if (content.isJson) return { answer: answerOf(raw, context, { body: raw.body, content }), failure: undefined };
   const what = isHtml(fieldValue(raw.fields, "content-type"), raw.body) ? "an HTML page" : "something that is not JSON";
   const text = `answered ${raw.status} with ${what}; its URL is wrong or it is broken`;
   return { answer: undefined, failure: { reason: "unreadable", error: unusable(context.upstream, text) } };
 }
 
-function parseJson(body: Buffer): { value: unknown } | undefined {
-  // A byte order mark is not JSON (RFC 8259 §8.1), and JSON.parse refuses it.
-  if (!isUtf8(body)) return undefined;
-  try {
-    return { value: JSON.parse(body.toString("utf8")) };
-  } catch {
-    return undefined;
-  }
-}
-
-function isErrorObject(json: unknown): json is { error: string } {
-  return typeof json === "object" && json !== null && "error" in json && typeof json.error === "string";
-}
-
-function readError(raw: RawAnswer, context: ReadingContext): UpstreamAnswer {
-  const parsed = parseJson(raw.body);
-  if (parsed !== undefined && isErrorObject(parsed.value)) {
-    return answerOf(raw, context, { body: raw.body, json: parsed.value });
-  }
+function readError(raw: RawAnswer, content: AnswerContent, context: ReadingContext): UpstreamAnswer {
+  if (content.isError) return answerOf(raw, context, { body: raw.body, content });
   const text = readErrorText(raw.body) || (STATUS_CODES[raw.status] ?? "no text");
   const body = errorBody(`upstream "${context.upstream}" answered ${raw.status}: ${text}`);
   return {
-    ...answerOf(raw, context, { body: Buffer.from(body), json: JSON.parse(body) }),
+    ...answerOf(raw, context, { body: Buffer.from(body), content: undefined }),
     fields: fieldsOfReplacedBody(raw.fields),
   };
 }
@@ -163,13 +144,13 @@ function readError(raw: RawAnswer, context: ReadingContext): UpstreamAnswer {
 function answerOf(
   raw: RawAnswer,
   context: ReadingContext,
-  content: Pick<UpstreamAnswer, "body" | "json">,
+  { body, content }: Pick<UpstreamAnswer, "body" | "content">,
 ): UpstreamAnswer {
   return {
     status: raw.status,
     fields: endToEndFields(raw.fields),
-    body: content.body,
-    json: content.json,
+    body,
+    content,
     requestedAt: raw.requestedAt,
     receivedAt: raw.receivedAt,
     node: context.node,

@@ -1,3 +1,5 @@
+import { type AnswerContent, readAnswerBody } from "../bodies/answer.ts";
+import { AT_ONCE, TooCostly } from "../bodies/body-reader.ts";
 import type { Duration, Instant } from "../clock.ts";
 import { toGatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
@@ -9,10 +11,9 @@ import type { UpstreamCall } from "./call.ts";
 import { isOwnRefusal } from "./credentials.ts";
 import { Exchange } from "./exchange.ts";
 import type { ExchangeListener, RawAnswer } from "./exchange.ts";
-import { answerTimeout, connectTimeout, consequences } from "./failure.ts";
+import { answerTimeout, connectTimeout, consequences, tooCostly } from "./failure.ts";
 import type { Failure } from "./failure.ts";
 import type { AttemptKind } from "./observer.ts";
-import { readAdmin } from "./node-check.ts";
 import type { UpstreamNode } from "./node.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { digestOf } from "./recent-requests.ts";
@@ -147,14 +148,31 @@ export class Attempt implements ExchangeListener {
   }
 
   private read(raw: RawAnswer): void {
-    if (!this.isOver) this.end(this.compareAdmin(readAnswer(raw, this.context)));
+    if (this.isOver) return;
+    if (raw.body.length > AT_ONCE) void this.readElsewhere(raw);
+    else this.conclude(raw, readAnswerBody(raw.body, this.operation));
+  }
+
+  /** Has a large body read in another thread; until then the attempt goes on, and so does its time. */
+  private async readElsewhere(raw: RawAnswer): Promise<void> {
+    const { name } = this.parts.config;
+    try {
+      const asker = { source: name, isWanted: () => !this.isOver };
+      this.conclude(raw, await this.parts.bodies.read({ kind: "answer", operation: this.operation }, raw.body, asker));
+    } catch (error) {
+      this.failed(error instanceof TooCostly ? tooCostly(name) : { reason: "internal", error: toGatewayError(error) });
+    }
+  }
+
+  private conclude(raw: RawAnswer, content: AnswerContent): void {
+    if (!this.isOver) this.end(this.compareAdmin(readAnswer(raw, content, this.context)));
   }
 
   /** An info that names another admin is of another registry, and so is whatever else this node would answer. */
   private compareAdmin(reading: Reading): Reading {
     const { nodes } = this.parts;
     const admin =
-      this.operation === "info" && reading.answer?.status === 200 ? readAdmin(reading.answer.json) : undefined;
+      this.operation === "info" && reading.answer?.status === 200 ? reading.answer.content?.adminId : undefined;
     if (admin === undefined || admin === nodes.admin) return reading;
     try {
       nodes.hearFromCall(this.node, admin);

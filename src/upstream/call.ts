@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import type { AnswerContent } from "../bodies/answer.ts";
 import type { Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
@@ -35,8 +36,8 @@ export interface UpstreamAnswer {
   readonly fields: Fields;
   /** The upstream's bytes, decoded; for an error that was not of the registry's form, our own JSON error body. */
   readonly body: Buffer;
-  /** The parsed body; undefined with 204 and 304. */
-  readonly json: unknown;
+  /** What the body says; undefined with 204 and 304, and where the body is our own. */
+  readonly content: AnswerContent | undefined;
   readonly requestedAt: Instant;
   readonly receivedAt: Instant;
   /** Which node answered: its place in the configured list, never its address. */

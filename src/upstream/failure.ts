@@ -285,6 +285,12 @@ export function tooLargeHead(upstream: string): Failure {
   return { reason: "too-large", error: unusable(upstream, HEADERS.text, HEADERS.type) };
 }
 
+/** An answer that nobody can be expected to read. */
+export function tooCostly(upstream: string): Failure {
+  const text = "answered with a body that takes more time or memory to read than the gateway gives one";
+  return { reason: "too-large", error: unusable(upstream, text, "http_response_body_size") };
+}
+
 /** A 502 for an answer that is none of the registry API; `text` follows `upstream "alias" `. */
 export function unusable(upstream: string, text: string, type: ProxyErrorType = "http_protocol_error"): GatewayError {
   return new GatewayError(502, `upstream "${upstream}" ${text}`, { proxyError: type });

@@ -1,3 +1,4 @@
+import { readAnswerBody } from "../bodies/answer.ts";
 import type { Clock, Instant } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
@@ -48,13 +49,13 @@ export async function askAdmin(node: UpstreamNode, link: Link, parts: CheckParts
     if ("reason" in decoded) throw unproved(decoded.error);
     raw = decoded;
   }
-  const { answer, failure } = readAnswer(raw, context);
+  const { answer, failure } = readAnswer(raw, readAnswerBody(raw.body, "info"), context);
   if (answer === undefined) {
     if (failure?.reason === "credentials") credentials?.distrust();
     throw unproved(failure?.error ?? unusable(upstream, "gave no answer"));
   }
   if (answer.status !== 200) throw unproved(statusError(upstream, answer.status, retryAfter(answer.fields)));
-  const admin = readAdmin(answer.json);
+  const admin = answer.content?.adminId;
   if (admin === undefined)
     throw unproved(unusable(upstream, `has an info without adminId (${INFO_PATH}): it is no registry`));
   return admin;
@@ -115,13 +116,6 @@ function exchange(
       },
     });
   });
-}
-
-/** The instrument admin named by an info; undefined when it names none. */
-export function readAdmin(json: unknown): string | undefined {
-  if (typeof json !== "object" || json === null || !("adminId" in json)) return undefined;
-  const { adminId } = json;
-  return typeof adminId === "string" && adminId !== "" ? adminId : undefined;
 }
 
 /** Whether it has the form of a party id, which no alias has: a name, `::1220` and a fingerprint in hex (field.md). */

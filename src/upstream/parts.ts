@@ -1,3 +1,4 @@
+import type { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 import type { Breaker } from "./breaker.ts";
@@ -16,6 +17,7 @@ export interface UpstreamParts {
   readonly config: UpstreamConfig;
   readonly limits: Pick<Config["limits"], "requestBody" | "responseBody">;
   readonly clock: Clock;
+  readonly bodies: BodyReader;
   readonly random: () => number;
   readonly observer: UpstreamObserver;
   readonly nodes: Nodes;

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
+import type { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 import type { Coordinator } from "../coordinator/coordinator.ts";
@@ -35,6 +36,8 @@ export type UpstreamLimits = Pick<Config["limits"], "requestBody" | "responseBod
 export interface UpstreamEnvironment {
   readonly limits: UpstreamLimits;
   readonly clock: Clock;
+  /** Reads the bodies of large answers. */
+  readonly bodies: BodyReader;
   /** From 0 to 1, as Math.random. */
   readonly random: () => number;
   readonly coordinator: Coordinator;
@@ -246,7 +249,7 @@ export class Upstream {
 
   private assemble(): UpstreamParts {
     const { config, environment } = this;
-    const { clock, random, observer, coordinator, limits } = environment;
+    const { clock, bodies, random, observer, coordinator, limits } = environment;
     const { auth: credentials, tls } = this.own;
     const egress =
       config.rateLimit === undefined
@@ -297,6 +300,7 @@ export class Upstream {
       config,
       limits,
       clock,
+      bodies,
       random,
       observer,
       nodes,

@@ -1,3 +1,5 @@
+import { ListedPage } from "../../src/bodies/page.ts";
+import { readPage } from "../../src/bodies/tasks.ts";
 import { Catalogue } from "../../src/aggregate/catalogue.ts";
 import { type CataloguePage, type CatalogueQuery, searchCatalogue } from "../../src/aggregate/catalogue-search.ts";
 import type { Member } from "../../src/aggregate/registries.ts";
@@ -59,12 +61,10 @@ function walkOf(
 ): RegistryWalk {
   const random = mulberry32(seed);
   const word = () => WORDS[Math.floor(random() * WORDS.length)]!;
-  const ids: string[] = [];
   const texts: string[] = [];
   for (let at = 0; at < instruments; at++) {
     const id = `${word()}-${2020 + (at % 10)}-${seed}-${at}`.toUpperCase();
     const symbol = `${word().slice(0, 3)}${at}`.toUpperCase();
-    ids.push(id);
     texts.push(
       JSON.stringify({
         id,
@@ -81,7 +81,7 @@ function walkOf(
     registry,
     admin,
     info: undefined,
-    pages: [{ ids, texts, nextPageToken: undefined }],
+    pages: [readWhole(`{"instruments":[${texts.join()}]}`)],
     cacheControl: ["no-cache"],
     digest: String(seed),
     isWhole: true,
@@ -89,4 +89,11 @@ function walkOf(
     asOf,
     freshUntil: asOf + 600_000,
   };
+}
+
+function readWhole(text: string): ListedPage {
+  const body = Buffer.from(text);
+  const parts = readPage(body);
+  if (typeof parts === "string") throw new Error(parts);
+  return new ListedPage(body, parts);
 }

@@ -1,13 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { shortDigest } from "../../src/aggregate/digest.ts";
+import { ListedPage, type PageParts } from "../../src/bodies/page.ts";
+import { readPage } from "../../src/bodies/tasks.ts";
 import { advance, findPlace, pass, type Place } from "../../src/aggregate/place.ts";
 import type { FoundPage } from "../../src/metadata/listing.ts";
 
 function pageOf(ids: string): FoundPage {
-  const each = ids.split("");
+  const instruments = ids.split("").map((id) => ({ id }));
+  const body = Buffer.from(JSON.stringify({ instruments, nextPageToken: "next" }));
   return {
     address: { pageSize: 10, pageToken: undefined },
-    page: { ids: each, texts: each, nextPageToken: "next" },
+    page: new ListedPage(body, readPage(body) as PageParts),
     answer: { status: 200, fields: [], body: Buffer.alloc(0), outcome: "hit", tier: "memory", age: 0 },
   };
 }

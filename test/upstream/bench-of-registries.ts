@@ -1,5 +1,6 @@
 import { onTestFinished } from "vitest";
 import { stringify } from "yaml";
+import { BodyReader } from "../../src/bodies/body-reader.ts";
 import type { Clock } from "../../src/clock.ts";
 import { systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
@@ -58,16 +59,21 @@ export function openUpstreams(
   const observer = new RecordingObserver();
   const forgotten: string[] = [];
   const time = options.clock ?? clock;
+  const bodies = new BodyReader({ clock: time, largest: () => 8 * 2 ** 20 });
   const environment: UpstreamEnvironment = {
     limits: options.limits ?? { requestBody: 2 ** 20, responseBody: 2 ** 20 },
     clock: time,
+    bodies,
     random: options.random ?? mulberry32(1),
     coordinator: options.coordinator ?? new LocalCoordinator({ clock: time }),
     observer,
     forget: (admin) => forgotten.push(admin),
   };
   const upstreams = new Upstreams(configs, environment);
-  onTestFinished(() => upstreams.close());
+  onTestFinished(async () => {
+    await upstreams.close();
+    bodies.close();
+  });
   return { upstreams, observer, environment, forgotten };
 }
 

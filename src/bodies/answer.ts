@@ -1,0 +1,88 @@
+import { isUtf8 } from "node:buffer";
+import type { Operation } from "../spec/endpoints.ts";
+import { answerProblem } from "../spec/schemas.ts";
+import { type PageParts, takeApart } from "./page.ts";
+import { newestSupply } from "./supply.ts";
+
+/** What the body of an answer says, as far as the gateway wants to know. */
+export interface AnswerContent {
+  readonly isJson: boolean;
+  /** An object with a string `error`. */
+  readonly isError: boolean;
+  /** The instrument admin that an info names; undefined when it names none. */
+  readonly adminId: string | undefined;
+  /** Why it does not fit the published schema of its endpoint. */
+  readonly problem: string | undefined;
+  /** The newest `totalSupplyAsOf` in it, Unix time in milliseconds. */
+  readonly supplyAsOf: number | undefined;
+  /** What it says as a page, or why it is none. */
+  readonly page: PageParts | string;
+}
+
+/** What is not JSON says nothing. */
+const NOT_JSON: AnswerContent = {
+  isJson: false,
+  isError: false,
+  adminId: undefined,
+  problem: "is not JSON",
+  supplyAsOf: undefined,
+  page: "it is not JSON",
+};
+
+/** Reads the body of an answer; what costs more than to parse it is done when it is asked for. */
+export function readAnswerBody(body: Buffer, operation: Operation): AnswerContent {
+  // A byte order mark is not JSON (RFC 8259 §8.1), and JSON.parse refuses it.
+  if (!isUtf8(body)) return NOT_JSON;
+  try {
+    return new ParsedAnswer(body, operation, JSON.parse(body.toString("utf8")));
+  } catch {
+    return NOT_JSON;
+  }
+}
+
+/** The same with everything done, for another thread. */
+export function summariseAnswer(body: Buffer, operation: Operation): AnswerContent {
+  const { isJson, isError, adminId, problem, supplyAsOf, page } = readAnswerBody(body, operation);
+  // Of what is no listing, nobody asks how it would read as one.
+  return { isJson, isError, adminId, problem, supplyAsOf, page: operation === "instruments" ? page : NOT_JSON.page };
+}
+
+class ParsedAnswer implements AnswerContent {
+  readonly isJson = true;
+  private readonly body: Buffer;
+  private readonly operation: Operation;
+  private readonly json: unknown;
+
+  constructor(body: Buffer, operation: Operation, json: unknown) {
+    this.body = body;
+    this.operation = operation;
+    this.json = json;
+  }
+
+  get isError(): boolean {
+    return typeof memberOf(this.json, "error") === "string";
+  }
+
+  get adminId(): string | undefined {
+    const adminId = memberOf(this.json, "adminId");
+    return typeof adminId === "string" && adminId !== "" ? adminId : undefined;
+  }
+
+  get problem(): string | undefined {
+    return answerProblem(this.operation, this.json);
+  }
+
+  get supplyAsOf(): number | undefined {
+    return newestSupply(this.json);
+  }
+
+  get page(): PageParts | string {
+    return takeApart(this.body, this.json);
+  }
+}
+
+function memberOf(json: unknown, name: string): unknown {
+  return typeof json === "object" && json !== null && name in json
+    ? (json as Record<string, unknown>)[name]
+    : undefined;
+}

@@ -1,0 +1,163 @@
+import { createHash } from "node:crypto";
+import { elementSpans, memberSpans } from "../spec/json-scan.ts";
+
+/** What a page says, so that it can be handed from thread to thread. An instrument it lists twice counts once. */
+export interface PageParts {
+  readonly ids: readonly string[];
+  /** What instruments are searched by besides their ids; empty where it is no text, cut where it is long. */
+  readonly names: readonly string[];
+  readonly symbols: readonly string[];
+  /** Where each instrument begins and ends in the body: two bytes' positions each. */
+  readonly spans: Uint32Array<ArrayBuffer>;
+  /** As issued; undefined on the last page. */
+  readonly nextPageToken: string | undefined;
+  /** Stands for which instruments it lists, and their order. */
+  readonly digest: string;
+}
+
+/** A page of a registry's listing: what it says, over its bytes. */
+export class ListedPage {
+  readonly ids: readonly string[];
+  readonly names: readonly string[];
+  readonly symbols: readonly string[];
+  readonly nextPageToken: string | undefined;
+  readonly digest: string;
+  readonly body: Buffer;
+  private readonly parts: PageParts;
+
+  constructor(body: Buffer, parts: PageParts) {
+    this.body = body;
+    this.parts = parts;
+    this.ids = parts.ids;
+    this.names = parts.names;
+    this.symbols = parts.symbols;
+    this.nextPageToken = parts.nextPageToken;
+    this.digest = parts.digest;
+  }
+
+  /** The upstream's own text of the instrument `at`. */
+  text(at: number): string {
+    return this.bytes(at).toString("utf8");
+  }
+
+  /** The same as bytes: a part of the body. */
+  bytes(at: number): Buffer {
+    const { spans } = this.parts;
+    return this.body.subarray(spans[2 * at], spans[2 * at + 1]);
+  }
+
+  /** The same page over nothing but its instruments, where they are less than half of its body. */
+  compact(): ListedPage {
+    const { spans } = this.parts;
+    let size = 0;
+    for (let i = 0; i < spans.length; i += 2) size += spans[i + 1]! - spans[i]!;
+    if (size * 2 > this.body.length) return this;
+    const body = Buffer.allocUnsafeSlow(size);
+    const moved = new Uint32Array(spans.length);
+    let end = 0;
+    for (let i = 0; i < spans.length; i += 2) {
+      moved[i] = end;
+      end += this.body.copy(body, end, spans[i], spans[i + 1]);
+      moved[i + 1] = end;
+    }
+    return new ListedPage(body, { ...this.parts, spans: moved });
+  }
+
+  /** The same page over an equal body. */
+  over(body: Buffer): ListedPage {
+    return body === this.body ? this : new ListedPage(body, this.parts);
+  }
+}
+
+/** More on one page is no page: a gateway that had to keep the ids of all would be kept busy by one answer. */
+const MAX_LISTED = 50_000;
+
+/** Characters of a page token: longer ones fit into no URL, and are kept in too many places. */
+const MAX_TOKEN = 4_096;
+
+/** Characters of a name or symbol that are searched. */
+const SEARCHED = 1_000;
+
+/**
+ * Takes a page apart, byte for byte.
+ *
+ * @param json what `body` says
+ * @returns what is wrong with it, where it is no page
+ */
+export function takeApart(body: Buffer, json: unknown): PageParts | string {
+  if (!isObject(json) || !Array.isArray(json.instruments)) return "it has no list of instruments";
+  const instruments = json.instruments as readonly unknown[];
+  if (instruments.length > MAX_LISTED) return `it lists more than ${MAX_LISTED} instruments`;
+  const text = body.toString("utf8");
+  const listed = memberSpans(text, 0, "instruments");
+  // Parsers take the last of two, but what the registry meant is anybody's guess.
+  if (listed.length !== 1 || memberSpans(text, 0, "nextPageToken").length > 1) return "it gives a key twice";
+  const { nextPageToken } = json;
+  if (nextPageToken !== undefined && nextPageToken !== null && typeof nextPageToken !== "string") {
+    return "its nextPageToken is no string";
+  }
+  // Half a surrogate pair cannot be part of a URL.
+  if (nextPageToken?.isWellFormed() === false) return "its nextPageToken is no text";
+  if ((nextPageToken?.length ?? 0) > MAX_TOKEN) return `its nextPageToken is longer than ${MAX_TOKEN} characters`;
+  const places = elementSpans(text, listed[0]!.start);
+  const toBytes = byteCounter(text, body);
+  const found = new Map<string, { readonly name: string; readonly symbol: string }>();
+  const spans: number[] = [];
+  for (const [at, instrument] of instruments.entries()) {
+    if (!isObject(instrument) || typeof instrument.id !== "string") return "it lists an instrument without an id";
+    const { id, name, symbol } = instrument;
+    if (found.has(id)) continue;
+    found.set(id, { name: searched(name), symbol: searched(symbol) });
+    spans.push(toBytes(places[at]!.start), toBytes(places[at]!.end));
+  }
+  const ids = [...found.keys()];
+  return {
+    ids,
+    names: Array.from(found.values(), ({ name }) => name),
+    symbols: Array.from(found.values(), ({ symbol }) => symbol),
+    spans: Uint32Array.from(spans),
+    nextPageToken: nextPageToken || undefined,
+    digest: digestOf(ids),
+  };
+}
+
+/**
+ * Stands for what a page says about the pages after it: which instruments it lists, and where it goes on. Supplies that
+ * move leave it as it is.
+ *
+ * @param generation of the page itself, so that a change reaches every later page through those between
+ */
+export function chainDigest(
+  { digest, nextPageToken }: Pick<PageParts, "digest" | "nextPageToken">,
+  generation: string,
+): string {
+  return shortHash(JSON.stringify([generation, nextPageToken, digest]));
+}
+
+function digestOf(ids: readonly string[]): string {
+  return shortHash(JSON.stringify(ids));
+}
+
+function shortHash(text: string): string {
+  return createHash("sha256").update(text).digest("base64url").slice(0, 22);
+}
+
+/** Positions in `text` as positions in `body`; asked for in ascending order, so that it goes through the text once. */
+function byteCounter(text: string, body: Buffer): (position: number) => number {
+  if (text.length === body.length) return (position) => position;
+  let known = 0;
+  let bytes = 0;
+  return (position) => {
+    bytes += Buffer.byteLength(text.slice(known, position));
+    known = position;
+    return bytes;
+  };
+}
+
+function searched(value: unknown): string {
+  return typeof value === "string" ? value.slice(0, SEARCHED) : "";
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

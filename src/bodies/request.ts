@@ -1,0 +1,87 @@
+import { isUtf8 } from "node:buffer";
+import { parse } from "secure-json-parse";
+import { type AdminPaths, adminsNamedBy, AmbiguousBody, type BodyAdmin } from "../spec/body-admin.ts";
+import { requestProblem } from "../spec/schemas.ts";
+
+/** What a request's body has to be. */
+export interface RequestForm {
+  /** Undefined: any JSON. */
+  readonly kind: "factory" | "context" | undefined;
+  /** Where it may name an admin. */
+  readonly paths: AdminPaths | undefined;
+}
+
+/** What a request's body says, as far as the gateway wants to know. */
+export interface RequestContent {
+  /** Why it is refused, in the caller's words. */
+  readonly refusal: string | undefined;
+  /** Why it breaks the published rules beyond the form that every registry wants. */
+  readonly strictProblem: string | undefined;
+  /** The admins it names. */
+  readonly admins: readonly BodyAdmin[];
+}
+
+/** Reads the body of a request; the strict rules are applied when they are asked for. */
+export function readRequestBody(body: Buffer, { kind, paths }: RequestForm): RequestContent {
+  const parsed = parseJson(body);
+  if (typeof parsed === "string") return refused(parsed);
+  const { text, json } = parsed;
+  const problem = kind === undefined ? undefined : requestProblem(kind, json, false);
+  if (problem !== undefined) return refused(`the request is not valid: ${problem}`);
+  try {
+    return new ParsedRequest(kind, json, paths === undefined ? [] : adminsNamedBy(text, json, paths));
+  } catch (error) {
+    if (error instanceof AmbiguousBody) return refused(error.message);
+    throw error;
+  }
+}
+
+/** The same with everything done, for another thread. */
+export function summariseRequest(body: Buffer, form: RequestForm): RequestContent {
+  const { refusal, strictProblem, admins } = readRequestBody(body, form);
+  return { refusal, strictProblem, admins };
+}
+
+/**
+ * A body as strict JSON.
+ *
+ * @returns why it is refused: bytes that are no UTF-8 or begin with a byte order mark, text that is not one JSON value,
+ * or a key `__proto__` anywhere
+ */
+export function parseJson(body: Buffer): { readonly text: string; readonly json: unknown } | string {
+  if (!isUtf8(body)) return "the body is not UTF-8";
+  if (body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf) {
+    return "the body begins with a byte order mark; send JSON without one";
+  }
+  const text = body.toString("utf8");
+  try {
+    // Without these no key can be __proto__, and the search for one is spared.
+    if (!text.includes("__proto__") && !text.includes("\\u")) return { text, json: JSON.parse(text) as unknown };
+    return { text, json: parse(text, null, { protoAction: "error", constructorAction: "ignore" }) as unknown };
+  } catch (error) {
+    const isForbidden = error instanceof SyntaxError && error.message.includes("forbidden");
+    return isForbidden ? "the body has a key __proto__" : "the body is not valid JSON";
+  }
+}
+
+class ParsedRequest implements RequestContent {
+  readonly refusal = undefined;
+  readonly admins: readonly BodyAdmin[];
+  private readonly kind: RequestForm["kind"];
+  private readonly json: unknown;
+
+  constructor(kind: RequestForm["kind"], json: unknown, admins: readonly BodyAdmin[]) {
+    this.kind = kind;
+    this.json = json;
+    this.admins = admins;
+  }
+
+  get strictProblem(): string | undefined {
+    const problem = this.kind === undefined ? undefined : requestProblem(this.kind, this.json, true);
+    return problem === undefined ? undefined : `the request is not valid: ${problem}`;
+  }
+}
+
+function refused(refusal: string): RequestContent {
+  return { refusal, strictProblem: undefined, admins: [] };
+}
