@@ -1,4 +1,5 @@
 import type { Dispatcher } from "undici";
+import { AT_ONCE } from "../bodies/body-reader.ts";
 import type { Clock, Instant } from "../clock.ts";
 import { fieldsFromRaw } from "../fields.ts";
 import type { Fields } from "../fields.ts";
@@ -44,12 +45,31 @@ interface ExchangeOptions {
 const NO_BODY = Buffer.alloc(0);
 const ABORTED = new Error("the gateway needs the answer no more");
 
+/** Large answers that are complete; no more than there are calls at once. */
+const complete: (() => void)[] = [];
+
+/**
+ * Does what there is to do with large answers one in a turn of the event loop: to put one together takes some
+ * milliseconds, and twenty may end in the same turn.
+ */
+function inTurn(answer: () => void): void {
+  if (complete.push(answer) === 1) setImmediate(answerNext);
+}
+
+function answerNext(): void {
+  const answer = complete.shift();
+  if (complete.length > 0) setImmediate(answerNext);
+  answer?.();
+}
+
 /** One request to one node with its bodies in memory, over undici's dispatch. */
 export class Exchange implements DispatchHandler {
   private readonly options: ExchangeOptions;
   private readonly requestedAt: Instant;
   private readonly dispatch: Dispatch;
   private isSettled = false;
+  /** All of the answer is here. */
+  private isComplete = false;
   private status = 0;
   private fields: Fields = [];
   private readonly chunks: Buffer[] = [];
@@ -92,7 +112,8 @@ export class Exchange implements DispatchHandler {
   abort(): void {
     if (this.isSettled) return;
     this.isSettled = true;
-    this.dispatch.abort(ABORTED);
+    // The connection of an answer that waits for its turn may carry another one.
+    if (!this.isComplete) this.dispatch.abort(ABORTED);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -118,6 +139,13 @@ export class Exchange implements DispatchHandler {
 
   onResponseEnd(): void {
     this.dispatch.completed();
+    this.isComplete = true;
+    const receivedAt = this.options.clock.now();
+    if (this.size > AT_ONCE) inTurn(() => this.answer(receivedAt));
+    else this.answer(receivedAt);
+  }
+
+  private answer(receivedAt: Instant): void {
     if (this.isSettled) return;
     this.isSettled = true;
     this.options.listener.answered({
@@ -125,7 +153,7 @@ export class Exchange implements DispatchHandler {
       fields: this.fields,
       body: this.readBody(),
       requestedAt: this.requestedAt,
-      receivedAt: this.options.clock.now(),
+      receivedAt,
     });
   }
 

@@ -114,8 +114,8 @@ async function measure(what: string, work: () => Promise<unknown>): Promise<Meas
 }
 
 /**
- * Some 50 ms is what any work may hold the loop; twice that on machines that are half as fast. The clock's bound is wide:
- * twenty large answers are sent, received and read on the same two cores, with what else the machine has to do.
+ * Some 50 ms is what any work may hold the loop, and twice that on a busy machine, where more arrives in between. The
+ * clock's bound is wide: twenty large answers are sent, received and read on the same two cores.
  */
 const MAX_HELD = 100;
 const MAX_HIT = 8_000;
