@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -23,6 +24,7 @@ let redis: RedisServer;
 let registries: readonly SampleRegistry[] = [];
 let gateways: readonly GatewayProcess[] = [];
 let prometheus: Prometheus;
+let folder: string;
 
 beforeAll(async () => {
   redis = await startRedis();
@@ -31,12 +33,21 @@ beforeAll(async () => {
   registries = [make(AMULET), make(AMULET), make(BONDS), make(LIAR)];
   await Promise.all(registries.map((registry) => registry.start()));
   const [amulet, second, bonds, liar] = registries.map(({ url }) => url);
+  folder = mkdtempSync(join(tmpdir(), "prometheus-"));
+  const bearerTokenFile = join(folder, "token");
+  writeFileSync(bearerTokenFile, "good\n", { mode: 0o600 });
   const keys = {
     redis: { url: redis.url },
     cache: { ttl: { info: "2s", instruments: "2s", instrument: "2s" } },
     upstreams: [
       { name: "amulet", admin: AMULET, urls: [amulet, second] },
-      { name: "bonds", admin: BONDS, urls: [bonds], rateLimit: { requests: 400, per: "10s", maxWait: "0s" } },
+      {
+        name: "bonds",
+        admin: BONDS,
+        urls: [bonds],
+        rateLimit: { requests: 400, per: "10s", maxWait: "0s" },
+        auth: { bearerTokenFile },
+      },
       { name: "liar", admin: `truth::1220${"d4".repeat(32)}`, urls: [liar] },
     ],
   };
@@ -45,6 +56,8 @@ beforeAll(async () => {
     targets: gateways.map(({ target }) => target),
     ruleFiles: [join(ROOT, "config/prometheus/rules.yaml")],
   });
+  // Of no use in a header field: the last good one goes on being used, and an alert names it.
+  writeFileSync(bearerTokenFile, "no\rgood\n");
   await runTraffic();
 }, 180_000);
 
@@ -53,6 +66,7 @@ afterAll(async () => {
   await Promise.all(gateways.map((gateway) => gateway.stop()));
   await Promise.all(registries.map((registry) => registry.stop()));
   await redis?.stop();
+  rmSync(folder, { recursive: true, force: true });
 });
 
 async function runTraffic(): Promise<void> {
