@@ -1,8 +1,8 @@
 import type { Clock } from "../clock.ts";
-import type { Coordinator } from "../coordinator/coordinator.ts";
-import { ListingKnowledge } from "../metadata/listing.ts";
-import type { RegistryMetadata } from "../metadata/registry-metadata.ts";
-import { Walker } from "../metadata/walker.ts";
+import type { Coordinator } from "../coordination/coordinator.ts";
+import { ListingKnowledge } from "../registry/listing.ts";
+import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import { Walker } from "../registry/walker.ts";
 import { Catalogue } from "./catalogue.ts";
 import { ContractAdmins } from "./contract-admins.ts";
 

@@ -1,8 +1,8 @@
 import { setImmediate } from "node:timers/promises";
-import { formatCacheStatus } from "../cache/cache-status.ts";
+import { formatCacheStatus } from "../cache/rfc/cache-status.ts";
 import type { Instant } from "../clock.ts";
 import type { Fields } from "../fields.ts";
-import type { RegistryWalk } from "../metadata/registry-walk.ts";
+import type { RegistryWalk } from "../registry/registry-walk.ts";
 import type { Part } from "./freshness.ts";
 import { readSupportedApis } from "./merged-info.ts";
 import { SearchIndex } from "./search-index.ts";

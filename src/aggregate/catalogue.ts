@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
-import type { Coordinator } from "../coordinator/coordinator.ts";
-import { listingGeneration, type RegistryWalk } from "../metadata/registry-walk.ts";
+import type { Coordinator } from "../coordination/coordinator.ts";
+import { listingGeneration, type RegistryWalk } from "../registry/registry-walk.ts";
 import { fillShelf, type Shelf, shelfPart } from "./catalogue-shelf.ts";
 import type { Member } from "./registries.ts";
 import type { KnownInstruments, Listed } from "./single-instrument.ts";

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { isNotModified, notModifiedFields } from "../cache/conditional.ts";
-import { makeEntityTag } from "../cache/entity-tag.ts";
+import { isNotModified, notModifiedFields } from "../cache/rfc/conditional.ts";
+import { makeEntityTag } from "../cache/rfc/entity-tag.ts";
 import type { CacheOutcome } from "../cache/resource.ts";
 import type { Clock } from "../clock.ts";
 import type { Fields } from "../fields.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Duration } from "../clock.ts";
-import type { Coordinator } from "../coordinator/coordinator.ts";
+import type { Coordinator } from "../coordination/coordinator.ts";
 
 /** How long a success is remembered: contracts live for minutes or months, and forgetting costs one refusal. */
 const REMEMBERED: Duration = 24 * 3_600_000;

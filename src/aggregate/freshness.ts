@@ -1,8 +1,8 @@
-import { parseDirectives, responseDirectives, type ResponseDirectives } from "../cache/cache-control.ts";
-import { formatCacheStatus } from "../cache/cache-status.ts";
+import { parseDirectives, responseDirectives, type ResponseDirectives } from "../cache/rfc/cache-control.ts";
+import { formatCacheStatus } from "../cache/rfc/cache-status.ts";
 import type { CacheAnswer, CacheOutcome } from "../cache/resource.ts";
 import { fieldValues } from "../fields.ts";
-import { freshnessLeft } from "../metadata/freshness-left.ts";
+import { freshnessLeft } from "../registry/freshness-left.ts";
 
 /** What several answers together say about the one that is made of them: each time the strictest. */
 export interface Freshness {

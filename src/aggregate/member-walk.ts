@@ -1,6 +1,6 @@
 import type { Part } from "./freshness.ts";
 import type { ListedPage } from "../bodies/page.ts";
-import type { FoundPage, Listing, ListingAsk } from "../metadata/listing.ts";
+import type { FoundPage, Listing, ListingAsk } from "../registry/listing.ts";
 import { withMembers } from "./instrument-text.ts";
 import { advance, beginningOf, findPlace, isCertain, pass, type Place } from "./place.ts";
 

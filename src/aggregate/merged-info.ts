@@ -1,6 +1,6 @@
 import type { CacheAnswer } from "../cache/resource.ts";
 import type { GatewayError } from "../errors.ts";
-import { failedListing, unreadableAnswer } from "../metadata/listing.ts";
+import { failedListing, unreadableAnswer } from "../registry/listing.ts";
 import { adminOf, type ClientAsk, isRegistryFailure, type Member, partFields } from "./registries.ts";
 
 /** What all registries support together, and the answers that say so. */

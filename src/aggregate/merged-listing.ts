@@ -1,5 +1,5 @@
 import { GatewayError } from "../errors.ts";
-import { Listing, type ListingAsk, type ListingKnowledge } from "../metadata/listing.ts";
+import { Listing, type ListingAsk, type ListingKnowledge } from "../registry/listing.ts";
 import { type Cursor, decodeCursor, encodeCursor } from "./cursor.ts";
 import { setDigest, shortDigest } from "./digest.ts";
 import type { Part } from "./freshness.ts";

@@ -1,5 +1,5 @@
 import type { ListedPage } from "../bodies/page.ts";
-import { OVERLAP, type FoundPage, type Following, type PageAddress } from "../metadata/listing.ts";
+import { OVERLAP, type FoundPage, type Following, type PageAddress } from "../registry/listing.ts";
 import { shortDigest } from "./digest.ts";
 
 /** Instruments by which a place is found again, should some of them be gone. */

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
-import type { RegistryMetadata } from "../metadata/registry-metadata.ts";
-import { ClientGone } from "../upstream/call.ts";
+import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import { ClientGone } from "../upstream/call/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 
 /** One registry of the aggregate. */

@@ -1,6 +1,6 @@
 import type { Part } from "./freshness.ts";
 import { GatewayError } from "../errors.ts";
-import { failedListing, unreadableAnswer } from "../metadata/listing.ts";
+import { failedListing, unreadableAnswer } from "../registry/listing.ts";
 import { isObjectText, withMembers } from "./instrument-text.ts";
 import { adminOf, type ClientAsk, isRegistryFailure, type Member, partFields } from "./registries.ts";
 

@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import type { MaybePromise } from "../coordinator/coordinator.ts";
+import type { MaybePromise } from "../coordination/coordinator.ts";
 import { AT_ONCE, type BodyReader, TooCostly } from "./body-reader.ts";
 import { ListedPage, type PageParts } from "./page.ts";
 import { readPage } from "./tasks.ts";

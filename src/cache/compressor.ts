@@ -1,6 +1,6 @@
 import { gzip, type ZlibOptions } from "node:zlib";
 import { fieldValue, type Fields } from "../fields.ts";
-import { parseDirectives } from "./cache-control.ts";
+import { parseDirectives } from "./rfc/cache-control.ts";
 
 /** Smaller bodies gain nothing: one packet either way. */
 export const MIN_GZIP_BYTES = 1024;

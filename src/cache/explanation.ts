@@ -5,7 +5,7 @@ import type { Held } from "./held.ts";
 import type { SkipReason } from "./observer.ts";
 import type { CachePolicy } from "./policy.ts";
 import type { CacheTier } from "./resource.ts";
-import type { CacheKey } from "./store.ts";
+import type { CacheKey } from "./stores/store.ts";
 
 /** Why a resource is answered as it is; for people. Durations in milliseconds, negative when over. */
 export interface Explanation {

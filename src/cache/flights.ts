@@ -1,17 +1,17 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import type { Coordinator } from "../coordinator/coordinator.ts";
-import { isAuthorized } from "./forwarded.ts";
+import type { Coordinator } from "../coordination/coordinator.ts";
+import { isAuthorized } from "./rfc/forwarded.ts";
 import { Flight } from "./flight.ts";
 import type { Held } from "./held.ts";
 import type { CacheObserver } from "./observer.ts";
 import type { Resource } from "./resource.ts";
 import type { Landing, Retrieval } from "./retrieval.ts";
-import { isFailure } from "./reuse.ts";
-import type { SkipMemory } from "./skip-memory.ts";
-import type { CacheKey } from "./store.ts";
-import type { Tiers } from "./tiers.ts";
-import { selectingNames, variantOf } from "./vary.ts";
+import { isFailure } from "./rfc/reuse.ts";
+import type { SkipMemory } from "./hit-for-miss.ts";
+import type { CacheKey } from "./stores/store.ts";
+import type { Tiers } from "./stores/tiers.ts";
+import { selectingNames, variantOf } from "./rfc/vary.ts";
 
 export interface FlightsOptions {
   readonly tiers: Tiers;

@@ -1,17 +1,17 @@
 import { OWN_TARGETED_FIELD } from "../answer-fields.ts";
 import type { Instant } from "../clock.ts";
 import { fieldValue, type Fields } from "../fields.ts";
-import type { CacheStatus } from "./cache-status.ts";
-import { formatCacheStatus, upstreamCacheStatus } from "./cache-status.ts";
+import type { CacheStatus } from "./rfc/cache-status.ts";
+import { formatCacheStatus, upstreamCacheStatus } from "./rfc/cache-status.ts";
 import { isCompressible } from "./compressor.ts";
-import { notModifiedFields, type Validators } from "./conditional.ts";
-import type { Coding } from "./content-coding.ts";
-import { codedEntityTag } from "./entity-tag.ts";
+import { notModifiedFields, type Validators } from "./rfc/conditional.ts";
+import type { Coding } from "./rfc/content-coding.ts";
+import { codedEntityTag } from "./rfc/entity-tag.ts";
 import type { Entry } from "./entry.ts";
 import type { CachePolicy } from "./policy.ts";
 import type { CacheAnswer, CacheOutcome, CacheTier } from "./resource.ts";
-import { isForAll } from "./storable.ts";
-import { governingDirectives } from "./targeted.ts";
+import { isForAll } from "./rfc/storable.ts";
+import { governingDirectives } from "./rfc/targeted.ts";
 
 /** What makes an answer out of an entry. */
 export interface Presentation {

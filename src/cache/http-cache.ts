@@ -1,15 +1,15 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import type { Coordinator } from "../coordinator/coordinator.ts";
+import type { Coordinator } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { filterFields } from "../fields.ts";
-import { madeAt } from "./age.ts";
-import type { ForwardReason } from "./cache-status.ts";
+import { madeAt } from "./rfc/age.ts";
+import type { ForwardReason } from "./rfc/cache-status.ts";
 import { explainEntry, type Explanation } from "./explanation.ts";
 import { waitFor } from "./flight.ts";
 import { Flights } from "./flights.ts";
 import type { Held } from "./held.ts";
-import type { MemoryStore } from "./memory-store.ts";
+import type { MemoryStore } from "./stores/memory-store.ts";
 import type { CacheObserver } from "./observer.ts";
 import { Presenter, type Journey } from "./presenter.ts";
 import { receive } from "./reception.ts";
@@ -23,11 +23,11 @@ import {
   requestDirectives,
   type RequestDirectives,
   withoutInsistence,
-} from "./reuse.ts";
-import { SkipMemory } from "./skip-memory.ts";
-import type { Store } from "./store.ts";
-import { Tiers } from "./tiers.ts";
-import { selectingNames, variantOf } from "./vary.ts";
+} from "./rfc/reuse.ts";
+import { SkipMemory } from "./hit-for-miss.ts";
+import type { Store } from "./stores/store.ts";
+import { Tiers } from "./stores/tiers.ts";
+import { selectingNames, variantOf } from "./rfc/vary.ts";
 
 export type { CachePolicy } from "./policy.ts";
 export type { CacheObserver } from "./observer.ts";

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock, Instant } from "../clock.ts";
-import type { CacheStatus, ForwardReason } from "./cache-status.ts";
-import { isConditional, isNotModified } from "./conditional.ts";
-import { CodingChoice, type Coding } from "./content-coding.ts";
+import type { CacheStatus, ForwardReason } from "./rfc/cache-status.ts";
+import { isConditional, isNotModified } from "./rfc/conditional.ts";
+import { CodingChoice, type Coding } from "./rfc/content-coding.ts";
 import type { Handling, Held, Presentation } from "./held.ts";
 import type { CacheObserver, StaleReason } from "./observer.ts";
 import type { CacheAnswer, CacheOutcome, CacheTier, Resource } from "./resource.ts";

@@ -1,20 +1,20 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Duration } from "../clock.ts";
 import { fieldValue, filterFields, type Fields } from "../fields.ts";
-import { dateValue } from "./age.ts";
-import type { ResponseDirectives } from "./cache-control.ts";
-import { makeEntityTag } from "./entity-tag.ts";
+import { dateValue } from "./rfc/age.ts";
+import type { ResponseDirectives } from "./rfc/cache-control.ts";
+import { makeEntityTag } from "./rfc/entity-tag.ts";
 import type { Entry } from "./entry.ts";
-import { isAuthorized } from "./forwarded.ts";
-import { judgeFreshness } from "./freshness.ts";
-import { formatHttpDate } from "./http-date.ts";
+import { isAuthorized } from "./rfc/forwarded.ts";
+import { judgeFreshness } from "./rfc/freshness.ts";
+import { formatHttpDate } from "./rfc/http-date.ts";
 import type { SkipReason } from "./observer.ts";
 import type { CachePolicy } from "./policy.ts";
 import type { Fetched } from "./resource.ts";
-import { conditionalFields } from "./revalidation.ts";
-import { isExclusive, whyNotStorable } from "./storable.ts";
-import { governingDirectives } from "./targeted.ts";
-import { selectingNames, variantOf, varyNames } from "./vary.ts";
+import { conditionalFields } from "./rfc/revalidation.ts";
+import { isExclusive, whyNotStorable } from "./rfc/storable.ts";
+import { governingDirectives } from "./rfc/targeted.ts";
+import { selectingNames, variantOf, varyNames } from "./rfc/vary.ts";
 
 /** A received answer and what decides its fate. */
 export interface Receiving {

@@ -2,9 +2,9 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Duration, Instant } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Entry } from "./entry.ts";
-import type { CacheStatus } from "./cache-status.ts";
+import type { CacheStatus } from "./rfc/cache-status.ts";
 import type { CachePolicy } from "./policy.ts";
-import type { CacheKey } from "./store.ts";
+import type { CacheKey } from "./stores/store.ts";
 
 /** One request that the cache needs sent upstream. It is always a GET. */
 export interface FetchRequest {

@@ -1,16 +1,16 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { isHeadTooLarge } from "../answer-fields.ts";
 import type { Clock, Instant } from "../clock.ts";
-import type { Coordinator, FetchOutcome, Lease } from "../coordinator/coordinator.ts";
+import type { Coordinator, FetchOutcome, Lease } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import type { Entry } from "./entry.ts";
 import { Held } from "./held.ts";
 import type { CacheObserver, SkipReason } from "./observer.ts";
 import { receive, type Received } from "./reception.ts";
 import type { Fetched, FetchRequest, Resource } from "./resource.ts";
-import { conditionalFields, confirms, freshen } from "./revalidation.ts";
-import { isFailure } from "./reuse.ts";
-import type { Tiers } from "./tiers.ts";
+import { conditionalFields, confirms, freshen } from "./rfc/revalidation.ts";
+import { isFailure } from "./rfc/reuse.ts";
+import type { Tiers } from "./stores/tiers.ts";
 
 /** What was asked of the upstream, or of another process, and came back. */
 export interface Landing {

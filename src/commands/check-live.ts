@@ -2,7 +2,7 @@ import type { AnswerContent } from "../bodies/answer.ts";
 import { BodyReader } from "../bodies/body-reader.ts";
 import { systemClock } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
-import { LocalCoordinator } from "../coordinator/local.ts";
+import { LocalCoordinator } from "../coordination/local.ts";
 import { checkRedis } from "./check-redis.ts";
 import { silentObserver } from "../upstream/observer.ts";
 import { Upstream } from "../upstream/upstream.ts";

@@ -1,9 +1,9 @@
 import type { Clock, Duration } from "../clock.ts";
 import type { RedisConfig } from "../config/schema.ts";
-import { createClient, type RedisClient } from "../redis/client.ts";
-import { within } from "../redis/deadline.ts";
-import { readFault, type RedisFault } from "../redis/fault.ts";
-import { runScript, Script } from "../redis/script.ts";
+import { createClient, type RedisClient } from "../coordination/redis/client.ts";
+import { within } from "../coordination/redis/deadline.ts";
+import { readFault, type RedisFault } from "../coordination/redis/fault.ts";
+import { runScript, Script } from "../coordination/redis/script.ts";
 
 /** A server that is well answers in a fraction of it; a client tries a dozen times in it. */
 const DEADLINE: Duration = 4_000;

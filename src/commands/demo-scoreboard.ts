@@ -1,5 +1,5 @@
 import { clearLine, cursorTo, emitKeypressEvents, moveCursor } from "node:readline";
-import type { Gateway } from "../app.ts";
+import type { Gateway } from "../gateway.ts";
 import type { DemoRegistry } from "./demo.ts";
 
 const REFRESH_MS = 500;

@@ -1,8 +1,8 @@
-import { createGateway, type Gateway } from "../app.ts";
+import { createGateway, type Gateway } from "../gateway.ts";
 import { systemClock } from "../clock.ts";
 import { parseConfig } from "../config/parse.ts";
 import type { Config } from "../config/schema.ts";
-import { createLogger } from "../log.ts";
+import { createLogger } from "../observe/log.ts";
 import { SampleRegistry } from "../sandbox/registry.ts";
 import { version } from "../version.ts";
 import { demoInstructions } from "./demo-instructions.ts";

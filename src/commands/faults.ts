@@ -1,4 +1,4 @@
-import type { Logger } from "../log.ts";
+import type { Logger } from "../observe/log.ts";
 import { EXIT } from "./exit-code.ts";
 
 /**

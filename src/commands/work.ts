@@ -1,10 +1,10 @@
-import { createWorkerServing } from "../app.ts";
+import { createWorkerServing } from "../gateway.ts";
 import { systemClock } from "../clock.ts";
-import { createLogger } from "../log.ts";
-import { collectProcessMetrics } from "../metrics/process.ts";
-import { portToPrimary } from "../process/cluster-process.ts";
-import { measureLoop } from "../process/loop-load.ts";
-import { runWorker } from "../process/worker.ts";
+import { createLogger } from "../observe/log.ts";
+import { collectProcessMetrics } from "../observe/metrics/process.ts";
+import { portToPrimary } from "../workers/cluster-process.ts";
+import { measureLoop } from "../http/loop-load.ts";
+import { runWorker } from "../workers/worker.ts";
 import { version } from "../version.ts";
 import { EXIT } from "./exit-code.ts";
 import { handleFaults } from "./faults.ts";

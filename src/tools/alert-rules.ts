@@ -1,4 +1,4 @@
-import type { CallKind } from "../metrics/labels.ts";
+import type { CallKind } from "../observe/metrics/labels.ts";
 import { Queries, aggregate, ratio, sum } from "./promql.ts";
 
 /** A question that is asked often, with its answer kept under a name of its own. */

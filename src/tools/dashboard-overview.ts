@@ -1,4 +1,4 @@
-import { METRIC_GROUPS, type MetricKey } from "../metrics/table.ts";
+import { METRIC_GROUPS, type MetricKey } from "../observe/metrics/table.ts";
 import { type DashboardRow, EVERYTHING as q, renderDashboard } from "./dashboard.ts";
 import { type PanelSpec, panelOf } from "./dashboard-panels.ts";
 import { aggregate, ratio, sum } from "./promql.ts";

@@ -18,8 +18,8 @@ import { DataqueryBuilder } from "@grafana/grafana-foundation-sdk/prometheus";
 import { PanelBuilder as StatBuilder } from "@grafana/grafana-foundation-sdk/stat";
 import { PanelBuilder as StateTimelineBuilder } from "@grafana/grafana-foundation-sdk/statetimeline";
 import { PanelBuilder as TimeseriesBuilder } from "@grafana/grafana-foundation-sdk/timeseries";
-import type { Definition, Unit } from "../metrics/definition.ts";
-import { type MetricKey, METRICS } from "../metrics/table.ts";
+import type { Definition, Unit } from "../observe/metrics/definition.ts";
+import { type MetricKey, METRICS } from "../observe/metrics/table.ts";
 import { aggregate, type Queries, sum } from "./promql.ts";
 
 /** One line, or one for each value of the labels in `legend` (`{{upstream}}`). */

@@ -1,4 +1,4 @@
-import { UPSTREAM_STATE } from "../metrics/labels.ts";
+import { UPSTREAM_STATE } from "../observe/metrics/labels.ts";
 import type { PanelSpec } from "./dashboard-panels.ts";
 import { type Queries, ratio, sum } from "./promql.ts";
 

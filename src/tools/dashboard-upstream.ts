@@ -1,5 +1,5 @@
-import { type MetricKey, METRICS, METRIC_GROUPS } from "../metrics/table.ts";
-import type { Definition } from "../metrics/definition.ts";
+import { type MetricKey, METRICS, METRIC_GROUPS } from "../observe/metrics/table.ts";
+import type { Definition } from "../observe/metrics/definition.ts";
 import { CHOSEN_UPSTREAM as q, renderDashboard } from "./dashboard.ts";
 import { type PanelSpec, panelOf } from "./dashboard-panels.ts";
 import { upstreamPanels } from "./dashboard-upstream-panels.ts";

@@ -10,7 +10,7 @@ import {
   VariableRefresh,
   VariableSort,
 } from "@grafana/grafana-foundation-sdk/dashboard";
-import { METRICS } from "../metrics/table.ts";
+import { METRICS } from "../observe/metrics/table.ts";
 import { buildPanel, type PanelSpec } from "./dashboard-panels.ts";
 import { Queries } from "./promql.ts";
 

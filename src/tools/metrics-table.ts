@@ -1,5 +1,5 @@
-import type { Definition } from "../metrics/definition.ts";
-import { METRIC_GROUPS } from "../metrics/table.ts";
+import type { Definition } from "../observe/metrics/definition.ts";
+import { METRIC_GROUPS } from "../observe/metrics/table.ts";
 
 function labelsOf({ labels }: Definition): string {
   return Object.entries(labels)

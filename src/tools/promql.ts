@@ -1,6 +1,6 @@
-import type { Definition } from "../metrics/definition.ts";
-import type { LabelValues } from "../metrics/labels.ts";
-import { type MetricKey, METRICS } from "../metrics/table.ts";
+import type { Definition } from "../observe/metrics/definition.ts";
+import type { LabelValues } from "../observe/metrics/labels.ts";
+import { type MetricKey, METRICS } from "../observe/metrics/table.ts";
 
 /** Which values of a label are meant: one, some, or all but some. */
 type Match<Value> = Value | readonly Value[] | { readonly not: readonly Value[] };

@@ -1,8 +1,8 @@
 import type { Duration } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
-import type { FailureReason } from "./failure.ts";
-import type { NodeState, UpstreamState } from "./status.ts";
+import type { FailureReason } from "./call/failure.ts";
+import type { NodeState, UpstreamState } from "./node/status.ts";
 
 /** How one attempt ended. `error`: an answer that is an error of the registry's own; `cancelled`: no longer needed. */
 export type AttemptOutcome = "success" | "error" | "failure" | "cancelled";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { buildLargeCatalogue } from "./large-catalogue.ts";
+import { buildLargeCatalogue } from "../support/large-catalogue.ts";
 
 test("100,000 instruments of 50 registries are searched to the end, page by page, without loss or repetition", async () => {
   const { instruments, search } = await buildLargeCatalogue(50, 2_000);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { WalkBudget } from "../../src/metadata/walk-budget.ts";
+import { WalkBudget } from "../../src/registry/walk-budget.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { get, type Got, instrumentsOf, listForEver, useAggregates } from "./registries.ts";
+import { get, type Got, instrumentsOf, listForEver, useAggregates } from "../support/aggregate-registries.ts";
 
 const { startAggregate } = useAggregates();
 

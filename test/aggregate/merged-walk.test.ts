@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { walkInWeather, type Weather } from "./merged-walk.ts";
+import { walkInWeather, type Weather } from "../support/merged-walk.ts";
 
 const weather: fc.Arbitrary<Weather> = fc.record({
   seed: fc.integer({ min: 1, max: 2 ** 31 - 1 }),

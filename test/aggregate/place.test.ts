@@ -3,7 +3,7 @@ import { shortDigest } from "../../src/aggregate/digest.ts";
 import { ListedPage, type PageParts } from "../../src/bodies/page.ts";
 import { readPage } from "../../src/bodies/tasks.ts";
 import { advance, findPlace, pass, type Place } from "../../src/aggregate/place.ts";
-import type { FoundPage } from "../../src/metadata/listing.ts";
+import type { FoundPage } from "../../src/registry/listing.ts";
 
 function pageOf(ids: string): FoundPage {
   const instruments = ids.split("").map((id) => ({ id }));

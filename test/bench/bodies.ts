@@ -1,4 +1,4 @@
-import { DSO, sampleJson, sampleText } from "../sandbox/sample.ts";
+import { DSO, sampleJson, sampleText } from "../support/sample.ts";
 
 export { DSO };
 

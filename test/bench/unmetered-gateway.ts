@@ -1,7 +1,7 @@
 import { Counter, Gauge } from "@prometheus-io/client";
 import { run } from "../../src/commands/run.ts";
-import { Distribution } from "../../src/metrics/kept-histogram.ts";
-import { Tally } from "../../src/metrics/tally.ts";
+import { Distribution } from "../../src/observe/metrics/kept-histogram.ts";
+import { Tally } from "../../src/observe/metrics/tally.ts";
 
 // The gateway with metrics that do nothing: what it costs less is what metrics cost.
 const ignore = () => {};

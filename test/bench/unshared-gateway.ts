@@ -1,5 +1,5 @@
 import { run } from "../../src/commands/run.ts";
-import { ShelfStore } from "../../src/process/shelf-store.ts";
+import { ShelfStore } from "../../src/workers/shelf-store.ts";
 
 // The gateway whose workers share no entries: what it calls and costs more is what the shared tier brings.
 Object.assign(ShelfStore.prototype, { get: () => Promise.resolve(undefined), set: () => {} });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/policy.ts";
-import { CacheFixture, field, type Scripted } from "./support/cache-fixture.ts";
-import { MINUTE, SECOND } from "./support/policy.ts";
+import { CacheFixture, field, type Scripted } from "../support/cache-fixture.ts";
+import { MINUTE, SECOND } from "../support/cache-policy.ts";
 
 const TTL: Partial<CachePolicy> = { ttl: 30 * SECOND };
 

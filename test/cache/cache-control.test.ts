@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { MAX_DELTA_SECONDS, parseDirectives, responseDirectives } from "../../src/cache/cache-control.ts";
+import { MAX_DELTA_SECONDS, parseDirectives, responseDirectives } from "../../src/cache/rfc/cache-control.ts";
 
 function read(...lines: string[]): ReturnType<typeof responseDirectives> {
   return responseDirectives(parseDirectives(lines));

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/policy.ts";
-import { LocalCoordinator } from "../../src/coordinator/local.ts";
+import { LocalCoordinator } from "../../src/coordination/local.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { CacheFixture, field, RemoteStore, type Script } from "./support/cache-fixture.ts";
-import { MINUTE, SECOND } from "./support/policy.ts";
+import { CacheFixture, field, RemoteStore, type Script } from "../support/cache-fixture.ts";
+import { MINUTE, SECOND } from "../support/cache-policy.ts";
 
 const HONOR: Partial<CachePolicy> = { honorClient: true, ttl: MINUTE, clientFloor: 5 * SECOND };
 

@@ -2,8 +2,8 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/policy.ts";
 import type { CacheAnswer } from "../../src/cache/http-cache.ts";
-import { CacheFixture, field, type Script } from "./support/cache-fixture.ts";
-import { MINUTE, SECOND } from "./support/policy.ts";
+import { CacheFixture, field, type Script } from "../support/cache-fixture.ts";
+import { MINUTE, SECOND } from "../support/cache-policy.ts";
 
 const TTL: Partial<CachePolicy> = { ttl: 30 * SECOND };
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { isCompressible } from "../../src/cache/compressor.ts";
-import { CodingChoice, prefersGzip } from "../../src/cache/content-coding.ts";
+import { CodingChoice, prefersGzip } from "../../src/cache/rfc/content-coding.ts";
 
 describe("gzip is chosen", () => {
   test.for([

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { Fetched, Resource } from "../../src/cache/http-cache.ts";
-import { LocalCoordinator } from "../../src/coordinator/local.ts";
+import { LocalCoordinator } from "../../src/coordination/local.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { CacheFixture, field, RemoteStore } from "./support/cache-fixture.ts";
-import { MINUTE, SECOND } from "./support/policy.ts";
+import { CacheFixture, field, RemoteStore } from "../support/cache-fixture.ts";
+import { MINUTE, SECOND } from "../support/cache-policy.ts";
 
 /** A page that fills the instrument in it, as the metadata layer does. */
 function paging(fixture: CacheFixture): { page: Resource; instrument: Resource } {

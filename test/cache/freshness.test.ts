@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { judgeFreshness } from "../../src/cache/freshness.ts";
+import { judgeFreshness } from "../../src/cache/rfc/freshness.ts";
 import type { CachePolicy } from "../../src/cache/policy.ts";
-import { governingDirectives } from "../../src/cache/targeted.ts";
-import { HOUR, MINUTE, policy, SECOND } from "./support/policy.ts";
+import { governingDirectives } from "../../src/cache/rfc/targeted.ts";
+import { HOUR, MINUTE, policy, SECOND } from "../support/cache-policy.ts";
 
 const RECEIVED = 1_000_000;
 const WALL = Date.UTC(2026, 0, 1, 12);

@@ -1,8 +1,8 @@
 import { gunzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import type { CacheAnswer } from "../../src/cache/http-cache.ts";
-import { CacheFixture, field, type Scripted } from "./support/cache-fixture.ts";
-import { MINUTE } from "./support/policy.ts";
+import { CacheFixture, field, type Scripted } from "../support/cache-fixture.ts";
+import { MINUTE } from "../support/cache-policy.ts";
 
 const BODY = JSON.stringify({ instruments: Array.from({ length: 100 }, (_, i) => ({ id: `id ${i}`, name: "name" })) });
 const GZIP = { headers: { "accept-encoding": "gzip, deflate, br" } };

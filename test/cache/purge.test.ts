@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { cacheKey } from "../../src/cache/store.ts";
-import { CacheFixture, RemoteStore, field } from "./support/cache-fixture.ts";
-import { MINUTE, SECOND } from "./support/policy.ts";
+import { cacheKey } from "../../src/cache/stores/store.ts";
+import { CacheFixture, RemoteStore, field } from "../support/cache-fixture.ts";
+import { MINUTE, SECOND } from "../support/cache-policy.ts";
 
 const PARTITION = "party::1220";
 const POLICY = { ttl: 30 * SECOND, staleWhileRevalidate: MINUTE, staleIfError: MINUTE };

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { cacheKey } from "../../src/cache/store.ts";
+import { cacheKey } from "../../src/cache/stores/store.ts";
 import { clock } from "../support/redis-fleet.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { until, type RedisServer } from "../support/redis.ts";
-import { ask, closeAll, entryOf, healing, later, redisServer, replicaOn, usable } from "./redis-scene.ts";
-import { infoKey, put } from "./store-suite.ts";
+import { ask, closeAll, entryOf, healing, later, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
+import { infoKey, put } from "../support/store-suite.ts";
 
 afterEach(closeAll);
 

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { cacheKey } from "../../src/cache/store.ts";
-import { digest } from "../../src/redis/keys.ts";
+import { cacheKey } from "../../src/cache/stores/store.ts";
+import { digest } from "../../src/coordination/redis/keys.ts";
 import { startCluster } from "../support/redis-cluster.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
 import { until } from "../support/redis.ts";
-import { ask, closeAll, entryOf, healing, later, replicaOn } from "./redis-scene.ts";
-import { infoKey, put } from "./store-suite.ts";
+import { ask, closeAll, entryOf, healing, later, replicaOn } from "../support/redis-scene.ts";
+import { infoKey, put } from "../support/store-suite.ts";
 
 afterEach(closeAll);
 

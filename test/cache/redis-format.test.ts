@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { decodeEntry, encodeEntry } from "../../src/cache/redis-entry.ts";
-import { cacheKey } from "../../src/cache/store.ts";
-import { Keys } from "../../src/redis/keys.ts";
+import { decodeEntry, encodeEntry } from "../../src/cache/stores/redis-entry.ts";
+import { cacheKey } from "../../src/cache/stores/store.ts";
+import { Keys } from "../../src/coordination/redis/keys.ts";
 import type { Entry } from "../../src/cache/entry.ts";
 
 const KEY = cacheKey({ partition: "DSO::1220", id: "info", scopes: ["all", "info"] });

@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import { afterAll, describe } from "vitest";
 import type { RedisConfig } from "../../src/config/schema.ts";
-import { MemoryStore } from "../../src/cache/memory-store.ts";
-import { LocalCoordinator } from "../../src/coordinator/local.ts";
+import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
+import { LocalCoordinator } from "../../src/coordination/local.ts";
 import { startCluster } from "../support/redis-cluster.ts";
 import { clock, startReplica } from "../support/redis-fleet.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
 import { startRedis, tlsFolder } from "../support/redis.ts";
-import { describeStore } from "./store-suite.ts";
+import { describeStore } from "../support/store-suite.ts";
 
 const closing: (() => Promise<unknown>)[] = [];
 afterAll(async () => {

@@ -2,12 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { crc32 } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
-import { cacheKey } from "../../src/cache/store.ts";
-import { digest } from "../../src/redis/keys.ts";
+import { cacheKey } from "../../src/cache/stores/store.ts";
+import { digest } from "../../src/coordination/redis/keys.ts";
 import { clock } from "../support/redis-fleet.ts";
 import { type RedisServer, until } from "../support/redis.ts";
-import { closeAll, entryOf, redisServer, replicaOn, usable } from "./redis-scene.ts";
-import { infoKey, makeEntry, put } from "./store-suite.ts";
+import { closeAll, entryOf, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
+import { infoKey, makeEntry, put } from "../support/store-suite.ts";
 
 afterEach(closeAll);
 

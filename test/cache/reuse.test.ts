@@ -6,8 +6,8 @@ import {
   NOTHING_ASKED,
   requestDirectives,
   withoutInsistence,
-} from "../../src/cache/reuse.ts";
-import { SECOND } from "./support/policy.ts";
+} from "../../src/cache/rfc/reuse.ts";
+import { SECOND } from "../support/cache-policy.ts";
 
 /** Received at 0, 10 s old then, fresh until 100 s, revalidated until 130 s, usable until 200 s. */
 const ENTRY: Entry = {

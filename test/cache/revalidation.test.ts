@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { Fields } from "../../src/fields.ts";
 import type { Entry } from "../../src/cache/entry.ts";
 import { receive } from "../../src/cache/reception.ts";
-import { conditionalFields, confirms, freshen } from "../../src/cache/revalidation.ts";
-import { policy } from "./support/policy.ts";
+import { conditionalFields, confirms, freshen } from "../../src/cache/rfc/revalidation.ts";
+import { policy } from "../support/cache-policy.ts";
 
 const WALL = Date.UTC(2026, 0, 1, 12);
 const DATE = new Date(WALL).toUTCString();

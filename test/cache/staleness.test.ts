@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/policy.ts";
-import { CacheFixture, field, type Script, type Scripted } from "./support/cache-fixture.ts";
-import { MINUTE, SECOND } from "./support/policy.ts";
+import { CacheFixture, field, type Script, type Scripted } from "../support/cache-fixture.ts";
+import { MINUTE, SECOND } from "../support/cache-policy.ts";
 
 /** Answers once, then does as `later` says. */
 const once =

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { parseDirectives, responseDirectives } from "../../src/cache/cache-control.ts";
+import { parseDirectives, responseDirectives } from "../../src/cache/rfc/cache-control.ts";
 import type { CachePolicy } from "../../src/cache/policy.ts";
-import { isExclusive, whyNotStorable, type StorableInput } from "../../src/cache/storable.ts";
-import { policy, SECOND } from "./support/policy.ts";
+import { isExclusive, whyNotStorable, type StorableInput } from "../../src/cache/rfc/storable.ts";
+import { policy, SECOND } from "../support/cache-policy.ts";
 
 const HONOR: Partial<CachePolicy> = { errors: "honor" };
 const NOT_FOUND: Partial<CachePolicy> = { notFoundTtl: 5 * SECOND };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { forwardedFields } from "../../src/cache/forwarded.ts";
-import { selectingNames, variantOf, varyNames } from "../../src/cache/vary.ts";
-import { policy } from "./support/policy.ts";
+import { forwardedFields } from "../../src/cache/rfc/forwarded.ts";
+import { selectingNames, variantOf, varyNames } from "../../src/cache/rfc/vary.ts";
+import { policy } from "../support/cache-policy.ts";
 
 describe("Vary", () => {
   test.for([

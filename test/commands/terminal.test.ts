@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { isPrintable, printLine, printLines, toPrintable } from "../../src/commands/terminal.ts";
-import { useCommands } from "../process/command.ts";
+import { useCommands } from "../support/command.ts";
 
 const run = useCommands();
 

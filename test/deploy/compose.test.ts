@@ -4,7 +4,7 @@ import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { readDeployedConfig } from "./config-check.ts";
+import { readDeployedConfig } from "../support/config-check.ts";
 
 const CONFIG = join(import.meta.dirname, "../../config");
 

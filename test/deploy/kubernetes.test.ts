@@ -4,8 +4,8 @@ import type { Static } from "typebox";
 import { Compile } from "typebox/compile";
 import { describe, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { readDeployedConfig } from "./config-check.ts";
-import { type Deployment, KUBERNETES_SCHEMAS } from "./kubernetes-schemas.ts";
+import { readDeployedConfig } from "../support/config-check.ts";
+import { type Deployment, KUBERNETES_SCHEMAS } from "../support/kubernetes-schemas.ts";
 
 const FOLDER = join(import.meta.dirname, "../../config/kubernetes");
 const NOT_RESOURCES = new Set(["kustomization.yaml", "gateway.yaml"]);

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import { type Aggregate, get, instrumentsOf, useAggregates } from "../aggregate/registries.ts";
+import { type Aggregate, get, instrumentsOf, useAggregates } from "../support/aggregate-registries.ts";
 
 const { startAggregate } = useAggregates();
 

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
 import { contractId, ownContracts } from "../../src/sandbox/contract-id.ts";
-import { type Aggregate, get, type Got, useAggregates } from "../aggregate/registries.ts";
+import { type Aggregate, get, type Got, useAggregates } from "../support/aggregate-registries.ts";
 
 const { startAggregate, startRegistries, startBefore } = useAggregates();
 

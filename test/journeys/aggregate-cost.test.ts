@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { tenRegistries, useAggregates, walkListing } from "../aggregate/registries.ts";
+import { tenRegistries, useAggregates, walkListing } from "../support/aggregate-registries.ts";
 
 const { startRegistries, startBefore } = useAggregates();
 

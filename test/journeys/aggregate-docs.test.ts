@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { get, useAggregates } from "../aggregate/registries.ts";
+import { get, useAggregates } from "../support/aggregate-registries.ts";
 
 const { startAggregate } = useAggregates();
 

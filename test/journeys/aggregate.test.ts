@@ -1,6 +1,6 @@
 import { TokenStandardClient } from "@canton-network/core-token-standard";
 import { describe, expect, test, vi } from "vitest";
-import { get, instrumentsOf, useAggregates, walkListing } from "../aggregate/registries.ts";
+import { get, instrumentsOf, useAggregates, walkListing } from "../support/aggregate-registries.ts";
 
 const { startAggregate, startRegistries, startBefore } = useAggregates();
 

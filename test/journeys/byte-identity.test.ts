@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ENDPOINTS, endpointPath } from "../../src/spec/endpoints.ts";
-import { jsonText } from "../spec/json-text.ts";
-import { send } from "./send.ts";
-import { ADMINS, useThreeRegistries } from "./three-registries.ts";
+import { jsonText } from "../support/json-text.ts";
+import { send } from "../support/send.ts";
+import { ADMINS, useThreeRegistries } from "../support/three-registries.ts";
 
 const running = useThreeRegistries({
   keys: { cache: { ttl: { info: "0s", instruments: "0s", instrument: "0s", notFound: "0s" } } },

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 import { ShiftedClock } from "../support/shifted-clock.ts";
-import { useGateways } from "./gateways.ts";
+import { useGateways } from "../support/gateways.ts";
 
 const startRegistry = useSampleRegistries();
 const startGateway = useGateways();

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
-import { DSO } from "../sandbox/sample.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO } from "../support/sample.ts";
 import { tlsFolder } from "../support/redis.ts";
-import { useGateways } from "./gateways.ts";
-import { errorOf, send } from "./send.ts";
+import { useGateways } from "../support/gateways.ts";
+import { errorOf, send } from "../support/send.ts";
 
 const startRegistry = useSampleRegistries();
 const startGateway = useGateways();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { get, instrumentsOf, useAggregates } from "../aggregate/registries.ts";
+import { get, instrumentsOf, useAggregates } from "../support/aggregate-registries.ts";
 
 const { startRegistries, startBefore } = useAggregates();
 

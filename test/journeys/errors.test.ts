@@ -1,10 +1,10 @@
 import { describe, expect, test, vi } from "vitest";
 import { HttpCache } from "../../src/cache/http-cache.ts";
 import type { CallFault, Fault } from "../../src/sandbox/faults.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
-import { DSO, sampleText } from "../sandbox/sample.ts";
-import { useGateways } from "./gateways.ts";
-import { errorOf, type ReceivedAnswer, type SentRequest, send } from "./send.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO, sampleText } from "../support/sample.ts";
+import { useGateways } from "../support/gateways.ts";
+import { errorOf, type ReceivedAnswer, type SentRequest, send } from "../support/send.ts";
 
 const startRegistry = useSampleRegistries();
 const startGateway = useGateways();

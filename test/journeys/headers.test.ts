@@ -3,12 +3,12 @@ import { gzipSync } from "node:zlib";
 import type { Call } from "../../src/sandbox/call-log.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { Script } from "../../src/sandbox/script.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
-import { DSO, sampleText } from "../sandbox/sample.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO, sampleText } from "../support/sample.ts";
 import type { GatewayTestOptions } from "../support/gateway.ts";
 import { ShiftedClock } from "../support/shifted-clock.ts";
-import { useGateways } from "./gateways.ts";
-import { errorOf, type ReceivedAnswer, type SentRequest, send } from "./send.ts";
+import { useGateways } from "../support/gateways.ts";
+import { errorOf, type ReceivedAnswer, type SentRequest, send } from "../support/send.ts";
 
 const startRegistry = useSampleRegistries();
 const startGateway = useGateways();

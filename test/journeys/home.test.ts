@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Aggregate, get, useAggregates } from "../aggregate/registries.ts";
+import { type Aggregate, get, useAggregates } from "../support/aggregate-registries.ts";
 
 const { startAggregate, startRegistries, startBefore } = useAggregates();
 

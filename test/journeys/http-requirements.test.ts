@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { firstAnswer, type RawAnswer, sendAndHalfClose, sendRaw } from "./raw-connection.ts";
-import { send } from "./send.ts";
-import { ADMINS, STRANGER, useThreeRegistries } from "./three-registries.ts";
+import { firstAnswer, type RawAnswer, sendAndHalfClose, sendRaw } from "../support/raw-connection.ts";
+import { send } from "../support/send.ts";
+import { ADMINS, STRANGER, useThreeRegistries } from "../support/three-registries.ts";
 
 /**
  * What RFC 9110 and 9112 demand of a server and a proxy ("MUST"), probed byte by byte over raw connections. Bodies that

@@ -1,8 +1,8 @@
 import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
 import { contractId } from "../../src/sandbox/contract-id.ts";
-import { type SentRequest, send } from "./send.ts";
-import { ADMINS, STRANGER, useThreeRegistries } from "./three-registries.ts";
+import { type SentRequest, send } from "../support/send.ts";
+import { ADMINS, STRANGER, useThreeRegistries } from "../support/three-registries.ts";
 
 const running = useThreeRegistries({ upstreamKeys: { auth: { bearerToken: "token-of-the-gateway" } } });
 

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { sendRaw } from "./raw-connection.ts";
-import { send } from "./send.ts";
-import { ADMINS, useThreeRegistries } from "./three-registries.ts";
+import { sendRaw } from "../support/raw-connection.ts";
+import { send } from "../support/send.ts";
+import { ADMINS, useThreeRegistries } from "../support/three-registries.ts";
 
 const running = useThreeRegistries({ upstreamKeys: { timeout: "5s", attemptTimeout: "5s" } });
 

@@ -1,8 +1,8 @@
 import { type PostRequest, TokenStandardClient } from "@canton-network/core-token-standard";
 import { describe, expect, test } from "vitest";
 import { contractId } from "../../src/sandbox/contract-id.ts";
-import { sampleJson } from "../sandbox/sample.ts";
-import { ADMINS, REGISTRY_NAMES, type RegistryName, useThreeRegistries } from "./three-registries.ts";
+import { sampleJson } from "../support/sample.ts";
+import { ADMINS, REGISTRY_NAMES, type RegistryName, useThreeRegistries } from "../support/three-registries.ts";
 
 type FactoryRequest = PostRequest<"/registry/transfer-instruction/v1/transfer-factory">;
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
-import { DSO } from "../sandbox/sample.ts";
-import { useGateways } from "./gateways.ts";
-import { errorOf, type ReceivedAnswer, send } from "./send.ts";
-import { ADMINS, REGISTRY_NAMES, type RegistryName, useThreeRegistries } from "./three-registries.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO } from "../support/sample.ts";
+import { useGateways } from "../support/gateways.ts";
+import { errorOf, type ReceivedAnswer, send } from "../support/send.ts";
+import { ADMINS, REGISTRY_NAMES, type RegistryName, useThreeRegistries } from "../support/three-registries.ts";
 
 const running = useThreeRegistries();
 

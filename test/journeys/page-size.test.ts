@@ -1,5 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { get, instrumentsOf, type RegistryOptions, useAggregates, walkListing } from "../aggregate/registries.ts";
+import {
+  get,
+  instrumentsOf,
+  type RegistryOptions,
+  useAggregates,
+  walkListing,
+} from "../support/aggregate-registries.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import { checkLive } from "../../src/commands/check-live.ts";
 

@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { useGateways } from "./gateways.ts";
+import { useGateways } from "../support/gateways.ts";
 
 const startRegistry = useSampleRegistries();
 const startGateway = useGateways();

@@ -1,10 +1,10 @@
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
 import { contractId } from "../../src/sandbox/contract-id.ts";
-import { sampleText } from "../sandbox/sample.ts";
-import { sendRaw } from "./raw-connection.ts";
-import { errorOf, send } from "./send.ts";
-import { ADMINS, useThreeRegistries } from "./three-registries.ts";
+import { sampleText } from "../support/sample.ts";
+import { sendRaw } from "../support/raw-connection.ts";
+import { errorOf, send } from "../support/send.ts";
+import { ADMINS, useThreeRegistries } from "../support/three-registries.ts";
 
 const running = useThreeRegistries({
   keys: { limits: { requestBody: "2MiB", responseBody: "2MiB" } },

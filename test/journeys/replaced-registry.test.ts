@@ -2,8 +2,8 @@ import { Agent, request } from "undici";
 import { afterEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { RealProcess } from "../process/real-process.ts";
-import { DSO, UTILITY_ADMIN } from "../sandbox/sample.ts";
+import { RealProcess } from "../support/real-process.ts";
+import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { startRedis, until } from "../support/redis.ts";
 

@@ -1,8 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { contractId } from "../../src/sandbox/contract-id.ts";
 import type { Instrument } from "../../src/sandbox/instrument.ts";
-import { errorOf, type SentRequest, send } from "./send.ts";
-import { ADMINS, REGISTRY_NAMES, type RegistryName, STRANGER, useThreeRegistries } from "./three-registries.ts";
+import { errorOf, type SentRequest, send } from "../support/send.ts";
+import {
+  ADMINS,
+  REGISTRY_NAMES,
+  type RegistryName,
+  STRANGER,
+  useThreeRegistries,
+} from "../support/three-registries.ts";
 
 /** Ids as people give them; each must reach its registry as it is. */
 const HOSTILE_IDS = [

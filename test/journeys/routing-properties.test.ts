@@ -1,8 +1,14 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { ENDPOINTS, endpointPath } from "../../src/spec/endpoints.ts";
-import { type SentRequest, send } from "./send.ts";
-import { ADMINS, REGISTRY_NAMES, type RegistryName, STRANGER, useThreeRegistries } from "./three-registries.ts";
+import { type SentRequest, send } from "../support/send.ts";
+import {
+  ADMINS,
+  REGISTRY_NAMES,
+  type RegistryName,
+  STRANGER,
+  useThreeRegistries,
+} from "../support/three-registries.ts";
 
 const running = useThreeRegistries({
   keys: { cache: { ttl: { info: "0s", instruments: "0s", instrument: "0s", notFound: "0s" } } },

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { contractId } from "../../src/sandbox/contract-id.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
-import { DSO, UTILITY_ADMIN } from "../sandbox/sample.ts";
-import { useGateways } from "./gateways.ts";
-import { errorOf, send } from "./send.ts";
-import { STRANGER } from "./three-registries.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
+import { useGateways } from "../support/gateways.ts";
+import { errorOf, send } from "../support/send.ts";
+import { STRANGER } from "../support/three-registries.ts";
 
 const startRegistry = useSampleRegistries();
 const startGateway = useGateways();

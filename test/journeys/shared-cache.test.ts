@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "vitest";
-import { get, instrumentsOf } from "../aggregate/registries.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { get, instrumentsOf } from "../support/aggregate-registries.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { type RedisServer, startRedis, until } from "../support/redis.ts";
 

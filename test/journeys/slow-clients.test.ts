@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { useGateways } from "./gateways.ts";
-import { firstAnswer, sendAndHalfClose, sendRaw } from "./raw-connection.ts";
-import { send } from "./send.ts";
-import { useThreeRegistries } from "./three-registries.ts";
+import { useGateways } from "../support/gateways.ts";
+import { firstAnswer, sendAndHalfClose, sendRaw } from "../support/raw-connection.ts";
+import { send } from "../support/send.ts";
+import { useThreeRegistries } from "../support/three-registries.ts";
 
 const running = useThreeRegistries({
   keys: { listen: { host: "127.0.0.1", port: 0, headersTimeout: "300ms", maxConnections: 8 } },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { firstAnswer, sendAndHalfClose, sendAndReset, sendRaw } from "./raw-connection.ts";
-import { send } from "./send.ts";
-import { ADMINS, STRANGER, useThreeRegistries } from "./three-registries.ts";
+import { firstAnswer, sendAndHalfClose, sendAndReset, sendRaw } from "../support/raw-connection.ts";
+import { send } from "../support/send.ts";
+import { ADMINS, STRANGER, useThreeRegistries } from "../support/three-registries.ts";
 
 const running = useThreeRegistries();
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { gzipSync } from "node:zlib";
 import type { Operation } from "../../src/spec/endpoints.ts";
-import { DSO, sampleText } from "../sandbox/sample.ts";
-import { errorOf, type SentRequest, send } from "./send.ts";
-import { useThreeRegistries } from "./three-registries.ts";
+import { DSO, sampleText } from "../support/sample.ts";
+import { errorOf, type SentRequest, send } from "../support/send.ts";
+import { useThreeRegistries } from "../support/three-registries.ts";
 
 const running = useThreeRegistries({ keys: { limits: { requestBody: "64KiB" } } });
 const strict = useThreeRegistries({ upstreamKeys: { validation: "strict" } });

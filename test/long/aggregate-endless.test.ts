@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
-import { get, listForEver, useAggregates } from "../aggregate/registries.ts";
-import { RealProcess } from "../process/real-process.ts";
+import { get, listForEver, useAggregates } from "../support/aggregate-registries.ts";
+import { RealProcess } from "../support/real-process.ts";
 
 const { startRegistries } = useAggregates();
 

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { type Aggregate, tenRegistries, useAggregates, walkListing } from "../aggregate/registries.ts";
+import { type Aggregate, tenRegistries, useAggregates, walkListing } from "../support/aggregate-registries.ts";
 import { startRedis } from "../support/redis.ts";
 
 const { startRegistries, startBefore } = useAggregates();

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
-import { createMetrics } from "../../src/metrics.ts";
-import { announce } from "../../src/metrics/announcement.ts";
-import { ALERT_CASES, type AlertCase } from "../observability/alert-cases.ts";
+import { createMetrics } from "../../src/observe/metrics.ts";
+import { announce } from "../../src/observe/metrics/announcement.ts";
+import { ALERT_CASES, type AlertCase } from "../support/alert-cases.ts";
 import { provideProgram } from "../support/debian-program.ts";
 
 const RULES = join(import.meta.dirname, "../../config/prometheus/rules.yaml");

@@ -15,7 +15,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { systemClock } from "../../src/clock.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { DSO } from "../sandbox/sample.ts";
+import { DSO } from "../support/sample.ts";
 import { Container } from "../support/container.ts";
 import { type BuiltImage, buildImage } from "../support/image.ts";
 import { findFreePort, until } from "../support/redis.ts";

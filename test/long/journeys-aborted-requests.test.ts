@@ -1,8 +1,8 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
-import { abortStorm, remainsOf } from "../journeys/abort-storm.ts";
-import { useThreeRegistries } from "../journeys/three-registries.ts";
+import { abortStorm, remainsOf } from "../support/abort-storm.ts";
+import { useThreeRegistries } from "../support/three-registries.ts";
 
 const running = useThreeRegistries({ upstreamKeys: { hedge: { enabled: false } }, keys: { log: { level: "fatal" } } });
 

@@ -5,7 +5,7 @@ import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { GatewayProcess } from "../support/gateway-process.ts";
 import { findFreePort } from "../support/redis.ts";
-import { send } from "../journeys/send.ts";
+import { send } from "../support/send.ts";
 
 const MIB = 2 ** 20;
 const SIZE = 6.8 * MIB;

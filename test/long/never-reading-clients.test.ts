@@ -3,8 +3,8 @@ import { connect, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { afterEach, expect, test } from "vitest";
-import { RealProcess } from "../process/real-process.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { RealProcess } from "../support/real-process.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 
 // Figures of what these did before clients were served only as fast as they read: up to 2.7 GB and 37 s of CPU, in which
 // nobody else was served, or the end of the process.

@@ -5,9 +5,9 @@ import { request as requestHttps } from "node:https";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { RealProcess } from "../process/real-process.ts";
-import { SteadyLoad } from "../process/steady-load.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { RealProcess } from "../support/real-process.ts";
+import { SteadyLoad } from "../support/steady-load.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 import { Nginx } from "../support/nginx.ts";
 import { findFreePort, until } from "../support/redis.ts";
 

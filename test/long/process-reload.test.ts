@@ -1,8 +1,8 @@
 import { afterEach, expect, it } from "vitest";
-import { RealProcess } from "../process/real-process.ts";
-import { keysOf, reloadUnderLoad } from "../process/reload-under-load.ts";
-import { UTILITY_ADMIN } from "../sandbox/sample.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { RealProcess } from "../support/real-process.ts";
+import { keysOf, reloadUnderLoad } from "../support/reload-under-load.ts";
+import { UTILITY_ADMIN } from "../support/sample.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 
 const registry = useSampleRegistries();
 let gateway: RealProcess | undefined;

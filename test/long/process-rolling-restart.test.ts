@@ -1,8 +1,8 @@
 import { afterEach, expect, it } from "vitest";
-import { RealProcess } from "../process/real-process.ts";
-import { SteadyLoad } from "../process/steady-load.ts";
-import { TcpBalancer } from "../process/tcp-balancer.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { RealProcess } from "../support/real-process.ts";
+import { SteadyLoad } from "../support/steady-load.ts";
+import { TcpBalancer } from "../support/tcp-balancer.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 import { until } from "../support/redis.ts";
 
 const registry = useSampleRegistries();

@@ -1,8 +1,8 @@
 import { Agent, request } from "undici";
 import { afterEach, expect, it } from "vitest";
-import { RealProcess } from "../process/real-process.ts";
-import { SteadyLoad } from "../process/steady-load.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { RealProcess } from "../support/real-process.ts";
+import { SteadyLoad } from "../support/steady-load.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 import { until } from "../support/redis.ts";
 
 interface Status {

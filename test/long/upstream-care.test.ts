@@ -10,11 +10,11 @@ import {
   openUpstreams,
   startRegistry,
   upstreamConfigs,
-} from "../upstream/bench-of-registries.ts";
+} from "../support/upstream-registries.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
 import { startRedis } from "../support/redis.ts";
-import { errorRate, percentile, runLoad } from "../upstream/load.ts";
-import type { Sample } from "../upstream/load.ts";
+import { errorRate, percentile, runLoad } from "../support/call-load.ts";
+import type { Sample } from "../support/call-load.ts";
 
 /** Figures for people: docs/performance.md quotes them. */
 function report(what: string, figures: Record<string, number | string>): void {

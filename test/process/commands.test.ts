@@ -4,11 +4,11 @@ import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
-import { DSO, UTILITY_ADMIN } from "../sandbox/sample.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { startRedis } from "../support/redis.ts";
-import { type Command, useCommands } from "./command.ts";
-import { useTemporaryFolder } from "./temporary-folder.ts";
+import { type Command, useCommands } from "../support/command.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
 const run = useCommands();
 const folder = useTemporaryFolder();

@@ -2,11 +2,11 @@ import { connect } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { afterEach, expect, it, vi } from "vitest";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 import { until } from "../support/redis.ts";
-import { RealProcess } from "./real-process.ts";
-import { SteadyLoad } from "./steady-load.ts";
-import { TcpBalancer } from "./tcp-balancer.ts";
+import { RealProcess } from "../support/real-process.ts";
+import { SteadyLoad } from "../support/steady-load.ts";
+import { TcpBalancer } from "../support/tcp-balancer.ts";
 
 // Processes have to start on a machine that may be busy with other tests.
 vi.setConfig({ testTimeout: 60_000 });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { createMetrics } from "../../src/metrics.ts";
-import { METRICS } from "../../src/metrics/table.ts";
-import { FleetMetrics } from "../../src/process/fleet-metrics.ts";
+import { createMetrics } from "../../src/observe/metrics.ts";
+import { METRICS } from "../../src/observe/metrics/table.ts";
+import { FleetMetrics } from "../../src/workers/fleet-metrics.ts";
 
 /** Added up in another order these make another sum, by a trace. */
 const SECONDS = [0.1, 0.2, 0.3, 0.0087103710000001, 1e-5, 0.7];

@@ -1,9 +1,9 @@
 import { afterEach, expect, it } from "vitest";
-import { createGateway, type Gateway } from "../../src/app.ts";
+import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { systemClock } from "../../src/clock.ts";
 import { LearnedAdmins } from "../../src/commands/learned-admins.ts";
-import { createLogger } from "../../src/log.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { createLogger } from "../../src/observe/log.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 import { testConfig } from "../support/gateway.ts";
 import { until } from "../support/redis.ts";
 

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { fastify } from "fastify";
 import { expect, it, onTestFinished } from "vitest";
-import { openListener } from "../../src/process/listening.ts";
+import { openListener } from "../../src/http/listening.ts";
 
 it("a port that another process has is named, and so is the listener that wanted it", async () => {
   const other = createServer().listen(0, "127.0.0.1");

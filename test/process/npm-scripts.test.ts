@@ -5,8 +5,8 @@ import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { findFreePort, until } from "../support/redis.ts";
-import { childrenOf, isRunning } from "./child-processes.ts";
-import { useTemporaryFolder } from "./temporary-folder.ts";
+import { childrenOf, isRunning } from "../support/child-processes.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const folder = useTemporaryFolder();

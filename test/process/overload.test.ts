@@ -1,11 +1,11 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
-import { createGateway, type Gateway } from "../../src/app.ts";
+import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { systemClock } from "../../src/clock.ts";
-import { createLogger } from "../../src/log.ts";
-import { measureLoop } from "../../src/process/loop-load.ts";
-import { Overload } from "../../src/process/overload.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { createLogger } from "../../src/observe/log.ts";
+import { measureLoop } from "../../src/http/loop-load.ts";
+import { Overload } from "../../src/http/overload.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 import { testConfig } from "../support/gateway.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { until } from "../support/redis.ts";

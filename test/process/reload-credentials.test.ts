@@ -1,11 +1,11 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
-import { DSO, UTILITY_ADMIN } from "../sandbox/sample.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { until } from "../support/redis.ts";
-import { RealProcess } from "./real-process.ts";
-import { useTemporaryFolder } from "./temporary-folder.ts";
+import { RealProcess } from "../support/real-process.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
 const folder = useTemporaryFolder();
 const startRegistry = useSampleRegistries();

@@ -4,13 +4,13 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { Config } from "../../src/config/schema.ts";
-import { createLogger } from "../../src/log.ts";
-import { createMetrics } from "../../src/metrics.ts";
-import { ConfigWatch } from "../../src/process/config-watch.ts";
-import { Reloader } from "../../src/process/reloader.ts";
+import { createLogger } from "../../src/observe/log.ts";
+import { createMetrics } from "../../src/observe/metrics.ts";
+import { ConfigWatch } from "../../src/config/watch.ts";
+import { Reloader } from "../../src/config/reloader.ts";
 import { until } from "../support/redis.ts";
-import { CountingClock } from "./counting-clock.ts";
-import { useTemporaryFolder } from "./temporary-folder.ts";
+import { CountingClock } from "../support/counting-clock.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
 const folder = useTemporaryFolder();
 

@@ -1,8 +1,8 @@
 import { afterEach, expect, it, vi } from "vitest";
-import { UTILITY_ADMIN } from "../sandbox/sample.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
-import { RealProcess } from "./real-process.ts";
-import { keysOf, reloadUnderLoad } from "./reload-under-load.ts";
+import { UTILITY_ADMIN } from "../support/sample.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { RealProcess } from "../support/real-process.ts";
+import { keysOf, reloadUnderLoad } from "../support/reload-under-load.ts";
 
 // Processes have to start on a machine that may be busy with other tests.
 vi.setConfig({ testTimeout: 60_000 });

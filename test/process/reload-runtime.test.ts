@@ -2,10 +2,10 @@ import { Agent, request } from "undici";
 import { expect, it } from "vitest";
 import type { Config } from "../../src/config/schema.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { useGateways } from "../journeys/gateways.ts";
-import { sendRaw } from "../journeys/raw-connection.ts";
-import { UTILITY_ADMIN } from "../sandbox/sample.ts";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { useGateways } from "../support/gateways.ts";
+import { sendRaw } from "../support/raw-connection.ts";
+import { UTILITY_ADMIN } from "../support/sample.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 import { testConfig } from "../support/gateway.ts";
 import { until } from "../support/redis.ts";
 

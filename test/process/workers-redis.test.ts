@@ -1,8 +1,8 @@
 import { Agent, request } from "undici";
 import { afterEach, expect, it, vi } from "vitest";
-import { useSampleRegistries } from "../sandbox/sample-registries.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 import { type RedisServer, startRedis, until } from "../support/redis.ts";
-import { RealProcess } from "./real-process.ts";
+import { RealProcess } from "../support/real-process.ts";
 
 // Several processes have to start on a machine that may be busy with other tests.
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });

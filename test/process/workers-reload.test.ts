@@ -2,12 +2,12 @@ import { fastify } from "fastify";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { configFromFlags } from "../../src/config/flags.ts";
 import type { Config } from "../../src/config/schema.ts";
-import { createLogger } from "../../src/log.ts";
-import { createMetrics } from "../../src/metrics.ts";
-import { Primary } from "../../src/process/primary.ts";
-import { settle } from "../coordinator/cluster-scene.ts";
+import { createLogger } from "../../src/observe/log.ts";
+import { createMetrics } from "../../src/observe/metrics.ts";
+import { Primary } from "../../src/workers/primary.ts";
+import { settle } from "../support/workers-scene.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { type Puppet, spawnPuppet } from "./puppet.ts";
+import { type Puppet, spawnPuppet } from "../support/puppet.ts";
 
 /** A worker was given this upstream's configuration, and has not said yet what it thinks of it. */
 interface Reload {

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { configFromFlags } from "../../src/config/flags.ts";
-import { createLogger } from "../../src/log.ts";
-import { Supervisor } from "../../src/process/supervisor.ts";
-import { settle } from "../coordinator/cluster-scene.ts";
+import { createLogger } from "../../src/observe/log.ts";
+import { Supervisor } from "../../src/workers/supervisor.ts";
+import { settle } from "../support/workers-scene.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { type Puppet, spawnPuppet } from "./puppet.ts";
+import { type Puppet, spawnPuppet } from "../support/puppet.ts";
 
 /** A clock whose machine may sleep: time is gone, and no timer fired. */
 class SleepingClock extends ManualClock {

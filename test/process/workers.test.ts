@@ -2,11 +2,11 @@ import { Agent, request } from "undici";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { DSO, UTILITY_ADMIN } from "../sandbox/sample.ts";
+import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { until } from "../support/redis.ts";
-import { childrenOf, isRunning } from "./child-processes.ts";
-import { RealProcess } from "./real-process.ts";
-import { SteadyLoad } from "./steady-load.ts";
+import { childrenOf, isRunning } from "../support/child-processes.ts";
+import { RealProcess } from "../support/real-process.ts";
+import { SteadyLoad } from "../support/steady-load.ts";
 
 // Several processes have to start on a machine that may be busy with other tests.
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });

@@ -4,9 +4,9 @@ import { FaultKnobs, type CallFault, type Fault } from "../../src/sandbox/faults
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import { WRONG_ADMIN } from "../../src/sandbox/spoiled-answer.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { useSampleRegistries } from "./sample-registries.ts";
-import { DSO, sampleText } from "./sample.ts";
-import { ask, parse, type WireAnswer } from "./wire.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO, sampleText } from "../support/sample.ts";
+import { ask, parse, type WireAnswer } from "../support/wire.ts";
 
 const startRegistry = useSampleRegistries();
 const INFO = "/registry/metadata/v1/info";

@@ -2,8 +2,8 @@ import { TokenStandardClient, type PostRequest } from "@canton-network/core-toke
 import { describe, expect, test } from "vitest";
 import { contractId, ownContracts } from "../../src/sandbox/contract-id.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { useSampleRegistries } from "./sample-registries.ts";
-import { DSO, sampleJson, UTILITY_ADMIN } from "./sample.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO, sampleJson, UTILITY_ADMIN } from "../support/sample.ts";
 
 const startRegistry = useSampleRegistries();
 

@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { Instrument } from "../../src/sandbox/instrument.ts";
 import type { PageStyle } from "../../src/sandbox/paging.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { useSampleRegistries } from "./sample-registries.ts";
-import { ask, errorOf, parse } from "./wire.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { ask, errorOf, parse } from "../support/wire.ts";
 
 const startRegistry = useSampleRegistries();
 const LIST = "/registry/metadata/v1/instruments";

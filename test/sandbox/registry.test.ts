@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { Instrument } from "../../src/sandbox/instrument.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { useSampleRegistries } from "./sample-registries.ts";
-import { DSO, pem, sampleJson } from "./sample.ts";
-import { ask, exchangeBytes, parse } from "./wire.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO, pem, sampleJson } from "../support/sample.ts";
+import { ask, exchangeBytes, parse } from "../support/wire.ts";
 
 const startRegistry = useSampleRegistries();
 const INFO = "/registry/metadata/v1/info";

@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import type { TransferFactory } from "../../src/sandbox/bodies.ts";
 import { contractId, ownContracts } from "../../src/sandbox/contract-id.ts";
 import type { SampleRegistryOptions } from "../../src/sandbox/registry.ts";
-import { useSampleRegistries } from "./sample-registries.ts";
-import { ALICE, BOB, DSO, sampleJson, sampleText, UTILITY_ADMIN } from "./sample.ts";
-import { ask, errorOf, parse } from "./wire.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { ALICE, BOB, DSO, sampleJson, sampleText, UTILITY_ADMIN } from "../support/sample.ts";
+import { ask, errorOf, parse } from "../support/wire.ts";
 
 const startRegistry = useSampleRegistries();
 

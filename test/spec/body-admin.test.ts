@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { adminPathsOf, adminPathsOfPassThrough, adminsNamedBy, AmbiguousBody } from "../../src/spec/body-admin.ts";
 import { OPERATIONS } from "../../src/spec/endpoints.ts";
-import { sampleJson, sampleText } from "../sandbox/sample.ts";
+import { sampleJson, sampleText } from "../support/sample.ts";
 
 const TRANSFER = adminPathsOf("transfer_factory")!;
 const ALLOCATION = adminPathsOf("allocation_factory")!;

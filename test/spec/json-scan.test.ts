@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { elementSpans, keyTree, memberSpans, repeatedKey } from "../../src/spec/json-scan.ts";
-import { jsonText } from "./json-text.ts";
+import { jsonText } from "../support/json-text.ts";
 
 const valuesAt = (text: string, key: string): unknown[] =>
   memberSpans(text, 0, key).map(({ start, end }) => JSON.parse(text.slice(start, end)));

@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Operation } from "../../src/spec/endpoints.ts";
 import { answerProblem, requestProblem } from "../../src/spec/schemas.ts";
-import { sampleJson } from "../sandbox/sample.ts";
+import { sampleJson } from "../support/sample.ts";
 
 const SAMPLES = readdirSync(new URL("../fixtures/samples/", import.meta.url));
 

@@ -1,9 +1,9 @@
 import { stringify } from "yaml";
-import { createGateway, type Gateway } from "../../src/app.ts";
+import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { type Clock, systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { Config } from "../../src/config/schema.ts";
-import { createLogger } from "../../src/log.ts";
+import { createLogger } from "../../src/observe/log.ts";
 
 export interface GatewayUnderTest {
   readonly gateway: Gateway;

@@ -1,10 +1,10 @@
 import { systemClock } from "../../src/clock.ts";
 import type { RedisConfig } from "../../src/config/schema.ts";
-import { RedisStore } from "../../src/cache/redis-store.ts";
-import { RedisCoordinator } from "../../src/coordinator/redis.ts";
-import { type LinkListener, RedisLink, type RedisLinkOptions } from "../../src/redis/link.ts";
-import type { Message } from "../../src/redis/message.ts";
-import type { CommandOutcome, RedisObserver } from "../../src/redis/observer.ts";
+import { RedisStore } from "../../src/cache/stores/redis-store.ts";
+import { RedisCoordinator } from "../../src/coordination/redis/coordinator.ts";
+import { type LinkListener, RedisLink, type RedisLinkOptions } from "../../src/coordination/redis/link.ts";
+import type { Message } from "../../src/coordination/redis/message.ts";
+import type { CommandOutcome, RedisObserver } from "../../src/coordination/redis/observer.ts";
 
 /** One replica's share of a Redis: what the gateway builds of the same parts. */
 export interface Replica {

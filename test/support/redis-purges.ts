@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { HttpCache, type CachePolicy, type Fetched, type Resource } from "../../src/cache/http-cache.ts";
-import { MemoryStore } from "../../src/cache/memory-store.ts";
-import { type CacheKey, cacheKey } from "../../src/cache/store.ts";
-import type { PurgeReach } from "../../src/coordinator/coordinator.ts";
+import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
+import { type CacheKey, cacheKey } from "../../src/cache/stores/store.ts";
+import type { PurgeReach } from "../../src/coordination/coordinator.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import { clock, type Post, startReplica, type Replica } from "./redis-fleet.ts";
 import { startSlowProxy, type SlowProxy } from "./redis-proxy.ts";

@@ -17,7 +17,7 @@ import {
   startRegistry,
   streamedCall,
   upstreamConfigs,
-} from "./bench-of-registries.ts";
+} from "../support/upstream-registries.ts";
 
 const pemFile = (name: string) => join(tlsFolder, `${name}.pem`);
 const pem = (name: string) => readFileSync(pemFile(name), "utf8");

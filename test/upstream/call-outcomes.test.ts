@@ -1,6 +1,13 @@
 import { expect, test } from "vitest";
 import type { ScriptedAnswer } from "../../src/sandbox/script.ts";
-import { acceptCall, inTime, listCall, openUpstream, startRegistry, streamedCall } from "./bench-of-registries.ts";
+import {
+  acceptCall,
+  inTime,
+  listCall,
+  openUpstream,
+  startRegistry,
+  streamedCall,
+} from "../support/upstream-registries.ts";
 
 // Two registries failed all POSTs for eight minutes and no alert named them: nothing counted calls by what came of them.
 test.each<[string, ScriptedAnswer, "answered" | "failed"]>([

@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { ManualClock } from "../support/manual-clock.ts";
-import { ADMIN, acceptCall, openUpstream, startRegistry, streamedCall } from "./bench-of-registries.ts";
+import { ADMIN, acceptCall, openUpstream, startRegistry, streamedCall } from "../support/upstream-registries.ts";
 
 const fixtures = new URL("../fixtures/tls/", import.meta.url);
 const pem = (name: string) => readFileSync(new URL(`${name}.pem`, fixtures), "utf8");

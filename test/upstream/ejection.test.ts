@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Fault } from "../../src/sandbox/faults.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { acceptCall, listCall, openUpstream, startRegistry } from "./bench-of-registries.ts";
+import { acceptCall, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
 async function openThree(keys: Record<string, unknown> = {}) {
   const registries: SampleRegistry[] = [await startRegistry(), await startRegistry(), await startRegistry()];

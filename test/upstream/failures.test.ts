@@ -2,9 +2,16 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import type { Fault } from "../../src/sandbox/faults.ts";
-import { ClientGone } from "../../src/upstream/call.ts";
-import { acceptCall, inTime, listCall, openUpstream, startRegistry, streamedCall } from "./bench-of-registries.ts";
-import { freePort, startRawServer } from "./raw-server.ts";
+import { ClientGone } from "../../src/upstream/call/call.ts";
+import {
+  acceptCall,
+  inTime,
+  listCall,
+  openUpstream,
+  startRegistry,
+  streamedCall,
+} from "../support/upstream-registries.ts";
+import { freePort, startRawServer } from "../support/raw-server.ts";
 
 const fixtures = new URL("../fixtures/tls/", import.meta.url);
 const pem = (name: string) => readFileSync(new URL(`${name}.pem`, fixtures), "utf8");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { acceptCall, inTime, openUpstream, startRegistry } from "./bench-of-registries.ts";
+import { acceptCall, inTime, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
 async function openWarm(keys: Record<string, unknown> = {}) {
   const registries: SampleRegistry[] = [await startRegistry({ latency: 2 }), await startRegistry({ latency: 2 })];

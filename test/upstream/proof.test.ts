@@ -11,8 +11,8 @@ import {
   startRegistry,
   streamedCall,
   upstreamConfigs,
-} from "./bench-of-registries.ts";
-import { freePort } from "./raw-server.ts";
+} from "../support/upstream-registries.ts";
+import { freePort } from "../support/raw-server.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 describe("no request reaches a node that has not proved its admin:", () => {

@@ -1,7 +1,7 @@
 import { buffer, text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
 import type { Fault } from "../../src/sandbox/faults.ts";
-import { acceptCall, openUpstream, startRegistry, streamedCall } from "./bench-of-registries.ts";
+import { acceptCall, openUpstream, startRegistry, streamedCall } from "../support/upstream-registries.ts";
 
 async function open(nodes: number, keys: Record<string, unknown> = {}) {
   const registries = await Promise.all(Array.from({ length: nodes }, () => startRegistry()));

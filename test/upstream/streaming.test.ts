@@ -4,9 +4,9 @@ import { buffer, text } from "node:stream/consumers";
 import { brotliCompressSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { fieldValue } from "../../src/fields.ts";
-import { ClientGone } from "../../src/upstream/call.ts";
+import { ClientGone } from "../../src/upstream/call/call.ts";
 import { BOMBS, BROKEN_CODINGS } from "../support/broken-codings.ts";
-import { acceptCall, inTime, openUpstream, startRegistry, streamedCall } from "./bench-of-registries.ts";
+import { acceptCall, inTime, openUpstream, startRegistry, streamedCall } from "../support/upstream-registries.ts";
 
 /** Of what faults befall: not the info, which is asked over each connection that comes in the place of a broken one. */
 const operations = ["pass_through"] as const;

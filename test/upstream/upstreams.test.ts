@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { AdminClaims } from "../../src/upstream/admin-claims.ts";
+import { AdminClaims } from "../../src/upstream/node/admin-claims.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import {
   ADMIN,
@@ -9,7 +9,7 @@ import {
   OTHER_ADMIN,
   startRegistry,
   upstreamConfigs,
-} from "./bench-of-registries.ts";
+} from "../support/upstream-registries.ts";
 
 test("only enabled upstreams are there, by alias and by configured admin", () => {
   const { upstreams } = openUpstreams(

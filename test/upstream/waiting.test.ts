@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
-import { Bulkhead } from "../../src/upstream/bulkhead.ts";
-import { ClientGone } from "../../src/upstream/call.ts";
-import type { Priority } from "../../src/upstream/call.ts";
-import { LatencyQuantile } from "../../src/upstream/latency-quantile.ts";
-import { TokenBucket } from "../../src/upstream/token-bucket.ts";
-import { WaitQueue } from "../../src/upstream/wait-queue.ts";
+import { Bulkhead } from "../../src/upstream/limits/concurrency-limit.ts";
+import { ClientGone } from "../../src/upstream/call/call.ts";
+import type { Priority } from "../../src/upstream/call/call.ts";
+import { LatencyQuantile } from "../../src/upstream/call/latency-quantile.ts";
+import { TokenBucket } from "../../src/upstream/limits/token-bucket.ts";
+import { WaitQueue } from "../../src/upstream/limits/wait-queue.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { acceptCall, openUpstreams, startRegistry, upstreamConfigs } from "./bench-of-registries.ts";
+import { acceptCall, openUpstreams, startRegistry, upstreamConfigs } from "../support/upstream-registries.ts";
 
 const late = () => new GatewayError(504, "late");
 

@@ -1,0 +1,132 @@
+import type { Duration } from "../../clock.ts";
+
+/** RFC 9111 §1.2.2: the largest delta-seconds a cache has to represent; anything above counts as it. */
+export const MAX_DELTA_SECONDS = 2 ** 31;
+
+/**
+ * The directives of one field by lower-case name, each with its arguments in order; undefined: without argument. What is
+ * not of the grammar is kept as an argument no directive accepts, so that it counts as malformed and not as absent.
+ */
+export type DirectiveMap = ReadonlyMap<string, readonly (string | undefined)[]>;
+
+/**
+ * `no-cache` and `private`: false: absent; true: the whole response; a list: these fields of it (RFC 9111 §5.2.2.4,
+ * §5.2.2.7).
+ */
+export type FieldScope = boolean | readonly string[];
+
+/** The response directives the gateway knows (RFC 9111 §5.2.2, RFC 5861); durations are in milliseconds. */
+export interface ResponseDirectives {
+  readonly noStore: boolean;
+  readonly noCache: FieldScope;
+  readonly private: FieldScope;
+  readonly public: boolean;
+  readonly mustRevalidate: boolean;
+  readonly proxyRevalidate: boolean;
+  readonly mustUnderstand: boolean;
+  readonly noTransform: boolean;
+  readonly maxAge: Duration | undefined;
+  readonly sMaxage: Duration | undefined;
+  readonly staleWhileRevalidate: Duration | undefined;
+  readonly staleIfError: Duration | undefined;
+}
+
+const MEMBER = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)([^]*)$/;
+const QUOTED_STRING = /^"((?:[^"\\]|\\[^])*)"$/;
+const DIGITS = /^[0-9]+$/;
+const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+/** Reads the values of all `Cache-Control` lines of a message (RFC 9111 §5.2). */
+export function parseDirectives(lines: readonly string[]): DirectiveMap {
+  const directives = new Map<string, (string | undefined)[]>();
+  for (const member of lines.flatMap(splitList)) {
+    const match = MEMBER.exec(member);
+    if (match === null) continue;
+    const name = match[1]!.toLowerCase();
+    const values = directives.get(name);
+    const value = argumentOf(match[2]!);
+    if (values === undefined) directives.set(name, [value]);
+    else values.push(value);
+  }
+  return directives;
+}
+
+/** The known response directives among all that a field has. */
+export function responseDirectives(directives: DirectiveMap): ResponseDirectives {
+  return {
+    noStore: directives.has("no-store"),
+    noCache: fieldScope(directives.get("no-cache")),
+    private: fieldScope(directives.get("private")),
+    public: directives.has("public"),
+    mustRevalidate: directives.has("must-revalidate"),
+    proxyRevalidate: directives.has("proxy-revalidate"),
+    mustUnderstand: directives.has("must-understand"),
+    noTransform: directives.has("no-transform"),
+    maxAge: shortest(directives.get("max-age")),
+    sMaxage: shortest(directives.get("s-maxage")),
+    staleWhileRevalidate: shortest(directives.get("stale-while-revalidate")),
+    staleIfError: shortest(directives.get("stale-if-error")),
+  };
+}
+
+/** Delta-seconds as milliseconds, clamped; undefined when it is none (RFC 9111 §1.2.2). */
+export function parseDeltaSeconds(text: string): Duration | undefined {
+  return DIGITS.test(text) ? Math.min(Number(text), MAX_DELTA_SECONDS) * 1000 : undefined;
+}
+
+/**
+ * The shortest of the values of a directive; 0 when one is malformed or missing (RFC 9111 §4.2.1: of repeated values the
+ * first is used or the response is stale, and invalid freshness is better taken as stale: the shortest is never fresher
+ * than either rule allows).
+ */
+function shortest(values: readonly (string | undefined)[] | undefined): Duration | undefined {
+  if (values === undefined) return undefined;
+  return Math.min(...values.map((value) => (value === undefined ? 0 : (parseDeltaSeconds(value) ?? 0))));
+}
+
+/** The unqualified form, alone or besides qualified ones, is the stricter and wins; so does what names no valid field. */
+function fieldScope(values: readonly (string | undefined)[] | undefined): FieldScope {
+  if (values === undefined) return false;
+  const names: string[] = [];
+  for (const value of values) {
+    const listed = value?.split(",").map((name) => name.trim().toLowerCase()) ?? [];
+    if (listed.length === 0 || !listed.every((name) => FIELD_NAME.test(name))) return true;
+    names.push(...listed);
+  }
+  return names;
+}
+
+function argumentOf(rest: string): string | undefined {
+  if (rest === "") return undefined;
+  if (!rest.startsWith("=")) return rest;
+  const argument = rest.slice(1);
+  const quoted = QUOTED_STRING.exec(argument);
+  return quoted === null ? argument : quoted[1]!.replaceAll(/\\([^])/g, "$1");
+}
+
+/**
+ * Members of a comma-separated list (RFC 9110 §5.6.1); commas in quoted strings do not separate. A quote that never
+ * closes is an ordinary character, so that it cannot hide a `no-store` behind it.
+ */
+export function splitList(line: string): string[] {
+  const members: string[] = [];
+  let start = 0;
+  for (let i = 0; i <= line.length; i += 1) {
+    if (i === line.length || line[i] === ",") {
+      const member = line.slice(start, i).trim();
+      if (member !== "") members.push(member);
+      start = i + 1;
+    } else if (line[i] === '"') {
+      i = closingQuote(line, i) ?? i;
+    }
+  }
+  return members;
+}
+
+function closingQuote(line: string, open: number): number | undefined {
+  for (let i = open + 1; i < line.length; i += 1) {
+    if (line[i] === "\\") i += 1;
+    else if (line[i] === '"') return i;
+  }
+  return undefined;
+}

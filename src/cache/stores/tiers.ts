@@ -1,0 +1,160 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Duration } from "../../clock.ts";
+import type { Coordinator } from "../../coordination/coordinator.ts";
+import { fieldValue } from "../../fields.ts";
+import { Compressor } from "../compressor.ts";
+import type { Entry } from "../entry.ts";
+import { isAuthorized } from "../rfc/forwarded.ts";
+import type { Held } from "../held.ts";
+import type { MemoryStore } from "./memory-store.ts";
+import type { Resource } from "../resource.ts";
+import type { CacheKey, Store } from "./store.ts";
+import { selectingNames, variantOf } from "../rfc/vary.ts";
+
+/** Instants that went through the shared tier come back this inexact at most. */
+const JITTER: Duration = 1_000;
+
+/** A look-up in the shared tier; undefined once it is over. */
+interface LookUp {
+  found: Promise<readonly Held[]> | undefined;
+}
+
+/** Memory, and a shared tier behind it where there is one. What a purge made unusable is never found here. */
+export class Tiers {
+  readonly memory: MemoryStore;
+  readonly hasShared: boolean;
+  private readonly shared: Store | undefined;
+  private readonly coordinator: Coordinator;
+  private readonly compressor = new Compressor();
+  /**
+   * One look-up in the shared tier per key at a time, however many ask; each ends within half a second. What was found
+   * is let go when it ends: of a map that changes all the time old tables stay, with all that was in them, until the
+   * next full garbage collection.
+   */
+  private readonly lookups = new Map<string, LookUp>();
+
+  constructor(memory: MemoryStore, shared: Store | undefined, coordinator: Coordinator) {
+    this.memory = memory;
+    this.shared = shared;
+    this.hasShared = shared !== undefined;
+    this.coordinator = coordinator;
+  }
+
+  /**
+   * The most recent entry in memory that answers such a request, fresh or stale (RFC 9111 §4.1); else of those `adopted`
+   * from the shared tier, which a full memory may have given up again before they were used.
+   */
+  select(resource: Resource, headers: IncomingHttpHeaders, adopted: readonly Held[] = []): Held | undefined {
+    const shelf = this.memory.held(resource.key);
+    if (shelf === undefined && adopted.length === 0) return undefined;
+    const generation = this.coordinator.generation(resource.key);
+    const isUsable = (held: Held) => held.entry.generation === generation && matches(held, resource, headers);
+    return shelf?.find(isUsable) ?? adopted.find(isUsable);
+  }
+
+  /** Whether an entry is stored for other requests than this one. */
+  hasOtherVariants(key: CacheKey): boolean {
+    const generation = this.coordinator.generation(key);
+    return this.memory.held(key)?.some((held) => held.entry.generation === generation) ?? false;
+  }
+
+  /** Looks in the shared tier and takes what is there into memory. Never rejects. */
+  lookUpShared(key: CacheKey): Promise<readonly Held[]> {
+    if (this.shared === undefined) return Promise.resolve([]);
+    const running = this.lookups.get(key.name)?.found;
+    if (running !== undefined) return running;
+    const lookUp: LookUp = { found: undefined };
+    this.lookups.set(key.name, lookUp);
+    lookUp.found = this.adopt(key, this.shared, lookUp);
+    return lookUp.found;
+  }
+
+  /** Stores an entry. Undefined when it is too large. `predecessor`: what it renews; its gzip variant may still fit. */
+  keep(key: CacheKey, entry: Entry, predecessor?: Held): Held | undefined {
+    const held = this.hold(key, entry, predecessor);
+    // Errors live for seconds: they are not worth a round trip.
+    if (held !== undefined && this.isSharedStatus(entry.status)) this.shared?.set(key, held.entry);
+    return held;
+  }
+
+  /** Whether answers of this status reach the other processes. */
+  isSharedStatus(status: number): boolean {
+    return this.shared !== undefined && status === 200;
+  }
+
+  /** Stores an entry here only. */
+  hold(key: CacheKey, entry: Entry, predecessor?: Held): Held | undefined {
+    const gzip = predecessor?.entry.body === entry.body ? predecessor.gzip : undefined;
+    const held = this.memory.hold(key, entry, gzip);
+    if (held !== undefined) this.compress(key, held);
+    return held;
+  }
+
+  /** Has the gzip variant made in the background, where one is of use and was not asked for before. */
+  compress(key: CacheKey, held: Held): void {
+    if (!held.compressible || held.gzip !== undefined || held.compressionAsked) return;
+    held.compressionAsked = true;
+    this.compressor.compress(held.entry.body, (compressed) => this.memory.attach(key, held, compressed));
+  }
+
+  /** The upstream says it is gone: nothing of it may come back when the upstream fails. */
+  forget(key: CacheKey): void {
+    this.memory.delete(key);
+    this.shared?.delete(key);
+  }
+
+  /** Resolves when nothing runs in the background. */
+  async settled(): Promise<void> {
+    const lookUps = [...this.lookups.values()].map(({ found }) => found);
+    await Promise.all([...lookUps, this.compressor.settled()]);
+  }
+
+  private async adopt(key: CacheKey, shared: Store, lookUp: LookUp): Promise<readonly Held[]> {
+    const derived = this.memory.held(key)?.filter(({ derivedAt }) => derivedAt !== undefined) ?? [];
+    let entries: readonly Entry[] | undefined;
+    try {
+      entries = await shared.get(key);
+    } finally {
+      this.lookups.delete(key.name);
+      lookUp.found = undefined;
+    }
+    // Asked only now: reading the shared tier may have taught the coordinator of a purge elsewhere.
+    const generation = this.coordinator.generation(key);
+    const adopted: Held[] = [];
+    for (const entry of entries ?? []) {
+      if (entry.generation !== generation || this.isKnown(key, entry)) continue;
+      // Compressed when it is hit here: what is read from the shared tier but once is not worth it.
+      const held = this.memory.hold(key, entry);
+      if (held !== undefined) adopted.push(held);
+    }
+    for (const held of derived) held.derivedAt = undefined;
+    return adopted;
+  }
+
+  /** Whether memory has this entry, with all that was learned of it here, or a newer one. */
+  private isKnown(key: CacheKey, entry: Entry): boolean {
+    const shelf = this.memory.held(key) ?? [];
+    return shelf.some(
+      (held) =>
+        held.entry.generation === entry.generation && held.entry.variant === entry.variant && isAsNew(held, entry),
+    );
+  }
+}
+
+function isAsNew({ entry: held, derivedAt }: Held, entry: Entry): boolean {
+  // What was cut out of a page gives way to what was received after the page was asked for, and was there first.
+  if (held.receivedAt >= entry.receivedAt) return derivedAt === undefined || derivedAt >= entry.receivedAt;
+  // What came later may have been asked for sooner.
+  if (derivedAt !== undefined && entry.bornAt < held.receivedAt) return true;
+  const isSame = fieldValue(held.fields, "etag") === fieldValue(entry.fields, "etag");
+  return isSame && entry.receivedAt - held.receivedAt < JITTER;
+}
+
+/** Whether the entry answers such a request: it is of its variant (RFC 9111 §4.1), and not of others' credentials. */
+function matches(held: Held, { policy }: Resource, headers: IncomingHttpHeaders): boolean {
+  const { entry } = held;
+  // Only what is for all is stored of answers to credentials: so what is not for all was fetched without.
+  if (isAuthorized(policy, headers) && !(policy.honorUpstream && held.isForAll)) return false;
+  const names = selectingNames(policy, entry.vary);
+  return names.length === 0 ? entry.variant === "" : entry.variant === variantOf(names, headers);
+}

@@ -1,0 +1,165 @@
+import { readFile } from "node:fs/promises";
+import type { Clock } from "../clock.ts";
+import { type Change, diffConfig } from "./diff.ts";
+import type { Environment } from "./environment.ts";
+import { type ParsedConfig, parseConfig } from "./parse.ts";
+import type { Problem } from "./problem.ts";
+import type { Config } from "./schema.ts";
+import { versionOf } from "./secret.ts";
+import type { Logger } from "../observe/log.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import { withoutSecrets } from "../observe/redaction.ts";
+import { withoutRestart } from "./restart-only.ts";
+
+/** What can take another configuration while it runs. */
+export interface Reloadable {
+  /** In use now. */
+  readonly config: Config;
+  /** Puts another one to use, or rejects and leaves everything as it was. */
+  reload(config: Config): Promise<void>;
+}
+
+export interface ReloaderOptions {
+  readonly file: string;
+  readonly env: Environment;
+  /** What the file held when it was read for the start. */
+  readonly text: string;
+  readonly target: Reloadable;
+  readonly log: Logger;
+  readonly metrics: Pick<Metrics, "reloads" | "lastReloadGood" | "lastReloadTime">;
+  readonly clock: Clock;
+}
+
+/** Why a reload happens. */
+export type ReloadCause = "signal" | "file";
+
+/**
+ * Puts the configuration file to use anew: all of it or nothing, and one reload after the other. What it says last is
+ * in use, or a log line and a metric say why not. Files that upstreams' `auth` and `tls` name keep nothing else out:
+ * where one is no good, that upstream goes on with what it had.
+ */
+export class Reloader {
+  private readonly options: ReloaderOptions;
+  /** In use now; undefined where a file that it names is to be tried again. */
+  private applied: string | undefined;
+  /** How many keys the text gives that is in use. */
+  private givenCount: number;
+  /** Read last, good or not; undefined: there was no file. */
+  private tried: string | undefined;
+  /** Files that it names and that may become good → their version when they were tried. */
+  private waitsFor: ReadonlyMap<string, string> = new Map();
+  private turn: Promise<void> = Promise.resolve();
+
+  constructor(options: ReloaderOptions) {
+    this.options = options;
+    this.applied = options.text;
+    this.tried = options.text;
+    this.givenCount = this.parse(options.text).givenCount;
+  }
+
+  /** Whether a file with this text (undefined: no file) was looked at already, and with it the files that it names. */
+  hasTried(text: string | undefined): boolean {
+    return text === this.tried && [...this.waitsFor].every(([file, version]) => versionOf(file) === version);
+  }
+
+  /**
+   * Whether the text may be half of one that is being written in place: it ends within a line or a structure, gives
+   * fewer keys than the one in use, or lacks an upstream of it.
+   */
+  isDoubtful(text: string | undefined): boolean {
+    if (text === undefined) return false;
+    const { usable, problems, givenCount } = this.parse(text);
+    const lastLine = text.trimEnd().split("\n").length;
+    if (!text.endsWith("\n") || problems.some(({ line }) => line >= lastLine)) return true;
+    if (usable === undefined) return false;
+    const names = new Set(usable.upstreams.map(({ name }) => name));
+    return givenCount < this.givenCount || this.options.target.config.upstreams.some(({ name }) => !names.has(name));
+  }
+
+  /** Reads the file and puts it to use, after the reloads asked for before. Never rejects. */
+  reload(cause: ReloadCause): Promise<void> {
+    this.turn = this.turn.then(() => this.run(cause));
+    return this.turn;
+  }
+
+  private parse(text: string): ParsedConfig {
+    const { file, env } = this.options;
+    return parseConfig({ text, file, env });
+  }
+
+  private async run(cause: ReloadCause): Promise<void> {
+    const text = await readText(this.options.file);
+    this.tried = text;
+    this.waitsFor = new Map();
+    if (text === undefined) return this.refuse(cause, [{ path: "", message: "the file cannot be read" }]);
+    if (text === this.applied) return this.leave(cause);
+    const parsed = this.parse(text);
+    const { config, usable, problems, files } = parsed;
+    if (config === undefined) this.waitsFor = files;
+    if (usable === undefined) return this.refuse(cause, problems);
+    await this.apply(cause, text, { ...parsed, usable });
+  }
+
+  private async apply(
+    cause: ReloadCause,
+    text: string,
+    { usable, problems, files, givenCount }: ParsedConfig & { readonly usable: Config },
+  ): Promise<void> {
+    const { target, log, metrics, clock } = this.options;
+    const changes = diffConfig(target.config, usable);
+    try {
+      await target.reload(withoutRestart(target.config, usable));
+    } catch (error) {
+      this.waitsFor = files;
+      return this.refuse(cause, [{ path: "", message: error instanceof Error ? error.message : String(error) }]);
+    }
+    this.applied = problems.length === 0 ? text : undefined;
+    this.givenCount = givenCount;
+    metrics.reloads.inc({ result: "applied" });
+    metrics.lastReloadGood.set(1);
+    metrics.lastReloadTime.set(clock.wallNow() / 1000);
+    log.info({ cause, changed: pathsOf(changes, "reload") }, "configuration reloaded");
+    const needRestart = pathsOf(changes, "restart");
+    if (needRestart.length > 0) {
+      log.warn({ changed: needRestart }, "these changes of the configuration need a restart and have no effect yet");
+    }
+    if (problems.length > 0) {
+      log.error({ problems: tell(problems) }, "registries go on with what they had: files that they name are no good");
+    }
+  }
+
+  /** The file says what is in use. */
+  private leave(cause: ReloadCause): void {
+    const { log, metrics } = this.options;
+    metrics.reloads.inc({ result: "unchanged" });
+    metrics.lastReloadGood.set(1);
+    log.info({ cause }, "configuration unchanged");
+  }
+
+  private refuse(cause: ReloadCause, problems: readonly ToldProblem[]): void {
+    const { log, metrics } = this.options;
+    metrics.reloads.inc({ result: "refused" });
+    metrics.lastReloadGood.set(0);
+    log.error({ cause, problems: tell(problems) }, "configuration refused: the one in use stays");
+  }
+}
+
+type ToldProblem = Pick<Problem, "path" | "message"> & Partial<Problem>;
+
+/** Problems as they may stand in a log line. */
+function tell(problems: readonly ToldProblem[]): object[] {
+  return problems.map(({ line, path, message }) => ({ line, path, message: withoutSecrets(message) }));
+}
+
+/** What `file` holds; undefined when it cannot be read. */
+export async function readText(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+function pathsOf(changes: readonly Change[], effect: Change["effect"]): string[] {
+  return changes.filter((change) => change.effect === effect).map(({ path }) => path);
+}

@@ -1,0 +1,136 @@
+import { Cluster, Redis, type RedisOptions } from "ioredis";
+import type { Clock } from "../../clock.ts";
+import type { RedisConfig } from "../../config/schema.ts";
+import { readSecret } from "../../config/secret.ts";
+import { readTls } from "../../config/tls-files.ts";
+
+export type RedisClient = Redis | Cluster;
+
+/** A connection whose handshake or command takes longer is given up; it lies far above every wait of a request. */
+const GIVE_UP_AFTER = 2_000;
+
+/** A server that was restarted is found again this soon. */
+const MAX_RECONNECT_DELAY = 500;
+
+/** At most one reconnection in this time because a server turned read-only: the name may lead to a new master. */
+const READ_ONLY_RECONNECT_INTERVAL = 5_000;
+
+/**
+ * A client for a single server, a cluster, or the master that sentinels name. It fails fast: nothing waits for a
+ * connection, nothing is sent twice. Not connected until `connect`.
+ * @throws when a file of the configuration cannot be read.
+ */
+export function createClient(config: RedisConfig, clock: Clock): RedisClient {
+  const common = commonOptions(config, clock);
+  const login = loginOf(config);
+  if (config.cluster !== undefined) return createClusterClient(config.cluster.nodes, { ...common, ...login });
+  const options = { ...common, enableOfflineQueue: false, retryStrategy: reconnectDelay };
+  if (config.sentinel !== undefined) {
+    const server = loginOf(config.sentinel.auth ?? {});
+    const { username, password } = loginOf(config.sentinel.sentinelAuth ?? {});
+    return new Redis({
+      ...options,
+      ...server,
+      ...(username !== undefined && { sentinelUsername: username }),
+      ...(password !== undefined && { sentinelPassword: password }),
+      name: config.sentinel.name,
+      sentinels: config.sentinel.nodes.map(parseHostPort),
+      sentinelCommandTimeout: GIVE_UP_AFTER,
+      sentinelRetryStrategy: reconnectDelay,
+      sentinelReconnectStrategy: () => GIVE_UP_AFTER,
+      failoverDetector: true,
+      ...(options.tls !== undefined && { enableTLSForSentinelMode: true, sentinelTLS: options.tls }),
+    });
+  }
+  return new Redis(config.urlFile === undefined ? config.url! : readSecret(config.urlFile), { ...options, ...login });
+}
+
+/** What all connections have, those to the nodes of a cluster included. */
+function commonOptions(config: RedisConfig, clock: Clock) {
+  const tls = tlsOptions(config);
+  let reconnectedAt = -Infinity;
+  return {
+    lazyConnect: true,
+    connectionName: "registry-gateway",
+    autoResubscribe: false,
+    autoResendUnfulfilledCommands: false,
+    // 0 rejects what is under way as soon as the connection is lost; another value keeps it waiting.
+    maxRetriesPerRequest: 0,
+    connectTimeout: GIVE_UP_AFTER,
+    // Notices a connection that swallows everything: without it such a one is kept until the kernel gives up. Commands
+    // need no timer of their own: they are answered in order, or fail with their connection.
+    socketTimeout: GIVE_UP_AFTER,
+    keepAlive: 10_000,
+    reconnectOnError: (error: Error) => {
+      if (!error.message.startsWith("READONLY")) return false;
+      if (clock.now() - reconnectedAt < READ_ONLY_RECONNECT_INTERVAL) return false;
+      reconnectedAt = clock.now();
+      return true;
+    },
+    ...(tls !== undefined && { tls }),
+  } satisfies RedisOptions;
+}
+
+function createClusterClient(urls: readonly string[], options: ReturnType<typeof commonOptions> & Login): Cluster {
+  const first = new URL(urls[0]!);
+  // For nodes that the cluster announces as well: no login leaves without TLS where one URL asks for it.
+  const tls = options.tls ?? (urls.some((url) => url.startsWith("rediss:")) ? {} : undefined);
+  const cluster = new Cluster(
+    urls.map((url) => ({ host: hostOf(new URL(url)), port: Number(new URL(url).port || 6379) })),
+    {
+      lazyConnect: true,
+      // Off, what is sent to a node while its connection is being made would be tried again only after a pause.
+      enableOfflineQueue: true,
+      clusterRetryStrategy: reconnectDelay,
+      retryDelayOnFailover: 50,
+      retryDelayOnClusterDown: 50,
+      slotsRefreshTimeout: GIVE_UP_AFTER,
+      // Moves and failovers are also noticed when no command runs into them.
+      slotsRefreshInterval: 5_000,
+      // A certificate names hosts, not the addresses behind them.
+      ...(tls !== undefined && { dnsLookup: (address, callback) => callback(null, address) }),
+      redisOptions: {
+        ...options,
+        // Where they may wait in a queue.
+        commandTimeout: GIVE_UP_AFTER,
+        ...(tls !== undefined && { tls }),
+        ...(first.username !== "" && { username: decodeURIComponent(first.username) }),
+        ...(first.password !== "" && { password: decodeURIComponent(first.password) }),
+      },
+    },
+  );
+  // Else the first request to each node would wait for its connection.
+  cluster.on("+node", (node: Redis) => {
+    if (node.status === "wait") node.connect().catch(() => {});
+  });
+  return cluster;
+}
+
+type Login = Pick<RedisOptions, "username" | "password">;
+
+function loginOf({ username, password, passwordFile }: Login & { readonly passwordFile?: string }): Login {
+  const secret = passwordFile === undefined ? password : readSecret(passwordFile);
+  return { ...(username !== undefined && { username }), ...(secret !== undefined && { password: secret }) };
+}
+
+function tlsOptions(config: RedisConfig): RedisOptions["tls"] {
+  const tls = config.tls;
+  if (tls === undefined) return undefined;
+  return {
+    ...readTls(tls),
+    ...(tls.servername !== undefined && { servername: tls.servername }),
+  };
+}
+
+function parseHostPort(node: string): { host: string; port: number } {
+  const url = new URL(`redis://${node}`);
+  return { host: hostOf(url), port: Number(url.port || 26_379) };
+}
+
+function hostOf(url: URL): string {
+  return url.hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
+function reconnectDelay(attempt: number): number {
+  return Math.min(25 * 2 ** Math.min(attempt, 10), MAX_RECONNECT_DELAY);
+}

@@ -1,0 +1,179 @@
+import { Redis } from "ioredis";
+import type { Clock, Duration, Instant } from "../../clock.ts";
+import type { RedisConfig } from "../../config/schema.ts";
+import { createClient, type RedisClient } from "./client.ts";
+import { TimedOut, within } from "./deadline.ts";
+import { readFault } from "./fault.ts";
+import { Keys } from "./keys.ts";
+import { type Message, parseMessage } from "./message.ts";
+import type { RedisObserver } from "./observer.ts";
+import { runScript, type ScriptCall } from "./script.ts";
+import { Writes } from "./writes.ts";
+
+export interface RedisLinkOptions {
+  config: RedisConfig;
+  clock: Clock;
+  observer: RedisObserver;
+}
+
+/** How long a write may take; nobody waits for it but those who wait for a lease. */
+const WRITE_TIMEOUT: Duration = 2_000;
+
+const CONNECT_AGAIN_AFTER: Duration = 100;
+
+/** The same fault of connecting is told no more often. */
+const TELL_AGAIN_AFTER: Duration = 600_000;
+
+/** Different faults of connecting that are told. */
+const MOST_FAULTS = 16;
+
+/** Who is told of the connection and of messages. */
+export interface LinkListener {
+  /** The connection is there (again); nothing read through an earlier one holds any more. */
+  connected(): void;
+  disconnected(reason: string): void;
+  /** Messages come again, and some may not have come. */
+  missed(): void;
+  received(message: Message): void;
+}
+
+/**
+ * The connection to Redis: commands with deadlines, messages, and writes off the requests' path. Reconnects by itself
+ * for ever. Whether Redis is worth asking is decided by those who use it (see PartitionViews).
+ */
+export class RedisLink {
+  readonly keys: Keys;
+  readonly isCluster: boolean;
+  readonly writes: Writes;
+  /** For people: why the last command or connection failed. */
+  lastError: string | undefined;
+  private readonly clock: Clock;
+  private readonly observer: RedisObserver;
+  private readonly client: RedisClient;
+  private readonly subscriber: RedisClient;
+  private hasConnected = false;
+  /** Why connecting failed → when it may be told again. */
+  private readonly quietUntil = new Map<string, Instant>();
+  private isClosed = false;
+  private isGathering = false;
+
+  /** @throws when a file of the configuration cannot be read. */
+  constructor({ config, clock, observer }: RedisLinkOptions) {
+    this.clock = clock;
+    this.observer = observer;
+    this.keys = new Keys(config.keyPrefix);
+    this.writes = new Writes(clock);
+    this.isCluster = config.cluster !== undefined;
+    this.client = createClient(config, clock);
+    // A cluster's client has a connection of its own for messages.
+    this.subscriber = this.isCluster ? this.client : createClient(config, clock);
+  }
+
+  /** Connects, now and whenever the connection is lost. */
+  start(listener: LinkListener): void {
+    this.client.on("ready", () => {
+      this.hasConnected = true;
+      listener.connected();
+    });
+    this.client.on("close", () => listener.disconnected(this.lastError ?? "connection closed"));
+    this.subscriber.on("message", (_channel: string, text: string) => {
+      const message = parseMessage(text);
+      if (message !== undefined) listener.received(message);
+    });
+    let wasSubscribed = false;
+    this.subscriber.on("ready", () => {
+      const subscribed = () => {
+        if (wasSubscribed) listener.missed();
+        wasSubscribed = true;
+      };
+      this.subscriber.subscribe(this.keys.channel).then(subscribed, (error: unknown) => this.note(error));
+    });
+    for (const client of new Set([this.client, this.subscriber])) {
+      client.on("error", (error: unknown) => this.noteConnection(error));
+      // The client gives up for good when a sentinel reports a failover while it is looking for the master.
+      client.on("end", () => this.clock.after(CONNECT_AGAIN_AFTER, () => this.connect(client)));
+      this.connect(client);
+    }
+  }
+
+  /** Whether there is a connection to send something through. */
+  get isConnected(): boolean {
+    return this.client.status === "ready";
+  }
+
+  /**
+   * Sends what is asked for at the end of a turn (turn.ts) in one write: a write of its own is a quarter of what
+   * a look-up costs this process. (The client's automatic pipelining does not know commands sent by name.)
+   */
+  private gather(): void {
+    if (this.isGathering || !(this.client instanceof Redis)) return;
+    const { stream } = this.client;
+    this.isGathering = true;
+    stream.cork();
+    queueMicrotask(() => {
+      this.isGathering = false;
+      stream.uncork();
+    });
+  }
+
+  /** Runs a script; rejects at once when there is no connection, and when Redis refuses or nothing comes back within `timeout`. */
+  async run(call: ScriptCall, timeout: Duration): Promise<unknown> {
+    if (!this.isConnected) throw new Error("not connected to Redis");
+    const start = this.clock.now();
+    this.gather();
+    try {
+      const reply = await within(runScript(this.client, call), timeout, this.clock);
+      this.observer.commandEnded(call.script.name, "ok", this.clock.now() - start);
+      return reply;
+    } catch (error) {
+      this.note(error);
+      this.observer.commandEnded(
+        call.script.name,
+        error instanceof TimedOut ? "timeout" : "error",
+        this.clock.now() - start,
+      );
+      throw error;
+    }
+  }
+
+  /**
+   * Runs a script that stores something, some time soon; says nothing of how it ended. `make` is called off the path of
+   * the request; `bytes` is roughly what it keeps in memory until then.
+   */
+  write(make: () => ScriptCall, bytes: number): void {
+    const wasTaken = this.writes.add({ bytes, send: () => this.run(make(), WRITE_TIMEOUT) });
+    if (!wasTaken) this.observer.writeDropped();
+  }
+
+  /** Ends the connection after what is under way, within `deadline`. */
+  async close(deadline: Instant): Promise<void> {
+    await this.writes.settled(Math.max(0, deadline - this.clock.now()));
+    this.isClosed = true;
+    for (const client of new Set([this.client, this.subscriber])) client.disconnect();
+  }
+
+  private connect(client: RedisClient): void {
+    if (this.isClosed) return;
+    client.connect().catch((error: unknown) => {
+      // "Connection is closed" says less than the error that closed it, which has an event of its own.
+      if (this.lastError === undefined) this.note(error);
+    });
+  }
+
+  /** Says why there is no connection: once, though it is tried twice a second. */
+  private noteConnection(error: unknown): void {
+    this.note(error);
+    const { text, isLasting } = readFault(error);
+    // What passes by itself is told by the change of state that it causes, where there was another one before.
+    if (this.isClosed || (this.hasConnected && !isLasting)) return;
+    const now = this.clock.now();
+    const quietUntil = this.quietUntil.get(text) ?? (this.quietUntil.size < MOST_FAULTS ? -Infinity : Infinity);
+    if (now < quietUntil) return;
+    this.quietUntil.set(text, now + TELL_AGAIN_AFTER);
+    this.observer.connectionFailed(text);
+  }
+
+  private note(error: unknown): void {
+    this.lastError = error instanceof Error ? error.message : String(error);
+  }
+}

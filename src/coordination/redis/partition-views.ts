@@ -1,0 +1,121 @@
+import type { Clock, Instant } from "../../clock.ts";
+import { digest } from "./keys.ts";
+import { BASE, type Epoch, type Epochs, type Raised } from "../epochs.ts";
+import { Trust } from "./circuit-breaker.ts";
+
+/** Partitions are few (one a registry); the bound is for admins that come and go. */
+const MAX_VIEWS = 1_024;
+
+/** Stands for all partitions at once among tags. */
+const EVERYWHERE = "*";
+
+/** One partition's epochs in Redis as seen from here; of all partitions at once where `partition` is undefined. */
+export interface PartitionView {
+  readonly partition: string | undefined;
+  /** Stands for the partition in keys and messages. */
+  readonly tag: string;
+  readonly trust: Trust;
+  /** Its epochs have come from Redis, or gone there, at least once. */
+  isKnown: boolean;
+  /** The session of `trust` in which they were last read. */
+  session: number;
+  /** When to read them again. */
+  dueAt: Instant;
+  /** A message came before the epochs were known. */
+  missedMessage: boolean;
+  reading: Promise<void> | undefined;
+  flushing: Promise<void> | undefined;
+  /** Redis's clock is at least this far ahead of ours. */
+  clockOffset: number;
+  /** Purges that are not in Redis yet. */
+  readonly pending: Map<string, Epoch>;
+}
+
+/** Whether what was read of the partition holds: nothing went wrong since. */
+export function isTrusted(view: PartitionView): boolean {
+  return view.session === view.trust.session;
+}
+
+/** Notes a purge that has to go to Redis. */
+export function notePending(view: PartitionView, { scope, epoch }: Raised): void {
+  // A new base covers whatever was purged within it.
+  if (scope === BASE) view.pending.clear();
+  view.pending.set(scope, epoch);
+}
+
+export interface PartitionViewsOptions {
+  epochs: Epochs;
+  clock: Clock;
+  /** Partitions lie on shards that fail alone. */
+  isCluster: boolean;
+}
+
+/** The views of all partitions in use here. */
+export class PartitionViews {
+  /** Of all partitions at once. */
+  readonly everywhere: PartitionView;
+  /** In what belongs to no partition and in a cluster lies on any shard: leases and facts. */
+  readonly elsewhere: Trust;
+  private readonly epochs: Epochs;
+  private readonly newTrust: () => Trust;
+  private readonly views = new Map<string, PartitionView>();
+  private readonly tags = new Map<string, PartitionView>();
+
+  constructor({ epochs, clock, isCluster }: PartitionViewsOptions) {
+    const common = new Trust(clock);
+    this.epochs = epochs;
+    this.newTrust = () => (isCluster ? new Trust(clock) : common);
+    this.elsewhere = this.newTrust();
+    this.everywhere = this.newView(undefined, EVERYWHERE);
+    this.tags.set(EVERYWHERE, this.everywhere);
+  }
+
+  /** The view of a partition, new when it is asked for the first time. */
+  of(partition: string | undefined): PartitionView {
+    if (partition === undefined) return this.everywhere;
+    let view = this.views.get(partition);
+    if (view === undefined) {
+      if (this.views.size >= MAX_VIEWS) this.dropOldest();
+      view = this.newView(partition, digest(partition));
+      this.views.set(partition, view);
+      this.tags.set(view.tag, view);
+    }
+    return view;
+  }
+
+  /** The view behind a tag of a message; undefined where the partition is not in use here. */
+  tagged(tag: string): PartitionView | undefined {
+    return this.tags.get(tag);
+  }
+
+  all(): IterableIterator<PartitionView> {
+    return this.tags.values();
+  }
+
+  private newView(partition: string | undefined, tag: string): PartitionView {
+    return {
+      partition,
+      tag,
+      trust: this.newTrust(),
+      isKnown: false,
+      session: 0,
+      dueAt: -Infinity,
+      missedMessage: false,
+      reading: undefined,
+      flushing: undefined,
+      clockOffset: 0,
+      pending: new Map(),
+    };
+  }
+
+  private dropOldest(): void {
+    for (const [partition, view] of this.views) {
+      if (view.pending.size > 0) continue;
+      this.views.delete(partition);
+      this.tags.delete(view.tag);
+      // Nobody keeps its epochs up to date from now on, so nothing stored under them may be used.
+      this.epochs.renew(partition);
+      return;
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import { randomBytes } from "node:crypto";
+import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
+import type { RedisLink } from "./link.ts";
+import { beat, leave } from "./budget-scripts.ts";
+
+const BEAT_EVERY: Duration = 1_000;
+
+/** A replica that says nothing for as long is gone. */
+const SILENT_AFTER: Duration = 5_000;
+
+/** When Redis is there, or there again, all replicas have found that out and said so within this time. */
+export const CHANGING_OVER: Duration = 1_500;
+
+/** How many there may be, for a replica that has not seen the others yet: a share too small costs a wait, no more. */
+const ASSUMED = 4;
+
+/** Who else is there: each replica says every second that it lives. */
+export class Replicas {
+  /** This replica. */
+  readonly id: string = randomBytes(9).toString("base64url");
+  private readonly link: RedisLink;
+  private readonly clock: Clock;
+  /** As last seen, sorted: every replica that sees the same ones has the same order. */
+  private ids: readonly string[] = [this.id];
+  /** Those before Redis went away: in a Redis that is back, the others may not have said yet that they live. */
+  private before: readonly string[] = [];
+  private connectedAt: Instant = Infinity;
+  /** It was connected for long enough to have seen the others. */
+  private isAcquainted = false;
+  private cancel: CancelTimer = () => {};
+
+  constructor(link: RedisLink, clock: Clock) {
+    this.link = link;
+    this.clock = clock;
+    this.next();
+  }
+
+  /** How many there were when Redis was last there; at least this one. */
+  get count(): number {
+    return this.ids.length;
+  }
+
+  /** What this replica may take of `whole` by itself: the shares of all that were last seen add up to it. */
+  shareOf(whole: number): number {
+    const { count } = this;
+    if (!this.isAcquainted) return Math.max(1, Math.floor(whole / Math.max(count, ASSUMED)));
+    const rank = this.ids.indexOf(this.id);
+    return Math.floor(whole / count) + (rank < whole % count ? 1 : 0);
+  }
+
+  /** There is a connection, new or again. */
+  connected(): void {
+    this.connectedAt = this.clock.now();
+    this.before = this.isAcquainted ? this.ids : [];
+    void this.beat();
+    this.clock.after(CHANGING_OVER + 1, () => void this.beat());
+  }
+
+  /** Says that this replica lives, and sees who else does. Never rejects. */
+  private async beat(): Promise<void> {
+    if (!this.link.isConnected) return;
+    const call = { script: beat, keys: [this.link.keys.replicas], args: [this.id, SILENT_AFTER] };
+    try {
+      const alive = (await this.link.run(call, BEAT_EVERY)) as string[];
+      if (this.clock.now() - this.connectedAt >= CHANGING_OVER) {
+        this.before = [];
+        this.isAcquainted = true;
+      }
+      this.ids = [...new Set([this.id, ...alive, ...this.before])].sort();
+    } catch {
+      // Those last seen go on counting.
+    }
+  }
+
+  async close(): Promise<void> {
+    this.cancel();
+    if (!this.link.isConnected) return;
+    const call = { script: leave, keys: [this.link.keys.replicas], args: [this.id] };
+    await this.link.run(call, BEAT_EVERY).catch(() => {});
+  }
+
+  private next(): void {
+    this.cancel = this.clock.after(BEAT_EVERY, () => {
+      void this.beat();
+      this.next();
+    });
+  }
+}

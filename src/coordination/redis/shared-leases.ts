@@ -1,0 +1,180 @@
+import { randomBytes } from "node:crypto";
+import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
+import { digest } from "./keys.ts";
+import type { RedisLink } from "./link.ts";
+import type { Message } from "./message.ts";
+import type { FetchOutcome, Lease, MaybePromise } from "../coordinator.ts";
+import { readLease, RELEASED, releaseLease, renewLease, takeLease } from "./lease-scripts.ts";
+import { LocalLeases, Waiters } from "../leases.ts";
+import type { SharedEpochs } from "./shared-epochs.ts";
+import { PAUSE } from "./circuit-breaker.ts";
+
+/** A dead holder keeps the others waiting for this long at most; a living one renews at a third of it. */
+const LEASE: Duration = 2_000;
+
+/** How long the outcome is kept for those who missed the message. */
+const OUTCOME_KEPT: Duration = 2_000;
+
+/** Longer than it takes from looking into the shared tier to asking for the lease; shorter than any entry lives. */
+const LOOK_AGAIN: Duration = 100;
+
+/** How often those who wait look themselves, for messages that were lost and holders that died. */
+const POLL_EVERY: Duration = 150;
+
+/** What was fetched is in Redis before the lease is given up, unless that takes longer. */
+const WRITE_FIRST: Duration = 200;
+
+const COMMAND_TIMEOUT: Duration = 1_000;
+
+/** For people and `/status`. */
+export interface LeaseStatus {
+  readonly held: number;
+  readonly awaited: number;
+}
+
+/** Leases held in Redis; within this process alone while Redis is away. */
+export class SharedLeases {
+  private readonly link: RedisLink;
+  private readonly epochs: SharedEpochs;
+  private readonly clock: Clock;
+  private readonly local: LocalLeases;
+  private readonly waiters: Waiters;
+  /** Each gives up one lease of this process. */
+  private readonly held = new Set<(outcome: FetchOutcome) => Promise<void>>();
+  private isPolling = false;
+  private isClosed = false;
+
+  constructor(link: RedisLink, epochs: SharedEpochs, clock: Clock) {
+    this.link = link;
+    this.epochs = epochs;
+    this.clock = clock;
+    this.local = new LocalLeases(clock);
+    this.waiters = new Waiters(clock);
+  }
+
+  /** Keys that this process has the lease of, and those it waits for another one's. */
+  status(): LeaseStatus {
+    return { held: this.held.size, awaited: this.waiters.size };
+  }
+
+  acquire(key: string): MaybePromise<Lease | undefined> {
+    return this.epochs.isUsableElsewhere && !this.isClosed ? this.take(key) : this.local.acquire(key);
+  }
+
+  whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
+    if (this.local.isHeld(key)) return this.local.whenReleased(key, deadline);
+    if (this.isClosed) return Promise.resolve("failed");
+    const name = digest(key);
+    const outcome = this.waiters.wait(name, deadline);
+    // It may have been released before this process began to listen.
+    void this.look(name);
+    this.poll();
+    return outcome;
+  }
+
+  received(message: Extract<Message, { kind: "lease" }>): void {
+    this.waiters.wake(message.name, asOutcome(message.outcome));
+  }
+
+  /** Gives up what is held: nobody has to wait for a process that ended. */
+  async close(): Promise<void> {
+    this.isClosed = true;
+    this.local.close();
+    this.waiters.wakeAll("failed");
+    await Promise.all([...this.held].map((release) => release("failed")));
+  }
+
+  private async take(key: string): Promise<Lease | undefined> {
+    const name = digest(key);
+    const token = randomBytes(12).toString("base64url");
+    const session = this.epochs.sessionElsewhere;
+    try {
+      const call = {
+        script: takeLease,
+        keys: [this.link.keys.lease(name)],
+        args: [token, LEASE, OUTCOME_KEPT, LOOK_AGAIN],
+      };
+      return (await this.link.run(call, PAUSE)) === 1 ? this.hold(name, token) : undefined;
+    } catch {
+      this.epochs.failElsewhere(session);
+      const local = this.local.acquire(key);
+      if (local === undefined) return undefined;
+      return {
+        release: (outcome) => {
+          local.release(outcome);
+          // Redis may have granted it all the same, too late.
+          void this.giveUp(name, token, outcome);
+        },
+      };
+    }
+  }
+
+  private hold(name: string, token: string): Lease {
+    let cancel: CancelTimer = () => {};
+    const renewLater = (): void => {
+      cancel = this.clock.after(LEASE / 3, () => {
+        const call = { script: renewLease, keys: [this.link.keys.lease(name)], args: [token, LEASE] };
+        // When it is lost somebody else fetches too; the fetch goes on, and its answer is as good.
+        this.link.run(call, COMMAND_TIMEOUT).catch(() => {});
+        renewLater();
+      });
+    };
+    renewLater();
+    const release = async (outcome: FetchOutcome): Promise<void> => {
+      if (!this.held.delete(release)) return;
+      await this.link.writes.settled(WRITE_FIRST);
+      cancel();
+      await this.giveUp(name, token, outcome);
+    };
+    this.held.add(release);
+    return { release: (outcome) => void release(outcome) };
+  }
+
+  /** Tries again while the lease would keep the others waiting: the connection may have been lost. */
+  private async giveUp(name: string, token: string, outcome: FetchOutcome): Promise<void> {
+    this.waiters.wake(name, outcome);
+    const { keys } = this.link;
+    const args = [token, outcome, OUTCOME_KEPT, keys.channel, name];
+    const end = this.clock.now() + LEASE;
+    while (this.clock.now() < end) {
+      try {
+        await this.link.run({ script: releaseLease, keys: [keys.lease(name)], args }, COMMAND_TIMEOUT);
+        return;
+      } catch {
+        if (this.isClosed) return;
+        await new Promise<void>((resolve) => this.clock.after(POLL_EVERY, resolve));
+      }
+    }
+  }
+
+  private poll(): void {
+    if (this.isPolling || this.isClosed) return;
+    this.isPolling = true;
+    this.clock.after(POLL_EVERY, () => {
+      this.isPolling = false;
+      for (const name of this.waiters.keys()) void this.look(name);
+      if (this.waiters.size > 0) this.poll();
+    });
+  }
+
+  private async look(name: string): Promise<void> {
+    if (!this.epochs.isUsable) {
+      this.waiters.wake(name, "failed");
+      return;
+    }
+    try {
+      const call = { script: readLease, keys: [this.link.keys.lease(name)], args: [] };
+      const holder = await this.link.run(call, POLL_EVERY);
+      if (typeof holder !== "string") this.waiters.wake(name, "failed");
+      else if (holder.startsWith(RELEASED)) this.waiters.wake(name, asOutcome(holder.slice(RELEASED.length)));
+    } catch {
+      // The next look, or Redis found to be away, ends the wait; of a cluster this shard alone may be.
+      if (this.link.isCluster) this.waiters.wake(name, "failed");
+    }
+  }
+}
+
+/** What another version of this program says in other words is looked up as if it had failed. */
+function asOutcome(text: string): FetchOutcome {
+  return text === "stored" || text === "uncacheable" ? text : "failed";
+}

@@ -1,0 +1,133 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { shelfPart } from "../aggregate/catalogue-shelf.ts";
+import { searchCatalogue } from "../aggregate/catalogue-search.ts";
+import { composeAnswer, type ComposedAnswer, type Composition } from "../aggregate/composed-answer.ts";
+import { combineFreshness } from "../aggregate/freshness.ts";
+import { DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE } from "../aggregate/merged-listing.ts";
+import type { Member } from "../aggregate/registries.ts";
+import { GatewayError } from "../errors.ts";
+import { basePathOf, membersOf } from "./aggregate.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Runtime, Surroundings } from "./context.ts";
+import { type LocalTarget, parsePageQuery } from "./target.ts";
+
+export const CATALOGUE_REGISTRIES = "/catalog/v1/registries";
+export const CATALOGUE_INSTRUMENTS = "/catalog/v1/instruments";
+
+/** How long the first to ask waits for listings that nobody has asked for in a while. */
+const FIRST_WALK_WAIT = 5_000;
+
+/** The catalogue of all registries and their instruments, from what the background walker has read. */
+export async function answerCatalogue(
+  surroundings: Surroundings,
+  exchange: Exchange,
+  { request }: { readonly request: IncomingMessage; readonly response: ServerResponse },
+): Promise<ComposedAnswer> {
+  const { aggregation, clock } = surroundings;
+  const { path, query } = exchange.target as LocalTarget;
+  const parameters = readParameters(query, path === CATALOGUE_REGISTRIES ? NO_FILTERS : FILTERS);
+  const unknown = membersOf(exchange.runtime).filter((member) => aggregation.catalogue.shelfOf(member) === undefined);
+  aggregation.walker.wake(unknown.map(({ metadata }) => metadata));
+  await aggregation.walker.whenWalked(clock.now() + FIRST_WALK_WAIT);
+  const composition =
+    path === CATALOGUE_REGISTRIES
+      ? listRegistries(surroundings, exchange.runtime)
+      : listInstruments(surroundings, exchange.runtime, { query, parameters });
+  const answer = composeAnswer(composition, request.headers, clock);
+  exchange.outcome = answer.outcome;
+  return answer;
+}
+
+function listRegistries({ aggregation, clock }: Surroundings, runtime: Runtime): Composition {
+  const wallNow = clock.wallNow();
+  const cutShort: string[] = [];
+  const registries = membersOf(runtime).map((member) => {
+    const { upstream } = member;
+    const shelf = aggregation.catalogue.shelfOf(member);
+    if (shelf?.walk.isWhole === false) cutShort.push(upstream.name);
+    return {
+      name: upstream.name,
+      admin: upstream.admin ?? null,
+      basePath: basePathOf(runtime, member),
+      supportedApis: shelf?.supportedApis ?? null,
+      health: upstream.state,
+      instrumentCount: shelf?.texts.length ?? null,
+      asOf: shelf === undefined ? null : new Date(wallNow - (clock.now() - shelf.walk.asOf)).toISOString(),
+    };
+  });
+  return { text: JSON.stringify({ registries }), freshness: combineFreshness([]), missing: cutShort };
+}
+
+function listInstruments(
+  { aggregation, clock }: Surroundings,
+  runtime: Runtime,
+  { query, parameters }: { readonly query: string; readonly parameters: ReadonlyMap<string, string> },
+): Composition {
+  const { pageSize = DEFAULT_PAGE_SIZE, pageToken } = parsePageQuery(query);
+  const page = searchCatalogue(aggregation.catalogue, selectMembers(runtime, parameters.get("admin")), {
+    query: parameters.get("query") ?? "",
+    symbol: parameters.get("symbol"),
+    pageSize: Math.min(pageSize, MAX_PAGE_SIZE),
+    pageToken: pageToken || undefined,
+  });
+  const now = clock.now();
+  const next = page.nextPageToken === undefined ? "" : `,"nextPageToken":${JSON.stringify(page.nextPageToken)}`;
+  return {
+    text: `{"instruments":[${page.instruments.join(",")}]${next}}`,
+    freshness: combineFreshness(page.shelves.map((shelf) => shelfPart(shelf, now))),
+    missing: page.missing,
+  };
+}
+
+/** @throws GatewayError 404 for an admin nobody here is */
+function selectMembers(runtime: Runtime, admin: string | undefined): Member[] {
+  const members = membersOf(runtime);
+  if (admin === undefined) return members;
+  const upstream = runtime.upstreams.byName(admin) ?? runtime.upstreams.byAdmin(admin);
+  const selected = members.filter((member) => member.upstream === upstream);
+  if (selected.length > 0) return selected;
+  throw new GatewayError(404, "this gateway serves no registry of that admin; see /catalog/v1/registries");
+}
+
+/**
+ * @throws GatewayError 400 for a parameter that is none of `known`, given twice, or not percent-encoded UTF-8: a filter
+ * that is not understood must not look as if it had been applied
+ */
+function readParameters(query: string, known: readonly string[]): Map<string, string> {
+  const parameters = new Map<string, string>();
+  const unknown: string[] = [];
+  for (const pair of query.split("&")) {
+    if (pair === "") continue;
+    const at = pair.indexOf("=");
+    const name = decode(at === -1 ? pair : pair.slice(0, at));
+    const value = at === -1 ? "" : decode(pair.slice(at + 1));
+    if (name === undefined || !known.includes(name)) unknown.push(name ?? pair);
+    else if (value === undefined) throw new GatewayError(400, `${name} is not percent-encoded UTF-8`);
+    else if (parameters.has(name)) throw new GatewayError(400, `${name} is given twice`);
+    else parameters.set(name, value);
+  }
+  if (unknown.length > 0) throw unknownParameters(unknown, known);
+  return parameters;
+}
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "));
+  } catch {
+    return undefined;
+  }
+}
+
+function unknownParameters(unknown: readonly string[], known: readonly string[]): GatewayError {
+  const named = unknown.slice(0, MAX_NAMED).map((name) => JSON.stringify(name.slice(0, MAX_NAME)));
+  const more = unknown.length > named.length ? ` and ${unknown.length - named.length} more` : "";
+  const takes = known.length === 0 ? "takes no query parameters" : `takes ${known.join(", ")}`;
+  return new GatewayError(400, `unknown query parameters: ${named.join(", ")}${more}; this path ${takes}`);
+}
+
+/** Of what a client sent, so much is repeated to it. */
+const MAX_NAMED = 5;
+const MAX_NAME = 50;
+
+const FILTERS = ["query", "admin", "symbol", "pageSize", "pageToken"];
+const NO_FILTERS: readonly string[] = [];

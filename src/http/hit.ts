@@ -1,0 +1,130 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { LRUCache } from "lru-cache";
+import type { CacheAnswer, HttpCache, Resource } from "../cache/http-cache.ts";
+import type { Fields } from "../fields.ts";
+import type { RecordRequest } from "../observe/metrics/traffic.ts";
+import type { CachedOperation } from "../spec/endpoints.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+import type { Exchange } from "./exchange.ts";
+import { isFramedSafely } from "./framing.ts";
+import { requestIdOf } from "./request-id.ts";
+import type { Surroundings } from "./context.ts";
+import { commonFieldsOf, headOf, REQUEST_ID, sendUnder } from "./send.ts";
+import type { PageQuery, RegistryTarget } from "./target.ts";
+
+/** What a URL without further headers stands for: everything that a hit needs, worked out once. */
+export interface HitTarget {
+  readonly target: RegistryTarget;
+  readonly operation: CachedOperation;
+  /** Of a page. */
+  readonly page: PageQuery | undefined;
+  readonly upstream: Upstream;
+  /** The admin that the upstream had then; with another one the URL means something else. */
+  readonly admin: string;
+  readonly resource: Resource;
+  readonly recordHit: RecordRequest;
+}
+
+/** A head that was sent, and what it was made of besides the request's id. It must not keep a body in memory. */
+interface SentHead {
+  /** Those of one answer and no other. */
+  readonly fields: Fields;
+  readonly cors: Fields;
+  readonly head: string[];
+}
+
+interface RememberedTarget extends HitTarget {
+  /** Of the last hit. */
+  sent: SentHead | undefined;
+}
+
+/** Characters of remembered URLs; a URL may be 8 KiB long, and clients choose them. */
+const MEMO_CHARACTERS = 4 * 1024 * 1024;
+const MEMO_ENTRIES = 20_000;
+
+/**
+ * Remembers what the URLs of metadata requests stand for, so that a hit parses nothing. It belongs to one runtime
+ * snapshot, within which a URL keeps its meaning.
+ */
+export class HitMemo {
+  private readonly targets = new LRUCache<string, RememberedTarget>({
+    max: MEMO_ENTRIES,
+    maxSize: MEMO_CHARACTERS,
+    sizeCalculation: (_target, url) => url.length,
+  });
+
+  remember(url: string, target: HitTarget): void {
+    this.targets.set(url, { ...target, sent: undefined });
+  }
+
+  find(url: string): RememberedTarget | undefined {
+    const target = this.targets.get(url);
+    return target !== undefined && target.upstream.admin === target.admin ? target : undefined;
+  }
+}
+
+/** Answers requests that are fresh hits in memory; everything else is left to the routes. */
+export type AnswerHit = (request: IncomingMessage, response: ServerResponse) => boolean;
+
+/**
+ * The shortest way through the gateway: URL → resource → memory → one write. It runs before Fastify's routing and
+ * hooks, and says false, having done nothing, for whatever needs more than that.
+ */
+export function createAnswerHit(surroundings: Surroundings, cache: HttpCache): AnswerHit {
+  const { clock, log, random } = surroundings;
+
+  return function answerHit(request, response) {
+    const { method } = request;
+    // While the process drains, answers also close their connections: the routes see to it.
+    if ((method !== "GET" && method !== "HEAD") || surroundings.isDraining()) return false;
+    const runtime = surroundings.runtime();
+    const target = runtime.hits.find(request.url!);
+    if (target === undefined) return false;
+    const { headers } = request;
+    const { config } = runtime;
+    if (headers[config.routing.adminHeader] !== undefined || !isFramedSafely(request)) return false;
+    const startedAt = clock.now();
+    const answer = cache.hit(target.resource, { method, headers });
+    if (answer === undefined) return false;
+
+    const id = requestIdOf(headers["x-request-id"]);
+    sendUnder(headFor(target, answer, { id, runtime }, request), request, response, answer);
+
+    const { status, age, body } = answer;
+    target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });
+    surroundings.tracing?.begin(headers, clock.now() - startedAt).end({
+      requestId: id,
+      method,
+      operation: target.operation,
+      upstream: target.upstream.name,
+      status,
+      outcome: "hit",
+    });
+    if (config.log.hits > 0 && random() < config.log.hits) {
+      const { operation, upstream } = target;
+      log.info({ requestId: id, method, operation, upstream: upstream.name, status, outcome: "hit" }, "request");
+    }
+    return true;
+  };
+}
+
+/**
+ * The head of the target's last hit, with the id of this one, as long as nothing else in it has changed: until age or
+ * ttl do. Filling in one of thirty strings costs less than making the list anew.
+ */
+function headFor(
+  target: RememberedTarget,
+  answer: CacheAnswer,
+  exchange: Pick<Exchange, "id" | "runtime">,
+  request: IncomingMessage,
+): readonly string[] {
+  const cors = exchange.runtime.cors.answerFields(request.headers.origin);
+  const { sent } = target;
+  if (sent !== undefined && sent.fields === answer.fields && sent.cors === cors) {
+    sent.head[REQUEST_ID] = exchange.id;
+    return sent.head;
+  }
+  const head = headOf(answer, commonFieldsOf(exchange, request, false));
+  target.sent = { fields: answer.fields, cors, head };
+  return head;
+}

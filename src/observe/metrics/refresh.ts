@@ -1,0 +1,65 @@
+import type { Duration } from "../../clock.ts";
+import type { LeaseStatus } from "../../coordination/redis/shared-leases.ts";
+import type { MemoryStore } from "../../cache/stores/memory-store.ts";
+import type { Metrics } from "../metrics.ts";
+import type { UpstreamConfig } from "../../config/schema.ts";
+import type { CachedOperation } from "../../spec/endpoints.ts";
+import type { BreakerState } from "../../upstream/observer.ts";
+import type { UpstreamStatus } from "../../upstream/node/status.ts";
+import { CACHED_OPERATION, NODE_STATE, UPSTREAM_STATE } from "./labels.ts";
+import type { Traffic } from "./traffic.ts";
+
+/** What the gauges show. */
+export interface GaugeSources {
+  readonly upstreams: readonly { readonly config: UpstreamConfig; status(): UpstreamStatus }[];
+  readonly memory: Pick<MemoryStore, "bytes" | "entries">;
+  readonly maxBytes: number;
+  readonly traffic: Traffic;
+  readonly redis: { readonly configured: false } | { readonly configured: true; readonly leases: LeaseStatus };
+}
+
+/** Values of the breaker's gauge. */
+const BREAKER_VALUE: Readonly<Record<BreakerState, number>> = { closed: 0, "half-open": 1, open: 2 };
+
+/** Sets the gauges to what is so now. */
+export function refreshGauges(metrics: Metrics, { upstreams, memory, maxBytes, traffic, redis }: GaugeSources): void {
+  metrics.cacheBytes.set(memory.bytes);
+  metrics.cacheEntries.set(memory.entries);
+  metrics.cacheMaxBytes.set(maxBytes);
+  metrics.leases.set({ state: "held" }, redis.configured ? redis.leases.held : 0);
+  metrics.leases.set({ state: "awaited" }, redis.configured ? redis.leases.awaited : 0);
+  metrics.requestsInFlight.set(traffic.requestsInFlight);
+  metrics.connections.set(traffic.connections);
+  for (const operation of CACHED_OPERATION) {
+    const ages = upstreams.map(({ config }) => oldestAge(config, operation));
+    metrics.agePromise.set({ operation }, Math.max(0, ...ages) / 1000);
+  }
+  for (const { config, status } of upstreams.map((each) => ({ config: each.config, status: each.status() }))) {
+    refreshUpstream(metrics, config, status);
+  }
+}
+
+/** The age beyond which nothing is served, where the upstream's own directives allow no more. */
+function oldestAge({ cache }: UpstreamConfig, operation: CachedOperation): Duration {
+  const lifetime = Math.max(cache.ttl[operation], cache.maxTtl[operation]);
+  return lifetime + Math.max(cache.staleWhileRevalidate, cache.staleIfError);
+}
+
+function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: UpstreamStatus): void {
+  const upstream = status.name;
+  for (const state of UPSTREAM_STATE) metrics.upstreamState.set({ upstream, state }, status.state === state ? 1 : 0);
+  for (const state of NODE_STATE) {
+    metrics.upstreamNodes.set({ upstream, state }, status.nodes.filter((node) => node.state === state).length);
+  }
+  const isProved = status.nodes.some(({ state }) => state === "up" || state === "ejected");
+  metrics.adminProved.set({ upstream }, isProved ? 1 : 0);
+  metrics.adminContested.set({ upstream }, status.isContested ? 1 : 0);
+  metrics.breakerState.set({ upstream }, BREAKER_VALUE[status.breaker]);
+  metrics.upstreamInFlight.set({ upstream }, status.running);
+  metrics.upstreamQueued.set({ upstream }, status.queued);
+  metrics.upstreamMaxInFlight.set({ upstream }, config.concurrency.max);
+  metrics.upstreamRetriesLeft.set({ upstream }, status.retriesLeft);
+  if (config.rateLimit === undefined) return;
+  metrics.callBudget.set({ upstream }, config.rateLimit.requests);
+  metrics.callBudgetLeft.set({ upstream }, status.budgetLeft ?? config.rateLimit.requests);
+}

@@ -1,0 +1,164 @@
+import { OPERATIONS } from "../../spec/endpoints.ts";
+import { counter, gauge, histogram } from "./definition.ts";
+import {
+  ALIAS,
+  ATTEMPT_OUTCOME,
+  BREAKER_STATE,
+  CALL_KIND,
+  CALL_OUTCOME,
+  CHECK_OUTCOME,
+  CREDENTIAL_KEY,
+  FAILURE_REASON,
+  HEDGE_RESULT,
+  NODE_STATE,
+  REFUSAL,
+  UPSTREAM_STATE,
+} from "./labels.ts";
+
+/** How the registries and the way to them are doing. */
+export const UPSTREAM = {
+  upstreamState: gauge("upstream_state", {
+    help: "1 for the state the upstream is in, 0 for the others.",
+    labels: { upstream: ALIAS, state: UPSTREAM_STATE },
+    aggregation: "max",
+    panel: { title: "State of upstreams", unit: "count", by: ["upstream", "state"] },
+  }),
+  upstreamNodes: gauge("upstream_nodes", {
+    help: "Nodes of the upstream in each state.",
+    labels: { upstream: ALIAS, state: NODE_STATE },
+    aggregation: "max",
+    panel: { title: "Nodes by state", unit: "count", by: ["upstream", "state"] },
+  }),
+  upstreamCalls: counter("upstream_calls", {
+    help: "Calls of the registry's API, whatever their attempts; failed: a 5xx or 429 of the registry's, or no usable answer.",
+    labels: { upstream: ALIAS, kind: CALL_KIND, outcome: CALL_OUTCOME },
+    panel: { title: "Calls by kind and what came of them", unit: "per second", by: ["upstream", "kind", "outcome"] },
+  }),
+  upstreamAttempts: counter("upstream_attempts", {
+    help: "Calls sent to nodes, retries and hedges included, checks apart; error: an error of the registry's own.",
+    labels: { upstream: ALIAS, outcome: ATTEMPT_OUTCOME },
+    panel: { title: "Calls by outcome", unit: "per second", by: ["upstream", "outcome"] },
+  }),
+  upstreamFailures: counter("upstream_attempt_failures", {
+    help: "Calls to nodes without a usable answer, by reason.",
+    labels: { upstream: ALIAS, reason: FAILURE_REASON },
+    panel: { title: "Failed calls by reason", unit: "per second", by: ["upstream", "reason"] },
+  }),
+  upstreamDuration: histogram("upstream_attempt_duration", {
+    help: "From sending a call to a node to the end of its answer.",
+    labels: { upstream: ALIAS, kind: CALL_KIND },
+    panel: { title: "Latency of calls", unit: "seconds", by: ["upstream", "kind"] },
+  }),
+  upstreamInFlight: gauge("upstream_calls_in_flight", {
+    help: "Calls to the upstream that run.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Calls in flight", unit: "count", by: ["upstream"] },
+  }),
+  upstreamQueued: gauge("upstream_calls_queued", {
+    help: "Calls to the upstream that wait for their turn.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Calls that wait", unit: "count", by: ["upstream"] },
+  }),
+  upstreamMaxInFlight: gauge("upstream_calls_max_in_flight", {
+    help: "Calls to the upstream that may run at once.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Most calls in flight", unit: "count", by: ["upstream"] },
+  }),
+  upstreamRefused: counter("upstream_refused_calls", {
+    help: "Calls refused before any attempt, by reason.",
+    labels: { upstream: ALIAS, reason: REFUSAL },
+    panel: { title: "Calls refused, by reason", unit: "per second", by: ["upstream", "reason"] },
+  }),
+  breakerState: gauge("upstream_breaker_state", {
+    help: "The circuit breaker: 0 closed, 1 half-open, 2 open.",
+    labels: { upstream: ALIAS },
+    aggregation: "max",
+    panel: { title: "Circuit breaker (0 closed, 1 half-open, 2 open)", unit: "state", by: ["upstream"] },
+  }),
+  breakerTransitions: counter("upstream_breaker_transitions", {
+    help: "Changes of the circuit breaker, by the state it changed to.",
+    labels: { upstream: ALIAS, state: BREAKER_STATE },
+    panel: { title: "Changes of the circuit breaker", unit: "per second", by: ["upstream", "state"] },
+  }),
+  upstreamEjections: counter("upstream_node_ejections", {
+    help: "Nodes taken out because they failed or were too slow.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Nodes ejected", unit: "per second", by: ["upstream"] },
+  }),
+  upstreamChecks: counter("upstream_node_checks", {
+    help: "Checks of nodes' info.",
+    labels: { upstream: ALIAS, outcome: CHECK_OUTCOME },
+    panel: { title: "Checks of nodes", unit: "per second", by: ["upstream", "outcome"] },
+  }),
+  upstreamRetries: counter("upstream_retries", {
+    help: "Further attempts after one that failed.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Retries", unit: "per second", by: ["upstream"] },
+  }),
+  retriesExhausted: counter("upstream_retry_budget_exhausted", {
+    help: "Further attempts not made because the retry budget was spent.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Retries not made: budget spent", unit: "per second", by: ["upstream"] },
+  }),
+  upstreamRetriesLeft: gauge("upstream_retries_left", {
+    help: "Further attempts that the retry budget allows now.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Retries left", unit: "count", by: ["upstream"] },
+  }),
+  upstreamHedges: counter("upstream_hedges", {
+    help: "Second calls to another node because the first was slow.",
+    labels: { upstream: ALIAS, result: HEDGE_RESULT },
+    panel: { title: "Hedges by result", unit: "per second", by: ["upstream", "result"] },
+  }),
+  callBudget: gauge("upstream_call_budget", {
+    help: "Calls that rateLimit allows in one window.",
+    labels: { upstream: ALIAS },
+    aggregation: "max",
+    panel: { title: "Call budget", unit: "count", by: ["upstream"] },
+  }),
+  callBudgetLeft: gauge("upstream_call_budget_left", {
+    help: "Calls left in the window of rateLimit as last seen.",
+    labels: { upstream: ALIAS },
+    aggregation: "min",
+    panel: { title: "Call budget left", unit: "count", by: ["upstream"] },
+  }),
+  callBudgetShare: gauge("upstream_call_budget_share", {
+    help: "Share of rateLimit that is used: less than 1 for a while after the upstream answered 429.",
+    labels: { upstream: ALIAS },
+    aggregation: "min",
+    panel: { title: "Share of the call budget in use", unit: "share", by: ["upstream"] },
+  }),
+  adminProved: gauge("upstream_admin_proved", {
+    help: "1 once a node has proved the upstream's admin.",
+    labels: { upstream: ALIAS },
+    aggregation: "max",
+    panel: { title: "Admin proved", unit: "state", by: ["upstream"] },
+  }),
+  adminContested: gauge("upstream_admin_contested", {
+    help: "1 while another upstream claims the same admin and neither has it configured: neither is used.",
+    labels: { upstream: ALIAS },
+    aggregation: "max",
+    panel: { title: "Admin claimed by two upstreams", unit: "state", by: ["upstream"] },
+  }),
+  adminMismatches: counter("upstream_admin_mismatches", {
+    help: "Checks in which a node named another admin than expected.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Nodes that name another admin", unit: "per second", by: ["upstream"] },
+  }),
+  credentialFailures: counter("upstream_credential_failures", {
+    help: "Credentials that could not be read or fetched.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Credentials that cannot be used", unit: "per second", by: ["upstream"] },
+  }),
+  credentialUnusable: gauge("upstream_credential_unusable", {
+    help: "1 while what the key names is no good: the last good one is used while it lasts.",
+    labels: { upstream: ALIAS, key: CREDENTIAL_KEY },
+    aggregation: "max",
+    panel: { title: "Credentials that are no good", unit: "state", by: ["upstream", "key"] },
+  }),
+  schemaViolations: counter("schema_violations", {
+    help: "Answers of upstreams that break the published schema.",
+    labels: { upstream: ALIAS, operation: OPERATIONS },
+    panel: { title: "Answers that break the schema", unit: "per second", by: ["upstream", "operation"] },
+  }),
+} as const;

@@ -1,0 +1,145 @@
+import type { Metrics } from "../metrics.ts";
+import type { CachedOperation } from "../../spec/endpoints.ts";
+import {
+  CACHED_OPERATION,
+  type ClosingReason,
+  type OperationLabel,
+  type OutcomeLabel,
+  statusClassOf,
+  statusLabelOf,
+} from "./labels.ts";
+import type { Tally } from "./tally.ts";
+
+/** What a request was about and what became of it. */
+export interface TrafficKind {
+  readonly operation: OperationLabel;
+  /** The alias; `none` where no upstream was found. */
+  readonly upstream: string;
+  readonly outcome: OutcomeLabel;
+}
+
+/** A request that has its answer. */
+export interface FinishedRequest {
+  readonly status: number;
+  /** Of the answer's body. */
+  readonly bytes: number;
+  /** Of an answer that came through the cache, in seconds. */
+  readonly age: number | undefined;
+  readonly seconds: number;
+}
+
+/** Counts requests of one kind. */
+export type RecordRequest = (request: FinishedRequest) => void;
+
+/** Counts what clients asked for and got. */
+export class Traffic {
+  private readonly metrics: Metrics;
+  /** As many as there are kinds: of the upstreams that are configured. */
+  private readonly recorders = new Map<string, RecordRequest>();
+  private inFlight = 0;
+  private open = 0;
+
+  constructor(metrics: Metrics) {
+    this.metrics = metrics;
+  }
+
+  /** Requests begun and not finished, memory hits apart. */
+  get requestsInFlight(): number {
+    return this.inFlight;
+  }
+
+  /** Connections of clients that are open. */
+  get connections(): number {
+    return this.open;
+  }
+
+  connectionOpened(): void {
+    this.open += 1;
+  }
+
+  connectionClosed(): void {
+    this.open -= 1;
+  }
+
+  /** A connection was refused: too many are open. */
+  connectionDropped(): void {
+    this.metrics.connectionsDropped.inc();
+  }
+
+  /** A connection was closed that its client would have kept. */
+  connectionCutOff(reason: ClosingReason): void {
+    this.metrics.connectionsClosed.inc({ reason });
+  }
+
+  /** What came was no HTTP request, and was answered with this status. */
+  refusedUnparsed(status: number): void {
+    this.metrics.requests.inc({ operation: "none", upstream: "none", status: statusClassOf(status) });
+    this.metrics.responses.inc({ status: statusLabelOf(status) });
+  }
+
+  begin(): void {
+    this.inFlight += 1;
+  }
+
+  /** Counts a request that was begun. */
+  finish(kind: TrafficKind, request: FinishedRequest): void {
+    this.inFlight -= 1;
+    this.recorder(kind)(request);
+  }
+
+  /** What counts requests of one kind: labels are looked up once, and calling it costs next to nothing. */
+  recorder(kind: TrafficKind): RecordRequest {
+    const name = `${kind.operation} ${kind.outcome} ${kind.upstream}`;
+    const known = this.recorders.get(name);
+    if (known !== undefined) return known;
+    const recordRequest = this.createRecorder(kind);
+    this.recorders.set(name, recordRequest);
+    return recordRequest;
+  }
+
+  /** Forgets what upstreams were called before a reload: their series are gone. */
+  forgetRecorders(): void {
+    this.recorders.clear();
+  }
+
+  private createRecorder({ operation, upstream, outcome }: TrafficKind): RecordRequest {
+    const { metrics } = this;
+    const durations = metrics.requestDuration.tally({ operation, outcome });
+    const recordCached = this.createCacheRecorder({ operation, upstream, outcome });
+    const byStatus = new Map<number, readonly [requests: Tally, responses: Tally]>();
+    const talliesOf = (status: number) => {
+      const tallies = [
+        metrics.requests.tally({ operation, upstream, status: statusClassOf(status) }),
+        metrics.responses.tally({ status: statusLabelOf(status) }),
+      ] as const;
+      byStatus.set(status, tallies);
+      return tallies;
+    };
+    return function recordRequest(request) {
+      const { status } = request;
+      const [requests, responses] = byStatus.get(status) ?? talliesOf(status);
+      requests.add(1);
+      responses.add(1);
+      durations.observe(request.seconds);
+      recordCached?.(request);
+    };
+  }
+
+  /** What else is counted of answers that came through the cache. */
+  private createCacheRecorder({ operation, upstream, outcome }: TrafficKind): RecordRequest | undefined {
+    if (!isCached(operation) || outcome === "refused") return undefined;
+    const { metrics } = this;
+    const answers = metrics.cacheAnswers.tally({ upstream, operation, outcome });
+    const answerBytes = metrics.cacheAnswerBytes.tally({ operation, outcome });
+    const ages = metrics.servedAge.tally({ operation });
+    return function recordCached({ bytes, age }) {
+      answers.add(1);
+      answerBytes.add(bytes);
+      if (age !== undefined) ages.observe(age);
+    };
+  }
+}
+
+function isCached(operation: OperationLabel): operation is CachedOperation {
+  return (CACHED_OPERATION as readonly string[]).includes(operation);
+}

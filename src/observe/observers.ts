@@ -1,0 +1,151 @@
+import type { CacheObserver } from "../cache/observer.ts";
+import type { CacheOutcome, CacheTier } from "../cache/resource.ts";
+import { fieldValue } from "../fields.ts";
+import type { Logger } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
+import { CACHE_OUTCOME, type CallKind, REDIS_OUTCOME, TIER } from "./metrics/labels.ts";
+import type { Tally } from "./metrics/tally.ts";
+import type { MetadataObserver } from "../registry/observer.ts";
+import type { CommandOutcome, RedisObserver } from "../coordination/redis/observer.ts";
+import type { Operation } from "../spec/endpoints.ts";
+import type { UpstreamObserver } from "../upstream/observer.ts";
+import { hashId, withoutSecrets } from "./redaction.ts";
+
+/** Counts what the cache does. */
+export function createCacheObserver(metrics: Metrics): CacheObserver {
+  // Asked on every hit: the counter's children are looked up once.
+  const lookups = Object.fromEntries(
+    TIER.map((tier) => [
+      tier,
+      Object.fromEntries(CACHE_OUTCOME.map((result) => [result, metrics.cacheLookups.tally({ tier, result })])),
+    ]),
+  ) as Record<CacheTier, Record<CacheOutcome, Tally>>;
+  return {
+    lookup: (_key, tier, outcome) => lookups[tier][outcome].add(1),
+    skipped: (_key, reason) => metrics.cacheSkips.inc({ reason }),
+    collapsed: (_key, scope) => metrics.cacheCollapsed.inc({ scope }),
+    servedStale: (_key, reason) => metrics.cacheStale.inc({ reason }),
+    revalidated: () => metrics.cacheRevalidations.inc(),
+    refreshed: (_key, result) => metrics.cacheRefreshes.inc({ result }),
+    evicted: () => metrics.cacheEvictions.inc(),
+  };
+}
+
+/** Counts what registries say and how they change. */
+export function createMetadataObserver(metrics: Metrics): MetadataObserver {
+  const newest = new Map<string, number>();
+  return {
+    schemaViolated: (upstream, operation) => metrics.schemaViolations.inc({ upstream, operation }),
+    supplySeen(upstream, asOf) {
+      // Nodes and pages lag behind each other.
+      if (asOf <= (newest.get(upstream) ?? -Infinity)) return;
+      newest.set(upstream, asOf);
+      metrics.supplyAsOf.set({ upstream }, asOf / 1000);
+    },
+    chainReset: (upstream) => metrics.chainResets.inc({ upstream }),
+  };
+}
+
+function kindOf(operation: Operation): CallKind {
+  return operation === "info" || operation === "instruments" || operation === "instrument" ? "metadata" : "other";
+}
+
+/** The place of a node in its upstream's list, from 0; -1 where it is no longer there. */
+export type NodeIndex = (upstream: string, url: string) => number;
+
+/**
+ * Counts what happens on the way to upstreams, and logs changes of state in one line each. Nodes are named by their
+ * place in the configuration, parties by hashes: a log goes to more people than the configuration does.
+ */
+export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex: NodeIndex): UpstreamObserver {
+  return {
+    called: (upstream, operation, outcome) => metrics.upstreamCalls.inc({ upstream, kind: kindOf(operation), outcome }),
+    attempt(event) {
+      const { upstream, operation, outcome, reason, seconds } = event;
+      metrics.upstreamAttempts.inc({ upstream, outcome });
+      metrics.upstreamDuration.observe({ upstream, kind: kindOf(operation) }, seconds);
+      if (reason !== undefined) metrics.upstreamFailures.inc({ upstream, reason });
+      if (!log.isLevelEnabled("debug")) return;
+      const { kind, node, status, fields } = event;
+      const requestId = fieldValue(fields, "x-request-id");
+      const durationMs = Math.round(seconds * 1e6) / 1e3;
+      log.debug({ requestId, upstream, operation, node, kind, outcome, reason, status, durationMs }, "attempt ended");
+    },
+    retry: (upstream) => metrics.upstreamRetries.inc({ upstream }),
+    retryBudgetExhausted: (upstream) => metrics.retriesExhausted.inc({ upstream }),
+    hedge: (upstream, result) => metrics.upstreamHedges.inc({ upstream, result }),
+    refused(upstream, reason) {
+      metrics.upstreamRefused.inc({ upstream, reason });
+      if (log.isLevelEnabled("debug")) log.debug({ upstream, reason }, "call refused");
+    },
+    check: (upstream, _node, outcome) => metrics.upstreamChecks.inc({ upstream, outcome }),
+    nodeState(upstream, url, { from, to, why }) {
+      if (to === "ejected") metrics.upstreamEjections.inc({ upstream });
+      const line = { upstream, node: nodeIndex(upstream, url), from, to, reason: withoutSecrets(why) };
+      if (to === "up") log.info(line, "node state changed");
+      else log.warn(line, "node state changed");
+    },
+    upstreamState(upstream, { from, to, why }) {
+      const line = { upstream, from, to, reason: withoutSecrets(why) };
+      if (to === "up") log.info(line, "upstream state changed");
+      else if (to === "wrong-admin" || to === "disabled") log.error(line, "upstream state changed");
+      else log.warn(line, "upstream state changed");
+    },
+    breaker(upstream, calls, { from, to, openFor, isNews }) {
+      // The metric is about the registry's API; what is passed through has no series of its own.
+      if (calls === "api") metrics.breakerTransitions.inc({ upstream, state: to });
+      if (!isNews) return;
+      const line = { upstream, calls, from, to, openForSeconds: Math.round(openFor / 1000) };
+      if (to === "open") log.warn(line, "breaker state changed");
+      else log.info(line, "breaker state changed");
+    },
+    adminProved(upstream, admin) {
+      log.info({ upstream, admin: hashId(admin) }, "admin proved");
+    },
+    adminMismatch(upstream, url, { expected, told, isNew }) {
+      metrics.adminMismatches.inc({ upstream });
+      if (!isNew) return;
+      log.error(
+        { upstream, node: nodeIndex(upstream, url), expected: hashId(expected), told: hashId(told) },
+        "node names another admin",
+      );
+    },
+    rationed(upstream, share, isNews) {
+      metrics.callBudgetShare.set({ upstream }, share);
+      if (isNews) log.warn({ upstream, share }, "upstream answered 429: calling it less");
+    },
+    credential(upstream, key, { fault, isNews }) {
+      metrics.credentialUnusable.set({ upstream, key }, fault === undefined ? 0 : 1);
+      if (fault !== undefined) metrics.credentialFailures.inc({ upstream });
+      if (!isNews) return;
+      if (fault === undefined) log.info({ upstream, key }, "credential can be used again");
+      else log.error({ upstream, key, reason: withoutSecrets(fault) }, "credential cannot be used");
+    },
+  };
+}
+
+/** Counts what happens between this process and Redis, and logs when it comes and goes. */
+export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserver {
+  metrics.redisConfigured.set(1);
+  // For every look-up: their children are looked up once.
+  const commands = Object.fromEntries(
+    REDIS_OUTCOME.map((outcome) => [outcome, metrics.redisCommands.tally({ outcome })]),
+  ) as Record<CommandOutcome, Tally>;
+  const durations = metrics.redisDuration.tally({});
+  return {
+    stateChanged(state, reason) {
+      metrics.redisUp.set(state === "up" ? 1 : 0);
+      const line = { to: state, reason: withoutSecrets(reason) };
+      if (state === "up") log.info(line, "Redis state changed");
+      else log.warn(line, "Redis state changed");
+    },
+    connectionFailed: (why) => log.error({ reason: withoutSecrets(`Redis ${why}`) }, "Redis cannot be connected to"),
+    commandEnded(_name, outcome, duration) {
+      commands[outcome].add(1);
+      durations.observe(duration / 1000);
+    },
+    writeDropped: () => metrics.redisDroppedWrites.inc(),
+    valueRejected: () => metrics.redisRejectedValues.inc(),
+    purgeArrived: (lag) => metrics.purgeLag.observe(lag / 1000),
+  };
+}

@@ -1,0 +1,157 @@
+import { fastify, type FastifyInstance, type FastifyReply, LogController } from "fastify";
+import { parseJson } from "../bodies/request.ts";
+import type { Duration } from "../clock.ts";
+import type { MaybePromise } from "../coordination/coordinator.ts";
+import { errorBody, GatewayError, toGatewayError } from "../errors.ts";
+import { ClientConnections } from "../http/connections.ts";
+import { framingProblem } from "../http/framing.ts";
+import { checkAccess, type OperationsAccess } from "./access.ts";
+import { answerParserErrors } from "../http/parser-errors.ts";
+import type { Explain } from "./explain.ts";
+import type { PurgeResult } from "./purge.ts";
+import type { ReadinessReport } from "./readiness.ts";
+import type { Surroundings } from "../http/context.ts";
+
+/** What the listener tells and does: for this process, or for all workers of the machine. */
+export interface OperationsOptions {
+  readonly surroundings: Pick<Surroundings, "clock" | "log" | "metrics" | "version">;
+  /** The exposition of all metrics. */
+  readonly registry: { readonly contentType: string; metrics(): Promise<string> };
+  readonly readiness: { report(): ReadinessReport };
+  readonly explain: Explain;
+  /** See `purge`. */
+  purge(body: unknown): Promise<PurgeResult>;
+  /** `/status` besides version and uptime. */
+  status(): MaybePromise<object>;
+  readonly access: OperationsAccess;
+}
+
+/** What anybody may ask, by any name: probes and metrics come without credentials everywhere. */
+const OPEN = new Set(["/livez", "/readyz", "/metrics"]);
+
+const PURGE_BODY_BYTES = 64 * 1024;
+
+/** Probes, Prometheus and people need a few. */
+const MAX_CONNECTIONS = 512;
+
+/** In bytes; Node bounds URL and header fields together. */
+const MAX_URI = 8 * 1024;
+const MAX_HEAD = 16 * 1024;
+
+const HEAD_TIMEOUT: Duration = 15_000;
+const KEEP_ALIVE: Duration = 72_000;
+
+/** The operations listener: probes, metrics, status, purge and explain. */
+export function createOperationsListener(options: OperationsOptions): FastifyInstance {
+  const { surroundings, registry, readiness, explain } = options;
+  const startedAt = surroundings.clock.now();
+  const connections = new ClientConnections({
+    clock: surroundings.clock,
+    max: MAX_CONNECTIONS,
+    onClosed: (reason) => surroundings.metrics.connectionsClosed.inc({ reason }),
+  });
+  const app = fastify({
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: PURGE_BODY_BYTES,
+    forceCloseConnections: true,
+    routerOptions: { maxParamLength: 8192 },
+    // Fastify's own would answer before answerParserErrors does.
+    clientErrorHandler: () => undefined,
+    serverFactory: (handle) => {
+      const server = connections.createServer(
+        {
+          maxHeaderSize: MAX_HEAD,
+          headersTimeout: HEAD_TIMEOUT,
+          requestTimeout: 2 * HEAD_TIMEOUT,
+          connectionsCheckingInterval: 1_000,
+          keepAliveTimeout: KEEP_ALIVE,
+          // framingProblem refuses it in our form.
+          requireHostHeader: false,
+        },
+        handle,
+      );
+      answerParserErrors(server, { maxUri: MAX_URI, corsFields: () => [], onRefused: () => undefined, connections });
+      return server;
+    },
+  });
+  app.addHook("preClose", async () => connections.closeRefused());
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+
+  app.addHook("onRequest", async (request) => {
+    const refusal = framingProblem(request.raw);
+    if (refusal !== undefined) throw refusal;
+    if (!OPEN.has(request.routeOptions.url ?? "")) checkAccess(request.headers, options.access);
+  });
+  app.get("/livez", async () => ({ status: "ok" }));
+  app.get("/readyz", async (_request, reply) => {
+    const report = readiness.report();
+    return reply.code(report.ready ? 200 : 503).send(report);
+  });
+  app.get("/metrics", async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()));
+  app.get("/status", async (_request, reply) => {
+    const status = {
+      version: surroundings.version,
+      uptimeSeconds: Math.round((surroundings.clock.now() - startedAt) / 1000),
+      ...(await options.status()),
+    };
+    // Null, not absent: whoever reads it finds every key.
+    const body = JSON.stringify(status, (_key, value: unknown) => (value === undefined ? null : value));
+    return reply.type("application/json").send(body);
+  });
+  app.post("/purge", async (request, reply) => {
+    if (!Buffer.isBuffer(request.body)) throw new GatewayError(415, "a purge is sent as application/json");
+    const parsed = parseJson(request.body);
+    if (typeof parsed === "string") throw new GatewayError(400, parsed);
+    const { purged, reach } = await options.purge(parsed.json);
+    surroundings.metrics.purges.inc({ reach });
+    surroundings.log.info({ ...purged, instrument: undefined, reach }, "purged");
+    if (reach === "pending") {
+      throw new GatewayError(
+        503,
+        "purged on this replica only: Redis is away. The purge is written to Redis before it is read again",
+        { retryAfter: 5 },
+      );
+    }
+    return reply.send({ purged, scope: reach });
+  });
+  app.get("/explain", async (request, reply) => {
+    const { path } = request.query as { path?: unknown };
+    if (typeof path !== "string") throw new GatewayError(400, "explain needs the query parameter path");
+    return reply.send(await explain(path));
+  });
+
+  app.setNotFoundHandler((request, reply) => {
+    sendError(reply, new GatewayError(404, `there is no ${request.method} ${request.url.split("?", 1)[0]} here`));
+  });
+  app.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
+    const refusal = operationsError(error);
+    if (refusal.status === 500) surroundings.log.error({ err: error }, "operations request failed");
+    sendError(reply, refusal);
+  });
+  return app;
+}
+
+/** Fastify's own refusals in our words. */
+function operationsError(error: Error & { code?: string }): GatewayError {
+  switch (error.code) {
+    case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
+      return new GatewayError(415, "the body must be sent with the header content-type: application/json");
+    case "FST_ERR_CTP_BODY_TOO_LARGE":
+      return new GatewayError(413, `the body is larger than ${PURGE_BODY_BYTES} bytes`);
+    default:
+      // The text of other refusals may quote the request; their status is all that is told.
+      return isRefusal(error) ? new GatewayError(400, "the request is not valid") : toGatewayError(error);
+  }
+}
+
+function isRefusal(error: Error & { statusCode?: number }): boolean {
+  return !(error instanceof GatewayError) && error.statusCode !== undefined && error.statusCode < 500;
+}
+
+function sendError(reply: FastifyReply, error: GatewayError): void {
+  if (error.retryAfter !== undefined) reply.header("retry-after", error.retryAfter);
+  // RFC 9110 §11.6.1: a 401 says how to authenticate.
+  if (error.status === 401) reply.header("www-authenticate", "Bearer");
+  void reply.code(error.status).type("application/json").send(errorBody(error.message));
+}

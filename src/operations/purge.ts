@@ -1,0 +1,80 @@
+import { Type } from "typebox";
+import { Compile } from "typebox/compile";
+import type { Instant } from "../clock.ts";
+import type { Coordinator, PurgeReach } from "../coordination/coordinator.ts";
+import { GatewayError } from "../errors.ts";
+import { SCOPES } from "../registry/metadata-key.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
+
+/** The body of `POST /purge`. */
+export const PurgeRequest = Type.Object(
+  {
+    upstream: Type.Optional(Type.String()),
+    endpoint: Type.Optional(
+      Type.Union([Type.Literal("info"), Type.Literal("instruments"), Type.Literal("instrument")]),
+    ),
+    instrument: Type.Optional(Type.String()),
+  },
+  { additionalProperties: false },
+);
+
+const validator = Compile(PurgeRequest);
+
+export interface PurgeResult {
+  readonly purged: Type.Static<typeof PurgeRequest>;
+  readonly reach: PurgeReach;
+}
+
+export interface PurgeSurroundings {
+  readonly coordinator: Coordinator;
+  readonly upstreams: Upstreams;
+  /** Until when to wait for an admin that nobody knows yet; undefined where nothing can be kept under it before. */
+  readonly learnBy: Instant | undefined;
+}
+
+/**
+ * Purges what `body` names: everything, one upstream, one kind of resource of it, or one instrument.
+ *
+ * @throws GatewayError 400 for a body of another form, 404 for an unknown upstream, 503 while its admin is not known
+ */
+export async function purge(
+  { coordinator, upstreams, learnBy }: PurgeSurroundings,
+  body: unknown,
+): Promise<PurgeResult> {
+  if (!validator.Check(body)) {
+    const takes = 'upstream, endpoint ("info", "instruments" or "instrument") and instrument, as strings';
+    throw new GatewayError(400, `the purge is not valid: it is a JSON object that takes ${takes}, and nothing else`);
+  }
+  const { upstream: name, endpoint, instrument } = body;
+  if (name === undefined && (endpoint !== undefined || instrument !== undefined)) {
+    throw new GatewayError(400, "the purge is not valid: endpoint and instrument need an upstream");
+  }
+  if (instrument !== undefined && endpoint !== "instrument") {
+    throw new GatewayError(400, 'the purge is not valid: instrument needs "endpoint": "instrument"');
+  }
+  if (name === undefined) return { purged: body, reach: await coordinator.purge(undefined, SCOPES.all) };
+  const upstream = upstreams.byName(name);
+  if (upstream === undefined) throw new GatewayError(404, `there is no upstream ${JSON.stringify(name)}`);
+  const admin = upstream.admin ?? (learnBy === undefined ? undefined : await learnAdmin(upstream, learnBy));
+  // Entries are kept under the admin: while nobody knows it there are none, but in a Redis that had them before.
+  if (admin === undefined) return { purged: body, reach: "replica" };
+  return { purged: body, reach: await coordinator.purge(admin, scopesOf(endpoint, instrument)) };
+}
+
+async function learnAdmin(upstream: Upstream, deadline: Instant): Promise<string> {
+  try {
+    return await upstream.learnAdmin(deadline);
+  } catch (error) {
+    const message =
+      `the admin of ${JSON.stringify(upstream.name)} is not known yet, so that nothing was purged; ` +
+      "try again, or purge everything ({})";
+    throw new GatewayError(503, message, { cause: error });
+  }
+}
+
+function scopesOf(endpoint: string | undefined, instrument: string | undefined): readonly string[] {
+  if (endpoint === undefined) return SCOPES.all;
+  if (endpoint === "info") return SCOPES.info;
+  return instrument === undefined ? SCOPES.instruments : SCOPES.instrument(instrument);
+}

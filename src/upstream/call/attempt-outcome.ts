@@ -1,0 +1,84 @@
+import type { Duration } from "../../clock.ts";
+import type { Fields } from "../../fields.ts";
+import type { Operation } from "../../spec/endpoints.ts";
+import { retryAfter } from "../wire/answer.ts";
+import type { StreamedCall, UpstreamCall } from "./call.ts";
+import { consequences } from "./failure.ts";
+import type { Failure, FailureReason } from "./failure.ts";
+import type { UpstreamNode } from "../node/node.ts";
+import type { UpstreamParts } from "./parts.ts";
+import { digestOf } from "./recent-requests.ts";
+
+/** Longest pause that a node may ask for with `Retry-After`. */
+const LONGEST_PAUSE: Duration = 60_000;
+
+type AnyCall = UpstreamCall | StreamedCall;
+
+interface Outcome {
+  /** Undefined when it brought an answer that is the registry's own. */
+  readonly failure: Failure | undefined;
+  /** How long the node had. */
+  readonly elapsed: Duration;
+  readonly call: AnyCall;
+}
+
+interface Refusal {
+  readonly operation: Operation;
+  readonly reason: FailureReason;
+  /** The end-to-end fields of the answer; undefined when none can be given to a client. */
+  readonly fields: Fields | undefined;
+}
+
+/**
+ * Keeps the node's record of how an attempt ended. A failure that the request may be to blame for makes the node
+ * suspect, so that its info is asked, and counts when another node answers that request.
+ */
+export function recordOutcome(parts: UpstreamParts, node: UpstreamNode, { failure, elapsed, call }: Outcome): void {
+  if (failure === undefined) clearUp(parts, node, call);
+  if (failure === undefined || consequences[failure.reason].fault === "none") return node.recordGood();
+  // A client with little patience that ended it says nothing about the node.
+  if (isTimeout(failure) && !parts.breaker.isFairTrial(elapsed)) return;
+  const { nodes, doubtful } = parts;
+  const { reason } = failure;
+  node.lastError = failure.error.message;
+  if (!isHopeless(parts, reason, call)) nodes.suspect(node, reason);
+  if (consequences[reason].fault === "node") blame(parts, node);
+  else if (nodes.all.length > 1) doubtful.set(digestOf(call), node.index);
+}
+
+/** Whether a failure of this request tells nothing, and trying again helps nobody: it failed everywhere a moment ago. */
+export function isHopeless({ hopeless }: UpstreamParts, reason: FailureReason, call: AnyCall): boolean {
+  return consequences[reason].fault !== "node" && !hopeless.isEmpty && hopeless.get(digestOf(call)) === true;
+}
+
+/** A node answered the request: another one that failed it was to blame itself. */
+function clearUp(parts: UpstreamParts, node: UpstreamNode, call: AnyCall): void {
+  const { doubtful, hopeless, nodes } = parts;
+  if (doubtful.isEmpty && hopeless.isEmpty) return;
+  const digest = digestOf(call);
+  const failed = doubtful.get(digest);
+  doubtful.delete(digest);
+  hopeless.delete(digest);
+  if (failed !== undefined && failed !== node.index) blame(parts, nodes.all[failed]!);
+}
+
+function blame({ nodes }: UpstreamParts, node: UpstreamNode): void {
+  const why = node.recordFailure();
+  if (why !== undefined) nodes.eject(node, why);
+}
+
+/** Does what a refusal asks for: fewer calls, a pause for its node, other credentials. */
+export function heedRefusal(parts: UpstreamParts, node: UpstreamNode, { operation, reason, fields }: Refusal): void {
+  const { credentials, egress, clock } = parts;
+  if (reason === "credentials") credentials?.distrust();
+  if (fields === undefined) return;
+  const asked = retryAfter(fields);
+  if (reason === "http-429") egress?.shrink(operation, asked);
+  const seconds = asked ?? (reason === "http-429" ? 1 : 0);
+  node.pausedUntil = clock.now() + Math.min(seconds * 1_000, LONGEST_PAUSE);
+}
+
+/** Whether the time was up, for a connection or for an answer. */
+export function isTimeout({ reason }: Failure): boolean {
+  return reason === "timeout" || reason === "connect-timeout";
+}

@@ -1,0 +1,68 @@
+import type { Readable } from "node:stream";
+import type { AnswerContent } from "../../bodies/answer.ts";
+import type { Instant } from "../../clock.ts";
+import { GatewayError } from "../../errors.ts";
+import type { Fields } from "../../fields.ts";
+import type { Operation } from "../../spec/endpoints.ts";
+import type { CallTrace } from "./trace.ts";
+
+/** Who waits for a call, most urgent first: a POST, a cold miss, a refresh behind a stale answer, the walker. */
+export type Priority = "post" | "miss" | "refresh" | "walker";
+
+/** One request to an upstream, whichever of its nodes answers it. */
+export interface UpstreamCall {
+  readonly operation: Operation;
+  readonly method: "GET" | "POST";
+  /** Begins with `/registry/`, percent-encoded, with its query: sent as it is behind the node's base path. */
+  readonly path: string;
+  /** What to send; `accept-encoding`, credentials and framing are added here. */
+  readonly fields: Fields;
+  readonly body?: Buffer | undefined;
+  readonly priority: Priority;
+  /** No work for this call goes on after it; the upstream's own `timeout` may end it sooner. */
+  readonly deadline: Instant;
+  /** Aborted when nobody waits for the answer any more. */
+  readonly signal?: AbortSignal | undefined;
+  /** Names a pagination walk: its calls stay on the node that began it while that node is well. */
+  readonly walk?: string | undefined;
+  /** Follows it; undefined where requests are not traced. */
+  readonly trace?: CallTrace | undefined;
+}
+
+/** A complete, readable answer. */
+export interface UpstreamAnswer {
+  readonly status: number;
+  /** End-to-end fields that may reach a client, without content coding and length. */
+  readonly fields: Fields;
+  /** The upstream's bytes, decoded; for an error that was not of the registry's form, our own JSON error body. */
+  readonly body: Buffer;
+  /** What the body says; undefined with 204 and 304, and where the body is our own. */
+  readonly content: AnswerContent | undefined;
+  readonly requestedAt: Instant;
+  readonly receivedAt: Instant;
+  /** Which node answered: its place in the configured list, never its address. */
+  readonly node: number;
+}
+
+/** A call whose bodies are streamed: never tried twice, hedged or cached. */
+export interface StreamedCall extends Omit<UpstreamCall, "body"> {
+  readonly body?: Readable | Buffer | undefined;
+  /** When a `body` that is a stream must be here, if not at `deadline`, whose time counts from when it is. */
+  readonly bodyDeadline?: Instant | undefined;
+}
+
+export interface StreamedAnswer {
+  readonly status: number;
+  /** As {@link UpstreamAnswer.fields}. */
+  readonly fields: Fields;
+  /** Decoded; destroyed with an error when the answer breaks off, grows too large or passes the deadline. */
+  readonly body: Readable;
+}
+
+/** Nobody waits for the answer any more: there is nobody to tell. */
+export class ClientGone extends GatewayError {
+  constructor() {
+    super(499, "the client went away");
+    this.name = "ClientGone";
+  }
+}

@@ -1,0 +1,303 @@
+import { GatewayError } from "../../errors.ts";
+import type { ProxyErrorType } from "../../errors.ts";
+
+/**
+ * Why an attempt brought no usable answer: metric label, and what retries, ejection and the breaker decide by.
+ */
+export type FailureReason =
+  | "refused"
+  | "reset"
+  | "dns"
+  | "tls"
+  | "unreachable"
+  | "proxy"
+  | "connect-timeout"
+  | "timeout"
+  | "http-429"
+  | "http-502"
+  | "http-503"
+  | "http-504"
+  | "incomplete"
+  | "protocol"
+  | "unreadable"
+  | "redirect"
+  | "too-large"
+  | "wrong-url"
+  | "credentials"
+  | "wrong-admin"
+  | "unproved"
+  | "internal";
+
+interface Consequences {
+  /** Worth another node. */
+  readonly elsewhere: boolean;
+  /** Worth the same node again when there is no other. */
+  readonly again: boolean;
+  /**
+   * Who is to blame. `node`: no request came so far that it could be. `unclear`: the node, or the request, which a client
+   * can choose so that it fails: only another node that answers it, or the node's own info, tells.
+   */
+  readonly fault: "node" | "unclear" | "none";
+}
+
+const UNREACHED: Consequences = { elsewhere: true, again: false, fault: "node" };
+const UNCLEAR: Consequences = { elsewhere: true, again: false, fault: "unclear" };
+const FINAL: Consequences = { elsewhere: false, again: false, fault: "none" };
+
+/** All operations are lookups: whatever came of an attempt, another one does no harm. */
+export const consequences: { readonly [Reason in FailureReason]: Consequences } = {
+  refused: { ...UNREACHED, again: true },
+  reset: { ...UNCLEAR, again: true },
+  dns: UNREACHED,
+  tls: UNREACHED,
+  unreachable: UNREACHED,
+  proxy: UNREACHED,
+  "connect-timeout": UNREACHED,
+  timeout: UNCLEAR,
+  // The node is well, it only wants to be left alone.
+  "http-429": { elsewhere: true, again: false, fault: "none" },
+  "http-502": UNCLEAR,
+  "http-503": UNCLEAR,
+  "http-504": UNCLEAR,
+  incomplete: UNCLEAR,
+  protocol: UNCLEAR,
+  unreadable: UNCLEAR,
+  redirect: UNCLEAR,
+  "too-large": FINAL,
+  "wrong-url": FINAL,
+  credentials: FINAL,
+  "wrong-admin": UNREACHED,
+  unproved: UNREACHED,
+  internal: FINAL,
+};
+
+/** An attempt without a usable answer, and the error that a client gets when it was the last one. */
+export interface Failure {
+  readonly reason: FailureReason;
+  readonly error: GatewayError;
+}
+
+interface Wording {
+  readonly reason: FailureReason;
+  readonly status: 502 | 504;
+  readonly type: ProxyErrorType;
+  /** What is wrong, after `upstream "alias" `. */
+  readonly text: string;
+}
+
+const REFUSED: Wording = {
+  reason: "refused",
+  status: 502,
+  type: "connection_refused",
+  text: "refused the connection; it is down or its URL is wrong; try again later",
+};
+const RESET: Wording = {
+  reason: "reset",
+  status: 502,
+  type: "connection_terminated",
+  text: "closed the connection without an answer; try again",
+};
+const INCOMPLETE: Wording = {
+  reason: "incomplete",
+  status: 502,
+  type: "http_response_incomplete",
+  text: "broke off its answer; try again",
+};
+const DNS: Wording = {
+  reason: "dns",
+  status: 502,
+  type: "dns_error",
+  text: "has a host name that does not resolve; its URL is wrong or name resolution fails",
+};
+const UNREACHABLE: Wording = {
+  reason: "unreachable",
+  status: 502,
+  type: "destination_unavailable",
+  text: "cannot be reached over the network; try again later",
+};
+const CERTIFICATE: Wording = {
+  reason: "tls",
+  status: 502,
+  type: "tls_certificate_error",
+  text: "showed a TLS certificate that is not trusted; tell the gateway's operator",
+};
+const TLS: Wording = {
+  reason: "tls",
+  status: 502,
+  type: "tls_protocol_error",
+  text: "failed the TLS handshake; tell the gateway's operator",
+};
+const PROTOCOL: Wording = {
+  reason: "protocol",
+  status: 502,
+  type: "http_protocol_error",
+  text: "answered with something that is not HTTP",
+};
+const HEADERS: Wording = {
+  reason: "protocol",
+  status: 502,
+  type: "http_response_header_section_size",
+  text: "answered with more header fields than clients take; tell the gateway's operator",
+};
+const PROXY: Wording = {
+  reason: "proxy",
+  status: 502,
+  type: "destination_unavailable",
+  text: "cannot be reached through the configured HTTP proxy; tell the gateway's operator",
+};
+
+const BY_CODE: Readonly<Record<string, Wording>> = {
+  ECONNREFUSED: REFUSED,
+  ECONNRESET: RESET,
+  EPIPE: RESET,
+  UND_ERR_SOCKET: RESET,
+  ENOTFOUND: DNS,
+  EAI_AGAIN: DNS,
+  EAI_FAIL: DNS,
+  EAI_NODATA: DNS,
+  EHOSTUNREACH: UNREACHABLE,
+  ENETUNREACH: UNREACHABLE,
+  EADDRNOTAVAIL: UNREACHABLE,
+  EACCES: UNREACHABLE,
+  EPERM: UNREACHABLE,
+  HOSTNAME_MISMATCH: CERTIFICATE,
+  INVALID_CA: CERTIFICATE,
+  INVALID_PURPOSE: CERTIFICATE,
+  PATH_LENGTH_EXCEEDED: CERTIFICATE,
+  EPROTO: TLS,
+  UND_ERR_HEADERS_OVERFLOW: HEADERS,
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: PROTOCOL,
+  UND_ERR_ABORTED: PROXY,
+  UND_ERR_PRX_TLS: PROXY,
+  UND_ERR_PRX_CONN: PROXY,
+};
+
+const BY_CODE_PATTERN: readonly (readonly [RegExp, Wording])[] = [
+  [/^(CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_TLS_CERT_)/, CERTIFICATE],
+  [/^(ERR_SSL_|ERR_TLS_|ERR_OSSL_)/, TLS],
+  [/^HPE_/, PROTOCOL],
+];
+
+const BROKEN_OFF = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_RES_CONTENT_LENGTH_MISMATCH"]);
+
+function errorCode(error: unknown): string {
+  // Its code is undefined in some versions of undici.
+  if (error instanceof Error && error.name === "HTTPParserError") return "HPE_";
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
+}
+
+function findWording(code: string, answering: boolean): Wording | undefined {
+  if (answering && (BROKEN_OFF.has(code) || code.startsWith("HPE_"))) return INCOMPLETE;
+  return BY_CODE[code] ?? BY_CODE_PATTERN.find(([pattern]) => pattern.test(code))?.[1];
+}
+
+/**
+ * What an error of a connection or of undici means. `answering`: an answer had begun.
+ */
+export function connectionFailure(upstream: string, error: unknown, answering: boolean): Failure {
+  if (error instanceof ProofFailed) return error.failure;
+  if (error instanceof ConnectTimeout || errorCode(error) === "UND_ERR_CONNECT_TIMEOUT")
+    return connectTimeout(upstream);
+  // No connection was made: the gateway has nothing to show.
+  if (error instanceof GatewayError) return { reason: "credentials", error };
+  const code = errorCode(error);
+  if (isProxyRefusal(error)) return failureOf(upstream, PROXY, error);
+  // What no wire can cause is a mistake of ours.
+  if (code === "UND_ERR_INVALID_ARG") {
+    return { reason: "internal", error: new GatewayError(500, "internal server error", { cause: error }) };
+  }
+  const wording = findWording(code, answering) ?? UNREACHABLE;
+  return failureOf(upstream, wording, error);
+}
+
+function failureOf(upstream: string, { reason, status, type, text }: Wording, cause: unknown): Failure {
+  return { reason, error: new GatewayError(status, `upstream "${upstream}" ${text}`, { proxyError: type, cause }) };
+}
+
+/** undici reports the 407 of a forwarding proxy as an invalid argument. */
+function isProxyRefusal(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith("Proxy Authentication Required");
+}
+
+/** The connection was closed before a request could be sent on it. */
+export class ConnectionGone extends Error {
+  readonly code = "ECONNRESET";
+
+  constructor() {
+    super("the connection is closed");
+    this.name = "ConnectionGone";
+  }
+}
+
+/** A connection that may carry no request, for this reason. */
+export class ProofFailed extends Error {
+  readonly failure: Failure;
+
+  constructor(failure: Failure) {
+    super(failure.error.message, { cause: failure.error });
+    this.name = "ProofFailed";
+    this.failure = failure;
+  }
+}
+
+/** No connection within the time for one. */
+export class ConnectTimeout extends Error {
+  constructor() {
+    super("the connection was not established in time");
+    this.name = "ConnectTimeout";
+  }
+}
+
+/** The time for connecting was up. */
+export function connectTimeout(upstream: string): Failure {
+  return {
+    reason: "connect-timeout",
+    error: new GatewayError(504, `upstream "${upstream}" could not be connected to in time; try again later`, {
+      proxyError: "connection_timeout",
+    }),
+  };
+}
+
+/** The time for an answer was up. */
+export function answerTimeout(upstream: string): Failure {
+  return {
+    reason: "timeout",
+    error: new GatewayError(504, `upstream "${upstream}" did not answer in time; try again later`, {
+      proxyError: "http_response_timeout",
+    }),
+  };
+}
+
+/** An answer larger than `limit` bytes. */
+export function tooLarge(upstream: string, limit: number): Failure {
+  return {
+    reason: "too-large",
+    error: new GatewayError(
+      502,
+      `upstream "${upstream}" answered with more than the ${limit} bytes that limits.responseBody allows`,
+      { proxyError: "http_response_body_size" },
+    ),
+  };
+}
+
+/** For an answer with more header fields than clients take. */
+export function tooLargeHead(upstream: string): Failure {
+  return { reason: "too-large", error: unusable(upstream, HEADERS.text, HEADERS.type) };
+}
+
+/** An answer that nobody can be expected to read. */
+export function tooCostly(upstream: string): Failure {
+  const text = "answered with a body that takes more time or memory to read than the gateway gives one";
+  return { reason: "too-large", error: unusable(upstream, text, "http_response_body_size") };
+}
+
+/** A 502 for an answer that is none of the registry API; `text` follows `upstream "alias" `. */
+export function unusable(upstream: string, text: string, type: ProxyErrorType = "http_protocol_error"): GatewayError {
+  return new GatewayError(502, `upstream "${upstream}" ${text}`, { proxyError: type });
+}
+
+/** The 503 for who still waits for an upstream that a reload removed. */
+export function removed(upstream: string): GatewayError {
+  const text = `upstream "${upstream}" was removed from the configuration; try again`;
+  return new GatewayError(503, text, { retryAfter: 1, proxyError: "destination_unavailable" });
+}

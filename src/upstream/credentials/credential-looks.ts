@@ -1,0 +1,26 @@
+import type { Clock } from "../../clock.ts";
+import { News } from "../node/news.ts";
+import type { CredentialKey, CredentialLook } from "../observer.ts";
+
+/** Different faults of one key that are told before it is good again. */
+const MOST_FAULTS = 8;
+
+/** Decides what of the looks at an upstream's credentials is worth a line: a fault once, and that it is over. */
+export class CredentialLooks {
+  private readonly clock: Clock;
+  private readonly faults = new Map<CredentialKey, Map<string, News>>();
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  note(key: CredentialKey, fault: string | undefined): CredentialLook {
+    const told = this.faults.get(key);
+    if (fault === undefined) return { fault, isNews: this.faults.delete(key) };
+    const news = told?.get(fault) ?? new News(this.clock);
+    if (told === undefined) this.faults.set(key, new Map([[fault, news]]));
+    else if (!told.has(fault) && told.size >= MOST_FAULTS) return { fault, isNews: false };
+    else told.set(fault, news);
+    return { fault, isNews: news.isDue() };
+  }
+}

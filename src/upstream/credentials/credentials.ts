@@ -1,0 +1,198 @@
+import type { Clock } from "../../clock.ts";
+import type { UpstreamConfig } from "../../config/schema.ts";
+import { findSecretFault, findTokenFault, readSecret } from "../../config/secret.ts";
+import type { FindFault } from "../../config/secret.ts";
+import { readTls } from "../../config/tls-files.ts";
+import type { TlsMaterial } from "../../config/tls-files.ts";
+import type { MaybePromise } from "../../coordination/coordinator.ts";
+import { GatewayError } from "../../errors.ts";
+import { fieldValue } from "../../fields.ts";
+import type { Fields } from "../../fields.ts";
+import { OAuthToken } from "./oauth-token.ts";
+import type { OAuthConfig } from "./oauth-token.ts";
+import type { CredentialKey } from "../observer.ts";
+import type { Patience } from "../call/patience.ts";
+import { WatchedFiles } from "./watched-files.ts";
+
+/** The gateway's credentials for one upstream. They are sent to its nodes only and never logged. */
+export interface Credentials {
+  /** Lower-case name of the field that carries them. */
+  readonly fieldName: string;
+  /**
+   * Name and value of that field.
+   * @throws GatewayError (in the promise) when they cannot be had.
+   */
+  fields(patience: Omit<Patience, "late">): MaybePromise<Fields>;
+  /** The upstream refused them: look whether there are newer ones. */
+  distrust(): void;
+  close(): void;
+}
+
+/** What the gateway shows to the nodes of one upstream: each goes on with what was good last. */
+export interface OwnCredentials {
+  /** Those of `auth`; undefined without it. */
+  readonly auth: Credentials | undefined;
+  /** For handshakes; an error where the files were never any good. At once where connections go through a proxy. */
+  readonly tls: () => MaybePromise<TlsMaterial | GatewayError>;
+  /** Something that is configured was never good: the upstream cannot be called. */
+  readonly isLacking: boolean;
+  /** For those that take their place: see {@link WatchedFiles}. */
+  readonly watches: { readonly secret: WatchedFiles<string> | undefined; readonly tls: WatchedFiles<TlsMaterial> };
+}
+
+/**
+ * Whether a 401 or 403 to a request with these fields is about the gateway: it showed its own credentials, or its client
+ * certificate. Where a client's Authorization went along, it is about the client.
+ */
+export function isOwnRefusal({ auth, tls, forwardAuthorization }: UpstreamConfig, clientFields: Fields): boolean {
+  if (auth === undefined && tls?.certFile === undefined) return false;
+  return !(forwardAuthorization && fieldValue(clientFields, "authorization") !== undefined);
+}
+
+export interface CredentialParts {
+  readonly config: UpstreamConfig;
+  readonly clock: Clock;
+  /** Told of each look: why what the key names is no good, or undefined; without secrets. */
+  readonly onLook: (key: CredentialKey, fault: string | undefined) => void;
+  /** What the upstream had before its configuration changed. */
+  readonly previous: OwnCredentials | undefined;
+}
+
+/** Opens what `auth` and `tls` name. What is no good is told and looked at again; it never throws. */
+export function openCredentials(parts: CredentialParts): OwnCredentials {
+  const { config } = parts;
+  const files = watchTls(parts);
+  const orError = (tls: TlsMaterial | undefined) => tls ?? lacking(config, "tls");
+  const tls = () => {
+    const current = config.httpProxy === undefined ? files.current() : files.latest();
+    return current instanceof Promise ? current.then(orError) : orError(current);
+  };
+  const secret = watchSecret(parts);
+  return {
+    auth: secret === undefined ? undefined : createAuth(parts, secret, tls),
+    tls,
+    get isLacking() {
+      return files.isEmpty || secret?.isEmpty === true;
+    },
+    watches: { secret, tls: files },
+  };
+}
+
+function createAuth(
+  parts: CredentialParts,
+  secret: WatchedFiles<string>,
+  tls: OwnCredentials["tls"],
+): Credentials | undefined {
+  const { auth } = parts.config;
+  if (auth?.oauth2 !== undefined) return tokenField(parts, auth.oauth2, { secret, tls });
+  if (auth?.header !== undefined) return secretField(parts.config, auth.header.name.toLowerCase(), secret);
+  return secretField(parts.config, "authorization", secret);
+}
+
+/** A 502 for calls that cannot be made. */
+function lacking({ name }: UpstreamConfig, key: "auth" | "tls"): GatewayError {
+  const text = `the gateway has no good credentials for upstream "${name}": look at the files of its ${key}`;
+  return new GatewayError(502, `${text}; tell the gateway's operator`, { proxyError: "proxy_configuration_error" });
+}
+
+function watchTls({ config, clock, onLook, previous }: CredentialParts): WatchedFiles<TlsMaterial> {
+  const { caFile, certFile, keyFile } = config.tls ?? {};
+  return new WatchedFiles<TlsMaterial>({
+    clock,
+    files: [caFile, certFile, keyFile].filter((file) => file !== undefined),
+    read: () => readTls({ caFile, certFile, keyFile }),
+    previous: previous?.watches.tls,
+    onLook: (fault) => onLook("tls", fault),
+  });
+}
+
+interface SecretSource {
+  readonly key: CredentialKey;
+  readonly value?: string | undefined;
+  readonly file?: string | undefined;
+  readonly findFault: FindFault;
+}
+
+function secretSource({ auth }: UpstreamConfig): SecretSource | undefined {
+  if (auth?.header !== undefined) {
+    const { value, valueFile: file } = auth.header;
+    return { key: "auth.header.valueFile", value, file, findFault: findTokenFault };
+  }
+  if (auth?.oauth2 !== undefined) {
+    const { clientSecret: value, clientSecretFile: file } = auth.oauth2;
+    return { key: "auth.oauth2.clientSecretFile", value, file, findFault: findSecretFault };
+  }
+  if (auth === undefined) return undefined;
+  const { bearerToken: value, bearerTokenFile: file } = auth;
+  return { key: "auth.bearerTokenFile", value, file, findFault: findTokenFault };
+}
+
+function watchSecret({ config, clock, onLook, previous }: CredentialParts): WatchedFiles<string> | undefined {
+  const source = secretSource(config);
+  if (source === undefined) return undefined;
+  const { key, value, file, findFault } = source;
+  return new WatchedFiles({
+    clock,
+    files: file === undefined ? [] : [file],
+    read: () => (file === undefined ? (value ?? "") : readSecret(file, findFault)),
+    previous: file === undefined ? undefined : previous?.watches.secret,
+    onLook: (fault) => onLook(key, fault),
+  });
+}
+
+function secretField(config: UpstreamConfig, fieldName: string, secret: WatchedFiles<string>): Credentials {
+  const prefix = config.auth?.header === undefined ? "Bearer " : "";
+  const toFields = (value: string | undefined): MaybePromise<Fields> =>
+    value === undefined ? Promise.reject(lacking(config, "auth")) : [fieldName, `${prefix}${value}`];
+  return {
+    fieldName,
+    fields() {
+      const current = secret.current();
+      return current instanceof Promise ? current.then(toFields) : toFields(current);
+    },
+    distrust: () => secret.distrust(),
+    close: () => undefined,
+  };
+}
+
+function tokenField(
+  { config, clock, onLook }: CredentialParts,
+  oauth: OAuthConfig,
+  { secret, tls }: { readonly secret: WatchedFiles<string>; readonly tls: OwnCredentials["tls"] },
+): Credentials {
+  const token = new OAuthToken({
+    upstream: config.name,
+    oauth,
+    async secret() {
+      const current = await secret.current();
+      if (current === undefined) throw lacking(config, "auth");
+      return current;
+    },
+    tls() {
+      const material = tls();
+      return material instanceof Promise ? material.then(onlyAuthorities) : onlyAuthorities(material);
+    },
+    httpProxy: config.httpProxy,
+    clock,
+    onFetch: (fault) => onLook("auth.oauth2.tokenUrl", fault),
+  });
+  const toFields = (value: string): Fields => ["authorization", `Bearer ${value}`];
+  return {
+    fieldName: "authorization",
+    fields(patience) {
+      const current = token.current(patience);
+      return current instanceof Promise ? current.then(toFields) : toFields(current);
+    },
+    distrust() {
+      token.distrust();
+      secret.distrust();
+    },
+    close: () => token.close(),
+  };
+}
+
+/** A client certificate is for the registry, not for its login. */
+function onlyAuthorities(tls: TlsMaterial | GatewayError): TlsMaterial | GatewayError {
+  if (tls instanceof GatewayError) return tls;
+  return tls.ca === undefined ? {} : { ca: tls.ca };
+}

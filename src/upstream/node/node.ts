@@ -1,0 +1,142 @@
+import type { Clock, Duration, Instant } from "../../clock.ts";
+import { Connections } from "../wire/connections.ts";
+import type { Link, LinkTarget } from "../wire/connection.ts";
+import { OutcomeWindow } from "./outcome-window.ts";
+import type { NodeState, NodeStatus } from "./status.ts";
+
+/** Weight of a new latency in the moving average. */
+const SAMPLE_WEIGHT = 0.2;
+/** An average nobody has confirmed for so long counts for 1/e of itself: slow nodes get another chance. */
+const FADING: Duration = 20_000;
+
+const SPAN: Duration = 10_000;
+/** As many as the retry budget pays for at a quiet start: another node has to answer for a failure to count. */
+const MOST_FAILURES_IN_A_ROW = 3;
+const MOST_LATE_IN_A_ROW = 3;
+/** Any node is outrun now and then: so often in a row is worth a check. */
+const MOST_OUTRUN_IN_A_ROW = 3;
+const LEAST_FOR_RATE = 10;
+const MOST_FAILED_SHARE = 0.5;
+/** A node that came back stays on probation for so many good answers: one failure sends it out again. */
+const PROBATION = 5;
+
+interface NodeParts {
+  readonly clock: Clock;
+  readonly target: Omit<LinkTarget, "origin">;
+  /** Asks the node over a connection which registry it is; rejects when a call may not go that way. */
+  readonly prove: (node: UpstreamNode, link: Link) => Promise<void>;
+}
+
+/** One URL of an upstream: its connections, its load and how it has been doing. */
+export class UpstreamNode {
+  readonly index: number;
+  readonly url: string;
+  /** Put before the path of each call. */
+  readonly basePath: string;
+  readonly connections: Connections;
+  state: NodeState = "unproved";
+  /** The admin that the node's own info named last. */
+  admin: string | undefined;
+  /** Why it is not up, or why its last failed call failed. */
+  lastError: string | undefined;
+  inFlight = 0;
+  /** Not asked before then if others can be: it said so with `Retry-After`. */
+  pausedUntil: Instant = -Infinity;
+  lastGoodAt: Instant = -Infinity;
+  ejections = 0;
+  private readonly clock: Clock;
+  private readonly window = new OutcomeWindow(SPAN);
+  private average: Duration | undefined;
+  private averagedAt: Instant = 0;
+  private failuresInARow = 0;
+  private lateInARow = 0;
+  private outrunInARow = 0;
+  private probation = 0;
+
+  constructor(index: number, url: string, parts: NodeParts) {
+    const { origin, pathname } = new URL(url);
+    this.index = index;
+    this.url = url;
+    this.basePath = pathname.replace(/\/+$/, "");
+    this.clock = parts.clock;
+    this.connections = new Connections({ ...parts.target, origin }, parts.clock, (link) => parts.prove(this, link));
+  }
+
+  /** Moving average of latencies; undefined before the first. */
+  get latency(): Duration | undefined {
+    return this.average;
+  }
+
+  /** It was among the ones that failed last. */
+  get isFailing(): boolean {
+    return this.failuresInARow > 0 || this.lateInARow > 0;
+  }
+
+  /** What another call on this node is expected to cost; `fallback` stands for a latency not known yet. */
+  cost(fallback: Duration): number {
+    const fading = Math.exp((this.averagedAt - this.clock.now()) / FADING);
+    const latency = this.average === undefined ? fallback : Math.max(this.average * fading, 0.1);
+    return latency * (this.inFlight + 1);
+  }
+
+  /** An answer came. */
+  recordGood(): void {
+    this.lastGoodAt = this.clock.now();
+    this.failuresInARow = 0;
+    this.lateInARow = 0;
+    this.outrunInARow = 0;
+    if (this.probation > 0) this.probation -= 1;
+    this.window.record(true, this.lastGoodAt);
+  }
+
+  /** A failure that is the node's own fault. Returns why it should be ejected, if it should. */
+  recordFailure(): string | undefined {
+    const now = this.clock.now();
+    this.failuresInARow += 1;
+    this.window.record(false, now);
+    if (this.probation > 0) return "failed again";
+    if (this.failuresInARow >= MOST_FAILURES_IN_A_ROW) return `failed ${this.failuresInARow} times in a row`;
+    const { total, failed } = this.window.count(now);
+    if (total >= LEAST_FOR_RATE && failed >= total * MOST_FAILED_SHARE) return `failed ${failed} of ${total} calls`;
+    return undefined;
+  }
+
+  /** A call is much later than usual and goes on. Returns why the node should be ejected, if it should. */
+  recordLate(): string | undefined {
+    this.lateInARow += 1;
+    return this.lateInARow >= MOST_LATE_IN_A_ROW || this.probation > 0 ? "does not answer" : undefined;
+  }
+
+  /** A call was given up for one that was quicker elsewhere. Returns whether the node is suspect. */
+  recordOutrun(): boolean {
+    this.outrunInARow += 1;
+    return this.outrunInARow >= MOST_OUTRUN_IN_A_ROW;
+  }
+
+  /** An answer took so long, or would have taken longer. */
+  recordLatency(latency: Duration): void {
+    this.average = this.average === undefined ? latency : this.average + (latency - this.average) * SAMPLE_WEIGHT;
+    this.averagedAt = this.clock.now();
+  }
+
+  /** Begins anew with an empty record, on probation. */
+  readmit(): void {
+    this.failuresInARow = 0;
+    this.lateInARow = 0;
+    this.outrunInARow = 0;
+    this.average = undefined;
+    this.window.clear();
+    this.probation = PROBATION;
+  }
+
+  status(): NodeStatus {
+    return {
+      url: this.url,
+      state: this.state,
+      lastError: this.state === "up" ? undefined : this.lastError,
+      latencyMs: this.average === undefined ? undefined : Math.round(this.average * 10) / 10,
+      inFlight: this.inFlight,
+      ejections: this.ejections,
+    };
+  }
+}

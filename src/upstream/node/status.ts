@@ -1,0 +1,44 @@
+import type { BreakerState } from "../observer.ts";
+
+/** `unproved`: its admin is not known yet; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
+export type NodeState = "unproved" | "up" | "ejected" | "wrong-admin";
+
+/**
+ * `unproved`: no node has proved the admin yet · `up`: every node takes requests · `degraded`: some do ·
+ * `failing`: the breaker is open · `wrong-admin`: every node serves another registry than configured ·
+ * `disabled`: by configuration, or because nodes or upstreams contradict each other.
+ */
+export type UpstreamState = "unproved" | "up" | "degraded" | "failing" | "wrong-admin" | "disabled";
+
+export interface NodeStatus {
+  readonly url: string;
+  readonly state: NodeState;
+  /** Why it is not up; undefined when it is. */
+  readonly lastError: string | undefined;
+  /** Moving average; undefined until something was measured. */
+  readonly latencyMs: number | undefined;
+  readonly inFlight: number;
+  /** How often it was ejected since the start. */
+  readonly ejections: number;
+}
+
+/** For `/status` and `/readyz`. */
+export interface UpstreamStatus {
+  readonly name: string;
+  readonly admin: string | undefined;
+  readonly state: UpstreamState;
+  /** Another upstream claims the same admin, and neither has it configured: neither is used. */
+  readonly isContested: boolean;
+  readonly lastError: string | undefined;
+  readonly breaker: BreakerState;
+  /** That of calls that are passed through. */
+  readonly passThroughBreaker: BreakerState;
+  /** Calls left in the window of `rateLimit` as last seen; undefined without `rateLimit` or before the first call. */
+  readonly budgetLeft: number | undefined;
+  /** Calls running and waiting for their turn. */
+  readonly running: number;
+  readonly queued: number;
+  /** Whole retries the retry budget allows now. */
+  readonly retriesLeft: number;
+  readonly nodes: readonly NodeStatus[];
+}

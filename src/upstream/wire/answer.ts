@@ -1,0 +1,164 @@
+import { STATUS_CODES } from "node:http";
+import type { AnswerContent } from "../../bodies/answer.ts";
+import { errorBody, GatewayError } from "../../errors.ts";
+import { fieldValue } from "../../fields.ts";
+import type { Fields } from "../../fields.ts";
+import { endToEndFields, fieldsOfReplacedBody, isHeadTooLarge } from "../../answer-fields.ts";
+import type { UpstreamAnswer } from "../call/call.ts";
+import { contentCodings, decodeBody, DecodedTooLarge } from "./content-coding.ts";
+import { isHtml, readErrorText } from "./error-text.ts";
+import type { RawAnswer } from "./exchange.ts";
+import { tooLarge, tooLargeHead, unusable } from "../call/failure.ts";
+import type { Failure, FailureReason } from "../call/failure.ts";
+
+/** What is made of an answer from the wire. */
+export interface Reading {
+  /** Undefined when the answer is none a client could be given. */
+  readonly answer: UpstreamAnswer | undefined;
+  /** Why another node would be worth asking, or why there is no answer. */
+  readonly failure: Failure | undefined;
+}
+
+/** What has to be known to read an answer. */
+export interface ReadingContext {
+  readonly upstream: string;
+  readonly node: number;
+  readonly maxBody: number;
+  /** The request carried a condition, so that 304 is an answer. */
+  readonly isConditional: boolean;
+  /** A 401 or 403 is about credentials of the gateway's. */
+  readonly isOwnRefusal: boolean;
+}
+
+const BUSY: Readonly<Record<number, FailureReason>> = {
+  429: "http-429",
+  502: "http-502",
+  503: "http-503",
+  504: "http-504",
+};
+
+const NO_BODY = Buffer.alloc(0);
+
+/**
+ * Whether the answer has to be decoded first, by {@link decodeAnswer}. Without a body there is nothing to decode,
+ * whatever its fields say: those of a 304 are about the body of another answer (RFC 9110 §15.4.5).
+ */
+export function isCoded(raw: RawAnswer): boolean {
+  return raw.body.length > 0 && raw.fields.includes("content-encoding");
+}
+
+/** The answer without its content codings; a failure when that cannot be had. */
+export async function decodeAnswer(raw: RawAnswer, context: ReadingContext): Promise<RawAnswer | Failure> {
+  const codings = contentCodings(raw.fields);
+  if (codings === undefined) return undecodable(context.upstream, "uses a content coding the gateway does not know");
+  try {
+    return { ...raw, body: await decodeBody(raw.body, codings, context.maxBody) };
+  } catch (error) {
+    if (error instanceof DecodedTooLarge) return tooLarge(context.upstream, context.maxBody);
+    return undecodable(context.upstream, "sent a body that is not of the content coding it names");
+  }
+}
+
+/** A failure because of the content coding; `text` follows `upstream "alias" `. */
+export function undecodable(upstream: string, text: string): Failure {
+  return { reason: "unreadable", error: unusable(upstream, text, "http_response_content_coding") };
+}
+
+/** Reads an answer whose body is not coded any more, and says `content`. */
+export function readAnswer(raw: RawAnswer, content: AnswerContent, context: ReadingContext): Reading {
+  const reading = readByStatus(raw, content, context);
+  const { answer } = reading;
+  if (answer === undefined || !isHeadTooLarge(answer.fields)) return reading;
+  return { answer: undefined, failure: tooLargeHead(context.upstream) };
+}
+
+function readByStatus(raw: RawAnswer, content: AnswerContent, context: ReadingContext): Reading {
+  const { status } = raw;
+  if (status === 200) return readSuccess(raw, content, context);
+  const refusal = findRefusal(status, raw, context);
+  if (refusal !== undefined) return { answer: undefined, failure: refusal };
+  if (status === 204 || status === 304)
+    return { answer: answerOf(raw, context, { body: NO_BODY, content: undefined }), failure: undefined };
+  if (status < 300) return readSuccess(raw, content, context);
+  const answer = readError(raw, content, context);
+  return { answer, failure: findBusy(status, answer.fields, context.upstream) };
+}
+
+/**
+ * Why an answer that may be passed on speaks for another node, or for calling less: a 429, 502, 503 or 504. Its error
+ * only serves to decide: a client gets the answer itself.
+ */
+export function findBusy(status: number, fields: Fields, upstream: string): Failure | undefined {
+  const reason = BUSY[status];
+  if (reason === undefined) return undefined;
+  const text = `upstream "${upstream}" answered ${status}`;
+  return { reason, error: new GatewayError(status, text, { retryAfter: retryAfter(fields) }) };
+}
+
+/** Why an answer of this status is not passed on whatever its body says; undefined when it may be. */
+export function findRefusal(
+  status: number,
+  raw: { readonly fields: Fields; readonly body: Buffer },
+  context: Omit<ReadingContext, "node" | "maxBody">,
+): Failure | undefined {
+  const { upstream } = context;
+  // RFC 9110 §15: a status beyond 599 is none, and is treated as a server's error.
+  if (status > 599)
+    return { reason: "protocol", error: unusable(upstream, `answered with the status ${status}, which is none`) };
+  if (status === 304 && !context.isConditional) {
+    const text = "answered 304 Not Modified to a request without conditions; it or a cache before it is broken";
+    return { reason: "protocol", error: unusable(upstream, text) };
+  }
+  if (status >= 300 && status < 400 && status !== 304) {
+    const text = `answered with a redirect (${status}), which is not followed; its URL is probably wrong`;
+    return { reason: "redirect", error: unusable(upstream, text) };
+  }
+  if ((status === 401 || status === 403) && context.isOwnRefusal) {
+    const text = `refused the gateway's credentials (${status}); tell the gateway's operator`;
+    return { reason: "credentials", error: unusable(upstream, text, "http_request_denied") };
+  }
+  if (status === 404 && isHtml(fieldValue(raw.fields, "content-type"), raw.body)) {
+    const text = "answered 404 with an HTML page: its registry URL is probably wrong; tell the gateway's operator";
+    return { reason: "wrong-url", error: unusable(upstream, text, "proxy_configuration_error") };
+  }
+  return undefined;
+}
+
+function readSuccess(raw: RawAnswer, content: AnswerContent, context: ReadingContext): Reading {
+  if (content.isJson) return { answer: answerOf(raw, context, { body: raw.body, content }), failure: undefined };
+  const what = isHtml(fieldValue(raw.fields, "content-type"), raw.body) ? "an HTML page" : "something that is not JSON";
+  const text = `answered ${raw.status} with ${what}; its URL is wrong or it is broken`;
+  return { answer: undefined, failure: { reason: "unreadable", error: unusable(context.upstream, text) } };
+}
+
+function readError(raw: RawAnswer, content: AnswerContent, context: ReadingContext): UpstreamAnswer {
+  if (content.isError) return answerOf(raw, context, { body: raw.body, content });
+  const text = readErrorText(raw.body) || (STATUS_CODES[raw.status] ?? "no text");
+  const body = errorBody(`upstream "${context.upstream}" answered ${raw.status}: ${text}`);
+  return {
+    ...answerOf(raw, context, { body: Buffer.from(body), content: undefined }),
+    fields: fieldsOfReplacedBody(raw.fields),
+  };
+}
+
+function answerOf(
+  raw: RawAnswer,
+  context: ReadingContext,
+  { body, content }: Pick<UpstreamAnswer, "body" | "content">,
+): UpstreamAnswer {
+  return {
+    status: raw.status,
+    fields: endToEndFields(raw.fields),
+    body,
+    content,
+    requestedAt: raw.requestedAt,
+    receivedAt: raw.receivedAt,
+    node: context.node,
+  };
+}
+
+/** Seconds of a `Retry-After` that counts seconds (RFC 9110 §10.2.3); undefined without one. */
+export function retryAfter(fields: Fields): number | undefined {
+  const value = fieldValue(fields, "retry-after");
+  return value !== undefined && /^\d{1,9}$/.test(value) ? Number(value) : undefined;
+}

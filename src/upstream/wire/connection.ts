@@ -1,0 +1,223 @@
+import { connect as connectTcp } from "node:net";
+import type { Socket } from "node:net";
+import { connect as connectTls, TLSSocket } from "node:tls";
+import { Client, ProxyAgent } from "undici";
+import type { Dispatcher, buildConnector } from "undici";
+import type { Clock, Duration, Instant } from "../../clock.ts";
+import type { TlsMaterial } from "../../config/tls-files.ts";
+import type { MaybePromise } from "../../coordination/coordinator.ts";
+import { GatewayError } from "../../errors.ts";
+import { ConnectionGone, ConnectTimeout } from "../call/failure.ts";
+
+/** Where links lead and how. */
+export interface LinkTarget {
+  /** Scheme, host and port. */
+  readonly origin: string;
+  /** For establishing a connection, name resolution and TLS handshake included. */
+  readonly connectTimeout: Duration;
+  readonly httpProxy?: string | undefined;
+  /** Asked for each new connection; an error where none may be made. */
+  readonly tls: () => MaybePromise<TlsMaterial | GatewayError>;
+}
+
+// undici's own timers are coarse: deadlines are kept by whoever waits.
+const CLIENT_OPTIONS = {
+  pipelining: 1,
+  headersTimeout: 0,
+  bodyTimeout: 0,
+  connectTimeout: 0,
+  maxHeaderSize: 32 * 1024,
+  keepAliveTimeout: 15_000,
+  keepAliveMaxTimeout: 60_000,
+  keepAliveTimeoutThreshold: 2_000,
+  allowH2: false,
+} as const;
+
+/** After so much silence TCP asks whether the other side is there, and again as often. */
+const KEEP_ALIVE: Duration = 1_000;
+
+/** Says that the connection is there, to the request that had it opened: that one is never sent. */
+const OPENED = new Error("the connection is open");
+
+/**
+ * One connection to a node: opened once, never again, and at the service of one request at a time. A request that finds
+ * it closed fails with {@link ConnectionGone}: undici would open another, which nobody has asked whose it is.
+ */
+export class Link {
+  readonly dispatcher: Dispatcher;
+  /** It may carry requests; see `Connections`. */
+  isProved = false;
+  /** Whom it leads to, once open: the remote address and port and, with TLS, the certificate that was shown. */
+  peer = "";
+  /** When it was opened. */
+  openedAt: Instant;
+  private readonly target: LinkTarget;
+  private readonly clock: Clock;
+  private readonly onClose: (link: Link) => void;
+  private pending: Socket | undefined;
+  private socket: Socket | undefined;
+  private isOver = false;
+
+  /** `onClose` is called once when it is closed after it was open. */
+  constructor(target: LinkTarget, clock: Clock, onClose: (link: Link) => void) {
+    this.target = target;
+    this.clock = clock;
+    this.onClose = onClose;
+    this.openedAt = clock.now();
+    this.dispatcher = target.httpProxy === undefined ? this.createDirect() : this.createProxied(target.httpProxy);
+  }
+
+  /** It is open as far as this process has heard. */
+  get isOpen(): boolean {
+    return !this.isOver && this.socket?.destroyed === false;
+  }
+
+  /** Opens it. Rejects with what the socket, TLS or the proxy says. */
+  open(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const never = (): void => undefined;
+      this.dispatcher.dispatch(
+        { origin: this.target.origin, method: "GET", path: "/" },
+        {
+          onRequestStart: never,
+          onResponseStart: never,
+          onResponseData: never,
+          onResponseEnd: never,
+          onResponseError: (_controller, error) => (error === OPENED ? resolve() : reject(error)),
+        },
+      );
+    });
+  }
+
+  /** Closes it, or what is on the way to become it, at once. A request on it fails. */
+  destroy(): void {
+    this.isOver = true;
+    this.pending?.destroy();
+    void this.dispatcher.destroy(new ConnectionGone());
+    this.socket?.destroy();
+  }
+
+  private createDirect(): Dispatcher {
+    const connect = (options: buildConnector.Options, callback: buildConnector.Callback) =>
+      this.connect(options, callback);
+    return new Client(this.target.origin, { ...CLIENT_OPTIONS, connect: this.openOnce(connect) });
+  }
+
+  private createProxied(proxy: string): Dispatcher {
+    const material = this.target.tls();
+    if (material instanceof GatewayError) {
+      return new Client(this.target.origin, { connect: (_options, callback) => callback(material, null) });
+    }
+    return new ProxyAgent({
+      ...CLIENT_OPTIONS,
+      uri: new URL(proxy).href,
+      connections: 1,
+      connectTimeout: this.target.connectTimeout,
+      requestTls: { ...(material instanceof Promise ? {} : material), rejectUnauthorized: true },
+      proxyTls: { rejectUnauthorized: true },
+      factory: (origin, { connect }: { connect: buildConnector.connector }) =>
+        new Client(origin, { ...CLIENT_OPTIONS, connect: this.openOnce(connect) }),
+    });
+  }
+
+  /** Undici asks for a connection whenever it has a request and none: the first time it is opened and kept, the second time handed over, and after that there is none. */
+  private openOnce(connect: buildConnector.connector): buildConnector.connector {
+    let isHandedOver = false;
+    return (options, callback) => {
+      const { socket } = this;
+      if (socket === undefined) {
+        connect(options, (...[error, opened]) => {
+          if (error === null) this.keep(opened);
+          callback(error ?? OPENED, null);
+        });
+        return;
+      }
+      const isFirst = !isHandedOver;
+      isHandedOver = true;
+      // What has arrived by now is read first: nothing that came unasked is to be taken for the answer.
+      setImmediate(() => {
+        if (!isFirst || !this.isOpen) return callback(new ConnectionGone(), null);
+        socket.off("readable", this.onUnasked);
+        callback(null, socket);
+      });
+    };
+  }
+
+  private keep(socket: Socket): void {
+    this.socket = socket;
+    this.openedAt = this.clock.now();
+    this.peer = peerOf(socket);
+    const close = (): void => {
+      this.isOver = true;
+      this.onClose(this);
+    };
+    // What has taken the address of a machine that is gone says so to a probe: none may vouch for it for long.
+    socket.setKeepAlive(true, KEEP_ALIVE);
+    // Heard here as well as by undici, which has it only when something is sent.
+    socket
+      .on("error", () => undefined)
+      .once("end", () => (this.isOver = true))
+      .once("close", close)
+      .on("readable", this.onUnasked);
+    if (this.isOver) socket.destroy();
+  }
+
+  /** It ended, or something came although nothing was sent: a 408, or the answer to what is not asked yet. */
+  private readonly onUnasked = (): void => void this.socket?.destroy();
+
+  private connect(options: buildConnector.Options, callback: buildConnector.Callback): void {
+    const tls = this.target.origin.startsWith("https:") ? this.target.tls() : undefined;
+    if (tls instanceof Promise) void tls.then((material) => this.openSocket(options, material, callback));
+    else this.openSocket(options, tls, callback);
+  }
+
+  private openSocket(
+    options: buildConnector.Options,
+    tls: TlsMaterial | GatewayError | undefined,
+    callback: buildConnector.Callback,
+  ): void {
+    if (tls instanceof GatewayError) return callback(tls, null);
+    let socket: Socket;
+    try {
+      socket = tls === undefined ? connectPlainly(options) : connectSecurely(options, tls);
+    } catch (error) {
+      // What the handshake cannot even begin with would else leave the call to its deadline.
+      return callback(error instanceof Error ? error : new Error(String(error)), null);
+    }
+    this.pending = socket;
+    socket.setNoDelay(true);
+    const cancelTimer = this.clock.after(this.target.connectTimeout, () => socket.destroy(new ConnectTimeout()));
+    const settle = (error: Error | null) => {
+      cancelTimer();
+      socket.off("error", settle).off("close", onClose);
+      this.pending = undefined;
+      if (error === null) callback(null, socket);
+      else callback(error, null);
+    };
+    const onClose = () => settle(new ConnectTimeout());
+    socket.once(tls === undefined ? "connect" : "secureConnect", () => settle(null));
+    socket.once("error", settle).once("close", onClose);
+    if (this.isOver) socket.destroy();
+  }
+}
+
+function peerOf(socket: Socket): string {
+  const address = `${socket.remoteAddress} ${socket.remotePort}`;
+  return socket instanceof TLSSocket ? `${address} ${socket.getPeerCertificate().fingerprint256}` : address;
+}
+
+function connectPlainly({ hostname, port }: buildConnector.Options): Socket {
+  return connectTcp({ host: hostname, port: Number(port || 80) });
+}
+
+function connectSecurely({ hostname, port, servername }: buildConnector.Options, tls: TlsMaterial): Socket {
+  return connectTls({
+    host: hostname,
+    port: Number(port || 443),
+    ...(servername ? { servername } : {}),
+    ...tls,
+    ALPNProtocols: ["http/1.1"],
+    rejectUnauthorized: true,
+    minVersion: "TLSv1.2",
+  });
+}

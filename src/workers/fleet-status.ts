@@ -1,0 +1,116 @@
+import type { Explanation } from "../cache/http-cache.ts";
+import type { PathExplanation } from "../operations/explain.ts";
+import type { BreakerState } from "../upstream/observer.ts";
+import type { NodeState, NodeStatus, UpstreamState, UpstreamStatus } from "../upstream/node/status.ts";
+import type { CachePart } from "../serving.ts";
+import type { RedisPart } from "../coordination/sharing.ts";
+import type { WorkerState } from "./worker-topics.ts";
+
+/** What one worker knows that the others do not yet is no news: the later of two in these lists speaks for all. */
+const UPSTREAM_STATES: readonly UpstreamState[] = ["unproved", "up", "degraded", "failing", "wrong-admin", "disabled"];
+const BREAKER_STATES: readonly BreakerState[] = ["closed", "half-open", "open"];
+const NODE_STATES: readonly NodeState[] = ["unproved", "up", "ejected", "wrong-admin"];
+
+/** How the upstreams are, of several workers' view. */
+export function mergeUpstreams(states: readonly WorkerState[]): UpstreamStatus[] {
+  const [first, ...others] = states.map(({ upstreams }) => upstreams);
+  return (first ?? []).map((upstream) =>
+    others.reduce((merged, each) => {
+      const same = each.find(({ name }) => name === upstream.name);
+      return same === undefined ? merged : mergeUpstream(merged, same);
+    }, upstream),
+  );
+}
+
+/** How things are with Redis: away as soon as it is away for one; leases of all together. */
+export function mergeRedis(states: readonly WorkerState[]): RedisPart {
+  const parts = states.flatMap(({ redis }) => (redis.configured ? [redis] : []));
+  const part = parts.find(({ state }) => state === "away") ?? parts[0];
+  if (part === undefined) return { configured: false };
+  return {
+    ...part,
+    purgeLagMs: parts.map(({ purgeLagMs }) => purgeLagMs).reduce(greatest),
+    leases: {
+      held: sum(parts.map(({ leases }) => leases.held)),
+      awaited: sum(parts.map(({ leases }) => leases.awaited)),
+    },
+  };
+}
+
+/** The memory of all workers together. */
+export function mergeCache(states: readonly WorkerState[]): CachePart {
+  const parts = states.map(({ cache }) => cache.memory);
+  return {
+    memory: {
+      entries: sum(parts.map(({ entries }) => entries)),
+      bytes: sum(parts.map(({ bytes }) => bytes)),
+      maxBytes: sum(parts.map(({ maxBytes }) => maxBytes)),
+    },
+  };
+}
+
+/** What all workers have of a path: every entry says whose it is. */
+export function mergeExplanations(explained: readonly (readonly [worker: number, PathExplanation])[]): PathExplanation {
+  const [, first] = explained[0]!;
+  if (first.explanation === undefined) return first;
+  const explanations = explained.flatMap(([worker, { explanation }]) =>
+    explanation === undefined ? [] : [[worker, explanation] as const],
+  );
+  const skips = explanations.flatMap(([, { lastSkip }]) => (lastSkip === undefined ? [] : [lastSkip]));
+  const merged: Explanation = {
+    ...first.explanation,
+    entries: explanations.flatMap(([worker, { entries }]) => entries.map((entry) => ({ ...entry, worker }))),
+    lastSkip: skips.sort((a, b) => a.ago - b.ago)[0],
+    fetching: explanations.some(([, { fetching }]) => fetching),
+  };
+  return { ...first, explanation: merged };
+}
+
+function mergeUpstream(one: UpstreamStatus, other: UpstreamStatus): UpstreamStatus {
+  const state = laterOf(UPSTREAM_STATES, one.state, other.state);
+  return {
+    name: one.name,
+    admin: one.admin ?? other.admin,
+    state,
+    isContested: one.isContested || other.isContested,
+    lastError: (other.state === state ? other.lastError : undefined) ?? one.lastError ?? other.lastError,
+    breaker: laterOf(BREAKER_STATES, one.breaker, other.breaker),
+    passThroughBreaker: laterOf(BREAKER_STATES, one.passThroughBreaker, other.passThroughBreaker),
+    budgetLeft: least(one.budgetLeft, other.budgetLeft),
+    running: one.running + other.running,
+    queued: one.queued + other.queued,
+    retriesLeft: one.retriesLeft + other.retriesLeft,
+    nodes: one.nodes.map((node) => {
+      const same = other.nodes.find(({ url }) => url === node.url);
+      return same === undefined ? node : mergeNode(node, same);
+    }),
+  };
+}
+
+function mergeNode(one: NodeStatus, other: NodeStatus): NodeStatus {
+  return {
+    url: one.url,
+    state: laterOf(NODE_STATES, one.state, other.state),
+    lastError: one.lastError ?? other.lastError,
+    // That of the worker where it is worst; an average of averages says less.
+    latencyMs: greatest(one.latencyMs, other.latencyMs),
+    inFlight: one.inFlight + other.inFlight,
+    ejections: one.ejections + other.ejections,
+  };
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+function laterOf<Value>(order: readonly Value[], one: Value, other: Value): Value {
+  return order.indexOf(one) >= order.indexOf(other) ? one : other;
+}
+
+function least(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined || other === undefined ? (one ?? other) : Math.min(one, other);
+}
+
+function greatest(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined || other === undefined ? (one ?? other) : Math.max(one, other);
+}

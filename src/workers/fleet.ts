@@ -1,0 +1,153 @@
+import type { Clock, Duration } from "../clock.ts";
+import { Unanswered } from "./peer.ts";
+import { GatewayError } from "../errors.ts";
+import type { PathExplanation } from "../operations/explain.ts";
+import type { PurgeResult } from "../operations/purge.ts";
+import { Readiness, type ReadinessReport } from "../operations/readiness.ts";
+import type { FleetMetrics } from "./fleet-metrics.ts";
+import { mergeCache, mergeExplanations, mergeRedis, mergeUpstreams } from "./fleet-status.ts";
+import { isRedisConnected } from "../coordination/sharing.ts";
+import type { Supervisor } from "./supervisor.ts";
+import type { Worker } from "./worker-process.ts";
+import type { WorkerState } from "./worker-topics.ts";
+
+export interface FleetOptions {
+  readonly supervisor: Supervisor;
+  readonly metrics: FleetMetrics;
+  readonly clock: Clock;
+  readonly isDraining: () => boolean;
+}
+
+/** A worker does little for an answer to the operator; one that is busy may take its time. */
+const REPLY_TIMEOUT: Duration = 2_000;
+
+/** Longer than a purge waits for a worker that hangs. */
+const PURGE_TIMEOUT: Duration = 6_000;
+
+/** A scrape waits no longer for one worker; its last numbers stand in. */
+const METRICS_TIMEOUT: Duration = 1_000;
+
+/** What a worker had counted since is lost when it crashes. */
+const METRICS_EVERY: Duration = 5_000;
+
+/** All workers as one: what the operations listener tells and does. */
+export class Fleet {
+  private readonly options: FleetOptions;
+  private readonly supervisor: Supervisor;
+  private readonly readiness: Readiness;
+
+  constructor(options: FleetOptions) {
+    this.options = options;
+    this.supervisor = options.supervisor;
+    this.readiness = new Readiness({
+      clock: options.clock,
+      isDraining: options.isDraining,
+      upstreams: () => mergeUpstreams(this.states()),
+      isRedisConnected: () => isRedisConnected(mergeRedis(this.states())),
+    });
+  }
+
+  private states(): WorkerState[] {
+    return this.supervisor.listening.flatMap(({ state }) => (state === undefined ? [] : [state]));
+  }
+
+  /** See `Readiness`; without a worker there is nobody to send requests to. */
+  report(): ReadinessReport {
+    const report = this.readiness.report();
+    if (!report.ready || this.supervisor.listening.length > 0) return report;
+    return { ...report, ready: false, reason: "no worker is running" };
+  }
+
+  /** `/status` besides version and uptime. */
+  status(): object {
+    const states = this.states();
+    return {
+      cache: mergeCache(states),
+      redis: mergeRedis(states),
+      upstreams: mergeUpstreams(states),
+      workers: this.supervisor.all.map(({ id, process, isListening, age }) => ({
+        id,
+        pid: process.pid,
+        state: isListening ? "listening" : "starting",
+        uptimeSeconds: Math.round(age / 1000),
+      })),
+    };
+  }
+
+  /** One worker purges for all, through what they share. Where that is a Redis that is away, each purges by itself. */
+  async purge(body: unknown): Promise<PurgeResult> {
+    // One that hangs is asked last.
+    const workers = this.supervisor.listening.toSorted((one, other) => one.silence - other.silence);
+    for (const worker of workers) {
+      const result = await this.purgeBy(worker, body);
+      if (result === undefined) continue;
+      if (result.reach === "pending") {
+        const others = workers.filter((other) => other !== worker);
+        await Promise.all(others.map((other) => this.purgeBy(other, body)));
+      }
+      return result;
+    }
+    throw noWorker();
+  }
+
+  /** Undefined when the worker did not reply: it is ended, since it would go on serving what is purged. */
+  private async purgeBy(worker: Worker, body: unknown): Promise<PurgeResult | undefined> {
+    try {
+      return await worker.peer.ask("operatorPurge", body, PURGE_TIMEOUT);
+    } catch (error) {
+      if (!(error instanceof Unanswered)) throw error;
+      this.supervisor.kill(worker);
+      return undefined;
+    }
+  }
+
+  /** What every worker has of a path. Rejects as a request to it would be refused. */
+  async explain(path: string): Promise<PathExplanation> {
+    const explained = await this.askAll((worker) => worker.peer.ask("explain", path, REPLY_TIMEOUT));
+    return mergeExplanations(explained.map(([worker, explanation]) => [worker.id, explanation] as const));
+  }
+
+  /** What each worker says that answers clients. Rejects with what a worker refuses, and when none replies. */
+  private async askAll<Reply>(ask: (worker: Worker) => Promise<Reply>): Promise<(readonly [Worker, Reply])[]> {
+    const replies = await Promise.all(
+      this.supervisor.listening.map(async (worker) => {
+        try {
+          return [worker, await ask(worker)] as const;
+        } catch (error) {
+          if (!(error instanceof Unanswered)) throw error;
+          return undefined;
+        }
+      }),
+    );
+    const heard = replies.filter((reply) => reply !== undefined);
+    if (heard.length > 0) return heard;
+    throw noWorker();
+  }
+
+  /** The exposition of everybody's metrics. */
+  async readMetrics(): Promise<string> {
+    await Promise.all(this.supervisor.listening.map((worker) => this.noteMetrics(worker)));
+    return this.options.metrics.metrics();
+  }
+
+  /** Learns every few seconds what workers have counted, for the case that they crash. */
+  keepMetrics(): void {
+    this.options.clock.after(METRICS_EVERY, () => {
+      for (const worker of this.supervisor.listening) void this.noteMetrics(worker);
+      this.keepMetrics();
+    });
+  }
+
+  private async noteMetrics(worker: Worker): Promise<void> {
+    try {
+      const snapshot = await worker.peer.ask("metrics", undefined, METRICS_TIMEOUT);
+      if (this.supervisor.all.includes(worker)) this.options.metrics.note(worker.id, snapshot);
+    } catch {
+      // Its last numbers stay.
+    }
+  }
+}
+
+function noWorker(): GatewayError {
+  return new GatewayError(503, "no worker is running just now; try again shortly", { retryAfter: 1 });
+}

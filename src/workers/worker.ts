@@ -1,0 +1,98 @@
+import { ClusterMember } from "./member.ts";
+import { Peer, type Port } from "./peer.ts";
+import type { Clock, Duration } from "../clock.ts";
+import type { Config } from "../config/schema.ts";
+import type { Logger } from "../observe/log.ts";
+import { createMetrics, type Metrics } from "../observe/metrics.ts";
+import type { LiveRegistry } from "../observe/metrics/live-registry.ts";
+import type { Serving } from "../serving.ts";
+import { ShelfStore } from "./shelf-store.ts";
+import type { Sharing } from "../coordination/sharing.ts";
+import { BEAT_EVERY } from "./worker-process.ts";
+import type { PrimaryTopics, WorkerState, WorkerTopics } from "./worker-topics.ts";
+
+/** A primary that does not say what to begin with within this time is gone, or will be. */
+const BEGIN_TIMEOUT: Duration = 10_000;
+
+/** What it has to say before it ends is heard at once, or never. */
+const FAREWELL_TIMEOUT: Duration = 1_000;
+
+export interface WorkerOptions {
+  readonly port: Port;
+  readonly clock: Clock;
+  readonly createLogger: (config: Config, worker: number) => Logger;
+  /** Builds what answers clients. `shared`: what the workers of this machine share, where there is no Redis. */
+  readonly createServing: (parts: WorkerParts) => Promise<Serving>;
+  /** Ends the process. */
+  readonly exit: (how: "well" | "failed") => void;
+}
+
+export interface WorkerParts {
+  readonly config: Config;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly registry: LiveRegistry;
+  /** What the workers of this machine share among themselves. */
+  readonly shareByCluster: () => Promise<Sharing>;
+}
+
+type PrimaryPeer = Peer<WorkerTopics, PrimaryTopics>;
+
+/** One of several processes that answer clients on one port. It does what its primary says, and ends with it. */
+export async function runWorker(options: WorkerOptions): Promise<void> {
+  const { port, clock, createLogger, exit } = options;
+  const primary: PrimaryPeer = new Peer(port, clock);
+  // Asked for before it is there: a reload may come while this worker begins.
+  let resolveServing: (serving: Serving) => void = () => {};
+  const ready = new Promise<Serving>((resolve) => {
+    resolveServing = resolve;
+  });
+  const { metrics, registry } = createMetrics();
+  primary.answer("reload", async (config) => {
+    await (await ready).reload(config);
+    return undefined;
+  });
+  primary.answer("metrics", () => registry.getMetricsAsJSON());
+  primary.answer("operatorPurge", async (body) => (await ready).purge(body));
+  primary.answer("explain", async (path) => (await ready).explain(path));
+  primary.answer("announceDrain", async () => {
+    (await ready).announceDrain();
+    return undefined;
+  });
+  primary.answer("drain", async () => {
+    await (await ready).drain();
+    exit("well");
+    return undefined;
+  });
+
+  const { config, id } = await primary.ask("begin", undefined, BEGIN_TIMEOUT);
+  const log = createLogger(config, id);
+  try {
+    const serving = await options.createServing({
+      config,
+      log,
+      metrics,
+      registry,
+      shareByCluster: async () => ({
+        coordinator: await ClusterMember.join(primary, clock),
+        store: new ShelfStore(primary, clock),
+        redisStatus: () => ({ configured: false }),
+        whenReady: () => Promise.resolve(),
+      }),
+    });
+    resolveServing(serving);
+    primary.tell("listening", await serving.start());
+    beat(primary, clock, () => serving.status());
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    // Not before it is heard.
+    await primary.ask("failed", why, FAREWELL_TIMEOUT).catch(() => undefined);
+    exit("failed");
+  }
+}
+
+/** For as long as the process lives. */
+function beat(primary: PrimaryPeer, clock: Clock, state: () => WorkerState): void {
+  primary.tell("beat", state());
+  clock.after(BEAT_EVERY, () => beat(primary, clock, state));
+}

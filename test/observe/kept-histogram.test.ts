@@ -1,0 +1,67 @@
+import { AggregatorRegistry, Histogram, Registry } from "@prometheus-io/client";
+import { expect, test } from "vitest";
+import { KeptHistogram } from "../../src/observe/metrics/kept-histogram.ts";
+
+const BUCKETS = [0.1, 1, 10];
+const OBSERVED: readonly (readonly [kind: string, value: number])[] = [
+  ["a", 0],
+  ["a", 0.1],
+  ["a", 0.100001],
+  ["b", 1],
+  ["b", 10],
+  ["b", 10.5],
+  ["a", 1e9],
+];
+
+function pairOfRegistries(labelNames: string[]) {
+  const [own, reference] = [new Registry(), new Registry()];
+  const options = { name: "time_seconds", help: "Some time.", labelNames, buckets: BUCKETS };
+  return {
+    own,
+    reference,
+    kept: new KeptHistogram({ ...options, registry: own }),
+    library: new Histogram({ ...options, registers: [reference] }),
+  };
+}
+
+test("a kept histogram is exposed as the client library exposes its own", async () => {
+  const { own, reference, kept, library } = pairOfRegistries(["kind"]);
+  const tallies = { a: kept.tally({ kind: "a" }), b: kept.tally({ kind: "b" }) };
+  for (const [kind, value] of OBSERVED) {
+    tallies[kind as "a" | "b"].observe(value);
+    library.observe({ kind }, value);
+    kept.observe({ kind }, value / 2);
+    library.observe({ kind }, value / 2);
+  }
+  expect(await own.metrics()).toBe(await reference.metrics());
+});
+
+test("a kept histogram without labels is there before its first observation", async () => {
+  const { own, reference, kept, library } = pairOfRegistries([]);
+  expect(await own.metrics()).toBe(await reference.metrics());
+  kept.observe(0.5);
+  library.observe(0.5);
+  expect(await own.metrics()).toBe(await reference.metrics());
+});
+
+test("kept histograms of several processes are added up", async () => {
+  const registries = [1, 2].map((factor) => {
+    const { own, kept } = pairOfRegistries(["kind"]);
+    for (const [kind, value] of OBSERVED) kept.observe({ kind }, value * factor);
+    return own;
+  });
+  const total = AggregatorRegistry.aggregate(await Promise.all(registries.map((each) => each.getMetricsAsJSON())));
+  const text = await total.metrics();
+  expect(text).toContain('time_seconds_count{kind="a"} 8');
+  expect(text).toContain('time_seconds_bucket{le="+Inf",kind="b"} 6');
+  expect(text).toContain('time_seconds_bucket{le="0.1",kind="a"} 3');
+});
+
+test("a removed child is exposed no more", async () => {
+  const { own, kept } = pairOfRegistries(["kind"]);
+  kept.observe({ kind: "a" }, 1);
+  kept.observe({ kind: "b" }, 1);
+  kept.remove({ kind: "a" });
+  expect(await own.metrics()).not.toContain('kind="a"');
+  expect(await own.metrics()).toContain('kind="b"');
+});

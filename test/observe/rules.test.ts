@@ -1,0 +1,82 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { METRICS } from "../../src/observe/metrics/table.ts";
+import { ALERT_RULES, RECORDING_RULES } from "../../src/tools/alert-rules.ts";
+import { RUNBOOKS, expressionOf, renderPrometheusRule, renderRules, renderRunbooks } from "../../src/tools/alerts.ts";
+import { ALERT_CASES } from "../support/alert-cases.ts";
+import { metricOf } from "../support/exposition.ts";
+
+const CONFIG = join(import.meta.dirname, "../../config");
+const YAML = readFileSync(join(CONFIG, "prometheus/rules.yaml"), "utf8");
+
+interface Rule {
+  readonly expr: string;
+  readonly record?: string;
+  readonly alert?: string;
+  readonly for?: string;
+  readonly labels?: Record<string, string>;
+  readonly annotations?: Record<string, string>;
+}
+
+const rules = (parse(YAML) as { groups: { rules: Rule[] }[] }).groups.flatMap((group) => group.rules);
+
+test("the rules are as the code says", () => {
+  expect(YAML).toBe(renderRules());
+});
+
+test("a rule asks only for metrics and recorded values that exist", () => {
+  const known = new Set<string>([
+    ...Object.values(METRICS).map((metric) => metric.name),
+    ...RECORDING_RULES.map(({ record }) => record),
+  ]);
+  for (const { expr } of rules) {
+    for (const [word] of expr.matchAll(/[a-z_:]*registry_gateway_[a-z0-9_:]+/g)) {
+      expect(known.has(word) || known.has(metricOf(word)), word).toBe(true);
+    }
+  }
+});
+
+test("every recorded value is used", () => {
+  for (const { record } of RECORDING_RULES) {
+    expect(
+      ALERT_RULES.some((rule) => expressionOf(rule).includes(record)),
+      record,
+    ).toBe(true);
+  }
+});
+
+test("no rule or runbook shows the rounding errors of binary fractions", () => {
+  for (const text of [renderRules(), renderPrometheusRule(), renderRunbooks()]) {
+    expect(text).not.toMatch(/[0-9]\.[0-9]{7,}/);
+  }
+});
+
+describe("every alert", () => {
+  test("has a case in which it fires and one in which it does not", () => {
+    expect(ALERT_CASES.map(({ alert }) => alert).sort()).toEqual(ALERT_RULES.map(({ alert }) => alert).sort());
+  });
+
+  test.each(ALERT_RULES)("$alert says what it means, where to look and what to do", ({ alert }) => {
+    const rule = rules.find((each) => each.alert === alert)!;
+    expect(rule.labels?.["severity"]).toMatch(/^(page|ticket)$/);
+    expect(rule.annotations?.["summary"]).toBeTruthy();
+    expect(rule.annotations?.["description"]).toMatch(/ Look at: .* Do: /s);
+    const [file, anchor] = rule.annotations!["runbook_url"]!.split("#");
+    expect(file).toBe(RUNBOOKS);
+    const runbooks = readFileSync(join(CONFIG, "..", file!), "utf8");
+    expect(runbooks.split("\n").filter((line) => line === `## ${alert}`)).toHaveLength(1);
+    // As Markdown renderers make anchors of headings.
+    expect(anchor).toBe(alert.toLowerCase());
+  });
+
+  test("that names an upstream or replica in its text keeps that label", () => {
+    for (const { alert, annotations, expr } of rules.filter((rule) => rule.alert !== undefined)) {
+      for (const [, label] of annotations!["summary"]!.matchAll(/\$labels\.([a-z]+)/g)) {
+        const isKept = expr.includes(label!) || RECORDING_RULES.some((each) => expr.includes(each.record));
+        expect(isKept, `${alert} ${label}`).toBe(true);
+      }
+    }
+  });
+});

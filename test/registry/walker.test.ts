@@ -1,0 +1,68 @@
+import { describe, expect, test, vi } from "vitest";
+import { get, instrumentsOf, useAggregates } from "../support/aggregate-registries.ts";
+
+const { startAggregate } = useAggregates();
+
+const LISTING = "/registry/metadata/v1/instruments";
+
+/** Waits for what the background brings. */
+function eventually(check: () => void | Promise<void>): Promise<void> {
+  return vi.waitFor(check, { timeout: 10_000, interval: 20 });
+}
+
+/** The queries of the listing that a registry was asked. */
+function queries(calls: readonly { readonly operation: string; readonly url: string }[]): string[] {
+  return calls.flatMap(({ operation, url }) => (operation === "instruments" ? [new URL(url, "http://x").search] : []));
+}
+
+describe("the background walker", () => {
+  test("fetches the next page ahead of the client with cache.prefetch", async () => {
+    const aggregate = await startAggregate(
+      { amulet: { instruments: instrumentsOf("A", 60) } },
+      { cache: { prefetch: true } },
+    );
+    const { calls } = aggregate.registries.amulet!;
+    const first = await get(`${aggregate.url}${LISTING}?pageSize=20`);
+    const next = `?pageSize=20&pageToken=${String(first.json.nextPageToken)}`;
+    await eventually(() => expect(queries(calls.recent)).toEqual(["?pageSize=20", next]));
+    await eventually(async () => {
+      const second = await get(`${aggregate.url}${LISTING}${next}`);
+      expect(second.headers.get("cache-status")).toMatch(/hit/);
+    });
+    expect(queries(calls.recent)).toEqual(["?pageSize=20", next]);
+  });
+
+  test("fills the cache at start with cache.warmUp: info, and pages as clients ask for them", async () => {
+    const aggregate = await startAggregate(
+      { amulet: { instruments: instrumentsOf("A", 60) } },
+      { cache: { warmUp: true } },
+    );
+    const { calls } = aggregate.registries.amulet!;
+    await eventually(() => expect(queries(calls.recent)).toEqual(["", "?pageToken=A-00024", "?pageToken=A-00049"]));
+    await eventually(async () => {
+      for (const path of [
+        "/registry/metadata/v1/info",
+        LISTING,
+        `${LISTING}?pageToken=A-00049`,
+        `${LISTING}/A-00033`,
+      ]) {
+        expect((await get(aggregate.url + path)).headers.get("cache-status")).toMatch(/hit/);
+      }
+    });
+    expect(queries(calls.recent)).toHaveLength(3);
+  });
+
+  test("keeps the catalogue of warmed registries, whether or not anybody asks", async () => {
+    const aggregate = await startAggregate({ amulet: {}, bonds: {} }, { cache: { warmUp: true } });
+    const seen = () =>
+      Object.values(aggregate.registries).map(({ calls }) => queries(calls.recent).includes("?pageSize=100"));
+    await eventually(() => expect(seen()).toEqual([true, true]));
+  });
+
+  test("does nothing by itself", async () => {
+    const aggregate = await startAggregate({ amulet: {}, bonds: {} });
+    await get(`${aggregate.registrar("amulet")}${LISTING}`);
+    await get(`${aggregate.url}${LISTING}?pageSize=1`);
+    expect(aggregate.called("instruments")).toBe(2);
+  });
+});

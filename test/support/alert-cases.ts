@@ -1,0 +1,223 @@
+import { type MetricKey, METRICS } from "../../src/observe/metrics/table.ts";
+
+/** A series as promtool's tests write it: a value each minute, `start+stepxcount`. */
+interface InputSeries {
+  readonly series: string;
+  readonly values: string;
+}
+
+export interface AlertCase {
+  readonly alert: string;
+  /** When the alert is looked at, from the first sample on. */
+  readonly at: string;
+  readonly fires: readonly InputSeries[];
+  readonly silent: readonly InputSeries[];
+}
+
+function series(key: MetricKey, labels: Record<string, string>, values: string): InputSeries {
+  const all = { job: "gateway", instance: "one", ...labels };
+  const matchers = Object.entries(all).map(([name, value]) => `${name}="${value}"`);
+  const suffix = "le" in labels ? "_bucket" : "";
+  return { series: `${METRICS[key].name}${suffix}{${matchers.join(",")}}`, values };
+}
+
+/** Requests each minute of which so many fail. */
+function requests(good: number, bad: number): InputSeries[] {
+  const labels = { operation: "info", upstream: "amulet" };
+  return [
+    series("requests", { ...labels, status: "2xx" }, `0+${good}x600`),
+    series("requests", { ...labels, status: "5xx" }, `0+${bad}x600`),
+  ];
+}
+
+/** Answers each minute: hits and others. */
+function answers(outcomes: Record<string, string>): InputSeries[] {
+  return Object.entries(outcomes).map(([outcome, values]) =>
+    series("cacheAnswers", { upstream: "amulet", operation: "info", outcome }, values),
+  );
+}
+
+/** Calls to one registry, by outcome. */
+function made(kind: "metadata" | "other", outcomes: Record<string, string>): InputSeries[] {
+  return Object.entries(outcomes).map(([outcome, values]) =>
+    series("upstreamCalls", { upstream: "amulet", kind, outcome }, values),
+  );
+}
+
+const AMULET = { upstream: "amulet" };
+
+function nodes(up: string, breaker: string): InputSeries[] {
+  return [series("upstreamNodes", { ...AMULET, state: "up" }, up), series("breakerState", AMULET, breaker)];
+}
+
+function wrongAdmin(wrong: string, disabled: string, contested = "0x10"): InputSeries[] {
+  return [
+    series("adminContested", AMULET, contested),
+    series("upstreamNodes", { ...AMULET, state: "wrong-admin" }, wrong),
+    series("upstreamState", { ...AMULET, state: "disabled" }, disabled),
+  ];
+}
+
+/** Answers each minute, all of one age. */
+function ages(bucket: "300" | "1200"): InputSeries[] {
+  const labels = { operation: "instruments" };
+  const count = (le: string) => series("servedAge", { ...labels, le }, "0+60x60");
+  const below = series("servedAge", { ...labels, le: "900" }, bucket === "1200" ? "0x60" : "0+60x60");
+  const first = series("servedAge", { ...labels, le: "300" }, bucket === "300" ? "0+60x60" : "0x60");
+  return [first, below, count("1200"), count("+Inf"), series("agePromise", labels, "1200x60")];
+}
+
+function calls(attempts: string, retries: string): InputSeries[] {
+  return [
+    series("upstreamAttempts", { ...AMULET, outcome: "success" }, attempts),
+    series("upstreamRetries", AMULET, retries),
+  ];
+}
+
+function loop(active: string, idle: string): InputSeries[] {
+  return [series("eventLoopActive", {}, active), series("eventLoopIdle", {}, idle)];
+}
+
+/** For every alert a situation in which it fires, and one much like it in which it does not. */
+export const ALERT_CASES: readonly AlertCase[] = [
+  {
+    alert: "RegistryGatewayErrorBudgetBurnsFast",
+    at: "2h",
+    fires: requests(98, 2),
+    silent: requests(99, 1),
+  },
+  {
+    alert: "RegistryGatewayErrorBudgetBurnsSlowly",
+    at: "8h",
+    fires: requests(990, 10),
+    silent: requests(995, 5),
+  },
+  {
+    alert: "RegistryGatewayAdminMismatch",
+    at: "1m",
+    fires: wrongAdmin("1x10", "0x10"),
+    // A contested admin has an alert of its own.
+    silent: wrongAdmin("0x10", "1x10", "1x10"),
+  },
+  {
+    alert: "RegistryGatewayAdminContested",
+    at: "1m",
+    fires: [series("adminContested", AMULET, "1x10")],
+    silent: [series("adminContested", AMULET, "0x10")],
+  },
+  {
+    alert: "RegistryGatewayAllNodesDown",
+    at: "10m",
+    fires: nodes("2x20", "2x20"),
+    silent: nodes("1x20", "0x20"),
+  },
+  {
+    // Three POSTs in eight minutes, and all fail; beside them metadata is well.
+    alert: "RegistryGatewayCallsFail",
+    at: "10m",
+    fires: [
+      ...made("other", { answered: "0x20", failed: "0 0 1 1 1 2 2 2 3x20" }),
+      ...made("metadata", { answered: "0+60x30" }),
+    ],
+    silent: [
+      ...made("other", { answered: "0 0 1 1 1 2 2 2 3x20", failed: "0 0 0 1 1 1 1 1 2x20" }),
+      ...made("metadata", { failed: "0+60x30" }),
+    ],
+  },
+  {
+    alert: "RegistryGatewayMetadataFails",
+    at: "10m",
+    fires: made("metadata", { answered: "0+1x30", failed: "0+2x30" }),
+    silent: [...made("metadata", { answered: "0+2x30", failed: "0+1x30" }), ...made("other", { failed: "0+60x30" })],
+  },
+  {
+    alert: "RegistryGatewayRegistryErrors",
+    at: "2h",
+    fires: made("other", { answered: "0+9x130", failed: "0+1x130" }),
+    silent: made("other", { answered: "0+97x130", failed: "0+3x130" }),
+  },
+  {
+    alert: "RegistryGatewayAbsent",
+    at: "20m",
+    fires: [series("buildInfo", { version: "1.0.0" }, "1x3")],
+    silent: [series("buildInfo", { version: "1.0.0" }, "1x30")],
+  },
+  {
+    alert: "RegistryGatewayAgeNearPromise",
+    at: "40m",
+    fires: ages("1200"),
+    silent: ages("300"),
+  },
+  {
+    alert: "RegistryGatewayStaleAnswers",
+    at: "30m",
+    fires: answers({ hit: "0+70x60", stale: "0+30x60" }),
+    silent: answers({ hit: "0+90x60", stale: "0+10x60" }),
+  },
+  {
+    alert: "RegistryGatewayHitRatioDropped",
+    at: "10h",
+    fires: answers({ hit: "0+95x480 45600+10x200", miss: "0+5x480 2400+90x200" }),
+    silent: answers({ hit: "0+95x480 45600+90x200", miss: "0+5x480 2400+10x200" }),
+  },
+  {
+    alert: "RegistryGatewayRetryAmplification",
+    at: "30m",
+    fires: calls("0+125x60", "0+25x60"),
+    silent: calls("0+105x60", "0+5x60"),
+  },
+  {
+    alert: "RegistryGatewayBreakerOpen",
+    at: "5m",
+    fires: [series("breakerState", AMULET, "2x10")],
+    silent: [series("breakerState", AMULET, "0x10")],
+  },
+  {
+    alert: "RegistryGatewaySheds",
+    at: "20m",
+    fires: [series("upstreamRefused", { ...AMULET, reason: "queue" }, "0+5x30")],
+    silent: [series("upstreamRefused", { ...AMULET, reason: "queue" }, "7x30")],
+  },
+  {
+    alert: "RegistryGatewayCallBudgetNearlyUsed",
+    at: "10m",
+    fires: [series("callBudget", AMULET, "120x20"), series("callBudgetLeft", AMULET, "6x20")],
+    silent: [series("callBudget", AMULET, "120x20"), series("callBudgetLeft", AMULET, "60x20")],
+  },
+  {
+    alert: "RegistryGatewayRedisAway",
+    at: "5m",
+    fires: [series("redisConfigured", {}, "1x10"), series("redisUp", {}, "0x10")],
+    silent: [series("redisConfigured", {}, "0x10"), series("redisUp", {}, "0x10")],
+  },
+  {
+    alert: "RegistryGatewayEventLoopBusy",
+    at: "20m",
+    fires: loop("0+57x30", "0+3x30"),
+    silent: loop("0+30x30", "0+30x30"),
+  },
+  {
+    alert: "RegistryGatewayOverloaded",
+    at: "5m",
+    fires: [series("shedding", {}, "1x10")],
+    silent: [series("shedding", {}, "1x2 0x10")],
+  },
+  {
+    alert: "RegistryGatewayWorkerReplaced",
+    at: "10m",
+    fires: [series("workerEnds", { reason: "crashed" }, "0x5 1x10")],
+    silent: [series("workerEnds", { reason: "crashed" }, "1x20")],
+  },
+  {
+    alert: "RegistryGatewayReloadFailed",
+    at: "1m",
+    fires: [series("lastReloadGood", {}, "0x10")],
+    silent: [series("lastReloadGood", {}, "1x10")],
+  },
+  {
+    alert: "RegistryGatewayCredentialUnusable",
+    at: "10m",
+    fires: [series("credentialUnusable", { ...AMULET, key: "tls" }, "0x5 1x10")],
+    silent: [series("credentialUnusable", { ...AMULET, key: "tls" }, "1x1 0x20")],
+  },
+];

@@ -1,0 +1,187 @@
+import { describe, expect, it } from "vitest";
+import type { Coordinator, FetchOutcome, Lease } from "../../src/coordination/coordinator.ts";
+
+/** A coordinator under test and the time it runs by. */
+export interface CoordinatorSetup {
+  coordinator: Coordinator;
+  now: () => number;
+  /** Lets time go by: a hand-moved clock moves, a real one is waited for. */
+  pass: (milliseconds: number) => Promise<void>;
+  close(): Promise<void>;
+  /** Until it grants calls as it does from then on; by default it does at once. */
+  settle?: () => Promise<void>;
+  /** What it may take of a limit by itself, if not all: it does not know whether there are others. */
+  share?: number;
+}
+
+const amulet = { partition: "DSO::1220aa", scopes: ["all", "list", "instrument:Amulet"] };
+const usd = { partition: "DSO::1220aa", scopes: ["all", "list", "instrument:USD"] };
+const info = { partition: "DSO::1220aa", scopes: ["all", "info"] };
+const elsewhere = { partition: "other::1220bb", scopes: ["all", "info"] };
+
+/** What every coordinator promises, whatever it shares its state through. */
+export function describeCoordinator(name: string, setUp: () => Promise<CoordinatorSetup>): void {
+  async function use(run: (setup: CoordinatorSetup) => Promise<void>): Promise<void> {
+    const setup = await setUp();
+    try {
+      await run(setup);
+    } finally {
+      await setup.close();
+    }
+  }
+
+  describe(`${name}: epochs`, () => {
+    it("a generation stays the same while nothing is purged", () =>
+      use(async ({ coordinator }) => {
+        expect(coordinator.generation(amulet)).toBe(coordinator.generation({ ...amulet }));
+        await coordinator.purge("nobody::1220", ["all"]);
+        const before = coordinator.generation(amulet);
+        await coordinator.purge("nobody::1220", ["all"]);
+        expect(coordinator.generation(amulet)).toBe(before);
+      }));
+
+    it("a purge of one scope changes what depends on it and nothing else, at once", () =>
+      use(async ({ coordinator, pass }) => {
+        const [a, u, i, e] = [amulet, usd, info, elsewhere].map((key) => coordinator.generation(key));
+        const purged = coordinator.purge(amulet.partition, ["instrument:Amulet"]);
+        expect(coordinator.generation(amulet)).not.toBe(a);
+        expect([usd, info, elsewhere].map((key) => coordinator.generation(key))).toEqual([u, i, e]);
+        await purged;
+        const after = coordinator.generation(amulet);
+        expect(after).not.toBe(a);
+        await pass(100);
+        expect(coordinator.generation(amulet)).toBe(after);
+      }));
+
+    it("a purge without a partition reaches partitions that were never seen", () =>
+      use(async ({ coordinator }) => {
+        const [i, e] = [info, elsewhere].map((key) => coordinator.generation(key));
+        const never = coordinator.generation({ partition: "never::1220", scopes: ["all"] });
+        await coordinator.purge(undefined, ["all"]);
+        expect(coordinator.generation(info)).not.toBe(i);
+        expect(coordinator.generation(elsewhere)).not.toBe(e);
+        expect(coordinator.generation({ partition: "never::1220", scopes: ["all"] })).not.toBe(never);
+      }));
+
+    it("purging more scopes than are remembered never brings an entry back", () =>
+      use(async ({ coordinator }) => {
+        const keys = Array.from({ length: 700 }, (_, i) => ({
+          partition: "p::1220",
+          scopes: ["all", `instrument:${i}`],
+        }));
+        const before = keys.map((key) => coordinator.generation(key));
+        await Promise.all(keys.map((key) => coordinator.purge(key.partition, [key.scopes[1]!])));
+        const after = keys.map((key) => coordinator.generation(key));
+        expect(after.filter((generation, i) => generation === before[i])).toEqual([]);
+      }));
+
+    it("a page behind a token has a generation only once the token was issued, and another one when its page changed", () =>
+      use(async ({ coordinator }) => {
+        const page = { ...info, chain: "25:token" };
+        expect(coordinator.generation(page)).toBeUndefined();
+        coordinator.issueChain(page.partition, page.chain, "digest-1");
+        const first = coordinator.generation(page);
+        expect(first).toBeDefined();
+        coordinator.issueChain(page.partition, page.chain, "digest-1");
+        expect(coordinator.generation(page)).toBe(first);
+        coordinator.issueChain(page.partition, page.chain, "digest-2");
+        expect(coordinator.generation(page)).not.toBe(first);
+        expect(coordinator.generation({ ...page, partition: elsewhere.partition })).toBeUndefined();
+      }));
+  });
+
+  describe(`${name}: leases`, () => {
+    it("a key has one holder at a time, and the next after it was released", () =>
+      use(async ({ coordinator }) => {
+        const lease = await coordinator.acquire("key");
+        expect(lease).toBeDefined();
+        expect(await coordinator.acquire("key")).toBeUndefined();
+        const other = await coordinator.acquire("another");
+        expect(other).toBeDefined();
+        other!.release("failed");
+        lease!.release("stored");
+        const next = await acquireSoon(coordinator, "key");
+        lease!.release("stored");
+        expect(await coordinator.acquire("key")).toBeUndefined();
+        next.release("failed");
+      }));
+
+    it.for<FetchOutcome>(["stored", "uncacheable", "failed"])("those who wait learn that the fetch was %s", (outcome) =>
+      use(async ({ coordinator, now }) => {
+        const lease = await coordinator.acquire("key");
+        const waiting = [
+          coordinator.whenReleased("key", now() + 5_000),
+          coordinator.whenReleased("key", now() + 5_000),
+        ];
+        lease!.release(outcome);
+        expect(await Promise.all(waiting)).toEqual([outcome, outcome]);
+      }),
+    );
+
+    it("nobody waits beyond the deadline", () =>
+      use(async ({ coordinator, now, pass }) => {
+        const lease = await coordinator.acquire("key");
+        const waiting = coordinator.whenReleased("key", now() + 50);
+        await pass(60);
+        expect(await waiting).toBeUndefined();
+        lease!.release("failed");
+      }));
+  });
+
+  describe(`${name}: call budgets`, () => {
+    it("grants no more calls than the limit in any window", () =>
+      use(async ({ coordinator, now, pass, settle, share = 1 }) => {
+        await settle?.();
+        const limit = { requests: 5 / share, per: 200 };
+        const granted: number[] = [];
+        const refused: number[] = [];
+        for (let i = 0; i < 60; i += 1) {
+          const asked = now();
+          const grant = await coordinator.takeCall("budget", limit);
+          if (grant.granted) granted.push(asked, now());
+          else refused.push(grant.retryIn);
+          await pass(10);
+        }
+        const starts = granted.filter((_, i) => i % 2 === 0);
+        const ends = granted.filter((_, i) => i % 2 === 1);
+        expect(starts.length).toBeGreaterThan(9);
+        for (let i = 5; i < starts.length; i += 1) expect(ends[i]! - starts[i - 5]!).toBeGreaterThanOrEqual(199);
+        expect(refused.length).toBeGreaterThan(0);
+        for (const retryIn of refused) expect(retryIn).toBeGreaterThan(0);
+        for (const retryIn of refused) expect(retryIn).toBeLessThanOrEqual(200);
+      }));
+
+    it("counts down what is left, for each name alone", () =>
+      use(async ({ coordinator, settle, share = 1 }) => {
+        await settle?.();
+        const limit = { requests: 2 / share, per: 60_000 };
+        expect(await coordinator.takeCall("one", limit)).toEqual({ granted: true, left: 1 });
+        expect(await coordinator.takeCall("one", limit)).toEqual({ granted: true, left: 0 });
+        expect(await coordinator.takeCall("one", limit)).toMatchObject({ granted: false });
+        expect(await coordinator.takeCall("two", limit)).toEqual({ granted: true, left: 1 });
+      }));
+  });
+
+  describe(`${name}: facts`, () => {
+    it("recalls what was remembered until its time is over", () =>
+      use(async ({ coordinator, pass }) => {
+        expect(await coordinator.recall("contract")).toBeUndefined();
+        coordinator.remember("contract", "DSO::1220aa", 150);
+        expect(await coordinator.recall("contract")).toBe("DSO::1220aa");
+        coordinator.remember("contract", "other::1220bb", 150);
+        expect(await coordinator.recall("contract")).toBe("other::1220bb");
+        await pass(200);
+        expect(await coordinator.recall("contract")).toBeUndefined();
+      }));
+  });
+}
+
+/** Releasing may take a moment to reach what is shared. */
+async function acquireSoon(coordinator: Coordinator, key: string): Promise<Lease> {
+  for (let i = 0; i < 200; i += 1) {
+    const lease = await coordinator.acquire(key);
+    if (lease !== undefined) return lease;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  throw new Error("the lease was never released");
+}

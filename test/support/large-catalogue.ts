@@ -1,0 +1,99 @@
+import { ListedPage } from "../../src/bodies/page.ts";
+import { readPage } from "../../src/bodies/tasks.ts";
+import { Catalogue } from "../../src/aggregate/catalogue.ts";
+import { type CataloguePage, type CatalogueQuery, searchCatalogue } from "../../src/aggregate/catalogue-search.ts";
+import type { Member } from "../../src/aggregate/registries.ts";
+import { systemClock } from "../../src/clock.ts";
+import { LocalCoordinator } from "../../src/coordination/local.ts";
+import type { RegistryMetadata } from "../../src/registry/registry-metadata.ts";
+import { listingGeneration, type RegistryWalk } from "../../src/registry/registry-walk.ts";
+import { mulberry32 } from "../../src/sandbox/random.ts";
+import type { Upstream } from "../../src/upstream/upstream.ts";
+
+const WORDS =
+  "sample bond treasury bill note equity fund digital coin token gold silver euro dollar yen wrapped staked usd eur amulet series class growth income".split(
+    " ",
+  );
+
+/** A catalogue in memory, to search in. */
+export interface LargeCatalogue {
+  readonly instruments: number;
+  readonly search: (query: string, options?: Partial<CatalogueQuery>) => CataloguePage;
+}
+
+/** Builds the catalogue of so many registries with so many instruments each, as their walks would have brought them. */
+export async function buildLargeCatalogue(registries: number, instruments: number): Promise<LargeCatalogue> {
+  const clock = systemClock();
+  const coordinator = new LocalCoordinator({ clock });
+  const catalogue = new Catalogue({ clock, coordinator });
+  const members: Member[] = [];
+  for (let at = 0; at < registries; at++) {
+    const admin = `registry-${at}::1220`;
+    const upstream = { name: `registry-${at}`, admin, config: { cache: { staleIfError: 600_000 } } } as Upstream;
+    const metadata = { upstream } as RegistryMetadata;
+    members.push({ upstream, metadata });
+    await catalogue.take(
+      walkOf(metadata, {
+        admin,
+        instruments,
+        seed: at + 1,
+        generation: listingGeneration(coordinator, admin),
+        asOf: clock.now(),
+      }),
+    );
+  }
+  return {
+    instruments: registries * instruments,
+    search: (query, options) =>
+      searchCatalogue(catalogue, members, { query, symbol: undefined, pageSize: 25, pageToken: undefined, ...options }),
+  };
+}
+
+function walkOf(
+  registry: RegistryMetadata,
+  {
+    admin,
+    instruments,
+    seed,
+    generation,
+    asOf,
+  }: { admin: string; instruments: number; seed: number; generation: string; asOf: number },
+): RegistryWalk {
+  const random = mulberry32(seed);
+  const word = () => WORDS[Math.floor(random() * WORDS.length)]!;
+  const texts: string[] = [];
+  for (let at = 0; at < instruments; at++) {
+    const id = `${word()}-${2020 + (at % 10)}-${seed}-${at}`.toUpperCase();
+    const symbol = `${word().slice(0, 3)}${at}`.toUpperCase();
+    texts.push(
+      JSON.stringify({
+        id,
+        name: `${word()} ${word()} ${word()} ${at}`,
+        symbol,
+        decimals: 10,
+        totalSupply: "12345678901234567890.10",
+        totalSupplyAsOf: "2026-09-10T06:31:01.421109",
+        supportedApis: { "splice-api-token-metadata-v1": 1, "splice-api-token-transfer-instruction-v1": 1 },
+      }),
+    );
+  }
+  return {
+    registry,
+    admin,
+    info: undefined,
+    pages: [readWhole(`{"instruments":[${texts.join()}]}`)],
+    cacheControl: ["no-cache"],
+    digest: String(seed),
+    isWhole: true,
+    generation,
+    asOf,
+    freshUntil: asOf + 600_000,
+  };
+}
+
+function readWhole(text: string): ListedPage {
+  const body = Buffer.from(text);
+  const parts = readPage(body);
+  if (typeof parts === "string") throw new Error(parts);
+  return new ListedPage(body, parts);
+}

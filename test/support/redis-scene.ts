@@ -1,0 +1,53 @@
+import type { Entry } from "../../src/cache/entry.ts";
+import type { CacheKey } from "../../src/cache/stores/store.ts";
+import { clock, startReplica, type Replica } from "./redis-fleet.ts";
+import { startRedis, until, type RedisServer } from "./redis.ts";
+import { infoKey, makeEntry, put } from "./store-suite.ts";
+
+const closing: (() => Promise<unknown>)[] = [];
+
+/** Ends what a test started, latest first. */
+export async function closeAll(): Promise<void> {
+  for (const close of closing.splice(0).toReversed()) await close();
+}
+
+/** Notes what to end after the test. */
+export function later<T extends { stop(): Promise<unknown> }>(started: T): T {
+  closing.push(() => started.stop());
+  return started;
+}
+
+export async function redisServer(): Promise<RedisServer> {
+  return later(await startRedis());
+}
+
+export async function replicaOn(...args: Parameters<typeof startReplica>): Promise<Replica> {
+  const replica = await startReplica(...args);
+  closing.push(() => replica.close());
+  return replica;
+}
+
+export function entryOf(replica: Replica, changes: Partial<Entry> = {}, key: CacheKey = infoKey): Entry {
+  return makeEntry(replica.coordinator.generation(key)!, clock.now(), changes);
+}
+
+/** What a request may use: an entry of the generation of now. */
+export async function usable(replica: Replica, key: CacheKey = infoKey): Promise<string | undefined> {
+  const found = await replica.store.get(key);
+  const generation = replica.coordinator.generation(key);
+  return found?.find((entry) => entry.generation === generation)?.body.toString();
+}
+
+export async function ask(replica: Replica): Promise<{ found: string | undefined; took: number }> {
+  const start = performance.now();
+  const found = await usable(replica);
+  return { found, took: performance.now() - start };
+}
+
+/** Waits for the healed Redis to be used again, and says how long that took. */
+export async function healing(replica: Replica): Promise<number> {
+  const start = performance.now();
+  await until(() => replica.coordinator.status().state === "up");
+  await put(replica, infoKey, entryOf(replica, { body: Buffer.from("after") }));
+  return performance.now() - start;
+}

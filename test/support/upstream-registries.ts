@@ -1,0 +1,126 @@
+import { onTestFinished } from "vitest";
+import { stringify } from "yaml";
+import { BodyReader } from "../../src/bodies/body-reader.ts";
+import type { Clock } from "../../src/clock.ts";
+import { systemClock } from "../../src/clock.ts";
+import { parseConfig } from "../../src/config/parse.ts";
+import type { UpstreamConfig } from "../../src/config/schema.ts";
+import { LocalCoordinator } from "../../src/coordination/local.ts";
+import type { Coordinator } from "../../src/coordination/coordinator.ts";
+import { mulberry32 } from "../../src/sandbox/random.ts";
+import { SampleRegistry } from "../../src/sandbox/registry.ts";
+import type { SampleRegistryOptions } from "../../src/sandbox/registry.ts";
+import type { StreamedCall, UpstreamCall } from "../../src/upstream/call/call.ts";
+import type { UpstreamEnvironment } from "../../src/upstream/upstream.ts";
+import { Upstreams } from "../../src/upstream/upstreams.ts";
+import { RecordingObserver } from "./recording-observer.ts";
+
+export const ADMIN = "DSO::1220aa";
+export const OTHER_ADMIN = "Other::1220bb";
+
+const clock = systemClock();
+
+/** Configurations of upstreams from the keys of a file. */
+export function upstreamConfigs(...keys: Record<string, unknown>[]): readonly UpstreamConfig[] {
+  const { config, problems } = parseConfig({ text: stringify({ upstreams: keys }), file: "test.yaml", env: {} });
+  if (config === undefined) throw new Error(`bad test configuration: ${JSON.stringify(problems)}`);
+  return config.upstreams;
+}
+
+/** A started sample registry that ends with the test. */
+export async function startRegistry(options: Partial<SampleRegistryOptions> = {}): Promise<SampleRegistry> {
+  const registry = new SampleRegistry({ admin: ADMIN, clock, instruments: 5, ...options });
+  await registry.start();
+  onTestFinished(() => registry.stop());
+  return registry;
+}
+
+export interface UpstreamsUnderTest {
+  readonly upstreams: Upstreams;
+  readonly observer: RecordingObserver;
+  readonly environment: UpstreamEnvironment;
+  /** Admins whose stored answers were given up. */
+  readonly forgotten: readonly string[];
+}
+
+export interface EnvironmentOptions {
+  readonly clock?: Clock;
+  readonly coordinator?: Coordinator;
+  /** By default seeded. */
+  readonly random?: () => number;
+  readonly limits?: UpstreamEnvironment["limits"];
+}
+
+/** Upstreams that end with the test; not started: nothing is asked in the background. */
+export function openUpstreams(
+  configs: readonly UpstreamConfig[],
+  options: EnvironmentOptions = {},
+): UpstreamsUnderTest {
+  const observer = new RecordingObserver();
+  const forgotten: string[] = [];
+  const time = options.clock ?? clock;
+  const bodies = new BodyReader({ clock: time, largest: () => 8 * 2 ** 20 });
+  const environment: UpstreamEnvironment = {
+    limits: options.limits ?? { requestBody: 2 ** 20, responseBody: 2 ** 20 },
+    clock: time,
+    bodies,
+    random: options.random ?? mulberry32(1),
+    coordinator: options.coordinator ?? new LocalCoordinator({ clock: time }),
+    observer,
+    forget: (admin) => forgotten.push(admin),
+  };
+  const upstreams = new Upstreams(configs, environment);
+  onTestFinished(async () => {
+    await upstreams.close();
+    bodies.close();
+  });
+  return { upstreams, observer, environment, forgotten };
+}
+
+/** One upstream "amulet" with these nodes and keys. */
+export function openUpstream(
+  nodes: readonly (SampleRegistry | string)[],
+  keys: Record<string, unknown> = {},
+  options: EnvironmentOptions = {},
+) {
+  const urls = nodes.map((node) => (typeof node === "string" ? node : node.url));
+  const opened = openUpstreams(upstreamConfigs({ name: "amulet", urls, ...keys }), options);
+  return { ...opened, upstream: opened.upstreams.byName("amulet")! };
+}
+
+/** A cold miss of the first page. */
+export function listCall(overrides: Partial<UpstreamCall> = {}): UpstreamCall {
+  return {
+    operation: "instruments",
+    method: "GET",
+    path: "/registry/metadata/v1/instruments",
+    fields: ["accept", "application/json"],
+    priority: "miss",
+    deadline: clock.now() + 10_000,
+    ...overrides,
+  };
+}
+
+/** A POST of an accept context. */
+export function acceptCall(overrides: Partial<UpstreamCall> = {}): UpstreamCall {
+  return {
+    operation: "transfer_accept",
+    method: "POST",
+    path: "/registry/transfer-instruction/v1/00aa/choice-contexts/accept",
+    fields: ["accept", "application/json", "content-type", "application/json"],
+    body: Buffer.from("{}"),
+    priority: "post",
+    deadline: clock.now() + 10_000,
+    ...overrides,
+  };
+}
+
+/** A draft path, streamed. */
+export function streamedCall(overrides: Partial<StreamedCall> = {}): StreamedCall {
+  return { ...acceptCall(), operation: "pass_through", path: "/registry/draft/v9/echo", ...overrides };
+}
+
+/** Milliseconds from now on the system clock. */
+export function inTime(duration: number): number {
+  return clock.now() + duration;
+}

@@ -1,0 +1,153 @@
+import { describe, expect, test } from "vitest";
+import { LocalCoordinator } from "../../src/coordination/local.ts";
+import type { CallGrant, CallLimit } from "../../src/coordination/coordinator.ts";
+import type { Priority } from "../../src/upstream/call/call.ts";
+import { EgressBudget } from "../../src/upstream/limits/rate-limit.ts";
+import type { RateLimit } from "../../src/upstream/limits/rate-limit.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import { acceptCall, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
+
+/** The local coordinator behind a process border: every grant is a promise. */
+class RemoteCoordinator extends LocalCoordinator {
+  override takeCall(name: string, limit: CallLimit): CallGrant {
+    return Promise.resolve(super.takeCall(name, limit)) as unknown as CallGrant;
+  }
+}
+
+const tick = () => new Promise((resolve) => setImmediate(resolve));
+
+function open(limit: Partial<RateLimit> = {}, isRemote = false) {
+  const clock = new ManualClock();
+  const shares: number[] = [];
+  const coordinator = isRemote ? new RemoteCoordinator({ clock }) : new LocalCoordinator({ clock });
+  const rateLimit = { requests: 10, per: 60_000, maxWait: 2_000, perEndpoint: false, ...limit };
+  const budget = new EgressBudget({
+    upstream: "amulet",
+    rateLimit,
+    coordinator,
+    clock,
+    onRation: (share) => shares.push(share),
+  });
+  const take = (priority: Priority, patience = 10_000) =>
+    Promise.resolve(budget.take({ operation: "instruments", priority, deadline: clock.now() + patience })).then(
+      () => "taken",
+      (error: { status: number; retryAfter: number }) => `${error.status} ${error.retryAfter}`,
+    );
+  return { clock, budget, shares, take };
+}
+
+describe.each([
+  ["in this process", false],
+  ["behind a process border", true],
+])("a call budget kept %s", (_where, isRemote) => {
+  test("grants so many calls in any window, and refuses at once what would wait too long", async () => {
+    const { take, clock } = open({}, isRemote);
+    for (let i = 0; i < 10; i++) expect(await take("post")).toBe("taken");
+    expect(await take("post")).toBe("429 61");
+    clock.advance(57_600);
+    expect(await take("post")).toBe("429 3");
+    clock.advance(3_001);
+    for (let i = 0; i < 10; i++) expect(await take("post")).toBe("taken");
+    expect(await take("post")).toBe("429 61");
+  });
+
+  test("lets wait what comes free within maxWait, the most urgent first", async () => {
+    const { take, clock } = open({ requests: 2, per: 3_000 }, isRemote);
+    await take("post");
+    clock.advance(1_400);
+    await take("post");
+    clock.advance(1_100);
+    const order: string[] = [];
+    const note = (name: string) => (outcome: string) => order.push(`${name} ${outcome}`);
+    const miss = take("miss").then(note("miss"));
+    await tick();
+    const post = take("post").then(note("post"));
+    await tick();
+    expect(order).toEqual([]);
+    clock.advance(531);
+    await tick();
+    expect(order).toEqual(["post taken"]);
+    clock.advance(1_401);
+    await tick();
+    await Promise.all([miss, post]);
+    expect(order).toEqual(["post taken", "miss taken"]);
+  });
+
+  test("lets nobody wait beyond its deadline", async () => {
+    const { take, clock } = open({ requests: 1, per: 2_000 }, isRemote);
+    await take("post");
+    clock.advance(1_100);
+    expect(await take("post", 500)).toBe("429 1");
+  });
+
+  test("keeps a reserve for what is more urgent", async () => {
+    const { take } = open({ requests: 10 }, isRemote);
+    for (let i = 0; i < 5; i++) expect(await take("walker")).toBe("taken");
+    expect(await take("walker")).toBe("429 61");
+    for (let i = 0; i < 2; i++) expect(await take("refresh")).toBe("taken");
+    expect(await take("refresh")).toBe("429 61");
+    for (let i = 0; i < 1; i++) expect(await take("miss")).toBe("taken");
+    expect(await take("miss")).toBe("429 61");
+    for (let i = 0; i < 2; i++) expect(await take("post")).toBe("taken");
+    expect(await take("post")).toBe("429 61");
+  });
+
+  test("shrinks for a while when the upstream says 429, and waits as long as that asks", async () => {
+    const { take, budget, clock, shares } = open({ requests: 10 }, isRemote);
+    budget.shrink("instruments", 5);
+    budget.shrink("instruments", 5);
+    expect(shares).toEqual([0.5]);
+    expect(await take("post")).toBe("429 5");
+    clock.advance(5_000);
+    for (let i = 0; i < 5; i++) expect(await take("post")).toBe("taken");
+    expect(await take("post")).toMatch(/^429/);
+    clock.advance(120_000);
+    for (let i = 0; i < 10; i++) expect(await take("post")).toBe("taken");
+  });
+});
+
+test("with perEndpoint each endpoint has a window of its own", async () => {
+  const { budget, clock } = open({ requests: 1, perEndpoint: true });
+  const deadline = clock.now() + 1_000;
+  expect(budget.take({ operation: "info", priority: "post", deadline })).toBeUndefined();
+  expect(budget.take({ operation: "instruments", priority: "post", deadline })).toBeUndefined();
+  await expect(budget.take({ operation: "info", priority: "post", deadline })).rejects.toMatchObject({ status: 429 });
+});
+
+describe("an upstream with rateLimit", () => {
+  const rateLimit = { requests: 5, per: "1m", maxWait: "0s" };
+
+  test("gets no more calls than that, checks and retries included, and clients get 429 that says when", async () => {
+    const registry = await startRegistry();
+    const { upstream, observer } = openUpstream([registry], { rateLimit });
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, () =>
+        upstream.call(acceptCall()).then(
+          ({ status }) => status,
+          (error: { status: number }) => error.status,
+        ),
+      ),
+    );
+    expect(outcomes.filter((status) => status === 200)).toHaveLength(4);
+    expect(outcomes.filter((status) => status === 429)).toHaveLength(16);
+    expect(registry.calls.total).toBe(5);
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({
+      status: 429,
+      retryAfter: 61,
+      message: expect.stringMatching(/may ask upstream "amulet" 5 times in 60 s/),
+    });
+    expect(observer.count("refused amulet rate-limit")).toBe(17);
+    expect(upstream.status().budgetLeft).toBe(0);
+  });
+
+  test("is asked less after it answered 429", async () => {
+    const registry = await startRegistry();
+    const { upstream, observer } = openUpstream([registry], { rateLimit: { requests: 100, per: "1m" } });
+    await upstream.call(listCall());
+    await registry.faults.set({ kind: "429", retryAfter: "20", times: 1 });
+    expect((await upstream.call(acceptCall())).status).toBe(429);
+    expect(observer.events).toContain("rationed amulet 0.5");
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 429, retryAfter: 20 });
+    expect(registry.calls.count("transfer_accept")).toBe(1);
+  });
+});

@@ -1,0 +1,171 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ClusterScene, settle } from "../support/workers-scene.ts";
+import { describeCoordinator } from "../support/coordinator-suite.ts";
+
+describeCoordinator("cluster member", async () => {
+  const scene = new ClusterScene();
+  const { coordinator } = await scene.join();
+  await scene.join();
+  return {
+    coordinator,
+    now: () => scene.clock.now(),
+    pass: (milliseconds) => scene.pass(milliseconds),
+    close: () => scene.close(),
+  };
+});
+
+const key = { partition: "p::1220", scopes: ["all", "list"] };
+
+describe("workers of one machine", () => {
+  let scene: ClusterScene;
+  beforeEach(() => {
+    scene = new ClusterScene();
+  });
+  afterEach(() => scene.close());
+
+  it("have the same generations, before and after purges by anybody, in whatever order they hear of them", async () => {
+    const [a, b] = [await scene.join(), await scene.join()];
+    const same = (): string => {
+      const generation = a.coordinator.generation(key);
+      expect(b.coordinator.generation(key)).toBe(generation);
+      return generation!;
+    };
+    const first = same();
+    await Promise.all([
+      a.coordinator.purge(key.partition, ["list"]),
+      b.coordinator.purge(key.partition, ["list"]),
+      scene.hub.purge(undefined, ["all"]),
+      b.coordinator.purge(key.partition, ["list"]),
+    ]);
+    await settle();
+    const second = same();
+    expect(second).not.toBe(first);
+    const late = await scene.join();
+    expect(late.coordinator.generation(key)).toBe(second);
+  });
+
+  it("hear what another one announces", async () => {
+    const members = [await scene.join(), await scene.join(), await scene.join()];
+    const heard = members.map(({ coordinator }) => {
+      const news: string[] = [];
+      coordinator.onAnnounced((each) => news.push(each));
+      return news;
+    });
+    members[0]!.coordinator.announce("one");
+    members[1]!.coordinator.announce("two");
+    await settle();
+    expect(heard).toEqual([["two"], ["one"], ["one", "two"]]);
+  });
+
+  it("all know of a purge when it was answered", async () => {
+    const [a, b] = [await scene.join(), await scene.join()];
+    const before = [a, b].map(({ coordinator }) => coordinator.generation(key));
+    await scene.hub.purge(key.partition, ["all"]);
+    const after = [a, b].map(({ coordinator }) => coordinator.generation(key));
+    expect(after[0]).not.toBe(before[0]);
+    expect(after[1]).toBe(after[0]);
+  });
+
+  it("a purge is one message to each worker, whoever asks for it", async () => {
+    const members = [];
+    for (let i = 0; i < 8; i += 1) members.push(await scene.join());
+    for (const { port } of members) port.received = 0;
+    await members[0]!.coordinator.purge(key.partition, ["all"]);
+    // The one that asked has the reply to its question besides.
+    expect(members.map(({ port }) => port.received)).toEqual([2, 1, 1, 1, 1, 1, 1, 1]);
+  });
+
+  it("all have the same generations after more partitions than are remembered were purged", async () => {
+    const [a, b] = [await scene.join(), await scene.join()];
+    const first = { partition: "p0::1220", scopes: ["all"] };
+    const before = a.coordinator.generation(first);
+    for (let i = 0; i < 5_000; i += 1) await scene.hub.purge(`p${i}::1220`, ["all"]);
+    expect(a.coordinator.generation(first)).not.toBe(before);
+    for (const { partition } of [first, { partition: "p4999::1220" }, { partition: "never::1220" }]) {
+      const generation = a.coordinator.generation({ partition, scopes: ["all"] });
+      expect(b.coordinator.generation({ partition, scopes: ["all"] })).toBe(generation);
+      expect((await scene.join()).coordinator.generation({ partition, scopes: ["all"] })).toBe(generation);
+    }
+  });
+
+  it("a worker that cannot be told of a purge is ended, and the purge answered", async () => {
+    const [, hung] = [await scene.join(), await scene.join()];
+    hung.port.isReading = false;
+    let isAnswered = false;
+    const purge = scene.hub.purge(key.partition, ["all"]).then(() => {
+      isAnswered = true;
+    });
+    await scene.pass(2_900);
+    expect(isAnswered).toBe(false);
+    await scene.pass(200);
+    await purge;
+    expect(hung.isExpelled).toBe(true);
+  });
+
+  it("more purges than are remembered never bring an entry back", async () => {
+    const [a, b] = [await scene.join(), await scene.join()];
+    const scoped = { partition: "p::1220", scopes: ["instrument:0"] };
+    const before = a.coordinator.generation(scoped);
+    for (let i = 0; i < 5_000; i += 1) await scene.hub.purge("p::1220", [`instrument:${i}`]);
+    expect(a.coordinator.generation(scoped)).not.toBe(before);
+    expect(b.coordinator.generation(scoped)).toBe(a.coordinator.generation(scoped));
+  });
+
+  it("a page token that one issued is known to all, and to those who come later", async () => {
+    const [a, b] = [await scene.join(), await scene.join()];
+    const page = { ...key, chain: "25 token" };
+    a.coordinator.issueChain(page.partition, page.chain, "digest");
+    await settle();
+    expect(b.coordinator.generation(page)).toBe(a.coordinator.generation(page));
+    expect((await scene.join()).coordinator.generation(page)).toBe(a.coordinator.generation(page));
+  });
+
+  it("who issue a token at the same time with different contents end up with the same", async () => {
+    const [a, b] = [await scene.join(), await scene.join()];
+    const page = { ...key, chain: "25 token" };
+    a.coordinator.issueChain(page.partition, page.chain, "one");
+    b.coordinator.issueChain(page.partition, page.chain, "other");
+    await settle();
+    expect(a.coordinator.generation(page)).toBe(b.coordinator.generation(page));
+  });
+
+  it("a key has one holder on the machine, and is free as soon as its holder dies", async () => {
+    const [a, b] = [await scene.join(), await scene.join()];
+    expect(await a.coordinator.acquire("key")).toBeDefined();
+    expect(await b.coordinator.acquire("key")).toBeUndefined();
+    const waiting = b.coordinator.whenReleased("key", scene.clock.now() + 5_000);
+    await settle();
+    a.port.close();
+    expect(await waiting).toBe("failed");
+    expect(await b.coordinator.acquire("key")).toBeDefined();
+  });
+
+  it("share one budget of calls", async () => {
+    const [a, b] = [await scene.join(), await scene.join()];
+    const limit = { requests: 3, per: 1_000 };
+    const grants = [];
+    for (const { coordinator } of [a, b, a, b]) grants.push((await coordinator.takeCall("upstream:x", limit)).granted);
+    expect(grants).toEqual([true, true, true, false]);
+  });
+
+  it("recall what another one remembered", async () => {
+    const [a, b] = [await scene.join(), await scene.join()];
+    a.coordinator.remember("contract", "p::1220", 1_000);
+    await settle();
+    expect(await b.coordinator.recall("contract")).toBe("p::1220");
+  });
+
+  it("go on by themselves, without calls beyond the budget, when the hub does not answer", async () => {
+    const a = await scene.join();
+    a.port.other!.isReading = false;
+    const lease = a.coordinator.acquire("key");
+    const grant = a.coordinator.takeCall("upstream:x", { requests: 3, per: 1_000 });
+    const fact = a.coordinator.recall("contract");
+    const waiting = a.coordinator.whenReleased("key", scene.clock.now() + 500);
+    await scene.pass(1_100);
+    expect(await lease).toBeDefined();
+    expect(await grant).toMatchObject({ granted: false });
+    expect(await fact).toBeUndefined();
+    expect(await waiting).toBeUndefined();
+  });
+});
