@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { cacheKey } from "../../src/cache/stores/store.ts";
 import { clock } from "../support/redis-fleet.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
@@ -19,7 +19,7 @@ const faults: [name: string, begin: Fault, end: Fault][] = [
 ];
 
 describe.for(faults)("Redis %s", ([, begin, end]) => {
-  it("costs a request one bounded pause at most, later ones none, and heals by itself", async () => {
+  test("costs a request one bounded pause at most, later ones none, and heals by itself", async () => {
     const server = await redisServer();
     const proxy = later(await startSlowProxy(server.port));
     const replica = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
@@ -48,7 +48,7 @@ describe.for(faults)("Redis %s", ([, begin, end]) => {
     expect(replica.coordinator.generation(infoKey)).toBe(generation);
   });
 
-  it("a purge made meanwhile is written before anything is read again", async () => {
+  test("a purge made meanwhile is written before anything is read again", async () => {
     const server = await redisServer();
     const proxy = later(await startSlowProxy(server.port));
     const replica = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
@@ -72,7 +72,7 @@ describe.for(faults)("Redis %s", ([, begin, end]) => {
 });
 
 describe("Redis that refuses", () => {
-  it("read-only: it is read, and purges wait until it can be written", async () => {
+  test("read-only: it is read, and purges wait until it can be written", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     await put(replica, infoKey, entryOf(replica, { body: Buffer.from("before") }));
@@ -88,7 +88,7 @@ describe("Redis that refuses", () => {
     expect(replica.coordinator.status().pendingPurges).toBe(0);
   });
 
-  it("full: it is read, purged and leased, and nothing is stored", async () => {
+  test("full: it is read, purged and leased, and nothing is stored", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     const other = await replicaOn({ url: server.url });
@@ -107,7 +107,7 @@ describe("Redis that refuses", () => {
     expect(replica.events.states).toEqual(["up"]);
   });
 
-  it("a replica that starts without it goes on alone and shares once it is there", async () => {
+  test("a replica that starts without it goes on alone and shares once it is there", async () => {
     const server = await redisServer();
     await server.kill();
     const replica = await replicaOn({ url: server.url }, { isReady: false });

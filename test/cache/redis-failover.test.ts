@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { cacheKey } from "../../src/cache/stores/store.ts";
 import { digest } from "../../src/coordination/redis/keys.ts";
 import { startCluster } from "../support/redis-cluster.ts";
@@ -10,7 +10,7 @@ import { infoKey, put } from "../support/store-suite.ts";
 afterEach(closeAll);
 
 describe("fail-over", () => {
-  it("a cluster goes on while one of its masters dies and its replica takes over", async () => {
+  test("a cluster goes on while one of its masters dies and its replica takes over", async () => {
     const cluster = later(await startCluster({ replicas: true }));
     const replica = await replicaOn({ cluster: { nodes: cluster.urls } });
     const keys = Array.from({ length: 12 }, (_, i) => cacheKey({ ...infoKey, partition: `party${i}::1220` }));
@@ -24,7 +24,7 @@ describe("fail-over", () => {
     expect(performance.now() - start).toBeLessThan(8_000);
   });
 
-  it("a cluster without one of its masters goes on sharing what lies on the others", async () => {
+  test("a cluster without one of its masters goes on sharing what lies on the others", async () => {
     const cluster = later(await startCluster());
     const replica = await replicaOn({ cluster: { nodes: cluster.urls } });
     const keys = Array.from({ length: 12 }, (_, i) => cacheKey({ ...infoKey, partition: `party${i}::1220` }));
@@ -53,7 +53,7 @@ describe("fail-over", () => {
 
   const PASSWORDS = { server: "of the servers", sentinel: "of the sentinel" };
 
-  it.each([
+  test.each([
     ["", undefined],
     [", logged in to all of them", PASSWORDS],
   ])("sentinel promotes the replica, which is found and used%s", async (_how, passwords) => {

@@ -1,7 +1,7 @@
-import { expect, it } from "vitest";
+import { expect, test } from "vitest";
 import { tellPurgeStory } from "../support/redis-purges.ts";
 
-it("no answer asked for before a purge is served after its bound, whatever replicas, messages and Redis go through", async () => {
+test("no answer asked for before a purge is served after its bound, whatever replicas, messages and Redis go through", async () => {
   const seed = Math.floor(Math.random() * 2 ** 31);
   const story = await tellPurgeStory({ seed, replicas: 3, duration: 7_000 });
   expect(story.violations, `seed ${seed}`).toEqual([]);

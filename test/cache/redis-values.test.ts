@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { crc32 } from "node:zlib";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
 import { cacheKey } from "../../src/cache/stores/store.ts";
 import { digest } from "../../src/coordination/redis/keys.ts";
@@ -11,7 +11,7 @@ import { infoKey, makeEntry, put } from "../support/store-suite.ts";
 
 afterEach(closeAll);
 
-/** The stored value with another header, and the checksum that belongs to it. */
+/** The stored value with another header, and the checksum that belongs to test. */
 function withHeader(value: Buffer, change: (header: unknown[]) => unknown): Buffer {
   const [stamp, length] = [value.subarray(0, 26), value.readUInt32BE(30)];
   const header = JSON.parse(value.toString("utf8", 34, 34 + length)) as unknown[];
@@ -29,7 +29,7 @@ describe("what is in Redis", () => {
   const epochsKey = `rg:{${digest(infoKey.partition)}}:e`;
   const ALL_EPOCHS = "rg:{*}:e";
 
-  it("serves the first request of a replica that has just started", async () => {
+  test("serves the first request of a replica that has just started", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     await put(replica, infoKey, entryOf(replica, { body: Buffer.from("warm") }));
@@ -37,7 +37,7 @@ describe("what is in Redis", () => {
     expect(await usable(fresh)).toBe("warm");
   });
 
-  it("holds no party id, token or instrument id in its keys, and nothing for ever but epochs", async () => {
+  test("holds no party id, token or instrument id in its keys, and nothing for ever but epochs", async () => {
     const server = await redisServer();
     const { coordinator, ...replica } = await replicaOn({ url: server.url });
     const key = cacheKey({ ...infoKey, id: "page SECRET", chain: "25:SECRET" });
@@ -55,7 +55,7 @@ describe("what is in Redis", () => {
     expect(lasting.filter((name) => !name.endsWith(":e"))).toEqual([]);
   });
 
-  it("gives no field that an older version stored and that is not passed on any more", async () => {
+  test("gives no field that an older version stored and that is not passed on any more", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     await put(replica, infoKey, entryOf(replica, { fields: ["etag", '"x"', "x-unknown", "kept"] }));
@@ -68,7 +68,7 @@ describe("what is in Redis", () => {
     expect(entry!.fields).toEqual(["etag", '"x"', "x-unknown", "kept"]);
   });
 
-  it.for<[string, (value: Buffer) => Buffer]>([
+  test.for<[string, (value: Buffer) => Buffer]>([
     ["cut off", (value) => value.subarray(0, value.length - 1)],
     ["changed in one bit of its body", (value) => Buffer.concat([value.subarray(0, -1), Buffer.from([0x7c])])],
     ["without its stamp", (value) => value.subarray(26)],
@@ -94,7 +94,7 @@ describe("what is in Redis", () => {
     expect(replica.events.states).toEqual(["up"]);
   });
 
-  it.for<[string, (server: RedisServer) => Promise<unknown>]>([
+  test.for<[string, (server: RedisServer) => Promise<unknown>]>([
     ["a string for the epochs of a partition", ({ client }) => client.set(epochsKey, "junk")],
     [
       "a list for those of all",
@@ -118,7 +118,7 @@ describe("what is in Redis", () => {
     expect([a, b].map(({ coordinator }) => coordinator.status().state)).toEqual(["up", "up"]);
   });
 
-  it("what is no lease keeps nobody from fetching", async () => {
+  test("what is no lease keeps nobody from fetching", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     const first = await replica.coordinator.acquire("key");
@@ -134,7 +134,7 @@ describe("what is in Redis", () => {
     expect(await replica.coordinator.acquire("key")).toBeDefined();
   });
 
-  it("a value of another key is a miss", async () => {
+  test("a value of another key is a miss", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     await put(replica, infoKey, entryOf(replica));
@@ -144,7 +144,7 @@ describe("what is in Redis", () => {
     expect(replica.events.valuesRejected).toBe(1);
   });
 
-  it("a value of another type is a miss, and is replaced", async () => {
+  test("a value of another type is a miss, and is replaced", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     await replica.store.get(infoKey);
@@ -154,7 +154,7 @@ describe("what is in Redis", () => {
     expect(replica.events.states).toEqual(["up"]);
   });
 
-  it("after FLUSHALL what was purged stays purged, and what memory holds stays usable", async () => {
+  test("after FLUSHALL what was purged stays purged, and what memory holds stays usable", async () => {
     const server = await redisServer();
     const [a, b] = [await replicaOn({ url: server.url }), await replicaOn({ url: server.url })];
     await put(a, infoKey, entryOf(a, { body: Buffer.from("purged") }));
@@ -170,7 +170,7 @@ describe("what is in Redis", () => {
     expect(purged).not.toBe(generation);
   });
 
-  it("loss of the epochs alone never brings a purged entry back, not even to a replica that just started", async () => {
+  test("loss of the epochs alone never brings a purged entry back, not even to a replica that just started", async () => {
     const server = await redisServer();
     const a = await replicaOn({ url: server.url });
     await put(a, infoKey, entryOf(a, { body: Buffer.from("purged") }));
@@ -189,7 +189,7 @@ describe("what is in Redis", () => {
     expect(await usable(later)).toBeUndefined();
   });
 
-  it("a purge that a failover lost is made again", async () => {
+  test("a purge that a failover lost is made again", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     await put(replica, infoKey, entryOf(replica, { body: Buffer.from("purged") }));
@@ -204,7 +204,7 @@ describe("what is in Redis", () => {
     expect(await usable(fresh)).toBeUndefined();
   });
 
-  it("a purge whose message was lost holds within 2 s, and at once for what is read from Redis", async () => {
+  test("a purge whose message was lost holds within 2 s, and at once for what is read from Redis", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     await put(replica, infoKey, entryOf(replica));
@@ -217,7 +217,7 @@ describe("what is in Redis", () => {
     await until(() => replica.coordinator.generation(infoKey) !== known, 2_000);
   });
 
-  it("an answer asked for before a purge elsewhere is not stored, though the message was lost", async () => {
+  test("an answer asked for before a purge elsewhere is not stored, though the message was lost", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     await replica.store.get(infoKey);
@@ -227,7 +227,7 @@ describe("what is in Redis", () => {
     expect(await server.client.exists(entryKey)).toBe(0);
   });
 
-  it("time spent in a frozen server counts as age", async () => {
+  test("time spent in a frozen server counts as age", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     await put(replica, infoKey, entryOf(replica));
@@ -245,7 +245,7 @@ describe("what is in Redis", () => {
     expect(found!.usableUntil).toBeLessThanOrEqual(entry.usableUntil + 1);
   });
 
-  it("an entry leaves Redis when it is no longer useful", async () => {
+  test("an entry leaves Redis when it is no longer useful", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     const now = clock.now();

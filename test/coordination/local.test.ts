@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, test } from "vitest";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { describeCoordinator } from "../support/coordinator-suite.ts";
@@ -14,12 +14,12 @@ describeCoordinator("local coordinator", () => {
   });
 });
 
-it("a purge reaches this replica", async () => {
+test("a purge reaches this replica", async () => {
   const coordinator = new LocalCoordinator({ clock: new ManualClock() });
   expect(await coordinator.purge("p::1220", ["all"])).toBe("replica");
 });
 
-it("more partitions than are remembered never bring an entry back", async () => {
+test("more partitions than are remembered never bring an entry back", async () => {
   const coordinator = new LocalCoordinator({ clock: new ManualClock() });
   const key = { partition: "first::1220", scopes: ["all"] };
   const before = coordinator.generation(key);
@@ -27,7 +27,7 @@ it("more partitions than are remembered never bring an entry back", async () => 
   expect(coordinator.generation(key)).not.toBe(before);
 });
 
-it("closing releases those who wait", async () => {
+test("closing releases those who wait", async () => {
   const clock = new ManualClock();
   const coordinator = new LocalCoordinator({ clock });
   coordinator.acquire("key");

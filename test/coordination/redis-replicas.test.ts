@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { cacheKey } from "../../src/cache/stores/store.ts";
 import { clock, startReplica, type Replica } from "../support/redis-fleet.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
@@ -52,14 +52,14 @@ describe("news", () => {
     return heard;
   }
 
-  it("reach the whole fleet", async () => {
+  test("reach the whole fleet", async () => {
     const { replicas } = await startFleet(3);
     const heard = replicas.map(listen);
     replicas[0]!.coordinator.announce("something");
     await until(() => heard.every((news) => news.includes("something")));
   });
 
-  it("announced while Redis was away reach it afterwards, and those who were away learn that they may have missed some", async () => {
+  test("announced while Redis was away reach it afterwards, and those who were away learn that they may have missed some", async () => {
     const { server, replicas } = await startFleet(2);
     const heard = replicas.map(listen);
     await server.kill();
@@ -71,7 +71,7 @@ describe("news", () => {
 });
 
 describe("purges", () => {
-  it("reach the whole fleet within 250 ms, which then agrees on a generation", async () => {
+  test("reach the whole fleet within 250 ms, which then agrees on a generation", async () => {
     const { replicas } = await startFleet(3);
     const before = await meet(replicas);
     expect(await replicas[0]!.coordinator.purge(info.partition, ["info"])).toBe("fleet");
@@ -83,7 +83,7 @@ describe("purges", () => {
     expect(replicas[1]!.events.purgeLags[0]!).toBeLessThan(250);
   });
 
-  it("of everything reach a replica that met the partition only afterwards", async () => {
+  test("of everything reach a replica that met the partition only afterwards", async () => {
     const { server, replicas } = await startFleet(2);
     const before = await meet(replicas);
     expect(await replicas[0]!.coordinator.purge(undefined, ["all"])).toBe("fleet");
@@ -93,7 +93,7 @@ describe("purges", () => {
     expect(late.coordinator.generation(info)).not.toBe(before);
   });
 
-  it("made at the same time by all leave nothing valid that was stored before", async () => {
+  test("made at the same time by all leave nothing valid that was stored before", async () => {
     const { replicas } = await startFleet(3);
     const before = await meet(replicas);
     await Promise.all(replicas.map(({ coordinator }) => coordinator.purge(info.partition, ["info"])));
@@ -101,7 +101,7 @@ describe("purges", () => {
     expect(after).not.toBe(before);
   });
 
-  it("of more scopes than are remembered agree everywhere", async () => {
+  test("of more scopes than are remembered agree everywhere", async () => {
     const { replicas } = await startFleet(2);
     const before = await meet(replicas);
     const [a, b] = replicas as [Replica, Replica];
@@ -113,7 +113,7 @@ describe("purges", () => {
   });
 
   // What memory answered was never looked for in Redis, so nothing ever learned of its partition.
-  it("reach a partition that came into memory while Redis was away", async () => {
+  test("reach a partition that came into memory while Redis was away", async () => {
     const { server, replicas } = await startFleet(1);
     await meet(replicas);
     await server.kill();
@@ -127,7 +127,7 @@ describe("purges", () => {
     await until(() => late.coordinator.generation(info) !== before, 2_000);
   });
 
-  it("a replica cut off from Redis follows purges within 2 s of its return", async () => {
+  test("a replica cut off from Redis follows purges within 2 s of its return", async () => {
     const { server, replicas } = await startFleet(1);
     const proxy = await startSlowProxy(server.port);
     closing.push(() => proxy.stop());
@@ -142,7 +142,7 @@ describe("purges", () => {
     await meet([...replicas, cutOff]);
   });
 
-  it("two replicas that purged without Redis agree with it and each other afterwards", async () => {
+  test("two replicas that purged without Redis agree with it and each other afterwards", async () => {
     const { server, replicas } = await startFleet(2);
     const before = await meet(replicas);
     await server.kill();
@@ -160,7 +160,7 @@ describe("purges", () => {
     expect([ofA, ofB].filter((generation) => generation === after).length).toBeLessThanOrEqual(1);
   });
 
-  it("a page that another replica issued is known here when it is looked for, and its change is told", async () => {
+  test("a page that another replica issued is known here when it is looked for, and its change is told", async () => {
     const { replicas } = await startFleet(2);
     await meet(replicas);
     const [a, b] = replicas as [Replica, Replica];
@@ -178,7 +178,7 @@ describe("purges", () => {
 });
 
 describe("leases", () => {
-  it("of many who ask in all replicas one gets it", async () => {
+  test("of many who ask in all replicas one gets it", async () => {
     const { replicas } = await startFleet(3);
     const asked = Array.from({ length: 60 }, async (_, i) => replicas[i % 3]!.coordinator.acquire("key"));
     const leases = (await Promise.all(asked)).filter((lease) => lease !== undefined);
@@ -188,7 +188,7 @@ describe("leases", () => {
     expect(await Promise.all(waiting)).toEqual(["uncacheable", "uncacheable", "uncacheable"]);
   });
 
-  it("is kept for as long as its holder lives, and goes to one other when it dies", async () => {
+  test("is kept for as long as its holder lives, and goes to one other when it dies", async () => {
     const { server, replicas } = await startFleet(2);
     const proxy = await startSlowProxy(server.port);
     closing.push(() => proxy.stop());
@@ -206,7 +206,7 @@ describe("leases", () => {
     expect(next.filter((lease) => lease !== undefined)).toHaveLength(1);
   });
 
-  it("is given up by a replica that stops", async () => {
+  test("is given up by a replica that stops", async () => {
     const { replicas } = await startFleet(2);
     await replicas[0]!.coordinator.acquire("key");
     const waiting = replicas[1]!.coordinator.whenReleased("key", clock.now() + 10_000);
@@ -216,7 +216,7 @@ describe("leases", () => {
     expect(performance.now() - stopped).toBeLessThan(1_000);
   });
 
-  it("an outcome reaches those whose message was lost", async () => {
+  test("an outcome reaches those whose message was lost", async () => {
     const { server, replicas } = await startFleet(2);
     const [a, b] = replicas as [Replica, Replica];
     const lease = await a.coordinator.acquire("key");
@@ -226,7 +226,7 @@ describe("leases", () => {
     expect(await waiting).toBe("stored");
   });
 
-  it("who asks right after it was stored is sent back to look", async () => {
+  test("who asks right after it was stored is sent back to look", async () => {
     const { replicas } = await startFleet(2);
     const [a, b] = replicas as [Replica, Replica];
     const lease = await a.coordinator.acquire("key");
@@ -237,7 +237,7 @@ describe("leases", () => {
     expect(await b.coordinator.whenReleased("key", clock.now() + 5_000)).toBe("stored");
   });
 
-  it("those who wait are let go when Redis goes away", async () => {
+  test("those who wait are let go when Redis goes away", async () => {
     const { server, replicas } = await startFleet(2);
     await replicas[0]!.coordinator.acquire("key");
     const waiting = replicas[1]!.coordinator.whenReleased("key", clock.now() + 30_000);
@@ -273,7 +273,7 @@ describe("call budgets", () => {
     }
   }
 
-  it("are one for all replicas, exact in any window", async () => {
+  test("are one for all replicas, exact in any window", async () => {
     const { replicas } = await startAcquaintedFleet(3);
     const granted = await takeFor(replicas, 4_000);
     expect(granted.length).toBeGreaterThanOrEqual(120);
@@ -281,7 +281,7 @@ describe("call budgets", () => {
   });
 
   // Each took the whole budget until it had seen the other: 27 to 30 calls in a window of 20.
-  it.each([1, 2])("are exact for replicas that start together, from their first call on (%i)", async () => {
+  test.each([1, 2])("are exact for replicas that start together, from their first call on (%i)", async () => {
     const server = await startRedis();
     closing.push(() => server.stop());
     const replicas = await Promise.all([0, 1].map(() => startReplica({ url: server.url }, { isReady: false })));
@@ -291,7 +291,7 @@ describe("call budgets", () => {
     expectExact(granted);
   });
 
-  it("are exact while replicas come and go", async () => {
+  test("are exact while replicas come and go", async () => {
     const { server, replicas } = await startFleet(1);
     const granted = takeFor(replicas, 5_000);
     const others: { from: number; to: number }[] = [];
@@ -304,7 +304,7 @@ describe("call budgets", () => {
     expectExact([...(await granted), ...others].sort((a, b) => a.from - b.from));
   });
 
-  it("are exact for replicas that were there before Redis, and when it comes", async () => {
+  test("are exact for replicas that were there before Redis, and when it comes", async () => {
     const server = await startRedis();
     closing.push(() => server.stop());
     await server.kill();
@@ -318,7 +318,7 @@ describe("call budgets", () => {
     expectExact(all);
   });
 
-  it("are exact when Redis goes away and comes back empty, whoever called most", async () => {
+  test("are exact when Redis goes away and comes back empty, whoever called most", async () => {
     const { server, replicas } = await startAcquaintedFleet(2);
     // All from one, so that the other has much of its share left.
     const first = await takeFor([replicas[0]!], 1_000);
@@ -332,7 +332,7 @@ describe("call budgets", () => {
     expectExact(all);
   });
 
-  it("are shared out by the number of replicas last seen while Redis is away", async () => {
+  test("are shared out by the number of replicas last seen while Redis is away", async () => {
     const { server, replicas } = await startAcquaintedFleet(3);
     await server.kill();
     await until(() => replicas.every(({ coordinator }) => coordinator.status().state === "away"));
@@ -351,7 +351,7 @@ describe("call budgets", () => {
     expect(counts.sort((a, b) => a - b)).toEqual([6, 7, 7]);
   });
 
-  it("count what was called without Redis when it is back, even empty", async () => {
+  test("count what was called without Redis when it is back, even empty", async () => {
     const { server, replicas } = await startAcquaintedFleet(2);
     const budget = { requests: 10, per: 60_000 };
     const take = async (replica: Replica) => (await replica.coordinator.takeCall("budget", budget)).granted;

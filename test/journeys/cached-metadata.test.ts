@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, test } from "vitest";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { ShiftedClock } from "../support/shifted-clock.ts";
 import { useGateways } from "../support/gateways.ts";
@@ -8,7 +8,7 @@ const startGateway = useGateways();
 
 const PATHS = ["info", "instruments", "instruments?pageSize=5", "instruments/Amulet%2FUSD"];
 
-it("a hundred concurrent cold GETs make one upstream call", async () => {
+test("a hundred concurrent cold GETs make one upstream call", async () => {
   const registry = await startRegistry({ latency: 100 });
   const gateway = await startGateway({ upstreams: [{ name: "amulet", urls: [registry.url] }] });
   const url = `${gateway.registrar("amulet")}/registry/metadata/v1/instruments?pageSize=5`;
@@ -18,7 +18,7 @@ it("a hundred concurrent cold GETs make one upstream call", async () => {
   expect(registry.calls.count("instruments")).toBe(1);
 });
 
-it("while the registry is dead all cached metadata is served with its true age, and nothing after its window", async () => {
+test("while the registry is dead all cached metadata is served with its true age, and nothing after its window", async () => {
   const registry = await startRegistry();
   const clock = new ShiftedClock();
   const keys = {
@@ -53,7 +53,7 @@ it("while the registry is dead all cached metadata is served with its true age, 
   }
 });
 
-it("requests that meet an expired entry get it at once, while one refresh runs", async () => {
+test("requests that meet an expired entry get it at once, while one refresh runs", async () => {
   const registry = await startRegistry();
   const clock = new ShiftedClock();
   const gateway = await startGateway({ upstreams: [{ name: "amulet", urls: [registry.url] }] }, { clock });

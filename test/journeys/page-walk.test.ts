@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { expect, it } from "vitest";
+import { expect, test } from "vitest";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -71,7 +71,7 @@ const storm = fc.array(
   { minLength: 1, maxLength: 4 },
 );
 
-it("with keyset tokens a walk sees every instrument that stayed exactly once, while others come and go", async () => {
+test("with keyset tokens a walk sees every instrument that stayed exactly once, while others come and go", async () => {
   await fc.assert(
     fc.asyncProperty(storm, async (walks) => {
       const registry = await startRegistry({ pageStyle: "keyset", instruments: 40 });
@@ -100,7 +100,7 @@ it("with keyset tokens a walk sees every instrument that stayed exactly once, wh
   );
 });
 
-it("with index tokens a walk between changes sees every instrument exactly once, whatever expires in it", async () => {
+test("with index tokens a walk between changes sees every instrument exactly once, whatever expires in it", async () => {
   await fc.assert(
     fc.asyncProperty(storm, async (walks) => {
       const registry = await startRegistry({ pageStyle: "index", instruments: 40 });
@@ -122,7 +122,7 @@ it("with index tokens a walk between changes sees every instrument exactly once,
   );
 });
 
-it("a first page that lists other instruments makes the cached pages after it asked for anew", async () => {
+test("a first page that lists other instruments makes the cached pages after it asked for anew", async () => {
   const registry = await startRegistry({ pageStyle: "index", instruments: 20 });
   const clock = new ManualClock();
   const ttl = { instruments: "20s" };

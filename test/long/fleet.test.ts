@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
@@ -77,7 +77,7 @@ async function getAtOnce(gateway: GatewayProcess, path: string, count: number): 
 }
 
 describe("one fetch for all", () => {
-  it("1,000 concurrent cold GETs over 4 processes make one upstream call", async () => {
+  test("1,000 concurrent cold GETs over 4 processes make one upstream call", async () => {
     const { registry, gateways } = await startFleet(4);
     registry.slow(2_000);
     const before = registry.calls.count("instruments");
@@ -88,7 +88,7 @@ describe("one fetch for all", () => {
     expect(calls).toBe(1);
   });
 
-  it("at most two when the process that fetches is killed, and clients of the others are answered", async () => {
+  test("at most two when the process that fetches is killed, and clients of the others are answered", async () => {
     const { registry, gateways } = await startFleet(4);
     registry.slow(2_000);
     const before = registry.calls.count("instruments");
@@ -133,7 +133,7 @@ describe("Redis in trouble under load", () => {
     ],
   ];
 
-  it.for(troubles)(
+  test.for(troubles)(
     "%s: no client sees it, memory hits stay as fast, and it heals within 5 s",
     async ([name, begin, end]) => {
       const fleet = await startFleet(2, {

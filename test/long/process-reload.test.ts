@@ -1,4 +1,4 @@
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { RealProcess } from "../support/real-process.ts";
 import { keysOf, reloadUnderLoad } from "../support/reload-under-load.ts";
 import { UTILITY_ADMIN } from "../support/sample.ts";
@@ -9,7 +9,7 @@ let gateway: RealProcess | undefined;
 
 afterEach(() => gateway?.dispose());
 
-it.for([1, 2])("100 reloads under 1,000 requests a second cost nothing, with %i workers", async (workers) => {
+test.for([1, 2])("100 reloads under 1,000 requests a second cost nothing, with %i workers", async (workers) => {
   const [stable, changing] = [await registry(), await registry({ admin: UTILITY_ADMIN })];
   gateway = await RealProcess.start({ ...keysOf({ stable, changing }, 0), workers });
   const report = await reloadUnderLoad({ gateway, stable, changing, reloads: 100, rate: 1_000 });

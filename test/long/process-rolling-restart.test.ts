@@ -1,4 +1,4 @@
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { RealProcess } from "../support/real-process.ts";
 import { SteadyLoad } from "../support/steady-load.ts";
 import { TcpBalancer } from "../support/tcp-balancer.ts";
@@ -28,7 +28,7 @@ function mixed(index: number) {
     : ({ method: "POST", path: ACCEPT, body: "{}" } as const);
 }
 
-it("three processes behind a balancer are replaced one after the other without a failed request", async () => {
+test("three processes behind a balancer are replaced one after the other without a failed request", async () => {
   const amulet = await registry({ latency: 10 });
   const keys = {
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],

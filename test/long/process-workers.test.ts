@@ -1,5 +1,5 @@
 import { Agent, request } from "undici";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { RealProcess } from "../support/real-process.ts";
 import { SteadyLoad } from "../support/steady-load.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
@@ -31,7 +31,7 @@ async function start(keys: Record<string, unknown>, latency = 0) {
 
 const workersOf = async (process: RealProcess) => (await process.status<Status>()).workers;
 
-it("1,000 concurrent requests to a cold key over 4 workers cost one call", async () => {
+test("1,000 concurrent requests to a cold key over 4 workers cost one call", async () => {
   const { amulet, gateway } = await start({ workers: 4 });
   amulet.slow(1_500);
   const agent = new Agent({ connections: 1_000, pipelining: 1 });
@@ -47,7 +47,7 @@ it("1,000 concurrent requests to a cold key over 4 workers cost one call", async
   expect(amulet.calls.recent.filter(({ url }) => url === PAGE)).toHaveLength(1);
 });
 
-it("a worker killed under load is replaced within a second, only what it worked on fails, and no counter falls", async () => {
+test("a worker killed under load is replaced within a second, only what it worked on fails, and no counter falls", async () => {
   const { gateway } = await start({ workers: 2 }, 10);
   const connections = 40;
   const rate = 1_000;
@@ -85,7 +85,7 @@ it("a worker killed under load is replaced within a second, only what it worked 
   expect(Math.max(...replacedIn)).toBeLessThan(3_000);
 });
 
-it("a worker that hangs is ended and replaced, and a purge does not wait for it", async () => {
+test("a worker that hangs is ended and replaced, and a purge does not wait for it", async () => {
   const { gateway } = await start({ workers: 2 });
   const [victim] = await workersOf(gateway);
   process.kill(victim!.pid, "SIGSTOP");
@@ -104,7 +104,7 @@ it("a worker that hangs is ended and replaced, and a purge does not wait for it"
   expect(await gateway.metric("registry_gateway_worker_ends_total", 'reason="hung"')).toBe(1);
 });
 
-it("a silent worker is ended though nobody asks anything of it", async () => {
+test("a silent worker is ended though nobody asks anything of it", async () => {
   const { gateway } = await start({ workers: 2 });
   const [victim] = await workersOf(gateway);
   process.kill(victim!.pid, "SIGSTOP");
@@ -112,7 +112,7 @@ it("a silent worker is ended though nobody asks anything of it", async () => {
   await until(() => gateway.said("worker replaced").length === 1, 30_000);
 });
 
-it("SIGTERM drains all workers without a lost request, while another gateway takes over", async () => {
+test("SIGTERM drains all workers without a lost request, while another gateway takes over", async () => {
   // A grace that outlasts a stall of this process: it has to notice in time that nothing more may be sent.
   const { amulet, gateway } = await start({ workers: 2, shutdown: { grace: "4s", timeout: "10s" } }, 20);
   const connections = 20;

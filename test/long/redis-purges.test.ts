@@ -1,7 +1,7 @@
-import { expect, it } from "vitest";
+import { expect, test } from "vitest";
 import { tellPurgeStory } from "../support/redis-purges.ts";
 
-it.for([1, 2])(
+test.for([1, 2])(
   "no answer asked for before a purge is served after its bound, though Redis dies, too (seed %i)",
   async (seed) => {
     const story = await tellPurgeStory({ seed, replicas: 4, duration: 20_000, redisDies: true });

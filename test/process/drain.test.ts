@@ -1,7 +1,7 @@
 import { connect } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { Agent, request } from "undici";
-import { afterEach, expect, it, vi } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { until } from "../support/redis.ts";
 import { RealProcess } from "../support/real-process.ts";
@@ -36,7 +36,7 @@ function mixed(index: number) {
     : ({ method: "POST", path: ACCEPT, body: "{}" } as const);
 }
 
-it("after SIGTERM readiness falls first, then the gateway still accepts for its grace, and exits with 0", async () => {
+test("after SIGTERM readiness falls first, then the gateway still accepts for its grace, and exits with 0", async () => {
   const amulet = await registry();
   const process = await gateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
@@ -53,7 +53,7 @@ it("after SIGTERM readiness falls first, then the gateway still accepts for its 
   expect(process.said("stopped")).toHaveLength(1);
 });
 
-it("no request is lost while the gateway stops under load", async () => {
+test("no request is lost while the gateway stops under load", async () => {
   const amulet = await registry({ latency: 20 });
   const process = await gateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
@@ -76,7 +76,7 @@ it("no request is lost while the gateway stops under load", async () => {
   expect(report.sent).toBeGreaterThan(200);
 });
 
-it("SIGINT has no grace: idle connections end at once, running requests are finished", async () => {
+test("SIGINT has no grace: idle connections end at once, running requests are finished", async () => {
   const amulet = await registry();
   const process = await gateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
@@ -96,7 +96,7 @@ it("SIGINT has no grace: idle connections end at once, running requests are fini
   await agent.close();
 });
 
-it("what still runs when the time is over gets a 503 and no cut connection", async () => {
+test("what still runs when the time is over gets a 503 and no cut connection", async () => {
   const amulet = await registry();
   const process = await gateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
@@ -122,7 +122,7 @@ it("what still runs when the time is over gets a 503 and no cut connection", asy
   expect(await process.ended).toBe(0);
 });
 
-it("a connection that never sent a request does not hold the process up", async () => {
+test("a connection that never sent a request does not hold the process up", async () => {
   const amulet = await registry();
   const process = await gateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
@@ -138,7 +138,7 @@ it("a connection that never sent a request does not hold the process up", async 
   socket.destroy();
 });
 
-it("a second signal ends the process at once", async () => {
+test("a second signal ends the process at once", async () => {
   const amulet = await registry();
   const process = await gateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],

@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, test } from "vitest";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import { METRICS } from "../../src/observe/metrics/table.ts";
 import { FleetMetrics } from "../../src/workers/fleet-metrics.ts";
@@ -6,7 +6,7 @@ import { FleetMetrics } from "../../src/workers/fleet-metrics.ts";
 /** Added up in another order these make another sum, by a trace. */
 const SECONDS = [0.1, 0.2, 0.3, 0.0087103710000001, 1e-5, 0.7];
 
-it("no sum falls by a trace when a worker is gone", async () => {
+test("no sum falls by a trace when a worker is gone", async () => {
   const fleet = new FleetMetrics(createMetrics().registry);
   for (const [worker, seconds] of SECONDS.entries()) {
     const { metrics, registry } = createMetrics();

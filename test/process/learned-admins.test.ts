@@ -1,4 +1,4 @@
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { systemClock } from "../../src/clock.ts";
 import { LearnedAdmins } from "../../src/commands/learned-admins.ts";
@@ -11,7 +11,7 @@ const registry = useSampleRegistries();
 let gateway: Gateway | undefined;
 afterEach(() => gateway?.stop({ grace: false }));
 
-it("tells people the admin and the base URL of each registry, as soon as it is proved, and the log neither", async () => {
+test("tells people the admin and the base URL of each registry, as soon as it is proved, and the log neither", async () => {
   const amulet = await registry();
   const config = testConfig({ upstreams: [{ name: "one", urls: [amulet.url] }] });
   let printed = "";
@@ -36,7 +36,7 @@ it("tells people the admin and the base URL of each registry, as soon as it is p
   expect(log).not.toContain(amulet.admin);
 });
 
-it("holds back what is proved before there is a port", () => {
+test("holds back what is proved before there is a port", () => {
   const printed: string[] = [];
   const learned = new LearnedAdmins(testConfig({ upstreams: [{ name: "a", urls: ["http://127.0.0.1:1"] }] }), (text) =>
     printed.push(text),

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { fastify } from "fastify";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, test, onTestFinished } from "vitest";
 import { openListener } from "../../src/http/listening.ts";
 
-it("a port that another process has is named, and so is the listener that wanted it", async () => {
+test("a port that another process has is named, and so is the listener that wanted it", async () => {
   const other = createServer().listen(0, "127.0.0.1");
   onTestFinished(() => void other.close());
   await once(other, "listening");
@@ -18,7 +18,7 @@ it("a port that another process has is named, and so is the listener that wanted
   });
 });
 
-it("an open listener tells its port", async () => {
+test("an open listener tells its port", async () => {
   const app = fastify();
   onTestFinished(() => app.close());
   const port = await openListener(app, { host: "127.0.0.1", port: 0 }, "public");

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { systemClock } from "../../src/clock.ts";
 import { createLogger } from "../../src/observe/log.ts";
@@ -27,23 +27,23 @@ describe("shedding", () => {
   }
   const late = [600, 600, 600, 600];
 
-  it("never begins while the loop is on time", () => {
+  test("never begins while the loop is on time", () => {
     expect(follow([0, 5, 60, 499, 40, 150, 499, 499, 499])).not.toContain(true);
   });
 
-  it("does not begin with a pause", () => {
+  test("does not begin with a pause", () => {
     expect(follow([0, 900, 900, 900, 3, 900, 3])).not.toContain(true);
   });
 
-  it("begins when the loop stays late for two seconds", () => {
+  test("begins when the loop stays late for two seconds", () => {
     expect(follow(late)).toEqual([false, false, false, true]);
   });
 
-  it("does not begin where the loop is late and has little to do: the machine is busy with something else", () => {
+  test("does not begin where the loop is late and has little to do: the machine is busy with something else", () => {
     expect(follow([...late, ...late], 0.5)).not.toContain(true);
   });
 
-  it("ends only when the loop was on time for two seconds, and begins again as it began", () => {
+  test("ends only when the loop was on time for two seconds, and begins again as it began", () => {
     const after = [20, 20, 20, 320, 20, 20, 20, 20];
     expect(follow([...late, ...after, ...late]).slice(4)).toEqual([
       // Until it was on time for long enough.
@@ -58,7 +58,7 @@ describe("a gateway that has too much to do", () => {
   let gateway: Gateway | undefined;
   afterEach(() => gateway?.stop({ grace: false }));
 
-  it("refuses misses and calls, and answers hits, stale entries and operations", async () => {
+  test("refuses misses and calls, and answers hits, stale entries and operations", async () => {
     const amulet = await registry();
     const lines: Record<string, unknown>[] = [];
     let delay = 0;
@@ -114,7 +114,7 @@ describe("a gateway that has too much to do", () => {
   });
 });
 
-it("a loop that is kept busy is measured as late, an idle one is not", async () => {
+test("a loop that is kept busy is measured as late, an idle one is not", async () => {
   const load = measureLoop();
   await new Promise((resolve) => {
     setTimeout(resolve, 100);

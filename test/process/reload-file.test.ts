@@ -1,6 +1,6 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { Config } from "../../src/config/schema.ts";
@@ -92,7 +92,7 @@ beforeEach(() => {
 
 afterEach(() => scene.watch.stop());
 
-it("a file that stays as it is is not put to use again", async () => {
+test("a file that stays as it is is not put to use again", async () => {
   await scene.look(3);
   await scene.reloader.reload("signal");
   expect(scene.applied).toEqual([]);
@@ -100,7 +100,7 @@ it("a file that stays as it is is not put to use again", async () => {
   expect(await scene.metric('config_reloads_total{result="unchanged"}')).toBe(1);
 });
 
-it.for<readonly [how: string, write: (file: string, text: string) => void]>([
+test.for<readonly [how: string, write: (file: string, text: string) => void]>([
   ["is written in place", (file, text) => writeFileSync(file, text)],
   [
     "is renamed over",
@@ -125,7 +125,7 @@ it.for<readonly [how: string, write: (file: string, text: string) => void]>([
   expect(await scene.metric("config_last_reload_successful")).toBe(1);
 });
 
-it("a file behind symbolic links that are swapped, as Kubernetes does with a ConfigMap, is put to use", async () => {
+test("a file behind symbolic links that are swapped, as Kubernetes does with a ConfigMap, is put to use", async () => {
   scene.watch.stop();
   const root = join(folder(), "mounted");
   for (const [version, text] of [
@@ -148,7 +148,7 @@ it("a file behind symbolic links that are swapped, as Kubernetes does with a Con
   await until(() => scene.applied.length === 1);
 });
 
-it("a file that is just being written is not looked at before it stays the same", async () => {
+test("a file that is just being written is not looked at before it stays the same", async () => {
   for (const text of ["upstreams:", FIRST.slice(0, 20), BAD]) {
     writeFileSync(scene.file, text);
     await scene.look(1);
@@ -159,7 +159,7 @@ it("a file that is just being written is not looked at before it stays the same"
   expect(scene.lines.map(({ msg }) => msg)).toEqual(["configuration reloaded"]);
 });
 
-it("a bad file leaves everything as it is, says what is wrong where, and says so once", async () => {
+test("a bad file leaves everything as it is, says what is wrong where, and says so once", async () => {
   writeFileSync(scene.file, BAD);
   await scene.look(6);
   expect(scene.applied).toEqual([]);
@@ -179,14 +179,14 @@ it("a bad file leaves everything as it is, says what is wrong where, and says so
   expect(await scene.metric("config_last_reload_successful")).toBe(1);
 });
 
-it("a file that is gone is refused like a bad one", async () => {
+test("a file that is gone is refused like a bad one", async () => {
   rmSync(scene.file);
   await scene.look(4);
   expect(scene.lines).toMatchObject([{ problems: [{ message: "the file cannot be read" }] }]);
   expect(await scene.metric("config_last_reload_successful")).toBe(0);
 });
 
-it("a configuration that cannot be put to use is tried again at the next signal", async () => {
+test("a configuration that cannot be put to use is tried again at the next signal", async () => {
   scene.refusal = new Error("ENOENT: no such file");
   writeFileSync(scene.file, SECOND);
   await scene.reloader.reload("signal");
@@ -197,7 +197,7 @@ it("a configuration that cannot be put to use is tried again at the next signal"
   expect(await scene.metric("config_last_reload_successful")).toBe(1);
 });
 
-it("what needs a restart is named and stays, the rest is put to use", async () => {
+test("what needs a restart is named and stays, the rest is put to use", async () => {
   writeFileSync(
     scene.file,
     `listen: { port: 1234 }\nworkers: 3\nrouting: { prefix: /other, plain: 'off' }\nredis: { url: 'redis://127.0.0.1:1' }\n${SECOND}`,
@@ -219,7 +219,7 @@ it("what needs a restart is named and stays, the rest is put to use", async () =
 describe("a configuration that waits for a file that it names", () => {
   const withToken = (file: string) => `operations: { tokenFile: ${file} }\n${SECOND}`;
 
-  it("is refused, and put to use when the file appears", async () => {
+  test("is refused, and put to use when the file appears", async () => {
     const token = join(folder(), "token");
     writeFileSync(scene.file, withToken(token));
     await scene.look(3);
@@ -235,7 +235,7 @@ describe("a configuration that waits for a file that it names", () => {
     expect(await scene.metric("config_last_reload_successful")).toBe(1);
   });
 
-  it("is tried again when the file changes, and refused as long as it is no good", async () => {
+  test("is tried again when the file changes, and refused as long as it is no good", async () => {
     const token = join(folder(), "token");
     writeFileSync(token, "two\nlines\n");
     writeFileSync(scene.file, withToken(token));
@@ -248,7 +248,7 @@ describe("a configuration that waits for a file that it names", () => {
     await until(() => scene.applied.length === 1);
   });
 
-  it("is put to use but for the registry whose file is no good, and tried again when that is there", async () => {
+  test("is put to use but for the registry whose file is no good, and tried again when that is there", async () => {
     const token = join(folder(), "token");
     const other = "  - { name: other, urls: ['http://127.0.0.1:2'] }\n";
     const amulet = `  - { name: amulet, urls: ['http://127.0.0.1:1'], auth: { bearerTokenFile: ${token} } }\n`;
@@ -274,7 +274,7 @@ describe("a file that may be half of one that is being written waits for a secon
   const upstream = (name: string, port: number) => `  - { name: ${name}, urls: ['http://127.0.0.1:${port}'] }\n`;
   const TWO = `docs: true\nupstreams:\n${upstream("amulet", 1)}${upstream("bonds", 2)}cors: { origins: [] }\n`;
 
-  it.for<readonly [what: string, half: string]>([
+  test.for<readonly [what: string, half: string]>([
     [
       "one without an upstream that is in use",
       `docs: true\nupstreams:\n${upstream("amulet", 1)}${upstream("x", 3)}${upstream("y", 4)}`,
@@ -299,7 +299,7 @@ describe("a file that may be half of one that is being written waits for a secon
     expect(scene.lines.map(({ msg }) => msg)).toEqual(["configuration reloaded"]);
   });
 
-  it("one that stays so is meant so", async () => {
+  test("one that stays so is meant so", async () => {
     writeFileSync(scene.file, TWO);
     await scene.look(2);
     await until(() => scene.applied.length === 1);

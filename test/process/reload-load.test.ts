@@ -1,4 +1,4 @@
-import { afterEach, expect, it, vi } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { UTILITY_ADMIN } from "../support/sample.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { RealProcess } from "../support/real-process.ts";
@@ -12,7 +12,7 @@ let gateway: RealProcess | undefined;
 
 afterEach(() => gateway?.dispose());
 
-it("reloads under load cost no request and no cache, and a bad file in between changes nothing", async () => {
+test("reloads under load cost no request and no cache, and a bad file in between changes nothing", async () => {
   const [stable, changing] = [await registry(), await registry({ admin: UTILITY_ADMIN })];
   gateway = await RealProcess.start(keysOf({ stable, changing }, 0));
   const report = await reloadUnderLoad({ gateway, stable, changing, reloads: 12, rate: 200 });

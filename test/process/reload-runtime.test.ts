@@ -1,5 +1,5 @@
 import { Agent, request } from "undici";
-import { expect, it } from "vitest";
+import { expect, test } from "vitest";
 import type { Config } from "../../src/config/schema.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { useGateways } from "../support/gateways.ts";
@@ -30,7 +30,7 @@ async function statusOf(url: string): Promise<number> {
   return response.status;
 }
 
-it("an unchanged upstream keeps its nodes, their proofs and its cache", async () => {
+test("an unchanged upstream keeps its nodes, their proofs and its cache", async () => {
   const [amulet, bonds] = [await registry(), await registry({ admin: UTILITY_ADMIN })];
   const running = await gateway({ upstreams: [upstream("amulet", amulet)] });
   await statusOf(`${running.registrar("amulet")}${INSTRUMENTS}`);
@@ -46,7 +46,7 @@ it("an unchanged upstream keeps its nodes, their proofs and its cache", async ()
   expect(await statusOf(`${running.registrar("bonds")}${INFO}`)).toBe(200);
 });
 
-it("a changed upstream keeps the proofs of its nodes and its cache", async () => {
+test("a changed upstream keeps the proofs of its nodes and its cache", async () => {
   const amulet = await registry();
   const running = await gateway({ upstreams: [upstream("amulet", amulet)] });
   await statusOf(`${running.registrar("amulet")}${INSTRUMENTS}`);
@@ -58,7 +58,7 @@ it("a changed upstream keeps the proofs of its nodes and its cache", async () =>
   expect(response.headers.get("cache-status")).toContain("hit");
 });
 
-it("an alias that moves to another admin never serves what the former one had", async () => {
+test("an alias that moves to another admin never serves what the former one had", async () => {
   const [amulet, bonds] = [await registry({ instruments: 3 }), await registry({ admin: UTILITY_ADMIN })];
   const running = await gateway({ upstreams: [upstream("prod", amulet)] });
   const url = `${running.registrar("prod")}${INFO}`;
@@ -75,7 +75,7 @@ it("an alias that moves to another admin never serves what the former one had", 
   expect(await statusOf(`${running.registrar(amulet.admin)}${INFO}`)).toBe(404);
 });
 
-it("a removed upstream finishes what runs and is then closed", async () => {
+test("a removed upstream finishes what runs and is then closed", async () => {
   const [amulet, bonds] = [await registry(), await registry({ admin: UTILITY_ADMIN })];
   const running = await gateway({ upstreams: [upstream("amulet", amulet), upstream("bonds", bonds)] });
   await statusOf(`${running.registrar("bonds")}${INFO}`);
@@ -90,7 +90,7 @@ it("a removed upstream finishes what runs and is then closed", async () => {
   await until(() => bonds.connections.open === 0);
 });
 
-it("a request that began before a reload may still call the upstream it began with", async () => {
+test("a request that began before a reload may still call the upstream it began with", async () => {
   const amulet = await registry();
   const running = await gateway({ upstreams: [upstream("amulet", amulet)] });
   await statusOf(`${running.registrar("amulet")}${INFO}`);
@@ -122,7 +122,7 @@ it("a request that began before a reload may still call the upstream it began wi
   expect((await pending).status).toBe(200);
 });
 
-it("a call budget is not renewed by a reload", async () => {
+test("a call budget is not renewed by a reload", async () => {
   const amulet = await registry();
   const rateLimit = { requests: 3, per: "10m", maxWait: "0s" };
   const running = await gateway({ upstreams: [upstream("amulet", amulet, { rateLimit })] });
@@ -136,7 +136,7 @@ it("a call budget is not renewed by a reload", async () => {
   expect(amulet.calls.total).toBe(calls);
 });
 
-it("the memory tier changes its size, and keeps what fits", async () => {
+test("the memory tier changes its size, and keeps what fits", async () => {
   const amulet = await registry();
   const upstreams = [upstream("amulet", amulet)];
   const running = await gateway({ upstreams });
@@ -157,7 +157,7 @@ it("the memory tier changes its size, and keeps what fits", async () => {
   expect(await metric("cache_bytes")).toBeLessThanOrEqual(16 * 1024);
 });
 
-it("limits, cross-origin rules and log level change at a reload, on connections that stay", async () => {
+test("limits, cross-origin rules and log level change at a reload, on connections that stay", async () => {
   const amulet = await registry();
   const upstreams = [upstream("amulet", amulet)];
   const running = await gateway({ upstreams });
@@ -195,7 +195,7 @@ it("limits, cross-origin rules and log level change at a reload, on connections 
   expect(running.lines.length).toBe(lines);
 });
 
-it("a request whose body is no HTTP reaches nobody after a reload of limits either", async () => {
+test("a request whose body is no HTTP reaches nobody after a reload of limits either", async () => {
   const amulet = await registry();
   const upstreams = [upstream("amulet", amulet)];
   const running = await gateway({ upstreams });

@@ -1,5 +1,5 @@
 import { Agent, request } from "undici";
-import { afterEach, expect, it, vi } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { type RedisServer, startRedis, until } from "../support/redis.ts";
 import { RealProcess } from "../support/real-process.ts";
@@ -26,7 +26,7 @@ async function once(url: string): Promise<string> {
   return String(headers["cache-status"]);
 }
 
-it("with Redis every worker is a replica: what one fetched the others have, and purges speak for the fleet", async () => {
+test("with Redis every worker is a replica: what one fetched the others have, and purges speak for the fleet", async () => {
   const amulet = await registry();
   redis = await startRedis();
   gateway = await RealProcess.start({
@@ -56,7 +56,7 @@ it("with Redis every worker is a replica: what one fetched the others have, and 
     return ((await response.json()) as { explanation: { entries: { worker: number; purged: boolean }[] } }).explanation
       .entries;
   };
-  // Asked until both workers have it.
+  // Asked until both workers have test.
   await until(async () => {
     await once(url + PAGE);
     return new Set((await explained()).map(({ worker }) => worker)).size === 2;

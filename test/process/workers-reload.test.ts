@@ -1,5 +1,5 @@
 import { fastify } from "fastify";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { configFromFlags } from "../../src/config/flags.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { createLogger } from "../../src/observe/log.ts";
@@ -9,7 +9,7 @@ import { settle } from "../support/workers-scene.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { type Puppet, spawnPuppet } from "../support/puppet.ts";
 
-/** A worker was given this upstream's configuration, and has not said yet what it thinks of it. */
+/** A worker was given this upstream's configuration, and has not said yet what it thinks of test. */
 interface Reload {
   readonly worker: number;
   readonly upstream: string;
@@ -77,7 +77,7 @@ async function loadAll(): Promise<void> {
 /** What a worker was told to begin with. */
 const beganWith = (worker: number) => puppets[worker - 1]!.boot?.config.upstreams[0]!.name;
 
-it("a worker that begins while others take a configuration takes it as well, and the next begins with it", async () => {
+test("a worker that begins while others take a configuration takes it as well, and the next begins with it", async () => {
   const reloaded = primary.reload(configOf("after"));
   await settle();
   expect(reloads).toMatchObject([{ worker: 1, upstream: "after" }]);
@@ -102,7 +102,7 @@ it("a worker that begins while others take a configuration takes it as well, and
   expect(beganWith(4)).toBe("after");
 });
 
-it("a worker that replaces another begins with the configuration in use, not with one that was refused", async () => {
+test("a worker that replaces another begins with the configuration in use, not with one that was refused", async () => {
   const refused = primary.reload(configOf("after"));
   await settle();
   reloads[0]!.refuse();

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { configFromFlags } from "../../src/config/flags.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { Supervisor } from "../../src/workers/supervisor.ts";
@@ -80,19 +80,19 @@ async function pass(milliseconds: number, silent: readonly Puppet[] = []): Promi
 
 const listening = () => supervisor.listening.map(({ id }) => id);
 
-it("is started when all workers answer", async () => {
+test("is started when all workers answer", async () => {
   await started();
   expect(listening()).toEqual([1, 2]);
 });
 
-it("cannot start when a worker cannot begin", async () => {
+test("cannot start when a worker cannot begin", async () => {
   const start = supervisor.start();
   puppets[1]!.failure = "the port is taken";
   for (const puppet of puppets) puppet.load();
   await expect(start).rejects.toThrow("the port is taken");
 });
 
-it("starts another one at once when a worker crashes, which begins as soon as it has loaded", async () => {
+test("starts another one at once when a worker crashes, which begins as soon as it has loaded", async () => {
   await started();
   await pass(60_000);
   puppets[0]!.exit("SIGSEGV");
@@ -121,7 +121,7 @@ async function pausesAfter(next: () => Puppet): Promise<number[]> {
   return pauses;
 }
 
-it("waits longer and longer before it replaces workers that end right after they began", async () => {
+test("waits longer and longer before it replaces workers that end right after they began", async () => {
   await started();
   const pauses = await pausesAfter(() => puppets.findLast(({ hasBegun }) => hasBegun)!);
   expect(pauses[0]).toBe(0);
@@ -130,7 +130,7 @@ it("waits longer and longer before it replaces workers that end right after they
   expect(Math.max(...pauses)).toBeLessThan(31_000);
 });
 
-it("begins again without a pause when a worker had answered for more than five seconds", async () => {
+test("begins again without a pause when a worker had answered for more than five seconds", async () => {
   await started();
   for (let i = 0; i < 4; i += 1) {
     const victim = puppets.findLast(({ hasBegun }) => hasBegun)!;
@@ -144,7 +144,7 @@ it("begins again without a pause when a worker had answered for more than five s
   }
 });
 
-it("ends and replaces a worker that is silent for ten seconds", async () => {
+test("ends and replaces a worker that is silent for ten seconds", async () => {
   await started();
   await pass(9_500, [puppets[1]!]);
   expect(puppets[1]!.wasKilled).toBe(false);
@@ -156,7 +156,7 @@ it("ends and replaces a worker that is silent for ten seconds", async () => {
   expect(listening()).toEqual([1, 3]);
 });
 
-it("gives a worker more time to begin than to answer, but not for ever", async () => {
+test("gives a worker more time to begin than to answer, but not for ever", async () => {
   await started();
   puppets[1]!.exit("SIGKILL");
   await settle();
@@ -166,7 +166,7 @@ it("gives a worker more time to begin than to answer, but not for ever", async (
   expect(puppets[2]!.wasKilled).toBe(true);
 });
 
-it("does not blame workers for a pause of its own", async () => {
+test("does not blame workers for a pause of its own", async () => {
   await started();
   await pass(1_000);
   // The whole machine slept: timers fire late, and no beat was heard in between.
@@ -176,7 +176,7 @@ it("does not blame workers for a pause of its own", async () => {
   expect(puppets.map(({ wasKilled }) => wasKilled)).toEqual([false, false]);
 });
 
-it("when stopping, lets workers finish, ends those that do not, and replaces none", async () => {
+test("when stopping, lets workers finish, ends those that do not, and replaces none", async () => {
   await started();
   const told: number[] = [];
   for (const { id, primary } of puppets) {
@@ -198,7 +198,7 @@ it("when stopping, lets workers finish, ends those that do not, and replaces non
   expect(puppets).toHaveLength(2);
 });
 
-it("when stopping, does not wait for a worker that has not begun", async () => {
+test("when stopping, does not wait for a worker that has not begun", async () => {
   await started();
   puppets[0]!.exit("SIGKILL");
   await settle();

@@ -1,5 +1,5 @@
 import { Agent, request } from "undici";
-import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
@@ -60,7 +60,7 @@ async function once(url: string, method: "GET" | "POST" = "GET") {
 
 const workers = async () => (await gateway.status<Status>()).workers;
 
-it("many concurrent requests to a cold key over all workers cost one call", async () => {
+test("many concurrent requests to a cold key over all workers cost one call", async () => {
   amulet.slow(500);
   const page = `${INSTRUMENTS}?pageSize=7`;
   const answers = await Promise.all(Array.from({ length: 100 }, () => once(at("amulet", page))));
@@ -69,13 +69,13 @@ it("many concurrent requests to a cold key over all workers cost one call", asyn
   expect(amulet.calls.recent.filter(({ url }) => url === page)).toHaveLength(1);
 });
 
-it("what one worker fetched, the others have", async () => {
+test("what one worker fetched, the others have", async () => {
   const before = amulet.calls.count("info");
   for (let i = 0; i < 6; i += 1) expect((await once(at("amulet", INFO))).status).toBe(200);
   expect(amulet.calls.count("info") - before).toBe(1);
 });
 
-it("metrics are added up over all workers", async () => {
+test("metrics are added up over all workers", async () => {
   const count = () => gateway.metric("registry_gateway_requests_total");
   const before = await count();
   for (let i = 0; i < 10; i += 1) await once(at("amulet", INFO));
@@ -85,7 +85,7 @@ it("metrics are added up over all workers", async () => {
   expect(await gateway.metric("registry_gateway_config_last_reload_successful")).toBe(1);
 });
 
-it("a purge has effect in every worker when it is answered, and explain speaks for all", async () => {
+test("a purge has effect in every worker when it is answered, and explain speaks for all", async () => {
   const url = at("amulet", INFO);
   const explain = async () => {
     const path = new URL(url).pathname;
@@ -95,7 +95,7 @@ it("a purge has effect in every worker when it is answered, and explain speaks f
     };
     return explanation.entries;
   };
-  // Asked until both workers have it.
+  // Asked until both workers have test.
   await until(async () => {
     await once(url);
     return new Set((await explain()).map(({ worker }) => worker)).size === 2;
@@ -122,7 +122,7 @@ it("a purge has effect in every worker when it is answered, and explain speaks f
   expect(refused.status).toBe(404);
 });
 
-it("workers share one budget of calls, their checks included", async () => {
+test("workers share one budget of calls, their checks included", async () => {
   const statuses: number[] = [];
   for (let i = 0; i < 30; i += 1) statuses.push((await once(at("bonds", ACCEPT), "POST")).status);
   expect(statuses).toContain(429);
@@ -131,7 +131,7 @@ it("workers share one budget of calls, their checks included", async () => {
   expect(bonds.calls.total).toBeGreaterThan(15);
 });
 
-it("a reload reaches every worker, a bad one none", async () => {
+test("a reload reaches every worker, a bad one none", async () => {
   gateway.write(keys({ limits: { requestBody: "nonsense" } }));
   gateway.signal("SIGHUP");
   await until(() => gateway.said("configuration refused: the one in use stays").length === 1);
@@ -153,7 +153,7 @@ it("a reload reaches every worker, a bad one none", async () => {
   expect(await gateway.metric("registry_gateway_config_reloads_total")).toBe(2);
 });
 
-it("a connection that a worker had not taken when it died ends with it, and no client waits for ever", async () => {
+test("a connection that a worker had not taken when it died ends with it, and no client waits for ever", async () => {
   const victim = (await workers())[0]!;
   process.kill(victim.pid, "SIGSTOP");
   let settled = 0;
@@ -179,14 +179,14 @@ it("a connection that a worker had not taken when it died ends with it, and no c
   await until(async () => (await workers()).filter(({ state }) => state === "listening").length === 2, 30_000);
 });
 
-it("a second gateway cannot have the port of the first, though workers share it", async () => {
+test("a second gateway cannot have the port of the first, though workers share it", async () => {
   const port = Number(new URL(gateway.url).port);
   await expect(RealProcess.start(keys({ listen: { host: "127.0.0.1", port } }))).rejects.toThrow(
     `the public listener cannot have port ${port}, another process has it`,
   );
 });
 
-it("a worker that is killed costs the requests it was working on, is replaced, and its counts are kept", async () => {
+test("a worker that is killed costs the requests it was working on, is replaced, and its counts are kept", async () => {
   const load = new SteadyLoad({
     url: gateway.url,
     rate: 200,
@@ -217,7 +217,7 @@ it("a worker that is killed costs the requests it was working on, is replaced, a
   expect(gateway.said("worker replaced").length).toBeGreaterThan(0);
 });
 
-it("SIGTERM ends all of them, with 0", async () => {
+test("SIGTERM ends all of them, with 0", async () => {
   await until(() => childrenOf(gateway.pid).length === 2, 30_000);
   const all = childrenOf(gateway.pid);
   gateway.signal("SIGTERM");

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Coordinator, FetchOutcome, Lease } from "../../src/coordination/coordinator.ts";
 
 /** A coordinator under test and the time it runs by. */
@@ -31,7 +31,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
   }
 
   describe(`${name}: epochs`, () => {
-    it("a generation stays the same while nothing is purged", () =>
+    test("a generation stays the same while nothing is purged", () =>
       use(async ({ coordinator }) => {
         expect(coordinator.generation(amulet)).toBe(coordinator.generation({ ...amulet }));
         await coordinator.purge("nobody::1220", ["all"]);
@@ -40,7 +40,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
         expect(coordinator.generation(amulet)).toBe(before);
       }));
 
-    it("a purge of one scope changes what depends on it and nothing else, at once", () =>
+    test("a purge of one scope changes what depends on it and nothing else, at once", () =>
       use(async ({ coordinator, pass }) => {
         const [a, u, i, e] = [amulet, usd, info, elsewhere].map((key) => coordinator.generation(key));
         const purged = coordinator.purge(amulet.partition, ["instrument:Amulet"]);
@@ -53,7 +53,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
         expect(coordinator.generation(amulet)).toBe(after);
       }));
 
-    it("a purge without a partition reaches partitions that were never seen", () =>
+    test("a purge without a partition reaches partitions that were never seen", () =>
       use(async ({ coordinator }) => {
         const [i, e] = [info, elsewhere].map((key) => coordinator.generation(key));
         const never = coordinator.generation({ partition: "never::1220", scopes: ["all"] });
@@ -63,7 +63,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
         expect(coordinator.generation({ partition: "never::1220", scopes: ["all"] })).not.toBe(never);
       }));
 
-    it("purging more scopes than are remembered never brings an entry back", () =>
+    test("purging more scopes than are remembered never brings an entry back", () =>
       use(async ({ coordinator }) => {
         const keys = Array.from({ length: 700 }, (_, i) => ({
           partition: "p::1220",
@@ -75,7 +75,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
         expect(after.filter((generation, i) => generation === before[i])).toEqual([]);
       }));
 
-    it("a page behind a token has a generation only once the token was issued, and another one when its page changed", () =>
+    test("a page behind a token has a generation only once the token was issued, and another one when its page changed", () =>
       use(async ({ coordinator }) => {
         const page = { ...info, chain: "25:token" };
         expect(coordinator.generation(page)).toBeUndefined();
@@ -91,7 +91,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
   });
 
   describe(`${name}: leases`, () => {
-    it("a key has one holder at a time, and the next after it was released", () =>
+    test("a key has one holder at a time, and the next after it was released", () =>
       use(async ({ coordinator }) => {
         const lease = await coordinator.acquire("key");
         expect(lease).toBeDefined();
@@ -106,19 +106,21 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
         next.release("failed");
       }));
 
-    it.for<FetchOutcome>(["stored", "uncacheable", "failed"])("those who wait learn that the fetch was %s", (outcome) =>
-      use(async ({ coordinator, now }) => {
-        const lease = await coordinator.acquire("key");
-        const waiting = [
-          coordinator.whenReleased("key", now() + 5_000),
-          coordinator.whenReleased("key", now() + 5_000),
-        ];
-        lease!.release(outcome);
-        expect(await Promise.all(waiting)).toEqual([outcome, outcome]);
-      }),
+    test.for<FetchOutcome>(["stored", "uncacheable", "failed"])(
+      "those who wait learn that the fetch was %s",
+      (outcome) =>
+        use(async ({ coordinator, now }) => {
+          const lease = await coordinator.acquire("key");
+          const waiting = [
+            coordinator.whenReleased("key", now() + 5_000),
+            coordinator.whenReleased("key", now() + 5_000),
+          ];
+          lease!.release(outcome);
+          expect(await Promise.all(waiting)).toEqual([outcome, outcome]);
+        }),
     );
 
-    it("nobody waits beyond the deadline", () =>
+    test("nobody waits beyond the deadline", () =>
       use(async ({ coordinator, now, pass }) => {
         const lease = await coordinator.acquire("key");
         const waiting = coordinator.whenReleased("key", now() + 50);
@@ -129,7 +131,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
   });
 
   describe(`${name}: call budgets`, () => {
-    it("grants no more calls than the limit in any window", () =>
+    test("grants no more calls than the limit in any window", () =>
       use(async ({ coordinator, now, pass, settle, share = 1 }) => {
         await settle?.();
         const limit = { requests: 5 / share, per: 200 };
@@ -151,7 +153,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
         for (const retryIn of refused) expect(retryIn).toBeLessThanOrEqual(200);
       }));
 
-    it("counts down what is left, for each name alone", () =>
+    test("counts down what is left, for each name alone", () =>
       use(async ({ coordinator, settle, share = 1 }) => {
         await settle?.();
         const limit = { requests: 2 / share, per: 60_000 };
@@ -163,7 +165,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
   });
 
   describe(`${name}: facts`, () => {
-    it("recalls what was remembered until its time is over", () =>
+    test("recalls what was remembered until its time is over", () =>
       use(async ({ coordinator, pass }) => {
         expect(await coordinator.recall("contract")).toBeUndefined();
         coordinator.remember("contract", "DSO::1220aa", 150);

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { describe, expect, it } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
 import { type CacheKey, cacheKey, type Store } from "../../src/cache/stores/store.ts";
 import type { Coordinator } from "../../src/coordination/coordinator.ts";
@@ -65,12 +65,12 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
   }
 
   describe(`${name} store`, () => {
-    it("holds nothing of a key it was never given", () =>
+    test("holds nothing of a key it was never given", () =>
       use(async ({ store }) => {
         expect(await store.get(cacheKey({ ...infoKey, id: "never" }))).toBeUndefined();
       }));
 
-    it("gives back an entry as it was stored, its ages within the time a round trip takes", () =>
+    test("gives back an entry as it was stored, its ages within the time a round trip takes", () =>
       use(async (setup) => {
         const entry = makeEntry(setup.coordinator.generation(infoKey)!, setup.now());
         const found = await put(setup, infoKey, entry);
@@ -82,14 +82,14 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
         }
       }));
 
-    it("keeps bytes as they are", () =>
+    test("keeps bytes as they are", () =>
       use(async (setup) => {
         const body = randomBytes(100_000);
         const generation = setup.coordinator.generation(infoKey)!;
         expect((await put(setup, infoKey, makeEntry(generation, setup.now(), { body }))).body.equals(body)).toBe(true);
       }));
 
-    it("replaces an entry", () =>
+    test("replaces an entry", () =>
       use(async (setup) => {
         const generation = setup.coordinator.generation(infoKey)!;
         await put(setup, infoKey, makeEntry(generation, setup.now()));
@@ -97,7 +97,7 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
         expect(await setup.store.get(infoKey)).toHaveLength(1);
       }));
 
-    it("keeps variants side by side and replaces each alone", () =>
+    test("keeps variants side by side and replaces each alone", () =>
       use(async (setup) => {
         const generation = setup.coordinator.generation(infoKey)!;
         for (const [variant, text] of [
@@ -112,20 +112,20 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
         expect(found?.map((entry) => entry.body.toString()).sort()).toEqual(["one", "zwei"]);
       }));
 
-    it("keeps partitions apart", () =>
+    test("keeps partitions apart", () =>
       use(async (setup) => {
         await put(setup, infoKey, makeEntry(setup.coordinator.generation(infoKey)!, setup.now()));
         expect(await setup.store.get(cacheKey({ ...infoKey, partition: "other::1220bb" }))).toBeUndefined();
       }));
 
-    it("forgets an entry that is deleted", () =>
+    test("forgets an entry that is deleted", () =>
       use(async (setup) => {
         await put(setup, infoKey, makeEntry(setup.coordinator.generation(infoKey)!, setup.now()));
         setup.store.delete(infoKey);
         await until(async () => (await setup.store.get(infoKey)) === undefined);
       }));
 
-    it("an entry of before a purge never passes for one of after it", () =>
+    test("an entry of before a purge never passes for one of after it", () =>
       use(async (setup) => {
         const before = setup.coordinator.generation(infoKey)!;
         await put(setup, infoKey, makeEntry(before, setup.now()));
@@ -139,7 +139,7 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
         expect(entry.generation).toBe(after);
       }));
 
-    it("keeps pages behind tokens that were issued", () =>
+    test("keeps pages behind tokens that were issued", () =>
       use(async (setup) => {
         const key = cacheKey({ ...infoKey, scopes: ["all", "list"], id: "page 2", chain: "25:token" });
         setup.coordinator.issueChain(key.partition, key.chain, "digest");

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ClusterScene, settle } from "../support/workers-scene.ts";
 import { describeCoordinator } from "../support/coordinator-suite.ts";
 
@@ -23,7 +23,7 @@ describe("workers of one machine", () => {
   });
   afterEach(() => scene.close());
 
-  it("have the same generations, before and after purges by anybody, in whatever order they hear of them", async () => {
+  test("have the same generations, before and after purges by anybody, in whatever order they hear of them", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const same = (): string => {
       const generation = a.coordinator.generation(key);
@@ -44,7 +44,7 @@ describe("workers of one machine", () => {
     expect(late.coordinator.generation(key)).toBe(second);
   });
 
-  it("hear what another one announces", async () => {
+  test("hear what another one announces", async () => {
     const members = [await scene.join(), await scene.join(), await scene.join()];
     const heard = members.map(({ coordinator }) => {
       const news: string[] = [];
@@ -57,7 +57,7 @@ describe("workers of one machine", () => {
     expect(heard).toEqual([["two"], ["one"], ["one", "two"]]);
   });
 
-  it("all know of a purge when it was answered", async () => {
+  test("all know of a purge when it was answered", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const before = [a, b].map(({ coordinator }) => coordinator.generation(key));
     await scene.hub.purge(key.partition, ["all"]);
@@ -66,7 +66,7 @@ describe("workers of one machine", () => {
     expect(after[1]).toBe(after[0]);
   });
 
-  it("a purge is one message to each worker, whoever asks for it", async () => {
+  test("a purge is one message to each worker, whoever asks for it", async () => {
     const members = [];
     for (let i = 0; i < 8; i += 1) members.push(await scene.join());
     for (const { port } of members) port.received = 0;
@@ -75,7 +75,7 @@ describe("workers of one machine", () => {
     expect(members.map(({ port }) => port.received)).toEqual([2, 1, 1, 1, 1, 1, 1, 1]);
   });
 
-  it("all have the same generations after more partitions than are remembered were purged", async () => {
+  test("all have the same generations after more partitions than are remembered were purged", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const first = { partition: "p0::1220", scopes: ["all"] };
     const before = a.coordinator.generation(first);
@@ -88,7 +88,7 @@ describe("workers of one machine", () => {
     }
   });
 
-  it("a worker that cannot be told of a purge is ended, and the purge answered", async () => {
+  test("a worker that cannot be told of a purge is ended, and the purge answered", async () => {
     const [, hung] = [await scene.join(), await scene.join()];
     hung.port.isReading = false;
     let isAnswered = false;
@@ -102,7 +102,7 @@ describe("workers of one machine", () => {
     expect(hung.isExpelled).toBe(true);
   });
 
-  it("more purges than are remembered never bring an entry back", async () => {
+  test("more purges than are remembered never bring an entry back", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const scoped = { partition: "p::1220", scopes: ["instrument:0"] };
     const before = a.coordinator.generation(scoped);
@@ -111,7 +111,7 @@ describe("workers of one machine", () => {
     expect(b.coordinator.generation(scoped)).toBe(a.coordinator.generation(scoped));
   });
 
-  it("a page token that one issued is known to all, and to those who come later", async () => {
+  test("a page token that one issued is known to all, and to those who come later", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const page = { ...key, chain: "25 token" };
     a.coordinator.issueChain(page.partition, page.chain, "digest");
@@ -120,7 +120,7 @@ describe("workers of one machine", () => {
     expect((await scene.join()).coordinator.generation(page)).toBe(a.coordinator.generation(page));
   });
 
-  it("who issue a token at the same time with different contents end up with the same", async () => {
+  test("who issue a token at the same time with different contents end up with the same", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const page = { ...key, chain: "25 token" };
     a.coordinator.issueChain(page.partition, page.chain, "one");
@@ -129,7 +129,7 @@ describe("workers of one machine", () => {
     expect(a.coordinator.generation(page)).toBe(b.coordinator.generation(page));
   });
 
-  it("a key has one holder on the machine, and is free as soon as its holder dies", async () => {
+  test("a key has one holder on the machine, and is free as soon as its holder dies", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     expect(await a.coordinator.acquire("key")).toBeDefined();
     expect(await b.coordinator.acquire("key")).toBeUndefined();
@@ -140,7 +140,7 @@ describe("workers of one machine", () => {
     expect(await b.coordinator.acquire("key")).toBeDefined();
   });
 
-  it("share one budget of calls", async () => {
+  test("share one budget of calls", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const limit = { requests: 3, per: 1_000 };
     const grants = [];
@@ -148,14 +148,14 @@ describe("workers of one machine", () => {
     expect(grants).toEqual([true, true, true, false]);
   });
 
-  it("recall what another one remembered", async () => {
+  test("recall what another one remembered", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     a.coordinator.remember("contract", "p::1220", 1_000);
     await settle();
     expect(await b.coordinator.recall("contract")).toBe("p::1220");
   });
 
-  it("go on by themselves, without calls beyond the budget, when the hub does not answer", async () => {
+  test("go on by themselves, without calls beyond the budget, when the hub does not answer", async () => {
     const a = await scene.join();
     a.port.other!.isReading = false;
     const lease = a.coordinator.acquire("key");
