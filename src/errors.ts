@@ -21,37 +21,374 @@ export type ProxyErrorType =
   | "proxy_internal_error"
   | "proxy_configuration_error";
 
+interface ErrorKind {
+  /** HTTP status. */
+  readonly status: number;
+  /** Why a 502, 503 or 504 happened, for `Proxy-Status`; a place that knows better says so. */
+  readonly proxyError?: ProxyErrorType;
+  /** For the documentation: what it means. */
+  readonly means: string;
+  /** For the documentation: what a client does about it. */
+  readonly remedy: string;
+}
+
+const TELL_OPERATOR = "Tell the gateway's operator.";
+const TRY_LATER = "Try again after `Retry-After`, else in some seconds.";
+
+/**
+ * Every error of the gateway's own, by its code: the same in the header `Registry-Gateway-Error`, in log lines and in
+ * metrics. A code never changes its meaning. The text that a client reads is written where the error happens, since it
+ * names what it is about.
+ */
+export const ERRORS = {
+  // What the client sent.
+  malformed_request: {
+    status: 400,
+    means: "The request breaks a rule of HTTP: its version, `Host`, target, length or transfer coding.",
+    remedy: "Mend the client, or the proxy in front of the gateway.",
+  },
+  malformed_path: {
+    status: 400,
+    means:
+      "A part of the path is empty, is not percent-encoded UTF-8, holds control characters, or has `.` or `..` in it.",
+    remedy: "Encode each id as one path segment.",
+  },
+  invalid_query: {
+    status: 400,
+    means: "A query parameter is given twice, is unknown, or has a value that it cannot have.",
+    remedy: "Correct the parameter that the text names.",
+  },
+  malformed_body: {
+    status: 400,
+    means: "The body is not JSON in UTF-8, or not as long as its `Content-Length` says.",
+    remedy: "Send one JSON value in UTF-8 without a byte order mark.",
+  },
+  invalid_request: {
+    status: 400,
+    means: "The body is JSON, but not what the endpoint takes.",
+    remedy: "Correct what the text names; `/openapi.json` has the schema.",
+  },
+  invalid_page_token: {
+    status: 400,
+    means: "The page token is not one that this listing gave out, or it was altered.",
+    remedy: "List again from the beginning.",
+  },
+  listing_changed: {
+    status: 400,
+    means: "The listing has changed so much that the place to go on from is gone.",
+    remedy: "List again from the beginning.",
+  },
+  admin_missing: {
+    status: 400,
+    means: "The request does not say which registry it means.",
+    remedy: "Name the instrument admin in the path or in the admin header.",
+  },
+  admin_ambiguous: {
+    status: 400,
+    means:
+      "What names the admin could be read in more than one way: twice, in a list, or by a key that looks like another.",
+    remedy: "Name the admin once, as the standard says.",
+  },
+  admin_disagreement: {
+    status: 400,
+    means: "Path, header and body name different admins.",
+    remedy: "Send the request to the registry of the instrument's admin.",
+  },
+  contract_ambiguous: {
+    status: 400,
+    means: "More than one registry knows the contract id.",
+    remedy: "Name the instrument admin in the path or in the admin header.",
+  },
+  contract_refused: {
+    status: 400,
+    means: "No registry answers for the contract id, and one refused the request.",
+    remedy: "Correct the request, or name the instrument admin.",
+  },
+  unauthenticated: {
+    status: 401,
+    means: "No credential came, or a bad one.",
+    remedy: "Send the credential that the text asks for.",
+  },
+  forbidden: {
+    status: 403,
+    means: "This may not be asked from there.",
+    remedy: TELL_OPERATOR,
+  },
+  no_such_path: {
+    status: 404,
+    means: "There is nothing at this path.",
+    remedy: "See `/docs` for the paths of this gateway.",
+  },
+  admin_unknown: {
+    status: 404,
+    means: "The gateway serves no registry of the admin that was named.",
+    remedy: "See `/catalog/v1/registries` for the registries of this gateway.",
+  },
+  contract_unknown: {
+    status: 404,
+    means: "No registry behind the gateway knows the contract id.",
+    remedy: "Check the id; a contract that was just created may take a moment to be known.",
+  },
+  instrument_unknown: {
+    status: 404,
+    means: "No registry behind the gateway has the instrument.",
+    remedy: "Check the id, or name the instrument admin.",
+  },
+  unknown_upstream: {
+    status: 404,
+    means: "The configuration has no upstream of this name.",
+    remedy: "See `/status` for the names.",
+  },
+  method_not_allowed: {
+    status: 405,
+    means: "The path exists, but not with this method.",
+    remedy: "Use a method that `Allow` names.",
+  },
+  request_timeout: {
+    status: 408,
+    means: "The request took too long to arrive.",
+    remedy: "Send it again, on a better connection.",
+  },
+  answer_not_read: {
+    status: 408,
+    means: "The client did not read the answer in time.",
+    remedy: "Read answers as they come.",
+  },
+  instrument_ambiguous: {
+    status: 409,
+    means: "Several registries have an instrument with this id.",
+    remedy: "Ask one of those that the text names.",
+  },
+  body_too_large: {
+    status: 413,
+    means: "The request body is larger than `limits.requestBody`.",
+    remedy: "Send less, for example fewer legs at once.",
+  },
+  uri_too_long: {
+    status: 414,
+    means: "The URL is longer than `limits.uri`.",
+    remedy: "Send a shorter one.",
+  },
+  unsupported_media_type: {
+    status: 415,
+    means: "The body has no JSON content type, another charset, or a content coding.",
+    remedy: "Send plain JSON with `Content-Type: application/json`.",
+  },
+  expectation_failed: {
+    status: 417,
+    means: "The request expects something other than `100-continue`.",
+    remedy: "Send it without `Expect`.",
+  },
+  misdirected_request: {
+    status: 421,
+    means: "The operations listener does not answer to this `Host`.",
+    remedy: "Use `localhost`, an IP address, or a name in `operations.hosts`.",
+  },
+  headers_too_large: {
+    status: 431,
+    means: "The header fields of the request are too large.",
+    remedy: "Send fewer or shorter ones.",
+  },
+  too_many_requests: {
+    status: 429,
+    means: "The registry's rate limit leaves no call for this request in time.",
+    remedy: TRY_LATER,
+  },
+  client_gone: {
+    status: 499,
+    means: "The client closed the connection before it had its answer. Seen in logs and metrics alone.",
+    remedy: "Nothing: nobody waits for it.",
+  },
+  // What is wrong with the gateway.
+  internal_error: {
+    status: 500,
+    means: "A fault of the gateway.",
+    remedy: "Report it with the `X-Request-Id`.",
+  },
+  // What is wrong with the registry, or with the way to it.
+  upstream_unreachable: {
+    status: 502,
+    proxyError: "destination_unavailable",
+    means: "The registry cannot be reached: its name, address or connection fails.",
+    remedy: TRY_LATER,
+  },
+  upstream_reset: {
+    status: 502,
+    proxyError: "connection_terminated",
+    means: "The registry broke the connection off.",
+    remedy: TRY_LATER,
+  },
+  upstream_tls: {
+    status: 502,
+    proxyError: "tls_protocol_error",
+    means: "No safe connection to the registry can be made.",
+    remedy: TELL_OPERATOR,
+  },
+  upstream_invalid: {
+    status: 502,
+    proxyError: "http_protocol_error",
+    means: "The registry's answer is none that a registry may give.",
+    remedy: TELL_OPERATOR,
+  },
+  upstream_too_large: {
+    status: 502,
+    proxyError: "http_response_body_size",
+    means: "The registry's answer is larger than `limits.responseBody`, or has too many header fields.",
+    remedy: TELL_OPERATOR,
+  },
+  upstream_coding: {
+    status: 502,
+    proxyError: "http_response_content_coding",
+    means: "The registry's answer cannot be decoded.",
+    remedy: TELL_OPERATOR,
+  },
+  upstream_credentials: {
+    status: 502,
+    proxyError: "http_request_denied",
+    means: "The registry refuses the gateway's credentials, or none can be had.",
+    remedy: TELL_OPERATOR,
+  },
+  upstream_wrong_url: {
+    status: 502,
+    proxyError: "proxy_configuration_error",
+    means: "The URL configured for the registry is probably wrong.",
+    remedy: TELL_OPERATOR,
+  },
+  wrong_admin: {
+    status: 502,
+    proxyError: "proxy_configuration_error",
+    means: "What answers at the registry's URL is another registry.",
+    remedy: TELL_OPERATOR,
+  },
+  admin_not_known_yet: {
+    status: 503,
+    proxyError: "destination_unavailable",
+    means: "A registry has not told its admin yet, so that the gateway cannot say whose it is.",
+    remedy: TRY_LATER,
+  },
+  upstream_disabled: {
+    status: 503,
+    proxyError: "proxy_configuration_error",
+    means: "The registry is not used: its nodes, or two registries, contradict each other.",
+    remedy: TELL_OPERATOR,
+  },
+  upstream_busy: {
+    status: 503,
+    proxyError: "destination_unavailable",
+    means: "The registry says that it is busy or away.",
+    remedy: TRY_LATER,
+  },
+  circuit_open: {
+    status: 503,
+    proxyError: "destination_unavailable",
+    means: "The registry fails on all its nodes and is given a pause.",
+    remedy: TRY_LATER,
+  },
+  queue_full: {
+    status: 503,
+    proxyError: "connection_limit_reached",
+    means: "Too many calls to the registry run and wait.",
+    remedy: TRY_LATER,
+  },
+  overloaded: {
+    status: 503,
+    proxyError: "connection_limit_reached",
+    means: "The gateway has too much to do.",
+    remedy: TRY_LATER,
+  },
+  stopping: {
+    status: 503,
+    proxyError: "connection_terminated",
+    means: "The gateway is being stopped or has just changed its configuration.",
+    remedy: "Try again at once: another replica answers.",
+  },
+  no_worker: {
+    status: 503,
+    means: "No worker of the gateway is running just now.",
+    remedy: TRY_LATER,
+  },
+  redis_away: {
+    status: 503,
+    means: "A purge was done on this replica alone, because Redis is away.",
+    remedy: "It is written to Redis before that is read again.",
+  },
+  upstream_connect_timeout: {
+    status: 504,
+    proxyError: "connection_timeout",
+    means: "The registry could not be connected to in time.",
+    remedy: TRY_LATER,
+  },
+  upstream_timeout: {
+    status: 504,
+    proxyError: "http_response_timeout",
+    means: "The registry did not answer in time.",
+    remedy: TRY_LATER,
+  },
+  queue_timeout: {
+    status: 504,
+    proxyError: "connection_limit_reached",
+    means: "No place for the call to the registry became free in time.",
+    remedy: TRY_LATER,
+  },
+  not_cached: {
+    status: 504,
+    means: "The request says `only-if-cached`, and nothing usable is cached.",
+    remedy: "Send it without.",
+  },
+} as const satisfies Readonly<Record<string, ErrorKind>>;
+
+/** A stable name of one kind of error. */
+export type ErrorCode = keyof typeof ERRORS;
+
+/** The field of an answer that carries the code. */
+export const ERROR_FIELD = "registry-gateway-error";
+
 export interface GatewayErrorOptions {
+  /** Another status than the code's own, where a registry's decides. */
+  status?: number | undefined;
   /** Seconds for `Retry-After`; rounded up to a whole number of at least 1. */
   retryAfter?: number | undefined;
-  /** Why a 502, 503 or 504 happened, for `Proxy-Status`. */
-  proxyError?: ProxyErrorType;
+  /** A more exact reason than the code's own, for `Proxy-Status`. */
+  proxyError?: ProxyErrorType | undefined;
   /** Methods for `Allow`, with 405. */
-  allow?: string;
+  allow?: string | undefined;
   /** For the log only; never reaches a body or header. */
   cause?: unknown;
 }
 
 /**
- * An answer of the gateway's own: `status` and the body `{"error": "registry-gateway: <text>"}`.
+ * An answer of the gateway's own: the code's status and the body `{"error": "registry-gateway: <text>"}`.
  *
  * `text` is written for the person who reads only that string: what is wrong, with what, what to do, when to come back.
  * It never names an upstream's host or address.
  */
 export class GatewayError extends Error {
+  readonly code: ErrorCode;
   readonly status: number;
   readonly retryAfter: number | undefined;
   readonly proxyError: ProxyErrorType | undefined;
   readonly allow: string | undefined;
 
-  constructor(status: number, text: string, options: GatewayErrorOptions = {}) {
+  constructor(code: ErrorCode, text: string, options: GatewayErrorOptions = {}) {
     super(text, options.cause === undefined ? undefined : { cause: options.cause });
+    const kind: ErrorKind = ERRORS[code];
     this.name = "GatewayError";
-    this.status = status;
+    this.code = code;
+    this.status = options.status ?? kind.status;
     this.retryAfter = options.retryAfter === undefined ? undefined : Math.max(1, Math.ceil(options.retryAfter));
-    this.proxyError = options.proxyError;
+    this.proxyError = options.proxyError ?? kind.proxyError;
     this.allow = options.allow;
   }
+}
+
+/** The client does not wait for the answer any more: there is no one to tell. */
+export function clientGone(): GatewayError {
+  return new GatewayError("client_gone", "the client closed the request");
+}
+
+/** Whether `error` says that the client does not wait any more. */
+export function isClientGone(error: unknown): boolean {
+  return error instanceof GatewayError && error.code === "client_gone";
 }
 
 /** The body of an error of the gateway's own: `{"error": "registry-gateway: <text>"}`. */
@@ -61,5 +398,6 @@ export function errorBody(text: string): string {
 
 /** `reason` as a `GatewayError`: itself when it is one, else the 500 that says nothing but "internal server error". */
 export function toGatewayError(reason: unknown): GatewayError {
-  return reason instanceof GatewayError ? reason : new GatewayError(500, "internal server error", { cause: reason });
+  if (reason instanceof GatewayError) return reason;
+  return new GatewayError("internal_error", "internal server error", { cause: reason });
 }

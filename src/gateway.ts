@@ -11,7 +11,7 @@ import type { LoopLoad } from "./http/overload.ts";
 import { Primary } from "./workers/primary.ts";
 import { Serving } from "./serving.ts";
 import { isRedisConnected, shareByRedis, shareNothing, type Sharing } from "./coordination/sharing.ts";
-import { elapsed } from "./waiting.ts";
+import { sleep } from "./deadline.ts";
 import type { WorkerParts } from "./workers/worker.ts";
 import { createOperationsListener } from "./operations/listener.ts";
 import type { OperationsAccess } from "./operations/access.ts";
@@ -99,7 +99,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     reload: (next) => serving.reload(next),
     async stop({ grace }) {
       serving.announceDrain();
-      if (grace) await elapsed(serving.config.shutdown.grace, clock);
+      if (grace) await sleep(serving.config.shutdown.grace, clock);
       await serving.drain();
       await operationsListener.close();
     },

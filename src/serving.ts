@@ -35,7 +35,7 @@ import type { LoopLoad, Overload } from "./http/overload.ts";
 import { createRuntime } from "./snapshot.ts";
 import type { RedisPart, Sharing } from "./coordination/sharing.ts";
 import { shedCalls } from "./http/shedding.ts";
-import { elapsed, settledWithin } from "./waiting.ts";
+import { sleep, settledWithin } from "./deadline.ts";
 import { openListener } from "./http/listening.ts";
 
 export interface ServingOptions {
@@ -210,10 +210,7 @@ export class Serving {
       void forgetUpstreams(registry, names);
     }
     this.announce();
-    const users = Promise.all([
-      settledWithin(this.inFlight.settled(), RETIREMENT, clock),
-      elapsed(REFRESH_GRACE, clock),
-    ]);
+    const users = Promise.all([settledWithin(this.inFlight.settled(), RETIREMENT, clock), sleep(REFRESH_GRACE, clock)]);
     void before.upstreams.closeExcept(after.upstreams, users);
   }
 

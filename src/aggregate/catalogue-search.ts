@@ -111,9 +111,13 @@ function startAfter(shelves: readonly (readonly [Member, Shelf])[], query: Catal
   const [digest, rank, admin, id] = readPosition(token);
   const shelf = shelves.findIndex(([, { walk }]) => walk.admin === admin);
   const place = shelves[shelf]?.[1].places.get(id);
-  if (digest !== digestOf(query)) throw new GatewayError(400, "the pageToken belongs to another search");
+  if (digest !== digestOf(query))
+    throw new GatewayError("invalid_page_token", "the pageToken belongs to another search");
   if (place === undefined) {
-    throw new GatewayError(400, "the catalogue has changed since the search was begun; search again without pageToken");
+    throw new GatewayError(
+      "listing_changed",
+      "the catalogue has changed since the search was begun; search again without pageToken",
+    );
   }
   return { rank: RANKS[rank]!, shelf, from: place + 1 };
 }
@@ -125,7 +129,10 @@ function readPosition(token: string): Position {
   } catch {
     // Told below.
   }
-  throw new GatewayError(400, "the pageToken is not one that this catalogue gave out; search again without it");
+  throw new GatewayError(
+    "invalid_page_token",
+    "the pageToken is not one that this catalogue gave out; search again without it",
+  );
 }
 
 /** A token goes on with the search that gave it out; only the page size may change on the way. */

@@ -45,14 +45,15 @@ export async function probeContract(
   const [known, other] = results.filter(({ answer }) => answer.status === 200);
   if (known !== undefined && other === undefined) return known;
   if (other !== undefined) {
-    throw new GatewayError(400, `more than one registry knows this contract id; ${howToName}`);
+    throw new GatewayError("contract_ambiguous", `more than one registry knows this contract id; ${howToName}`);
   }
   const [failure] = failures;
   if (failure !== undefined) throw asServerError(failure);
   const refusal = results.find(({ answer }) => answer.status !== 404);
-  if (refusal === undefined) throw new GatewayError(404, "no registry behind this gateway knows this contract id");
+  if (refusal === undefined)
+    throw new GatewayError("contract_unknown", "no registry behind this gateway knows this contract id");
   throw new GatewayError(
-    400,
+    "contract_refused",
     `no registry answers for this contract id; the registry "${refusal.upstream.name}" refused the request with ` +
       `${refusal.answer.status}; ${howToName}`,
   );
@@ -65,17 +66,16 @@ function isSilence({ status }: UpstreamAnswer): boolean {
 
 function silenceOf({ name }: Upstream, { status, fields }: UpstreamAnswer): GatewayError {
   const text = `upstream "${name}" answered ${status} when asked whether it knows this contract id; try again`;
-  if (status === 504) return new GatewayError(504, text, { proxyError: "http_response_timeout" });
-  if (status !== 503 && status !== 429) return new GatewayError(502, text, { proxyError: "http_protocol_error" });
-  return new GatewayError(503, text, { retryAfter: retryAfter(fields) ?? 1, proxyError: "destination_unavailable" });
+  if (status === 504) return new GatewayError("upstream_timeout", text);
+  if (status !== 503 && status !== 429) return new GatewayError("upstream_invalid", text);
+  return new GatewayError("upstream_busy", text, { retryAfter: retryAfter(fields) ?? 1 });
 }
 
 /** The client asked once: that asking all registries takes more calls than there are is no mistake of the client's. */
 function asServerError(failure: GatewayError): GatewayError {
   if (failure.status !== 429) return failure;
-  return new GatewayError(503, failure.message, {
+  return new GatewayError("upstream_busy", failure.message, {
     retryAfter: failure.retryAfter,
-    proxyError: "destination_unavailable",
     cause: failure,
   });
 }

@@ -60,7 +60,7 @@ export function decodeCursor(token: string): Cursor {
 /** The 400 for a page token that was not made here. */
 export function notACursor(): GatewayError {
   return new GatewayError(
-    400,
+    "invalid_page_token",
     "the pageToken is not one that the merged listing of this gateway gave out, or it was altered; " +
       "take nextPageToken as it is, or list again without pageToken",
   );

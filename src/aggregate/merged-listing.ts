@@ -103,7 +103,7 @@ export class MergedListing {
     const goesOn = within === undefined || (begun !== undefined && shortDigest(identityOf(begun)) === within.registry);
     if (isSame && goesOn) return done;
     throw new GatewayError(
-      400,
+      "listing_changed",
       "the registries behind this gateway have changed since the listing was begun; list again from the beginning, " +
         "without pageToken",
     );
@@ -120,10 +120,11 @@ function listingAsk({ upstream }: Member, { headers, deadlineOf, signal }: Clien
 
 /** The failure with what the client can do about it. */
 function withHint(error: GatewayError): GatewayError {
-  const { status, retryAfter, proxyError, message, cause } = error;
-  return new GatewayError(status, `${message}; the other registries are listed with ?partial=true`, {
+  const { code, status, retryAfter, proxyError, message, cause } = error;
+  return new GatewayError(code, `${message}; the other registries are listed with ?partial=true`, {
+    status,
     retryAfter,
+    proxyError,
     cause,
-    ...(proxyError === undefined ? {} : { proxyError }),
   });
 }

@@ -2,7 +2,6 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import { ClientGone } from "../upstream/call/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 
 /** One registry of the aggregate. */
@@ -45,7 +44,5 @@ export function identityOf({ upstream: { name, config } }: Member): string {
 
 /** Whether the aggregate may do without a registry that failed so: its own failure, not a mistake of the client's. */
 export function isRegistryFailure(error: unknown): error is GatewayError {
-  return (
-    error instanceof GatewayError && !(error instanceof ClientGone) && (error.status === 429 || error.status >= 502)
-  );
+  return error instanceof GatewayError && error.code !== "client_gone" && (error.status === 429 || error.status >= 502);
 }

@@ -74,7 +74,7 @@ export async function findInstrument(
   const [only, other] = found;
   if (other !== undefined) {
     throw new GatewayError(
-      409,
+      "instrument_ambiguous",
       `several registries have an instrument with this id; ask one of them: ${found
         .slice(0, MAX_NAMED)
         .map(({ member, admin }) => `${baseUrlOf(member)} of ${admin}`)
@@ -83,7 +83,8 @@ export async function findInstrument(
   }
   const doubt = only === undefined ? failed[0] : failed.find(({ member }) => known.seen.has(member));
   if (doubt !== undefined) throw doubt.error;
-  if (only === undefined) throw new GatewayError(404, "no registry behind this gateway has an instrument with this id");
+  if (only === undefined)
+    throw new GatewayError("instrument_unknown", "no registry behind this gateway has an instrument with this id");
   const { member, text, admin } = only;
   return {
     member,

@@ -198,8 +198,7 @@ function settle(job: Job, end: () => void): void {
 }
 
 function tooMany(): GatewayError {
-  return new GatewayError(503, "the gateway has too many large bodies to read just now; try again in 1 s", {
+  return new GatewayError("overloaded", "the gateway has too many large bodies to read just now; try again in 1 s", {
     retryAfter: 1,
-    proxyError: "connection_limit_reached",
   });
 }

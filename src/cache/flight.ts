@@ -1,4 +1,5 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
+import { withDeadline } from "../deadline.ts";
 import { GatewayError } from "../errors.ts";
 
 /** Until when somebody waits, and how they say that they no longer do. */
@@ -76,27 +77,11 @@ export class Flight<T> {
   }
 }
 
-/** `promise`, unless the deadline passes (504) or the signal is aborted first (499, for the log: nobody reads it). */
-export function waitFor<T>(promise: Promise<T>, clock: Clock, { deadline, signal }: Patience): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    const settle = (act: () => void): void => {
-      cancel();
-      signal?.removeEventListener("abort", leave);
-      act();
-    };
-    const leave = (): void => settle(() => reject(new GatewayError(499, "the client closed the request")));
-    const cancel = clock.after(deadline - clock.now(), () => settle(() => reject(timedOut())));
-    promise.then(
-      (value) => settle(() => resolve(value)),
-      (error: unknown) => settle(() => reject(error)),
-    );
-    if (signal?.aborted === true) leave();
-    else signal?.addEventListener("abort", leave, { once: true });
-  });
+/** Waits for `promise` as {@link withDeadline} does; when the deadline passes, the client is told 504. */
+export function waitFor<T>(promise: Promise<T>, clock: Clock, patience: Patience): Promise<T> {
+  return withDeadline(promise, { ...patience, late: timedOut }, clock);
 }
 
 function timedOut(): GatewayError {
-  return new GatewayError(504, "the registry did not answer in time; try again in a moment", {
-    proxyError: "http_response_timeout",
-  });
+  return new GatewayError("upstream_timeout", "the registry did not answer in time; try again in a moment");
 }

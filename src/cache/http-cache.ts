@@ -153,7 +153,10 @@ export class HttpCache {
         continue;
       }
       if (asked.onlyIfCached) {
-        throw new GatewayError(504, "nothing usable is cached and the request says only-if-cached; send it without");
+        throw new GatewayError(
+          "not_cached",
+          "nothing usable is cached and the request says only-if-cached; send it without",
+        );
       }
       const answer = await this.goUpstream(search, held);
       if (answer !== undefined) return answer;

@@ -118,9 +118,11 @@ export class Retrieval {
     // RFC 9111 §4.3.4: a 304 for something else than what is stored confirms nothing.
     const full = conditional.length > 0 ? await this.fetch(request, [], generation) : fetched;
     if (full.status !== 304) return this.land(request, full, generation);
-    throw new GatewayError(502, "the registry answered 304 Not Modified to a request without conditions", {
-      proxyError: "http_protocol_error",
-    });
+    throw new GatewayError(
+      "upstream_invalid",
+      "the registry answered 304 Not Modified to a request without conditions",
+      {},
+    );
   }
 
   /** How much of a configured TTL to take off. */

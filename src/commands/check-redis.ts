@@ -1,7 +1,7 @@
 import type { Clock, Duration } from "../clock.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import { createClient, type RedisClient } from "../coordination/redis/client.ts";
-import { within } from "../coordination/redis/deadline.ts";
+import { withReply } from "../deadline.ts";
 import { readFault, type RedisFault } from "../coordination/redis/fault.ts";
 import { runScript, Script } from "../coordination/redis/script.ts";
 
@@ -24,12 +24,16 @@ export async function checkRedis(config: RedisConfig, clock: Clock): Promise<Red
   try {
     client = createClient(config, clock);
     const startedAt = clock.now();
-    await within(
+    await withReply(
       whenReady(client, (next) => (fault = next)),
       DEADLINE,
       clock,
     );
-    await within(runScript(client, { script: PROBE, keys: [`${config.keyPrefix}check`], args: [] }), DEADLINE, clock);
+    await withReply(
+      runScript(client, { script: PROBE, keys: [`${config.keyPrefix}check`], args: [] }),
+      DEADLINE,
+      clock,
+    );
     return { isWell: true, line: `redis: answers, ${Math.round(clock.now() - startedAt)} ms with the login` };
   } catch (error) {
     const { text } = fault ?? readFault(error);

@@ -97,7 +97,7 @@ async function composeInfo(runtime: Runtime, ask: ClientAsk): Promise<Compositio
     const listed = members.slice(0, MAX_LISTED).map((member) => basePathOf(runtime, member));
     const more = members.length > listed.length ? `, and ${members.length - listed.length} more` : "";
     throw new GatewayError(
-      400,
+      "admin_missing",
       "this base URL stands for several registries and has no admin of its own; the info of one registry is at " +
         `${addressForm(runtime.config.routing.prefix)}metadata/v1/info; base URLs: ${listed.join(", ")}${more}`,
     );
@@ -111,7 +111,7 @@ function isPartial(query: string, byDefault: boolean): boolean {
   const values = [...queryPairs(query)].filter(([name]) => name === "partial").map(([, value]) => value);
   const [value = String(byDefault)] = values;
   if (values.length > 1 || (value !== "true" && value !== "false")) {
-    throw new GatewayError(400, "partial must be true or false, once");
+    throw new GatewayError("invalid_query", "partial must be true or false, once");
   }
   return value === "true";
 }

@@ -86,7 +86,7 @@ function selectMembers(runtime: Runtime, admin: string | undefined): Member[] {
   const upstream = runtime.upstreams.byName(admin) ?? runtime.upstreams.byAdmin(admin);
   const selected = members.filter((member) => member.upstream === upstream);
   if (selected.length > 0) return selected;
-  throw new GatewayError(404, "this gateway serves no registry of that admin; see /catalog/v1/registries");
+  throw new GatewayError("admin_unknown", "this gateway serves no registry of that admin; see /catalog/v1/registries");
 }
 
 /**
@@ -102,8 +102,8 @@ function readParameters(query: string, known: readonly string[]): Map<string, st
     const name = decode(at === -1 ? pair : pair.slice(0, at));
     const value = at === -1 ? "" : decode(pair.slice(at + 1));
     if (name === undefined || !known.includes(name)) unknown.push(name ?? pair);
-    else if (value === undefined) throw new GatewayError(400, `${name} is not percent-encoded UTF-8`);
-    else if (parameters.has(name)) throw new GatewayError(400, `${name} is given twice`);
+    else if (value === undefined) throw new GatewayError("invalid_query", `${name} is not percent-encoded UTF-8`);
+    else if (parameters.has(name)) throw new GatewayError("invalid_query", `${name} is given twice`);
     else parameters.set(name, value);
   }
   if (unknown.length > 0) throw unknownParameters(unknown, known);
@@ -122,7 +122,7 @@ function unknownParameters(unknown: readonly string[], known: readonly string[])
   const named = unknown.slice(0, MAX_NAMED).map((name) => JSON.stringify(name.slice(0, MAX_NAME)));
   const more = unknown.length > named.length ? ` and ${unknown.length - named.length} more` : "";
   const takes = known.length === 0 ? "takes no query parameters" : `takes ${known.join(", ")}`;
-  return new GatewayError(400, `unknown query parameters: ${named.join(", ")}${more}; this path ${takes}`);
+  return new GatewayError("invalid_query", `unknown query parameters: ${named.join(", ")}${more}; this path ${takes}`);
 }
 
 /** Of what a client sent, so much is repeated to it. */

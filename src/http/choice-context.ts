@@ -69,7 +69,7 @@ export async function answerChoiceContext(
     });
   const checkStrictly = (upstream: Upstream) => {
     const problem = upstream.config.validation === "strict" ? body?.strictProblem : undefined;
-    if (problem !== undefined) throw new GatewayError(400, problem);
+    if (problem !== undefined) throw new GatewayError("invalid_request", problem);
   };
   let upstream: Upstream;
   let answer: UpstreamAnswer;
@@ -125,7 +125,7 @@ function readBody(
 ): MaybePromise<RequestContent | undefined> {
   if (bytes === undefined || bytes.length === 0) {
     if (form.kind === "factory")
-      throw new GatewayError(400, "the body is empty; it must be a JSON object with choiceArguments");
+      throw new GatewayError("invalid_request", "the body is empty; it must be a JSON object with choiceArguments");
     checkContentCoding(request.headers);
     return undefined;
   }

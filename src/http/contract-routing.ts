@@ -23,7 +23,10 @@ export async function routeContract(
   if (endpoint.kind !== "context" || id === undefined || hasPlainUpstream(runtime)) return undefined;
   const learned = learn ? await aggregation.contracts.recall(id) : undefined;
   if (learned === "several") {
-    throw new GatewayError(400, `more than one registry has answered for this contract id; ${howToName(runtime)}`);
+    throw new GatewayError(
+      "contract_ambiguous",
+      `more than one registry has answered for this contract id; ${howToName(runtime)}`,
+    );
   }
   const upstream = learned === undefined ? undefined : runtime.upstreams.byAdmin(learned.admin);
   return upstream ?? (probe ? "probe" : undefined);

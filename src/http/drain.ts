@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import type { Clock, Duration } from "../clock.ts";
 import type { InFlight, RunningRequest } from "./in-flight.ts";
-import { elapsed, settledWithin } from "../waiting.ts";
+import { sleep, settledWithin } from "../deadline.ts";
 
 /**
  * Once nothing runs any more, connections that never carried a request are given so long for one that is on its way.
@@ -44,7 +44,7 @@ export async function drain(options: DrainOptions): Promise<void> {
     if (inFlight.size > 0) idleSince = now;
     if (isClosed || now >= deadline || now - idleSince >= UNUSED_CONNECTION_GRACE) break;
     const step = Math.min(LOOK_EVERY, deadline - now);
-    await Promise.race([closed, elapsed(step, clock)]);
+    await Promise.race([closed, sleep(step, clock)]);
   }
   const late = inFlight.settled();
   for (const running of inFlight.all()) refuse(running);

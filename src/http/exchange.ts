@@ -93,7 +93,7 @@ export function operationOf(exchange: Exchange): Operation | "none" {
 
 function targetOf(url: string, runtime: Runtime): Target | GatewayError {
   const { uri } = runtime.config.limits;
-  if (url.length > uri) return new GatewayError(414, `the URL is longer than ${uri} bytes`);
+  if (url.length > uri) return new GatewayError("uri_too_long", `the URL is longer than ${uri} bytes`);
   try {
     return parseTarget(url, runtime.config.routing.prefix);
   } catch (error) {

@@ -25,18 +25,23 @@ export function isFramedSafely(request: IncomingMessage): boolean {
  * (RFC 9112 §3.2), a transfer coding other than `chunked`, or any in HTTP/1.0 (§6.1)
  */
 export function framingProblem(request: IncomingMessage): GatewayError | undefined {
-  if (request.httpVersionMajor !== 1) return new GatewayError(400, "the gateway speaks HTTP/1.1 and HTTP/1.0 only");
+  if (request.httpVersionMajor !== 1)
+    return new GatewayError("malformed_request", "the gateway speaks HTTP/1.1 and HTTP/1.0 only");
   const hosts = countHosts(request.rawHeaders);
-  if (hosts > 1) return new GatewayError(400, "the header host is there twice");
+  if (hosts > 1) return new GatewayError("malformed_request", "the header host is there twice");
   const isHttp10 = request.httpVersionMinor === 0;
-  if (hosts === 0 && !isHttp10) return new GatewayError(400, "the header host is missing");
+  if (hosts === 0 && !isHttp10) return new GatewayError("malformed_request", "the header host is missing");
   if (hosts === 1 && !isAuthority(request.headers.host!)) {
-    return new GatewayError(400, "the header host must be one host name or IP address, with or without a port");
+    return new GatewayError(
+      "malformed_request",
+      "the header host must be one host name or IP address, with or without a port",
+    );
   }
   const coding = request.headers["transfer-encoding"];
   if (coding === undefined) return undefined;
-  if (isHttp10) return new GatewayError(400, "HTTP/1.0 has no transfer-encoding");
-  if (coding.toLowerCase() !== "chunked") return new GatewayError(400, "the only transfer-encoding here is chunked");
+  if (isHttp10) return new GatewayError("malformed_request", "HTTP/1.0 has no transfer-encoding");
+  if (coding.toLowerCase() !== "chunked")
+    return new GatewayError("malformed_request", "the only transfer-encoding here is chunked");
   return undefined;
 }
 

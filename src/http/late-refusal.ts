@@ -12,9 +12,12 @@ export function refuseLate({ request, response }: RunningRequest, surroundings: 
   }
   const exchange = exchangeOf(request, surroundings);
   exchange.outcome = "refused";
-  exchange.error = new GatewayError(503, "the gateway is being stopped and could not wait any longer; try again", {
-    retryAfter: 1,
-    proxyError: "connection_terminated",
-  });
+  exchange.error = new GatewayError(
+    "stopping",
+    "the gateway is being stopped and could not wait any longer; try again",
+    {
+      retryAfter: 1,
+    },
+  );
   sendAnswer(request, response, errorAnswer(exchange.error), commonFieldsOf(exchange, request, true));
 }

@@ -3,8 +3,7 @@ import { Readable } from "node:stream";
 import { fastify, type FastifyInstance, LogController } from "fastify";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { Config } from "../config/schema.ts";
-import { GatewayError, toGatewayError } from "../errors.ts";
-import { ClientGone } from "../upstream/call/call.ts";
+import { GatewayError, isClientGone, toGatewayError } from "../errors.ts";
 import { Turn } from "./turn.ts";
 import { answerChoiceContext } from "./choice-context.ts";
 import { type Exchange, exchangeOf } from "./exchange.ts";
@@ -44,7 +43,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     replyError(
       request,
       response,
-      new GatewayError(503, "too many bodies are being sent; try again", { retryAfter: 1 }),
+      new GatewayError("overloaded", "too many bodies are being sent; try again", { retryAfter: 1 }),
     );
   });
   const app = fastify({
@@ -74,7 +73,11 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
       const refuseExpectation = connections.inTurn((request, response) => {
         begin(request, response);
         response.shouldKeepAlive = false;
-        replyError(request, response, new GatewayError(417, "the only expectation the gateway meets is 100-continue"));
+        replyError(
+          request,
+          response,
+          new GatewayError("expectation_failed", "the only expectation the gateway meets is 100-continue"),
+        );
       });
       server.on("checkExpectation", refuseExpectation);
       configureServer(server, config, surroundings);
@@ -138,7 +141,7 @@ export function createPublicListener(surroundings: Surroundings, config: Config,
     const exchange = exchangeOf(request, surroundings);
     exchange.error = error;
     if (exchange.outcome === "bypass") exchange.outcome = "refused";
-    if (error instanceof ClientGone || response.headersSent || response.destroyed) {
+    if (isClientGone(error) || response.headersSent || response.destroyed) {
       response.destroy();
       return;
     }
@@ -236,7 +239,7 @@ function configureServer(server: Server, config: Config, surroundings: Surroundi
   answerParserErrors(server, {
     maxUri: config.limits.uri,
     corsFields: () => surroundings.runtime().cors.answerFields(undefined),
-    onRefused: (status) => traffic.refusedUnparsed(status),
+    onRefused: (error) => traffic.refusedUnparsed(error),
     connections: surroundings.connections,
   });
 }

@@ -84,9 +84,8 @@ export class Overload {
   refuseWork(kind: ShedKind): void {
     if (!this.shedding) return;
     this.options.onShed(kind);
-    throw new GatewayError(503, `the gateway has too much to do just now; try again in ${RETRY_AFTER} s`, {
+    throw new GatewayError("overloaded", `the gateway has too much to do just now; try again in ${RETRY_AFTER} s`, {
       retryAfter: RETRY_AFTER,
-      proxyError: "connection_limit_reached",
     });
   }
 

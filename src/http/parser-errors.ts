@@ -18,8 +18,8 @@ interface ParserErrorOptions {
   /** The longest URL, in bytes. */
   readonly maxUri: number;
   readonly corsFields: () => Fields;
-  /** Told the status of each refusal: there is no request for the log and the metrics. */
-  readonly onRefused: (status: number) => void;
+  /** Told of each refusal: there is no request for the log and the metrics. */
+  readonly onRefused: (error: GatewayError) => void;
   readonly connections: ClientConnections;
 }
 
@@ -47,7 +47,7 @@ export function answerParserErrors(server: Server, options: ParserErrorOptions):
         socket.destroy();
         return;
       }
-      onRefused(error.status);
+      onRefused(error);
       endSocket(socket, error, corsFields());
       connections.closeSoon(socket);
     };
@@ -64,7 +64,10 @@ export function answerParserErrors(server: Server, options: ParserErrorOptions):
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {
     // From here on nobody else listens, and a reset would end the process.
     socket.on("error", () => socket.destroy());
-    refuse(socket, new GatewayError(405, "the gateway opens no tunnels", { allow: "GET, HEAD, POST, OPTIONS" }));
+    refuse(
+      socket,
+      new GatewayError("method_not_allowed", "the gateway opens no tunnels", { allow: "GET, HEAD, POST, OPTIONS" }),
+    );
   });
 }
 
@@ -73,13 +76,13 @@ function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, maxU
     case "HPE_HEADER_OVERFLOW": {
       const firstLine = error.rawPacket?.indexOf("\n") ?? 0;
       return firstLine === -1 || firstLine > maxUri
-        ? new GatewayError(414, "the URL is too long")
-        : new GatewayError(431, "the request's header fields are too large");
+        ? new GatewayError("uri_too_long", "the URL is too long")
+        : new GatewayError("headers_too_large", "the request's header fields are too large");
     }
     case "ERR_HTTP_REQUEST_TIMEOUT":
-      return new GatewayError(408, "the request took too long to arrive");
+      return new GatewayError("request_timeout", "the request took too long to arrive");
     default:
-      return new GatewayError(400, "the request is not valid HTTP/1.1");
+      return new GatewayError("malformed_request", "the request is not valid HTTP/1.1");
   }
 }
 

@@ -171,7 +171,7 @@ async function readAll(body: Readable, limit: number): Promise<Buffer> {
   let length = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
     length += chunk.length;
-    if (length > limit) throw new GatewayError(413, `the body is larger than ${limit} bytes`);
+    if (length > limit) throw new GatewayError("body_too_large", `the body is larger than ${limit} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

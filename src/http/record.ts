@@ -19,6 +19,7 @@ export function recordExchange(
   const { outcome, error, bytes, age } = exchange;
   const status = statusOf(response, error);
   const seconds = (clock.now() - exchange.startedAt) / 1000;
+  if (error !== undefined) traffic.failed(error.code);
   traffic.finish({ operation, upstream, outcome }, { status, bytes, age, seconds });
   exchange.trace?.end({
     requestId: exchange.id,
@@ -41,7 +42,7 @@ export function recordExchange(
     outcome,
     durationMs: Math.round(seconds * 1e6) / 1e3,
     bytes,
-    ...(error === undefined ? {} : { reason: error.proxyError, cause: causeOf(error) }),
+    ...(error === undefined ? {} : { code: error.code, reason: error.proxyError, cause: causeOf(error) }),
   };
   if (status === 500 && error !== undefined) log.error({ ...line, err: error.cause }, "request");
   else log.info(line, "request");

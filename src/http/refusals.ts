@@ -12,10 +12,10 @@ export function routeRefusal(exchange: Exchange): GatewayError {
   const { target, runtime } = exchange;
   if (target instanceof GatewayError) return target;
   if (target.kind === "local" && !isLocalPage(target.path, runtime)) {
-    return new GatewayError(404, "no such path; the token-registry API is below /registry/");
+    return new GatewayError("no_such_path", "no such path; the token-registry API is below /registry/");
   }
   const allow = allowedMethods(exchange);
-  return new GatewayError(405, `the method is not allowed here; use ${allow}`, { allow });
+  return new GatewayError("method_not_allowed", `the method is not allowed here; use ${allow}`, { allow });
 }
 
 /** The value of `Allow` for what the URL addresses. */
@@ -33,11 +33,14 @@ export function allowedMethods(exchange: Exchange): string {
 export function fastifyRefusal(error: Error & { code?: string }, config: Config): GatewayError {
   switch (error.code) {
     case "FST_ERR_CTP_BODY_TOO_LARGE":
-      return new GatewayError(413, `the body is larger than ${config.limits.requestBody} bytes`);
+      return new GatewayError("body_too_large", `the body is larger than ${config.limits.requestBody} bytes`);
     case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
-      return new GatewayError(415, "the body must be sent with the header content-type: application/json");
+      return new GatewayError(
+        "unsupported_media_type",
+        "the body must be sent with the header content-type: application/json",
+      );
     case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":
-      return new GatewayError(400, "the body is not as long as its content-length says");
+      return new GatewayError("malformed_body", "the body is not as long as its content-length says");
     default:
       return toGatewayError(error);
   }

@@ -13,11 +13,17 @@ export function checkBodyHeaders(headers: IncomingHttpHeaders): void {
   checkContentCoding(headers);
   const type = headers["content-type"];
   if (type === undefined || !JSON_TYPE.test(type)) {
-    throw new GatewayError(415, "the body must be sent with the header content-type: application/json");
+    throw new GatewayError(
+      "unsupported_media_type",
+      "the body must be sent with the header content-type: application/json",
+    );
   }
   const charset = CHARSET.exec(type)?.[1];
   if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
-    throw new GatewayError(415, "the body must be JSON in UTF-8, whatever charset the content-type names");
+    throw new GatewayError(
+      "unsupported_media_type",
+      "the body must be JSON in UTF-8, whatever charset the content-type names",
+    );
   }
 }
 
@@ -25,7 +31,7 @@ export function checkBodyHeaders(headers: IncomingHttpHeaders): void {
 export function checkContentCoding(headers: IncomingHttpHeaders): void {
   const coding = headers["content-encoding"];
   if (coding !== undefined && coding.trim().toLowerCase() !== "identity") {
-    throw new GatewayError(415, "the body must be sent without content-encoding");
+    throw new GatewayError("unsupported_media_type", "the body must be sent without content-encoding");
   }
 }
 
@@ -42,12 +48,12 @@ async function readElsewhere(bodies: BodyReader, body: Buffer, form: RequestForm
   try {
     return accepted(await bodies.read({ kind: "request", form }, body, { source: undefined }));
   } catch (error) {
-    throw error instanceof TooCostly ? new GatewayError(400, `the body ${error.message}`) : error;
+    throw error instanceof TooCostly ? new GatewayError("malformed_body", `the body ${error.message}`) : error;
   }
 }
 
 function accepted(content: RequestContent): RequestContent {
-  if (content.refusal !== undefined) throw new GatewayError(400, content.refusal);
+  if (content.refusal !== undefined) throw new GatewayError("malformed_body", content.refusal);
   return content;
 }
 

@@ -82,10 +82,11 @@ export function adminHeaderOf(rawHeaders: readonly string[], name: string): stri
   let value: string | undefined;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     if (rawHeaders[i]!.length !== name.length || rawHeaders[i]!.toLowerCase() !== name) continue;
-    if (value !== undefined) throw new GatewayError(400, `the header ${name} is there twice`);
+    if (value !== undefined) throw new GatewayError("admin_ambiguous", `the header ${name} is there twice`);
     value = rawHeaders[i + 1]!.trim();
   }
-  if (value === "") throw new GatewayError(400, `the header ${name} is empty; it takes an instrument admin's party id`);
+  if (value === "")
+    throw new GatewayError("admin_missing", `the header ${name} is empty; it takes an instrument admin's party id`);
   return value;
 }
 
@@ -93,7 +94,7 @@ export function adminHeaderOf(rawHeaders: readonly string[], name: string): stri
 export function adminNotNamed(rules: Pick<RoutingRules, "prefix" | "adminHeader">, bodyMayName: boolean): GatewayError {
   const body = bodyMayName ? ", or name it in choiceArguments" : "";
   return new GatewayError(
-    400,
+    "admin_missing",
     `the request does not say which registry it means: send it to ${addressForm(rules.prefix)} ` +
       `or name the instrument admin in the header ${rules.adminHeader}${body}`,
   );
@@ -131,7 +132,7 @@ function agreedUpstream(upstream: Upstream, first: Naming, namings: readonly Nam
 
 function disagreement(one: Naming, other: Naming): GatewayError {
   return new GatewayError(
-    400,
+    "admin_disagreement",
     `the request names two registries: ${quote(one.value)} in ${one.where} and ${quote(other.value)} in ` +
       `${other.where}; every place that names an instrument admin must name the same one`,
   );
@@ -140,14 +141,14 @@ function disagreement(one: Naming, other: Naming): GatewayError {
 function unknownAdmin(rules: RoutingRules, naming: Naming): GatewayError {
   if (rules.upstreams.unlearned) {
     return new GatewayError(
-      503,
+      "admin_not_known_yet",
       `no registry is known yet for the instrument admin ${quote(naming.value)} in ${naming.where}, ` +
         "but a configured registry has not answered yet and may be it; try again shortly",
-      { retryAfter: 5, proxyError: "destination_unavailable" },
+      { retryAfter: 5 },
     );
   }
   return new GatewayError(
-    404,
+    "admin_unknown",
     `this gateway serves no registry of the instrument admin ${quote(naming.value)} named in ${naming.where}; ` +
       "check the party id, or ask the gateway's operator to add the registry" +
       suggestAlias(rules.upstreams, naming),

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Item, serializeList, Token } from "structured-headers";
-import { errorBody, type GatewayError } from "../errors.ts";
+import { ERROR_FIELD, errorBody, type GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import type { Exchange } from "./exchange.ts";
 
@@ -75,7 +75,7 @@ export function commonFieldsOf(
 
 /** The answer for an error of the gateway's own. Never to be kept: it says how things are now. */
 export function errorAnswer(error: GatewayError): Answer {
-  const fields = ["content-type", "application/json", "cache-control", "no-store"];
+  const fields = ["content-type", "application/json", "cache-control", "no-store", ERROR_FIELD, error.code];
   if (error.retryAfter !== undefined) fields.push("retry-after", String(error.retryAfter));
   if (error.allow !== undefined) fields.push("allow", error.allow);
   if (error.proxyError !== undefined && error.status >= 502) fields.push("proxy-status", proxyStatus(error.proxyError));

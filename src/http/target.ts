@@ -42,18 +42,20 @@ export interface LocalTarget {
  * @throws GatewayError 400 for a malformed path, 404 for one that addresses nothing
  */
 export function parseTarget(url: string, prefix: string): Target {
-  if (!PRINTABLE.test(url)) throw new GatewayError(400, "the URL holds characters that must be percent-encoded");
+  if (!PRINTABLE.test(url))
+    throw new GatewayError("malformed_path", "the URL holds characters that must be percent-encoded");
   const origin = url.startsWith("/") ? url : originForm(url);
   const mark = origin.indexOf("?");
   const path = mark === -1 ? origin : origin.slice(0, mark);
   const query = mark === -1 ? "" : origin.slice(mark + 1);
   if (path.startsWith(`${prefix}/`)) {
     const [admin = "", ...rest] = path.slice(prefix.length + 1).split("/");
-    if (admin === "") throw new GatewayError(400, `the path names no instrument admin: ${addressForm(prefix)}`);
+    if (admin === "")
+      throw new GatewayError("admin_missing", `the path names no instrument admin: ${addressForm(prefix)}`);
     const registry = decodeSegment(admin);
     const segments = belowRegistry(rest);
     if (segments === undefined) {
-      throw new GatewayError(404, `no such path; the API of one registry is below ${addressForm(prefix)}`);
+      throw new GatewayError("no_such_path", `no such path; the API of one registry is below ${addressForm(prefix)}`);
     }
     return registryTarget(segments, query, registry);
   }
@@ -85,10 +87,10 @@ export function parsePageQuery(query: string): PageQuery {
   let pageToken: string | undefined;
   for (const [name, value] of queryPairs(query)) {
     if (name === "pageSize") {
-      if (pageSize !== undefined) throw new GatewayError(400, "pageSize is given twice");
+      if (pageSize !== undefined) throw new GatewayError("invalid_query", "pageSize is given twice");
       pageSize = parsePageSize(value);
     } else if (name === "pageToken") {
-      if (pageToken !== undefined) throw new GatewayError(400, "pageToken is given twice");
+      if (pageToken !== undefined) throw new GatewayError("invalid_query", "pageToken is given twice");
       pageToken = canonicalToken(value);
     }
   }
@@ -109,14 +111,17 @@ function parsePageSize(value: string): number {
   const decoded = decodeOrUndefined(value) ?? "";
   const size = /^[0-9]{1,10}$/.test(decoded) ? Number(decoded) : Number.NaN;
   if (!(size >= 1 && size <= 0x7fff_ffff)) {
-    throw new GatewayError(400, `pageSize must be an integer from 1 to 2147483647, not ${JSON.stringify(decoded)}`);
+    throw new GatewayError(
+      "invalid_query",
+      `pageSize must be an integer from 1 to 2147483647, not ${JSON.stringify(decoded)}`,
+    );
   }
   return size;
 }
 
 function canonicalToken(value: string): string {
   const parts = value.split("+").map(decodeOrUndefined);
-  if (parts.includes(undefined)) throw new GatewayError(400, "pageToken is not percent-encoded UTF-8");
+  if (parts.includes(undefined)) throw new GatewayError("invalid_query", "pageToken is not percent-encoded UTF-8");
   return parts.map((part) => encodeURIComponent(part!)).join("+");
 }
 
@@ -126,10 +131,16 @@ function registryTarget(segments: readonly string[], query: string, registry: st
     case "endpoint":
       return { kind: "endpoint", endpoint: found.endpoint, id: found.id, registry, query };
     case "malformed-id":
-      throw new GatewayError(404, "no such path; an id is one path segment, so a slash in it must be sent as %2F");
+      throw new GatewayError(
+        "no_such_path",
+        "no such path; an id is one path segment, so a slash in it must be sent as %2F",
+      );
     case "other":
       if (hidesEndpoint(segments)) {
-        throw new GatewayError(404, "no such path; the slashes between the parts of a path must be sent as they are");
+        throw new GatewayError(
+          "no_such_path",
+          "no such path; the slashes between the parts of a path must be sent as they are",
+        );
       }
       return { kind: "pass-through", segments, registry, query };
   }
@@ -155,15 +166,15 @@ function belowRegistry(segments: readonly string[]): string[] | undefined {
  */
 function decodeSegment(segment: string): string {
   const decoded = decodeOrUndefined(segment);
-  if (decoded === undefined) throw new GatewayError(400, "the path is not percent-encoded UTF-8");
-  if (decoded === "") throw new GatewayError(400, "the path has an empty segment");
+  if (decoded === undefined) throw new GatewayError("malformed_path", "the path is not percent-encoded UTF-8");
+  if (decoded === "") throw new GatewayError("malformed_path", "the path has an empty segment");
   if (climbs(decoded)) {
     throw new GatewayError(
-      400,
+      "malformed_path",
       "the path has a segment with . or .. as a part of it, which servers resolve; use another id",
     );
   }
-  if (CONTROL.test(decoded)) throw new GatewayError(400, "the path holds control characters");
+  if (CONTROL.test(decoded)) throw new GatewayError("malformed_path", "the path holds control characters");
   return decoded;
 }
 
@@ -215,7 +226,10 @@ function originForm(url: string): string {
   const match = /^https?:\/\/([^/?#]+)([/?].*)?$/i.exec(url);
   // RFC 9110 §4.2.4: user information in a URL from elsewhere is an error.
   if (match === null || !isAuthority(match[1]!)) {
-    throw new GatewayError(400, "the request target must be a path, or an http URL of a host and a path");
+    throw new GatewayError(
+      "malformed_request",
+      "the request target must be a path, or an http URL of a host and a path",
+    );
   }
   const rest = match[2] ?? "/";
   return rest.startsWith("/") ? rest : `/${rest}`;

@@ -25,17 +25,20 @@ export function checkAccess(headers: IncomingHttpHeaders, { isExposed, token, ho
   const name = hostName(headers.host ?? "");
   if (isIP(name) === 0 && name !== "localhost" && !hosts.includes(name)) {
     throw new GatewayError(
-      421,
+      "misdirected_request",
       `this listener does not answer to the host ${JSON.stringify(name)}: ask it by localhost or an IP address, or ` +
         "add the name to operations.hosts",
     );
   }
   if (isOfAnotherOrigin(headers)) {
-    throw new GatewayError(403, "this listener does nothing for web pages of another origin");
+    throw new GatewayError("forbidden", "this listener does nothing for web pages of another origin");
   }
   if (token !== undefined) checkToken(headers.authorization ?? "", token);
   else if (isExposed) {
-    throw new GatewayError(403, "this listener can be reached from other machines: configure operations.tokenFile");
+    throw new GatewayError(
+      "forbidden",
+      "this listener can be reached from other machines: configure operations.tokenFile",
+    );
   }
 }
 
@@ -53,7 +56,8 @@ function isOfAnotherOrigin({ host = "", origin, "sec-fetch-site": site }: Incomi
 
 /** @throws GatewayError 401 for another token */
 function checkToken(given: string, token: string): void {
-  if (!isSame(given, `Bearer ${token}`)) throw new GatewayError(401, "this needs the operations token as bearer");
+  if (!isSame(given, `Bearer ${token}`))
+    throw new GatewayError("unauthenticated", "this needs the operations token as bearer");
 }
 
 /** Compares digests: their length says nothing about the token, and comparing them takes the same time always. */

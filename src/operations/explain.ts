@@ -24,7 +24,7 @@ export function createExplain(surroundings: Surroundings, cache: HttpCache): Exp
     const runtime = surroundings.runtime();
     const { routing } = runtime.config;
     const target = parseTarget(path, routing.prefix);
-    if (target.kind === "local") throw new GatewayError(404, "the path is not below /registry/");
+    if (target.kind === "local") throw new GatewayError("no_such_path", "the path is not below /registry/");
     const rules = { ...routing, upstreams: runtime.upstreams };
     const named = resolveUpstream(
       rules,
@@ -32,9 +32,10 @@ export function createExplain(surroundings: Surroundings, cache: HttpCache): Exp
       { deadline: () => surroundings.clock.now() },
     );
     // With one source nothing has to be compared, so nothing is waited for.
-    if (named instanceof Promise) throw new GatewayError(503, "the registry has not told its admin yet");
+    if (named instanceof Promise)
+      throw new GatewayError("admin_not_known_yet", "the registry has not told its admin yet");
     if (named === undefined && isAggregate(runtime)) {
-      throw new GatewayError(400, "the path stands for several registries; explain the path of one");
+      throw new GatewayError("admin_missing", "the path stands for several registries; explain the path of one");
     }
     const upstream = named ?? plainUpstream(runtime, false);
     const { admin, name } = upstream;

@@ -2,7 +2,7 @@ import { fastify, type FastifyInstance, type FastifyReply, LogController } from 
 import { parseJson } from "../bodies/request.ts";
 import type { Duration } from "../clock.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
-import { errorBody, GatewayError, toGatewayError } from "../errors.ts";
+import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.ts";
 import { ClientConnections } from "../http/connections.ts";
 import { framingProblem } from "../http/framing.ts";
 import { checkAccess, type OperationsAccess } from "./access.ts";
@@ -100,15 +100,16 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
     return reply.type("application/json").send(body);
   });
   app.post("/purge", async (request, reply) => {
-    if (!Buffer.isBuffer(request.body)) throw new GatewayError(415, "a purge is sent as application/json");
+    if (!Buffer.isBuffer(request.body))
+      throw new GatewayError("unsupported_media_type", "a purge is sent as application/json");
     const parsed = parseJson(request.body);
-    if (typeof parsed === "string") throw new GatewayError(400, parsed);
+    if (typeof parsed === "string") throw new GatewayError("malformed_body", parsed);
     const { purged, reach } = await options.purge(parsed.json);
     surroundings.metrics.purges.inc({ reach });
     surroundings.log.info({ ...purged, instrument: undefined, reach }, "purged");
     if (reach === "pending") {
       throw new GatewayError(
-        503,
+        "redis_away",
         "purged on this replica only: Redis is away. The purge is written to Redis before it is read again",
         { retryAfter: 5 },
       );
@@ -117,12 +118,15 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   });
   app.get("/explain", async (request, reply) => {
     const { path } = request.query as { path?: unknown };
-    if (typeof path !== "string") throw new GatewayError(400, "explain needs the query parameter path");
+    if (typeof path !== "string") throw new GatewayError("invalid_query", "explain needs the query parameter path");
     return reply.send(await explain(path));
   });
 
   app.setNotFoundHandler((request, reply) => {
-    sendError(reply, new GatewayError(404, `there is no ${request.method} ${request.url.split("?", 1)[0]} here`));
+    sendError(
+      reply,
+      new GatewayError("no_such_path", `there is no ${request.method} ${request.url.split("?", 1)[0]} here`),
+    );
   });
   app.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
     const refusal = operationsError(error);
@@ -136,12 +140,17 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
 function operationsError(error: Error & { code?: string }): GatewayError {
   switch (error.code) {
     case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
-      return new GatewayError(415, "the body must be sent with the header content-type: application/json");
+      return new GatewayError(
+        "unsupported_media_type",
+        "the body must be sent with the header content-type: application/json",
+      );
     case "FST_ERR_CTP_BODY_TOO_LARGE":
-      return new GatewayError(413, `the body is larger than ${PURGE_BODY_BYTES} bytes`);
+      return new GatewayError("body_too_large", `the body is larger than ${PURGE_BODY_BYTES} bytes`);
     default:
       // The text of other refusals may quote the request; their status is all that is told.
-      return isRefusal(error) ? new GatewayError(400, "the request is not valid") : toGatewayError(error);
+      return isRefusal(error)
+        ? new GatewayError("malformed_request", "the request is not valid")
+        : toGatewayError(error);
   }
 }
 
@@ -150,6 +159,7 @@ function isRefusal(error: Error & { statusCode?: number }): boolean {
 }
 
 function sendError(reply: FastifyReply, error: GatewayError): void {
+  reply.header(ERROR_FIELD, error.code);
   if (error.retryAfter !== undefined) reply.header("retry-after", error.retryAfter);
   // RFC 9110 §11.6.1: a 401 says how to authenticate.
   if (error.status === 401) reply.header("www-authenticate", "Bearer");

@@ -44,18 +44,22 @@ export async function purge(
 ): Promise<PurgeResult> {
   if (!validator.Check(body)) {
     const takes = 'upstream, endpoint ("info", "instruments" or "instrument") and instrument, as strings';
-    throw new GatewayError(400, `the purge is not valid: it is a JSON object that takes ${takes}, and nothing else`);
+    throw new GatewayError(
+      "invalid_request",
+      `the purge is not valid: it is a JSON object that takes ${takes}, and nothing else`,
+    );
   }
   const { upstream: name, endpoint, instrument } = body;
   if (name === undefined && (endpoint !== undefined || instrument !== undefined)) {
-    throw new GatewayError(400, "the purge is not valid: endpoint and instrument need an upstream");
+    throw new GatewayError("invalid_request", "the purge is not valid: endpoint and instrument need an upstream");
   }
   if (instrument !== undefined && endpoint !== "instrument") {
-    throw new GatewayError(400, 'the purge is not valid: instrument needs "endpoint": "instrument"');
+    throw new GatewayError("invalid_request", 'the purge is not valid: instrument needs "endpoint": "instrument"');
   }
   if (name === undefined) return { purged: body, reach: await coordinator.purge(undefined, SCOPES.all) };
   const upstream = upstreams.byName(name);
-  if (upstream === undefined) throw new GatewayError(404, `there is no upstream ${JSON.stringify(name)}`);
+  if (upstream === undefined)
+    throw new GatewayError("unknown_upstream", `there is no upstream ${JSON.stringify(name)}`);
   const admin = upstream.admin ?? (learnBy === undefined ? undefined : await learnAdmin(upstream, learnBy));
   // Entries are kept under the admin: while nobody knows it there are none, but in a Redis that had them before.
   if (admin === undefined) return { purged: body, reach: "replica" };
@@ -69,7 +73,7 @@ async function learnAdmin(upstream: Upstream, deadline: Instant): Promise<string
     const message =
       `the admin of ${JSON.stringify(upstream.name)} is not known yet, so that nothing was purged; ` +
       "try again, or purge everything ({})";
-    throw new GatewayError(503, message, { cause: error });
+    throw new GatewayError("admin_not_known_yet", message, { cause: error });
   }
 }
 

@@ -22,8 +22,7 @@ export function checkAnswer(
   observer.schemaViolated(upstream.name, operation);
   if (upstream.config.validation !== "strict") return problem;
   throw new GatewayError(
-    502,
+    "upstream_invalid",
     `the registry "${upstream.name}" sent an answer that breaks the published schema: ${problem}`,
-    { proxyError: "http_protocol_error" },
   );
 }

@@ -134,7 +134,7 @@ export class Listing {
   /** The 400 for a walk whose place in this listing is gone. */
   lostPlace(): GatewayError {
     return new GatewayError(
-      400,
+      "listing_changed",
       `the listing of the registry "${this.registry.upstream.name}" has changed so that the place to go on from is ` +
         "gone; list again from the beginning, without pageToken",
     );
@@ -143,10 +143,9 @@ export class Listing {
   /** The 502 for a registry that goes round in circles. */
   endless(): GatewayError {
     return new GatewayError(
-      502,
+      "upstream_invalid",
       `the registry "${this.registry.upstream.name}" repeats its page tokens, so its listing has no end; ` +
         "tell the operator of the gateway",
-      { proxyError: "http_protocol_error" },
     );
   }
 
@@ -219,20 +218,15 @@ export class Listing {
 
 /** The failure that a registry's answer to its listing amounts to. */
 export function failedListing(name: string, { status, fields }: CacheAnswer): GatewayError {
-  const isBusy = status === 429 || status === 503;
-  return new GatewayError(
-    isBusy || status === 504 ? status : 502,
-    `the registry "${name}" could not be listed: it answered ${status}`,
-    {
-      retryAfter: isBusy ? (retryAfter(fields) ?? 1) : undefined,
-      proxyError: isBusy ? "destination_unavailable" : "http_protocol_error",
-    },
-  );
+  const text = `the registry "${name}" could not be listed: it answered ${status}`;
+  if (status === 504) return new GatewayError("upstream_timeout", text);
+  if (status !== 429 && status !== 503) return new GatewayError("upstream_invalid", text);
+  return new GatewayError("upstream_busy", text, { status, retryAfter: retryAfter(fields) ?? 1 });
 }
 
 /** The 502 for an answer that nothing can be made of; `what` it sent. */
 export function unreadableAnswer(name: string, what: string): GatewayError {
-  return new GatewayError(502, `the registry "${name}" sent ${what}`, { proxyError: "http_protocol_error" });
+  return new GatewayError("upstream_invalid", `the registry "${name}" sent ${what}`);
 }
 
 /** What `token` is as an index; undefined when it is none. */

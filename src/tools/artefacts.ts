@@ -3,6 +3,7 @@ import type { Artefact } from "./artefact.ts";
 import { renderConfigExample } from "./config-example.ts";
 import { renderConfigJsonSchema } from "./config-json-schema.ts";
 import { renderConfigTable } from "./config-table.ts";
+import { renderErrorsTable } from "./errors-table.ts";
 import { renderOverview } from "./dashboard-overview.ts";
 import { renderUpstreamDashboard } from "./dashboard-upstream.ts";
 import { renderLogLines } from "./log-lines.ts";
@@ -19,5 +20,6 @@ export const artefacts: readonly Artefact[] = [
   { file: RUNBOOKS, marker: "runbooks", render: renderRunbooks },
   { file: "docs/operations/log-events.md", marker: "log-events", render: renderLogLines },
   { file: "docs/operations/metrics.md", marker: "metrics", render: renderMetricsTable },
+  { file: "docs/errors.md", marker: "errors", render: renderErrorsTable },
   { file: "docs/configuration.md", marker: "config", render: renderConfigTable },
 ];

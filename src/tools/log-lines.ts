@@ -29,6 +29,7 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
       outcome: "hit, stale, revalidated, miss, bypass, or refused: answered with an error of the gateway's own",
       "durationMs?": "from the request's head to the answer's last byte; not with fresh memory hits",
       "bytes?": "of the answer's body, but 0 of one that is passed through; not with fresh memory hits",
+      "code?": "of an error of the gateway's own, as in Registry-Gateway-Error",
       "reason?": "error type as in Proxy-Status (RFC 9209)",
       "cause?": "code or class of the error below",
       "err?": "with level error: the fault",

@@ -149,5 +149,5 @@ export class Fleet {
 }
 
 function noWorker(): GatewayError {
-  return new GatewayError(503, "no worker is running just now; try again shortly", { retryAfter: 1 });
+  return new GatewayError("no_worker", "no worker is running just now; try again shortly", { retryAfter: 1 });
 }

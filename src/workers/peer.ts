@@ -1,5 +1,5 @@
 import type { Clock, Duration } from "../clock.ts";
-import { GatewayError, type GatewayErrorOptions } from "../errors.ts";
+import { type ErrorCode, GatewayError, type GatewayErrorOptions } from "../errors.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
 
 /** A way to send messages to another process of this machine. They arrive whole, in order, or not at all. */
@@ -34,7 +34,7 @@ type Message =
   | { readonly kind: "failure"; readonly id: number; readonly error: Failure };
 
 /** A rejection on its way to another process; errors of the gateway's own stay what they are. */
-type Failure = { readonly message: string; readonly status?: number } & GatewayErrorOptions;
+type Failure = { readonly message: string; readonly code?: ErrorCode } & GatewayErrorOptions;
 
 interface Pending {
   readonly resolve: (value: unknown) => void;
@@ -148,16 +148,10 @@ function isMessage(message: unknown): message is Message {
 
 function failureOf(error: unknown): Failure {
   if (!(error instanceof GatewayError)) return { message: error instanceof Error ? error.message : String(error) };
-  const { status, message, retryAfter, proxyError, allow } = error;
-  return {
-    status,
-    message,
-    retryAfter,
-    ...(proxyError === undefined ? {} : { proxyError }),
-    ...(allow === undefined ? {} : { allow }),
-  };
+  const { code, message, status, retryAfter, proxyError, allow } = error;
+  return { code, message, status, retryAfter, proxyError, allow };
 }
 
-function errorOf({ status, message, ...options }: Failure): Error {
-  return status === undefined ? new Error(message) : new GatewayError(status, message, options);
+function errorOf({ code, message, ...options }: Failure): Error {
+  return code === undefined ? new Error(message) : new GatewayError(code, message, options);
 }

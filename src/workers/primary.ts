@@ -12,7 +12,7 @@ import { EntryShelf } from "./entry-shelf.ts";
 import { Fleet } from "./fleet.ts";
 import { FleetMetrics } from "./fleet-metrics.ts";
 import { Supervisor } from "./supervisor.ts";
-import { elapsed } from "../waiting.ts";
+import { sleep } from "../deadline.ts";
 import type { Worker, WorkerProcess } from "./worker-process.ts";
 import { memoryShare, workerConfig } from "./worker-share.ts";
 import type { Boot } from "./worker-topics.ts";
@@ -149,7 +149,7 @@ export class Primary {
     const { clock } = this.options;
     this.isDraining = true;
     for (const { peer } of this.supervisor.all) peer.tell("announceDrain", undefined);
-    if (grace) await elapsed(this.current.shutdown.grace, clock);
+    if (grace) await sleep(this.current.shutdown.grace, clock);
     await this.supervisor.stop(this.current.shutdown.timeout + CLOSE_ALLOWANCE);
     this.hub.close();
     await this.operations.close();

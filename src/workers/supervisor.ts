@@ -2,7 +2,7 @@ import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import type { Logger } from "../observe/log.ts";
 import { withoutSecrets } from "../observe/redaction.ts";
 import { BackOff } from "./back-off.ts";
-import { settledWithin } from "../waiting.ts";
+import { settledWithin } from "../deadline.ts";
 import { BEAT_EVERY, Worker, type WorkerProcess } from "./worker-process.ts";
 import type { Boot } from "./worker-topics.ts";
 

@@ -174,7 +174,7 @@ describe("while an upstream has not told its admin", () => {
   });
 
   test("a failure to learn it is the answer", async () => {
-    const refused = new GatewayError(502, "refused");
+    const refused = new GatewayError("upstream_unreachable", "refused");
     const { upstreams } = fakes(new FakeUpstream("c", undefined, refused));
     expect(await refusalOf(upstreams, { path: "c", body: [C] })).toBe(refused);
   });

@@ -51,7 +51,8 @@ export class ScriptedUpstream {
     const answer = this.script(request, n);
     const requestedAt = this.clock.now();
     if (answer.delay !== undefined) await this.pause(answer.delay, request);
-    if (answer.fails !== undefined) throw new GatewayError(answer.fails, "scripted failure");
+    if (answer.fails !== undefined)
+      throw new GatewayError("upstream_invalid", "scripted failure", { status: answer.fails });
     const fields = [...(answer.fields ?? [])];
     if (answer.undated !== true && fieldValue(fields, "date") === undefined) fields.push("date", this.date());
     return {
@@ -74,7 +75,7 @@ export class ScriptedUpstream {
       this.clock.after(delay, resolve);
       request.signal.addEventListener("abort", () => {
         this.aborted.push(request);
-        reject(new GatewayError(502, "aborted"));
+        reject(new GatewayError("upstream_invalid", "aborted"));
       });
     });
   }

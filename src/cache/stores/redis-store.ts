@@ -5,7 +5,7 @@ import type { PartitionView } from "../../coordination/redis/partition-views.ts"
 import type { SharedChains } from "../../coordination/redis/shared-chains.ts";
 import type { SharedEpochs } from "../../coordination/redis/shared-epochs.ts";
 import { PAUSE } from "../../coordination/redis/circuit-breaker.ts";
-import { within } from "../../coordination/redis/deadline.ts";
+import { withReply } from "../../deadline.ts";
 import { digest } from "../../coordination/redis/keys.ts";
 import type { RedisLink } from "../../coordination/redis/link.ts";
 import type { RedisObserver } from "../../coordination/redis/observer.ts";
@@ -102,7 +102,7 @@ export class RedisStore implements Store {
     try {
       const call = { script: readEntry, keys: names, args: [BASE, ...key.scopes], binary: true };
       const [time, chain, found, hash] = (await this.link.run(call, PAUSE)) as Reply;
-      if (learned !== undefined) await within(learned, PAUSE, this.clock);
+      if (learned !== undefined) await withReply(learned, PAUSE, this.clock);
       if (!view.isKnown || !epochs.observe(view, key.scopes, found.map(textOf))) return undefined;
       if (key.chain !== undefined) chains.observe(view, key.chain, { sent: known, found: textOf(chain) });
       // Counted from when it was asked: a slow reply makes an entry older, never younger.

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Clock, Duration } from "../../clock.ts";
-import { isWithin } from "./deadline.ts";
+import { TimedOut, withReply } from "../../deadline.ts";
 import type { RedisLink } from "./link.ts";
 import type { Script } from "./script.ts";
 import { mergeEpochs, parseEpochsReply, raiseEpochs, readEpochs } from "./epoch-scripts.ts";
@@ -58,7 +58,10 @@ export class EpochExchange {
   /** Reads, and mends what Redis lacks. Returns whether the reading took no longer than `limit`. */
   async read(view: PartitionView, limit: Duration): Promise<boolean> {
     const reading = this.run(view, readEpochs, []);
-    const isFast = isWithin(reading, limit, this.clock);
+    const isFast = withReply(reading, limit, this.clock).then(
+      () => true,
+      (error: unknown) => !(error instanceof TimedOut),
+    );
     const reply = parseEpochsReply(await reading);
     view.clockOffset = reply.time - this.clock.now();
     if (!this.takeAll(view, reply.epochs)) await this.merge(view);

@@ -2,7 +2,7 @@ import { Redis } from "ioredis";
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import { createClient, type RedisClient } from "./client.ts";
-import { TimedOut, within } from "./deadline.ts";
+import { TimedOut, withReply } from "../../deadline.ts";
 import { readFault } from "./fault.ts";
 import { Keys } from "./keys.ts";
 import { type Message, parseMessage } from "./message.ts";
@@ -122,7 +122,7 @@ export class RedisLink {
     const start = this.clock.now();
     this.gather();
     try {
-      const reply = await within(runScript(this.client, call), timeout, this.clock);
+      const reply = await withReply(runScript(this.client, call), timeout, this.clock);
       this.observer.commandEnded(call.script.name, "ok", this.clock.now() - start);
       return reply;
     } catch (error) {

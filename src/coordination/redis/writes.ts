@@ -1,5 +1,5 @@
 import type { Clock, Duration } from "../../clock.ts";
-import { within } from "./deadline.ts";
+import { withReply } from "../../deadline.ts";
 
 /** What may wait to be written. Beyond it Redis is not keeping up, and what comes is not worth the memory. */
 const MAX_WAITING_BYTES = 16 * 1024 * 1024;
@@ -36,7 +36,7 @@ export class Writes {
   async settled(timeout: Duration): Promise<void> {
     this.flush();
     if (this.underWay.size === 0) return;
-    await within(Promise.all(this.underWay), timeout, this.clock).catch(() => {});
+    await withReply(Promise.all(this.underWay), timeout, this.clock).catch(() => {});
   }
 
   private flush(): void {

@@ -3,6 +3,7 @@ import type { CollapseScope, RefreshOutcome, SkipReason, StaleReason } from "../
 import type { CacheOutcome, CacheTier } from "../../cache/resource.ts";
 import type { PurgeReach } from "../../coordination/coordinator.ts";
 import type { CommandOutcome } from "../../coordination/redis/observer.ts";
+import { type ErrorCode, ERRORS } from "../../errors.ts";
 import { type CachedOperation, OPERATIONS, type Operation } from "../../spec/endpoints.ts";
 import type { FailureReason } from "../../upstream/call/failure.ts";
 import { CREDENTIAL_KEYS } from "../../upstream/observer.ts";
@@ -30,6 +31,8 @@ export type LabelValues<Labels extends LabelSet> = {
 function allOf<Value extends string>(values: Readonly<Record<Value, true>>): readonly Value[] {
   return Object.keys(values) as Value[];
 }
+
+export const ERROR_CODE = Object.keys(ERRORS) as readonly ErrorCode[];
 
 export type OperationLabel = Operation | "none";
 export const OPERATION: readonly OperationLabel[] = [...OPERATIONS, "none"];

@@ -1,5 +1,14 @@
 import { counter, gauge, histogram } from "./definition.ts";
-import { ALIAS_OR_NONE, CACHED_OPERATION, CLOSING_REASON, OPERATION, OUTCOME, STATUS, STATUS_CLASS } from "./labels.ts";
+import {
+  ALIAS_OR_NONE,
+  CACHED_OPERATION,
+  CLOSING_REASON,
+  ERROR_CODE,
+  OPERATION,
+  OUTCOME,
+  STATUS,
+  STATUS_CLASS,
+} from "./labels.ts";
 
 const CACHED = CACHED_OPERATION.length;
 const UNCACHED = OPERATION.length - CACHED;
@@ -17,6 +26,11 @@ export const TRAFFIC = {
     help: "Requests answered, by exact status; 499: the client went away first.",
     labels: { status: STATUS },
     panel: { title: "Answers by status", unit: "per second", by: ["status"] },
+  }),
+  errors: counter("errors", {
+    help: "Errors of the gateway's own that clients got, by the code in Registry-Gateway-Error; client_gone: nobody was left to get one.",
+    labels: { code: ERROR_CODE },
+    panel: { title: "Errors by code", unit: "per second", by: ["code"] },
   }),
   requestDuration: histogram("request_duration", {
     help: "From the request's head to the answer's last byte.",

@@ -1,3 +1,4 @@
+import type { ErrorCode, GatewayError } from "../../errors.ts";
 import type { Metrics } from "../metrics.ts";
 import type { CachedOperation } from "../../spec/endpoints.ts";
 import {
@@ -71,8 +72,14 @@ export class Traffic {
     this.metrics.connectionsClosed.inc({ reason });
   }
 
-  /** What came was no HTTP request, and was answered with this status. */
-  refusedUnparsed(status: number): void {
+  /** A request was answered with an error of the gateway's own, or its client went away. */
+  failed(code: ErrorCode): void {
+    this.metrics.errors.inc({ code });
+  }
+
+  /** What came was no HTTP request, and was answered with this error. */
+  refusedUnparsed({ code, status }: GatewayError): void {
+    this.failed(code);
     this.metrics.requests.inc({ operation: "none", upstream: "none", status: statusClassOf(status) });
     this.metrics.responses.inc({ status: statusLabelOf(status) });
   }

@@ -3,7 +3,7 @@ import { GatewayError } from "../../errors.ts";
 import type { Breaker } from "../limits/circuit-breaker.ts";
 import type { Priority } from "./call.ts";
 import type { UpstreamParts } from "./parts.ts";
-import { waitFor } from "./patience.ts";
+import { withDeadline } from "../../deadline.ts";
 import { uploadTimeout } from "../wire/upload.ts";
 import type { Upload } from "../wire/upload.ts";
 
@@ -40,7 +40,7 @@ export async function admitUpload(parts: UpstreamParts, upload: Upload, entrant:
   // A body that may never come has no call of rateLimit and has not the only place.
   const mayStall = egress === undefined && config.concurrency.max > 1;
   if (mayStall && bulkhead.uploads.tryEnter()) return true;
-  await waitFor(upload.whenReady(), { ...entrant, late: uploadTimeout }, clock);
+  await withDeadline(upload.whenReady(), { ...entrant, late: uploadTimeout }, clock);
   if (upload.hasArrived) return false;
   if (bulkhead.uploads.tryEnter()) return true;
   try {
@@ -79,8 +79,8 @@ function throwIfBroken({ config, observer }: UpstreamParts, { breaker }: Entrant
   observer.refused(config.name, "breaker");
   const seconds = Math.max(1, Math.ceil(wait / 1_000));
   throw new GatewayError(
-    503,
+    "circuit_open",
     `upstream "${config.name}" fails on all its nodes and is given a pause; try again in ${seconds} s`,
-    { retryAfter: seconds, proxyError: "destination_unavailable" },
+    { retryAfter: seconds },
   );
 }

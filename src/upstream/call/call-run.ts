@@ -1,10 +1,10 @@
 import type { CancelTimer, Instant } from "../../clock.ts";
+import { clientGone } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
 import { admit } from "./admission.ts";
 import type { Reading } from "../wire/answer.ts";
 import { Attempt } from "./attempt.ts";
 import { isTimeout } from "./attempt-outcome.ts";
-import { ClientGone } from "./call.ts";
 import type { UpstreamAnswer, UpstreamCall } from "./call.ts";
 import { answerTimeout, consequences } from "./failure.ts";
 import type { Failure, FailureReason } from "./failure.ts";
@@ -61,7 +61,7 @@ export class CallRun {
   /** Begins; the answer or error comes through `settle`. */
   start(): void {
     const { signal, priority } = this.call;
-    if (signal?.aborted === true) return this.fail(new ClientGone());
+    if (signal?.aborted === true) return this.fail(clientGone());
     signal?.addEventListener("abort", this.onAbort, { once: true });
     if (this.deadline <= this.startedAt) return this.fail(answerTimeout(this.parts.config.name).error);
     try {
@@ -74,7 +74,7 @@ export class CallRun {
     }
   }
 
-  private readonly onAbort = (): void => this.fail(new ClientGone());
+  private readonly onAbort = (): void => this.fail(clientGone());
   private readonly onRefused = (error: unknown): void => this.fail(error);
 
   private readonly onAdmitted = (): void => {

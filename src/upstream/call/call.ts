@@ -1,7 +1,6 @@
 import type { Readable } from "node:stream";
 import type { AnswerContent } from "../../bodies/answer.ts";
 import type { Instant } from "../../clock.ts";
-import { GatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
 import type { Operation } from "../../spec/endpoints.ts";
 import type { CallTrace } from "./trace.ts";
@@ -57,12 +56,4 @@ export interface StreamedAnswer {
   readonly fields: Fields;
   /** Decoded; destroyed with an error when the answer breaks off, grows too large or passes the deadline. */
   readonly body: Readable;
-}
-
-/** Nobody waits for the answer any more: there is nobody to tell. */
-export class ClientGone extends GatewayError {
-  constructor() {
-    super(499, "the client went away");
-    this.name = "ClientGone";
-  }
 }

@@ -1,5 +1,5 @@
 import { GatewayError } from "../../errors.ts";
-import type { ProxyErrorType } from "../../errors.ts";
+import type { ErrorCode, ProxyErrorType } from "../../errors.ts";
 
 /**
  * Why an attempt brought no usable answer: metric label, and what retries, ejection and the breaker decide by.
@@ -79,7 +79,8 @@ export interface Failure {
 
 interface Wording {
   readonly reason: FailureReason;
-  readonly status: 502 | 504;
+  readonly code: ErrorCode;
+  /** A more exact reason than the code's own. */
   readonly type: ProxyErrorType;
   /** What is wrong, after `upstream "alias" `. */
   readonly text: string;
@@ -87,61 +88,61 @@ interface Wording {
 
 const REFUSED: Wording = {
   reason: "refused",
-  status: 502,
+  code: "upstream_unreachable",
   type: "connection_refused",
   text: "refused the connection; it is down or its URL is wrong; try again later",
 };
 const RESET: Wording = {
   reason: "reset",
-  status: 502,
+  code: "upstream_reset",
   type: "connection_terminated",
   text: "closed the connection without an answer; try again",
 };
 const INCOMPLETE: Wording = {
   reason: "incomplete",
-  status: 502,
+  code: "upstream_reset",
   type: "http_response_incomplete",
   text: "broke off its answer; try again",
 };
 const DNS: Wording = {
   reason: "dns",
-  status: 502,
+  code: "upstream_unreachable",
   type: "dns_error",
   text: "has a host name that does not resolve; its URL is wrong or name resolution fails",
 };
 const UNREACHABLE: Wording = {
   reason: "unreachable",
-  status: 502,
+  code: "upstream_unreachable",
   type: "destination_unavailable",
   text: "cannot be reached over the network; try again later",
 };
 const CERTIFICATE: Wording = {
   reason: "tls",
-  status: 502,
+  code: "upstream_tls",
   type: "tls_certificate_error",
   text: "showed a TLS certificate that is not trusted; tell the gateway's operator",
 };
 const TLS: Wording = {
   reason: "tls",
-  status: 502,
+  code: "upstream_tls",
   type: "tls_protocol_error",
   text: "failed the TLS handshake; tell the gateway's operator",
 };
 const PROTOCOL: Wording = {
   reason: "protocol",
-  status: 502,
+  code: "upstream_invalid",
   type: "http_protocol_error",
   text: "answered with something that is not HTTP",
 };
 const HEADERS: Wording = {
   reason: "protocol",
-  status: 502,
+  code: "upstream_too_large",
   type: "http_response_header_section_size",
   text: "answered with more header fields than clients take; tell the gateway's operator",
 };
 const PROXY: Wording = {
   reason: "proxy",
-  status: 502,
+  code: "upstream_unreachable",
   type: "destination_unavailable",
   text: "cannot be reached through the configured HTTP proxy; tell the gateway's operator",
 };
@@ -204,14 +205,14 @@ export function connectionFailure(upstream: string, error: unknown, answering: b
   if (isProxyRefusal(error)) return failureOf(upstream, PROXY, error);
   // What no wire can cause is a mistake of ours.
   if (code === "UND_ERR_INVALID_ARG") {
-    return { reason: "internal", error: new GatewayError(500, "internal server error", { cause: error }) };
+    return { reason: "internal", error: new GatewayError("internal_error", "internal server error", { cause: error }) };
   }
   const wording = findWording(code, answering) ?? UNREACHABLE;
   return failureOf(upstream, wording, error);
 }
 
-function failureOf(upstream: string, { reason, status, type, text }: Wording, cause: unknown): Failure {
-  return { reason, error: new GatewayError(status, `upstream "${upstream}" ${text}`, { proxyError: type, cause }) };
+function failureOf(upstream: string, { reason, code, type, text }: Wording, cause: unknown): Failure {
+  return { reason, error: new GatewayError(code, `upstream "${upstream}" ${text}`, { proxyError: type, cause }) };
 }
 
 /** undici reports the 407 of a forwarding proxy as an invalid argument. */
@@ -252,9 +253,11 @@ export class ConnectTimeout extends Error {
 export function connectTimeout(upstream: string): Failure {
   return {
     reason: "connect-timeout",
-    error: new GatewayError(504, `upstream "${upstream}" could not be connected to in time; try again later`, {
-      proxyError: "connection_timeout",
-    }),
+    error: new GatewayError(
+      "upstream_connect_timeout",
+      `upstream "${upstream}" could not be connected to in time; try again later`,
+      {},
+    ),
   };
 }
 
@@ -262,9 +265,7 @@ export function connectTimeout(upstream: string): Failure {
 export function answerTimeout(upstream: string): Failure {
   return {
     reason: "timeout",
-    error: new GatewayError(504, `upstream "${upstream}" did not answer in time; try again later`, {
-      proxyError: "http_response_timeout",
-    }),
+    error: new GatewayError("upstream_timeout", `upstream "${upstream}" did not answer in time; try again later`, {}),
   };
 }
 
@@ -273,31 +274,30 @@ export function tooLarge(upstream: string, limit: number): Failure {
   return {
     reason: "too-large",
     error: new GatewayError(
-      502,
+      "upstream_too_large",
       `upstream "${upstream}" answered with more than the ${limit} bytes that limits.responseBody allows`,
-      { proxyError: "http_response_body_size" },
     ),
   };
 }
 
 /** For an answer with more header fields than clients take. */
 export function tooLargeHead(upstream: string): Failure {
-  return { reason: "too-large", error: unusable(upstream, HEADERS.text, HEADERS.type) };
+  return { reason: "too-large", error: failureOf(upstream, HEADERS, undefined).error };
 }
 
 /** An answer that nobody can be expected to read. */
 export function tooCostly(upstream: string): Failure {
   const text = "answered with a body that takes more time or memory to read than the gateway gives one";
-  return { reason: "too-large", error: unusable(upstream, text, "http_response_body_size") };
+  return { reason: "too-large", error: unusable(upstream, text, "upstream_too_large") };
 }
 
 /** A 502 for an answer that is none of the registry API; `text` follows `upstream "alias" `. */
-export function unusable(upstream: string, text: string, type: ProxyErrorType = "http_protocol_error"): GatewayError {
-  return new GatewayError(502, `upstream "${upstream}" ${text}`, { proxyError: type });
+export function unusable(upstream: string, text: string, code: ErrorCode = "upstream_invalid"): GatewayError {
+  return new GatewayError(code, `upstream "${upstream}" ${text}`);
 }
 
 /** The 503 for who still waits for an upstream that a reload removed. */
 export function removed(upstream: string): GatewayError {
   const text = `upstream "${upstream}" was removed from the configuration; try again`;
-  return new GatewayError(503, text, { retryAfter: 1, proxyError: "destination_unavailable" });
+  return new GatewayError("upstream_disabled", text, { retryAfter: 1, proxyError: "destination_unavailable" });
 }

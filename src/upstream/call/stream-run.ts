@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import type { CancelTimer, Duration, Instant } from "../../clock.ts";
-import { GatewayError } from "../../errors.ts";
+import { clientGone, GatewayError } from "../../errors.ts";
 import { fieldValue } from "../../fields.ts";
 import type { Fields } from "../../fields.ts";
 import { admit, admitUpload } from "./admission.ts";
@@ -8,7 +8,6 @@ import { endToEndFields } from "../../answer-fields.ts";
 import { findBusy } from "../wire/answer.ts";
 import { heedRefusal, recordOutcome } from "./attempt-outcome.ts";
 import type { Settle } from "./call-run.ts";
-import { ClientGone } from "./call.ts";
 import type { StreamedAnswer, StreamedCall } from "./call.ts";
 import { isOwnRefusal } from "../credentials/credentials.ts";
 import { answerTimeout, connectionFailure, connectTimeout, consequences } from "./failure.ts";
@@ -24,7 +23,7 @@ import { type AttemptTrace, continueTrace } from "./trace.ts";
 import { tooLargeUpload, Upload, uploadTimeout } from "../wire/upload.ts";
 
 function throwIfGone(signal: AbortSignal | undefined): void {
-  if (signal?.aborted === true) throw new ClientGone();
+  if (signal?.aborted === true) throw clientGone();
 }
 
 /**
@@ -233,7 +232,7 @@ export class StreamRun implements StreamedListener {
     this.cancelTimer = this.parts.clock.after(this.due - this.parts.clock.now(), this.onDue);
   }
 
-  private readonly onAbort = (): void => this.giveUp(new ClientGone());
+  private readonly onAbort = (): void => this.giveUp(clientGone());
 
   // After the event loop was held up, timers run before what has arrived long since is read: that goes first.
   private readonly onDue = (): void => void setImmediate(this.expire);
@@ -245,7 +244,8 @@ export class StreamRun implements StreamedListener {
     if (parts.clock.now() < this.due) return this.arm();
     const failure = (exchange?.isConnected === true ? answerTimeout : connectTimeout)(parts.config.name);
     if (upload?.hasArrived === false) return this.giveUp(upload.isBehind ? uploadTimeout() : failure.error);
-    if (exchange?.isHeldUp === true) return this.giveUp(new GatewayError(408, "the answer was not read in time"));
+    if (exchange?.isHeldUp === true)
+      return this.giveUp(new GatewayError("answer_not_read", "the answer was not read in time"));
     if (this.status === undefined) this.report(failure);
     this.fail(failure);
   };

@@ -11,7 +11,7 @@ import type { Fields } from "../../fields.ts";
 import { OAuthToken } from "./oauth-token.ts";
 import type { OAuthConfig } from "./oauth-token.ts";
 import type { CredentialKey } from "../observer.ts";
-import type { Patience } from "../call/patience.ts";
+import type { Deadline } from "../../deadline.ts";
 import { WatchedFiles } from "./watched-files.ts";
 
 /** The gateway's credentials for one upstream. They are sent to its nodes only and never logged. */
@@ -22,7 +22,7 @@ export interface Credentials {
    * Name and value of that field.
    * @throws GatewayError (in the promise) when they cannot be had.
    */
-  fields(patience: Omit<Patience, "late">): MaybePromise<Fields>;
+  fields(patience: Omit<Deadline, "late">): MaybePromise<Fields>;
   /** The upstream refused them: look whether there are newer ones. */
   distrust(): void;
   close(): void;
@@ -92,7 +92,9 @@ function createAuth(
 /** A 502 for calls that cannot be made. */
 function lacking({ name }: UpstreamConfig, key: "auth" | "tls"): GatewayError {
   const text = `the gateway has no good credentials for upstream "${name}": look at the files of its ${key}`;
-  return new GatewayError(502, `${text}; tell the gateway's operator`, { proxyError: "proxy_configuration_error" });
+  return new GatewayError("upstream_credentials", `${text}; tell the gateway's operator`, {
+    proxyError: "proxy_configuration_error",
+  });
 }
 
 function watchTls({ config, clock, onLook, previous }: CredentialParts): WatchedFiles<TlsMaterial> {

@@ -1,14 +1,13 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { AuthConfig } from "../../config/schema.ts";
 import type { MaybePromise } from "../../coordination/coordinator.ts";
-import { GatewayError } from "../../errors.ts";
-import { ClientGone } from "../call/call.ts";
+import { type ErrorCode, GatewayError, isClientGone } from "../../errors.ts";
 import { Connections } from "../wire/connections.ts";
 import { Exchange } from "../wire/exchange.ts";
 import type { RawAnswer } from "../wire/exchange.ts";
 import type { LinkTarget } from "../wire/connection.ts";
-import type { Patience } from "../call/patience.ts";
-import { waitFor } from "../call/patience.ts";
+import type { Deadline } from "../../deadline.ts";
+import { withDeadline } from "../../deadline.ts";
 
 export type OAuthConfig = NonNullable<AuthConfig["oauth2"]>;
 
@@ -75,19 +74,19 @@ export class OAuthToken {
    * The access token.
    * @throws {@link GatewayError} 502 or 504 (in the promise) when none can be had.
    */
-  current(patience: Omit<Patience, "late">): MaybePromise<string> {
+  current(patience: Omit<Deadline, "late">): MaybePromise<string> {
     const now = this.parts.clock.now();
     const token = this.token !== undefined && now < this.token.expiresAt ? this.token : undefined;
     if (token !== undefined && !this.isRefused) {
       if (now >= token.refreshAt) this.fetch().catch(() => undefined);
       return token.value;
     }
-    const late = () => this.error(504, "did not answer in time");
-    const fetched = waitFor(this.fetch(), { ...patience, late }, this.parts.clock).then(({ value }) => value);
+    const late = () => this.error("did not answer in time", "upstream_timeout");
+    const fetched = withDeadline(this.fetch(), { ...patience, late }, this.parts.clock).then(({ value }) => value);
     if (token === undefined) return fetched;
     // Single requests may be refused for reasons of their own: without a new token the old one goes on.
     return fetched.catch((error: unknown) => {
-      if (error instanceof ClientGone) throw error;
+      if (isClientGone(error)) throw error;
       this.isRefused = false;
       return token.value;
     });
@@ -119,14 +118,14 @@ export class OAuthToken {
   private async fetchAnew(): Promise<Token> {
     try {
       const token = readToken(await this.request(), this.parts.clock.now());
-      if (token === undefined) throw this.error(502, "gave no access token");
+      if (token === undefined) throw this.error("gave no access token");
       this.token = token;
       this.isRefused = false;
       this.failure = undefined;
       this.parts.onFetch(undefined);
       return token;
     } catch (reason) {
-      const error = reason instanceof GatewayError ? reason : this.error(502, "failed");
+      const error = reason instanceof GatewayError ? reason : this.error("failed");
       this.failure = { error, until: this.parts.clock.now() + COOL_DOWN };
       this.parts.onFetch(error.message);
       throw error;
@@ -147,7 +146,7 @@ export class OAuthToken {
     return new Promise((resolve, reject) => {
       const cancelTimer = clock.after(FETCH_TIMEOUT, () => {
         exchange.abort();
-        reject(this.error(504, "did not answer in time"));
+        reject(this.error("did not answer in time", "upstream_timeout"));
       });
       const exchange = new Exchange(
         {
@@ -174,11 +173,11 @@ export class OAuthToken {
             answered: (answer) => {
               cancelTimer();
               if (answer.status === 200) resolve(answer);
-              else reject(this.error(502, `answered ${answer.status}${readErrorCode(answer)}`));
+              else reject(this.error(`answered ${answer.status}${readErrorCode(answer)}`));
             },
             failed: ({ reason }) => {
               cancelTimer();
-              reject(this.error(502, `failed (${reason})`));
+              reject(this.error(`failed (${reason})`));
             },
           },
         },
@@ -186,11 +185,9 @@ export class OAuthToken {
     });
   }
 
-  private error(status: 502 | 504, text: string): GatewayError {
+  private error(text: string, code: ErrorCode = "upstream_credentials"): GatewayError {
     const what = `the gateway has no credentials for upstream "${this.parts.upstream}": their token endpoint ${text}`;
-    return new GatewayError(status, `${what}; tell the gateway's operator`, {
-      proxyError: status === 502 ? "http_request_denied" : "http_response_timeout",
-    });
+    return new GatewayError(code, `${what}; tell the gateway's operator`);
   }
 }
 

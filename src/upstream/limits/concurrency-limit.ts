@@ -61,12 +61,12 @@ class Places {
 
   private full(): GatewayError {
     const text = `upstream "${this.upstream}" has too many calls running and waiting; try again in a second`;
-    return new GatewayError(503, text, { retryAfter: 1, proxyError: "connection_limit_reached" });
+    return new GatewayError("queue_full", text, { retryAfter: 1 });
   }
 
   private late(): GatewayError {
     const text = `upstream "${this.upstream}" had no place for another call in time; try again later`;
-    return new GatewayError(504, text, { proxyError: "connection_limit_reached" });
+    return new GatewayError("queue_timeout", text);
   }
 }
 

@@ -215,7 +215,7 @@ export class EgressBudget {
       this.shareOf(lane, clock.now()) < 1
         ? `upstream "${upstream}" answered 429 Too Many Requests and is asked less for a while`
         : `the gateway may ask upstream "${upstream}" ${rateLimit.requests} times in ${rateLimit.per / 1_000} s, and that is used up`;
-    return new GatewayError(429, `${why}; try again in ${retryAfter} s`, { retryAfter });
+    return new GatewayError("too_many_requests", `${why}; try again in ${retryAfter} s`, { retryAfter });
   }
 }
 

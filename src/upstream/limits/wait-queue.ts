@@ -1,6 +1,5 @@
 import type { CancelTimer, Clock, Instant } from "../../clock.ts";
-import type { GatewayError } from "../../errors.ts";
-import { ClientGone } from "../call/call.ts";
+import { clientGone, type GatewayError } from "../../errors.ts";
 import type { Priority } from "../call/call.ts";
 
 /** Most urgent first. */
@@ -55,7 +54,7 @@ export class WaitQueue {
 
   /**
    * Resolves when it is this waiter's turn.
-   * @throws what `late` makes when that is not before `until`; {@link ClientGone} when `signal` aborts.
+   * @throws what `late` makes when that is not before `until`; {@link clientGone} when `signal` aborts.
    */
   wait({ priority, until, signal, late }: WaitOptions): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -69,7 +68,7 @@ export class WaitQueue {
           else reject(error);
         },
       };
-      const onAbort = () => waiter.leave(new ClientGone());
+      const onAbort = () => waiter.leave(clientGone());
       signal?.addEventListener("abort", onAbort, { once: true });
       cancelTimer = this.clock.after(until - this.clock.now(), () => waiter.leave(late()));
       this.lanes[priority].add(waiter);

@@ -126,10 +126,9 @@ export function isPartyId(admin: string): boolean {
 function statusError(upstream: string, status: number, seconds: number | undefined): GatewayError {
   const text = `answered ${status} when asked which registry it is (${INFO_PATH}); no request reaches it before it has told`;
   if (status === 429 || status === 503) {
-    return new GatewayError(503, `upstream "${upstream}" ${text}; try again in ${seconds ?? 1} s`, {
+    return new GatewayError("upstream_busy", `upstream "${upstream}" ${text}; try again in ${seconds ?? 1} s`, {
       retryAfter: seconds ?? 1,
-      proxyError: "destination_unavailable",
     });
   }
-  return unusable(upstream, text, "destination_unavailable");
+  return unusable(upstream, text, "upstream_unreachable");
 }

@@ -18,8 +18,8 @@ import { askAdmin, isPartyId } from "./node-check.ts";
 import { NodeWatch } from "./node-watch.ts";
 import { UpstreamNode } from "./node.ts";
 import type { UpstreamObserver } from "../observer.ts";
-import { waitFor } from "../call/patience.ts";
-import type { Patience } from "../call/patience.ts";
+import { withDeadline } from "../../deadline.ts";
+import type { Deadline } from "../../deadline.ts";
 import type { NodeState } from "./status.ts";
 
 export interface NodesParts {
@@ -120,13 +120,13 @@ export class Nodes {
    * Resolves when a node has proved its admin.
    * @throws GatewayError that says why none has: 502, 503 or 504.
    */
-  async whenProved(patience: Omit<Patience, "late">): Promise<void> {
+  async whenProved(patience: Omit<Deadline, "late">): Promise<void> {
     this.throwIfDisabled();
     if (this.hasProved) return;
     const checks = this.all.map((node) => this.check(node, true));
     const late = () => answerTimeout(this.parts.config.name).error;
     try {
-      await waitFor(Promise.any(checks), { ...patience, late }, this.parts.clock);
+      await withDeadline(Promise.any(checks), { ...patience, late }, this.parts.clock);
     } catch (error) {
       const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
       throw first instanceof ProofFailed ? first.failure.error : first;
@@ -139,11 +139,10 @@ export class Nodes {
     const { config } = this.parts;
     if (this.contradiction === undefined) {
       const why = this.all.find(({ state }) => state === "wrong-admin")?.lastError ?? "none has told its admin";
-      return unusable(config.name, `has no node that may be asked: ${why}`, "proxy_configuration_error");
+      return unusable(config.name, `has no node that may be asked: ${why}`, "wrong_admin");
     }
-    return new GatewayError(503, `upstream "${config.name}" is disabled: ${this.contradiction}`, {
+    return new GatewayError("upstream_disabled", `upstream "${config.name}" is disabled: ${this.contradiction}`, {
       retryAfter: 5,
-      proxyError: "proxy_configuration_error",
     });
   }
 
@@ -210,7 +209,7 @@ export class Nodes {
     }
     const checks = asked.map((node) => this.share(node, () => this.ask(node)));
     try {
-      await waitFor(Promise.any(checks), { deadline: clock.now() + patience, signal, late }, clock);
+      await withDeadline(Promise.any(checks), { deadline: clock.now() + patience, signal, late }, clock);
       return true;
     } catch {
       return signal.aborted ? undefined : false;
@@ -327,7 +326,9 @@ export class Nodes {
     if (egress === undefined) return;
     if (isWaitedFor) return egress.take({ operation: "info", priority: "post", deadline });
     if (await egress.tryTake("info", "refresh")) return;
-    throw new GatewayError(429, `no call is left of rateLimit to check upstream "${config.name}"`, { retryAfter: 1 });
+    throw new GatewayError("too_many_requests", `no call is left of rateLimit to check upstream "${config.name}"`, {
+      retryAfter: 1,
+    });
   }
 
   private noteFailure(node: UpstreamNode, failure: Failure): ProofFailed {
@@ -379,7 +380,7 @@ export class Nodes {
     throw unusable(
       config.name,
       `serves another registry than configured: ${why}; tell the gateway's operator`,
-      "proxy_configuration_error",
+      "wrong_admin",
     );
   }
 

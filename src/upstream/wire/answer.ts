@@ -61,7 +61,7 @@ export async function decodeAnswer(raw: RawAnswer, context: ReadingContext): Pro
 
 /** A failure because of the content coding; `text` follows `upstream "alias" `. */
 export function undecodable(upstream: string, text: string): Failure {
-  return { reason: "unreadable", error: unusable(upstream, text, "http_response_content_coding") };
+  return { reason: "unreadable", error: unusable(upstream, text, "upstream_coding") };
 }
 
 /** Reads an answer whose body is not coded any more, and says `content`. */
@@ -92,7 +92,7 @@ export function findBusy(status: number, fields: Fields, upstream: string): Fail
   const reason = BUSY[status];
   if (reason === undefined) return undefined;
   const text = `upstream "${upstream}" answered ${status}`;
-  return { reason, error: new GatewayError(status, text, { retryAfter: retryAfter(fields) }) };
+  return { reason, error: new GatewayError("upstream_busy", text, { status, retryAfter: retryAfter(fields) }) };
 }
 
 /** Why an answer of this status is not passed on whatever its body says; undefined when it may be. */
@@ -115,11 +115,11 @@ export function findRefusal(
   }
   if ((status === 401 || status === 403) && context.isOwnRefusal) {
     const text = `refused the gateway's credentials (${status}); tell the gateway's operator`;
-    return { reason: "credentials", error: unusable(upstream, text, "http_request_denied") };
+    return { reason: "credentials", error: unusable(upstream, text, "upstream_credentials") };
   }
   if (status === 404 && isHtml(fieldValue(raw.fields, "content-type"), raw.body)) {
     const text = "answered 404 with an HTML page: its registry URL is probably wrong; tell the gateway's operator";
-    return { reason: "wrong-url", error: unusable(upstream, text, "proxy_configuration_error") };
+    return { reason: "wrong-url", error: unusable(upstream, text, "upstream_wrong_url") };
   }
   return undefined;
 }

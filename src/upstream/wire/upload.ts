@@ -1,7 +1,6 @@
 import { Transform } from "node:stream";
 import type { Readable, TransformCallback } from "node:stream";
-import { GatewayError } from "../../errors.ts";
-import { ClientGone } from "../call/call.ts";
+import { clientGone, GatewayError } from "../../errors.ts";
 
 /** Bytes that are taken in before a node reads them. */
 const BUFFERED = 64 * 1024;
@@ -11,7 +10,7 @@ const BUFFERED = 64 * 1024;
  * ahead of who reads it. The client's stream is not handed to undici itself, which would destroy it, and the way back
  * to the client too.
  *
- * Breaks with a GatewayError 413 when it grows larger than `most` bytes, with {@link ClientGone} when the client goes.
+ * Breaks with a GatewayError 413 when it grows larger than `most` bytes, with {@link clientGone} when the client goes.
  */
 export class Upload extends Transform {
   /** All of it is here. */
@@ -25,7 +24,7 @@ export class Upload extends Transform {
     super({ readableHighWaterMark: BUFFERED, writableHighWaterMark: 16 * 1024 });
     this.most = most;
     this.onArrived = onArrived;
-    body.on("error", () => this.destroy(new ClientGone()));
+    body.on("error", () => this.destroy(clientGone()));
     body.pipe(this);
   }
 
@@ -63,10 +62,10 @@ export class Upload extends Transform {
 
 /** A body that did not arrive in time. */
 export function uploadTimeout(): GatewayError {
-  return new GatewayError(408, "the request took too long to arrive");
+  return new GatewayError("request_timeout", "the request took too long to arrive");
 }
 
 /** A body of more than `most` bytes. */
 export function tooLargeUpload(most: number): GatewayError {
-  return new GatewayError(413, `the request body is larger than ${most} bytes`);
+  return new GatewayError("body_too_large", `the request body is larger than ${most} bytes`);
 }
