@@ -83,7 +83,7 @@ export async function start(options: StartOptions): Promise<number> {
   watch?.stop();
   log.info({ signal: name }, "stopping");
   await gateway.stop({ grace: name === "SIGTERM" });
-  log.info("stopped");
+  log.info({}, "stopped");
   // A connection to a registry that does not end must not keep the process.
   return process.exit(EXIT.ok);
 }

@@ -18,7 +18,7 @@ export async function work(): Promise<number> {
     port: portToPrimary(),
     clock,
     createLogger(config, worker) {
-      const log = createLogger(config.log.level).child({ worker });
+      const log = createLogger(config.log.level, { worker });
       handleFaults(log);
       return log;
     },

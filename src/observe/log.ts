@@ -1,17 +1,21 @@
-import { type DestinationStream, type Logger, pino } from "pino";
+import { type DestinationStream, type LevelWithSilent, pino } from "pino";
+import type { Logger } from "./log-events.ts";
 import { withoutSecrets } from "./redaction.ts";
 
-export type { Logger } from "pino";
+export type { Logger } from "./log-events.ts";
 
 /**
- * JSON lines, each with `level` as a word, `time` in ISO 8601, `msg` and the fields that tools/log-lines.ts lists for that
- * message.
+ * JSON lines, each with `level` as a word, `time` in ISO 8601, `msg` and the fields that `LOG_EVENTS` lists for
+ * that message; of a worker, its number in `worker`.
  */
-export function createLogger(level: string, destination?: DestinationStream): Logger {
+export function createLogger(
+  level: LevelWithSilent,
+  { worker, destination }: { readonly worker?: number; readonly destination?: DestinationStream } = {},
+): Logger {
   return pino(
     {
       level,
-      base: null,
+      base: worker === undefined ? null : { worker },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describeError },

@@ -106,7 +106,7 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
     if (typeof parsed === "string") throw new GatewayError("malformed_body", parsed);
     const { purged, reach } = await options.purge(parsed.json);
     surroundings.metrics.purges.inc({ reach });
-    surroundings.log.info({ ...purged, instrument: undefined, reach }, "purged");
+    surroundings.log.info({ upstream: purged.upstream, endpoint: purged.endpoint, reach }, "purged");
     if (reach === "pending") {
       throw new GatewayError(
         "redis_away",

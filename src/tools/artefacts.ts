@@ -6,7 +6,7 @@ import { renderConfigTable } from "./config-table.ts";
 import { renderErrorsTable } from "./errors-table.ts";
 import { renderOverview } from "./dashboard-overview.ts";
 import { renderUpstreamDashboard } from "./dashboard-upstream.ts";
-import { renderLogLines } from "./log-lines.ts";
+import { renderLogEvents } from "./log-events-table.ts";
 import { renderMetricsTable } from "./metrics-table.ts";
 
 /** Everything in the project that is generated from code. */
@@ -18,7 +18,7 @@ export const artefacts: readonly Artefact[] = [
   { file: "config/prometheus/rules.yaml", render: renderRules },
   { file: "config/kubernetes/prometheus-rule.yaml", render: renderPrometheusRule },
   { file: RUNBOOKS, marker: "runbooks", render: renderRunbooks },
-  { file: "docs/operations/log-events.md", marker: "log-events", render: renderLogLines },
+  { file: "docs/operations/log-events.md", marker: "log-events", render: renderLogEvents },
   { file: "docs/operations/metrics.md", marker: "metrics", render: renderMetricsTable },
   { file: "docs/errors.md", marker: "errors", render: renderErrorsTable },
   { file: "docs/configuration.md", marker: "config", render: renderConfigTable },

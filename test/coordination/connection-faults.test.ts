@@ -32,7 +32,7 @@ function redisConfig(keys: object): RedisConfig {
 /** Connects, and collects what is logged. */
 function connect(keys: object) {
   const lines: Record<string, unknown>[] = [];
-  const log = createLogger("info", { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const log = createLogger("info", { destination: { write: (line: string) => void lines.push(JSON.parse(line)) } });
   const observer = createRedisObserver(createMetrics().metrics, log);
   const link = new RedisLink({ config: redisConfig(keys), clock: systemClock(), observer });
   link.start({ connected: () => {}, disconnected: () => {}, missed: () => undefined, received: () => {} });

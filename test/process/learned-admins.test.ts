@@ -19,7 +19,7 @@ test("tells people the admin and the base URL of each registry, as soon as it is
   const learned = new LearnedAdmins(config, (line) => (printed += `${line}\n`));
   gateway = await createGateway({
     config,
-    log: createLogger("info", { write: (line: string) => void (log += line) }),
+    log: createLogger("info", { destination: { write: (line: string) => void (log += line) } }),
     clock: systemClock(),
     random: Math.random,
     version: "0.0.0-test",

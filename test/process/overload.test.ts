@@ -69,7 +69,7 @@ describe("a gateway that has too much to do", () => {
         upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
         cache: { ttl: { info: "10m", instruments: "30s" }, staleWhileRevalidate: "0s", staleIfError: "1h" },
       }),
-      log: createLogger("info", { write: (line: string) => void lines.push(JSON.parse(line)) }),
+      log: createLogger("info", { destination: { write: (line: string) => void lines.push(JSON.parse(line)) } }),
       // Nobody wants to wait for seconds of overload.
       clock: { ...clock, now: () => clock.now() + slept, after: (wait, fire) => clock.after(wait / 5, fire) },
       random: Math.random,

@@ -53,7 +53,7 @@ function setUp(file: string): Scene {
         applied.push(next);
       },
     },
-    log: createLogger("info", { write: (line: string) => void lines.push(JSON.parse(line)) }),
+    log: createLogger("info", { destination: { write: (line: string) => void lines.push(JSON.parse(line)) } }),
     metrics,
     clock: systemClock(),
   });

@@ -43,7 +43,9 @@ export async function startGateway(
   const lines: Record<string, unknown>[] = [];
   const gateway = await createGateway({
     config,
-    log: createLogger(config.log.level, { write: (line: string) => void lines.push(JSON.parse(line)) }),
+    log: createLogger(config.log.level, {
+      destination: { write: (line: string) => void lines.push(JSON.parse(line)) },
+    }),
     clock: options.clock ?? systemClock(),
     random: options.random ?? Math.random,
     version: "0.0.0-test",

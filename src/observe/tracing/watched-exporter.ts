@@ -34,7 +34,7 @@ export class WatchedExporter implements SpanExporter {
   private note(isFailing: boolean): void {
     if (isFailing === this.isFailing) return;
     this.isFailing = isFailing;
-    if (isFailing) this.log.warn("traces cannot be sent: the newest are kept, the others dropped");
-    else this.log.info("traces are sent again");
+    if (isFailing) this.log.warn({}, "traces cannot be sent: the newest are kept, the others dropped");
+    else this.log.info({}, "traces are sent again");
   }
 }

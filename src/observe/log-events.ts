@@ -1,10 +1,11 @@
-import type { Level } from "pino";
+/** Levels that the gateway writes, as pino names them. */
+export type LogLevel = "debug" | "info" | "warn" | "error" | "fatal";
 
-/** One kind of log line, recognised by its `msg`. */
-export interface LogLine {
-  readonly levels: readonly Level[];
+interface LogEventDefinition {
+  readonly levels: readonly LogLevel[];
+  /** For the documentation. */
   readonly says: string;
-  /** Fields besides `level`, `time` and `msg`; `?` after a name: not always there. */
+  /** Fields besides `level`, `time` and `msg`, each with what it holds; `?` after a name: not always there. */
   readonly fields: Readonly<Record<string, string>>;
 }
 
@@ -12,8 +13,11 @@ const ALIAS = "alias of the registry";
 const NODE = "place of the node in urls, from 0";
 const REASON = "why, without addresses and ids";
 
-/** Every line the gateway writes, by its message: what is not here is not written. */
-export const LOG_LINES: Readonly<Record<string, LogLine>> = {
+/**
+ * Every event that the gateway logs, by the `msg` of its line. The {@link Logger} takes no other, and of each no other
+ * fields: the documentation is made of this table, too.
+ */
+export const LOG_EVENTS = {
   request: {
     levels: ["info", "error"],
     says: "A request was answered. One line for each, but of fresh hits only the share log.hits. Error: a fault of the gateway.",
@@ -222,13 +226,36 @@ export const LOG_LINES: Readonly<Record<string, LogLine>> = {
     fields: { err: "the fault" },
   },
   "unexpected error": { levels: ["fatal"], says: "A fault of the gateway; it ends.", fields: { err: "the fault" } },
+} as const satisfies Readonly<Record<string, LogEventDefinition>>;
+
+type Definitions = typeof LOG_EVENTS;
+
+/** The `msg` of a line. */
+export type LogEvent = keyof Definitions;
+
+type EventAt<Level extends LogLevel> = {
+  [Event in LogEvent]: Level extends Definitions[Event]["levels"][number] ? Event : never;
+}[LogEvent];
+
+type FieldName<Event extends LogEvent> = keyof Definitions[Event]["fields"] & string;
+
+/** The fields of an event's line: all that are always there, and those of the others that are known. */
+export type LogFields<Event extends LogEvent> = {
+  readonly [Name in FieldName<Event> as Name extends `${string}?` ? never : Name]: unknown;
+} & {
+  readonly [Name in FieldName<Event> as Name extends `${infer Optional}?` ? Optional : never]?: unknown;
 };
 
-/** The lines as a Markdown table. */
-export function renderLogLines(): string {
-  const rows = Object.entries(LOG_LINES).map(([message, { levels, says, fields }]) => {
-    const names = Object.entries(fields).map(([name, meaning]) => `\`${name}\` ${meaning}`);
-    return `| \`${message}\` | ${levels.join(", ")} | ${says} | ${names.join("; ")} |`;
-  });
-  return ["| msg | level | it says | fields |", "| --- | --- | --- | --- |", ...rows].join("\n");
+type Write<Level extends LogLevel> = <Event extends EventAt<Level>>(fields: LogFields<Event>, event: Event) => void;
+
+/** pino's logger, for the events of the table alone. */
+export interface Logger {
+  /** A reload may change it. */
+  level: string;
+  readonly debug: Write<"debug">;
+  readonly info: Write<"info">;
+  readonly warn: Write<"warn">;
+  readonly error: Write<"error">;
+  readonly fatal: Write<"fatal">;
+  isLevelEnabled(level: LogLevel): boolean;
 }

@@ -1,9 +1,7 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { LOG_LINES } from "../../src/tools/log-lines.ts";
+import { LOG_EVENTS, type LogEvent } from "../../src/observe/log-events.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { type RedisServer, startRedis, until } from "../support/redis.ts";
@@ -18,7 +16,7 @@ type Line = Readonly<Record<string, unknown>>;
 /** What is wrong with a line, by the documented schema. */
 function problemOf(line: Line): string | undefined {
   const { level, time, msg, ...fields } = line;
-  const described = LOG_LINES[String(msg)];
+  const described = LOG_EVENTS[String(msg) as LogEvent] as (typeof LOG_EVENTS)[LogEvent] | undefined;
   if (described === undefined) return `there is no line "${String(msg)}"`;
   if (!(described.levels as readonly unknown[]).includes(level))
     return `"${String(msg)}" has the level ${String(level)}`;
@@ -32,22 +30,6 @@ function problemOf(line: Line): string | undefined {
   }
   return undefined;
 }
-
-/** The messages that the source logs: the last text of each call of the logger. */
-function messagesOf(source: string): string[] {
-  return [...source.matchAll(/\blog\.(?:debug|info|warn|error|fatal)\(([\s\S]*?)\);/g)].flatMap(([, call]) => {
-    const texts = [...call!.matchAll(/"((?:[^"\\]|\\.)*)"/g)];
-    return texts.length === 0 ? [] : [texts.at(-1)![1]!];
-  });
-}
-
-test("every message that the source logs is documented", () => {
-  const root = join(import.meta.dirname, "../../src");
-  const files = readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
-  const messages = new Set(files.flatMap((file) => messagesOf(readFileSync(join(root, file), "utf8"))));
-  expect(messages.size).toBeGreaterThan(10);
-  expect([...messages].filter((message) => LOG_LINES[message] === undefined)).toEqual([]);
-});
 
 describe("the log of a gateway under everything that can happen", () => {
   let redis: RedisServer;
