@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
-import { listingGeneration, type RegistryWalk } from "../registry/registry-walk.ts";
+import { listingEpoch, type RegistryWalk } from "../registry/registry-walk.ts";
 import { fillShelf, type Shelf, shelfPart } from "./catalogue-shelf.ts";
 import type { Member } from "./registries.ts";
 import type { KnownInstruments, Listed } from "./single-instrument.ts";
@@ -44,7 +44,7 @@ export class Catalogue {
   /** What is known of a registry, unless it was purged since, or is older than could be served were it a page. */
   shelfOf({ upstream: { admin, config } }: Member): Shelf | undefined {
     const shelf = admin === undefined ? undefined : this.shelves.get(admin);
-    if (shelf === undefined || shelf.walk.generation !== listingGeneration(this.coordinator, shelf.walk.admin)) {
+    if (shelf === undefined || shelf.walk.epoch !== listingEpoch(this.coordinator, shelf.walk.admin)) {
       return undefined;
     }
     return this.clock.now() < shelf.walk.freshUntil + config.cache.staleIfError ? shelf : undefined;

@@ -125,13 +125,13 @@ export function takeApart(body: Buffer, json: unknown): PageParts | string {
  * Stands for what a page says about the pages after it: which instruments it lists, and where it goes on. Supplies that
  * move leave it as it is.
  *
- * @param generation of the page itself, so that a change reaches every later page through those between
+ * @param epoch of the page itself, so that a change reaches every later page through those between
  */
 export function chainDigest(
   { digest, nextPageToken }: Pick<PageParts, "digest" | "nextPageToken">,
-  generation: string,
+  epoch: string,
 ): string {
-  return shortHash(JSON.stringify([generation, nextPageToken, digest]));
+  return shortHash(JSON.stringify([epoch, nextPageToken, digest]));
 }
 
 function digestOf(ids: readonly string[]): string {

@@ -20,8 +20,8 @@ export interface Entry {
   readonly body: Buffer;
   /** True when the `ETag` among `fields` was made here: the upstream does not know it, so it is never sent there. */
   readonly madeEtag: boolean;
-  /** The generation (see Coordinator.generation) read before the fetch began. */
-  readonly generation: string;
+  /** The epoch (see Coordinator.epochOf) read before the fetch began. */
+  readonly epoch: string;
   /** The request fields this response was selected by (lower case, sorted); none for most. */
   readonly vary: readonly string[];
   /** Those fields' normalised values; equal strings mean the same variant. Empty when `vary` is. */

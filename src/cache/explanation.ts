@@ -12,8 +12,8 @@ export interface Explanation {
   readonly key: CacheKey;
   readonly policy: CachePolicy;
   /** Undefined: a page behind a token that no page issued; never stored. */
-  readonly generation: string | undefined;
-  /** One for each variant; those of an older generation were purged and are never used. */
+  readonly epoch: string | undefined;
+  /** One for each variant; those of an older epoch were purged and are never used. */
   readonly entries: readonly ExplainedEntry[];
   /** Why the last answer that was not stored was not. */
   readonly lastSkip: { readonly reason: SkipReason; readonly ago: Duration } | undefined;

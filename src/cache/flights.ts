@@ -62,8 +62,8 @@ export class Flights {
   idOf({ key, policy }: Resource, headers: IncomingHttpHeaders): string {
     const known = this.tiers.memory.held(key)?.[0]?.entry.vary ?? [];
     const variant = variantOf(selectingNames(policy, known), headers);
-    const generation = this.coordinator.generation(key) ?? "";
-    return `${prefixOf(key)}${generation}\n${isAuthorized(policy, headers) ? "authorized" : ""}\n${variant}`;
+    const epoch = this.coordinator.epochOf(key) ?? "";
+    return `${prefixOf(key)}${epoch}\n${isAuthorized(policy, headers) ? "authorized" : ""}\n${variant}`;
   }
 
   get(id: string): Flight<Landing> | undefined {

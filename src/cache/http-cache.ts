@@ -169,18 +169,18 @@ export class HttpCache {
    */
   fill(resource: Resource, { entryOf, body, maxLifetime }: FillSource): void {
     const { key, policy } = resource;
-    const generation = this.coordinator.generation(key);
-    if (generation === undefined) return;
+    const epoch = this.coordinator.epochOf(key);
+    if (epoch === undefined) return;
     const shelf = this.tiers.memory.held(key) ?? [];
     const derivedAt = madeAt(entryOf.fields, entryOf);
-    const isNewer = (held: Held) => held.entry.generation === generation && held.entry.receivedAt > derivedAt;
+    const isNewer = (held: Held) => held.entry.epoch === epoch && held.entry.receivedAt > derivedAt;
     if (shelf.some(isNewer)) return;
     const { entry, skipped } = receive({
       fetched: { ...entryOf, body, fields: filterFields(entryOf.fields, (name) => !OF_THE_SOURCE.has(name)) },
       policy,
       // Whose request it was is unknown here: where that matters, nothing is derived.
       headers: policy.sharedAuthorization ? { authorization: "" } : {},
-      generation,
+      epoch,
       receivedWall: this.clock.wallNow() - (this.clock.now() - entryOf.receivedAt),
       shortening: this.retrieval.shortening(),
       maxLifetime,
@@ -196,15 +196,15 @@ export class HttpCache {
     const now = this.clock.now();
     const before = new Set(this.tiers.memory.held(key));
     await this.tiers.lookUpShared(key);
-    const generation = this.coordinator.generation(key);
+    const epoch = this.coordinator.epochOf(key);
     const shelf = this.tiers.memory.held(key) ?? [];
     const last = this.skips.last(resource);
     return {
       key,
       policy,
-      generation,
+      epoch,
       entries: shelf.map((held) =>
-        explainEntry(held, now, before.has(held) ? "memory" : "shared", held.entry.generation !== generation),
+        explainEntry(held, now, before.has(held) ? "memory" : "shared", held.entry.epoch !== epoch),
       ),
       lastSkip: last?.skipped === undefined ? undefined : { reason: last.skipped, ago: now - last.at },
       fetching: this.flights.isRunning(key),
@@ -305,7 +305,7 @@ export class HttpCache {
   ): CacheAnswer | undefined {
     // Looked up anew: it may have been renewed since; or purged.
     const held = this.tiers.select(resource, request.headers) ?? stale;
-    if (held === undefined || held.entry.generation !== this.coordinator.generation(resource.key)) return undefined;
+    if (held === undefined || held.entry.epoch !== this.coordinator.epochOf(resource.key)) return undefined;
     if (isFailure(held.entry.status) || !isUsableOnError(held.entry, this.clock.now(), asked)) return undefined;
     return this.presenter.stale(resource, request.headers, held, {
       reason: "stale-if-error",
@@ -315,7 +315,7 @@ export class HttpCache {
   }
 
   private forwardReason(resource: Resource, held: Held | undefined): ForwardReason {
-    if (this.coordinator.generation(resource.key) === undefined) return "bypass";
+    if (this.coordinator.epochOf(resource.key) === undefined) return "bypass";
     if (held !== undefined) return this.clock.now() < held.entry.freshUntil ? "request" : "stale";
     return this.tiers.hasOtherVariants(resource.key) ? "vary-miss" : "uri-miss";
   }

@@ -22,7 +22,7 @@ export interface Receiving {
   readonly policy: CachePolicy;
   /** Of the request that was forwarded. */
   readonly headers: IncomingHttpHeaders;
-  readonly generation: string;
+  readonly epoch: string;
   /** The wall clock at receipt. */
   readonly receivedWall: number;
   /** How much of a configured TTL to take off: 0 to 0.1. */
@@ -63,7 +63,7 @@ export function receive(input: Receiving): Received {
     fields: withheld.size === 0 ? fields : filterFields(fields, (name) => !withheld.has(name)),
     body: fetched.body,
     madeEtag,
-    generation: input.generation,
+    epoch: input.epoch,
     vary: selecting,
     variant: variantOf(selecting, headers),
     receivedAt: fetched.receivedAt,

@@ -15,8 +15,8 @@ export interface FetchRequest {
   readonly purpose: "miss" | "refresh";
   readonly deadline: Instant;
   readonly signal: AbortSignal;
-  /** The generation under which the answer will be stored; undefined: it will not be. */
-  readonly generation: string | undefined;
+  /** The epoch under which the answer will be stored; undefined: it will not be. */
+  readonly epoch: string | undefined;
 }
 
 /** A complete answer of the upstream, of any status. */

@@ -69,7 +69,7 @@ export class Retrieval {
   /** As {@link retrieve}, but of all processes only one goes to the upstream where that can be helped. */
   async retrieveForAll(request: RetrievalRequest, flight: string): Promise<Landing> {
     // Without a place to share answers, or when this one will not be stored, waiting for others would only cost time.
-    const isShareable = this.tiers.hasShared && this.coordinator.generation(request.resource.key) !== undefined;
+    const isShareable = this.tiers.hasShared && this.coordinator.epochOf(request.resource.key) !== undefined;
     if (!isShareable) return this.retrieve(request);
     // A stale entry is served without a look at the shared tier: it is the refresh that finds out.
     const renewed = request.purpose === "refresh" ? await this.storedElsewhere(request) : undefined;
@@ -104,20 +104,20 @@ export class Retrieval {
   /** Asks the upstream, validating what is stale. Rejects with the GatewayError of the fetch. */
   async retrieve(request: RetrievalRequest): Promise<Landing> {
     const { resource } = request;
-    const generation = this.coordinator.generation(resource.key);
+    const epoch = this.coordinator.epochOf(resource.key);
     // Purged while this waited for its turn: a 304 must not bring it back.
-    const stale = request.stale?.entry.generation === generation ? request.stale : undefined;
+    const stale = request.stale?.entry.epoch === epoch ? request.stale : undefined;
     const conditional = stale === undefined ? [] : conditionalFields(stale.entry);
-    const fetched = await this.fetch(request, conditional, generation);
-    if (fetched.status !== 304) return this.land(request, fetched, generation);
+    const fetched = await this.fetch(request, conditional, epoch);
+    if (fetched.status !== 304) return this.land(request, fetched, epoch);
     if (stale !== undefined && conditional.length > 0 && confirms(fetched.fields, stale.entry)) {
       const fields = freshen(stale.entry, fetched.fields, this.clock.wallNow());
       // Else a head could grow beyond all bounds, 304 by 304; then the whole answer is asked for.
-      if (!isHeadTooLarge(fields)) return this.confirm({ ...request, stale }, { ...fetched, fields }, generation);
+      if (!isHeadTooLarge(fields)) return this.confirm({ ...request, stale }, { ...fetched, fields }, epoch);
     }
     // RFC 9111 §4.3.4: a 304 for something else than what is stored confirms nothing.
-    const full = conditional.length > 0 ? await this.fetch(request, [], generation) : fetched;
-    if (full.status !== 304) return this.land(request, full, generation);
+    const full = conditional.length > 0 ? await this.fetch(request, [], epoch) : fetched;
+    if (full.status !== 304) return this.land(request, full, epoch);
     throw new GatewayError(
       "upstream_invalid",
       "the registry answered 304 Not Modified to a request without conditions",
@@ -130,9 +130,9 @@ export class Retrieval {
     return this.random() * MAX_SHORTENING;
   }
 
-  private fetch(request: RetrievalRequest, conditional: string[], generation: string | undefined): Promise<Fetched> {
+  private fetch(request: RetrievalRequest, conditional: string[], epoch: string | undefined): Promise<Fetched> {
     const { resource, headers, purpose, deadline, signal } = request;
-    const fetchRequest: FetchRequest = { conditional, headers, purpose, deadline, signal, generation };
+    const fetchRequest: FetchRequest = { conditional, headers, purpose, deadline, signal, epoch };
     return resource.fetch(fetchRequest);
   }
 
@@ -140,25 +140,25 @@ export class Retrieval {
   private confirm(
     request: RetrievalRequest & { stale: Held },
     notModified: Fetched,
-    generation: string | undefined,
+    epoch: string | undefined,
   ): Landing {
     const { stale, resource } = request;
     this.observer.revalidated(resource.key);
     const { status, body } = stale.entry;
-    return { ...this.land(request, { ...notModified, status, body }, generation), upstreamStatus: 304 };
+    return { ...this.land(request, { ...notModified, status, body }, epoch), upstreamStatus: 304 };
   }
 
-  private land(request: RetrievalRequest, fetched: Fetched, generation: string | undefined): Landing {
+  private land(request: RetrievalRequest, fetched: Fetched, epoch: string | undefined): Landing {
     const { resource, headers, stale } = request;
     const received = receive({
       fetched,
       headers,
       policy: resource.policy,
-      generation: generation ?? "",
+      epoch: epoch ?? "",
       receivedWall: this.clock.wallNow() - (this.clock.now() - fetched.receivedAt),
       shortening: this.shortening(),
     });
-    const reason = this.whyNotStored(request, received, { generation, requestedAt: fetched.requestedAt });
+    const reason = this.whyNotStored(request, received, { epoch, requestedAt: fetched.requestedAt });
     // What is gone must not come back from any tier, should the upstream fail later.
     if (isGone(fetched.status) && stale?.entry.status === 200 && reason !== "superseded") {
       this.tiers.forget(resource.key);
@@ -181,13 +181,13 @@ export class Retrieval {
   private whyNotStored(
     { resource, stale }: RetrievalRequest,
     received: Received,
-    { generation, requestedAt }: { readonly generation: string | undefined; readonly requestedAt: Instant },
+    { epoch, requestedAt }: { readonly epoch: string | undefined; readonly requestedAt: Instant },
   ): SkipReason | undefined {
     const { entry } = received;
-    if (generation === undefined) return received.exclusive ? received.skipped : "unissued-token";
+    if (epoch === undefined) return received.exclusive ? received.skipped : "unissued-token";
     if (received.skipped !== undefined) return received.skipped;
     if (isFailure(entry.status) && stale !== undefined && this.clock.now() < stale.entry.usableUntil) return "failure";
-    if (this.coordinator.generation(resource.key) !== generation) return "purged";
+    if (this.coordinator.epochOf(resource.key) !== epoch) return "purged";
     const isNewer = (held: Held) => held !== stale && mayBeNewer(held.entry, entry, requestedAt);
     return this.tiers.memory.held(resource.key)?.some(isNewer) === true ? "superseded" : undefined;
   }
@@ -214,7 +214,7 @@ function isGone(status: number): boolean {
  * Whether what is stored may be newer than an answer: it was received, as part of a page for example, after that one
  * was asked for.
  */
-function mayBeNewer(stored: Entry, { generation, variant }: Entry, requestedAt: Instant): boolean {
-  const isSame = stored.generation === generation && stored.variant === variant;
+function mayBeNewer(stored: Entry, { epoch, variant }: Entry, requestedAt: Instant): boolean {
+  const isSame = stored.epoch === epoch && stored.variant === variant;
   return isSame && stored.receivedAt > requestedAt && !isFailure(stored.status);
 }

@@ -51,11 +51,11 @@ export type MaybePromise<T> = T | Promise<T>;
  */
 export interface Coordinator {
   /**
-   * The generation of an entry with these dependencies as this process knows it now: equal strings mean nothing was
+   * The epochs of all these dependencies in one, as this process knows them now: equal strings mean nothing was
    * purged or re-chained in between. Undefined when `chain` names a token no page has issued: store nothing then.
    * Synchronous and cheap: it is asked on every hit.
    */
-  generation(dependencies: Dependencies): string | undefined;
+  epochOf(dependencies: Dependencies): string | undefined;
 
   /**
    * Notes that a page issued a token: `chain` names it, `digest` stands for the contents of the page and of those

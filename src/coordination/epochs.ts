@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 
 /**
- * One purge generation: `<count>.<random>`. The count orders the epochs of one scope (a later purge has a higher one),
- * the random part tells apart purges made at the same time by replicas that could not see each other.
+ * Stands for the last purge of one scope: `<count>.<random>`. The count orders the epochs of a scope (a later purge has a
+ * higher one), the random part tells apart purges made at the same time by replicas that could not see each other.
  */
 export type Epoch = string;
 
@@ -46,7 +46,7 @@ const MAX_PARTITIONS = 4_096;
 interface Share {
   base: Epoch;
   readonly scopes: Map<string, Epoch>;
-  /** The part of the generation that every entry of the partition shares; made when needed. */
+  /** The part of the epoch that every entry of the partition shares; made when needed. */
   prefix: string | undefined;
 }
 
@@ -77,18 +77,18 @@ export class Epochs {
   private readonly shares = new Map<string, Share>();
 
   /** Equal strings mean: nothing of this was purged in between. */
-  generation(partition: string, scopes: readonly string[]): string {
+  epochOf(partition: string, scopes: readonly string[]): string {
     const share = this.shares.get(partition) ?? this.untouched;
     share.prefix ??= `${this.everywhere.base}/${share.base}`;
     if (share.scopes.size === 0 && this.everywhere.scopes.size === 0) return share.prefix;
-    let generation = share.prefix;
+    let epoch = share.prefix;
     for (const scope of scopes) {
       const own = share.scopes.get(scope);
-      if (own !== undefined) generation += `,${own}`;
+      if (own !== undefined) epoch += `,${own}`;
       const common = this.everywhere.scopes.get(scope);
-      if (common !== undefined) generation += `;${common}`;
+      if (common !== undefined) epoch += `;${common}`;
     }
-    return generation;
+    return epoch;
   }
 
   /** The epochs of `partition` (undefined: those of every partition at once) as an entry stored now depends on them. */

@@ -182,10 +182,10 @@ export class Listing {
     const next = this.resource(address, "client").key;
     const chain = next.chain!;
     const key = this.resource(before.address, "client").key;
-    const generation = coordinator.generation(key);
-    if (generation === undefined) return;
-    const digest = chainDigest(before.page, generation);
-    const isKnown = coordinator.generation(next) !== undefined;
+    const epoch = coordinator.epochOf(key);
+    if (epoch === undefined) return;
+    const digest = chainDigest(before.page, epoch);
+    const isKnown = coordinator.epochOf(next) !== undefined;
     if (isKnown && !this.knowledge.isNews(`${this.admin}\n${chain}`, digest)) return;
     coordinator.issueChain(this.admin, chain, digest);
     if (upstream.config.urls.length > 1) walks.follow(key.chain, chain);

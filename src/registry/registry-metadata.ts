@@ -187,7 +187,7 @@ class MetadataResource implements Resource {
     if (entry.body !== page.body) pages.keep(page.over(entry.body));
     if (page.nextPageToken !== undefined) {
       const chain = chainOf(this.address, encodeURIComponent(page.nextPageToken));
-      coordinator.issueChain(this.admin, chain, chainDigest(page, entry.generation));
+      coordinator.issueChain(this.admin, chain, chainDigest(page, entry.epoch));
       if (changes.notice(chain, chainDigest(page, ""))) observer.chainReset(upstream.name);
       walks.follow(this.chain(), chain);
     }
@@ -209,9 +209,9 @@ class MetadataResource implements Resource {
     if (end < Math.min(page.ids.length, MAX_FILLED)) setImmediate(() => this.fill(page, end, source));
   }
 
-  /** Whether neither the page nor any instrument on it was purged: each purge of one of them ends its generation. */
+  /** Whether neither the page nor any instrument on it was purged: each purge of one of them ends its epoch. */
   private isCurrent(entry: Entry): boolean {
-    return this.registry.coordinator.generation(this.key) === entry.generation;
+    return this.registry.coordinator.epochOf(this.key) === entry.epoch;
   }
 
   private pageProblem({ status, body, content }: UpstreamAnswer): string | undefined {

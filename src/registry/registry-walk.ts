@@ -25,7 +25,7 @@ export interface RegistryWalk {
   /** False when the listing is longer than what may be read of one. */
   readonly isWhole: boolean;
   /** Of the listing, read before the first page: with another one now, none of this may be used. */
-  readonly generation: string;
+  readonly epoch: string;
   /** When the registry answered with the oldest of its pages. */
   readonly asOf: Instant;
   /** When the first of its pages is no longer fresh. */
@@ -45,8 +45,8 @@ export interface WalkOptions {
 const MAX_INSTRUMENTS = 100_000;
 
 /** What a listing as a whole depends on. */
-export function listingGeneration(coordinator: Coordinator, admin: string): string {
-  return coordinator.generation({ partition: admin, scopes: ["all", "list", "pages"] }) ?? "";
+export function listingEpoch(coordinator: Coordinator, admin: string): string {
+  return coordinator.epochOf({ partition: admin, scopes: ["all", "list", "pages"] }) ?? "";
 }
 
 /**
@@ -61,7 +61,7 @@ export async function walkRegistry(registry: RegistryMetadata, options: WalkOpti
   const { upstream } = registry;
   const deadline = () => clock.now() + upstream.config.timeout;
   const admin = upstream.admin ?? (await upstream.learnAdmin(deadline(), signal));
-  const generation = listingGeneration(coordinator, admin);
+  const epoch = listingEpoch(coordinator, admin);
   const listing = new Listing(registry, admin, knowledge);
   const ask = (): ListingAsk => ({
     requester: "walker",
@@ -104,7 +104,7 @@ export async function walkRegistry(registry: RegistryMetadata, options: WalkOpti
     cacheControl: [...cacheControl],
     digest: digest.digest("base64url"),
     isWhole: found === undefined,
-    generation,
+    epoch,
     asOf,
     freshUntil,
   };

@@ -10,14 +10,14 @@ const OVERHEAD = 400;
 
 interface Shelved {
   readonly variant: string;
-  readonly generation: string;
+  readonly epoch: string;
   readonly bytes: Buffer;
   readonly writtenAt: Instant;
 }
 
 /**
  * What one worker fetched, for the others: kept by the primary, bounded in bytes. It does not know what it holds; which
- * entries are good is for the workers to say, by their generation.
+ * entries are good is for the workers to say, by their epoch.
  */
 export class EntryShelf {
   private readonly clock: Clock;
@@ -45,14 +45,12 @@ export class EntryShelf {
     return (this.entries.get(key) ?? []).map(({ bytes, writtenAt }) => ({ bytes, age: now - writtenAt }));
   }
 
-  /** Keeps an entry instead of the variant it stands for and of everything of another generation. */
-  set({ key, variant, generation, bytes, sentAt }: ShelvedWrite): void {
+  /** Keeps an entry instead of the variant it stands for and of everything of another epoch. */
+  set({ key, variant, epoch, bytes, sentAt }: ShelvedWrite): void {
     // Its instants count from when it was sent: on its way it grew older.
     const writtenAt = this.clock.now() - Math.max(0, this.clock.wallNow() - sentAt);
-    const others = (this.entries.peek(key) ?? []).filter(
-      (each) => each.generation === generation && each.variant !== variant,
-    );
-    this.entries.set(key, [{ variant, generation, bytes, writtenAt }, ...others].slice(0, MAX_VARIANTS));
+    const others = (this.entries.peek(key) ?? []).filter((each) => each.epoch === epoch && each.variant !== variant);
+    this.entries.set(key, [{ variant, epoch, bytes, writtenAt }, ...others].slice(0, MAX_VARIANTS));
   }
 
   delete(key: string): void {

@@ -63,11 +63,11 @@ export class ClusterMember implements Coordinator {
     return member;
   }
 
-  generation({ partition, scopes, chain }: Dependencies): string | undefined {
-    const generation = this.epochs.generation(partition, scopes);
-    if (chain === undefined) return generation;
+  epochOf({ partition, scopes, chain }: Dependencies): string | undefined {
+    const epoch = this.epochs.epochOf(partition, scopes);
+    if (chain === undefined) return epoch;
     const digest = this.chains.digest(partition, chain);
-    return digest === undefined ? undefined : `${generation}#${digest}`;
+    return digest === undefined ? undefined : `${epoch}#${digest}`;
   }
 
   issueChain(partition: string, chain: string, digest: string): void {

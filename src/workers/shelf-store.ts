@@ -42,7 +42,7 @@ export class ShelfStore implements Store {
     if (this.underWay + bytes.length > MAX_UNDER_WAY) return;
     this.underWay += bytes.length;
     const variant = `${entry.vary.join()}\n${entry.variant}`;
-    const write = { key: key.name, variant, generation: entry.generation, bytes, sentAt: this.clock.wallNow() };
+    const write = { key: key.name, variant, epoch: entry.epoch, bytes, sentAt: this.clock.wallNow() };
     const arrived = (): void => {
       this.underWay -= bytes.length;
     };

@@ -17,7 +17,7 @@ export interface ShelvedEntry {
 export interface ShelvedWrite {
   readonly key: string;
   readonly variant: string;
-  readonly generation: string;
+  readonly epoch: string;
   readonly bytes: Buffer;
   /** Wall-clock time of sending: all processes of a machine have the same. */
   readonly sentAt: number;

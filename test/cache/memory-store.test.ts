@@ -11,7 +11,7 @@ function entry(changes: Partial<Entry> = {}): Entry {
     fields: ["etag", '"a"'],
     body: Buffer.alloc(100, "a"),
     madeEtag: false,
-    generation: "g",
+    epoch: "g",
     vary: [],
     variant: "",
     receivedAt: 0,
@@ -73,10 +73,10 @@ describe("the memory tier", () => {
     ]);
   });
 
-  test("drops what is of another generation", () => {
+  test("drops what is of another epoch", () => {
     const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
-    store.set(key("a"), entry({ variant: "x", generation: "1" }));
-    store.set(key("a"), entry({ variant: "y", generation: "2" }));
+    store.set(key("a"), entry({ variant: "x", epoch: "1" }));
+    store.set(key("a"), entry({ variant: "y", epoch: "2" }));
     expect(store.get(key("a"))?.map(({ variant }) => variant)).toEqual(["y"]);
   });
 

@@ -86,7 +86,7 @@ describe("a page behind a token", () => {
       expect(answer).toMatchObject({ outcome: "bypass", body: Buffer.from(`body ${i}`) });
       expect(field(answer, "cache-status")).toBe("registry-gateway;fwd=bypass;detail=unissued-token");
     }
-    expect(fixture.upstream.requests[0]?.generation).toBeUndefined();
+    expect(fixture.upstream.requests[0]?.epoch).toBeUndefined();
   });
 
   test("is stored once the token was issued, until the page before changes", async () => {

@@ -24,7 +24,7 @@ describe.for(faults)("Redis %s", ([, begin, end]) => {
     const proxy = later(await startSlowProxy(server.port));
     const replica = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
     await put(replica, infoKey, entryOf(replica, { body: Buffer.from("before") }));
-    const generation = replica.coordinator.generation(infoKey);
+    const epoch = replica.coordinator.epochOf(infoKey);
 
     await begin(server, proxy);
     const first = await ask(replica);
@@ -45,7 +45,7 @@ describe.for(faults)("Redis %s", ([, begin, end]) => {
     await end(server, proxy);
     expect(await healing(replica)).toBeLessThan(5_000);
     // What memory holds stays usable, whatever Redis has lost.
-    expect(replica.coordinator.generation(infoKey)).toBe(generation);
+    expect(replica.coordinator.epochOf(infoKey)).toBe(epoch);
   });
 
   test("a purge made meanwhile is written before anything is read again", async () => {
@@ -112,9 +112,9 @@ describe("Redis that refuses", () => {
     await server.kill();
     const replica = await replicaOn({ url: server.url }, { isReady: false });
     expect(await replica.coordinator.whenReady(100)).toBe(false);
-    const generation = replica.coordinator.generation(infoKey);
+    const epoch = replica.coordinator.epochOf(infoKey);
     await server.start();
     expect(await healing(replica)).toBeLessThan(5_000);
-    expect(replica.coordinator.generation(infoKey)).toBe(generation);
+    expect(replica.coordinator.epochOf(infoKey)).toBe(epoch);
   });
 });

@@ -11,7 +11,7 @@ const ENTRY: Entry = {
   fields: ["date", "Thu, 10 Sep 2026 06:00:00 GMT", "etag", '"a"'],
   body: Buffer.from("{}"),
   madeEtag: false,
-  generation: "generation",
+  epoch: "generation",
   vary: ["accept"],
   variant: "variant",
   receivedAt: 1_000,

@@ -43,7 +43,7 @@ describe("what is in Redis", () => {
     const key = cacheKey({ ...infoKey, id: "page SECRET", chain: "25:SECRET" });
     await replica.store.get(key);
     coordinator.issueChain(key.partition, key.chain, "digest");
-    await put(replica, key, makeEntry(coordinator.generation(key)!, clock.now()));
+    await put(replica, key, makeEntry(coordinator.epochOf(key)!, clock.now()));
     coordinator.remember("contract SECRET", "DSO::1220aa", 60_000);
     await coordinator.takeCall("upstream SECRET", { requests: 1, per: 60_000 });
     await coordinator.acquire("lease SECRET");
@@ -159,15 +159,15 @@ describe("what is in Redis", () => {
     const [a, b] = [await replicaOn({ url: server.url }), await replicaOn({ url: server.url })];
     await put(a, infoKey, entryOf(a, { body: Buffer.from("purged") }));
     await usable(b);
-    const purged = a.coordinator.generation(infoKey);
+    const purged = a.coordinator.epochOf(infoKey);
     await a.coordinator.purge(infoKey.partition, ["info"]);
-    await until(() => b.coordinator.generation(infoKey) === a.coordinator.generation(infoKey));
-    const generation = a.coordinator.generation(infoKey);
+    await until(() => b.coordinator.epochOf(infoKey) === a.coordinator.epochOf(infoKey));
+    const epoch = a.coordinator.epochOf(infoKey);
     await server.client.flushall();
     await put(a, infoKey, entryOf(a, { body: Buffer.from("after") }));
-    expect(a.coordinator.generation(infoKey)).toBe(generation);
+    expect(a.coordinator.epochOf(infoKey)).toBe(epoch);
     await until(async () => (await usable(b)) === "after");
-    expect(purged).not.toBe(generation);
+    expect(purged).not.toBe(epoch);
   });
 
   test("loss of the epochs alone never brings a purged entry back, not even to a replica that just started", async () => {
@@ -208,13 +208,13 @@ describe("what is in Redis", () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     await put(replica, infoKey, entryOf(replica));
-    const before = replica.coordinator.generation(infoKey);
+    const before = replica.coordinator.epochOf(infoKey);
     await server.client.hset(epochsKey, "all", "1.elsewhere");
     expect(await usable(replica)).toBeUndefined();
-    expect(replica.coordinator.generation(infoKey)).not.toBe(before);
-    const known = replica.coordinator.generation(infoKey);
+    expect(replica.coordinator.epochOf(infoKey)).not.toBe(before);
+    const known = replica.coordinator.epochOf(infoKey);
     await server.client.hset("rg:{*}:e", "all", "1.everywhere");
-    await until(() => replica.coordinator.generation(infoKey) !== known, 2_000);
+    await until(() => replica.coordinator.epochOf(infoKey) !== known, 2_000);
   });
 
   test("an answer asked for before a purge elsewhere is not stored, though the message was lost", async () => {

@@ -15,7 +15,7 @@ const ENTRY: Entry = {
   fields: [],
   body: Buffer.from(""),
   madeEtag: false,
-  generation: "g",
+  epoch: "g",
   vary: [],
   variant: "",
   receivedAt: 0,

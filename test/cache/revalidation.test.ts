@@ -17,7 +17,7 @@ function entry(...fields: Fields): Entry {
     requestedAt: 0,
     receivedAt: 0,
   };
-  return receive({ fetched, policy: policy(), headers: {}, generation: "g", receivedWall: WALL, shortening: 0 }).entry;
+  return receive({ fetched, policy: policy(), headers: {}, epoch: "g", receivedWall: WALL, shortening: 0 }).entry;
 }
 
 describe("the condition sent upstream", () => {

@@ -115,7 +115,7 @@ describe("an entry in the shared tier", () => {
     expect(await replica!.get()).toMatchObject({ outcome: "stale", body: Buffer.from("body 2") });
   });
 
-  test("of another generation does not push out what is in memory", async () => {
+  test("of another epoch does not push out what is in memory", async () => {
     const policy = { ttl: 30 * SECOND, staleIfError: 10 * MINUTE };
     const { replicas, shared } = fleet(1, (_r, n) => (n <= 2 ? {} : { fails: 502 }), policy);
     const [replica] = replicas;

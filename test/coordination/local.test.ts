@@ -22,9 +22,9 @@ test("a purge reaches this replica", async () => {
 test("more partitions than are remembered never bring an entry back", async () => {
   const coordinator = new LocalCoordinator({ clock: new ManualClock() });
   const key = { partition: "first::1220", scopes: ["all"] };
-  const before = coordinator.generation(key);
+  const before = coordinator.epochOf(key);
   for (let i = 0; i < 10_000; i += 1) await coordinator.purge(i === 0 ? key.partition : `p${i}::1220`, ["all"]);
-  expect(coordinator.generation(key)).not.toBe(before);
+  expect(coordinator.epochOf(key)).not.toBe(before);
 });
 
 test("closing releases those who wait", async () => {

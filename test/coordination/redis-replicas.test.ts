@@ -36,13 +36,13 @@ async function join(server: { url: string }): Promise<Replica> {
   return replica;
 }
 
-/** Every replica has met the partition: the same generation everywhere. */
+/** Every replica has met the partition: the same epoch everywhere. */
 async function meet(replicas: readonly Replica[]): Promise<string> {
   await until(async () => {
     for (const { store } of replicas) await store.get(cacheKey({ ...info, id: "info" }));
-    return new Set(replicas.map(({ coordinator }) => coordinator.generation(info))).size === 1;
+    return new Set(replicas.map(({ coordinator }) => coordinator.epochOf(info))).size === 1;
   });
-  return replicas[0]!.coordinator.generation(info)!;
+  return replicas[0]!.coordinator.epochOf(info)!;
 }
 
 describe("news", () => {
@@ -71,12 +71,12 @@ describe("news", () => {
 });
 
 describe("purges", () => {
-  test("reach the whole fleet within 250 ms, which then agrees on a generation", async () => {
+  test("reach the whole fleet within 250 ms, which then agrees on an epoch", async () => {
     const { replicas } = await startFleet(3);
     const before = await meet(replicas);
     expect(await replicas[0]!.coordinator.purge(info.partition, ["info"])).toBe("fleet");
     const answered = performance.now();
-    await until(() => replicas.every(({ coordinator }) => coordinator.generation(info) !== before));
+    await until(() => replicas.every(({ coordinator }) => coordinator.epochOf(info) !== before));
     expect(performance.now() - answered).toBeLessThan(250);
     await meet(replicas);
     expect(replicas[1]!.events.purgeLags).toHaveLength(1);
@@ -87,10 +87,10 @@ describe("purges", () => {
     const { server, replicas } = await startFleet(2);
     const before = await meet(replicas);
     expect(await replicas[0]!.coordinator.purge(undefined, ["all"])).toBe("fleet");
-    await until(() => replicas[1]!.coordinator.generation(info) !== before);
+    await until(() => replicas[1]!.coordinator.epochOf(info) !== before);
     const late = await join(server);
     await meet([...replicas, late]);
-    expect(late.coordinator.generation(info)).not.toBe(before);
+    expect(late.coordinator.epochOf(info)).not.toBe(before);
   });
 
   test("made at the same time by all leave nothing valid that was stored before", async () => {
@@ -107,9 +107,9 @@ describe("purges", () => {
     const [a, b] = replicas as [Replica, Replica];
     for (let i = 0; i < 300; i += 1) await a.coordinator.purge(info.partition, [`instrument:${i}`]);
     const keys = Array.from({ length: 300 }, (_, i) => ({ ...info, scopes: ["all", `instrument:${i}`] }));
-    const generations = (replica: Replica) => keys.map((key) => replica.coordinator.generation(key)).join();
-    await until(() => generations(a) === generations(b));
-    expect(keys.filter((key) => b.coordinator.generation(key) === before)).toEqual([]);
+    const epochs = (replica: Replica) => keys.map((key) => replica.coordinator.epochOf(key)).join();
+    await until(() => epochs(a) === epochs(b));
+    expect(keys.filter((key) => b.coordinator.epochOf(key) === before)).toEqual([]);
   });
 
   // What memory answered was never looked for in Redis, so nothing ever learned of its partition.
@@ -119,12 +119,12 @@ describe("purges", () => {
     await server.kill();
     const late = await startReplica({ url: server.url }, { isReady: false });
     closing.push(() => late.close());
-    late.coordinator.generation(info);
+    late.coordinator.epochOf(info);
     await server.start();
-    await until(() => late.coordinator.generation(info) === replicas[0]!.coordinator.generation(info));
-    const before = late.coordinator.generation(info);
+    await until(() => late.coordinator.epochOf(info) === replicas[0]!.coordinator.epochOf(info));
+    const before = late.coordinator.epochOf(info);
     await replicas[0]!.coordinator.purge(info.partition, ["info"]);
-    await until(() => late.coordinator.generation(info) !== before, 2_000);
+    await until(() => late.coordinator.epochOf(info) !== before, 2_000);
   });
 
   test("a replica cut off from Redis follows purges within 2 s of its return", async () => {
@@ -138,7 +138,7 @@ describe("purges", () => {
     await until(() => proxy.swallowed.includes("message"));
     proxy.blackhole = false;
     proxy.cut();
-    await until(() => cutOff.coordinator.generation(info) !== before, 2_000);
+    await until(() => cutOff.coordinator.epochOf(info) !== before, 2_000);
     await meet([...replicas, cutOff]);
   });
 
@@ -149,15 +149,15 @@ describe("purges", () => {
     const [a, b] = replicas as [Replica, Replica];
     await until(() => replicas.every(({ coordinator }) => !coordinator.status().connected));
     expect(await a.coordinator.purge(info.partition, ["info"])).toBe("pending");
-    const ofA = a.coordinator.generation(info);
+    const ofA = a.coordinator.epochOf(info);
     expect(await b.coordinator.purge(info.partition, ["info"])).toBe("pending");
-    const ofB = b.coordinator.generation(info);
+    const ofB = b.coordinator.epochOf(info);
     await server.start();
     await until(() => replicas.every(({ coordinator }) => coordinator.status().state === "up"));
     const after = await meet(replicas);
     expect(after).not.toBe(before);
     // Whose purge reached Redis first is not known, so what either stored in between may not survive the other's.
-    expect([ofA, ofB].filter((generation) => generation === after).length).toBeLessThanOrEqual(1);
+    expect([ofA, ofB].filter((epoch) => epoch === after).length).toBeLessThanOrEqual(1);
   });
 
   test("a page that another replica issued is known here when it is looked for, and its change is told", async () => {
@@ -169,11 +169,11 @@ describe("purges", () => {
     a.coordinator.issueChain(info.partition, chain, "one");
     await until(async () => {
       await b.store.get(page);
-      return b.coordinator.generation(page) === a.coordinator.generation(page);
+      return b.coordinator.epochOf(page) === a.coordinator.epochOf(page);
     });
     a.coordinator.issueChain(info.partition, chain, "two");
-    await until(() => b.coordinator.generation(page) === a.coordinator.generation(page));
-    expect(b.coordinator.generation(page)).toMatch(/two$/);
+    await until(() => b.coordinator.epochOf(page) === a.coordinator.epochOf(page));
+    expect(b.coordinator.epochOf(page)).toMatch(/two$/);
   });
 });
 

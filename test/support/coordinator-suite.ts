@@ -31,36 +31,36 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
   }
 
   describe(`${name}: epochs`, () => {
-    test("a generation stays the same while nothing is purged", () =>
+    test("an epoch stays the same while nothing is purged", () =>
       use(async ({ coordinator }) => {
-        expect(coordinator.generation(amulet)).toBe(coordinator.generation({ ...amulet }));
+        expect(coordinator.epochOf(amulet)).toBe(coordinator.epochOf({ ...amulet }));
         await coordinator.purge("nobody::1220", ["all"]);
-        const before = coordinator.generation(amulet);
+        const before = coordinator.epochOf(amulet);
         await coordinator.purge("nobody::1220", ["all"]);
-        expect(coordinator.generation(amulet)).toBe(before);
+        expect(coordinator.epochOf(amulet)).toBe(before);
       }));
 
     test("a purge of one scope changes what depends on it and nothing else, at once", () =>
       use(async ({ coordinator, pass }) => {
-        const [a, u, i, e] = [amulet, usd, info, elsewhere].map((key) => coordinator.generation(key));
+        const [a, u, i, e] = [amulet, usd, info, elsewhere].map((key) => coordinator.epochOf(key));
         const purged = coordinator.purge(amulet.partition, ["instrument:Amulet"]);
-        expect(coordinator.generation(amulet)).not.toBe(a);
-        expect([usd, info, elsewhere].map((key) => coordinator.generation(key))).toEqual([u, i, e]);
+        expect(coordinator.epochOf(amulet)).not.toBe(a);
+        expect([usd, info, elsewhere].map((key) => coordinator.epochOf(key))).toEqual([u, i, e]);
         await purged;
-        const after = coordinator.generation(amulet);
+        const after = coordinator.epochOf(amulet);
         expect(after).not.toBe(a);
         await pass(100);
-        expect(coordinator.generation(amulet)).toBe(after);
+        expect(coordinator.epochOf(amulet)).toBe(after);
       }));
 
     test("a purge without a partition reaches partitions that were never seen", () =>
       use(async ({ coordinator }) => {
-        const [i, e] = [info, elsewhere].map((key) => coordinator.generation(key));
-        const never = coordinator.generation({ partition: "never::1220", scopes: ["all"] });
+        const [i, e] = [info, elsewhere].map((key) => coordinator.epochOf(key));
+        const never = coordinator.epochOf({ partition: "never::1220", scopes: ["all"] });
         await coordinator.purge(undefined, ["all"]);
-        expect(coordinator.generation(info)).not.toBe(i);
-        expect(coordinator.generation(elsewhere)).not.toBe(e);
-        expect(coordinator.generation({ partition: "never::1220", scopes: ["all"] })).not.toBe(never);
+        expect(coordinator.epochOf(info)).not.toBe(i);
+        expect(coordinator.epochOf(elsewhere)).not.toBe(e);
+        expect(coordinator.epochOf({ partition: "never::1220", scopes: ["all"] })).not.toBe(never);
       }));
 
     test("purging more scopes than are remembered never brings an entry back", () =>
@@ -69,24 +69,24 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
           partition: "p::1220",
           scopes: ["all", `instrument:${i}`],
         }));
-        const before = keys.map((key) => coordinator.generation(key));
+        const before = keys.map((key) => coordinator.epochOf(key));
         await Promise.all(keys.map((key) => coordinator.purge(key.partition, [key.scopes[1]!])));
-        const after = keys.map((key) => coordinator.generation(key));
-        expect(after.filter((generation, i) => generation === before[i])).toEqual([]);
+        const after = keys.map((key) => coordinator.epochOf(key));
+        expect(after.filter((epoch, i) => epoch === before[i])).toEqual([]);
       }));
 
-    test("a page behind a token has a generation only once the token was issued, and another one when its page changed", () =>
+    test("a page behind a token has an epoch only once the token was issued, and another one when its page changed", () =>
       use(async ({ coordinator }) => {
         const page = { ...info, chain: "25:token" };
-        expect(coordinator.generation(page)).toBeUndefined();
+        expect(coordinator.epochOf(page)).toBeUndefined();
         coordinator.issueChain(page.partition, page.chain, "digest-1");
-        const first = coordinator.generation(page);
+        const first = coordinator.epochOf(page);
         expect(first).toBeDefined();
         coordinator.issueChain(page.partition, page.chain, "digest-1");
-        expect(coordinator.generation(page)).toBe(first);
+        expect(coordinator.epochOf(page)).toBe(first);
         coordinator.issueChain(page.partition, page.chain, "digest-2");
-        expect(coordinator.generation(page)).not.toBe(first);
-        expect(coordinator.generation({ ...page, partition: elsewhere.partition })).toBeUndefined();
+        expect(coordinator.epochOf(page)).not.toBe(first);
+        expect(coordinator.epochOf({ ...page, partition: elsewhere.partition })).toBeUndefined();
       }));
   });
 

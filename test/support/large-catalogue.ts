@@ -6,7 +6,7 @@ import type { Member } from "../../src/aggregate/registries.ts";
 import { systemClock } from "../../src/clock.ts";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import type { RegistryMetadata } from "../../src/registry/registry-metadata.ts";
-import { listingGeneration, type RegistryWalk } from "../../src/registry/registry-walk.ts";
+import { listingEpoch, type RegistryWalk } from "../../src/registry/registry-walk.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 
@@ -37,7 +37,7 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
         admin,
         instruments,
         seed: at + 1,
-        generation: listingGeneration(coordinator, admin),
+        epoch: listingEpoch(coordinator, admin),
         asOf: clock.now(),
       }),
     );
@@ -55,9 +55,9 @@ function walkOf(
     admin,
     instruments,
     seed,
-    generation,
+    epoch,
     asOf,
-  }: { admin: string; instruments: number; seed: number; generation: string; asOf: number },
+  }: { admin: string; instruments: number; seed: number; epoch: string; asOf: number },
 ): RegistryWalk {
   const random = mulberry32(seed);
   const word = () => WORDS[Math.floor(random() * WORDS.length)]!;
@@ -85,7 +85,7 @@ function walkOf(
     cacheControl: ["no-cache"],
     digest: String(seed),
     isWhole: true,
-    generation,
+    epoch,
     asOf,
     freshUntil: asOf + 600_000,
   };

@@ -28,14 +28,14 @@ export async function replicaOn(...args: Parameters<typeof startReplica>): Promi
 }
 
 export function entryOf(replica: Replica, changes: Partial<Entry> = {}, key: CacheKey = infoKey): Entry {
-  return makeEntry(replica.coordinator.generation(key)!, clock.now(), changes);
+  return makeEntry(replica.coordinator.epochOf(key)!, clock.now(), changes);
 }
 
-/** What a request may use: an entry of the generation of now. */
+/** What a request may use: an entry of the epoch of now. */
 export async function usable(replica: Replica, key: CacheKey = infoKey): Promise<string | undefined> {
   const found = await replica.store.get(key);
-  const generation = replica.coordinator.generation(key);
-  return found?.find((entry) => entry.generation === generation)?.body.toString();
+  const epoch = replica.coordinator.epochOf(key);
+  return found?.find((entry) => entry.epoch === epoch)?.body.toString();
 }
 
 export async function ask(replica: Replica): Promise<{ found: string | undefined; took: number }> {

@@ -5,7 +5,7 @@ import { type CacheKey, cacheKey, type Store } from "../../src/cache/stores/stor
 import type { Coordinator } from "../../src/coordination/coordinator.ts";
 import { until } from "./redis.ts";
 
-/** A store under test, with the coordinator whose generations it lives by. */
+/** A store under test, with the coordinator whose epochs it lives by. */
 export interface StoreSetup {
   store: Store;
   coordinator: Coordinator;
@@ -16,13 +16,13 @@ export interface StoreSetup {
 export const infoKey: CacheKey = cacheKey({ partition: "DSO::1220aa", scopes: ["all", "info"], id: "info" });
 
 /** A 200 that is fresh for `fresh` ms, with windows of 30 s and 10 min. */
-export function makeEntry(generation: string, now: number, changes: Partial<Entry> = {}): Entry {
+export function makeEntry(epoch: string, now: number, changes: Partial<Entry> = {}): Entry {
   return {
     status: 200,
     fields: ["content-type", "application/json", "etag", '"ü"', "x-twice", "1", "x-twice", "2"],
     body: Buffer.from('{"adminId":"DSO::1220aa","supportedApis":{}}'),
     madeEtag: true,
-    generation,
+    epoch,
     vary: [],
     variant: "",
     receivedAt: now - 100,
@@ -72,7 +72,7 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
 
     test("gives back an entry as it was stored, its ages within the time a round trip takes", () =>
       use(async (setup) => {
-        const entry = makeEntry(setup.coordinator.generation(infoKey)!, setup.now());
+        const entry = makeEntry(setup.coordinator.epochOf(infoKey)!, setup.now());
         const found = await put(setup, infoKey, entry);
         expect(withoutInstants(found)).toEqual(withoutInstants(entry));
         for (const name of ["receivedAt", "bornAt", "freshUntil", "revalidateUntil", "usableUntil"] as const) {
@@ -85,28 +85,28 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
     test("keeps bytes as they are", () =>
       use(async (setup) => {
         const body = randomBytes(100_000);
-        const generation = setup.coordinator.generation(infoKey)!;
-        expect((await put(setup, infoKey, makeEntry(generation, setup.now(), { body }))).body.equals(body)).toBe(true);
+        const epoch = setup.coordinator.epochOf(infoKey)!;
+        expect((await put(setup, infoKey, makeEntry(epoch, setup.now(), { body }))).body.equals(body)).toBe(true);
       }));
 
     test("replaces an entry", () =>
       use(async (setup) => {
-        const generation = setup.coordinator.generation(infoKey)!;
-        await put(setup, infoKey, makeEntry(generation, setup.now()));
-        await put(setup, infoKey, makeEntry(generation, setup.now(), { body: Buffer.from("second") }));
+        const epoch = setup.coordinator.epochOf(infoKey)!;
+        await put(setup, infoKey, makeEntry(epoch, setup.now()));
+        await put(setup, infoKey, makeEntry(epoch, setup.now(), { body: Buffer.from("second") }));
         expect(await setup.store.get(infoKey)).toHaveLength(1);
       }));
 
     test("keeps variants side by side and replaces each alone", () =>
       use(async (setup) => {
-        const generation = setup.coordinator.generation(infoKey)!;
+        const epoch = setup.coordinator.epochOf(infoKey)!;
         for (const [variant, text] of [
           ["de", "eins"],
           ["en", "one"],
           ["de", "zwei"],
         ] as const) {
           const body = Buffer.from(text);
-          await put(setup, infoKey, makeEntry(generation, setup.now(), { vary: ["accept-language"], variant, body }));
+          await put(setup, infoKey, makeEntry(epoch, setup.now(), { vary: ["accept-language"], variant, body }));
         }
         const found = await setup.store.get(infoKey);
         expect(found?.map((entry) => entry.body.toString()).sort()).toEqual(["one", "zwei"]);
@@ -114,37 +114,37 @@ export function describeStore(name: string, setUp: () => StoreSetup | Promise<St
 
     test("keeps partitions apart", () =>
       use(async (setup) => {
-        await put(setup, infoKey, makeEntry(setup.coordinator.generation(infoKey)!, setup.now()));
+        await put(setup, infoKey, makeEntry(setup.coordinator.epochOf(infoKey)!, setup.now()));
         expect(await setup.store.get(cacheKey({ ...infoKey, partition: "other::1220bb" }))).toBeUndefined();
       }));
 
     test("forgets an entry that is deleted", () =>
       use(async (setup) => {
-        await put(setup, infoKey, makeEntry(setup.coordinator.generation(infoKey)!, setup.now()));
+        await put(setup, infoKey, makeEntry(setup.coordinator.epochOf(infoKey)!, setup.now()));
         setup.store.delete(infoKey);
         await until(async () => (await setup.store.get(infoKey)) === undefined);
       }));
 
     test("an entry of before a purge never passes for one of after it", () =>
       use(async (setup) => {
-        const before = setup.coordinator.generation(infoKey)!;
+        const before = setup.coordinator.epochOf(infoKey)!;
         await put(setup, infoKey, makeEntry(before, setup.now()));
         await setup.coordinator.purge(infoKey.partition, ["info"]);
         setup.store.set(infoKey, makeEntry(before, setup.now()));
-        const after = setup.coordinator.generation(infoKey)!;
+        const after = setup.coordinator.epochOf(infoKey)!;
         expect(after).not.toBe(before);
         const found = (await setup.store.get(infoKey)) ?? [];
-        expect(found.filter((entry) => entry.generation === after)).toEqual([]);
+        expect(found.filter((entry) => entry.epoch === after)).toEqual([]);
         const entry = await put(setup, infoKey, makeEntry(after, setup.now(), { body: Buffer.from("new") }));
-        expect(entry.generation).toBe(after);
+        expect(entry.epoch).toBe(after);
       }));
 
     test("keeps pages behind tokens that were issued", () =>
       use(async (setup) => {
         const key = cacheKey({ ...infoKey, scopes: ["all", "list"], id: "page 2", chain: "25:token" });
         setup.coordinator.issueChain(key.partition, key.chain, "digest");
-        const entry = await put(setup, key, makeEntry(setup.coordinator.generation(key)!, setup.now()));
-        expect(entry.generation).toBe(setup.coordinator.generation(key));
+        const entry = await put(setup, key, makeEntry(setup.coordinator.epochOf(key)!, setup.now()));
+        expect(entry.epoch).toBe(setup.coordinator.epochOf(key));
       }));
   });
 }

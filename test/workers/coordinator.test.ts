@@ -23,12 +23,12 @@ describe("workers of one machine", () => {
   });
   afterEach(() => scene.close());
 
-  test("have the same generations, before and after purges by anybody, in whatever order they hear of them", async () => {
+  test("have the same epochs, before and after purges by anybody, in whatever order they hear of them", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const same = (): string => {
-      const generation = a.coordinator.generation(key);
-      expect(b.coordinator.generation(key)).toBe(generation);
-      return generation!;
+      const epoch = a.coordinator.epochOf(key);
+      expect(b.coordinator.epochOf(key)).toBe(epoch);
+      return epoch!;
     };
     const first = same();
     await Promise.all([
@@ -41,7 +41,7 @@ describe("workers of one machine", () => {
     const second = same();
     expect(second).not.toBe(first);
     const late = await scene.join();
-    expect(late.coordinator.generation(key)).toBe(second);
+    expect(late.coordinator.epochOf(key)).toBe(second);
   });
 
   test("hear what another one announces", async () => {
@@ -59,9 +59,9 @@ describe("workers of one machine", () => {
 
   test("all know of a purge when it was answered", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
-    const before = [a, b].map(({ coordinator }) => coordinator.generation(key));
+    const before = [a, b].map(({ coordinator }) => coordinator.epochOf(key));
     await scene.hub.purge(key.partition, ["all"]);
-    const after = [a, b].map(({ coordinator }) => coordinator.generation(key));
+    const after = [a, b].map(({ coordinator }) => coordinator.epochOf(key));
     expect(after[0]).not.toBe(before[0]);
     expect(after[1]).toBe(after[0]);
   });
@@ -75,16 +75,16 @@ describe("workers of one machine", () => {
     expect(members.map(({ port }) => port.received)).toEqual([2, 1, 1, 1, 1, 1, 1, 1]);
   });
 
-  test("all have the same generations after more partitions than are remembered were purged", async () => {
+  test("all have the same epochs after more partitions than are remembered were purged", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const first = { partition: "p0::1220", scopes: ["all"] };
-    const before = a.coordinator.generation(first);
+    const before = a.coordinator.epochOf(first);
     for (let i = 0; i < 5_000; i += 1) await scene.hub.purge(`p${i}::1220`, ["all"]);
-    expect(a.coordinator.generation(first)).not.toBe(before);
+    expect(a.coordinator.epochOf(first)).not.toBe(before);
     for (const { partition } of [first, { partition: "p4999::1220" }, { partition: "never::1220" }]) {
-      const generation = a.coordinator.generation({ partition, scopes: ["all"] });
-      expect(b.coordinator.generation({ partition, scopes: ["all"] })).toBe(generation);
-      expect((await scene.join()).coordinator.generation({ partition, scopes: ["all"] })).toBe(generation);
+      const epoch = a.coordinator.epochOf({ partition, scopes: ["all"] });
+      expect(b.coordinator.epochOf({ partition, scopes: ["all"] })).toBe(epoch);
+      expect((await scene.join()).coordinator.epochOf({ partition, scopes: ["all"] })).toBe(epoch);
     }
   });
 
@@ -105,10 +105,10 @@ describe("workers of one machine", () => {
   test("more purges than are remembered never bring an entry back", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const scoped = { partition: "p::1220", scopes: ["instrument:0"] };
-    const before = a.coordinator.generation(scoped);
+    const before = a.coordinator.epochOf(scoped);
     for (let i = 0; i < 5_000; i += 1) await scene.hub.purge("p::1220", [`instrument:${i}`]);
-    expect(a.coordinator.generation(scoped)).not.toBe(before);
-    expect(b.coordinator.generation(scoped)).toBe(a.coordinator.generation(scoped));
+    expect(a.coordinator.epochOf(scoped)).not.toBe(before);
+    expect(b.coordinator.epochOf(scoped)).toBe(a.coordinator.epochOf(scoped));
   });
 
   test("a page token that one issued is known to all, and to those who come later", async () => {
@@ -116,8 +116,8 @@ describe("workers of one machine", () => {
     const page = { ...key, chain: "25 token" };
     a.coordinator.issueChain(page.partition, page.chain, "digest");
     await settle();
-    expect(b.coordinator.generation(page)).toBe(a.coordinator.generation(page));
-    expect((await scene.join()).coordinator.generation(page)).toBe(a.coordinator.generation(page));
+    expect(b.coordinator.epochOf(page)).toBe(a.coordinator.epochOf(page));
+    expect((await scene.join()).coordinator.epochOf(page)).toBe(a.coordinator.epochOf(page));
   });
 
   test("who issue a token at the same time with different contents end up with the same", async () => {
@@ -126,7 +126,7 @@ describe("workers of one machine", () => {
     a.coordinator.issueChain(page.partition, page.chain, "one");
     b.coordinator.issueChain(page.partition, page.chain, "other");
     await settle();
-    expect(a.coordinator.generation(page)).toBe(b.coordinator.generation(page));
+    expect(a.coordinator.epochOf(page)).toBe(b.coordinator.epochOf(page));
   });
 
   test("a key has one holder on the machine, and is free as soon as its holder dies", async () => {

@@ -80,7 +80,7 @@ export class MemoryStore implements Store {
     this.errors.delete(id);
   }
 
-  /** What is held under the key, of any generation, the most recently received first. */
+  /** What is held under the key, of any epoch, the most recently received first. */
   held(key: CacheKey): Shelf | undefined {
     const id = key.name;
     const shelf = this.successes.get(id);
@@ -92,7 +92,7 @@ export class MemoryStore implements Store {
 
   /**
    * Holds `entry`, with its gzip variant if that is known, instead of the variant it stands for and of everything of
-   * another generation. Undefined when it is too large.
+   * another epoch. Undefined when it is too large.
    */
   hold(key: CacheKey, entry: Entry, gzip?: Buffer): Held | undefined {
     const id = key.name;
@@ -154,9 +154,9 @@ function byReceipt(a: Held, b: Held): number {
   return b.entry.receivedAt - a.entry.receivedAt;
 }
 
-/** Of the same generation, too: what was purged is not kept. */
+/** Of the same epoch, too: what was purged is not kept. */
 function isOtherVariant(held: Entry, entry: Entry): boolean {
-  return held.generation === entry.generation && held.variant !== entry.variant;
+  return held.epoch === entry.epoch && held.variant !== entry.variant;
 }
 
 /**

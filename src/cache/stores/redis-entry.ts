@@ -18,7 +18,7 @@ const Header = Type.Tuple([
   // Partition and id: whose entry this is. A value that came under a wrong key is not used.
   Type.String(),
   Type.String(),
-  // Status, made ETag, generation, variant.
+  // Status, made ETag, epoch, variant.
   Type.Integer({ minimum: 200, maximum: 599 }),
   Type.Boolean(),
   Type.String(),
@@ -54,7 +54,7 @@ export function encodeEntry(key: CacheKey, entry: Entry, now: Instant): Buffer {
     key.id,
     entry.status,
     entry.madeEtag,
-    entry.generation,
+    entry.epoch,
     entry.variant,
     entry.receivedAt - now,
     entry.bornAt - now,
@@ -85,7 +85,7 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
   const bodyStart = HEADER_START + bytes.readUInt32BE(CHECKSUM_LENGTH);
   const header = parseHeader(bytes.toString("utf8", HEADER_START, bodyStart));
   if (header === undefined || header[0] !== key.partition || header[1] !== key.id) return undefined;
-  const [, , status, madeEtag, generation, variant, receivedAt, bornAt, freshUntil, revalidateUntil, ...more] = header;
+  const [, , status, madeEtag, epoch, variant, receivedAt, bornAt, freshUntil, revalidateUntil, ...more] = header;
   const [usableUntil, staleProhibited, lifetime, origins, vary, fields] = more;
   return {
     status,
@@ -93,7 +93,7 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
     fields: endToEndFields(fields),
     body: bytes.subarray(bodyStart),
     madeEtag,
-    generation,
+    epoch,
     vary,
     variant,
     receivedAt: writtenAt + receivedAt,

@@ -5,8 +5,8 @@ const NOW = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
 
-/** The field of an entry's hash that holds the generation of its variants; theirs begin with {@link VARIANT}. */
-export const GENERATION = "g";
+/** The field of an entry's hash that holds the epoch of its variants; theirs begin with {@link VARIANT}. */
+export const EPOCH = "g";
 export const VARIANT = "v";
 
 /** Digits of the instant (Redis's clock, ms) that a stored variant begins with, twice: no checksum covers it. */
@@ -32,7 +32,7 @@ return { now, chain, epochs, hash }`,
 
 /**
  * Stores one variant. KEYS: entry, epochs. ARGV: field, value, how long it is useful (ms), Redis's time when this was
- * sent (ms, at least), generation, most variants, base, then scope and epoch ('' for none) in turns.
+ * sent (ms, at least), epoch, most variants, base, then scope and epoch ('' for none) in turns.
  *
  * Nothing is stored when a purge came first. A command may lie in a frozen server for a while: that time counts.
  */
@@ -47,9 +47,9 @@ end
 local late = math.max(0, now - tonumber(ARGV[4]))
 local useful = math.floor(tonumber(ARGV[3]) - late)
 if useful < 1 then return 0 end
-if redis.pcall('HGET', KEYS[1], '${GENERATION}') ~= ARGV[5] or redis.call('HLEN', KEYS[1]) > tonumber(ARGV[6]) then
+if redis.pcall('HGET', KEYS[1], '${EPOCH}') ~= ARGV[5] or redis.call('HLEN', KEYS[1]) > tonumber(ARGV[6]) then
   redis.call('DEL', KEYS[1])
-  redis.call('HSET', KEYS[1], '${GENERATION}', ARGV[5])
+  redis.call('HSET', KEYS[1], '${EPOCH}', ARGV[5])
 end
 redis.call('HSET', KEYS[1], ARGV[1], string.rep(string.format('%0${STAMP_LENGTH}d', now - late), 2) .. ARGV[2])
 redis.call('PEXPIRE', KEYS[1], math.max(useful, redis.call('PTTL', KEYS[1])))

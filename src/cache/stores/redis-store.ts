@@ -26,7 +26,7 @@ const CLOCK_TOLERANCE: Duration = 1_000;
 export interface RedisStoreOptions {
   link: RedisLink;
   /** The coordinator over the same link: its epochs decide what may be read. */
-  coordinator: Pick<Coordinator, "generation"> & { readonly epochs: SharedEpochs; readonly chains: SharedChains };
+  coordinator: Pick<Coordinator, "epochOf"> & { readonly epochs: SharedEpochs; readonly chains: SharedChains };
   clock: Clock;
   observer: RedisObserver;
 }
@@ -60,7 +60,7 @@ export class RedisStore implements Store {
 
   set(key: CacheKey, entry: Entry): void {
     const view = this.coordinator.epochs.readable(key.partition);
-    if (view?.isKnown !== true || this.coordinator.generation(key) !== entry.generation) return;
+    if (view?.isKnown !== true || this.coordinator.epochOf(key) !== entry.epoch) return;
     const { base, scopes } = this.coordinator.epochs.read(view);
     const dependencies = [base, ...key.scopes.flatMap((scope) => [scope, scopes.get(scope) ?? ""])];
     this.link.write(() => {
@@ -74,7 +74,7 @@ export class RedisStore implements Store {
           encodeEntry(key, entry, now),
           Math.min(useful, MAX_KEPT),
           now + view.clockOffset,
-          entry.generation,
+          entry.epoch,
           MAX_VARIANTS,
           ...dependencies,
         ],

@@ -47,15 +47,15 @@ export class Tiers {
   select(resource: Resource, headers: IncomingHttpHeaders, adopted: readonly Held[] = []): Held | undefined {
     const shelf = this.memory.held(resource.key);
     if (shelf === undefined && adopted.length === 0) return undefined;
-    const generation = this.coordinator.generation(resource.key);
-    const isUsable = (held: Held) => held.entry.generation === generation && matches(held, resource, headers);
+    const epoch = this.coordinator.epochOf(resource.key);
+    const isUsable = (held: Held) => held.entry.epoch === epoch && matches(held, resource, headers);
     return shelf?.find(isUsable) ?? adopted.find(isUsable);
   }
 
   /** Whether an entry is stored for other requests than this one. */
   hasOtherVariants(key: CacheKey): boolean {
-    const generation = this.coordinator.generation(key);
-    return this.memory.held(key)?.some((held) => held.entry.generation === generation) ?? false;
+    const epoch = this.coordinator.epochOf(key);
+    return this.memory.held(key)?.some((held) => held.entry.epoch === epoch) ?? false;
   }
 
   /** Looks in the shared tier and takes what is there into memory. Never rejects. */
@@ -119,10 +119,10 @@ export class Tiers {
       lookUp.found = undefined;
     }
     // Asked only now: reading the shared tier may have taught the coordinator of a purge elsewhere.
-    const generation = this.coordinator.generation(key);
+    const epoch = this.coordinator.epochOf(key);
     const adopted: Held[] = [];
     for (const entry of entries ?? []) {
-      if (entry.generation !== generation || this.isKnown(key, entry)) continue;
+      if (entry.epoch !== epoch || this.isKnown(key, entry)) continue;
       // Compressed when it is hit here: what is read from the shared tier but once is not worth it.
       const held = this.memory.hold(key, entry);
       if (held !== undefined) adopted.push(held);
@@ -135,8 +135,7 @@ export class Tiers {
   private isKnown(key: CacheKey, entry: Entry): boolean {
     const shelf = this.memory.held(key) ?? [];
     return shelf.some(
-      (held) =>
-        held.entry.generation === entry.generation && held.entry.variant === entry.variant && isAsNew(held, entry),
+      (held) => held.entry.epoch === entry.epoch && held.entry.variant === entry.variant && isAsNew(held, entry),
     );
   }
 }

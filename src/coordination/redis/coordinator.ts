@@ -121,13 +121,13 @@ export class RedisCoordinator implements Coordinator {
     };
   }
 
-  generation({ partition, scopes, chain }: Dependencies): string | undefined {
+  epochOf({ partition, scopes, chain }: Dependencies): string | undefined {
     // What is used is kept up to date, though Redis was away when it came into memory.
     this.epochs.view(partition);
-    const generation = this.table.generation(partition, scopes);
-    if (chain === undefined) return generation;
+    const epoch = this.table.epochOf(partition, scopes);
+    if (chain === undefined) return epoch;
     const digest = this.chains.digest(partition, chain);
-    return digest === undefined ? undefined : `${generation}#${digest}`;
+    return digest === undefined ? undefined : `${epoch}#${digest}`;
   }
 
   issueChain(partition: string, chain: string, digest: string): void {
