@@ -2,39 +2,44 @@ import type { CacheOutcome, CacheTier } from "./resource.ts";
 import type { CacheKey } from "./stores/store.ts";
 
 /** Why an answer was not stored. */
-export type SkipReason =
+export const SKIP_REASONS = [
   /** The upstream: `no-store`, `private`, `Vary: *`, or the response to a request with Authorization (RFC 9111 §3). */
-  | "no-store"
-  | "private"
-  | "vary"
-  | "authorization"
+  "no-store",
+  "private",
+  "vary",
+  "authorization",
   /** A status this policy or `must-understand` does not let be stored. */
-  | "status"
+  "status",
   /** The upstream gives no freshness and the configured TTL is 0. */
-  | "ttl"
+  "ttl",
   /** Stale on arrival, no window to serve it in, and no validator to renew it by. */
-  | "useless"
+  "useless",
   /** A page behind a token that no page issued. */
-  | "unissued-token"
+  "unissued-token",
   /** Purged, or its page chain changed, while it was fetched. */
-  | "purged"
+  "purged",
   /** What is stored was received after this was asked for, so it may be newer. */
-  | "superseded"
+  "superseded",
   /** A failure while an entry that may still be used is stored. */
-  | "failure"
+  "failure",
   /** Larger than the largest object. */
-  | "too-large"
+  "too-large",
   /** The caller's reason, for example a body that breaks the schema. */
-  | "unstorable";
+  "unstorable",
+] as const;
+export type SkipReason = (typeof SKIP_REASONS)[number];
 
 /** Where the fetch runs that a request joined. */
-export type CollapseScope = "process" | "fleet";
+export const COLLAPSE_SCOPES = ["process", "fleet"] as const;
+export type CollapseScope = (typeof COLLAPSE_SCOPES)[number];
 
 /** What allowed a stale answer. */
-export type StaleReason = "stale-while-revalidate" | "stale-if-error" | "max-stale";
+export const STALE_REASONS = ["stale-while-revalidate", "stale-if-error", "max-stale"] as const;
+export type StaleReason = (typeof STALE_REASONS)[number];
 
 /** What became of a background refresh. */
-export type RefreshOutcome = "stored" | "revalidated" | "not-stored" | "failed";
+export const REFRESH_OUTCOMES = ["stored", "revalidated", "not-stored", "failed"] as const;
+export type RefreshOutcome = (typeof REFRESH_OUTCOMES)[number];
 
 /** Is told what the cache does; for metrics and logs. Must not throw, and is called on every hit: keep it cheap. */
 export interface CacheObserver {

@@ -59,9 +59,11 @@ export interface CacheRequest {
 }
 
 /** What became of a request; read by the `Cache-Status` field, the log line and the metric alike. */
-export type CacheOutcome = "hit" | "stale" | "revalidated" | "miss" | "bypass";
+export const CACHE_OUTCOMES = ["hit", "stale", "revalidated", "miss", "bypass"] as const;
+export type CacheOutcome = (typeof CACHE_OUTCOMES)[number];
 
-export type CacheTier = "memory" | "shared" | "upstream";
+export const CACHE_TIERS = ["memory", "shared", "upstream"] as const;
+export type CacheTier = (typeof CACHE_TIERS)[number];
 
 /**
  * An answer for a client. Immutable, and the very same object for all hits of an entry within one second: what is

@@ -14,7 +14,8 @@ export interface Dependencies {
 }
 
 /** How far a purge got: this replica only, every replica, or this replica and noted down until Redis is back. */
-export type PurgeReach = "replica" | "fleet" | "pending";
+export const PURGE_REACHES = ["replica", "fleet", "pending"] as const;
+export type PurgeReach = (typeof PURGE_REACHES)[number];
 
 /**
  * What became of the fetch that a lease was held for. `stored`: it can be looked up. `uncacheable`: there is nothing to

@@ -1,9 +1,11 @@
+import { CACHE_OUTCOMES, CACHE_TIERS } from "../cache/resource.ts";
+import { COMMAND_OUTCOMES } from "../coordination/redis/observer.ts";
 import type { CacheObserver } from "../cache/observer.ts";
 import type { CacheOutcome, CacheTier } from "../cache/resource.ts";
 import { fieldValue } from "../fields.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
-import { CACHE_OUTCOME, type CallKind, REDIS_OUTCOME, TIER } from "./metrics/labels.ts";
+import { type CallKind } from "./metrics/labels.ts";
 import type { Tally } from "./metrics/tally.ts";
 import type { MetadataObserver } from "../registry/observer.ts";
 import type { CommandOutcome, RedisObserver } from "../coordination/redis/observer.ts";
@@ -15,9 +17,9 @@ import { hashId, withoutSecrets } from "./redaction.ts";
 export function createCacheObserver(metrics: Metrics): CacheObserver {
   // Asked on every hit: the counter's children are looked up once.
   const lookups = Object.fromEntries(
-    TIER.map((tier) => [
+    CACHE_TIERS.map((tier) => [
       tier,
-      Object.fromEntries(CACHE_OUTCOME.map((result) => [result, metrics.cacheLookups.tally({ tier, result })])),
+      Object.fromEntries(CACHE_OUTCOMES.map((result) => [result, metrics.cacheLookups.tally({ tier, result })])),
     ]),
   ) as Record<CacheTier, Record<CacheOutcome, Tally>>;
   return {
@@ -129,7 +131,7 @@ export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserve
   metrics.redisConfigured.set(1);
   // For every look-up: their children are looked up once.
   const commands = Object.fromEntries(
-    REDIS_OUTCOME.map((outcome) => [outcome, metrics.redisCommands.tally({ outcome })]),
+    COMMAND_OUTCOMES.map((outcome) => [outcome, metrics.redisCommands.tally({ outcome })]),
   ) as Record<CommandOutcome, Tally>;
   const durations = metrics.redisDuration.tally({});
   return {

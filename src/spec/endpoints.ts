@@ -18,7 +18,8 @@ export type Operation =
   | "pass_through";
 
 /** The endpoints whose answers are cached. */
-export type CachedOperation = "info" | "instruments" | "instrument";
+export const CACHED_OPERATIONS = ["info", "instruments", "instrument"] as const;
+export type CachedOperation = (typeof CACHED_OPERATIONS)[number];
 
 /** What an endpoint is: `metadata` is cached; a `factory` body names its admin; a `context` body does not. */
 export type EndpointKind = "metadata" | "factory" | "context";

@@ -1,8 +1,8 @@
-import { UPSTREAM_STATE } from "../observe/metrics/labels.ts";
+import { UPSTREAM_STATES } from "../upstream/node/status.ts";
 import type { PanelSpec } from "./dashboard-panels.ts";
 import { type Queries, ratio, sum } from "./promql.ts";
 
-const STATE_COLOR: Readonly<Record<(typeof UPSTREAM_STATE)[number], string>> = {
+const STATE_COLOR: Readonly<Record<(typeof UPSTREAM_STATES)[number], string>> = {
   up: "green",
   degraded: "yellow",
   failing: "red",
@@ -11,11 +11,11 @@ const STATE_COLOR: Readonly<Record<(typeof UPSTREAM_STATE)[number], string>> = {
   disabled: "text",
 };
 
-const STATES = UPSTREAM_STATE.map((text, value) => ({ value, text, color: STATE_COLOR[text] }));
+const STATES = UPSTREAM_STATES.map((text, value) => ({ value, text, color: STATE_COLOR[text] }));
 
 /** How the registries are doing, in a few panels: in the overview all of them, in the drill-down the chosen ones. */
 export function upstreamPanels(q: Queries): readonly PanelSpec[] {
-  const states = UPSTREAM_STATE.map((state, value) => `${q.series("upstreamState", { state })} * ${value}`);
+  const states = UPSTREAM_STATES.map((state, value) => `${q.series("upstreamState", { state })} * ${value}`);
   const extra = `(${q.rate("upstreamRetries")} or ${q.rate("upstreamHedges", { result: "started" })})`;
   const checks = sum(["upstream"], q.rate("upstreamChecks"));
   return [

@@ -5,7 +5,8 @@ import type { FailureReason } from "./call/failure.ts";
 import type { NodeState, UpstreamState } from "./node/status.ts";
 
 /** How one attempt ended. `error`: an answer that is an error of the registry's own; `cancelled`: no longer needed. */
-export type AttemptOutcome = "success" | "error" | "failure" | "cancelled";
+export const ATTEMPT_OUTCOMES = ["success", "error", "failure", "cancelled"] as const;
+export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number];
 
 /** Why an attempt was made: `hedge` and `rescue` run beside an earlier one that is slow; `stream` is the only one. */
 export type AttemptKind = "first" | "retry" | "hedge" | "rescue" | "stream";
@@ -30,12 +31,15 @@ export interface AttemptEvent {
  * What came of a whole call, whatever its attempts. `failed`: a 5xx or 429 of the registry's, or no usable answer;
  * `answered`: anything else, errors of the registry's about the request too.
  */
-export type CallOutcome = "answered" | "failed";
+export const CALL_OUTCOMES = ["answered", "failed"] as const;
+export type CallOutcome = (typeof CALL_OUTCOMES)[number];
 
-export type HedgeResult = "started" | "won" | "lost" | "refused";
+export const HEDGE_RESULTS = ["started", "won", "lost", "refused"] as const;
+export type HedgeResult = (typeof HEDGE_RESULTS)[number];
 /** Whose calls a breaker stops: those of the registry's API, or what is passed through. */
 export type BreakerScope = "api" | "pass-through";
-export type BreakerState = "closed" | "open" | "half-open";
+export const BREAKER_STATES = ["closed", "open", "half-open"] as const;
+export type BreakerState = (typeof BREAKER_STATES)[number];
 export interface BreakerChange {
   readonly from: BreakerState;
   readonly to: BreakerState;
@@ -63,7 +67,8 @@ export interface CredentialLook {
 }
 
 /** Why a call was refused before any attempt. */
-export type Refusal = "breaker" | "queue" | "rate-limit" | "disabled";
+export const REFUSALS = ["breaker", "queue", "rate-limit", "disabled"] as const;
+export type Refusal = (typeof REFUSALS)[number];
 
 /**
  * What happens on the way to upstreams, for metrics and for one log line per change of state. Upstreams are named by

@@ -1,7 +1,8 @@
 import type { Duration } from "../../clock.ts";
 
 /** How one command to Redis ended. */
-export type CommandOutcome = "ok" | "error" | "timeout";
+export const COMMAND_OUTCOMES = ["ok", "error", "timeout"] as const;
+export type CommandOutcome = (typeof COMMAND_OUTCOMES)[number];
 
 /** Is told what happens between this process and Redis; for metrics and logs. Must not throw. */
 export interface RedisObserver {

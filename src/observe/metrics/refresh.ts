@@ -1,3 +1,5 @@
+import { NODE_STATES, UPSTREAM_STATES } from "../../upstream/node/status.ts";
+import { CACHED_OPERATIONS } from "../../spec/endpoints.ts";
 import type { Duration } from "../../clock.ts";
 import type { LeaseStatus } from "../../coordination/redis/shared-leases.ts";
 import type { MemoryStore } from "../../cache/stores/memory-store.ts";
@@ -6,7 +8,6 @@ import type { UpstreamConfig } from "../../config/schema.ts";
 import type { CachedOperation } from "../../spec/endpoints.ts";
 import type { BreakerState } from "../../upstream/observer.ts";
 import type { UpstreamStatus } from "../../upstream/node/status.ts";
-import { CACHED_OPERATION, NODE_STATE, UPSTREAM_STATE } from "./labels.ts";
 import type { Traffic } from "./traffic.ts";
 
 /** What the gauges show. */
@@ -30,7 +31,7 @@ export function refreshGauges(metrics: Metrics, { upstreams, memory, maxBytes, t
   metrics.leases.set({ state: "awaited" }, redis.configured ? redis.leases.awaited : 0);
   metrics.requestsInFlight.set(traffic.requestsInFlight);
   metrics.connections.set(traffic.connections);
-  for (const operation of CACHED_OPERATION) {
+  for (const operation of CACHED_OPERATIONS) {
     const ages = upstreams.map(({ config }) => oldestAge(config, operation));
     metrics.agePromise.set({ operation }, Math.max(0, ...ages) / 1000);
   }
@@ -47,8 +48,8 @@ function oldestAge({ cache }: UpstreamConfig, operation: CachedOperation): Durat
 
 function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: UpstreamStatus): void {
   const upstream = status.name;
-  for (const state of UPSTREAM_STATE) metrics.upstreamState.set({ upstream, state }, status.state === state ? 1 : 0);
-  for (const state of NODE_STATE) {
+  for (const state of UPSTREAM_STATES) metrics.upstreamState.set({ upstream, state }, status.state === state ? 1 : 0);
+  for (const state of NODE_STATES) {
     metrics.upstreamNodes.set({ upstream, state }, status.nodes.filter((node) => node.state === state).length);
   }
   const isProved = status.nodes.some(({ state }) => state === "up" || state === "ejected");

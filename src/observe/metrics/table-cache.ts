@@ -1,60 +1,52 @@
+import { CACHE_OUTCOMES, CACHE_TIERS } from "../../cache/resource.ts";
+import { SKIP_REASONS, STALE_REASONS, COLLAPSE_SCOPES, REFRESH_OUTCOMES } from "../../cache/observer.ts";
+import { PURGE_REACHES } from "../../coordination/coordinator.ts";
+import { CACHED_OPERATIONS } from "../../spec/endpoints.ts";
 import { AGE, counter, gauge, histogram } from "./definition.ts";
-import {
-  ALIAS,
-  ALIAS_OR_NONE,
-  CACHE_OUTCOME,
-  CACHED_OPERATION,
-  COLLAPSE_SCOPE,
-  LEASE_STATE,
-  PURGE_REACH,
-  REFRESH_OUTCOME,
-  SKIP_REASON,
-  STALE_REASON,
-  TIER,
-} from "./labels.ts";
+import { ALIAS, ALIAS_OR_NONE, LEASE_STATE } from "./labels.ts";
 
 /** What the cache does, and how old what it serves is. */
 export const CACHE = {
   cacheAnswers: counter("cache_answers", {
     help: "Answers of cached endpoints, by what the cache made of them.",
-    labels: { upstream: ALIAS_OR_NONE, operation: CACHED_OPERATION, outcome: CACHE_OUTCOME },
+    labels: { upstream: ALIAS_OR_NONE, operation: CACHED_OPERATIONS, outcome: CACHE_OUTCOMES },
     panel: { title: "Answers by outcome", unit: "per second", by: ["outcome"] },
   }),
   cacheAnswerBytes: counter("cache_answer_bytes", {
     help: "Bytes of bodies of cached endpoints, by what the cache made of them.",
-    labels: { operation: CACHED_OPERATION, outcome: CACHE_OUTCOME },
+    labels: { operation: CACHED_OPERATIONS, outcome: CACHE_OUTCOMES },
     panel: { title: "Bytes by outcome", unit: "bytes per second", by: ["outcome"] },
   }),
   servedAge: histogram("cache_served_age", {
     help: "Age of the answers of cached endpoints.",
-    labels: { operation: CACHED_OPERATION },
+    labels: { operation: CACHED_OPERATIONS },
     buckets: AGE,
     panel: { title: "Age served", unit: "seconds", by: ["operation"] },
   }),
   agePromise: gauge("cache_age_promise_seconds", {
     help: "The oldest answer that the configuration lets be served, over all upstreams.",
-    labels: { operation: CACHED_OPERATION },
+    labels: { operation: CACHED_OPERATIONS },
     aggregation: "max",
     panel: { title: "Oldest age allowed", unit: "seconds", by: ["operation"] },
   }),
   cacheLookups: counter("cache_lookups", {
     help: "Lookups in the cache, by the tier that decided and what it found.",
-    labels: { tier: TIER, result: CACHE_OUTCOME },
+    labels: { tier: CACHE_TIERS, result: CACHE_OUTCOMES },
     panel: { title: "Lookups by tier and result", unit: "per second", by: ["tier", "result"] },
   }),
   cacheSkips: counter("cache_skipped_stores", {
     help: "Answers that were not stored, by reason.",
-    labels: { reason: SKIP_REASON },
+    labels: { reason: SKIP_REASONS },
     panel: { title: "Answers not stored, by reason", unit: "per second", by: ["reason"] },
   }),
   cacheCollapsed: counter("cache_collapsed", {
     help: "Requests that joined a fetch already under way, by where it runs.",
-    labels: { scope: COLLAPSE_SCOPE },
+    labels: { scope: COLLAPSE_SCOPES },
     panel: { title: "Requests that joined a fetch", unit: "per second", by: ["scope"] },
   }),
   cacheStale: counter("cache_stale_served", {
     help: "Stale answers served, by what allowed it.",
-    labels: { reason: STALE_REASON },
+    labels: { reason: STALE_REASONS },
     panel: { title: "Stale answers by reason", unit: "per second", by: ["reason"] },
   }),
   cacheRevalidations: counter("cache_revalidations", {
@@ -63,7 +55,7 @@ export const CACHE = {
   }),
   cacheRefreshes: counter("cache_refreshes", {
     help: "Background refreshes, by what became of them.",
-    labels: { result: REFRESH_OUTCOME },
+    labels: { result: REFRESH_OUTCOMES },
     panel: { title: "Background refreshes by result", unit: "per second", by: ["result"] },
   }),
   cacheEvictions: counter("cache_evictions", {
@@ -100,7 +92,7 @@ export const CACHE = {
   }),
   purges: counter("purges", {
     help: "Purges asked for here, by how far they got.",
-    labels: { reach: PURGE_REACH },
+    labels: { reach: PURGE_REACHES },
     panel: { title: "Purges by reach", unit: "per second", by: ["reach"] },
   }),
   purgeLag: histogram("purge_lag", {

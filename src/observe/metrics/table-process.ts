@@ -1,5 +1,6 @@
+import { COMMAND_OUTCOMES } from "../../coordination/redis/observer.ts";
 import { counter, gauge, histogram } from "./definition.ts";
-import { ALIAS, REDIS_OUTCOME, RELOAD_RESULT } from "./labels.ts";
+import { ALIAS, RELOAD_RESULT } from "./labels.ts";
 
 /** What replicas share. */
 export const REDIS = {
@@ -15,7 +16,7 @@ export const REDIS = {
   }),
   redisCommands: counter("redis_commands", {
     help: "Commands to Redis, by how they ended.",
-    labels: { outcome: REDIS_OUTCOME },
+    labels: { outcome: COMMAND_OUTCOMES },
     panel: { title: "Commands by outcome", unit: "per second", by: ["outcome"] },
   }),
   redisDuration: histogram("redis_command_duration", {

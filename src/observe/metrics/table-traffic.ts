@@ -1,16 +1,8 @@
+import { CACHED_OPERATIONS } from "../../spec/endpoints.ts";
 import { counter, gauge, histogram } from "./definition.ts";
-import {
-  ALIAS_OR_NONE,
-  CACHED_OPERATION,
-  CLOSING_REASON,
-  ERROR_CODE,
-  OPERATION,
-  OUTCOME,
-  STATUS,
-  STATUS_CLASS,
-} from "./labels.ts";
+import { ALIAS_OR_NONE, CLOSING_REASON, ERROR_CODE, OPERATION, OUTCOME, STATUS, STATUS_CLASS } from "./labels.ts";
 
-const CACHED = CACHED_OPERATION.length;
+const CACHED = CACHED_OPERATIONS.length;
 const UNCACHED = OPERATION.length - CACHED;
 
 /** What clients asked for and got. */

@@ -1,47 +1,44 @@
+import {
+  CALL_OUTCOMES,
+  ATTEMPT_OUTCOMES,
+  HEDGE_RESULTS,
+  REFUSALS,
+  BREAKER_STATES,
+  CREDENTIAL_KEYS,
+} from "../../upstream/observer.ts";
+import { FAILURE_REASONS } from "../../upstream/call/failure.ts";
+import { NODE_STATES, UPSTREAM_STATES } from "../../upstream/node/status.ts";
 import { OPERATIONS } from "../../spec/endpoints.ts";
 import { counter, gauge, histogram } from "./definition.ts";
-import {
-  ALIAS,
-  ATTEMPT_OUTCOME,
-  BREAKER_STATE,
-  CALL_KIND,
-  CALL_OUTCOME,
-  CHECK_OUTCOME,
-  CREDENTIAL_KEY,
-  FAILURE_REASON,
-  HEDGE_RESULT,
-  NODE_STATE,
-  REFUSAL,
-  UPSTREAM_STATE,
-} from "./labels.ts";
+import { ALIAS, CALL_KIND, CHECK_OUTCOME } from "./labels.ts";
 
 /** How the registries and the way to them are doing. */
 export const UPSTREAM = {
   upstreamState: gauge("upstream_state", {
     help: "1 for the state the upstream is in, 0 for the others.",
-    labels: { upstream: ALIAS, state: UPSTREAM_STATE },
+    labels: { upstream: ALIAS, state: UPSTREAM_STATES },
     aggregation: "max",
     panel: { title: "State of upstreams", unit: "count", by: ["upstream", "state"] },
   }),
   upstreamNodes: gauge("upstream_nodes", {
     help: "Nodes of the upstream in each state.",
-    labels: { upstream: ALIAS, state: NODE_STATE },
+    labels: { upstream: ALIAS, state: NODE_STATES },
     aggregation: "max",
     panel: { title: "Nodes by state", unit: "count", by: ["upstream", "state"] },
   }),
   upstreamCalls: counter("upstream_calls", {
     help: "Calls of the registry's API, whatever their attempts; failed: a 5xx or 429 of the registry's, or no usable answer.",
-    labels: { upstream: ALIAS, kind: CALL_KIND, outcome: CALL_OUTCOME },
+    labels: { upstream: ALIAS, kind: CALL_KIND, outcome: CALL_OUTCOMES },
     panel: { title: "Calls by kind and what came of them", unit: "per second", by: ["upstream", "kind", "outcome"] },
   }),
   upstreamAttempts: counter("upstream_attempts", {
     help: "Calls sent to nodes, retries and hedges included, checks apart; error: an error of the registry's own.",
-    labels: { upstream: ALIAS, outcome: ATTEMPT_OUTCOME },
+    labels: { upstream: ALIAS, outcome: ATTEMPT_OUTCOMES },
     panel: { title: "Calls by outcome", unit: "per second", by: ["upstream", "outcome"] },
   }),
   upstreamFailures: counter("upstream_attempt_failures", {
     help: "Calls to nodes without a usable answer, by reason.",
-    labels: { upstream: ALIAS, reason: FAILURE_REASON },
+    labels: { upstream: ALIAS, reason: FAILURE_REASONS },
     panel: { title: "Failed calls by reason", unit: "per second", by: ["upstream", "reason"] },
   }),
   upstreamDuration: histogram("upstream_attempt_duration", {
@@ -66,7 +63,7 @@ export const UPSTREAM = {
   }),
   upstreamRefused: counter("upstream_refused_calls", {
     help: "Calls refused before any attempt, by reason.",
-    labels: { upstream: ALIAS, reason: REFUSAL },
+    labels: { upstream: ALIAS, reason: REFUSALS },
     panel: { title: "Calls refused, by reason", unit: "per second", by: ["upstream", "reason"] },
   }),
   breakerState: gauge("upstream_breaker_state", {
@@ -77,7 +74,7 @@ export const UPSTREAM = {
   }),
   breakerTransitions: counter("upstream_breaker_transitions", {
     help: "Changes of the circuit breaker, by the state it changed to.",
-    labels: { upstream: ALIAS, state: BREAKER_STATE },
+    labels: { upstream: ALIAS, state: BREAKER_STATES },
     panel: { title: "Changes of the circuit breaker", unit: "per second", by: ["upstream", "state"] },
   }),
   upstreamEjections: counter("upstream_node_ejections", {
@@ -107,7 +104,7 @@ export const UPSTREAM = {
   }),
   upstreamHedges: counter("upstream_hedges", {
     help: "Second calls to another node because the first was slow.",
-    labels: { upstream: ALIAS, result: HEDGE_RESULT },
+    labels: { upstream: ALIAS, result: HEDGE_RESULTS },
     panel: { title: "Hedges by result", unit: "per second", by: ["upstream", "result"] },
   }),
   callBudget: gauge("upstream_call_budget", {
@@ -152,7 +149,7 @@ export const UPSTREAM = {
   }),
   credentialUnusable: gauge("upstream_credential_unusable", {
     help: "1 while what the key names is no good: the last good one is used while it lasts.",
-    labels: { upstream: ALIAS, key: CREDENTIAL_KEY },
+    labels: { upstream: ALIAS, key: CREDENTIAL_KEYS },
     aggregation: "max",
     panel: { title: "Credentials that are no good", unit: "state", by: ["upstream", "key"] },
   }),

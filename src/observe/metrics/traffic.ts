@@ -1,14 +1,8 @@
+import { CACHED_OPERATIONS } from "../../spec/endpoints.ts";
 import type { ErrorCode, GatewayError } from "../../errors.ts";
 import type { Metrics } from "../metrics.ts";
 import type { CachedOperation } from "../../spec/endpoints.ts";
-import {
-  CACHED_OPERATION,
-  type ClosingReason,
-  type OperationLabel,
-  type OutcomeLabel,
-  statusClassOf,
-  statusLabelOf,
-} from "./labels.ts";
+import { type ClosingReason, type OperationLabel, type OutcomeLabel, statusClassOf, statusLabelOf } from "./labels.ts";
 import type { Tally } from "./tally.ts";
 
 /** What a request was about and what became of it. */
@@ -148,5 +142,5 @@ export class Traffic {
 }
 
 function isCached(operation: OperationLabel): operation is CachedOperation {
-  return (CACHED_OPERATION as readonly string[]).includes(operation);
+  return (CACHED_OPERATIONS as readonly string[]).includes(operation);
 }

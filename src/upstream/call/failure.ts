@@ -1,33 +1,6 @@
 import { GatewayError } from "../../errors.ts";
 import type { ErrorCode, ProxyErrorType } from "../../errors.ts";
 
-/**
- * Why an attempt brought no usable answer: metric label, and what retries, ejection and the breaker decide by.
- */
-export type FailureReason =
-  | "refused"
-  | "reset"
-  | "dns"
-  | "tls"
-  | "unreachable"
-  | "proxy"
-  | "connect-timeout"
-  | "timeout"
-  | "http-429"
-  | "http-502"
-  | "http-503"
-  | "http-504"
-  | "incomplete"
-  | "protocol"
-  | "unreadable"
-  | "redirect"
-  | "too-large"
-  | "wrong-url"
-  | "credentials"
-  | "wrong-admin"
-  | "unproved"
-  | "internal";
-
 interface Consequences {
   /** Worth another node. */
   readonly elsewhere: boolean;
@@ -44,8 +17,11 @@ const UNREACHED: Consequences = { elsewhere: true, again: false, fault: "node" }
 const UNCLEAR: Consequences = { elsewhere: true, again: false, fault: "unclear" };
 const FINAL: Consequences = { elsewhere: false, again: false, fault: "none" };
 
-/** All operations are lookups: whatever came of an attempt, another one does no harm. */
-export const consequences: { readonly [Reason in FailureReason]: Consequences } = {
+/**
+ * Why an attempt brought no usable answer, and what follows: by the reason decide retries, ejection and the breaker, and
+ * it is a label of metrics. All operations are lookups: whatever came of an attempt, another one does no harm.
+ */
+const CONSEQUENCES = {
   refused: { ...UNREACHED, again: true },
   reset: { ...UNCLEAR, again: true },
   dns: UNREACHED,
@@ -69,7 +45,13 @@ export const consequences: { readonly [Reason in FailureReason]: Consequences } 
   "wrong-admin": UNREACHED,
   unproved: UNREACHED,
   internal: FINAL,
-};
+} as const satisfies Readonly<Record<string, Consequences>>;
+
+export type FailureReason = keyof typeof CONSEQUENCES;
+
+export const FAILURE_REASONS = Object.keys(CONSEQUENCES) as readonly FailureReason[];
+
+export const consequences: Readonly<Record<FailureReason, Consequences>> = CONSEQUENCES;
 
 /** An attempt without a usable answer, and the error that a client gets when it was the last one. */
 export interface Failure {

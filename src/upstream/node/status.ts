@@ -1,14 +1,16 @@
 import type { BreakerState } from "../observer.ts";
 
 /** `unproved`: its admin is not known yet; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
-export type NodeState = "unproved" | "up" | "ejected" | "wrong-admin";
+export const NODE_STATES = ["unproved", "up", "ejected", "wrong-admin"] as const;
+export type NodeState = (typeof NODE_STATES)[number];
 
 /**
  * `unproved`: no node has proved the admin yet · `up`: every node takes requests · `degraded`: some do ·
  * `failing`: the breaker is open · `wrong-admin`: every node serves another registry than configured ·
  * `disabled`: by configuration, or because nodes or upstreams contradict each other.
  */
-export type UpstreamState = "unproved" | "up" | "degraded" | "failing" | "wrong-admin" | "disabled";
+export const UPSTREAM_STATES = ["unproved", "up", "degraded", "failing", "wrong-admin", "disabled"] as const;
+export type UpstreamState = (typeof UPSTREAM_STATES)[number];
 
 export interface NodeStatus {
   readonly url: string;
