@@ -24,7 +24,7 @@ import type { Runtime, Surroundings } from "./http/context.ts";
 import { traceCache } from "./observe/tracing/traced-observers.ts";
 import type { Tracing } from "./observe/tracing/tracing.ts";
 import type { UpstreamObserver } from "./upstream/observer.ts";
-import type { UpstreamStatus } from "./upstream/node/status.ts";
+import type { UpstreamStatus } from "./upstream/status.ts";
 import { Upstreams } from "./upstream/upstreams.ts";
 import { drain } from "./http/drain.ts";
 import { handOver, needsNewListener } from "./http/hand-over.ts";

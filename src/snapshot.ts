@@ -6,7 +6,7 @@ import type { MetadataObserver } from "./registry/observer.ts";
 import { createCors } from "./http/cors.ts";
 import { HitMemo } from "./http/hit.ts";
 import type { Runtime } from "./http/context.ts";
-import type { CallTrace } from "./upstream/call/trace.ts";
+import type { CallTrace } from "./upstream/observer.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 import type { Overload } from "./http/overload.ts";
 import { ShedMetadata } from "./http/shedding.ts";

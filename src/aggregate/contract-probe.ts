@@ -1,6 +1,6 @@
 import { GatewayError } from "../errors.ts";
 import { retryAfter } from "../upstream/wire/answer.ts";
-import type { UpstreamAnswer } from "../upstream/call/call.ts";
+import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { isRegistryFailure } from "./registries.ts";
 

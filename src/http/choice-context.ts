@@ -8,7 +8,7 @@ import { checkAnswer } from "../registry/answer-check.ts";
 import { adminPathsOf } from "../spec/body-admin.ts";
 import { endpointPath } from "../spec/endpoints.ts";
 import { traceFieldsOf } from "../trace-context.ts";
-import type { UpstreamAnswer } from "../upstream/call/call.ts";
+import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { learnContract, probeRegistries, routeContract } from "./contract-routing.ts";
 import { clientSignal } from "./client-signal.ts";

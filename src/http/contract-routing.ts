@@ -1,6 +1,6 @@
 import { probeContract, type ProbeResult } from "../aggregate/contract-probe.ts";
 import { GatewayError } from "../errors.ts";
-import type { UpstreamAnswer } from "../upstream/call/call.ts";
+import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Exchange } from "./exchange.ts";
 import { hasPlainUpstream } from "./plain.ts";

@@ -6,7 +6,7 @@ import { neverKept, OWN_TARGETED_FIELD } from "../answer-fields.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
 import { type Fields, filterFields } from "../fields.ts";
 import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
-import type { StreamedAnswer, StreamedCall } from "../upstream/call/call.ts";
+import type { StreamedAnswer, StreamedCall } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { forwardedFields } from "./choice-context.ts";
 import { clientSignal } from "./client-signal.ts";

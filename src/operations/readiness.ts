@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import type { UpstreamState, UpstreamStatus } from "../upstream/node/status.ts";
+import type { UpstreamState, UpstreamStatus } from "../upstream/status.ts";
 
 /** How long a replica waits for its first admin, and for Redis, before it serves without. */
 const ADMIN_GRACE = 5_000;

@@ -1,6 +1,6 @@
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/endpoints.ts";
-import type { UpstreamAnswer } from "../upstream/call/call.ts";
+import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { MetadataObserver } from "./observer.ts";
 

@@ -1,4 +1,4 @@
-import { UPSTREAM_STATES } from "../upstream/node/status.ts";
+import { UPSTREAM_STATES } from "../upstream/status.ts";
 import type { PanelSpec } from "./dashboard-panels.ts";
 import { type Queries, ratio, sum } from "./promql.ts";
 

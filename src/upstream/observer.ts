@@ -1,8 +1,8 @@
 import type { Duration } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
-import type { FailureReason } from "./call/failure.ts";
-import type { NodeState, UpstreamState } from "./node/status.ts";
+import type { FailureReason } from "./failure.ts";
+import type { NodeState, UpstreamState } from "./status.ts";
 
 /** How one attempt ended. `error`: an answer that is an error of the registry's own; `cancelled`: no longer needed. */
 export const ATTEMPT_OUTCOMES = ["success", "error", "failure", "cancelled"] as const;
@@ -99,6 +99,36 @@ export interface UpstreamObserver {
   rationed(upstream: string, share: number, isNews: boolean): void;
   /** What a key of the upstream names was looked at or fetched. */
   credential(upstream: string, key: CredentialKey, look: CredentialLook): void;
+}
+
+/** What an attempt is about. */
+export interface AttemptTopic {
+  readonly upstream: string;
+  readonly operation: Operation;
+  readonly method: string;
+  /** Place of the node in the configured list. */
+  readonly node: number;
+  /** `first`, `retry`, `hedge`, `rescue` or `stream`. */
+  readonly kind: string;
+}
+
+/** How an attempt ended. */
+export interface AttemptEnd {
+  readonly outcome: AttemptOutcome;
+  readonly reason: FailureReason | undefined;
+  readonly status: number | undefined;
+}
+
+/** One attempt in a trace. */
+export interface AttemptTrace {
+  /** What goes upstream so that the trace goes on there, instead of the client's tracing fields. */
+  readonly fields: Fields;
+  end(end: AttemptEnd): void;
+}
+
+/** Follows a call through its attempts. Implementations must not throw. */
+export interface CallTrace {
+  attempt(topic: AttemptTopic): AttemptTrace;
 }
 
 function ignore(): void {

@@ -6,26 +6,26 @@ import type { Config, UpstreamConfig } from "../config/schema.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/endpoints.ts";
-import type { AdminClaims } from "./node/admin-claims.ts";
-import { Breaker } from "./limits/circuit-breaker.ts";
-import { Bulkhead } from "./limits/concurrency-limit.ts";
+import type { AdminClaims } from "./admin-claims.ts";
+import { CircuitBreaker } from "./limits/circuit-breaker.ts";
+import { ConcurrencyLimit } from "./limits/concurrency-limit.ts";
 import { CallRun } from "./call/call-run.ts";
 import type { Settle } from "./call/call-run.ts";
-import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call/call.ts";
+import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
 import { openCredentials } from "./credentials/credentials.ts";
 import type { CredentialParts, OwnCredentials } from "./credentials/credentials.ts";
-import { CredentialLooks } from "./credentials/credential-looks.ts";
-import { EgressBudget } from "./limits/rate-limit.ts";
-import { removed } from "./call/failure.ts";
+import { CredentialLooks } from "./news.ts";
+import { RateLimit } from "./limits/rate-limit.ts";
+import { removed } from "./failure.ts";
 import { Latencies } from "./call/latencies.ts";
 import { NodeChoice } from "./call/node-choice.ts";
 import { Nodes } from "./node/nodes.ts";
 import type { UpstreamNode } from "./node/node.ts";
 import { CREDENTIAL_KEYS } from "./observer.ts";
 import type { BreakerScope, CallOutcome, UpstreamObserver } from "./observer.ts";
-import type { UpstreamParts } from "./call/parts.ts";
-import { RecentRequests } from "./call/recent-requests.ts";
-import type { UpstreamState, UpstreamStatus } from "./node/status.ts";
+import type { UpstreamParts } from "./parts.ts";
+import { RecentRequests } from "./recent-requests.ts";
+import type { UpstreamState, UpstreamStatus } from "./status.ts";
 import { StreamRun } from "./call/stream-run.ts";
 import { TokenBucket } from "./limits/token-bucket.ts";
 
@@ -196,7 +196,7 @@ export class Upstream {
   }
 
   status(): UpstreamStatus {
-    const { nodes, breaker, passThroughBreaker, bulkhead, egress, retries } = this.parts;
+    const { nodes, breaker, passThroughBreaker, concurrency, rateLimit, retries } = this.parts;
     return {
       name: this.name,
       admin: this.admin,
@@ -205,9 +205,9 @@ export class Upstream {
       lastError: nodes.disabledBecause ?? this.findLastError(),
       breaker: breaker.state,
       passThroughBreaker: passThroughBreaker.state,
-      budgetLeft: egress?.left,
-      running: bulkhead.running,
-      queued: bulkhead.queued + (egress?.queued ?? 0),
+      budgetLeft: rateLimit?.left,
+      running: concurrency.running,
+      queued: concurrency.queued + (rateLimit?.queued ?? 0),
       retriesLeft: Math.floor(retries.left),
       nodes: nodes.all.map((node) => node.status()),
     };
@@ -251,10 +251,10 @@ export class Upstream {
     const { config, environment } = this;
     const { clock, bodies, random, observer, coordinator, limits } = environment;
     const { auth: credentials, tls } = this.own;
-    const egress =
+    const rateLimit =
       config.rateLimit === undefined
         ? undefined
-        : new EgressBudget({
+        : new RateLimit({
             upstream: config.name,
             rateLimit: config.rateLimit,
             coordinator,
@@ -267,7 +267,7 @@ export class Upstream {
       random,
       observer,
       credentials,
-      egress,
+      rateLimit,
       // What nodes of an earlier configuration still say must not take an admin from who has it now.
       claim: (admin) => (this.isRetired ? undefined : this.claims?.claim(admin, this.name)),
       target: {
@@ -285,7 +285,7 @@ export class Upstream {
       },
     });
     const createBreaker = (calls: BreakerScope) =>
-      new Breaker({
+      new CircuitBreaker({
         clock,
         patience: Math.min(config.attemptTimeout, config.timeout),
         askInfo: () => nodes.askInfo(),
@@ -308,10 +308,10 @@ export class Upstream {
       passThroughBreaker,
       doubtful: new RecentRequests(clock, REMEMBERED),
       hopeless: new RecentRequests(clock, REMEMBERED),
-      egress,
+      rateLimit,
       credentials,
       choice: new NodeChoice(nodes.all, random),
-      bulkhead: new Bulkhead(config.name, config.concurrency, clock),
+      concurrency: new ConcurrencyLimit(config.name, config.concurrency, clock),
       latencies: new Latencies(config.hedge.quantile),
       retries: new TokenBucket(clock, {
         perCall: config.retry.budget,

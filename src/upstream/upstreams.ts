@@ -1,6 +1,6 @@
 import type { UpstreamConfig } from "../config/schema.ts";
-import { AdminClaims } from "./node/admin-claims.ts";
-import type { UpstreamStatus } from "./node/status.ts";
+import { AdminClaims } from "./admin-claims.ts";
+import type { UpstreamStatus } from "./status.ts";
 import { Upstream } from "./upstream.ts";
 import type { UpstreamEnvironment } from "./upstream.ts";
 

@@ -1,7 +1,7 @@
 import type { Explanation } from "../cache/http-cache.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { BreakerState } from "../upstream/observer.ts";
-import type { NodeState, NodeStatus, UpstreamState, UpstreamStatus } from "../upstream/node/status.ts";
+import type { NodeState, NodeStatus, UpstreamState, UpstreamStatus } from "../upstream/status.ts";
 import type { CachePart } from "../serving.ts";
 import type { RedisPart } from "../coordination/sharing.ts";
 import type { WorkerState } from "./worker-topics.ts";

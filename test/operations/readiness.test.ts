@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { Readiness } from "../../src/operations/readiness.ts";
-import type { UpstreamState, UpstreamStatus } from "../../src/upstream/node/status.ts";
+import type { UpstreamState, UpstreamStatus } from "../../src/upstream/status.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 interface World {

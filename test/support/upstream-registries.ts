@@ -10,7 +10,7 @@ import type { Coordinator } from "../../src/coordination/coordinator.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { SampleRegistryOptions } from "../../src/sandbox/registry.ts";
-import type { StreamedCall, UpstreamCall } from "../../src/upstream/call/call.ts";
+import type { StreamedCall, UpstreamCall } from "../../src/upstream/call.ts";
 import type { UpstreamEnvironment } from "../../src/upstream/upstream.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { RecordingObserver } from "./recording-observer.ts";

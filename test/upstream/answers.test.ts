@@ -2,7 +2,7 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "nod
 import { describe, expect, test } from "vitest";
 import { fieldValue } from "../../src/fields.ts";
 import type { ScriptedAnswer } from "../../src/sandbox/script.ts";
-import type { UpstreamAnswer, UpstreamCall } from "../../src/upstream/call/call.ts";
+import type { UpstreamAnswer, UpstreamCall } from "../../src/upstream/call.ts";
 import { BOMBS, BROKEN_CODINGS } from "../support/broken-codings.ts";
 import { acceptCall, inTime, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 

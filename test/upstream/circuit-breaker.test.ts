@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { Breaker } from "../../src/upstream/limits/circuit-breaker.ts";
-import type { FailureReason } from "../../src/upstream/call/failure.ts";
+import { CircuitBreaker } from "../../src/upstream/limits/circuit-breaker.ts";
+import type { FailureReason } from "../../src/upstream/failure.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { acceptCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
@@ -12,7 +12,7 @@ function open(info: { verdict: Verdict }) {
   const states: string[] = [];
   const news: string[] = [];
   let asked = 0;
-  const breaker = new Breaker({
+  const breaker = new CircuitBreaker({
     clock,
     patience: 5_000,
     askInfo: () => {

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import type { UpstreamAnswer } from "../../src/upstream/call/call.ts";
+import type { UpstreamAnswer } from "../../src/upstream/call.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import {
   acceptCall,

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import type { CallGrant, CallLimit } from "../../src/coordination/coordinator.ts";
-import type { Priority } from "../../src/upstream/call/call.ts";
-import { EgressBudget } from "../../src/upstream/limits/rate-limit.ts";
-import type { RateLimit } from "../../src/upstream/limits/rate-limit.ts";
+import type { Priority } from "../../src/upstream/call.ts";
+import { RateLimit } from "../../src/upstream/limits/rate-limit.ts";
+import type { RateLimitConfig } from "../../src/upstream/limits/rate-limit.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { acceptCall, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
@@ -16,12 +16,12 @@ class RemoteCoordinator extends LocalCoordinator {
 
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
-function open(limit: Partial<RateLimit> = {}, isRemote = false) {
+function open(limit: Partial<RateLimitConfig> = {}, isRemote = false) {
   const clock = new ManualClock();
   const shares: number[] = [];
   const coordinator = isRemote ? new RemoteCoordinator({ clock }) : new LocalCoordinator({ clock });
   const rateLimit = { requests: 10, per: 60_000, maxWait: 2_000, perEndpoint: false, ...limit };
-  const budget = new EgressBudget({
+  const budget = new RateLimit({
     upstream: "amulet",
     rateLimit,
     coordinator,

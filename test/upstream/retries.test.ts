@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Fault } from "../../src/sandbox/faults.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import type { UpstreamCall } from "../../src/upstream/call/call.ts";
+import type { UpstreamCall } from "../../src/upstream/call.ts";
 import { acceptCall, inTime, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
 /** Registries of one upstream, proved, with their logs empty. */

@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import type { Transform } from "node:stream";
 import { buffer, text } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { StreamedAnswer, StreamedCall } from "../../src/upstream/call/call.ts";
+import type { StreamedAnswer, StreamedCall } from "../../src/upstream/call.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { acceptCall, ADMIN, openUpstream, startRegistry, streamedCall } from "../support/upstream-registries.ts";
 

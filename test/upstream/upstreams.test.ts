@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { AdminClaims } from "../../src/upstream/node/admin-claims.ts";
+import { AdminClaims } from "../../src/upstream/admin-claims.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import {
   ADMIN,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
-import { Bulkhead } from "../../src/upstream/limits/concurrency-limit.ts";
-import type { Priority } from "../../src/upstream/call/call.ts";
-import { LatencyQuantile } from "../../src/upstream/call/latency-quantile.ts";
+import { ConcurrencyLimit } from "../../src/upstream/limits/concurrency-limit.ts";
+import type { Priority } from "../../src/upstream/call.ts";
+import { LatencyQuantile } from "../../src/upstream/call/latencies.ts";
 import { TokenBucket } from "../../src/upstream/limits/token-bucket.ts";
 import { WaitQueue } from "../../src/upstream/limits/wait-queue.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -40,40 +40,43 @@ describe("those who wait for their turn", () => {
   });
 });
 
-describe("a bulkhead", () => {
+describe("a concurrency", () => {
   test("bounds what runs and what waits, and hands places over", async () => {
     const clock = new ManualClock();
-    const bulkhead = new Bulkhead("amulet", { max: 2, queue: 1 }, clock);
+    const concurrency = new ConcurrencyLimit("amulet", { max: 2, queue: 1 }, clock);
     const deadline = clock.now() + 1_000;
-    expect([bulkhead.tryEnter(), bulkhead.tryEnter(), bulkhead.tryEnter()]).toEqual([true, true, false]);
-    const waiting = bulkhead.enter({ priority: "miss", deadline });
-    await expect(bulkhead.enter({ priority: "miss", deadline })).rejects.toMatchObject({ status: 503, retryAfter: 1 });
-    expect(bulkhead).toMatchObject({ running: 2, queued: 1 });
-    bulkhead.leave();
+    expect([concurrency.tryEnter(), concurrency.tryEnter(), concurrency.tryEnter()]).toEqual([true, true, false]);
+    const waiting = concurrency.enter({ priority: "miss", deadline });
+    await expect(concurrency.enter({ priority: "miss", deadline })).rejects.toMatchObject({
+      status: 503,
+      retryAfter: 1,
+    });
+    expect(concurrency).toMatchObject({ running: 2, queued: 1 });
+    concurrency.leave();
     await waiting;
-    expect(bulkhead).toMatchObject({ running: 2, queued: 0 });
-    bulkhead.leave();
-    bulkhead.leave();
-    expect(bulkhead.running).toBe(0);
+    expect(concurrency).toMatchObject({ running: 2, queued: 0 });
+    concurrency.leave();
+    concurrency.leave();
+    expect(concurrency.running).toBe(0);
   });
 
   test("lets a more urgent call take the place in the queue of a less urgent one", async () => {
     const clock = new ManualClock();
-    const bulkhead = new Bulkhead("amulet", { max: 1, queue: 1 }, clock);
+    const concurrency = new ConcurrencyLimit("amulet", { max: 1, queue: 1 }, clock);
     const deadline = clock.now() + 1_000;
-    bulkhead.tryEnter();
-    const walker = bulkhead.enter({ priority: "walker", deadline });
-    const post = bulkhead.enter({ priority: "post", deadline });
+    concurrency.tryEnter();
+    const walker = concurrency.enter({ priority: "walker", deadline });
+    const post = concurrency.enter({ priority: "post", deadline });
     await expect(walker).rejects.toMatchObject({ status: 503 });
-    bulkhead.leave();
+    concurrency.leave();
     await expect(post).resolves.toBeUndefined();
   });
 
   test("turns away with 504 who waited until its deadline", async () => {
     const clock = new ManualClock();
-    const bulkhead = new Bulkhead("amulet", { max: 1, queue: 1 }, clock);
-    bulkhead.tryEnter();
-    const waiting = bulkhead.enter({ priority: "post", deadline: clock.now() + 50 });
+    const concurrency = new ConcurrencyLimit("amulet", { max: 1, queue: 1 }, clock);
+    concurrency.tryEnter();
+    const waiting = concurrency.enter({ priority: "post", deadline: clock.now() + 50 });
     clock.advance(50);
     await expect(waiting).rejects.toMatchObject({ status: 504 });
   });

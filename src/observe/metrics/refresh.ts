@@ -1,4 +1,4 @@
-import { NODE_STATES, UPSTREAM_STATES } from "../../upstream/node/status.ts";
+import { NODE_STATES, UPSTREAM_STATES } from "../../upstream/status.ts";
 import { CACHED_OPERATIONS } from "../../spec/endpoints.ts";
 import type { Duration } from "../../clock.ts";
 import type { LeaseStatus } from "../../coordination/redis/shared-leases.ts";
@@ -7,7 +7,7 @@ import type { Metrics } from "../metrics.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import type { CachedOperation } from "../../spec/endpoints.ts";
 import type { BreakerState } from "../../upstream/observer.ts";
-import type { UpstreamStatus } from "../../upstream/node/status.ts";
+import type { UpstreamStatus } from "../../upstream/status.ts";
 import type { Traffic } from "./traffic.ts";
 
 /** What the gauges show. */

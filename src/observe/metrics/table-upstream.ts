@@ -6,8 +6,8 @@ import {
   BREAKER_STATES,
   CREDENTIAL_KEYS,
 } from "../../upstream/observer.ts";
-import { FAILURE_REASONS } from "../../upstream/call/failure.ts";
-import { NODE_STATES, UPSTREAM_STATES } from "../../upstream/node/status.ts";
+import { FAILURE_REASONS } from "../../upstream/failure.ts";
+import { NODE_STATES, UPSTREAM_STATES } from "../../upstream/status.ts";
 import { OPERATIONS } from "../../spec/endpoints.ts";
 import { counter, gauge, histogram } from "./definition.ts";
 import { ALIAS, CALL_KIND, CHECK_OUTCOME } from "./labels.ts";

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Duration } from "../../clock.ts";
 import type { OperationLabel, OutcomeLabel } from "../metrics/labels.ts";
-import type { CallTrace } from "../../upstream/call/trace.ts";
+import type { CallTrace } from "../../upstream/observer.ts";
 
 /** What a finished request says about itself in its trace: never ids of parties, contracts or instruments. */
 export interface RequestSummary {

@@ -2,12 +2,12 @@ import type { Duration } from "../../clock.ts";
 import type { Fields } from "../../fields.ts";
 import type { Operation } from "../../spec/endpoints.ts";
 import { retryAfter } from "../wire/answer.ts";
-import type { StreamedCall, UpstreamCall } from "./call.ts";
-import { consequences } from "./failure.ts";
-import type { Failure, FailureReason } from "./failure.ts";
+import type { StreamedCall, UpstreamCall } from "../call.ts";
+import { consequences } from "../failure.ts";
+import type { Failure, FailureReason } from "../failure.ts";
 import type { UpstreamNode } from "../node/node.ts";
-import type { UpstreamParts } from "./parts.ts";
-import { digestOf } from "./recent-requests.ts";
+import type { UpstreamParts } from "../parts.ts";
+import { digestOf } from "../recent-requests.ts";
 
 /** Longest pause that a node may ask for with `Retry-After`. */
 const LONGEST_PAUSE: Duration = 60_000;
@@ -69,11 +69,11 @@ function blame({ nodes }: UpstreamParts, node: UpstreamNode): void {
 
 /** Does what a refusal asks for: fewer calls, a pause for its node, other credentials. */
 export function heedRefusal(parts: UpstreamParts, node: UpstreamNode, { operation, reason, fields }: Refusal): void {
-  const { credentials, egress, clock } = parts;
+  const { credentials, rateLimit, clock } = parts;
   if (reason === "credentials") credentials?.distrust();
   if (fields === undefined) return;
   const asked = retryAfter(fields);
-  if (reason === "http-429") egress?.shrink(operation, asked);
+  if (reason === "http-429") rateLimit?.shrink(operation, asked);
   const seconds = asked ?? (reason === "http-429" ? 1 : 0);
   node.pausedUntil = clock.now() + Math.min(seconds * 1_000, LONGEST_PAUSE);
 }

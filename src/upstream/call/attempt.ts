@@ -7,17 +7,18 @@ import type { Operation } from "../../spec/endpoints.ts";
 import { decodeAnswer, isCoded, readAnswer } from "../wire/answer.ts";
 import type { Reading } from "../wire/answer.ts";
 import { heedRefusal, isHopeless, isTimeout, recordOutcome } from "./attempt-outcome.ts";
-import type { UpstreamCall } from "./call.ts";
+import type { UpstreamCall } from "../call.ts";
 import { isOwnRefusal } from "../credentials/credentials.ts";
 import { Exchange } from "../wire/exchange.ts";
 import type { ExchangeListener, RawAnswer } from "../wire/exchange.ts";
-import { answerTimeout, connectTimeout, consequences, tooCostly } from "./failure.ts";
-import type { Failure } from "./failure.ts";
+import { answerTimeout, connectTimeout, consequences, tooCostly } from "../failure.ts";
+import type { Failure } from "../failure.ts";
 import type { AttemptKind } from "../observer.ts";
 import type { UpstreamNode } from "../node/node.ts";
-import type { UpstreamParts } from "./parts.ts";
-import { digestOf } from "./recent-requests.ts";
-import { type AttemptTrace, continueTrace } from "./trace.ts";
+import type { UpstreamParts } from "../parts.ts";
+import { continueTrace } from "../wire/request-fields.ts";
+import { digestOf } from "../recent-requests.ts";
+import type { AttemptTrace } from "../observer.ts";
 
 interface AttemptOptions {
   readonly kind: Exclude<AttemptKind, "stream">;

@@ -5,13 +5,13 @@ import { admit } from "./admission.ts";
 import type { Reading } from "../wire/answer.ts";
 import { Attempt } from "./attempt.ts";
 import { isTimeout } from "./attempt-outcome.ts";
-import type { UpstreamAnswer, UpstreamCall } from "./call.ts";
-import { answerTimeout, consequences } from "./failure.ts";
-import type { Failure, FailureReason } from "./failure.ts";
+import type { UpstreamAnswer, UpstreamCall } from "../call.ts";
+import { answerTimeout, consequences } from "../failure.ts";
+import type { Failure, FailureReason } from "../failure.ts";
 import type { UpstreamNode } from "../node/node.ts";
 import type { AttemptKind as AnyAttemptKind } from "../observer.ts";
-import type { UpstreamParts } from "./parts.ts";
-import { digestOf } from "./recent-requests.ts";
+import type { UpstreamParts } from "../parts.ts";
+import { digestOf } from "../recent-requests.ts";
 import { isConditional, requestFields } from "../wire/request-fields.ts";
 import { planRetry } from "./retry-plan.ts";
 import { SideAttempt } from "./side-attempt.ts";
@@ -79,7 +79,7 @@ export class CallRun {
 
   private readonly onAdmitted = (): void => {
     if (this.isSettled) {
-      this.parts.bulkhead.leave();
+      this.parts.concurrency.leave();
       return;
     }
     this.hasPlace = true;
@@ -92,7 +92,7 @@ export class CallRun {
   /** Takes a call out of `rateLimit`; it is there at once as a rule. */
   private pay(kind: AttemptKind): void {
     const { operation, priority, signal } = this.call;
-    const paid = this.parts.egress?.take({ operation, priority, deadline: this.deadline, signal });
+    const paid = this.parts.rateLimit?.take({ operation, priority, deadline: this.deadline, signal });
     if (paid === undefined) return this.authorize(kind);
     this.arm();
     paid.then(() => this.authorize(kind), this.onUnpaid);
@@ -254,7 +254,7 @@ export class CallRun {
     signal?.removeEventListener("abort", this.onAbort);
     for (const attempt of this.running.splice(0)) attempt.cancel(signal?.aborted !== true);
     this.side.end();
-    if (this.hasPlace) this.parts.bulkhead.leave();
+    if (this.hasPlace) this.parts.concurrency.leave();
     this.hasPlace = false;
   }
 }

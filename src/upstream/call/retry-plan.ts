@@ -1,10 +1,10 @@
 import type { Duration, Instant } from "../../clock.ts";
 import { isHopeless } from "./attempt-outcome.ts";
-import type { UpstreamCall } from "./call.ts";
-import { consequences } from "./failure.ts";
-import type { FailureReason } from "./failure.ts";
+import type { UpstreamCall } from "../call.ts";
+import { consequences } from "../failure.ts";
+import type { FailureReason } from "../failure.ts";
 import type { UpstreamNode } from "../node/node.ts";
-import type { UpstreamParts } from "./parts.ts";
+import type { UpstreamParts } from "../parts.ts";
 
 /** Longest pause before another attempt on another node; it doubles with each attempt. */
 const BACKOFF: Duration = 20;

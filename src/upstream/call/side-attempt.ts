@@ -1,9 +1,9 @@
 import type { Duration, Instant } from "../../clock.ts";
 import type { Attempt } from "./attempt.ts";
 import { isHopeless } from "./attempt-outcome.ts";
-import type { UpstreamCall } from "./call.ts";
+import type { UpstreamCall } from "../call.ts";
 import type { UpstreamNode } from "../node/node.ts";
-import type { UpstreamParts } from "./parts.ts";
+import type { UpstreamParts } from "../parts.ts";
 
 /** A call is not late before this, however quick its operation is as a rule. */
 const LEAST_LATE: Duration = 750;
@@ -19,7 +19,7 @@ export interface Standing {
 /**
  * The one attempt that may run beside another of the same call, on another node: a hedge when the first is slower than
  * usual, paid from the hedge budget; a rescue when it is very late or half of the time is gone, paid as a retry. It
- * takes no place in the bulkhead and no call of `rateLimit` that others wait for.
+ * takes no place in the concurrency and no call of `rateLimit` that others wait for.
  */
 export class SideAttempt {
   private readonly parts: UpstreamParts;
@@ -86,7 +86,7 @@ export class SideAttempt {
   /** The call is over. */
   end(): void {
     this.isPaying = false;
-    if (this.hasPlace) this.parts.bulkhead.leave();
+    if (this.hasPlace) this.parts.concurrency.leave();
     this.hasPlace = false;
   }
 
@@ -96,12 +96,12 @@ export class SideAttempt {
   }
 
   private takePlace(): boolean {
-    this.hasPlace ||= this.parts.bulkhead.tryEnter();
+    this.hasPlace ||= this.parts.concurrency.tryEnter();
     return this.hasPlace;
   }
 
   private pay(kind: "hedge" | "rescue", { running }: Standing): void {
-    const paid = this.parts.egress?.tryTake(this.call.operation, "walker") ?? true;
+    const paid = this.parts.rateLimit?.tryTake(this.call.operation, "walker") ?? true;
     if (!(paid instanceof Promise)) {
       if (paid) this.start(kind);
       return;

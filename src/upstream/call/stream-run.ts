@@ -8,18 +8,19 @@ import { endToEndFields } from "../../answer-fields.ts";
 import { findBusy } from "../wire/answer.ts";
 import { heedRefusal, recordOutcome } from "./attempt-outcome.ts";
 import type { Settle } from "./call-run.ts";
-import type { StreamedAnswer, StreamedCall } from "./call.ts";
+import type { StreamedAnswer, StreamedCall } from "../call.ts";
 import { isOwnRefusal } from "../credentials/credentials.ts";
-import { answerTimeout, connectionFailure, connectTimeout, consequences } from "./failure.ts";
-import type { Failure } from "./failure.ts";
+import { connectionFailure } from "../wire/connection-failure.ts";
+import { answerTimeout, connectTimeout, consequences } from "../failure.ts";
+import type { Failure } from "../failure.ts";
 import type { UpstreamNode } from "../node/node.ts";
-import type { UpstreamParts } from "./parts.ts";
-import { digestOf } from "./recent-requests.ts";
-import { isConditional, requestFields } from "../wire/request-fields.ts";
+import type { UpstreamParts } from "../parts.ts";
+import { digestOf } from "../recent-requests.ts";
+import { isConditional, requestFields, continueTrace } from "../wire/request-fields.ts";
 import { refuseHead, shapeBody } from "../wire/streamed-answer.ts";
 import { StreamedExchange } from "../wire/streamed-exchange.ts";
 import type { StreamedListener } from "../wire/streamed-exchange.ts";
-import { type AttemptTrace, continueTrace } from "./trace.ts";
+import type { AttemptTrace } from "../observer.ts";
 import { tooLargeUpload, Upload, uploadTimeout } from "../wire/upload.ts";
 
 function throwIfGone(signal: AbortSignal | undefined): void {
@@ -88,7 +89,7 @@ export class StreamRun implements StreamedListener {
       const { deadline } = this;
       await admit(parts, { priority, deadline, signal, breaker });
       this.hasPlace = true;
-      await parts.egress?.take({ operation, priority, deadline, signal });
+      await parts.rateLimit?.take({ operation, priority, deadline, signal });
       const fields = (await parts.credentials?.fields({ deadline, signal })) ?? [];
       throwIfGone(signal);
       if (upload?.errored instanceof GatewayError) throw upload.errored;
@@ -295,11 +296,11 @@ export class StreamRun implements StreamedListener {
     this.call.signal?.removeEventListener("abort", this.onAbort);
     if (this.node !== undefined) this.node.inFlight -= 1;
     this.leaveUploads();
-    if (this.hasPlace) this.parts.bulkhead.leave();
+    if (this.hasPlace) this.parts.concurrency.leave();
   }
 
   private leaveUploads(): void {
-    if (this.hasUploadPlace) this.parts.bulkhead.uploads.leave();
+    if (this.hasUploadPlace) this.parts.concurrency.uploads.leave();
     this.hasUploadPlace = false;
   }
 

@@ -5,7 +5,7 @@ import { type ErrorCode, GatewayError, isClientGone } from "../../errors.ts";
 import { Connections } from "../wire/connections.ts";
 import { Exchange } from "../wire/exchange.ts";
 import type { RawAnswer } from "../wire/exchange.ts";
-import type { LinkTarget } from "../wire/connection.ts";
+import type { ConnectionTarget } from "../wire/connection.ts";
 import type { Deadline } from "../../deadline.ts";
 import { withDeadline } from "../../deadline.ts";
 
@@ -34,7 +34,7 @@ interface TokenParts {
   readonly oauth: OAuthConfig;
   /** The client secret as it is now. */
   readonly secret: () => MaybePromise<string>;
-  readonly tls: LinkTarget["tls"];
+  readonly tls: ConnectionTarget["tls"];
   readonly httpProxy?: string | undefined;
   readonly clock: Clock;
   /** Told of each fetch: why it brought no token, or undefined. */

@@ -1,9 +1,9 @@
 import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
-import { consequences } from "../call/failure.ts";
-import type { FailureReason } from "../call/failure.ts";
-import { News } from "../node/news.ts";
+import { consequences } from "../failure.ts";
+import type { FailureReason } from "../failure.ts";
+import { News } from "../news.ts";
 import type { BreakerChange, BreakerState } from "../observer.ts";
-import { RecentRequests } from "../call/recent-requests.ts";
+import { RecentRequests } from "../recent-requests.ts";
 
 /** So many calls in a row without an answer are worth a look at the registry's info. */
 const LEAST_FAILURES = 10;
@@ -12,7 +12,7 @@ const LONGEST_PAUSE: Duration = 8_000;
 /** A request that failed while the registry was well is not held against it for so long. */
 const EXCUSED_FOR: Duration = 60_000;
 
-interface BreakerParts {
+interface CircuitBreakerParts {
   readonly clock: Clock;
   /** How long a call has to wait before a timeout is the upstream's fault. */
   readonly patience: Duration;
@@ -26,8 +26,8 @@ interface BreakerParts {
  * 10 in a row the registry's info is asked, and only when that fails too, it opens. It asks again after a pause, which
  * doubles up to 8 s, and closes when the info is told.
  */
-export class Breaker {
-  private readonly parts: BreakerParts;
+export class CircuitBreaker {
+  private readonly parts: CircuitBreakerParts;
   private currentState: BreakerState = "closed";
   /** Calls in a row that failed; and those requests among them that may have failed by themselves. */
   private failures = 0;
@@ -45,7 +45,7 @@ export class Breaker {
   private openedAt: Instant = 0;
   private isStopped = false;
 
-  constructor(parts: BreakerParts) {
+  constructor(parts: CircuitBreakerParts) {
     this.parts = parts;
     this.excused = new RecentRequests(parts.clock, EXCUSED_FOR);
     this.news = new News(parts.clock);

@@ -1,6 +1,6 @@
 import type { Clock, Instant } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
-import type { Priority } from "../call/call.ts";
+import type { Priority } from "../call.ts";
 import { WaitQueue } from "./wait-queue.ts";
 
 interface Entrant {
@@ -71,7 +71,7 @@ class Places {
 }
 
 /** Bounds how much runs at once to one upstream, so that a slow one takes nothing from the others. */
-export class Bulkhead extends Places {
+export class ConcurrencyLimit extends Places {
   /**
    * What a call needs besides, and before, for as long as its body is arriving: clients that stall hold a share of the
    * places and no more.

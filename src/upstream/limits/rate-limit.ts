@@ -3,11 +3,11 @@ import type { UpstreamConfig } from "../../config/schema.ts";
 import type { CallGrant, Coordinator, MaybePromise } from "../../coordination/coordinator.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Operation } from "../../spec/endpoints.ts";
-import type { Priority } from "../call/call.ts";
-import { News } from "../node/news.ts";
+import type { Priority } from "../call.ts";
+import { News } from "../news.ts";
 import { PRIORITIES, WaitQueue } from "./wait-queue.ts";
 
-export type RateLimit = NonNullable<UpstreamConfig["rateLimit"]>;
+export type RateLimitConfig = NonNullable<UpstreamConfig["rateLimit"]>;
 
 /** Who asks for a call. */
 export interface Spender {
@@ -17,9 +17,9 @@ export interface Spender {
   readonly signal?: AbortSignal | undefined;
 }
 
-interface BudgetParts {
+interface RateLimitParts {
   readonly upstream: string;
-  readonly rateLimit: RateLimit;
+  readonly rateLimit: RateLimitConfig;
   readonly coordinator: Coordinator;
   readonly clock: Clock;
   /** The upstream answered 429: calls are rationed to `share` of the limit. `isNews`: as {@link News}. */
@@ -40,7 +40,7 @@ const LONGEST_RETRY_AFTER: Duration = 60_000;
 const LONGEST_RECOVERY: Duration = 600_000;
 
 /** One window of calls: of the whole upstream, or of one endpoint. */
-class Lane {
+class CallWindow {
   readonly name: string;
   readonly queue: WaitQueue;
   /** Until when asking for a call of this priority is known to be in vain. */
@@ -60,39 +60,39 @@ class Lane {
  * At most so many calls in any window, shared by all replicas through the coordinator. Urgent calls go first; what
  * would wait too long is refused at once.
  */
-export class EgressBudget {
-  private readonly parts: BudgetParts;
-  private readonly window: Duration;
-  private readonly lanes = new Map<string, Lane>();
+export class RateLimit {
+  private readonly parts: RateLimitParts;
+  private readonly span: Duration;
+  private readonly windows = new Map<string, CallWindow>();
   private readonly rations: News;
 
-  constructor(parts: BudgetParts) {
+  constructor(parts: RateLimitParts) {
     const { per } = parts.rateLimit;
     this.parts = parts;
-    this.window = per + Math.min(per * TRAVEL_SHARE, LONGEST_TRAVEL);
+    this.span = per + Math.min(per * TRAVEL_SHARE, LONGEST_TRAVEL);
     this.rations = new News(parts.clock);
   }
 
-  /** Calls left in the window as last seen: the least of all lanes. */
+  /** Calls left in the window as last seen: the least of all windows. */
   get left(): number | undefined {
     let left: number | undefined;
-    for (const lane of this.lanes.values()) {
-      if (lane.left !== undefined && (left === undefined || lane.left < left)) left = lane.left;
+    for (const window of this.windows.values()) {
+      if (window.left !== undefined && (left === undefined || window.left < left)) left = window.left;
     }
     return left;
   }
 
   get queued(): number {
     let queued = 0;
-    for (const lane of this.lanes.values()) queued += lane.queue.size;
+    for (const window of this.windows.values()) queued += window.queue.size;
     return queued;
   }
 
   /** Takes a call without waiting for one: false when there is none. */
   tryTake(operation: Operation, priority: Priority): MaybePromise<boolean> {
-    const lane = this.laneOf(operation);
-    if (lane.queue.size > 0) return false;
-    const granted = this.ask(lane, priority);
+    const window = this.windowOf(operation);
+    if (window.queue.size > 0) return false;
+    const granted = this.ask(window, priority);
     return granted instanceof Promise ? granted.then((grant) => grant.granted) : granted.granted;
   }
 
@@ -101,118 +101,121 @@ export class EgressBudget {
    * @throws {@link GatewayError} 429 (in the promise) when it would have to wait longer than `maxWait` or its deadline.
    */
   take(spender: Spender): undefined | Promise<void> {
-    const lane = this.laneOf(spender.operation);
-    if (lane.queue.sizeBefore(spender.priority) > 0) return this.queueUp(lane, spender);
-    const granted = this.ask(lane, spender.priority);
+    const window = this.windowOf(spender.operation);
+    if (window.queue.sizeBefore(spender.priority) > 0) return this.queueUp(window, spender);
+    const granted = this.ask(window, spender.priority);
     if (granted instanceof Promise) {
-      return granted.then((grant) => (grant.granted ? undefined : this.queueUp(lane, spender)));
+      return granted.then((grant) => (grant.granted ? undefined : this.queueUp(window, spender)));
     }
-    return granted.granted ? undefined : this.queueUp(lane, spender);
+    return granted.granted ? undefined : this.queueUp(window, spender);
   }
 
   /** The upstream answered 429 although the budget allowed the call: the real limit is lower. */
   shrink(operation: Operation, retryAfter: number | undefined): void {
-    const lane = this.laneOf(operation);
+    const window = this.windowOf(operation);
     const now = this.parts.clock.now();
     if (retryAfter !== undefined) {
       const until = now + Math.min(retryAfter * 1_000, LONGEST_RETRY_AFTER);
-      for (const priority of PRIORITIES) lane.deniedUntil[priority] = Math.max(lane.deniedUntil[priority], until);
+      for (const priority of PRIORITIES) window.deniedUntil[priority] = Math.max(window.deniedUntil[priority], until);
     }
     // The answers to calls that were already on their way are one event.
-    if (now - lane.shrunkAt < 1_000) return;
-    if (this.shareOf(lane, now) === 1) this.rations.end();
-    lane.share = Math.max(this.shareOf(lane, now) * SHRINK, LEAST_SHARE);
-    lane.shrunkAt = now;
-    this.parts.onRation(lane.share, this.rations.isDue());
+    if (now - window.shrunkAt < 1_000) return;
+    if (this.shareOf(window, now) === 1) this.rations.end();
+    window.share = Math.max(this.shareOf(window, now) * SHRINK, LEAST_SHARE);
+    window.shrunkAt = now;
+    this.parts.onRation(window.share, this.rations.isDue());
   }
 
-  private laneOf(operation: Operation): Lane {
+  private windowOf(operation: Operation): CallWindow {
     const { rateLimit, upstream, clock } = this.parts;
     const key = rateLimit.perEndpoint ? operation : "";
-    let lane = this.lanes.get(key);
-    if (lane === undefined) {
-      lane = new Lane(rateLimit.perEndpoint ? `upstream:${upstream}:${operation}` : `upstream:${upstream}`, clock);
-      this.lanes.set(key, lane);
+    let window = this.windows.get(key);
+    if (window === undefined) {
+      window = new CallWindow(
+        rateLimit.perEndpoint ? `upstream:${upstream}:${operation}` : `upstream:${upstream}`,
+        clock,
+      );
+      this.windows.set(key, window);
     }
-    return lane;
+    return window;
   }
 
   /** The share of the limit in use: after a 429 it grows back over two windows. */
-  private shareOf(lane: Lane, now: Instant): number {
+  private shareOf(window: CallWindow, now: Instant): number {
     const recovery = Math.min(this.parts.rateLimit.per * 2, LONGEST_RECOVERY);
-    return Math.min(1, lane.share + (now - lane.shrunkAt) / recovery);
+    return Math.min(1, window.share + (now - window.shrunkAt) / recovery);
   }
 
-  private ask(lane: Lane, priority: Priority): MaybePromise<CallGrant> {
+  private ask(window: CallWindow, priority: Priority): MaybePromise<CallGrant> {
     const { clock, coordinator, rateLimit } = this.parts;
     const now = clock.now();
-    const denied = lane.deniedUntil[priority] - now;
+    const denied = window.deniedUntil[priority] - now;
     if (denied > 0) return { granted: false, retryIn: denied };
-    const whole = Math.max(1, Math.floor(rateLimit.requests * this.shareOf(lane, now)));
+    const whole = Math.max(1, Math.floor(rateLimit.requests * this.shareOf(window, now)));
     // The same window with a smaller limit: granted only while those before it leave so much.
     const requests = Math.ceil(whole * SHARES[priority]);
-    const grant = coordinator.takeCall(lane.name, { requests, per: this.window });
+    const grant = coordinator.takeCall(window.name, { requests, per: this.span });
     const kept = whole - requests;
     return grant instanceof Promise
-      ? grant.then((each) => this.note(lane, priority, addKept(each, kept)))
-      : this.note(lane, priority, addKept(grant, kept));
+      ? grant.then((each) => this.note(window, priority, addKept(each, kept)))
+      : this.note(window, priority, addKept(grant, kept));
   }
 
-  private note(lane: Lane, priority: Priority, grant: CallGrant): CallGrant {
+  private note(window: CallWindow, priority: Priority, grant: CallGrant): CallGrant {
     if (grant.granted) {
-      lane.left = grant.left;
+      window.left = grant.left;
       return grant;
     }
     const until = this.parts.clock.now() + grant.retryIn;
     // What is refused to a call is refused to less urgent ones as well.
     for (const each of PRIORITIES.slice(PRIORITIES.indexOf(priority))) {
-      lane.deniedUntil[each] = Math.max(lane.deniedUntil[each], until);
+      window.deniedUntil[each] = Math.max(window.deniedUntil[each], until);
     }
-    if (priority === "post") lane.left = 0;
+    if (priority === "post") window.left = 0;
     return grant;
   }
 
-  private queueUp(lane: Lane, { priority, deadline, signal }: Spender): Promise<void> {
+  private queueUp(window: CallWindow, { priority, deadline, signal }: Spender): Promise<void> {
     const { clock, rateLimit } = this.parts;
     const now = clock.now();
-    const ahead = lane.queue.sizeBefore(priority);
-    const wait = Math.max(lane.deniedUntil[priority] - now, 0) + (ahead * rateLimit.per) / rateLimit.requests;
+    const ahead = window.queue.sizeBefore(priority);
+    const wait = Math.max(window.deniedUntil[priority] - now, 0) + (ahead * rateLimit.per) / rateLimit.requests;
     const patience = Math.min(rateLimit.maxWait, deadline - now);
-    if (wait > patience) return Promise.reject(this.refusal(lane, wait));
-    const turn = lane.queue.wait({
+    if (wait > patience) return Promise.reject(this.refusal(window, wait));
+    const turn = window.queue.wait({
       priority,
       until: now + patience,
       signal,
-      late: () => this.refusal(lane, Math.max(lane.deniedUntil[priority] - clock.now(), 0)),
+      late: () => this.refusal(window, Math.max(window.deniedUntil[priority] - clock.now(), 0)),
     });
-    this.schedulePump(lane);
+    this.schedulePump(window);
     return turn;
   }
 
-  private schedulePump(lane: Lane): void {
-    const { head } = lane.queue;
-    if (lane.isPumping || head === undefined) return;
-    lane.isPumping = true;
+  private schedulePump(window: CallWindow): void {
+    const { head } = window.queue;
+    if (window.isPumping || head === undefined) return;
+    window.isPumping = true;
     const { clock } = this.parts;
-    clock.after(Math.max(lane.deniedUntil[head] - clock.now(), 1), () => void this.pump(lane));
+    clock.after(Math.max(window.deniedUntil[head] - clock.now(), 1), () => void this.pump(window));
   }
 
   /** Lets waiting calls go as long as there is something to take. */
-  private async pump(lane: Lane): Promise<void> {
-    while (lane.queue.head !== undefined) {
-      const { granted } = await this.ask(lane, lane.queue.head);
+  private async pump(window: CallWindow): Promise<void> {
+    while (window.queue.head !== undefined) {
+      const { granted } = await this.ask(window, window.queue.head);
       if (!granted) break;
-      lane.queue.admitNext();
+      window.queue.admitNext();
     }
-    lane.isPumping = false;
-    this.schedulePump(lane);
+    window.isPumping = false;
+    this.schedulePump(window);
   }
 
-  private refusal(lane: Lane, wait: Duration): GatewayError {
+  private refusal(window: CallWindow, wait: Duration): GatewayError {
     const { upstream, rateLimit, clock } = this.parts;
     const retryAfter = Math.max(1, Math.ceil(Math.floor(wait) / 1_000));
     const why =
-      this.shareOf(lane, clock.now()) < 1
+      this.shareOf(window, clock.now()) < 1
         ? `upstream "${upstream}" answered 429 Too Many Requests and is asked less for a while`
         : `the gateway may ask upstream "${upstream}" ${rateLimit.requests} times in ${rateLimit.per / 1_000} s, and that is used up`;
     return new GatewayError("too_many_requests", `${why}; try again in ${retryAfter} s`, { retryAfter });

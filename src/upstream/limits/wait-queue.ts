@@ -1,6 +1,6 @@
 import type { CancelTimer, Clock, Instant } from "../../clock.ts";
 import { clientGone, type GatewayError } from "../../errors.ts";
-import type { Priority } from "../call/call.ts";
+import type { Priority } from "../call.ts";
 
 /** Most urgent first. */
 export const PRIORITIES: readonly Priority[] = ["post", "miss", "refresh", "walker"];
@@ -21,7 +21,7 @@ interface Waiter {
 /** Calls that wait for their turn: the most urgent first, the oldest first among equals. */
 export class WaitQueue {
   private readonly clock: Clock;
-  private readonly lanes: Readonly<Record<Priority, Set<Waiter>>> = {
+  private readonly waiters: Readonly<Record<Priority, Set<Waiter>>> = {
     post: new Set(),
     miss: new Set(),
     refresh: new Set(),
@@ -33,7 +33,7 @@ export class WaitQueue {
   }
 
   get size(): number {
-    const { post, miss, refresh, walker } = this.lanes;
+    const { post, miss, refresh, walker } = this.waiters;
     return post.size + miss.size + refresh.size + walker.size;
   }
 
@@ -41,7 +41,7 @@ export class WaitQueue {
   sizeBefore(priority: Priority): number {
     let size = 0;
     for (const each of PRIORITIES) {
-      size += this.lanes[each].size;
+      size += this.waiters[each].size;
       if (each === priority) break;
     }
     return size;
@@ -49,7 +49,7 @@ export class WaitQueue {
 
   /** The priority of the waiter whose turn is next. */
   get head(): Priority | undefined {
-    return PRIORITIES.find((priority) => this.lanes[priority].size > 0);
+    return PRIORITIES.find((priority) => this.waiters[priority].size > 0);
   }
 
   /**
@@ -63,7 +63,7 @@ export class WaitQueue {
         leave: (error) => {
           cancelTimer?.();
           signal?.removeEventListener("abort", onAbort);
-          this.lanes[priority].delete(waiter);
+          this.waiters[priority].delete(waiter);
           if (error === undefined) resolve();
           else reject(error);
         },
@@ -71,7 +71,7 @@ export class WaitQueue {
       const onAbort = () => waiter.leave(clientGone());
       signal?.addEventListener("abort", onAbort, { once: true });
       cancelTimer = this.clock.after(until - this.clock.now(), () => waiter.leave(late()));
-      this.lanes[priority].add(waiter);
+      this.waiters[priority].add(waiter);
     });
   }
 
@@ -79,7 +79,7 @@ export class WaitQueue {
   admitNext(): boolean {
     const { head } = this;
     if (head === undefined) return false;
-    const [first] = this.lanes[head];
+    const [first] = this.waiters[head];
     first!.leave();
     return true;
   }
@@ -88,7 +88,7 @@ export class WaitQueue {
   displace(priority: Priority, error: GatewayError): boolean {
     for (const each of PRIORITIES.toReversed()) {
       if (each === priority) return false;
-      const last = [...this.lanes[each]].at(-1);
+      const last = [...this.waiters[each]].at(-1);
       if (last !== undefined) {
         last.leave(error);
         return true;

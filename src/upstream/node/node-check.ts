@@ -5,12 +5,13 @@ import { GatewayError } from "../../errors.ts";
 import { decodeAnswer, isCoded, readAnswer, retryAfter } from "../wire/answer.ts";
 import { isOwnRefusal } from "../credentials/credentials.ts";
 import type { Credentials } from "../credentials/credentials.ts";
-import type { LinkSource } from "../call/dispatch.ts";
+import type { ConnectionSource } from "../wire/dispatch.ts";
 import { Exchange } from "../wire/exchange.ts";
 import type { NodeRequest, RawAnswer } from "../wire/exchange.ts";
-import { answerTimeout, ConnectionGone, ProofFailed, removed, unusable } from "../call/failure.ts";
-import type { Failure } from "../call/failure.ts";
-import type { Link } from "../wire/connection.ts";
+import { ConnectionGone, ProofFailed } from "../wire/connection-failure.ts";
+import { answerTimeout, removed, unusable } from "../failure.ts";
+import type { Failure } from "../failure.ts";
+import type { Connection } from "../wire/connection.ts";
 import type { UpstreamNode } from "./node.ts";
 
 const INFO_PATH = "/registry/metadata/v1/info";
@@ -32,11 +33,11 @@ interface CheckParts {
  * names.
  * @throws {@link ProofFailed} that says why the node did not prove anything.
  */
-export async function askAdmin(node: UpstreamNode, link: Link, parts: CheckParts): Promise<string> {
+export async function askAdmin(node: UpstreamNode, connection: Connection, parts: CheckParts): Promise<string> {
   const { config, upstream, credentials, deadline, signal } = parts;
   const credentialFields = credentials === undefined ? [] : await credentials.fields({ deadline, signal });
   const fields = ["accept", "application/json", "accept-encoding", "identity", ...credentialFields];
-  let raw = await exchange({ method: "GET", path: node.basePath + INFO_PATH, fields }, only(link, node), parts);
+  let raw = await exchange({ method: "GET", path: node.basePath + INFO_PATH, fields }, only(connection, node), parts);
   const context = {
     upstream,
     node: node.index,
@@ -66,8 +67,8 @@ function unproved(error: GatewayError): ProofFailed {
 }
 
 /** One connection, once; it is not given back to the others. */
-function only(link: Link, { connections }: UpstreamNode): LinkSource {
-  let left: Link | undefined = link;
+function only(connection: Connection, { connections }: UpstreamNode): ConnectionSource {
+  let left: Connection | undefined = connection;
   return {
     origin: connections.origin,
     take() {
@@ -83,7 +84,7 @@ function only(link: Link, { connections }: UpstreamNode): LinkSource {
 
 function exchange(
   request: NodeRequest,
-  connections: LinkSource,
+  connections: ConnectionSource,
   { upstream, clock, deadline, signal }: CheckParts,
 ): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {

@@ -1,5 +1,5 @@
 import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
-import type { NodeState } from "./status.ts";
+import type { NodeState } from "../status.ts";
 
 const RECHECK: Duration = 300_000;
 const FIRST_RETRY: Duration = 250;

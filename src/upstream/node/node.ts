@@ -1,8 +1,8 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import { Connections } from "../wire/connections.ts";
-import type { Link, LinkTarget } from "../wire/connection.ts";
+import type { Connection, ConnectionTarget } from "../wire/connection.ts";
 import { OutcomeWindow } from "./outcome-window.ts";
-import type { NodeState, NodeStatus } from "./status.ts";
+import type { NodeState, NodeStatus } from "../status.ts";
 
 /** Weight of a new latency in the moving average. */
 const SAMPLE_WEIGHT = 0.2;
@@ -22,9 +22,9 @@ const PROBATION = 5;
 
 interface NodeParts {
   readonly clock: Clock;
-  readonly target: Omit<LinkTarget, "origin">;
+  readonly target: Omit<ConnectionTarget, "origin">;
   /** Asks the node over a connection which registry it is; rejects when a call may not go that way. */
-  readonly prove: (node: UpstreamNode, link: Link) => Promise<void>;
+  readonly prove: (node: UpstreamNode, connection: Connection) => Promise<void>;
 }
 
 /** One URL of an upstream: its connections, its load and how it has been doing. */
@@ -59,7 +59,9 @@ export class UpstreamNode {
     this.url = url;
     this.basePath = pathname.replace(/\/+$/, "");
     this.clock = parts.clock;
-    this.connections = new Connections({ ...parts.target, origin }, parts.clock, (link) => parts.prove(this, link));
+    this.connections = new Connections({ ...parts.target, origin }, parts.clock, (connection) =>
+      parts.prove(this, connection),
+    );
   }
 
   /** Moving average of latencies; undefined before the first. */

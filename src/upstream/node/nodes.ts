@@ -2,25 +2,19 @@ import type { Clock, Instant } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
-import type { EgressBudget } from "../limits/rate-limit.ts";
+import type { RateLimit } from "../limits/rate-limit.ts";
 import { Opening } from "../wire/connections.ts";
-import {
-  answerTimeout,
-  connectionFailure,
-  connectTimeout,
-  consequences,
-  ProofFailed,
-  unusable,
-} from "../call/failure.ts";
-import type { Failure, FailureReason } from "../call/failure.ts";
-import type { Link, LinkTarget } from "../wire/connection.ts";
+import { connectionFailure, ProofFailed } from "../wire/connection-failure.ts";
+import { answerTimeout, connectTimeout, consequences, unusable } from "../failure.ts";
+import type { Failure, FailureReason } from "../failure.ts";
+import type { Connection, ConnectionTarget } from "../wire/connection.ts";
 import { askAdmin, isPartyId } from "./node-check.ts";
 import { NodeWatch } from "./node-watch.ts";
 import { UpstreamNode } from "./node.ts";
 import type { UpstreamObserver } from "../observer.ts";
 import { withDeadline } from "../../deadline.ts";
 import type { Deadline } from "../../deadline.ts";
-import type { NodeState } from "./status.ts";
+import type { NodeState } from "../status.ts";
 
 export interface NodesParts {
   readonly config: UpstreamConfig;
@@ -28,8 +22,8 @@ export interface NodesParts {
   readonly random: () => number;
   readonly observer: UpstreamObserver;
   readonly credentials: Credentials | undefined;
-  readonly egress: EgressBudget | undefined;
-  readonly target: Omit<LinkTarget, "origin">;
+  readonly rateLimit: RateLimit | undefined;
+  readonly target: Omit<ConnectionTarget, "origin">;
   /** Why this upstream may not have `admin`, if it may not. */
   readonly claim: (admin: string) => string | undefined;
   /** A node that took requests for the registry of `admin`, or that may be as right as those that did, is another. */
@@ -54,7 +48,7 @@ export class Nodes {
 
   constructor(parts: NodesParts) {
     this.parts = parts;
-    const prove = (node: UpstreamNode, link: Link) => this.prove(node, link);
+    const prove = (node: UpstreamNode, connection: Connection) => this.prove(node, connection);
     this.all = parts.config.urls.map((url, index) => new UpstreamNode(index, url, { ...parts, prove }));
     this.watches = this.all.map(() => new NodeWatch(parts.clock, parts.random));
   }
@@ -196,14 +190,14 @@ export class Nodes {
    * there is no call left to ask with.
    */
   async askInfo(): Promise<boolean | undefined> {
-    const { clock, config, egress } = this.parts;
+    const { clock, config, rateLimit } = this.parts;
     const { signal } = this.closing;
     const patience = Math.min(config.attemptTimeout, config.timeout);
     const asked = this.all.filter(({ state }) => state === "up" || state === "ejected");
     const late = () => answerTimeout(config.name).error;
     try {
       const deadline = clock.now() + patience;
-      for (const _ of asked) await egress?.take({ operation: "info", priority: "post", deadline, signal });
+      for (const _ of asked) await rateLimit?.take({ operation: "info", priority: "post", deadline, signal });
     } catch {
       return undefined;
     }
@@ -263,7 +257,7 @@ export class Nodes {
     });
     this.closing.signal.addEventListener("abort", stop);
     try {
-      await node.connections.check(opening, (link) => this.question(node, link, deadline));
+      await node.connections.check(opening, (connection) => this.question(node, connection, deadline));
     } catch (error) {
       if (error instanceof ProofFailed) throw error;
       throw this.noteFailure(node, isLate ? connectTimeout(config.name) : connectionFailure(config.name, error, false));
@@ -273,8 +267,8 @@ export class Nodes {
     }
   }
 
-  /** A call may go over `link` only when the node names the right admin there. */
-  private async prove(node: UpstreamNode, link: Link): Promise<void> {
+  /** A call may go over `connection` only when the node names the right admin there. */
+  private async prove(node: UpstreamNode, connection: Connection): Promise<void> {
     const deadline = this.deadlineOf(node);
     try {
       await this.pay(true, deadline);
@@ -282,18 +276,18 @@ export class Nodes {
       throw new ProofFailed({ reason: "http-429", error: toGatewayError(error) });
     }
     try {
-      await this.question(node, link, deadline);
+      await this.question(node, connection, deadline);
     } finally {
       this.schedule(node);
     }
   }
 
   /** Asks a node over this connection, and notes what comes of it. */
-  private async question(node: UpstreamNode, link: Link, deadline: Instant): Promise<void> {
+  private async question(node: UpstreamNode, connection: Connection, deadline: Instant): Promise<void> {
     const { config } = this.parts;
     let admin: string;
     try {
-      admin = await askAdmin(node, link, {
+      admin = await askAdmin(node, connection, {
         ...this.parts,
         upstream: config.name,
         deadline,
@@ -322,10 +316,10 @@ export class Nodes {
 
   /** @throws GatewayError 429 when there is no call left for a check. */
   private async pay(isWaitedFor: boolean, deadline: Instant): Promise<void> {
-    const { egress, config } = this.parts;
-    if (egress === undefined) return;
-    if (isWaitedFor) return egress.take({ operation: "info", priority: "post", deadline });
-    if (await egress.tryTake("info", "refresh")) return;
+    const { rateLimit, config } = this.parts;
+    if (rateLimit === undefined) return;
+    if (isWaitedFor) return rateLimit.take({ operation: "info", priority: "post", deadline });
+    if (await rateLimit.tryTake("info", "refresh")) return;
     throw new GatewayError("too_many_requests", `no call is left of rateLimit to check upstream "${config.name}"`, {
       retryAfter: 1,
     });

@@ -4,12 +4,12 @@ import { errorBody, GatewayError } from "../../errors.ts";
 import { fieldValue } from "../../fields.ts";
 import type { Fields } from "../../fields.ts";
 import { endToEndFields, fieldsOfReplacedBody, isHeadTooLarge } from "../../answer-fields.ts";
-import type { UpstreamAnswer } from "../call/call.ts";
+import type { UpstreamAnswer } from "../call.ts";
 import { contentCodings, decodeBody, DecodedTooLarge } from "./content-coding.ts";
 import { isHtml, readErrorText } from "./error-text.ts";
 import type { RawAnswer } from "./exchange.ts";
-import { tooLarge, tooLargeHead, unusable } from "../call/failure.ts";
-import type { Failure, FailureReason } from "../call/failure.ts";
+import { tooLarge, tooLargeHead, unusable } from "../failure.ts";
+import type { Failure, FailureReason } from "../failure.ts";
 
 /** What is made of an answer from the wire. */
 export interface Reading {

@@ -7,10 +7,10 @@ import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { TlsMaterial } from "../../config/tls-files.ts";
 import type { MaybePromise } from "../../coordination/coordinator.ts";
 import { GatewayError } from "../../errors.ts";
-import { ConnectionGone, ConnectTimeout } from "../call/failure.ts";
+import { ConnectionGone, ConnectTimeout } from "./connection-failure.ts";
 
-/** Where links lead and how. */
-export interface LinkTarget {
+/** Where connections lead and how. */
+export interface ConnectionTarget {
   /** Scheme, host and port. */
   readonly origin: string;
   /** For establishing a connection, name resolution and TLS handshake included. */
@@ -43,7 +43,7 @@ const OPENED = new Error("the connection is open");
  * One connection to a node: opened once, never again, and at the service of one request at a time. A request that finds
  * it closed fails with {@link ConnectionGone}: undici would open another, which nobody has asked whose it is.
  */
-export class Link {
+export class Connection {
   readonly dispatcher: Dispatcher;
   /** It may carry requests; see `Connections`. */
   isProved = false;
@@ -51,15 +51,15 @@ export class Link {
   peer = "";
   /** When it was opened. */
   openedAt: Instant;
-  private readonly target: LinkTarget;
+  private readonly target: ConnectionTarget;
   private readonly clock: Clock;
-  private readonly onClose: (link: Link) => void;
+  private readonly onClose: (connection: Connection) => void;
   private pending: Socket | undefined;
   private socket: Socket | undefined;
   private isOver = false;
 
   /** `onClose` is called once when it is closed after it was open. */
-  constructor(target: LinkTarget, clock: Clock, onClose: (link: Link) => void) {
+  constructor(target: ConnectionTarget, clock: Clock, onClose: (connection: Connection) => void) {
     this.target = target;
     this.clock = clock;
     this.onClose = onClose;

@@ -3,10 +3,11 @@ import { AT_ONCE } from "../../bodies/body-reader.ts";
 import type { Clock, Instant } from "../../clock.ts";
 import { fieldsFromRaw } from "../../fields.ts";
 import type { Fields } from "../../fields.ts";
-import { Dispatch } from "../call/dispatch.ts";
-import type { DispatchHandler, LinkSource } from "../call/dispatch.ts";
-import { connectionFailure, tooLarge } from "../call/failure.ts";
-import type { Failure } from "../call/failure.ts";
+import { Dispatch } from "./dispatch.ts";
+import type { DispatchHandler, ConnectionSource } from "./dispatch.ts";
+import { connectionFailure } from "./connection-failure.ts";
+import { tooLarge } from "../failure.ts";
+import type { Failure } from "../failure.ts";
 
 /** What is sent to a node. */
 export interface NodeRequest {
@@ -33,7 +34,7 @@ export interface ExchangeListener {
 }
 
 interface ExchangeOptions {
-  readonly connections: LinkSource;
+  readonly connections: ConnectionSource;
   readonly clock: Clock;
   /** For the texts of errors. */
   readonly upstream: string;

@@ -1,4 +1,6 @@
-import type { Fields } from "../../fields.ts";
+import { type Fields, filterFields } from "../../fields.ts";
+import { TRACE_FIELDS } from "../../trace-context.ts";
+import type { AttemptTrace } from "../observer.ts";
 
 /** What a caller may not decide: the framing and the codings are the client's own. */
 const OWN: ReadonlySet<string> = new Set([
@@ -27,4 +29,9 @@ export function requestFields(fields: Fields, credentialField: string | undefine
 /** Whether 304 may be the answer (RFC 9110 §13.1). */
 export function isConditional(fields: Fields): boolean {
   return fields.includes("if-none-match") || fields.includes("if-modified-since");
+}
+
+/** `fields` with those of the trace instead of the client's. */
+export function continueTrace(fields: Fields, trace: AttemptTrace): Fields {
+  return [...filterFields(fields, (name) => !TRACE_FIELDS.has(name)), ...trace.fields];
 }

@@ -6,9 +6,9 @@ import { fieldValue } from "../../fields.ts";
 import type { Fields } from "../../fields.ts";
 import { findRefusal, undecodable } from "./answer.ts";
 import { contentCodings, createDecoders } from "./content-coding.ts";
-import { tooLarge, tooLargeHead } from "../call/failure.ts";
-import type { Failure } from "../call/failure.ts";
-import type { UpstreamParts } from "../call/parts.ts";
+import { tooLarge, tooLargeHead } from "../failure.ts";
+import type { Failure } from "../failure.ts";
+import type { UpstreamParts } from "../parts.ts";
 
 interface AnswerHead {
   readonly status: number;

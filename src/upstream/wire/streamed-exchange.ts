@@ -2,8 +2,8 @@ import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import { fieldsFromRaw } from "../../fields.ts";
 import type { Fields } from "../../fields.ts";
-import { Dispatch } from "../call/dispatch.ts";
-import type { DispatchHandler, LinkSource } from "../call/dispatch.ts";
+import { Dispatch } from "./dispatch.ts";
+import type { DispatchHandler, ConnectionSource } from "./dispatch.ts";
 
 /** What is sent to a node; a stream is read as fast as the node takes it. */
 export interface StreamedNodeRequest {
@@ -36,7 +36,7 @@ export class StreamedExchange implements DispatchHandler {
   private body: Readable | undefined;
   private isOver = false;
 
-  constructor(request: StreamedNodeRequest, connections: LinkSource, listener: StreamedListener) {
+  constructor(request: StreamedNodeRequest, connections: ConnectionSource, listener: StreamedListener) {
     this.listener = listener;
     this.dispatch = new Dispatch(
       connections,

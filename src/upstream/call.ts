@@ -1,9 +1,9 @@
 import type { Readable } from "node:stream";
-import type { AnswerContent } from "../../bodies/answer.ts";
-import type { Instant } from "../../clock.ts";
-import type { Fields } from "../../fields.ts";
-import type { Operation } from "../../spec/endpoints.ts";
-import type { CallTrace } from "./trace.ts";
+import type { AnswerContent } from "../bodies/answer.ts";
+import type { Instant } from "../clock.ts";
+import type { Fields } from "../fields.ts";
+import type { Operation } from "../spec/endpoints.ts";
+import type { CallTrace } from "./observer.ts";
 
 /** Who waits for a call, most urgent first: a POST, a cold miss, a refresh behind a stale answer, the walker. */
 export type Priority = "post" | "miss" | "refresh" | "walker";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { Clock, Duration, Instant } from "../../clock.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
 import type { StreamedCall, UpstreamCall } from "./call.ts";
 
 /** More than fail at once as a rule; a client that makes up others pushes out its own. */

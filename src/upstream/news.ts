@@ -1,6 +1,30 @@
-import type { Clock } from "../../clock.ts";
-import { News } from "../node/news.ts";
-import type { CredentialKey, CredentialLook } from "../observer.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type { CredentialKey, CredentialLook } from "./observer.ts";
+
+const REMINDER: Duration = 600_000;
+
+/** Whether something that happens again and again is worth a line in the log: when it begins, and every 10 minutes. */
+export class News {
+  private readonly clock: Clock;
+  private toldAt: Instant = -Infinity;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** It happened. Returns whether to tell. */
+  isDue(): boolean {
+    const now = this.clock.now();
+    if (now - this.toldAt < REMINDER) return false;
+    this.toldAt = now;
+    return true;
+  }
+
+  /** It is over: the next time it begins anew. */
+  end(): void {
+    this.toldAt = -Infinity;
+  }
+}
 
 /** Different faults of one key that are told before it is good again. */
 const MOST_FAULTS = 8;

@@ -1,11 +1,11 @@
 import type { Dispatcher } from "undici";
-import type { Connections } from "../wire/connections.ts";
-import { Opening } from "../wire/connections.ts";
-import { ConnectionGone } from "./failure.ts";
-import type { Link } from "../wire/connection.ts";
+import type { Connections } from "./connections.ts";
+import { Opening } from "./connections.ts";
+import { ConnectionGone } from "./connection-failure.ts";
+import type { Connection } from "./connection.ts";
 
 /** Where the connection for a request comes from and goes to. */
-export type LinkSource = Pick<Connections, "origin" | "take" | "open" | "release" | "discard">;
+export type ConnectionSource = Pick<Connections, "origin" | "take" | "open" | "release" | "discard">;
 
 /** What undici tells of a request; and, before there is a connection to send it on, that there will be none. */
 export interface DispatchHandler extends Dispatcher.DispatchHandler {
@@ -18,16 +18,16 @@ export interface DispatchHandler extends Dispatcher.DispatchHandler {
  * it. A connection that closes before the request could be sent on it is replaced.
  */
 export class Dispatch {
-  private readonly source: LinkSource;
+  private readonly source: ConnectionSource;
   private readonly request: Dispatcher.DispatchOptions;
   private readonly handler: DispatchHandler;
-  private link: Link | undefined;
+  private connection: Connection | undefined;
   private opening: Opening | undefined;
   private controller: Dispatcher.DispatchController | undefined;
   private isFresh = false;
   private isAborted = false;
 
-  constructor(source: LinkSource, request: Dispatcher.DispatchOptions, handler: DispatchHandler) {
+  constructor(source: ConnectionSource, request: Dispatcher.DispatchOptions, handler: DispatchHandler) {
     this.source = source;
     this.request = request;
     this.handler = handler;
@@ -35,14 +35,14 @@ export class Dispatch {
 
   /** Sends it, or begins to open the connection that it is sent on. */
   begin(): void {
-    const link = this.source.take();
-    if (link === undefined) this.open();
-    else this.send(link);
+    const connection = this.source.take();
+    if (connection === undefined) this.open();
+    else this.send(connection);
   }
 
   /** There is a connection, be it that the node is only asked over it which registry it is. */
   get isConnected(): boolean {
-    return this.link !== undefined || this.opening?.isConnected === true;
+    return this.connection !== undefined || this.opening?.isConnected === true;
   }
 
   /** The request is on its way. */
@@ -57,16 +57,16 @@ export class Dispatch {
 
   /** To be called when the answer is complete. */
   completed(): void {
-    if (this.link !== undefined) this.source.release(this.link);
-    this.link = undefined;
+    if (this.connection !== undefined) this.source.release(this.connection);
+    this.connection = undefined;
   }
 
   /** To be called when undici says that it failed. Returns true when it was not sent and is tried anew. */
   broke(error: Error): boolean {
-    const { link } = this;
-    this.link = undefined;
-    if (link === undefined) return false;
-    this.source.discard(link);
+    const { connection } = this;
+    this.connection = undefined;
+    if (connection === undefined) return false;
+    this.source.discard(connection);
     if (this.isSent || this.isFresh || this.isAborted || !(error instanceof ConnectionGone)) return false;
     this.begin();
     return true;
@@ -79,10 +79,10 @@ export class Dispatch {
     if (this.controller !== undefined) {
       // Closes the socket: on HTTP/1.1 an answer cannot be given up in another way.
       this.controller.abort(reason);
-    } else if (this.link !== undefined) {
-      const { link } = this;
-      this.link = undefined;
-      this.source.discard(link);
+    } else if (this.connection !== undefined) {
+      const { connection } = this;
+      this.connection = undefined;
+      this.source.discard(connection);
     }
   }
 
@@ -91,9 +91,9 @@ export class Dispatch {
     this.opening = opening;
     this.isFresh = true;
     this.source.open(opening).then(
-      (link) => {
-        if (this.isAborted) this.source.release(link);
-        else this.send(link);
+      (connection) => {
+        if (this.isAborted) this.source.release(connection);
+        else this.send(connection);
       },
       (error: unknown) => {
         if (!this.isAborted) this.handler.onUnsent(error);
@@ -101,9 +101,9 @@ export class Dispatch {
     );
   }
 
-  private send(link: Link): void {
+  private send(connection: Connection): void {
     this.opening = undefined;
-    this.link = link;
-    link.dispatcher.dispatch(this.request, this.handler);
+    this.connection = connection;
+    connection.dispatcher.dispatch(this.request, this.handler);
   }
 }

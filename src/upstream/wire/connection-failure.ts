@@ -1,63 +1,7 @@
 import { GatewayError } from "../../errors.ts";
 import type { ErrorCode, ProxyErrorType } from "../../errors.ts";
-
-interface Consequences {
-  /** Worth another node. */
-  readonly elsewhere: boolean;
-  /** Worth the same node again when there is no other. */
-  readonly again: boolean;
-  /**
-   * Who is to blame. `node`: no request came so far that it could be. `unclear`: the node, or the request, which a client
-   * can choose so that it fails: only another node that answers it, or the node's own info, tells.
-   */
-  readonly fault: "node" | "unclear" | "none";
-}
-
-const UNREACHED: Consequences = { elsewhere: true, again: false, fault: "node" };
-const UNCLEAR: Consequences = { elsewhere: true, again: false, fault: "unclear" };
-const FINAL: Consequences = { elsewhere: false, again: false, fault: "none" };
-
-/**
- * Why an attempt brought no usable answer, and what follows: by the reason decide retries, ejection and the breaker, and
- * it is a label of metrics. All operations are lookups: whatever came of an attempt, another one does no harm.
- */
-const CONSEQUENCES = {
-  refused: { ...UNREACHED, again: true },
-  reset: { ...UNCLEAR, again: true },
-  dns: UNREACHED,
-  tls: UNREACHED,
-  unreachable: UNREACHED,
-  proxy: UNREACHED,
-  "connect-timeout": UNREACHED,
-  timeout: UNCLEAR,
-  // The node is well, it only wants to be left alone.
-  "http-429": { elsewhere: true, again: false, fault: "none" },
-  "http-502": UNCLEAR,
-  "http-503": UNCLEAR,
-  "http-504": UNCLEAR,
-  incomplete: UNCLEAR,
-  protocol: UNCLEAR,
-  unreadable: UNCLEAR,
-  redirect: UNCLEAR,
-  "too-large": FINAL,
-  "wrong-url": FINAL,
-  credentials: FINAL,
-  "wrong-admin": UNREACHED,
-  unproved: UNREACHED,
-  internal: FINAL,
-} as const satisfies Readonly<Record<string, Consequences>>;
-
-export type FailureReason = keyof typeof CONSEQUENCES;
-
-export const FAILURE_REASONS = Object.keys(CONSEQUENCES) as readonly FailureReason[];
-
-export const consequences: Readonly<Record<FailureReason, Consequences>> = CONSEQUENCES;
-
-/** An attempt without a usable answer, and the error that a client gets when it was the last one. */
-export interface Failure {
-  readonly reason: FailureReason;
-  readonly error: GatewayError;
-}
+import { connectTimeout } from "../failure.ts";
+import type { Failure, FailureReason } from "../failure.ts";
 
 interface Wording {
   readonly reason: FailureReason;
@@ -229,57 +173,4 @@ export class ConnectTimeout extends Error {
     super("the connection was not established in time");
     this.name = "ConnectTimeout";
   }
-}
-
-/** The time for connecting was up. */
-export function connectTimeout(upstream: string): Failure {
-  return {
-    reason: "connect-timeout",
-    error: new GatewayError(
-      "upstream_connect_timeout",
-      `upstream "${upstream}" could not be connected to in time; try again later`,
-      {},
-    ),
-  };
-}
-
-/** The time for an answer was up. */
-export function answerTimeout(upstream: string): Failure {
-  return {
-    reason: "timeout",
-    error: new GatewayError("upstream_timeout", `upstream "${upstream}" did not answer in time; try again later`, {}),
-  };
-}
-
-/** An answer larger than `limit` bytes. */
-export function tooLarge(upstream: string, limit: number): Failure {
-  return {
-    reason: "too-large",
-    error: new GatewayError(
-      "upstream_too_large",
-      `upstream "${upstream}" answered with more than the ${limit} bytes that limits.responseBody allows`,
-    ),
-  };
-}
-
-/** For an answer with more header fields than clients take. */
-export function tooLargeHead(upstream: string): Failure {
-  return { reason: "too-large", error: failureOf(upstream, HEADERS, undefined).error };
-}
-
-/** An answer that nobody can be expected to read. */
-export function tooCostly(upstream: string): Failure {
-  const text = "answered with a body that takes more time or memory to read than the gateway gives one";
-  return { reason: "too-large", error: unusable(upstream, text, "upstream_too_large") };
-}
-
-/** A 502 for an answer that is none of the registry API; `text` follows `upstream "alias" `. */
-export function unusable(upstream: string, text: string, code: ErrorCode = "upstream_invalid"): GatewayError {
-  return new GatewayError(code, `upstream "${upstream}" ${text}`);
-}
-
-/** The 503 for who still waits for an upstream that a reload removed. */
-export function removed(upstream: string): GatewayError {
-  const text = `upstream "${upstream}" was removed from the configuration; try again`;
-  return new GatewayError("upstream_disabled", text, { retryAfter: 1, proxyError: "destination_unavailable" });
 }

@@ -1,4 +1,4 @@
-import type { BreakerState } from "../observer.ts";
+import type { BreakerState } from "./observer.ts";
 
 /** `unproved`: its admin is not known yet; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
 export const NODE_STATES = ["unproved", "up", "ejected", "wrong-admin"] as const;
