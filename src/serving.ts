@@ -9,6 +9,7 @@ import type { Config } from "./config/schema.ts";
 import type { Logger } from "./observe/log.ts";
 import { SCOPES } from "./registry/metadata-key.ts";
 import type { MetadataObserver } from "./registry/observer.ts";
+import { Walker } from "./registry/walker.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import { announce, forgetUpstreams } from "./observe/metrics/announcement.ts";
 import type { LiveRegistry } from "./observe/metrics/live-registry.ts";
@@ -131,6 +132,7 @@ export class Serving {
     this.announce();
     registry.onRead(() => this.refreshGauges());
     coordinator.onAnnounced((news) => this.upstreams.hear(news));
+    const aggregation = createAggregation({ clock, coordinator });
     this.surroundings = {
       clock,
       random,
@@ -140,12 +142,15 @@ export class Serving {
       tracing,
       version,
       bodies: this.bodies,
-      aggregation: createAggregation({
+      aggregation,
+      walker: new Walker({
         clock,
         random,
         coordinator,
+        knowledge: aggregation.knowledge,
         registries: () => [...this.runtime.metadata.values()],
         isListing: () => isAggregate(this.runtime),
+        walked: (walk) => aggregation.catalogue.take(walk),
       }),
       connections: new ClientConnections({
         clock,
@@ -184,7 +189,7 @@ export class Serving {
       { ...this.config.listen, isShared: this.options.isWorker ?? false },
       "public",
     );
-    this.surroundings.aggregation.walker.start();
+    this.surroundings.walker.start();
     this.overload.start();
     return port;
   }
@@ -249,7 +254,7 @@ export class Serving {
       refuse: (running) => refuseLate(running, this.surroundings),
     });
     this.overload.stop();
-    await settledWithin(this.surroundings.aggregation.walker.stop(), CLOSE_TIMEOUT, clock);
+    await settledWithin(this.surroundings.walker.stop(), CLOSE_TIMEOUT, clock);
     await this.cache.drain();
     await settledWithin(this.runtime.upstreams.close(), CLOSE_TIMEOUT, clock);
     this.bodies.close();

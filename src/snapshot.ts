@@ -9,7 +9,7 @@ import type { Runtime } from "./http/context.ts";
 import type { CallTrace } from "./upstream/observer.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 import type { Overload } from "./http/overload.ts";
-import { ShedMetadata } from "./http/shedding.ts";
+import { RegistryMetadata } from "./registry/registry-metadata.ts";
 
 export interface RuntimeParts {
   readonly upstreams: Upstreams;
@@ -29,7 +29,15 @@ export function createRuntime(config: Config, parts: RuntimeParts): Runtime {
   const metadata = upstreams.all.map((upstream) => {
     const registry =
       previous?.metadata.get(upstream) ??
-      new ShedMetadata({ upstream, cache, coordinator, observer, pages, trace }, overload);
+      new RegistryMetadata({
+        upstream,
+        cache,
+        coordinator,
+        observer,
+        pages,
+        trace,
+        admit: () => overload.refuseWork("metadata"),
+      });
     return [upstream, registry] as const;
   });
   return {

@@ -23,12 +23,12 @@ export async function answerCatalogue(
   exchange: Exchange,
   { request }: { readonly request: IncomingMessage; readonly response: ServerResponse },
 ): Promise<ComposedAnswer> {
-  const { aggregation, clock } = surroundings;
+  const { aggregation, walker, clock } = surroundings;
   const { path, query } = exchange.target as LocalTarget;
   const parameters = readParameters(query, path === CATALOGUE_REGISTRIES ? NO_FILTERS : FILTERS);
   const unknown = membersOf(exchange.runtime).filter((member) => aggregation.catalogue.shelfOf(member) === undefined);
-  aggregation.walker.wake(unknown.map(({ metadata }) => metadata));
-  await aggregation.walker.whenWalked(clock.now() + FIRST_WALK_WAIT);
+  walker.wake(unknown.map(({ metadata }) => metadata));
+  await walker.whenWalked(clock.now() + FIRST_WALK_WAIT);
   const composition =
     path === CATALOGUE_REGISTRIES
       ? listRegistries(surroundings, exchange.runtime)

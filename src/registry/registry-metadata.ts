@@ -29,6 +29,8 @@ export interface RegistryMetadataOptions {
   readonly pages: ListedPages;
   /** Follows the calls made for the request in whose course it is asked; undefined where requests are not traced. */
   readonly trace?: (() => CallTrace | undefined) | undefined;
+  /** Asked before each fetch from the registry; throws a GatewayError where the process has too much to do for one. */
+  readonly admit: () => void;
 }
 
 /** Instruments of a page that are stored before anything else may run: two or three milliseconds' worth. */
@@ -50,6 +52,7 @@ export class RegistryMetadata {
   readonly coordinator: Coordinator;
   readonly observer: MetadataObserver;
   readonly trace: (() => CallTrace | undefined) | undefined;
+  readonly admit: () => void;
   readonly pages: ListedPages;
   readonly walks = new PageWalks();
   readonly changes = new PageChanges();
@@ -57,13 +60,14 @@ export class RegistryMetadata {
   readonly sizes: ListingRungs;
   private readonly policies: Readonly<Record<CachedOperation, CachePolicy>>;
 
-  constructor({ upstream, cache, coordinator, observer, pages, trace }: RegistryMetadataOptions) {
+  constructor({ upstream, cache, coordinator, observer, pages, trace, admit }: RegistryMetadataOptions) {
     this.upstream = upstream;
     this.cache = cache;
     this.coordinator = coordinator;
     this.observer = observer;
     this.pages = pages;
     this.trace = trace;
+    this.admit = admit;
     this.sizes = new ListingRungs(coordinator, "default-page-size");
     const { cache: config, forwardAuthorization } = upstream.config;
     this.policies = {
@@ -112,6 +116,7 @@ class MetadataResource implements Resource {
   async fetch(request: FetchRequest): Promise<Fetched> {
     const { upstream, observer } = this.registry;
     const { operation } = this.address;
+    this.registry.admit();
     const answer = await this.call(request);
     const problem = checkAnswer(upstream, operation, answer, observer);
     const asOf = answer.status === 200 ? answer.content?.supplyAsOf : undefined;
