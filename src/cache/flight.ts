@@ -78,8 +78,8 @@ export class Flight<T> {
 }
 
 /** Waits for `promise` as {@link withDeadline} does; when the deadline passes, the client is told 504. */
-export function waitFor<T>(promise: Promise<T>, clock: Clock, patience: Patience): Promise<T> {
-  return withDeadline(promise, { ...patience, late: timedOut }, clock);
+export function waitFor<T>(promise: Promise<T>, clock: Clock, { deadline, signal }: Patience): Promise<T> {
+  return withDeadline(promise, { deadline, signal, late: timedOut }, clock);
 }
 
 function timedOut(): GatewayError {

@@ -88,3 +88,17 @@ test("waiting leaves neither timer nor listener behind", async () => {
   ).rejects.toThrow("no");
   expect(Reflect.get(clock, "timers")).toHaveProperty("size", 0);
 });
+
+test("a client's signal counts though it is a getter that makes it when it is first asked for", async () => {
+  const clock = new ManualClock();
+  const leaving = new AbortController();
+  class Request {
+    readonly deadline = clock.now() + 100;
+    get signal(): AbortSignal {
+      return leaving.signal;
+    }
+  }
+  const waiting = waitFor(new Promise(() => undefined), clock, new Request());
+  leaving.abort();
+  await expect(waiting).rejects.toMatchObject({ code: "client_gone" });
+});
