@@ -1,5 +1,18 @@
+import type { IncomingHttpHeaders } from "node:http";
 import type { Duration, Instant } from "../clock.ts";
-import type { Fields } from "../fields.ts";
+import { fieldValue, filterFields, type Fields } from "../fields.ts";
+import type { SkipReason } from "./observer.ts";
+import type { CachePolicy, Fetched } from "./resource.ts";
+import { dateValue } from "./rfc/age.ts";
+import type { ResponseDirectives } from "./rfc/cache-control.ts";
+import { makeEntityTag } from "./rfc/entity-tag.ts";
+import { isAuthorized } from "./rfc/forwarded.ts";
+import { judgeFreshness } from "./rfc/freshness.ts";
+import { formatHttpDate } from "./rfc/http-date.ts";
+import { conditionalFields } from "./rfc/revalidation.ts";
+import { isExclusive, whyNotStorable } from "./rfc/storable.ts";
+import { governingDirectives } from "./rfc/targeted.ts";
+import { selectingNames, variantOf, varyNames } from "./rfc/vary.ts";
 
 /** Where the numbers of an entry came from: a header field with its directive, or a configuration key. For people. */
 export interface EntryOrigins {
@@ -20,7 +33,7 @@ export interface Entry {
   readonly body: Buffer;
   /** True when the `ETag` among `fields` was made here: the upstream does not know it, so it is never sent there. */
   readonly madeEtag: boolean;
-  /** The epoch (see Coordinator.epochOf) read before the fetch began. */
+  /** The epoch (see Coordinator.epoch) read before the fetch began. */
   readonly epoch: string;
   /** The request fields this response was selected by (lower case, sorted); none for most. */
   readonly vary: readonly string[];
@@ -36,9 +49,121 @@ export interface Entry {
   readonly revalidateUntil: Instant;
   /** May be served when the upstream fails (RFC 5861 §4) before this instant; equal to freshUntil where not allowed. */
   readonly usableUntil: Instant;
-  /** No window of anybody, a client's `max-stale` included, lets this be served stale (RFC 9111 §4.2.4). */
+  /** No window, a client's `max-stale` included, lets this be served stale (RFC 9111 §4.2.4). */
   readonly staleProhibited: boolean;
   /** What the upstream or the configuration promised as time to live, before bounding and shortening. */
   readonly lifetime: Duration;
   readonly origins: EntryOrigins;
+}
+
+/** A received answer and what decides whether it is stored. */
+export interface ReceivedResponse {
+  readonly fetched: Fetched;
+  readonly policy: CachePolicy;
+  /** Of the request that was forwarded. */
+  readonly headers: IncomingHttpHeaders;
+  readonly epoch: string;
+  /** The wall clock at receipt. */
+  readonly receivedWall: number;
+  /** How much of a configured TTL to take off: 0 to 0.1. */
+  readonly shortening: number;
+  readonly maxLifetime?: Duration | undefined;
+}
+
+/** What a received answer is to this cache. */
+export interface JudgedResponse {
+  /** As it would be stored, whether or not it may be. */
+  readonly entry: Entry;
+  readonly skipped: SkipReason | undefined;
+  /** Only the client that asked may get it. */
+  readonly exclusive: boolean;
+  /** All fields, where some may go only to the client that asked (`private` and `no-cache` with field names). */
+  readonly ownFields: Fields | undefined;
+}
+
+/** Makes an entry of a complete response and says whether it may be stored and shared (RFC 9111 §3). */
+export function judgeResponse(input: ReceivedResponse): JudgedResponse {
+  const { fetched, policy, headers, receivedWall } = input;
+  const governing = policy.honorUpstream ? governingDirectives(fetched.fields) : undefined;
+  const directives = governing?.directives;
+  const varies = varyNames(fetched.fields);
+  const selecting = selectingNames(policy, varies === "*" ? [] : varies);
+  const { known, explicit, ...freshness } = judgeFreshness({
+    ...input,
+    ...fetched,
+    governing,
+    receipt: { ...fetched, receivedWall },
+  });
+  const fields = completeFields(fetched, receivedWall);
+  const madeEtag = fetched.status === 200 && fieldValue(fields, "etag") === undefined;
+  if (madeEtag) fields.push("etag", makeEntityTag(fetched.body));
+  const withheld = withheldNames(directives);
+  const entry: Entry = {
+    status: fetched.status,
+    fields: withheld.size === 0 ? fields : filterFields(fields, (name) => !withheld.has(name)),
+    body: fetched.body,
+    madeEtag,
+    epoch: input.epoch,
+    vary: selecting,
+    variant: variantOf(selecting, headers),
+    receivedAt: fetched.receivedAt,
+    ...freshness,
+  };
+  const authorized = isAuthorized(policy, headers);
+  const forbidden = whyNotStorable({ status: fetched.status, directives, policy, explicit, varies, authorized });
+  return {
+    entry,
+    skipped: forbidden ?? whyNotWorthwhile(input, entry, known),
+    exclusive: isExclusive(fetched.status, forbidden, directives),
+    ownFields: withheld.size === 0 ? undefined : fields,
+  };
+}
+
+function whyNotWorthwhile({ fetched, policy }: ReceivedResponse, entry: Entry, known: boolean): SkipReason | undefined {
+  if (fetched.unstorable !== undefined) return "unstorable";
+  if (!known) return "ttl";
+  // Clients that are listened to may take it stale (max-stale, stale-if-error).
+  const mayBeAskedFor = policy.honorClient && !entry.staleProhibited;
+  return isUsefulAfter(entry) || mayBeAskedFor || conditionalFields(entry).length > 0 ? undefined : "useless";
+}
+
+/** Whether there will be a moment after receipt at which the entry may be served. */
+function isUsefulAfter({ receivedAt, freshUntil, revalidateUntil, usableUntil }: Entry): boolean {
+  return Math.max(freshUntil, revalidateUntil, usableUntil) > receivedAt;
+}
+
+/** Without `Age`, which the entry has as an instant; with a valid `Date` (RFC 9110 §6.6.1). */
+function completeFields(fetched: Fetched, receivedWall: number): string[] {
+  const isDated = dateValue(fetched.fields, receivedWall) !== undefined;
+  const fields = filterFields(fetched.fields, (name) => name !== "age" && (isDated || name !== "date"));
+  if (!isDated) fields.push("date", formatHttpDate(receivedWall));
+  return fields;
+}
+
+/** RFC 9111 §5.2.2.4 and §5.2.2.7: fields that must not be stored, or not used without validation. */
+function withheldNames(directives: ResponseDirectives | undefined): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const scope of [directives?.noCache, directives?.private]) {
+    if (typeof scope === "object") for (const name of scope) names.add(name);
+  }
+  return names;
+}
+
+/** Fields of a page that say nothing about what is cut out of it. */
+const OF_THE_SOURCE = new Set([
+  "cache-status",
+  "content-digest",
+  "content-length",
+  "content-location",
+  "content-md5",
+  "digest",
+  "etag",
+  "last-modified",
+  "link",
+  "repr-digest",
+]);
+
+/** What a registry would have sent had it been asked for a part of `source` alone, as far as `source` says. */
+export function deriveResponse(source: Fetched, body: Buffer): Fetched {
+  return { ...source, body, fields: filterFields(source.fields, (name) => !OF_THE_SOURCE.has(name)) };
 }

@@ -1,11 +1,14 @@
-import type { Duration, Instant } from "../clock.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type { Coordinator } from "../coordination/coordinator.ts";
 import { fieldValue } from "../fields.ts";
+import type { CachedEntry } from "./cached-entry.ts";
+import type { CollapsedForwarding } from "./collapsed-forwarding.ts";
 import type { EntryOrigins } from "./entry.ts";
-import type { Held } from "./held.ts";
+import type { HitForMiss } from "./hit-for-miss.ts";
 import type { SkipReason } from "./observer.ts";
-import type { CachePolicy } from "./policy.ts";
-import type { CacheTier } from "./resource.ts";
+import type { CachePolicy, CacheTier, Resource } from "./resource.ts";
 import type { CacheKey } from "./stores/store.ts";
+import type { Tiers } from "./stores/tiers.ts";
 
 /** Why a resource is answered as it is; for people. Durations in milliseconds, negative when over. */
 export interface Explanation {
@@ -39,9 +42,41 @@ export interface ExplainedEntry {
   readonly origins: EntryOrigins;
 }
 
-/** Describes one entry as of `now`. */
-export function explainEntry(held: Held, now: Instant, tier: ExplainedEntry["tier"], purged: boolean): ExplainedEntry {
-  const { entry, gzip } = held;
+/** The parts of the cache that know. */
+export interface ExplainedCache {
+  readonly tiers: Tiers;
+  readonly coordinator: Pick<Coordinator, "epochOf">;
+  readonly clock: Clock;
+  readonly fetches: CollapsedForwarding;
+  readonly hitForMiss: HitForMiss;
+}
+
+/** Looks in every tier. */
+export async function explain(resource: Resource, cache: ExplainedCache): Promise<Explanation> {
+  const { tiers, coordinator, clock, fetches, hitForMiss } = cache;
+  const { key, policy } = resource;
+  const now = clock.now();
+  const before = new Set(tiers.memory.variants(key));
+  await tiers.lookUpShared(key);
+  const epoch = coordinator.epochOf(key);
+  const last = hitForMiss.last(resource);
+  return {
+    key,
+    policy,
+    epoch,
+    entries: (tiers.memory.variants(key) ?? []).map((cached) =>
+      describe(cached, now, { tier: before.has(cached) ? "memory" : "shared", purged: cached.entry.epoch !== epoch }),
+    ),
+    lastSkip: last?.skipped === undefined ? undefined : { reason: last.skipped, ago: now - last.at },
+    fetching: fetches.isRunning(key),
+  };
+}
+
+function describe(
+  { entry, gzip }: CachedEntry,
+  now: Instant,
+  { tier, purged }: Pick<ExplainedEntry, "tier" | "purged">,
+): ExplainedEntry {
   return {
     tier,
     purged,

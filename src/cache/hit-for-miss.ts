@@ -23,7 +23,7 @@ const EXCLUSIVE_FOR: Duration = 10_000;
  * Remembers, bounded, why answers were not stored, and which keys it is useless to wait together for; of requests with
  * credentials apart from those without, as they get different answers.
  */
-export class SkipMemory {
+export class HitForMiss {
   private readonly endings = new LRUCache<string, Ending>({ max: MAX_REMEMBERED });
 
   /** An answer that was stored for all makes what came before irrelevant. */

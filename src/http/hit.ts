@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { LRUCache } from "lru-cache";
-import type { CacheAnswer, HttpCache, Resource } from "../cache/http-cache.ts";
+import type { HttpCache } from "../cache/http-cache.ts";
+import type { CacheAnswer, Resource } from "../cache/resource.ts";
 import type { Fields } from "../fields.ts";
 import type { RecordRequest } from "../observe/metrics/traffic.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";

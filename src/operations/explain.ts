@@ -1,4 +1,5 @@
-import type { Explanation, HttpCache } from "../cache/http-cache.ts";
+import type { Explanation } from "../cache/explanation.ts";
+import type { HttpCache } from "../cache/http-cache.ts";
 import { GatewayError } from "../errors.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import { isAggregate, plainUpstream } from "../http/plain.ts";

@@ -1,8 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { LRUCache } from "lru-cache";
 import { chainDigest, type ListedPage } from "../bodies/page.ts";
-import type { CacheAnswer } from "../cache/http-cache.ts";
-import type { Resource } from "../cache/resource.ts";
+import type { CacheAnswer, Resource } from "../cache/resource.ts";
 import type { Instant } from "../clock.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";

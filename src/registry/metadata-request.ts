@@ -1,4 +1,4 @@
-import type { CachePolicy } from "../cache/policy.ts";
+import type { CachePolicy } from "../cache/resource.ts";
 import type { FetchRequest } from "../cache/resource.ts";
 import { forwardedFields } from "../cache/rfc/forwarded.ts";
 import { type Fields, filterFields } from "../fields.ts";

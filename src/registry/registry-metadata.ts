@@ -2,7 +2,7 @@ import type { Duration } from "../clock.ts";
 import type { ListedPages } from "../bodies/listed-pages.ts";
 import { chainDigest, type ListedPage } from "../bodies/page.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
-import type { CachePolicy } from "../cache/policy.ts";
+import type { CachePolicy } from "../cache/resource.ts";
 import type { Fetched, FetchRequest, Resource } from "../cache/resource.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { CacheKey } from "../cache/stores/store.ts";

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import type { ListedPage } from "../bodies/page.ts";
-import type { CacheAnswer } from "../cache/http-cache.ts";
-import type { Resource } from "../cache/resource.ts";
+import type { CacheAnswer, Resource } from "../cache/resource.ts";
 import type { Clock, Instant } from "../clock.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";

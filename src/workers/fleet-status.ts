@@ -1,4 +1,4 @@
-import type { Explanation } from "../cache/http-cache.ts";
+import type { Explanation } from "../cache/explanation.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { BreakerState } from "../upstream/observer.ts";
 import type { NodeState, NodeStatus, UpstreamState, UpstreamStatus } from "../upstream/status.ts";

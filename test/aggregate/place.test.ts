@@ -11,7 +11,7 @@ function pageOf(ids: string): FoundPage {
   return {
     address: { pageSize: 10, pageToken: undefined },
     page: new ListedPage(body, readPage(body) as PageParts),
-    answer: { status: 200, fields: [], body: Buffer.alloc(0), outcome: "hit", tier: "memory", age: 0 },
+    answer: { status: 200, fields: [], body: Buffer.alloc(0), outcome: "hit", tier: "memory", age: 0, ttl: undefined },
   };
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { CachePolicy } from "../../src/cache/policy.ts";
+import type { CachePolicy } from "../../src/cache/resource.ts";
 import { CacheFixture, field, type Scripted } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { CachePolicy } from "../../src/cache/policy.ts";
+import type { CachePolicy } from "../../src/cache/resource.ts";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { CacheFixture, field, RemoteStore, type Script } from "../support/cache-fixture.ts";

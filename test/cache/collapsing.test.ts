@@ -1,7 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { CachePolicy } from "../../src/cache/policy.ts";
-import type { CacheAnswer } from "../../src/cache/http-cache.ts";
+import type { CacheAnswer, CachePolicy } from "../../src/cache/resource.ts";
 import { CacheFixture, field, type Script } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Fetched, Resource } from "../../src/cache/http-cache.ts";
+import type { Fetched, Resource } from "../../src/cache/resource.ts";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { CacheFixture, field, RemoteStore } from "../support/cache-fixture.ts";

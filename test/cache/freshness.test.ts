@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { judgeFreshness } from "../../src/cache/rfc/freshness.ts";
-import type { CachePolicy } from "../../src/cache/policy.ts";
+import type { CachePolicy } from "../../src/cache/resource.ts";
 import { governingDirectives } from "../../src/cache/rfc/targeted.ts";
 import { HOUR, MINUTE, policy, SECOND } from "../support/cache-policy.ts";
 

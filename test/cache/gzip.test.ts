@@ -1,6 +1,6 @@
 import { gunzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import type { CacheAnswer } from "../../src/cache/http-cache.ts";
+import type { CacheAnswer } from "../../src/cache/resource.ts";
 import { CacheFixture, field, type Scripted } from "../support/cache-fixture.ts";
 import { MINUTE } from "../support/cache-policy.ts";
 

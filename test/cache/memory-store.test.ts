@@ -57,7 +57,7 @@ describe("the memory tier", () => {
     store.set(key("a"), entry({ body: Buffer.alloc(1_001) }));
     expect(store.get(key("a"))).toBeUndefined();
     expect(store.bytes).toBe(0);
-    expect(store.hold(key("b"), entry({ body: Buffer.alloc(1_000) }))).toBeDefined();
+    expect(store.put(key("b"), entry({ body: Buffer.alloc(1_000) }))).toBeDefined();
   });
 
   test("replaces the same variant and keeps others, the most recent first", () => {
@@ -84,7 +84,7 @@ describe("the memory tier", () => {
     const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
     for (const status of [200, 404, 200]) {
       store.set(key("a"), entry({ status }));
-      expect(store.get(key("a"))?.map((held) => held.status)).toEqual([status]);
+      expect(store.get(key("a"))?.map(({ status }) => status)).toEqual([status]);
       expect(store.entries).toBe(1);
     }
   });
@@ -99,12 +99,12 @@ describe("the memory tier", () => {
 
   test("keeps a gzip variant only beside the entry it was made of", () => {
     const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
-    const old = store.hold(key("a"), entry())!;
-    const now = store.hold(key("a"), entry())!;
+    const old = store.put(key("a"), entry())!;
+    const now = store.put(key("a"), entry())!;
     store.attach(key("a"), old, Buffer.alloc(10));
     expect(old.gzip).toBeUndefined();
     store.attach(key("a"), now, Buffer.alloc(10));
-    expect(store.held(key("a"))?.[0]?.gzip).toHaveLength(10);
+    expect(store.variants(key("a"))?.[0]?.gzip).toHaveLength(10);
   });
 
   test("tells partitions apart", () => {

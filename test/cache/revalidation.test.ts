@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Fields } from "../../src/fields.ts";
 import type { Entry } from "../../src/cache/entry.ts";
-import { receive } from "../../src/cache/reception.ts";
+import { judgeResponse } from "../../src/cache/entry.ts";
 import { conditionalFields, confirms, freshen } from "../../src/cache/rfc/revalidation.ts";
 import { policy } from "../support/cache-policy.ts";
 
@@ -17,7 +17,7 @@ function entry(...fields: Fields): Entry {
     requestedAt: 0,
     receivedAt: 0,
   };
-  return receive({ fetched, policy: policy(), headers: {}, epoch: "g", receivedWall: WALL, shortening: 0 }).entry;
+  return judgeResponse({ fetched, policy: policy(), headers: {}, epoch: "g", receivedWall: WALL, shortening: 0 }).entry;
 }
 
 describe("the condition sent upstream", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { CachePolicy } from "../../src/cache/policy.ts";
+import type { CachePolicy } from "../../src/cache/resource.ts";
 import type { Store } from "../../src/cache/stores/store.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { LocalCoordinator } from "../../src/coordination/local.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parseDirectives, responseDirectives } from "../../src/cache/rfc/cache-control.ts";
-import type { CachePolicy } from "../../src/cache/policy.ts";
+import type { CachePolicy } from "../../src/cache/resource.ts";
 import { isExclusive, whyNotStorable, type StorableInput } from "../../src/cache/rfc/storable.ts";
 import { policy, SECOND } from "../support/cache-policy.ts";
 

@@ -10,6 +10,7 @@ function answer(status: number, retryAfter: string): CacheAnswer {
     outcome: "miss",
     tier: "upstream",
     age: 0,
+    ttl: undefined,
   };
 }
 

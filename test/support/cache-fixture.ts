@@ -4,15 +4,9 @@ import type { Coordinator } from "../../src/coordination/coordinator.ts";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import { GatewayError } from "../../src/errors.ts";
 import { fieldValue, type Fields } from "../../src/fields.ts";
-import {
-  HttpCache,
-  type CacheAnswer,
-  type CacheObserver,
-  type CachePolicy,
-  type Fetched,
-  type FetchRequest,
-  type Resource,
-} from "../../src/cache/http-cache.ts";
+import { HttpCache } from "../../src/cache/http-cache.ts";
+import type { CacheObserver } from "../../src/cache/observer.ts";
+import type { CacheAnswer, CachePolicy, FetchRequest, Fetched, Resource } from "../../src/cache/resource.ts";
 import type { Entry } from "../../src/cache/entry.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { cacheKey, type Store } from "../../src/cache/stores/store.ts";

@@ -1,4 +1,4 @@
-import type { CachePolicy } from "../../src/cache/policy.ts";
+import type { CachePolicy } from "../../src/cache/resource.ts";
 
 export const SECOND = 1_000;
 export const MINUTE = 60 * SECOND;

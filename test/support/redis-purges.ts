@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { HttpCache, type CachePolicy, type Fetched, type Resource } from "../../src/cache/http-cache.ts";
+import { HttpCache } from "../../src/cache/http-cache.ts";
+import type { CachePolicy, Fetched, Resource } from "../../src/cache/resource.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { type CacheKey, cacheKey } from "../../src/cache/stores/store.ts";
 import type { PurgeReach } from "../../src/coordination/coordinator.ts";

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { CachePolicy } from "../policy.ts";
+import type { CachePolicy } from "../resource.ts";
 
 /**
  * Request fields that never reach the upstream on cached routes, whatever is configured: hop-by-hop fields, what the

@@ -3,7 +3,7 @@ import { fieldValues, type Fields } from "../../fields.ts";
 import { correctedInitialAge, dateValue, type Receipt } from "./age.ts";
 import type { Entry, EntryOrigins } from "../entry.ts";
 import { parseHttpDate } from "./http-date.ts";
-import type { CachePolicy } from "../policy.ts";
+import type { CachePolicy } from "../resource.ts";
 import type { Governing } from "./targeted.ts";
 
 /** A promise about time and who made it: a header field with its directive, or a configuration key. */

@@ -1,6 +1,6 @@
 import type { ResponseDirectives } from "./cache-control.ts";
 import type { SkipReason } from "../observer.ts";
-import type { CachePolicy } from "../policy.ts";
+import type { CachePolicy } from "../resource.ts";
 import { isFailure } from "./reuse.ts";
 
 /** Statuses whose meaning for a cache is implemented here, for `must-understand` (RFC 9111 §5.2.2.3). */

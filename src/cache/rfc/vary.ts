@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { fieldValues, type Fields } from "../../fields.ts";
 import { splitList } from "./cache-control.ts";
 import { isForwardable } from "./forwarded.ts";
-import type { CachePolicy } from "../policy.ts";
+import type { CachePolicy } from "../resource.ts";
 
 /** Lists with preferences: order within equal preference, case and exact weights make no difference. */
 const PREFERENCES = new Set(["accept", "accept-charset", "accept-encoding", "accept-language"]);

@@ -1,22 +1,19 @@
 import { LRUCache } from "lru-cache";
+import { CachedEntry } from "../cached-entry.ts";
 import type { Entry } from "../entry.ts";
-import { Held } from "../held.ts";
 import type { CacheObserver } from "../observer.ts";
-import type { CacheKey, Store } from "./store.ts";
+import { type CacheKey, MAX_VARIANTS, type Store } from "./store.ts";
 
 export interface MemoryStoreOptions {
-  /** Bound of everything held, in bytes. */
+  /** Bound of everything stored, in bytes. */
   readonly maxBytes: number;
-  /** Bodies larger than this are not held. */
+  /** Bodies larger than this are not stored. */
   readonly maxObject: number;
   readonly observer?: Pick<CacheObserver, "evicted">;
 }
 
 /** What answers other than 200 may take, so that made-up ids cannot push out what is asked for. */
 const SHARE_OF_ERRORS = 1 / 32;
-
-/** Variants of one resource; beyond this the oldest goes. */
-export const MAX_VARIANTS = 16;
 
 /** Objects, arrays, a rendered answer and map slots of one entry, as measured. */
 const ENTRY_OVERHEAD = 2_200;
@@ -28,7 +25,7 @@ const STRING_OVERHEAD = 24;
 const MAX_SLACK = 0.25;
 
 /** The variants under one key, the most recently received first. */
-type Shelf = readonly Held[];
+type Variants = readonly CachedEntry[];
 
 /** The bounds of a {@link MemoryStore}. */
 type Bounds = Pick<MemoryStoreOptions, "maxBytes" | "maxObject">;
@@ -37,8 +34,8 @@ type Bounds = Pick<MemoryStoreOptions, "maxBytes" | "maxObject">;
 export class MemoryStore implements Store {
   private readonly observer: MemoryStoreOptions["observer"];
   private bounds: Bounds;
-  private successes: LRUCache<string, Shelf>;
-  private errors: LRUCache<string, Shelf>;
+  private successes: LRUCache<string, Variants>;
+  private errors: LRUCache<string, Variants>;
 
   constructor({ maxBytes, maxObject, observer }: MemoryStoreOptions) {
     this.observer = observer;
@@ -61,17 +58,17 @@ export class MemoryStore implements Store {
     return this.successes.calculatedSize + this.errors.calculatedSize;
   }
 
-  /** Keys held. */
+  /** Keys stored. */
   get entries(): number {
     return this.successes.size + this.errors.size;
   }
 
   get(key: CacheKey): readonly Entry[] | undefined {
-    return this.held(key)?.map((held) => held.entry);
+    return this.variants(key)?.map(({ entry }) => entry);
   }
 
   set(key: CacheKey, entry: Entry): void {
-    this.hold(key, entry);
+    this.put(key, entry);
   }
 
   delete(key: CacheKey): void {
@@ -80,63 +77,63 @@ export class MemoryStore implements Store {
     this.errors.delete(id);
   }
 
-  /** What is held under the key, of any epoch, the most recently received first. */
-  held(key: CacheKey): Shelf | undefined {
+  /** What is stored under the key, of any epoch, the most recently received first. */
+  variants(key: CacheKey): Variants | undefined {
     const id = key.name;
-    const shelf = this.successes.get(id);
-    // Without a single error held, the second look-up is spared.
+    const variants = this.successes.get(id);
+    // Without a single error stored, the second look-up is spared.
     const errors = this.errors.size === 0 ? undefined : this.errors.get(id);
-    if (shelf === undefined || errors === undefined) return shelf ?? errors;
-    return [...shelf, ...errors].sort(byReceipt);
+    if (variants === undefined || errors === undefined) return variants ?? errors;
+    return [...variants, ...errors].sort(byReceipt);
   }
 
   /**
-   * Holds `entry`, with its gzip variant if that is known, instead of the variant it stands for and of everything of
+   * Stores `entry`, with its gzip variant if that is known, instead of the variant it stands for and of everything of
    * another epoch. Undefined when it is too large.
    */
-  hold(key: CacheKey, entry: Entry, gzip?: Buffer): Held | undefined {
+  put(key: CacheKey, entry: Entry, gzip?: Buffer): CachedEntry | undefined {
     const id = key.name;
     const isSuccess = entry.status === 200;
-    const remaining = (cache: LRUCache<string, Shelf>): Held[] =>
-      (cache.peek(id) ?? []).filter((held) => isOtherVariant(held.entry, entry));
+    const remaining = (cache: LRUCache<string, Variants>): CachedEntry[] =>
+      (cache.peek(id) ?? []).filter((cached) => isOtherVariant(cached.entry, entry));
     const other = isSuccess ? this.errors : this.successes;
     const kept = remaining(other);
-    put(other, id, kept);
+    setOrDelete(other, id, kept);
     const own = isSuccess ? this.successes : this.errors;
     if (entry.body.length > this.bounds.maxObject) {
-      put(own, id, remaining(own));
+      setOrDelete(own, id, remaining(own));
       return undefined;
     }
-    const held = new Held(ownBytes(entry), gzip);
-    put(own, id, [held, ...remaining(own)].sort(byReceipt).slice(0, MAX_VARIANTS - kept.length));
-    return own.peek(id)?.includes(held) === true ? held : undefined;
+    const cached = new CachedEntry(ownBytes(entry), gzip);
+    setOrDelete(own, id, [cached, ...remaining(own)].sort(byReceipt).slice(0, MAX_VARIANTS - kept.length));
+    return own.peek(id)?.includes(cached) === true ? cached : undefined;
   }
 
-  /** Keeps the gzip variant beside its entry, if that is still held. */
-  attach(key: CacheKey, held: Held, gzip: Buffer): void {
+  /** Keeps the gzip variant beside its entry, if that is still stored. */
+  attach(key: CacheKey, cached: CachedEntry, gzip: Buffer): void {
     const id = key.name;
-    const cache = held.entry.status === 200 ? this.successes : this.errors;
-    const shelf = cache.peek(id);
-    if (shelf === undefined || !shelf.includes(held)) return;
-    held.gzip = ownCopy(gzip);
+    const cache = cached.entry.status === 200 ? this.successes : this.errors;
+    const variants = cache.peek(id);
+    if (variants === undefined || !variants.includes(cached)) return;
+    cached.gzip = ownCopy(gzip);
     // A new array, for the size to be counted anew.
-    put(cache, id, [...shelf]);
+    setOrDelete(cache, id, [...variants]);
   }
 
-  private bounded(maxSize: number): LRUCache<string, Shelf> {
-    return new LRUCache<string, Shelf>({
+  private bounded(maxSize: number): LRUCache<string, Variants> {
+    return new LRUCache<string, Variants>({
       maxSize: Math.max(1, maxSize),
-      sizeCalculation: shelfSize,
+      sizeCalculation: sizeOf,
       dispose: (_shelf, _key, reason) => {
         if (reason === "evict") this.observer?.evicted();
       },
     });
   }
 
-  private moved(from: LRUCache<string, Shelf>, maxSize: number): LRUCache<string, Shelf> {
+  private moved(from: LRUCache<string, Variants>, maxSize: number): LRUCache<string, Variants> {
     const to = this.bounded(maxSize);
     // The least recently used first: they are the ones to go when the room is used up.
-    for (const [id, shelf] of [...from.entries()].toReversed()) to.set(id, shelf);
+    for (const [id, variants] of [...from.entries()].toReversed()) to.set(id, variants);
     return to;
   }
 }
@@ -145,24 +142,24 @@ function errorBytesOf(maxBytes: number): number {
   return Math.max(1, Math.floor(maxBytes * SHARE_OF_ERRORS));
 }
 
-function put(cache: LRUCache<string, Shelf>, id: string, shelf: Shelf): void {
-  if (shelf.length === 0) cache.delete(id);
-  else cache.set(id, shelf);
+function setOrDelete(cache: LRUCache<string, Variants>, id: string, variants: Variants): void {
+  if (variants.length === 0) cache.delete(id);
+  else cache.set(id, variants);
 }
 
-function byReceipt(a: Held, b: Held): number {
+function byReceipt(a: CachedEntry, b: CachedEntry): number {
   return b.entry.receivedAt - a.entry.receivedAt;
 }
 
 /** Of the same epoch, too: what was purged is not kept. */
-function isOtherVariant(held: Entry, entry: Entry): boolean {
-  return held.epoch === entry.epoch && held.variant !== entry.variant;
+function isOtherVariant(stored: Entry, entry: Entry): boolean {
+  return stored.epoch === entry.epoch && stored.variant !== entry.variant;
 }
 
 /**
  * The entry with a body that keeps little else alive: a slice of a page or of a network buffer would hold all of it in
  * memory. Where that is hardly more than the body, as in a reply of Redis that came alone, a copy costs more than it
- * spares: what is held is counted, see {@link shelfSize}.
+ * spares: what is kept is counted, see {@link sizeOf}.
  */
 function ownBytes(entry: Entry): Entry {
   const { buffer, length } = entry.body;
@@ -176,9 +173,9 @@ function ownCopy(bytes: Buffer): Buffer {
   return copy;
 }
 
-function shelfSize(shelf: Shelf, id: string): number {
+function sizeOf(variants: Variants, id: string): number {
   let size = 2 * id.length;
-  for (const { entry, gzip } of shelf) {
+  for (const { entry, gzip } of variants) {
     size += ENTRY_OVERHEAD + entry.body.buffer.byteLength + (gzip?.length ?? 0) + entry.variant.length;
     // Twice: as stored, and in rendered heads.
     for (const text of entry.fields) size += 2 * text.length + STRING_OVERHEAD;

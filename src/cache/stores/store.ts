@@ -1,6 +1,9 @@
 import type { Dependencies, MaybePromise } from "../../coordination/coordinator.ts";
 import type { Entry } from "../entry.ts";
 
+/** Variants of one resource that a tier keeps. */
+export const MAX_VARIANTS = 16;
+
 /** Names one resource in the cache. */
 export interface CacheKey extends Dependencies {
   /** Unique within the partition: endpoint and id, or endpoint, page size and token. */

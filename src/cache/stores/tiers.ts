@@ -2,10 +2,10 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Duration } from "../../clock.ts";
 import type { Coordinator } from "../../coordination/coordinator.ts";
 import { fieldValue } from "../../fields.ts";
+import type { CachedEntry } from "../cached-entry.ts";
 import { Compressor } from "../compressor.ts";
 import type { Entry } from "../entry.ts";
 import { isAuthorized } from "../rfc/forwarded.ts";
-import type { Held } from "../held.ts";
 import type { MemoryStore } from "./memory-store.ts";
 import type { Resource } from "../resource.ts";
 import type { CacheKey, Store } from "./store.ts";
@@ -16,7 +16,7 @@ const JITTER: Duration = 1_000;
 
 /** A look-up in the shared tier; undefined once it is over. */
 interface LookUp {
-  found: Promise<readonly Held[]> | undefined;
+  found: Promise<readonly CachedEntry[]> | undefined;
 }
 
 /** Memory, and a shared tier behind it where there is one. What a purge made unusable is never found here. */
@@ -44,22 +44,26 @@ export class Tiers {
    * The most recent entry in memory that answers such a request, fresh or stale (RFC 9111 §4.1); else of those `adopted`
    * from the shared tier, which a full memory may have given up again before they were used.
    */
-  select(resource: Resource, headers: IncomingHttpHeaders, adopted: readonly Held[] = []): Held | undefined {
-    const shelf = this.memory.held(resource.key);
-    if (shelf === undefined && adopted.length === 0) return undefined;
+  select(
+    resource: Resource,
+    headers: IncomingHttpHeaders,
+    adopted: readonly CachedEntry[] = [],
+  ): CachedEntry | undefined {
+    const variants = this.memory.variants(resource.key);
+    if (variants === undefined && adopted.length === 0) return undefined;
     const epoch = this.coordinator.epochOf(resource.key);
-    const isUsable = (held: Held) => held.entry.epoch === epoch && matches(held, resource, headers);
-    return shelf?.find(isUsable) ?? adopted.find(isUsable);
+    const isUsable = (cached: CachedEntry) => cached.entry.epoch === epoch && matches(cached, resource, headers);
+    return variants?.find(isUsable) ?? adopted.find(isUsable);
   }
 
   /** Whether an entry is stored for other requests than this one. */
   hasOtherVariants(key: CacheKey): boolean {
     const epoch = this.coordinator.epochOf(key);
-    return this.memory.held(key)?.some((held) => held.entry.epoch === epoch) ?? false;
+    return this.memory.variants(key)?.some((cached) => cached.entry.epoch === epoch) ?? false;
   }
 
   /** Looks in the shared tier and takes what is there into memory. Never rejects. */
-  lookUpShared(key: CacheKey): Promise<readonly Held[]> {
+  lookUpShared(key: CacheKey): Promise<readonly CachedEntry[]> {
     if (this.shared === undefined) return Promise.resolve([]);
     const running = this.lookups.get(key.name)?.found;
     if (running !== undefined) return running;
@@ -70,11 +74,11 @@ export class Tiers {
   }
 
   /** Stores an entry. Undefined when it is too large. `predecessor`: what it renews; its gzip variant may still fit. */
-  keep(key: CacheKey, entry: Entry, predecessor?: Held): Held | undefined {
-    const held = this.hold(key, entry, predecessor);
+  store(key: CacheKey, entry: Entry, predecessor?: CachedEntry): CachedEntry | undefined {
+    const cached = this.storeHere(key, entry, predecessor);
     // Errors live for seconds: they are not worth a round trip.
-    if (held !== undefined && this.isSharedStatus(entry.status)) this.shared?.set(key, held.entry);
-    return held;
+    if (cached !== undefined && this.isSharedStatus(entry.status)) this.shared?.set(key, cached.entry);
+    return cached;
   }
 
   /** Whether answers of this status reach the other processes. */
@@ -83,18 +87,18 @@ export class Tiers {
   }
 
   /** Stores an entry here only. */
-  hold(key: CacheKey, entry: Entry, predecessor?: Held): Held | undefined {
+  storeHere(key: CacheKey, entry: Entry, predecessor?: CachedEntry): CachedEntry | undefined {
     const gzip = predecessor?.entry.body === entry.body ? predecessor.gzip : undefined;
-    const held = this.memory.hold(key, entry, gzip);
-    if (held !== undefined) this.compress(key, held);
-    return held;
+    const cached = this.memory.put(key, entry, gzip);
+    if (cached !== undefined) this.compress(key, cached);
+    return cached;
   }
 
   /** Has the gzip variant made in the background, where one is of use and was not asked for before. */
-  compress(key: CacheKey, held: Held): void {
-    if (!held.compressible || held.gzip !== undefined || held.compressionAsked) return;
-    held.compressionAsked = true;
-    this.compressor.compress(held.entry.body, (compressed) => this.memory.attach(key, held, compressed));
+  compress(key: CacheKey, cached: CachedEntry): void {
+    if (!cached.compressible || cached.gzip !== undefined || cached.compressionAsked) return;
+    cached.compressionAsked = true;
+    this.compressor.compress(cached.entry.body, (compressed) => this.memory.attach(key, cached, compressed));
   }
 
   /** The upstream says it is gone: nothing of it may come back when the upstream fails. */
@@ -109,8 +113,8 @@ export class Tiers {
     await Promise.all([...lookUps, this.compressor.settled()]);
   }
 
-  private async adopt(key: CacheKey, shared: Store, lookUp: LookUp): Promise<readonly Held[]> {
-    const derived = this.memory.held(key)?.filter(({ derivedAt }) => derivedAt !== undefined) ?? [];
+  private async adopt(key: CacheKey, shared: Store, lookUp: LookUp): Promise<readonly CachedEntry[]> {
+    const derived = this.memory.variants(key)?.filter(({ derivedAt }) => derivedAt !== undefined) ?? [];
     let entries: readonly Entry[] | undefined;
     try {
       entries = await shared.get(key);
@@ -120,40 +124,41 @@ export class Tiers {
     }
     // Asked only now: reading the shared tier may have taught the coordinator of a purge elsewhere.
     const epoch = this.coordinator.epochOf(key);
-    const adopted: Held[] = [];
+    const adopted: CachedEntry[] = [];
     for (const entry of entries ?? []) {
       if (entry.epoch !== epoch || this.isKnown(key, entry)) continue;
       // Compressed when it is hit here: what is read from the shared tier but once is not worth it.
-      const held = this.memory.hold(key, entry);
-      if (held !== undefined) adopted.push(held);
+      const cached = this.memory.put(key, entry);
+      if (cached !== undefined) adopted.push(cached);
     }
-    for (const held of derived) held.derivedAt = undefined;
+    for (const cached of derived) cached.derivedAt = undefined;
     return adopted;
   }
 
   /** Whether memory has this entry, with all that was learned of it here, or a newer one. */
   private isKnown(key: CacheKey, entry: Entry): boolean {
-    const shelf = this.memory.held(key) ?? [];
-    return shelf.some(
-      (held) => held.entry.epoch === entry.epoch && held.entry.variant === entry.variant && isAsNew(held, entry),
+    const variants = this.memory.variants(key) ?? [];
+    return variants.some(
+      (cached) =>
+        cached.entry.epoch === entry.epoch && cached.entry.variant === entry.variant && isAsNew(cached, entry),
     );
   }
 }
 
-function isAsNew({ entry: held, derivedAt }: Held, entry: Entry): boolean {
+function isAsNew({ entry: stored, derivedAt }: CachedEntry, entry: Entry): boolean {
   // What was cut out of a page gives way to what was received after the page was asked for, and was there first.
-  if (held.receivedAt >= entry.receivedAt) return derivedAt === undefined || derivedAt >= entry.receivedAt;
+  if (stored.receivedAt >= entry.receivedAt) return derivedAt === undefined || derivedAt >= entry.receivedAt;
   // What came later may have been asked for sooner.
-  if (derivedAt !== undefined && entry.bornAt < held.receivedAt) return true;
-  const isSame = fieldValue(held.fields, "etag") === fieldValue(entry.fields, "etag");
-  return isSame && entry.receivedAt - held.receivedAt < JITTER;
+  if (derivedAt !== undefined && entry.bornAt < stored.receivedAt) return true;
+  const isSame = fieldValue(stored.fields, "etag") === fieldValue(entry.fields, "etag");
+  return isSame && entry.receivedAt - stored.receivedAt < JITTER;
 }
 
 /** Whether the entry answers such a request: it is of its variant (RFC 9111 §4.1), and not of others' credentials. */
-function matches(held: Held, { policy }: Resource, headers: IncomingHttpHeaders): boolean {
-  const { entry } = held;
+function matches(cached: CachedEntry, { policy }: Resource, headers: IncomingHttpHeaders): boolean {
+  const { entry } = cached;
   // Only what is for all is stored of answers to credentials: so what is not for all was fetched without.
-  if (isAuthorized(policy, headers) && !(policy.honorUpstream && held.isForAll)) return false;
+  if (isAuthorized(policy, headers) && !(policy.honorUpstream && cached.isForAll)) return false;
   const names = selectingNames(policy, entry.vary);
   return names.length === 0 ? entry.variant === "" : entry.variant === variantOf(names, headers);
 }

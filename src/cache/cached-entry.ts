@@ -1,26 +1,20 @@
+import type { IncomingHttpHeaders } from "node:http";
 import { OWN_TARGETED_FIELD } from "../answer-fields.ts";
-import type { Instant } from "../clock.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
 import { fieldValue, type Fields } from "../fields.ts";
-import type { CacheStatus } from "./rfc/cache-status.ts";
-import { formatCacheStatus, upstreamCacheStatus } from "./rfc/cache-status.ts";
 import { isCompressible } from "./compressor.ts";
-import { notModifiedFields, type Validators } from "./rfc/conditional.ts";
-import type { Coding } from "./rfc/content-coding.ts";
-import { codedEntityTag } from "./rfc/entity-tag.ts";
 import type { Entry } from "./entry.ts";
-import type { CachePolicy } from "./policy.ts";
-import type { CacheAnswer, CacheOutcome, CacheTier } from "./resource.ts";
+import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier } from "./resource.ts";
+import { type CacheStatus, formatCacheStatus, upstreamCacheStatus } from "./rfc/cache-status.ts";
+import { isConditional, isNotModified, notModifiedFields, type Validators } from "./rfc/conditional.ts";
+import { CodingChoice } from "./rfc/content-coding.ts";
+import { codedEntityTag } from "./rfc/entity-tag.ts";
 import { isForAll } from "./rfc/storable.ts";
 import { governingDirectives } from "./rfc/targeted.ts";
 
-/** What makes an answer out of an entry. */
-export interface Presentation {
-  readonly now: Instant;
-  readonly policy: CachePolicy;
-  readonly coding: Coding;
-  /** Answer 304. */
-  readonly notModified: boolean;
-}
+/** The form of an answer is a sum of these: 0 is the whole body as it was received. */
+export const NOT_MODIFIED = 1;
+const GZIP = 2;
 
 /** How the request that is answered was handled. */
 export interface Handling {
@@ -29,28 +23,40 @@ export interface Handling {
   readonly status: CacheStatus;
 }
 
-/** The fields of an entry for one coding and kind of answer, without those that change by the second. */
+/** The fields of an entry in one form, without those that change by the second. */
 interface Head {
   readonly fields: Fields;
   readonly validators: Validators;
 }
 
-/** The last plain hit rendered, good until its age or ttl changes. */
-interface Rendered {
+/** The last memory hit in one form, good until its age or ttl changes. */
+interface RenderedHit {
   readonly answer: CacheAnswer;
   readonly until: Instant;
   readonly policy: CachePolicy;
 }
 
+/** Fresh hits after which an entry is renewed before it expires. */
+const HOT_HITS = 3;
+
+/** The last share of its lifetime in which a hot entry is renewed. */
+const REFRESH_AHEAD = 0.1;
+
+/** Entries that live shorter than this are not renewed ahead: it would be asking all the time. */
+const MIN_AHEAD_LIFETIME: Duration = 5_000;
+
 /** Set anew for each answer, or about the stored bytes in identity coding. */
 const NOT_SENT = new Set([OWN_TARGETED_FIELD, "cache-status", "content-length", "age"]);
 const ABOUT_IDENTITY_BYTES = new Set(["content-digest", "content-md5", "digest", "repr-digest"]);
 
+/** What `Accept-Encoding` says is the same for all caches of a process. */
+const codings = new CodingChoice();
+
 /**
- * An entry in this process with what is derived from it: the gzip variant, and the heads of answers, rendered once a
+ * An entry in this process with what is derived from it: the gzip variant, and the answers to hits, rendered once a
  * second at most so that a hit costs next to nothing.
  */
-export class Held {
+export class CachedEntry {
   readonly entry: Entry;
   /** Whether a gzip variant exists or is to be made; both codings then say `Vary: Accept-Encoding`. */
   readonly compressible: boolean;
@@ -61,7 +67,7 @@ export class Held {
   hits = 0;
   /** After a failed attempt: no further one in the background before this instant. */
   retryAt: Instant = -Infinity;
-  /** The last attempt to renew this failed, and whoever waited for it lost time. */
+  /** The last attempt to renew this failed, and a client that waited for it lost time. */
   failedSlowly = false;
   /** When renewing this was last tried, however that ended. */
   triedAt: Instant = -Infinity;
@@ -71,7 +77,7 @@ export class Held {
    */
   derivedAt: Instant | undefined = undefined;
   private readonly heads: (Head | undefined)[] = [];
-  private readonly hitAnswers: (Rendered | undefined)[] = [];
+  private readonly renderedHits: (RenderedHit | undefined)[] = [];
   private upstreamStatus: string | undefined | null = null;
   private forAll: boolean | undefined = undefined;
 
@@ -96,40 +102,48 @@ export class Held {
     return Math.floor((this.entry.freshUntil - now) / 1000);
   }
 
-  /** What conditions of a client are compared with when the answer would have this coding. */
-  validators(coding: Coding): Validators {
-    return this.head(coding, false).validators;
+  /** Whether it is asked for often and in the last tenth of its time here: to be renewed before it expires. */
+  isDueAhead(now: Instant): boolean {
+    const { status, freshUntil, receivedAt } = this.entry;
+    const time = freshUntil - receivedAt;
+    if (this.hits <= HOT_HITS || status !== 200 || time < MIN_AHEAD_LIFETIME) return false;
+    return now >= freshUntil - time * REFRESH_AHEAD;
+  }
+
+  /** The form in which a request gets this entry: its coding, and whether the client has it already. */
+  formFor(headers: IncomingHttpHeaders, clock: Clock): number {
+    const accepted = headers["accept-encoding"];
+    const isGzip = this.gzip !== undefined && typeof accepted === "string" && codings.acceptsGzip(accepted);
+    const form = isGzip ? GZIP : 0;
+    if (!isConditional(headers) || this.entry.status !== 200) return form;
+    return isNotModified(headers, this.head(form).validators, clock.wallNow()) ? form + NOT_MODIFIED : form;
   }
 
   /** A hit in memory; the same object until a second passes. */
-  hit(presentation: Presentation): CacheAnswer {
-    const { now, policy } = presentation;
-    const slot = slotOf(presentation);
-    const rendered = this.hitAnswers[slot];
+  hit(form: number, now: Instant, policy: CachePolicy): CacheAnswer {
+    const rendered = this.renderedHits[form];
     if (rendered !== undefined && now < rendered.until && rendered.policy === policy) return rendered.answer;
-    const answer = this.answer(presentation, {
-      outcome: "hit",
-      tier: "memory",
-      status: { ttl: this.ttl(now) },
-    });
-    this.hitAnswers[slot] = { answer, until: this.nextChange(now), policy };
+    const handling: Handling = { outcome: "hit", tier: "memory", status: { ttl: this.ttl(now) } };
+    const answer = this.answer(form, now, policy, handling);
+    this.renderedHits[form] = { answer, until: this.nextChange(now), policy };
     return answer;
   }
 
   /** Any answer made of this entry. */
-  answer(presentation: Presentation, { outcome, tier, status }: Handling): CacheAnswer {
-    const { now, policy, coding, notModified } = presentation;
+  answer(form: number, now: Instant, policy: CachePolicy, { outcome, tier, status }: Handling): CacheAnswer {
     const { entry } = this;
     const age = this.age(now);
-    const fields = this.head(coding, notModified).fields.concat("age", String(age));
+    const fields = this.head(form).fields.concat("age", String(age));
     if (fieldValue(entry.fields, "cache-control") === undefined) {
       fields.push("cache-control", this.clientCacheControl(now, policy));
     }
     const upstream = this.upstreamCacheStatus();
     const own = formatCacheStatus(status);
     fields.push("cache-status", upstream === undefined ? own : `${upstream}, ${own}`);
-    if (notModified) return { status: 304, fields, body: undefined, outcome, tier, age };
-    return { status: entry.status, fields, body: coding === "gzip" ? this.gzip : entry.body, outcome, tier, age };
+    const { ttl } = status;
+    if (isForm(form, NOT_MODIFIED)) return { status: 304, fields, body: undefined, outcome, tier, age, ttl };
+    const body = isForm(form, GZIP) ? this.gzip : entry.body;
+    return { status: entry.status, fields, body, outcome, tier, age, ttl };
   }
 
   /**
@@ -150,9 +164,8 @@ export class Held {
     return Math.min(nextAge, Math.max(nextTtl, now + 1));
   }
 
-  private head(coding: Coding, notModified: boolean): Head {
-    const slot = (coding === "gzip" ? 2 : 0) + (notModified ? 1 : 0);
-    return (this.heads[slot] ??= makeHead(this.entry, coding, { notModified, vary: this.compressible }));
+  private head(form: number): Head {
+    return (this.heads[form] ??= makeHead(this.entry, form, this.compressible));
   }
 
   private upstreamCacheStatus(): string | undefined {
@@ -161,22 +174,23 @@ export class Held {
   }
 }
 
-function slotOf({ coding, notModified }: Presentation): number {
-  return (coding === "gzip" ? 2 : 0) + (notModified ? 1 : 0);
+function isForm(form: number, part: number): boolean {
+  return (form & part) !== 0;
 }
 
-function makeHead(entry: Entry, coding: Coding, { notModified, vary }: { notModified: boolean; vary: boolean }): Head {
+function makeHead(entry: Entry, form: number, compressible: boolean): Head {
+  const isGzip = isForm(form, GZIP);
   const fields: string[] = [];
   for (let i = 0; i < entry.fields.length; i += 2) {
     const name = entry.fields[i]!;
     const value = entry.fields[i + 1]!;
-    if (NOT_SENT.has(name) || (coding === "gzip" && ABOUT_IDENTITY_BYTES.has(name))) continue;
-    fields.push(name, name === "etag" && coding === "gzip" ? codedEntityTag(value, coding) : value);
+    if (NOT_SENT.has(name) || (isGzip && ABOUT_IDENTITY_BYTES.has(name))) continue;
+    fields.push(name, name === "etag" && isGzip ? codedEntityTag(value, "gzip") : value);
   }
-  if (vary && !variesByCoding(fields)) fields.push("vary", "Accept-Encoding");
-  if (coding === "gzip") fields.push("content-encoding", coding);
+  if (compressible && !variesByCoding(fields)) fields.push("vary", "Accept-Encoding");
+  if (isGzip) fields.push("content-encoding", "gzip");
   return {
-    fields: notModified ? notModifiedFields(fields) : fields,
+    fields: isForm(form, NOT_MODIFIED) ? notModifiedFields(fields) : fields,
     validators: {
       etag: fieldValue(fields, "etag"),
       lastModified: fieldValue(fields, "last-modified"),

@@ -1,22 +1,22 @@
 import { describe, expect, test } from "vitest";
-import { Flight, waitFor, type FlightEnd } from "../../src/cache/flight.ts";
+import { type FetchEnd, SharedFetch, waitFor } from "../../src/cache/collapsed-forwarding.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 interface Started {
   readonly clock: ManualClock;
-  readonly flight: Flight<string>;
-  readonly ends: FlightEnd[];
+  readonly fetch: SharedFetch<string>;
+  readonly ends: FetchEnd[];
   readonly signal: () => AbortSignal;
-  readonly land: (value: string) => void;
+  readonly succeed: (value: string) => void;
   readonly fail: (error: Error) => void;
 }
 
 function start(background = false): Started {
   const clock = new ManualClock();
-  const ends: FlightEnd[] = [];
+  const ends: FetchEnd[] = [];
   const work = Promise.withResolvers<string>();
   let signal: AbortSignal | undefined;
-  const flight = new Flight<string>({
+  const fetch = new SharedFetch<string>({
     clock,
     timeout: 1_000,
     background,
@@ -26,27 +26,27 @@ function start(background = false): Started {
     },
     ended: (how) => ends.push(how),
   });
-  return { clock, flight, ends, signal: () => signal!, land: work.resolve, fail: work.reject };
+  return { clock, fetch, ends, signal: () => signal!, succeed: work.resolve, fail: work.reject };
 }
 
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-describe("a flight", () => {
-  test("lands once for everybody, and its signal stays quiet", async () => {
-    const { clock, flight, ends, land, signal } = start();
-    const waiting = [flight.wait({ deadline: clock.now() + 500 }), flight.wait({ deadline: clock.now() + 500 })];
-    land("value");
+describe("a fetch that requests share", () => {
+  test("ends once for all that wait, and its signal stays quiet", async () => {
+    const { clock, fetch, ends, succeed, signal } = start();
+    const waiting = [fetch.wait({ deadline: clock.now() + 500 }), fetch.wait({ deadline: clock.now() + 500 })];
+    succeed("value");
     expect(await Promise.all(waiting)).toEqual(["value", "value"]);
     clock.advance(5_000);
     await settle();
-    expect([ends, signal().aborted]).toEqual([["landed"], false]);
+    expect([ends, signal().aborted]).toEqual([["done"], false]);
   });
 
-  test("fails for everybody", async () => {
-    const { clock, flight, ends, fail } = start();
+  test("fails for all that wait", async () => {
+    const { clock, fetch, ends, fail } = start();
     const waiting = Promise.allSettled([
-      flight.wait({ deadline: clock.now() + 500 }),
-      flight.wait({ deadline: Infinity }),
+      fetch.wait({ deadline: clock.now() + 500 }),
+      fetch.wait({ deadline: Infinity }),
     ]);
     fail(new Error("no"));
     expect((await waiting).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
@@ -54,24 +54,24 @@ describe("a flight", () => {
   });
 
   test("is over at its own deadline, though its work does not heed the signal", async () => {
-    const { clock, flight, ends, signal } = start(true);
-    const waiting = flight.wait({ deadline: Infinity }).catch((error: unknown) => error);
+    const { clock, fetch, ends, signal } = start(true);
+    const waiting = fetch.wait({ deadline: Infinity }).catch((error: unknown) => error);
     clock.advance(1_000);
     expect(await waiting).toMatchObject({ status: 504 });
     expect([ends, signal().aborted]).toEqual([["failed"], true]);
   });
 
-  test("is given up when nobody waits any more, unless it is in the background", async () => {
+  test("is given up when no request waits any more, unless it is in the background", async () => {
     for (const background of [false, true]) {
-      const { clock, flight, ends, signal } = start(background);
-      const waiting = flight.wait({ deadline: clock.now() + 100 }).catch((error: unknown) => error);
+      const { clock, fetch, ends, signal } = start(background);
+      const waiting = fetch.wait({ deadline: clock.now() + 100 }).catch((error: unknown) => error);
       clock.advance(100);
       expect(await waiting).toMatchObject({ status: 504 });
       expect([ends, signal().aborted]).toEqual(background ? [[], false] : [["abandoned"], true]);
     }
   });
 
-  test("reports a failure nobody waited for to nobody", async () => {
+  test("reports a failure that no request waited for to none", async () => {
     const { fail, ends } = start(true);
     fail(new Error("no"));
     await settle();

@@ -1,0 +1,233 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type { Coordinator } from "../coordination/coordinator.ts";
+import { withDeadline } from "../deadline.ts";
+import { GatewayError } from "../errors.ts";
+import type { CachedEntry } from "./cached-entry.ts";
+import type { Fetcher, FetchResult, Miss } from "./fetch.ts";
+import type { HitForMiss } from "./hit-for-miss.ts";
+import type { CacheObserver } from "./observer.ts";
+import type { Resource } from "./resource.ts";
+import { isAuthorized } from "./rfc/forwarded.ts";
+import { isFailure } from "./rfc/reuse.ts";
+import { selectingNames, variantOf } from "./rfc/vary.ts";
+import type { CacheKey } from "./stores/store.ts";
+import type { Tiers } from "./stores/tiers.ts";
+
+/** Until when a request waits, and how its client says that it left. */
+export interface WaitLimits {
+  readonly deadline: Instant;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Waits for `promise` within the limits of one request. @throws GatewayError 504 when the deadline passes, 499 */
+export function waitFor<T>(promise: Promise<T>, clock: Clock, { deadline, signal }: WaitLimits): Promise<T> {
+  return withDeadline(promise, { deadline, signal, late: timedOut }, clock);
+}
+
+function timedOut(): GatewayError {
+  return new GatewayError("upstream_timeout", "the registry did not answer in time; try again in a moment");
+}
+
+export interface SharedFetchOptions<T> {
+  readonly clock: Clock;
+  /** How long the fetch may take, whatever the deadlines of the requests that wait. */
+  readonly timeout: Duration;
+  /** Goes on when no request waits. */
+  readonly background: boolean;
+  /** The fetch; it ends when the signal is aborted. */
+  readonly run: (signal: AbortSignal) => Promise<T>;
+  /** Called once, and no request should join any more: the fetch is done, failed, or was given up. */
+  readonly ended: (how: FetchEnd) => void;
+}
+
+export type FetchEnd = "done" | "failed" | "abandoned";
+
+/** A fetch that several requests wait for, each with its own deadline. It belongs to none of them. */
+export class SharedFetch<T> {
+  private readonly clock: Clock;
+  private readonly background: boolean;
+  private readonly controller = new AbortController();
+  private readonly ended: (how: FetchEnd) => void;
+  private readonly result: Promise<T>;
+  private waiting = 0;
+  private isOver = false;
+
+  constructor({ clock, timeout, background, run, ended }: SharedFetchOptions<T>) {
+    this.clock = clock;
+    this.background = background;
+    this.ended = ended;
+    this.result = this.run(timeout, run);
+    // Each request that waits hears of a failure; that none does is no error.
+    this.result.catch(() => undefined);
+  }
+
+  /** What the fetch yields, or its failure; a 504 when the deadline passes first. */
+  async wait(limits: WaitLimits): Promise<T> {
+    this.waiting += 1;
+    try {
+      return await waitFor(this.result, this.clock, limits);
+    } finally {
+      this.waiting -= 1;
+      if (this.waiting === 0 && !this.background) this.abandon();
+    }
+  }
+
+  /** Ends the fetch, even if requests wait. */
+  abandon(): void {
+    this.end("abandoned");
+  }
+
+  private async run(timeout: Duration, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { signal } = this.controller;
+    try {
+      const value = await waitFor(run(signal), this.clock, { deadline: this.clock.now() + timeout, signal });
+      this.end("done");
+      return value;
+    } catch (error) {
+      this.end("failed");
+      throw error;
+    }
+  }
+
+  private end(how: FetchEnd): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.ended(how);
+    if (how !== "done") this.controller.abort();
+  }
+}
+
+export interface CollapsedForwardingOptions {
+  readonly tiers: Tiers;
+  readonly fetcher: Fetcher;
+  readonly hitForMiss: HitForMiss;
+  readonly coordinator: Coordinator;
+  readonly clock: Clock;
+  readonly observer: CacheObserver;
+}
+
+/** A failed attempt that took longer than this is not repeated with a client waiting while something can be served. */
+const SLOW_FAILURE: Duration = 1_000;
+
+/** Between failed background attempts: as long as the attempt took, within these bounds. */
+const MIN_RETRY_PAUSE: Duration = 250;
+const MAX_RETRY_PAUSE: Duration = 5_000;
+
+/** The fetches that run: one at a time for requests that one answer may satisfy (RFC 9111 §4, "collapsed requests"). */
+export class CollapsedForwarding {
+  private readonly options: CollapsedForwardingOptions;
+  private readonly running = new Map<string, SharedFetch<FetchResult>>();
+  private readonly refreshes = new Set<Promise<void>>();
+
+  constructor(options: CollapsedForwardingOptions) {
+    this.options = options;
+  }
+
+  /** Equal for requests that one answer may satisfy, as far as that is known before it comes. */
+  idOf({ key, policy }: Resource, headers: IncomingHttpHeaders): string {
+    const { tiers, coordinator } = this.options;
+    const known = tiers.memory.variants(key)?.[0]?.entry.vary ?? [];
+    const variant = variantOf(selectingNames(policy, known), headers);
+    const epoch = coordinator.epochOf(key) ?? "";
+    return `${prefixOf(key)}${epoch}\n${isAuthorized(policy, headers) ? "authorized" : ""}\n${variant}`;
+  }
+
+  get(id: string): SharedFetch<FetchResult> | undefined {
+    return this.running.get(id);
+  }
+
+  /** Whether a fetch runs that such a request may join. */
+  has(resource: Resource, headers: IncomingHttpHeaders): boolean {
+    // Making an id is not cheap, and mostly nothing runs.
+    return this.running.size > 0 && this.running.has(this.idOf(resource, headers));
+  }
+
+  isRunning(key: CacheKey): boolean {
+    return [...this.running.keys()].some((id) => id.startsWith(prefixOf(key)));
+  }
+
+  /** A fetch that requests with this id may join; no other process does the same meanwhile. */
+  start(id: string, miss: Miss, background = false): SharedFetch<FetchResult> {
+    const fetch = this.fetch(miss, { background, id, ended: () => this.running.delete(id) });
+    this.running.set(id, fetch);
+    return fetch;
+  }
+
+  /** A fetch for one request alone. */
+  startAlone(miss: Miss): SharedFetch<FetchResult> {
+    return this.fetch(miss, {});
+  }
+
+  /** Renews an entry while it is served, unless that is being done or has just failed. */
+  refresh(resource: Resource, headers: IncomingHttpHeaders, stale: CachedEntry): void {
+    const { clock, observer } = this.options;
+    if (clock.now() < stale.retryAt) return;
+    const id = this.idOf(resource, headers);
+    if (this.running.has(id)) return;
+    const fetch = this.start(id, { resource, headers, stale }, true);
+    const work = fetch.wait({ deadline: Infinity }).then(
+      (result) => observer.refreshed(resource.key, refreshOutcome(result)),
+      () => observer.refreshed(resource.key, "failed"),
+    );
+    this.refreshes.add(work);
+    void work.finally(() => this.refreshes.delete(work));
+  }
+
+  /** Remembers that renewing `stale` failed, and whether clients that waited for it lost time. */
+  noteFailure(stale: CachedEntry | undefined, since: Instant): void {
+    if (stale === undefined) return;
+    const now = this.options.clock.now();
+    const took = now - since;
+    stale.failedSlowly = took >= SLOW_FAILURE;
+    stale.retryAt = now + Math.min(Math.max(took, MIN_RETRY_PAUSE), MAX_RETRY_PAUSE);
+  }
+
+  /** Resolves when the refreshes that run now are over. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.refreshes);
+  }
+
+  /** Ends everything, even if requests wait. */
+  abandon(): void {
+    for (const fetch of this.running.values()) fetch.abandon();
+  }
+
+  private fetch(
+    miss: Miss,
+    { id, background = false, ended }: { id?: string; background?: boolean; ended?: () => unknown },
+  ): SharedFetch<FetchResult> {
+    const { clock, fetcher, hitForMiss } = this.options;
+    const { resource, headers, stale } = miss;
+    const startedAt = clock.now();
+    const purpose = background ? "refresh" : "miss";
+    const deadline = startedAt + resource.timeout;
+    return new SharedFetch<FetchResult>({
+      clock,
+      timeout: resource.timeout,
+      background,
+      run: async (signal) => {
+        const limits = { purpose, deadline, signal } as const;
+        const result = await (id === undefined ? fetcher.fetch(miss, limits) : fetcher.fetchForAll(miss, limits, id));
+        if (isFailure(result.cached.entry.status)) this.noteFailure(stale, startedAt);
+        hitForMiss.note(resource, headers, { ...result, at: clock.now() });
+        return result;
+      },
+      ended: (how) => {
+        if (stale !== undefined) stale.triedAt = clock.now();
+        if (how === "failed") this.noteFailure(stale, startedAt);
+        ended?.();
+      },
+    });
+  }
+}
+
+function refreshOutcome({ cached, upstreamStatus, stored }: FetchResult): Parameters<CacheObserver["refreshed"]>[1] {
+  if (isFailure(cached.entry.status)) return "failed";
+  if (upstreamStatus === 304) return "revalidated";
+  return stored ? "stored" : "not-stored";
+}
+
+function prefixOf({ name }: CacheKey): string {
+  return `${name}\n`;
+}

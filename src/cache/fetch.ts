@@ -1,0 +1,238 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { isHeadTooLarge } from "../answer-fields.ts";
+import type { Clock, Instant } from "../clock.ts";
+import type { Coordinator, FetchOutcome, Lease } from "../coordination/coordinator.ts";
+import { GatewayError } from "../errors.ts";
+import { CachedEntry } from "./cached-entry.ts";
+import { deriveResponse, type Entry, judgeResponse, type JudgedResponse } from "./entry.ts";
+import type { CacheObserver, SkipReason } from "./observer.ts";
+import type { Fetched, FetchRequest, FillSource, Resource } from "./resource.ts";
+import { madeAt } from "./rfc/age.ts";
+import { conditionalFields, confirms, freshen } from "./rfc/revalidation.ts";
+import { isFailure } from "./rfc/reuse.ts";
+import { selectingNames, variantOf } from "./rfc/vary.ts";
+import type { Tiers } from "./stores/tiers.ts";
+
+/** A request that no stored entry satisfies. */
+export interface Miss {
+  readonly resource: Resource;
+  readonly headers: IncomingHttpHeaders;
+  /** What is stored and may be validated. */
+  readonly stale: CachedEntry | undefined;
+}
+
+/** What a fetch is for, and how long it may take. */
+export type FetchLimits = Pick<FetchRequest, "purpose" | "deadline" | "signal">;
+
+/** What was asked of the upstream, or of another process, and came back. */
+export interface FetchResult {
+  /** What all clients may see that may see the answer at all. */
+  readonly cached: CachedEntry;
+  /** What the client that asked may see: with the fields that are for it alone. */
+  readonly own: CachedEntry;
+  readonly stored: boolean;
+  readonly skipped: SkipReason | undefined;
+  /** For the client that asked and no other. */
+  readonly exclusive: boolean;
+  /** The status of the upstream's answer: 304 when it confirmed the entry. Undefined: another process fetched it. */
+  readonly upstreamStatus: number | undefined;
+}
+
+export interface FetcherOptions {
+  readonly tiers: Tiers;
+  readonly coordinator: Coordinator;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly observer: CacheObserver;
+}
+
+/** How often a process waits for another one's fetch that is then given up before it goes itself, lease or not. */
+const LEASE_ROUNDS = 3;
+
+/** Configured lifetimes are shortened by at most this share, so that what was filled together expires apart. */
+const MAX_SHORTENING = 0.1;
+
+/** Gets answers from the upstream, or lets another process get them, and stores what may be stored. */
+export class Fetcher {
+  private readonly tiers: Tiers;
+  private readonly coordinator: Coordinator;
+  private readonly clock: Clock;
+  private readonly random: () => number;
+  private readonly observer: CacheObserver;
+
+  constructor({ tiers, coordinator, clock, random, observer }: FetcherOptions) {
+    this.tiers = tiers;
+    this.coordinator = coordinator;
+    this.clock = clock;
+    this.random = random;
+    this.observer = observer;
+  }
+
+  /** As {@link fetch}, but of all processes only one goes to the upstream where that can be helped. */
+  async fetchForAll(miss: Miss, limits: FetchLimits, id: string): Promise<FetchResult> {
+    // Without a tier to share answers in, or when this one will not be stored, waiting for others would only cost time.
+    const isShareable = this.tiers.hasShared && this.coordinator.epochOf(miss.resource.key) !== undefined;
+    if (!isShareable) return this.fetch(miss, limits);
+    // A stale entry is served without a look at the shared tier: it is the refresh that finds out.
+    const renewed = limits.purpose === "refresh" ? await this.storedElsewhere(miss) : undefined;
+    if (renewed !== undefined) return renewed;
+    let lease: Lease | undefined;
+    for (let round = 0; round < LEASE_ROUNDS; round += 1) {
+      const acquired = this.coordinator.acquire(id);
+      lease = acquired instanceof Promise ? await acquired : acquired;
+      if (lease !== undefined) break;
+      const outcome = await this.coordinator.whenReleased(id, limits.deadline);
+      const found = outcome === "stored" ? await this.storedElsewhere(miss) : undefined;
+      if (found !== undefined) {
+        this.observer.collapsed(miss.resource.key, "fleet");
+        return found;
+      }
+      if (outcome !== "failed") break;
+    }
+    let outcome: FetchOutcome = "uncacheable";
+    try {
+      const result = await this.fetch(miss, limits);
+      if (result.stored && this.tiers.isSharedStatus(result.cached.entry.status)) outcome = "stored";
+      return result;
+    } catch (error) {
+      // No request waited here any more, or the time was up: another process goes for those that still wait.
+      if (limits.signal.aborted) outcome = "failed";
+      throw error;
+    } finally {
+      lease?.release(outcome);
+    }
+  }
+
+  /** Asks the upstream, validating what is stale. Rejects with the GatewayError of {@link Resource.fetch}. */
+  async fetch(miss: Miss, limits: FetchLimits): Promise<FetchResult> {
+    const { resource, headers } = miss;
+    const epoch = this.coordinator.epochOf(resource.key);
+    // Purged while this waited for its turn: a 304 must not bring it back.
+    const stale = miss.stale?.entry.epoch === epoch ? miss.stale : undefined;
+    const conditional = stale === undefined ? [] : conditionalFields(stale.entry);
+    const fetched = await resource.fetch({ ...limits, headers, conditional, epoch });
+    if (fetched.status !== 304) return this.store(miss, fetched, epoch);
+    if (stale !== undefined && conditional.length > 0 && confirms(fetched.fields, stale.entry)) {
+      const fields = freshen(stale.entry, fetched.fields, this.clock.wallNow());
+      // Else a head could grow beyond all bounds, 304 by 304; then the whole answer is asked for.
+      if (!isHeadTooLarge(fields)) {
+        this.observer.revalidated(resource.key);
+        // The stored entry renewed (RFC 9111 §4.3.4), with the fields of both.
+        const { status, body } = stale.entry;
+        const renewed = { ...fetched, fields, status, body };
+        return { ...this.store({ ...miss, stale }, renewed, epoch), upstreamStatus: 304 };
+      }
+    }
+    // RFC 9111 §4.3.4: a 304 for something else than what is stored confirms nothing.
+    const full =
+      conditional.length > 0 ? await resource.fetch({ ...limits, headers, conditional: [], epoch }) : fetched;
+    if (full.status !== 304) return this.store(miss, full, epoch);
+    throw new GatewayError(
+      "upstream_invalid",
+      "the registry answered 304 Not Modified to a request without conditions",
+      {},
+    );
+  }
+
+  /**
+   * Stores an answer derived from another one, in memory here only: fresh for the shorter of both lifetimes, and never
+   * instead of something received after the other one was asked for. To be called from {@link Resource.stored}, while
+   * nothing purged is possible.
+   */
+  fill(resource: Resource, { entryOf, body, maxLifetime }: FillSource): void {
+    const { key, policy } = resource;
+    const epoch = this.coordinator.epochOf(key);
+    if (epoch === undefined) return;
+    const derivedAt = madeAt(entryOf.fields, entryOf);
+    const isNewer = ({ entry }: CachedEntry) => entry.epoch === epoch && entry.receivedAt > derivedAt;
+    if (this.tiers.memory.variants(key)?.some(isNewer) === true) return;
+    const { entry, skipped } = judgeResponse({
+      fetched: deriveResponse(entryOf, body),
+      policy,
+      // Whose request it was is unknown here: where that matters, nothing is derived.
+      headers: policy.sharedAuthorization ? { authorization: "" } : {},
+      epoch,
+      receivedWall: this.clock.wallNow() - (this.clock.now() - entryOf.receivedAt),
+      shortening: this.shortening(),
+      maxLifetime,
+    });
+    if (skipped !== undefined || entry.vary.length > 0) return;
+    const cached = this.tiers.storeHere(key, entry);
+    if (cached !== undefined && this.tiers.hasShared) cached.derivedAt = derivedAt;
+  }
+
+  /** How much of a configured TTL to take off. */
+  private shortening(): number {
+    return this.random() * MAX_SHORTENING;
+  }
+
+  private store(miss: Miss, fetched: Fetched, epoch: string | undefined): FetchResult {
+    const { resource, headers, stale } = miss;
+    const judged = judgeResponse({
+      fetched,
+      headers,
+      policy: resource.policy,
+      epoch: epoch ?? "",
+      receivedWall: this.clock.wallNow() - (this.clock.now() - fetched.receivedAt),
+      shortening: this.shortening(),
+    });
+    const reason = this.whyNotStored(miss, judged, { epoch, requestedAt: fetched.requestedAt });
+    // What is gone must not come back from any tier, should the upstream fail later.
+    if (isGone(fetched.status) && stale?.entry.status === 200 && reason !== "superseded") {
+      this.tiers.forget(resource.key);
+    }
+    const stored = reason === undefined ? this.tiers.store(resource.key, judged.entry, stale) : undefined;
+    const skipped = stored === undefined ? (reason ?? "too-large") : undefined;
+    if (stored !== undefined) resource.stored?.(stored.entry, fetched);
+    if (skipped !== undefined) this.observer.skipped(resource.key, skipped);
+    const cached = stored ?? new CachedEntry(judged.entry);
+    return {
+      cached,
+      own: judged.ownFields === undefined ? cached : new CachedEntry({ ...cached.entry, fields: judged.ownFields }),
+      stored: stored !== undefined,
+      skipped,
+      exclusive: judged.exclusive,
+      upstreamStatus: fetched.status,
+    };
+  }
+
+  private whyNotStored(
+    { resource, stale }: Miss,
+    { entry, skipped, exclusive }: JudgedResponse,
+    { epoch, requestedAt }: { readonly epoch: string | undefined; readonly requestedAt: Instant },
+  ): SkipReason | undefined {
+    if (epoch === undefined) return exclusive ? skipped : "unissued-token";
+    if (skipped !== undefined) return skipped;
+    if (isFailure(entry.status) && stale !== undefined && this.clock.now() < stale.entry.usableUntil) return "failure";
+    if (this.coordinator.epochOf(resource.key) !== epoch) return "purged";
+    const isNewer = (cached: CachedEntry) => cached !== stale && mayBeNewer(cached.entry, entry, requestedAt);
+    return this.tiers.memory.variants(resource.key)?.some(isNewer) === true ? "superseded" : undefined;
+  }
+
+  /** What another process stored since, if it is fresh. */
+  private async storedElsewhere({ resource, headers, stale }: Miss): Promise<FetchResult | undefined> {
+    await this.tiers.lookUpShared(resource.key);
+    const cached = this.tiers.select(resource, headers);
+    if (cached === undefined || this.clock.now() >= cached.entry.freshUntil) return undefined;
+    if (stale !== undefined && cached.entry.receivedAt <= stale.entry.receivedAt) return undefined;
+    return { cached, own: cached, stored: true, skipped: undefined, exclusive: false, upstreamStatus: undefined };
+  }
+}
+
+/** Whether a request that waited may have the answer (RFC 9111 §4): it is for all, and for this variant. */
+export function isFor({ policy }: Resource, headers: IncomingHttpHeaders, { cached, exclusive }: FetchResult): boolean {
+  return !exclusive && cached.entry.variant === variantOf(selectingNames(policy, cached.entry.vary), headers);
+}
+
+function isGone(status: number): boolean {
+  return status === 404 || status === 410;
+}
+
+/**
+ * Whether what is stored may be newer than an answer: it was received, as part of a page for example, after that one
+ * was asked for.
+ */
+function mayBeNewer(stored: Entry, { epoch, variant }: Entry, requestedAt: Instant): boolean {
+  const isSame = stored.epoch === epoch && stored.variant === variant;
+  return isSame && stored.receivedAt > requestedAt && !isFailure(stored.status);
+}
