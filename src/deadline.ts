@@ -92,6 +92,23 @@ export function settledWithin(work: Promise<unknown>, timeout: Duration, clock: 
   });
 }
 
+/** What `promise` becomes, or undefined when it is still open after `timeout`. */
+export function valueWithin<T>(promise: Promise<T>, timeout: Duration, clock: Clock): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(timeout, () => resolve(undefined));
+    promise.then(
+      (value) => {
+        cancel();
+        resolve(value);
+      },
+      (error: unknown) => {
+        cancel();
+        reject(asError(error));
+      },
+    );
+  });
+}
+
 /** Resolves after `duration`. */
 export function sleep(duration: Duration, clock: Clock): Promise<void> {
   return new Promise((resolve) => {

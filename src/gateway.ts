@@ -10,7 +10,12 @@ import { reservePort, spawnWorker } from "./workers/cluster-process.ts";
 import type { LoopLoad } from "./http/overload.ts";
 import { Primary } from "./workers/primary.ts";
 import { Serving } from "./serving.ts";
-import { isRedisConnected, shareByRedis, shareNothing, type Sharing } from "./coordination/sharing.ts";
+import {
+  isRedisConnected,
+  coordinateByRedis,
+  coordinateAlone,
+  type Coordination,
+} from "./coordination/coordination.ts";
 import { sleep } from "./deadline.ts";
 import type { WorkerParts } from "./workers/worker.ts";
 import { createOperationsListener } from "./operations/listener.ts";
@@ -65,13 +70,13 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   begin(metrics, { version, clock });
   metrics.workers.set(1);
   const tracing = await loadTracing(config.tracing, { version, clock, log });
-  const sharing = createSharing(config, { clock, metrics, log, tracing });
-  const serving = new Serving({ ...options, metrics, registry, sharing, tracing });
+  const coordination = createCoordination(config, { clock, metrics, log, tracing });
+  const serving = new Serving({ ...options, metrics, registry, coordination, tracing });
   const readiness = new Readiness({
     clock,
     isDraining: () => serving.isDraining,
     upstreams: () => serving.upstreams.status(),
-    isRedisConnected: () => isRedisConnected(sharing.redisStatus()),
+    isRedisConnected: () => isRedisConnected(coordination.redisStatus()),
   });
   const operationsListener = createOperationsListener({
     surroundings: serving.surroundings,
@@ -107,13 +112,13 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
 }
 
 /** What the process shares with others: by Redis where one is configured, else nothing. */
-function createSharing(
+function createCoordination(
   { redis }: Config,
   { clock, metrics, log, tracing }: { clock: Clock; metrics: Metrics; log: Logger; tracing: Tracing | undefined },
-): Sharing {
-  if (redis === undefined) return shareNothing(clock);
+): Coordination {
+  if (redis === undefined) return coordinateAlone(clock);
   const observer = createRedisObserver(metrics, log);
-  return shareByRedis(redis, clock, tracing === undefined ? observer : traceRedis(observer, tracing));
+  return coordinateByRedis(redis, clock, tracing === undefined ? observer : traceRedis(observer, tracing));
 }
 
 /** A gateway of several processes: this one, which speaks for the others, which answer. */
@@ -142,9 +147,9 @@ export async function createWorkerServing(
 ): Promise<Serving> {
   const { version, clock } = options;
   const tracing = await loadTracing(config.tracing, { version, clock, log });
-  const sharing =
-    config.redis === undefined ? await shareByCluster() : createSharing(config, { clock, metrics, log, tracing });
-  return new Serving({ ...options, config, log, metrics, registry, sharing, tracing, isWorker: true });
+  const coordination =
+    config.redis === undefined ? await shareByCluster() : createCoordination(config, { clock, metrics, log, tracing });
+  return new Serving({ ...options, config, log, metrics, registry, coordination, tracing, isWorker: true });
 }
 
 /** What is so from the start. */

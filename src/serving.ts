@@ -34,7 +34,7 @@ import { refuseLate } from "./http/late-refusal.ts";
 import { createOverload } from "./http/observed-overload.ts";
 import type { LoopLoad, Overload } from "./http/overload.ts";
 import { createRuntime } from "./snapshot.ts";
-import type { RedisPart, Sharing } from "./coordination/sharing.ts";
+import type { RedisPart, Coordination } from "./coordination/coordination.ts";
 import { shedCalls } from "./http/shedding.ts";
 import { sleep, settledWithin } from "./deadline.ts";
 import { openListener } from "./http/listening.ts";
@@ -47,7 +47,7 @@ export interface ServingOptions {
   readonly random: () => number;
   readonly metrics: Metrics;
   readonly registry: LiveRegistry;
-  readonly sharing: Sharing;
+  readonly coordination: Coordination;
   readonly tracing: Tracing | undefined;
   /** Other workers of this gateway listen on the same port. */
   readonly isWorker?: boolean;
@@ -108,8 +108,8 @@ export class Serving {
 
   /** @throws when a file that the configuration names cannot be read */
   constructor(options: ServingOptions) {
-    const { config, log, clock, random, metrics, registry, sharing, tracing, version } = options;
-    const { coordinator, store } = sharing;
+    const { config, log, clock, random, metrics, registry, coordination, tracing, version } = options;
+    const { coordinator, store } = coordination;
     this.options = options;
     const counting = createCacheObserver(metrics);
     const cacheObserver = tracing === undefined ? counting : traceCache(counting, tracing);
@@ -183,7 +183,7 @@ export class Serving {
   async start(): Promise<number> {
     this.runtime.upstreams.start();
     // The very first request is to find what other replicas have cached.
-    await this.options.sharing.whenReady(REDIS_PATIENCE);
+    await this.options.coordination.whenReady(REDIS_PATIENCE);
     const port = await openListener(
       this.listener,
       { ...this.config.listen, isShared: this.options.isWorker ?? false },
@@ -224,17 +224,17 @@ export class Serving {
     const { entries, bytes } = this.memory;
     return {
       cache: { memory: { entries, bytes, maxBytes: this.config.cache.memory.maxBytes } },
-      redis: this.options.sharing.redisStatus(),
+      redis: this.options.coordination.redisStatus(),
       upstreams: this.runtime.upstreams.status(),
     };
   }
 
   /** See `purge`. */
   purge(body: unknown): Promise<PurgeResult> {
-    const { sharing, clock } = this.options;
-    const { configured } = sharing.redisStatus();
+    const { coordination, clock } = this.options;
+    const { configured } = coordination.redisStatus();
     const learnBy = configured ? clock.now() + LEARN_TIMEOUT : undefined;
-    return purge({ coordinator: sharing.coordinator, upstreams: this.runtime.upstreams, learnBy }, body);
+    return purge({ coordinator: coordination.coordinator, upstreams: this.runtime.upstreams, learnBy }, body);
   }
 
   /** From now on every answer closes its connection, so that clients go elsewhere. */
@@ -244,7 +244,7 @@ export class Serving {
 
   /** Stops accepting, finishes what runs within `shutdown.timeout`, refuses the rest, and closes everything. */
   async drain(): Promise<void> {
-    const { clock, sharing, tracing } = this.options;
+    const { clock, coordination, tracing } = this.options;
     this.draining = true;
     await drain({
       listener: this.listener,
@@ -258,7 +258,7 @@ export class Serving {
     await this.cache.drain();
     await settledWithin(this.runtime.upstreams.close(), CLOSE_TIMEOUT, clock);
     this.bodies.close();
-    await settledWithin(sharing.coordinator.close(), CLOSE_TIMEOUT, clock);
+    await settledWithin(coordination.coordinator.close(), CLOSE_TIMEOUT, clock);
     if (tracing !== undefined) await settledWithin(tracing.close(), CLOSE_TIMEOUT, clock);
   }
 
@@ -270,10 +270,10 @@ export class Serving {
   }
 
   private assemble(config: Config): Runtime {
-    const { sharing, clock, random, tracing } = this.options;
+    const { coordination, clock, random, tracing } = this.options;
     // Undefined while the constructor runs.
     const previous = this.runtime as Runtime | undefined;
-    const { coordinator } = sharing;
+    const { coordinator } = coordination;
     const environment = {
       limits: config.limits,
       coordinator,
@@ -326,7 +326,7 @@ export class Serving {
       memory: this.memory,
       maxBytes: this.config.cache.memory.maxBytes,
       traffic: this.traffic,
-      redis: this.options.sharing.redisStatus(),
+      redis: this.options.coordination.redisStatus(),
     });
   }
 }

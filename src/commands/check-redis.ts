@@ -2,14 +2,14 @@ import type { Clock, Duration } from "../clock.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import { createClient, type RedisClient } from "../coordination/redis/client.ts";
 import { withReply } from "../deadline.ts";
-import { readFault, type RedisFault } from "../coordination/redis/fault.ts";
-import { runScript, Script } from "../coordination/redis/script.ts";
+import { readFault, type RedisFault } from "../coordination/redis/client.ts";
+import { defineScript, runScript } from "../coordination/redis/script.ts";
 
 /** A server that is well answers in a fraction of it; a client tries a dozen times in it. */
 const DEADLINE: Duration = 4_000;
 
 /** As the gateway's own scripts: Redis 7 at least, a master, and a user that may run scripts and write. */
-const PROBE = new Script("check", "allow-oom", 'return redis.call("SET", KEYS[1], "1", "PX", "1000")');
+const PROBE = defineScript("check", "allow-oom", 'return redis.call("SET", KEYS[1], "1", "PX", "1000")');
 
 export interface RedisReport {
   readonly isWell: boolean;

@@ -1,4 +1,6 @@
 import { randomBytes } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import type { Dependencies } from "./coordinator.ts";
 
 /**
  * Stands for the last purge of one scope: `<count>.<random>`. The count orders the epochs of a scope (a later purge has a
@@ -30,11 +32,13 @@ export interface EpochChange {
   readonly raised: readonly Raised[];
 }
 
-/** All epochs of one process, for a copy that begins. */
+/** All epochs and chains of one process, for a copy that begins. */
 export interface EpochSnapshot {
   readonly initial: Epoch;
   readonly everywhere: EpochSet;
   readonly partitions: ReadonlyMap<string, EpochSet>;
+  /** The digest of each issued token, by {@link chainName}; the least recently used first. */
+  readonly chains: readonly (readonly [name: string, digest: string])[];
 }
 
 /** More scopes with an epoch of their own than this in one partition become one epoch for the whole partition. */
@@ -42,6 +46,9 @@ export const MAX_SCOPES = 256;
 
 /** More partitions than this with epochs of their own become one epoch for everything. */
 const MAX_PARTITIONS = 4_096;
+
+/** A listing of 100,000 instruments issues 4,000 tokens at the default page size. */
+const MAX_CHAINS = 50_000;
 
 interface Share {
   base: Epoch;
@@ -64,8 +71,14 @@ export function newEpoch(count: number): Epoch {
   return `${count}.${randomBytes(9).toString("base64url")}`;
 }
 
+/** Names an issued page token among those of all partitions. */
+export function chainName(partition: string, chain: string): string {
+  return `${partition}\n${chain}`;
+}
+
 /**
- * The epochs as this process knows them, of all partitions and of those scopes purged in every partition at once.
+ * The epochs as this process knows them, of all partitions and of those scopes purged in every partition at once; and
+ * which page tokens were issued, with a digest of the pages before each.
  *
  * What was never purged costs no memory, and what is forgotten when a bound is reached is purged with it: forgetting an
  * epoch must never bring an entry back.
@@ -75,9 +88,27 @@ export class Epochs {
   private readonly everywhere: Share = newShare(this.initial);
   private untouched: Share = newShare(this.initial);
   private readonly shares = new Map<string, Share>();
+  private readonly chains = new LRUCache<string, string>({ max: MAX_CHAINS });
 
-  /** Equal strings mean: nothing of this was purged in between. */
-  epochOf(partition: string, scopes: readonly string[]): string {
+  /** See {@link Coordinator.epochOf}. */
+  epochOf({ partition, scopes, chain }: Dependencies): string | undefined {
+    const epoch = this.scopesEpoch(partition, scopes);
+    if (chain === undefined) return epoch;
+    const digest = this.chains.get(chainName(partition, chain));
+    return digest === undefined ? undefined : `${epoch}#${digest}`;
+  }
+
+  /** See {@link Coordinator.issueChain}. */
+  issueChain(partition: string, chain: string, digest: string): void {
+    this.chains.set(chainName(partition, chain), digest);
+  }
+
+  /** The digest of an issued token. */
+  chainDigest(partition: string, chain: string): string | undefined {
+    return this.chains.get(chainName(partition, chain));
+  }
+
+  private scopesEpoch(partition: string, scopes: readonly string[]): string {
     const share = this.shares.get(partition) ?? this.untouched;
     share.prefix ??= `${this.everywhere.base}/${share.base}`;
     if (share.scopes.size === 0 && this.everywhere.scopes.size === 0) return share.prefix;
@@ -124,16 +155,18 @@ export class Epochs {
 
   snapshot(): EpochSnapshot {
     const { initial, everywhere } = this;
+    const chains = [...this.chains.entries()].toReversed();
     const copy = ({ base, scopes }: EpochSet): EpochSet => ({ base, scopes: new Map(scopes) });
     const partitions = new Map([...this.shares].map(([partition, share]) => [partition, copy(share)]));
-    return { initial, everywhere: copy(everywhere), partitions };
+    return { initial, everywhere: copy(everywhere), partitions, chains };
   }
 
   /** Becomes a copy of the epochs that `snapshot` was taken of. */
-  restore({ initial, everywhere, partitions }: EpochSnapshot): void {
+  restore({ initial, everywhere, partitions, chains }: EpochSnapshot): void {
     this.forget(initial);
     this.replace(undefined, everywhere);
     for (const [partition, set] of partitions) this.replace(partition, set);
+    for (const [name, digest] of chains) this.chains.set(name, digest);
   }
 
   /** Takes over one epoch from elsewhere. */

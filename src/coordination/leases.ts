@@ -1,57 +1,52 @@
 import type { Clock, Instant } from "../clock.ts";
+import { valueWithin } from "../deadline.ts";
 import type { FetchOutcome, Lease } from "./coordinator.ts";
 
 /** Leases beyond this many are granted without being noted: a bound on memory costs at most a fetch made twice. */
 const MAX_LEASES = 100_000;
 
-type Waiter = (outcome: FetchOutcome | undefined) => void;
+/** All who wait for the lease of one key. */
+interface Wait extends PromiseWithResolvers<FetchOutcome> {
+  waiters: number;
+}
 
-/** Waiting for somebody to let go of a key; whoever learns of it calls {@link Waiters.wake}. */
+/** Those who wait for leases to be released; who learns of a release calls {@link Waiters.wake}. */
 export class Waiters {
   private readonly clock: Clock;
-  private readonly waiting = new Map<string, Set<Waiter>>();
+  private readonly waits = new Map<string, Wait>();
 
   constructor(clock: Clock) {
     this.clock = clock;
   }
 
-  /** How many keys somebody waits for. */
+  /** How many keys are waited for. */
   get size(): number {
-    return this.waiting.size;
+    return this.waits.size;
   }
 
-  /** The keys somebody waits for. */
+  /** The keys that are waited for. */
   keys(): IterableIterator<string> {
-    return this.waiting.keys();
+    return this.waits.keys();
   }
 
   /** Resolves with what {@link Waiters.wake} said of `key`, or undefined at `deadline`. */
-  wait(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
-    return new Promise((resolve) => {
-      const waiters = this.waiting.get(key) ?? new Set();
-      this.waiting.set(key, waiters);
-      const waiter: Waiter = (outcome) => {
-        cancel();
-        resolve(outcome);
-      };
-      const cancel = this.clock.after(deadline - this.clock.now(), () => {
-        waiters.delete(waiter);
-        if (waiters.size === 0 && this.waiting.get(key) === waiters) this.waiting.delete(key);
-        resolve(undefined);
-      });
-      waiters.add(waiter);
-    });
+  async wait(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
+    const wait: Wait = this.waits.get(key) ?? { ...Promise.withResolvers<FetchOutcome>(), waiters: 0 };
+    this.waits.set(key, wait);
+    wait.waiters += 1;
+    const outcome = await valueWithin(wait.promise, deadline - this.clock.now(), this.clock);
+    wait.waiters -= 1;
+    if (wait.waiters === 0 && this.waits.get(key) === wait) this.waits.delete(key);
+    return outcome;
   }
 
-  wake(key: string, outcome: FetchOutcome | undefined): void {
-    const waiters = this.waiting.get(key);
-    if (waiters === undefined) return;
-    this.waiting.delete(key);
-    for (const waiter of waiters) waiter(outcome);
+  wake(key: string, outcome: FetchOutcome): void {
+    this.waits.get(key)?.resolve(outcome);
+    this.waits.delete(key);
   }
 
-  wakeAll(outcome: FetchOutcome | undefined): void {
-    for (const key of this.waiting.keys()) this.wake(key, outcome);
+  wakeAll(outcome: FetchOutcome): void {
+    for (const key of this.waits.keys()) this.wake(key, outcome);
   }
 }
 
@@ -83,7 +78,7 @@ export class LocalLeases {
     return this.held.has(key);
   }
 
-  /** See {@link Coordinator.whenReleased}; a key that nobody holds is "failed" at once. */
+  /** See {@link Coordinator.whenReleased}; a key without a lease is "failed" at once. */
   whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
     return this.held.has(key) ? this.waiters.wait(key, deadline) : Promise.resolve("failed");
   }

@@ -1,6 +1,5 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { CallWindows } from "./call-windows.ts";
-import { Chains } from "./chains.ts";
 import type {
   CallGrant,
   CallLimit,
@@ -20,8 +19,7 @@ export interface LocalCoordinatorOptions {
 
 /** The coordinator of a process that shares nothing: everything it promises holds within this process. */
 export class LocalCoordinator implements Coordinator {
-  private readonly epochs = new Epochs();
-  private readonly chains = new Chains();
+  readonly epochs = new Epochs();
   private readonly leases: LocalLeases;
   private readonly windows: CallWindows;
   private readonly facts: Facts;
@@ -32,15 +30,12 @@ export class LocalCoordinator implements Coordinator {
     this.facts = new Facts(clock);
   }
 
-  epochOf({ partition, scopes, chain }: Dependencies): string | undefined {
-    const epoch = this.epochs.epochOf(partition, scopes);
-    if (chain === undefined) return epoch;
-    const digest = this.chains.digest(partition, chain);
-    return digest === undefined ? undefined : `${epoch}#${digest}`;
+  epochOf(dependencies: Dependencies): string | undefined {
+    return this.epochs.epochOf(dependencies);
   }
 
   issueChain(partition: string, chain: string, digest: string): void {
-    this.chains.issue(partition, chain, digest);
+    this.epochs.issueChain(partition, chain, digest);
   }
 
   purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {

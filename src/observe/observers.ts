@@ -1,5 +1,5 @@
 import { CACHE_OUTCOMES, CACHE_TIERS } from "../cache/resource.ts";
-import { COMMAND_OUTCOMES } from "../coordination/redis/observer.ts";
+import { COMMAND_OUTCOMES } from "../coordination/redis/connection.ts";
 import type { CacheObserver } from "../cache/observer.ts";
 import type { CacheOutcome, CacheTier } from "../cache/resource.ts";
 import { fieldValue } from "../fields.ts";
@@ -8,7 +8,7 @@ import type { Metrics } from "./metrics.ts";
 import { type CallKind } from "./metrics/labels.ts";
 import type { Tally } from "./metrics/tally.ts";
 import type { MetadataObserver } from "../registry/observer.ts";
-import type { CommandOutcome, RedisObserver } from "../coordination/redis/observer.ts";
+import type { CommandOutcome, RedisObserver } from "../coordination/redis/connection.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";
 import { hashId, withoutSecrets } from "./redaction.ts";

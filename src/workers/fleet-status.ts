@@ -3,7 +3,7 @@ import type { PathExplanation } from "../operations/explain.ts";
 import type { BreakerState } from "../upstream/observer.ts";
 import type { NodeState, NodeStatus, UpstreamState, UpstreamStatus } from "../upstream/status.ts";
 import type { CachePart } from "../serving.ts";
-import type { RedisPart } from "../coordination/sharing.ts";
+import type { RedisPart } from "../coordination/coordination.ts";
 import type { WorkerState } from "./worker-topics.ts";
 
 /** What one worker knows that the others do not yet is no news: the later of two in these lists speaks for all. */

@@ -6,7 +6,7 @@ import type { PurgeResult } from "../operations/purge.ts";
 import { Readiness, type ReadinessReport } from "../operations/readiness.ts";
 import type { FleetMetrics } from "./fleet-metrics.ts";
 import { mergeCache, mergeExplanations, mergeRedis, mergeUpstreams } from "./fleet-status.ts";
-import { isRedisConnected } from "../coordination/sharing.ts";
+import { isRedisConnected } from "../coordination/coordination.ts";
 import type { Supervisor } from "./supervisor.ts";
 import type { Worker } from "./worker-process.ts";
 import type { WorkerState } from "./worker-topics.ts";

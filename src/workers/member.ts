@@ -1,5 +1,4 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
-import { Chains } from "../coordination/chains.ts";
 import type { Peer } from "./peer.ts";
 import type { HubTopics, Knowledge, MemberTopics } from "./topics.ts";
 import type {
@@ -32,14 +31,13 @@ export class ClusterMember implements Coordinator {
   private readonly hub: HubPeer;
   private readonly clock: Clock;
   private readonly epochs = new Epochs();
-  private readonly chains = new Chains();
   private hear: (news: string) => void = () => undefined;
 
   private constructor(hub: HubPeer, clock: Clock, { epochs, chains }: Knowledge) {
     this.hub = hub;
     this.clock = clock;
     this.epochs.restore(epochs);
-    for (const issued of chains) this.chains.issue(issued.partition, issued.chain, issued.digest);
+    for (const issued of chains) this.epochs.issueChain(issued.partition, issued.chain, issued.digest);
   }
 
   /** Becomes a member of the hub at the other end. Rejects when it does not answer. */
@@ -54,7 +52,7 @@ export class ClusterMember implements Coordinator {
     };
     hub.answer("purged", (change) => soon(({ epochs }) => epochs.follow(change)));
     hub.answer("chained", ({ partition, chain, digest }) =>
-      soon(({ chains }) => chains.issue(partition, chain, digest)),
+      soon(({ epochs }) => epochs.issueChain(partition, chain, digest)),
     );
     hub.answer("announced", (news) => soon((member) => member.hear(news)));
     const member = new ClusterMember(hub, clock, await hub.ask("join", undefined, PURGE_TIMEOUT));
@@ -63,16 +61,13 @@ export class ClusterMember implements Coordinator {
     return member;
   }
 
-  epochOf({ partition, scopes, chain }: Dependencies): string | undefined {
-    const epoch = this.epochs.epochOf(partition, scopes);
-    if (chain === undefined) return epoch;
-    const digest = this.chains.digest(partition, chain);
-    return digest === undefined ? undefined : `${epoch}#${digest}`;
+  epochOf(dependencies: Dependencies): string | undefined {
+    return this.epochs.epochOf(dependencies);
   }
 
   issueChain(partition: string, chain: string, digest: string): void {
-    if (this.chains.digest(partition, chain) === digest) return;
-    this.chains.issue(partition, chain, digest);
+    if (this.epochs.chainDigest(partition, chain) === digest) return;
+    this.epochs.issueChain(partition, chain, digest);
     this.hub.tell("chain", { partition, chain, digest });
   }
 

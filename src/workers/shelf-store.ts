@@ -1,5 +1,5 @@
 import type { Entry } from "../cache/entry.ts";
-import { decodeEntry, encodeEntry } from "../cache/stores/redis-entry.ts";
+import { decodeEntry, encodeEntry } from "../coordination/entry-codec.ts";
 import type { CacheKey, Store } from "../cache/stores/store.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Peer } from "./peer.ts";

@@ -7,7 +7,7 @@ import { createMetrics, type Metrics } from "../observe/metrics.ts";
 import type { LiveRegistry } from "../observe/metrics/live-registry.ts";
 import type { Serving } from "../serving.ts";
 import { ShelfStore } from "./shelf-store.ts";
-import type { Sharing } from "../coordination/sharing.ts";
+import type { Coordination } from "../coordination/coordination.ts";
 import { BEAT_EVERY } from "./worker-process.ts";
 import type { PrimaryTopics, WorkerState, WorkerTopics } from "./worker-topics.ts";
 
@@ -33,7 +33,7 @@ export interface WorkerParts {
   readonly metrics: Metrics;
   readonly registry: LiveRegistry;
   /** What the workers of this machine share among themselves. */
-  readonly shareByCluster: () => Promise<Sharing>;
+  readonly shareByCluster: () => Promise<Coordination>;
 }
 
 type PrimaryPeer = Peer<WorkerTopics, PrimaryTopics>;

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { cacheKey } from "../../src/cache/stores/store.ts";
-import { clock } from "../support/redis-fleet.ts";
+import { clock } from "../support/redis-replicas.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { until, type RedisServer } from "../support/redis.ts";
 import { ask, closeAll, entryOf, healing, later, redisServer, replicaOn, usable } from "../support/redis-scene.ts";

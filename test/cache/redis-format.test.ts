@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { decodeEntry, encodeEntry } from "../../src/cache/stores/redis-entry.ts";
+import { decodeEntry, encodeEntry } from "../../src/coordination/entry-codec.ts";
 import { cacheKey } from "../../src/cache/stores/store.ts";
 import { Keys } from "../../src/coordination/redis/keys.ts";
 import type { Entry } from "../../src/cache/entry.ts";

@@ -4,7 +4,7 @@ import type { RedisConfig } from "../../src/config/schema.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import { startCluster } from "../support/redis-cluster.ts";
-import { clock, startReplica } from "../support/redis-fleet.ts";
+import { clock, startReplica } from "../support/redis-replicas.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
 import { startRedis, tlsFolder } from "../support/redis.ts";
 import { describeStore } from "../support/store-suite.ts";

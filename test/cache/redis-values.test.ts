@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
 import { cacheKey } from "../../src/cache/stores/store.ts";
 import { digest } from "../../src/coordination/redis/keys.ts";
-import { clock } from "../support/redis-fleet.ts";
+import { clock } from "../support/redis-replicas.ts";
 import { type RedisServer, until } from "../support/redis.ts";
 import { closeAll, entryOf, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
 import { infoKey, makeEntry, put } from "../support/store-suite.ts";

@@ -7,7 +7,7 @@ import type { RedisConfig } from "../../src/config/schema.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import { createRedisObserver } from "../../src/observe/observers.ts";
-import { RedisLink } from "../../src/coordination/redis/link.ts";
+import { RedisConnection } from "../../src/coordination/redis/connection.ts";
 import { startCluster } from "../support/redis-cluster.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
 import { startRedis, tlsFolder, until } from "../support/redis.ts";
@@ -34,9 +34,9 @@ function connect(keys: object) {
   const lines: Record<string, unknown>[] = [];
   const log = createLogger("info", { destination: { write: (line: string) => void lines.push(JSON.parse(line)) } });
   const observer = createRedisObserver(createMetrics().metrics, log);
-  const link = new RedisLink({ config: redisConfig(keys), clock: systemClock(), observer });
-  link.start({ connected: () => {}, disconnected: () => {}, missed: () => undefined, received: () => {} });
-  ending.push(() => link.close(0));
+  const connection = new RedisConnection({ config: redisConfig(keys), clock: systemClock(), observer });
+  connection.start({ connected: () => {}, disconnected: () => {}, missed: () => undefined, received: () => {} });
+  ending.push(() => connection.close(0));
   return lines;
 }
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { cacheKey } from "../../src/cache/stores/store.ts";
-import { clock, startReplica, type Replica } from "../support/redis-fleet.ts";
+import { clock, startReplica, type Replica } from "../support/redis-replicas.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { startRedis, until, type RedisServer } from "../support/redis.ts";
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll } from "vitest";
-import { clock, startReplica } from "../support/redis-fleet.ts";
+import { clock, startReplica } from "../support/redis-replicas.ts";
 import { startRedis, type RedisServer } from "../support/redis.ts";
 import { describeCoordinator } from "../support/coordinator-suite.ts";
 

@@ -5,7 +5,7 @@ import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { type CacheKey, cacheKey } from "../../src/cache/stores/store.ts";
 import type { PurgeReach } from "../../src/coordination/coordinator.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
-import { clock, type Post, startReplica, type Replica } from "./redis-fleet.ts";
+import { clock, type Post, startReplica, type Replica } from "./redis-replicas.ts";
 import { startSlowProxy, type SlowProxy } from "./redis-proxy.ts";
 import { startRedis, type RedisServer } from "./redis.ts";
 

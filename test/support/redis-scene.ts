@@ -1,6 +1,6 @@
 import type { Entry } from "../../src/cache/entry.ts";
 import type { CacheKey } from "../../src/cache/stores/store.ts";
-import { clock, startReplica, type Replica } from "./redis-fleet.ts";
+import { clock, startReplica, type Replica } from "./redis-replicas.ts";
 import { startRedis, until, type RedisServer } from "./redis.ts";
 import { infoKey, makeEntry, put } from "./store-suite.ts";
 

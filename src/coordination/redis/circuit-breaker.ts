@@ -1,19 +1,19 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
 
 /** No request waits longer for Redis. */
-export const PAUSE: Duration = 50;
+export const MAX_WAIT: Duration = 50;
 
 const FIRST_PAUSE: Duration = 250;
 const MAX_PAUSE: Duration = 1_000;
 
-/** After this long without trouble, the next trouble is the first again. */
+/** After this long without a failure, the next failure counts as the first. */
 const STEADY: Duration = 10_000;
 
 /**
- * The breaker before a part of Redis that fails as one: a server, or the shard of one partition in a cluster. Trouble
- * ends all trust at once; what was learned in an earlier session has to be learned again before it counts.
+ * The breaker before a part of Redis that fails as one: a server, or the shard of one partition in a cluster. The first
+ * failure ends its session; what was learned in an earlier session has to be learned again before it counts.
  */
-export class Trust {
+export class CircuitBreaker {
   private readonly clock: Clock;
   private sessionNumber = 1;
   private failures = 0;
@@ -24,7 +24,7 @@ export class Trust {
     this.clock = clock;
   }
 
-  /** Changes with every trouble. */
+  /** Changes with every failure. */
   get session(): number {
     return this.sessionNumber;
   }
@@ -45,7 +45,7 @@ export class Trust {
     this.failures = Math.min(this.failures + 1, 10);
   }
 
-  /** Notes a success of something begun in `session`; false when there was trouble in between. */
+  /** Notes a success of something begun in `session`; false when it failed in between. */
   regain(session: number): boolean {
     if (session !== this.sessionNumber) return false;
     this.steadySince ??= this.clock.now();

@@ -1,8 +1,7 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
-import type { RedisLink } from "./link.ts";
+import type { RedisConnection, RedisObserver } from "./connection.ts";
 import type { Message } from "./message.ts";
-import type { RedisObserver } from "./observer.ts";
-import { Script } from "./script.ts";
+import { defineScript } from "./script.ts";
 import type {
   CallGrant,
   CallLimit,
@@ -13,9 +12,8 @@ import type {
   MaybePromise,
   PurgeReach,
 } from "../coordinator.ts";
-import { Epochs } from "../epochs.ts";
 import { Replicas } from "./replicas.ts";
-import { SharedBudgets } from "./shared-budgets.ts";
+import { SharedRateLimits } from "./shared-rate-limits.ts";
 import { SharedChains } from "./shared-chains.ts";
 import { SharedEpochs } from "./shared-epochs.ts";
 import { SharedFacts } from "./shared-facts.ts";
@@ -26,7 +24,7 @@ const NEWS_TIMEOUT: Duration = 1_000;
 const MAX_UNSENT = 256;
 
 /** KEYS: where it is sent from. ARGV: channel, news. */
-const announceNews = new Script(
+const announceNews = defineScript(
   "announce",
   "allow-oom",
   "return redis.call('PUBLISH', ARGV[1], cjson.encode({ 'news', ARGV[2] }))",
@@ -36,7 +34,7 @@ const announceNews = new Script(
 const CLOSE_TIMEOUT: Duration = 500;
 
 export interface RedisCoordinatorOptions {
-  link: RedisLink;
+  connection: RedisConnection;
   clock: Clock;
   observer: RedisObserver;
 }
@@ -58,41 +56,39 @@ export interface RedisStatus {
 }
 
 /**
- * The coordinator of a fleet that shares a Redis. With Redis away it does what a coordinator of one process does, and
+ * The coordinator of replicas that share a Redis. With Redis away it does what a coordinator of one process does, and
  * brings both together when Redis is back.
  */
 export class RedisCoordinator implements Coordinator {
   /** For the shared tier of the cache. */
   readonly epochs: SharedEpochs;
   readonly chains: SharedChains;
-  private readonly table = new Epochs();
-  private readonly link: RedisLink;
+  private readonly connection: RedisConnection;
   private readonly clock: Clock;
   private readonly replicas: Replicas;
   private readonly leases: SharedLeases;
-  private readonly budgets: SharedBudgets;
+  private readonly rateLimits: SharedRateLimits;
   private readonly facts: SharedFacts;
   /** Announced, and not told by Redis yet. */
   private readonly unsent = new Set<string>();
   private hear: (news: string | undefined) => void = () => undefined;
 
   /** Connects at once, and again whenever the connection is lost. */
-  constructor({ link, clock, observer }: RedisCoordinatorOptions) {
-    this.link = link;
+  constructor({ connection, clock, observer }: RedisCoordinatorOptions) {
+    this.connection = connection;
     this.clock = clock;
     this.epochs = new SharedEpochs({
-      link,
-      epochs: this.table,
+      connection,
       clock,
       observer,
       changed: (isUp) => this.changed(isUp),
     });
-    this.chains = new SharedChains(link, this.epochs);
-    this.replicas = new Replicas(link, clock);
-    this.leases = new SharedLeases(link, this.epochs, clock);
-    this.budgets = new SharedBudgets({ link, epochs: this.epochs, replicas: this.replicas, clock });
-    this.facts = new SharedFacts(link, this.epochs, clock);
-    link.start({
+    this.chains = new SharedChains(connection, this.epochs);
+    this.replicas = new Replicas(connection, clock);
+    this.leases = new SharedLeases(connection, this.epochs, clock);
+    this.rateLimits = new SharedRateLimits({ connection, epochs: this.epochs, replicas: this.replicas, clock });
+    this.facts = new SharedFacts(connection, this.epochs, clock);
+    connection.start({
       connected: () => {
         this.replicas.connected();
         void this.sendNews();
@@ -112,8 +108,8 @@ export class RedisCoordinator implements Coordinator {
   status(): RedisStatus {
     return {
       state: this.epochs.isUsable ? "up" : "away",
-      connected: this.link.isConnected,
-      lastError: this.link.lastError,
+      connected: this.connection.isConnected,
+      lastError: this.connection.lastError,
       replicas: this.replicas.count,
       pendingPurges: this.epochs.pendingPurges,
       purgeLagMs: this.epochs.lastPurgeLag,
@@ -121,13 +117,8 @@ export class RedisCoordinator implements Coordinator {
     };
   }
 
-  epochOf({ partition, scopes, chain }: Dependencies): string | undefined {
-    // What is used is kept up to date, though Redis was away when it came into memory.
-    this.epochs.view(partition);
-    const epoch = this.table.epochOf(partition, scopes);
-    if (chain === undefined) return epoch;
-    const digest = this.chains.digest(partition, chain);
-    return digest === undefined ? undefined : `${epoch}#${digest}`;
+  epochOf(dependencies: Dependencies): string | undefined {
+    return this.epochs.epochOf(dependencies);
   }
 
   issueChain(partition: string, chain: string, digest: string): void {
@@ -147,7 +138,7 @@ export class RedisCoordinator implements Coordinator {
   }
 
   takeCall(name: string, limit: CallLimit): MaybePromise<CallGrant> {
-    return this.budgets.take(name, limit);
+    return this.rateLimits.take(name, limit);
   }
 
   remember(key: string, value: string, ttl: Duration): void {
@@ -171,15 +162,15 @@ export class RedisCoordinator implements Coordinator {
   async close(): Promise<void> {
     await Promise.all([this.leases.close(), this.replicas.close()]);
     this.epochs.close();
-    await this.link.close(this.clock.now() + CLOSE_TIMEOUT);
+    await this.connection.close(this.clock.now() + CLOSE_TIMEOUT);
   }
 
   /** Sends what was announced and did not reach Redis yet; what does not now waits for the next connection. */
   private async sendNews(): Promise<void> {
-    const { channel } = this.link.keys;
+    const { channel } = this.connection.keys;
     for (const news of this.unsent) {
       try {
-        await this.link.run({ script: announceNews, keys: [channel], args: [channel, news] }, NEWS_TIMEOUT);
+        await this.connection.run({ script: announceNews, keys: [channel], args: [channel, news] }, NEWS_TIMEOUT);
         this.unsent.delete(news);
       } catch {
         return;
@@ -188,8 +179,8 @@ export class RedisCoordinator implements Coordinator {
   }
 
   private changed(isUp: boolean): void {
-    if (isUp) this.budgets.regained();
-    else this.budgets.lost();
+    if (isUp) this.rateLimits.regained();
+    else this.rateLimits.lost();
   }
 
   private received(message: Message): void {
@@ -203,7 +194,7 @@ export class RedisCoordinator implements Coordinator {
       case "lease":
         return this.leases.received(message);
       case "borrowed":
-        return this.budgets.received(message);
+        return this.rateLimits.received(message);
       case "news":
         return this.hear(message.news);
     }

@@ -41,7 +41,7 @@ export class Keys {
     return `${this.prefix}l:${name}`;
   }
 
-  budget(name: string): string {
+  rateLimit(name: string): string {
     return `${this.prefix}b:${digest(name)}`;
   }
 

@@ -8,12 +8,12 @@ export type Message =
       readonly epoch: string;
       readonly at: number;
     }
-  /** The epochs behind `tag` are to be read: somebody found them lost or behind, and mended them as far as it knew. */
+  /** The epochs behind `tag` are to be read: a replica found them lost or behind, and mended them as far as it knew. */
   | { readonly kind: "look"; readonly tag: string }
   /** A token was issued by a page with other contents than before. */
   | { readonly kind: "chain"; readonly tag: string; readonly chain: string; readonly digest: string }
   | { readonly kind: "lease"; readonly name: string; readonly outcome: string }
-  /** A replica took a call of the budget behind `key` that is beyond its share of it. */
+  /** A replica took a call of the rate limit behind `key` that is beyond its share of it. */
   | { readonly kind: "borrowed"; readonly key: string; readonly by: string; readonly per: number }
   /** What a process announced to all. */
   | { readonly kind: "news"; readonly news: string };

@@ -1,7 +1,7 @@
 import type { Clock, Instant } from "../../clock.ts";
 import { digest } from "./keys.ts";
 import { BASE, type Epoch, type Epochs, type Raised } from "../epochs.ts";
-import { Trust } from "./circuit-breaker.ts";
+import { CircuitBreaker } from "./circuit-breaker.ts";
 
 /** Partitions are few (one a registry); the bound is for admins that come and go. */
 const MAX_VIEWS = 1_024;
@@ -14,10 +14,10 @@ export interface PartitionView {
   readonly partition: string | undefined;
   /** Stands for the partition in keys and messages. */
   readonly tag: string;
-  readonly trust: Trust;
+  readonly breaker: CircuitBreaker;
   /** Its epochs have come from Redis, or gone there, at least once. */
   isKnown: boolean;
-  /** The session of `trust` in which they were last read. */
+  /** The session of `breaker` in which they were last read. */
   session: number;
   /** When to read them again. */
   dueAt: Instant;
@@ -31,9 +31,9 @@ export interface PartitionView {
   readonly pending: Map<string, Epoch>;
 }
 
-/** Whether what was read of the partition holds: nothing went wrong since. */
-export function isTrusted(view: PartitionView): boolean {
-  return view.session === view.trust.session;
+/** Whether what was read of the partition holds: nothing failed since. */
+export function isCurrent(view: PartitionView): boolean {
+  return view.session === view.breaker.session;
 }
 
 /** Notes a purge that has to go to Redis. */
@@ -55,17 +55,17 @@ export class PartitionViews {
   /** Of all partitions at once. */
   readonly everywhere: PartitionView;
   /** In what belongs to no partition and in a cluster lies on any shard: leases and facts. */
-  readonly elsewhere: Trust;
+  readonly elsewhere: CircuitBreaker;
   private readonly epochs: Epochs;
-  private readonly newTrust: () => Trust;
+  private readonly newBreaker: () => CircuitBreaker;
   private readonly views = new Map<string, PartitionView>();
   private readonly tags = new Map<string, PartitionView>();
 
   constructor({ epochs, clock, isCluster }: PartitionViewsOptions) {
-    const common = new Trust(clock);
+    const common = new CircuitBreaker(clock);
     this.epochs = epochs;
-    this.newTrust = () => (isCluster ? new Trust(clock) : common);
-    this.elsewhere = this.newTrust();
+    this.newBreaker = () => (isCluster ? new CircuitBreaker(clock) : common);
+    this.elsewhere = this.newBreaker();
     this.everywhere = this.newView(undefined, EVERYWHERE);
     this.tags.set(EVERYWHERE, this.everywhere);
   }
@@ -96,7 +96,7 @@ export class PartitionViews {
     return {
       partition,
       tag,
-      trust: this.newTrust(),
+      breaker: this.newBreaker(),
       isKnown: false,
       session: 0,
       dueAt: -Infinity,
@@ -113,7 +113,7 @@ export class PartitionViews {
       if (view.pending.size > 0) continue;
       this.views.delete(partition);
       this.tags.delete(view.tag);
-      // Nobody keeps its epochs up to date from now on, so nothing stored under them may be used.
+      // Its epochs are not kept up to date from now on, so nothing stored under them may be used.
       this.epochs.renew(partition);
       return;
     }

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
-import type { RedisLink } from "./link.ts";
-import { beat, leave } from "./budget-scripts.ts";
+import type { RedisConnection } from "./connection.ts";
+import { defineScript, NOW_MICROSECONDS } from "./script.ts";
 
 const BEAT_EVERY: Duration = 1_000;
 
@@ -14,11 +14,25 @@ export const CHANGING_OVER: Duration = 1_500;
 /** How many there may be, for a replica that has not seen the others yet: a share too small costs a wait, no more. */
 const ASSUMED = 4;
 
-/** Who else is there: each replica says every second that it lives. */
+/** Says that a replica lives. KEYS: replicas. ARGV: id, how long a silent one counts (ms). Returns the ids of all. */
+const beat = defineScript(
+  "replica_beat",
+  "allow-oom",
+  `${NOW_MICROSECONDS}
+redis.call('ZADD', KEYS[1], string.format('%.3f', now), ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.3f', now - ARGV[2]))
+redis.call('PEXPIRE', KEYS[1], ARGV[2] * 2)
+return redis.call('ZRANGE', KEYS[1], 0, -1)`,
+);
+
+/** Says that a replica is gone. KEYS: replicas. ARGV: id. */
+const leave = defineScript("replica_leave", "allow-oom", `return redis.call('ZREM', KEYS[1], ARGV[1])`);
+
+/** The replicas at one Redis: each says every second that it lives. */
 export class Replicas {
   /** This replica. */
   readonly id: string = randomBytes(9).toString("base64url");
-  private readonly link: RedisLink;
+  private readonly connection: RedisConnection;
   private readonly clock: Clock;
   /** As last seen, sorted: every replica that sees the same ones has the same order. */
   private ids: readonly string[] = [this.id];
@@ -29,8 +43,8 @@ export class Replicas {
   private isAcquainted = false;
   private cancel: CancelTimer = () => {};
 
-  constructor(link: RedisLink, clock: Clock) {
-    this.link = link;
+  constructor(connection: RedisConnection, clock: Clock) {
+    this.connection = connection;
     this.clock = clock;
     this.next();
   }
@@ -58,10 +72,10 @@ export class Replicas {
 
   /** Says that this replica lives, and sees who else does. Never rejects. */
   private async beat(): Promise<void> {
-    if (!this.link.isConnected) return;
-    const call = { script: beat, keys: [this.link.keys.replicas], args: [this.id, SILENT_AFTER] };
+    if (!this.connection.isConnected) return;
+    const call = { script: beat, keys: [this.connection.keys.replicas], args: [this.id, SILENT_AFTER] };
     try {
-      const alive = (await this.link.run(call, BEAT_EVERY)) as string[];
+      const alive = (await this.connection.run(call, BEAT_EVERY)) as string[];
       if (this.clock.now() - this.connectedAt >= CHANGING_OVER) {
         this.before = [];
         this.isAcquainted = true;
@@ -74,9 +88,9 @@ export class Replicas {
 
   async close(): Promise<void> {
     this.cancel();
-    if (!this.link.isConnected) return;
-    const call = { script: leave, keys: [this.link.keys.replicas], args: [this.id] };
-    await this.link.run(call, BEAT_EVERY).catch(() => {});
+    if (!this.connection.isConnected) return;
+    const call = { script: leave, keys: [this.connection.keys.replicas], args: [this.id] };
+    await this.connection.run(call, BEAT_EVERY).catch(() => {});
   }
 
   private next(): void {

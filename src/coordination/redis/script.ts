@@ -1,23 +1,31 @@
-import { createHash } from "node:crypto";
 import type { Cluster, Redis } from "ioredis";
 
 /** A Lua script that Redis runs as one command. */
-export class Script {
-  /** For metrics. */
+export interface Script {
+  /** For metrics. Also the name of the command that the client has for it. */
   readonly name: string;
   readonly lua: string;
-  readonly sha: string;
-
-  /**
-   * `no-writes` also runs on a read-only replica and in a full Redis; `allow-oom` writes little and also runs in a full
-   * Redis, where purging and leasing must go on.
-   */
-  constructor(name: string, flags: "no-writes" | "allow-oom" | "", body: string) {
-    this.name = name;
-    this.lua = `#!lua${flags === "" ? "" : ` flags=${flags}`}\n${body.trim()}\n`;
-    this.sha = createHash("sha1").update(this.lua).digest("hex");
-  }
 }
+
+/**
+ * `no-writes` also runs on a read-only replica and in a full Redis; `allow-oom` writes little and also runs in a full
+ * Redis, where purging and leasing must go on.
+ */
+export type ScriptFlags = "no-writes" | "allow-oom" | "";
+
+export function defineScript(name: string, flags: ScriptFlags, body: string): Script {
+  return { name, lua: `#!lua${flags === "" ? "" : ` flags=${flags}`}\n${body.trim()}\n` };
+}
+
+/** Lua for `now`: Redis's time in milliseconds. */
+export const NOW = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
+
+/** Lua for `now`: Redis's time in milliseconds with microseconds behind the point. */
+export const NOW_MICROSECONDS = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000`;
 
 /** What a script takes besides its keys. */
 export type ScriptArgument = string | number | Buffer;
@@ -32,17 +40,11 @@ export interface ScriptCall {
   readonly binary?: boolean;
 }
 
-/** Runs a script by its digest; one that Redis does not know (it was restarted) is sent in full. */
-export async function runScript(client: Redis | Cluster, call: ScriptCall): Promise<unknown> {
-  try {
-    return await send(client, call, "evalsha");
-  } catch (error) {
-    if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
-    return send(client, call, "eval");
-  }
-}
+type Command = (keyCount: number, ...keysAndArgs: readonly ScriptArgument[]) => Promise<unknown>;
 
-function send(client: Redis | Cluster, call: ScriptCall, command: "eval" | "evalsha"): Promise<unknown> {
-  const args = [command === "eval" ? call.script.lua : call.script.sha, call.keys.length, ...call.keys, ...call.args];
-  return call.binary === true ? client.callBuffer(command, ...args) : client.call(command, ...args);
+/** Runs a script by its digest; one that Redis does not know (it was restarted) is sent in full by the client. */
+export function runScript(client: Redis | Cluster, { script, keys, args, binary }: ScriptCall): Promise<unknown> {
+  const commands = client as unknown as Record<string, Command | undefined>;
+  if (commands[script.name] === undefined) client.defineCommand(script.name, { lua: script.lua });
+  return commands[binary === true ? `${script.name}Buffer` : script.name]!(keys.length, ...keys, ...args);
 }

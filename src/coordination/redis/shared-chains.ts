@@ -1,36 +1,50 @@
 import type { Duration } from "../../clock.ts";
-import type { RedisLink } from "./link.ts";
+import type { RedisConnection } from "./connection.ts";
 import type { Message } from "./message.ts";
-import { Chains } from "../chains.ts";
-import { issueToken } from "./epoch-scripts.ts";
+import { chainName, type Epochs } from "../epochs.ts";
 import type { PartitionView } from "./partition-views.ts";
+import { defineScript } from "./script.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
 
-/** A token stays known for as long after its page was last fetched: longer than a walk, and any entry, lives. */
+/** A token stays known for as long after its page was last fetched: longer than a listing takes, and any entry lives. */
 const TOKEN_LIFETIME: Duration = 24 * 60 * 60 * 1_000;
+
+const COMMAND_TIMEOUT: Duration = 1_000;
 
 /** Issued tokens that wait for Redis; older ones are forgotten there, and their pages stay unshared. */
 const MAX_UNWRITTEN = 10_000;
 
+/**
+ * Notes an issued token. KEYS: chain. ARGV: digest, how long it is kept (ms), channel, tag, chain. Tells the others
+ * when the digest is another than before.
+ */
+const issueToken = defineScript(
+  "chain_issue",
+  "allow-oom",
+  `
+local last = redis.pcall('GET', KEYS[1])
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+if type(last) == 'string' and last ~= ARGV[1] then
+  redis.call('PUBLISH', ARGV[3], cjson.encode({ 'chain', ARGV[4], ARGV[5], ARGV[1] }))
+end`,
+);
+
 /** The page tokens issued by any replica. */
 export class SharedChains {
-  private readonly link: RedisLink;
+  private readonly connection: RedisConnection;
   private readonly epochs: SharedEpochs;
-  private readonly chains = new Chains();
+  private readonly table: Epochs;
   /** Not known to be in Redis as they are here, by partition and chain. */
   private readonly unwritten = new Map<string, string>();
 
-  constructor(link: RedisLink, epochs: SharedEpochs) {
-    this.link = link;
+  constructor(connection: RedisConnection, epochs: SharedEpochs) {
+    this.connection = connection;
     this.epochs = epochs;
-  }
-
-  digest(partition: string, chain: string): string | undefined {
-    return this.chains.digest(partition, chain);
+    this.table = epochs.table;
   }
 
   issue(partition: string, chain: string, digest: string): void {
-    this.chains.issue(partition, chain, digest);
+    this.table.issueChain(partition, chain, digest);
     void this.write(partition, chain, digest);
   }
 
@@ -40,38 +54,34 @@ export class SharedChains {
    */
   observe(view: PartitionView, chain: string, answer: { sent: string | undefined; found: string | undefined }): void {
     const partition = view.partition!;
-    const ours = this.chains.digest(partition, chain);
+    const ours = this.table.chainDigest(partition, chain);
     if (answer.found === ours) return;
     if (ours !== answer.sent) return;
-    if (ours !== undefined && (answer.found === undefined || this.unwritten.has(nameOf(partition, chain)))) {
+    if (ours !== undefined && (answer.found === undefined || this.unwritten.has(chainName(partition, chain)))) {
       void this.write(partition, chain, ours);
     } else if (answer.found !== undefined) {
-      this.chains.issue(partition, chain, answer.found);
+      this.table.issueChain(partition, chain, answer.found);
     }
   }
 
   received(message: Extract<Message, { kind: "chain" }>): void {
     const partition = this.epochs.partitionOf(message.tag);
-    if (partition !== undefined) this.chains.issue(partition, message.chain, message.digest);
+    if (partition !== undefined) this.table.issueChain(partition, message.chain, message.digest);
   }
 
   private async write(partition: string, chain: string, digest: string): Promise<void> {
-    const name = nameOf(partition, chain);
+    const name = chainName(partition, chain);
     this.unwritten.set(name, digest);
     if (this.unwritten.size > MAX_UNWRITTEN) this.unwritten.delete(this.unwritten.keys().next().value!);
-    if (!this.link.isConnected) return;
+    if (!this.connection.isConnected) return;
     const { tag } = this.epochs.view(partition);
-    const { keys } = this.link;
+    const { keys } = this.connection;
     const args = [digest, TOKEN_LIFETIME, keys.channel, tag, chain];
     try {
-      await this.link.run({ script: issueToken, keys: [keys.chain(tag, chain)], args }, 1_000);
+      await this.connection.run({ script: issueToken, keys: [keys.chain(tag, chain)], args }, COMMAND_TIMEOUT);
       if (this.unwritten.get(name) === digest) this.unwritten.delete(name);
     } catch {
       // It stays unwritten, and is written when the page behind it is next looked for.
     }
   }
-}
-
-function nameOf(partition: string, chain: string): string {
-  return `${partition}\n${chain}`;
 }

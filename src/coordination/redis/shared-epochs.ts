@@ -1,12 +1,12 @@
 import type { Clock, Duration } from "../../clock.ts";
-import type { RedisLink } from "./link.ts";
+import { valueWithin } from "../../deadline.ts";
+import type { RedisConnection, RedisObserver } from "./connection.ts";
 import type { Message } from "./message.ts";
-import type { RedisObserver } from "./observer.ts";
-import type { PurgeReach } from "../coordinator.ts";
-import { EpochExchange } from "./epoch-exchange.ts";
-import { BASE, type Epoch, type Epochs, type EpochSet } from "../epochs.ts";
-import { isTrusted, notePending, type PartitionView, PartitionViews } from "./partition-views.ts";
-import { PAUSE } from "./circuit-breaker.ts";
+import type { Dependencies, PurgeReach } from "../coordinator.ts";
+import { EpochSync } from "./epoch-sync.ts";
+import { BASE, type Epoch, Epochs, type EpochSet } from "../epochs.ts";
+import { isCurrent, notePending, type PartitionView, PartitionViews } from "./partition-views.ts";
+import { MAX_WAIT } from "./circuit-breaker.ts";
 
 /**
  * How often epochs are read again, for messages that were lost: a purge holds everywhere within 2 s. So often that it
@@ -21,8 +21,7 @@ const TICK: Duration = 100;
 const TOO_SLOW: Duration = 200;
 
 export interface SharedEpochsOptions {
-  link: RedisLink;
-  epochs: Epochs;
+  connection: RedisConnection;
   clock: Clock;
   observer: RedisObserver;
   /** Told when {@link SharedEpochs.isUsable} changed. */
@@ -32,36 +31,36 @@ export interface SharedEpochsOptions {
 /**
  * Keeps the epochs of this process and those in Redis the same: written when purged, told by message, read again in
  * short intervals and with every entry. Knows when Redis may be asked: only after the purges made without it are written there
- * and its epochs were read since the last trouble.
+ * and its epochs were read since the last failure.
  */
 export class SharedEpochs {
-  private readonly link: RedisLink;
-  private readonly epochs: Epochs;
+  /** What this process knows. */
+  readonly table = new Epochs();
+  private readonly connection: RedisConnection;
   private readonly clock: Clock;
   private readonly observer: RedisObserver;
   private readonly changed: (isUsable: boolean) => void;
-  private readonly exchange: EpochExchange;
+  private readonly sync: EpochSync;
   private readonly views: PartitionViews;
-  private readonly whenUp = new Set<() => void>();
+  private up = Promise.withResolvers<void>();
   private isUp = false;
   /** How long the last purge by another replica took to arrive; undefined before the first. */
   lastPurgeLag: Duration | undefined;
   private isClosed = false;
 
-  constructor({ link, epochs, clock, observer, changed }: SharedEpochsOptions) {
-    this.link = link;
-    this.epochs = epochs;
+  constructor({ connection, clock, observer, changed }: SharedEpochsOptions) {
+    this.connection = connection;
     this.clock = clock;
     this.observer = observer;
     this.changed = changed;
-    this.exchange = new EpochExchange(link, epochs, clock);
-    this.views = new PartitionViews({ epochs, clock, isCluster: link.isCluster });
+    this.sync = new EpochSync(connection, this.table, clock);
+    this.views = new PartitionViews({ epochs: this.table, clock, isCluster: connection.isCluster });
     this.tick();
   }
 
   /** Whether Redis is there, fast enough, and agrees with this process. */
   get isUsable(): boolean {
-    return this.link.isConnected && isTrusted(this.views.everywhere);
+    return this.connection.isConnected && isCurrent(this.views.everywhere);
   }
 
   /** Whether to ask for leases and facts, which in a cluster may lie on a shard that is gone. */
@@ -77,24 +76,23 @@ export class SharedEpochs {
   }
 
   /** Resolves with true once {@link SharedEpochs.isUsable}, with false after `timeout`. */
-  whenUsable(timeout: Duration): Promise<boolean> {
-    if (this.isUsable) return Promise.resolve(true);
-    return new Promise((resolve) => {
-      const done = (): void => {
-        cancel();
-        this.whenUp.delete(done);
-        resolve(this.isUsable);
-      };
-      const cancel = this.clock.after(timeout, done);
-      this.whenUp.add(done);
-    });
+  async whenUsable(timeout: Duration): Promise<boolean> {
+    if (!this.isUsable) await valueWithin(this.up.promise, timeout, this.clock);
+    return this.isUsable;
+  }
+
+  /** See {@link Coordinator.epochOf}. */
+  epochOf(dependencies: Dependencies): string | undefined {
+    // What is used is kept up to date, though Redis was away when it came into memory.
+    this.views.of(dependencies.partition);
+    return this.table.epochOf(dependencies);
   }
 
   /** The view of a partition that may be read now, or undefined. What it says may still have to be {@link learn}ed. */
   readable(partition: string): PartitionView | undefined {
     const view = this.view(partition);
     if (!this.isUsable) return undefined;
-    return (view.isKnown ? isTrusted(view) : view.trust.mayTry) ? view : undefined;
+    return (view.isKnown ? isCurrent(view) : view.breaker.mayTry) ? view : undefined;
   }
 
   /** Reads the partition's epochs; sent now, so that what is sent afterwards sees nothing older. Never rejects. */
@@ -105,9 +103,9 @@ export class SharedEpochs {
     return view.reading;
   }
 
-  /** Redis failed or kept a request waiting that was begun in `session` of the view's trust. */
+  /** Redis failed or kept a request waiting that was begun in `session` of the view's breaker. */
   fail(view: PartitionView | undefined, session: number): void {
-    (view ?? this.views.everywhere).trust.fail(session);
+    (view ?? this.views.everywhere).breaker.fail(session);
     this.noteState();
   }
 
@@ -124,7 +122,7 @@ export class SharedEpochs {
 
   /** The session to give to {@link SharedEpochs.fail}, taken before asking. */
   sessionOf(view: PartitionView | undefined): number {
-    return (view ?? this.views.everywhere).trust.session;
+    return (view ?? this.views.everywhere).breaker.session;
   }
 
   /**
@@ -132,27 +130,27 @@ export class SharedEpochs {
    * and this process do not agree and have to be brought together first, which then is under way.
    */
   observe(view: PartitionView, scopes: readonly string[], found: readonly (Epoch | undefined)[]): boolean {
-    if (this.exchange.observe(view, scopes, found)) return true;
+    if (this.sync.observe(view, scopes, found)) return true;
     void this.learn(view);
     return false;
   }
 
   /** The epochs of a partition as this process knows them. */
   read(view: PartitionView): EpochSet {
-    return this.epochs.read(view.partition);
+    return this.table.read(view.partition);
   }
 
   /** See {@link Coordinator.purge}. */
   async purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
     const view = this.view(partition);
-    for (const raised of this.epochs.raise(partition, scopes).raised) notePending(view, raised);
-    if (!this.link.isConnected) return "pending";
-    const { session } = view.trust;
+    for (const raised of this.table.raise(partition, scopes).raised) notePending(view, raised);
+    if (!this.connection.isConnected) return "pending";
+    const { session } = view.breaker;
     try {
-      while (scopes.some((scope) => view.pending.has(scope)) || view.pending.has(BASE)) await this.exchange.flush(view);
+      while (scopes.some((scope) => view.pending.has(scope)) || view.pending.has(BASE)) await this.sync.flush(view);
       return "fleet";
     } catch {
-      view.trust.fail(session);
+      view.breaker.fail(session);
       this.noteState();
       return "pending";
     }
@@ -165,14 +163,14 @@ export class SharedEpochs {
       view.missedMessage = true;
       return;
     }
-    const taken = this.exchange.take(view, message.scope, message.epoch);
+    const taken = this.sync.take(view, message.scope, message.epoch);
     if (taken === "doubtful") view.dueAt = this.clock.now();
     if (taken !== "newer") return;
     this.lastPurgeLag = Math.max(0, this.clock.now() + view.clockOffset - message.at);
     this.observer.purgeArrived(this.lastPurgeLag);
   }
 
-  /** Somebody mended these epochs. */
+  /** A replica mended these epochs. */
   look(tag: string): void {
     const view = this.views.tagged(tag);
     if (view === undefined) return;
@@ -187,14 +185,14 @@ export class SharedEpochs {
 
   /** The connection is new or gone: all that was read through the last one has to be read again. */
   connectionChanged(): void {
-    for (const view of this.views.all()) view.trust.reset();
+    for (const view of this.views.all()) view.breaker.reset();
     this.noteState();
-    if (this.link.isConnected) this.readDue();
+    if (this.connection.isConnected) this.readDue();
   }
 
   close(): void {
     this.isClosed = true;
-    for (const done of this.whenUp) done();
+    this.up.resolve();
   }
 
   /** The view of a partition, which is kept up to date from now on. */
@@ -209,29 +207,29 @@ export class SharedEpochs {
   }
 
   private readDue(): void {
-    if (!this.link.isConnected) return;
+    if (!this.connection.isConnected) return;
     const now = this.clock.now();
     for (const view of this.views.all()) {
-      const isDue = isTrusted(view) ? now >= view.dueAt : view.trust.mayTry;
+      const isDue = isCurrent(view) ? now >= view.dueAt : view.breaker.mayTry;
       if (isDue) void this.learn(view);
     }
   }
 
   private async readAll(view: PartitionView): Promise<void> {
-    const { session } = view.trust;
+    const { session } = view.breaker;
     view.dueAt = this.clock.now() + REVALIDATE_EVERY;
     view.missedMessage = false;
     try {
-      while (view.pending.size > 0) await this.exchange.flush(view);
+      while (view.pending.size > 0) await this.sync.flush(view);
       // One that begins to be too slow is given up; one that was has to be fast again.
-      const limit = isTrusted(view) ? TOO_SLOW : PAUSE;
-      const isFast = await this.exchange.read(view, limit);
+      const limit = isCurrent(view) ? TOO_SLOW : MAX_WAIT;
+      const isFast = await this.sync.read(view, limit);
       // Told of a purge while the epochs were on their way: those may be older than the message.
-      if (view.missedMessage) await this.exchange.read(view, limit);
-      if (!isFast) view.trust.fail(session);
-      else if (view.trust.regain(session)) view.session = session;
+      if (view.missedMessage) await this.sync.read(view, limit);
+      if (!isFast) view.breaker.fail(session);
+      else if (view.breaker.regain(session)) view.session = session;
     } catch {
-      view.trust.fail(session);
+      view.breaker.fail(session);
     }
     this.noteState();
   }
@@ -242,9 +240,10 @@ export class SharedEpochs {
     this.isUp = isUp;
     this.observer.stateChanged(
       isUp ? "up" : "away",
-      isUp ? "connected and up to date" : (this.link.lastError ?? "too slow"),
+      isUp ? "connected and up to date" : (this.connection.lastError ?? "too slow"),
     );
     this.changed(isUp);
-    if (isUp) for (const done of this.whenUp) done();
+    if (isUp) this.up.resolve();
+    else this.up = Promise.withResolvers();
   }
 }

@@ -1,32 +1,32 @@
 import type { Clock, Duration } from "../../clock.ts";
-import type { RedisLink } from "./link.ts";
-import { Script } from "./script.ts";
+import type { RedisConnection } from "./connection.ts";
+import { defineScript } from "./script.ts";
 import type { MaybePromise } from "../coordinator.ts";
 import { Facts } from "../facts.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
-import { PAUSE } from "./circuit-breaker.ts";
+import { MAX_WAIT } from "./circuit-breaker.ts";
 
-const writeFact = new Script("fact_write", "", "return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])");
-const readFact = new Script("fact_read", "no-writes", "return redis.call('GET', KEYS[1])");
+const writeFact = defineScript("fact_write", "", "return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])");
+const readFact = defineScript("fact_read", "no-writes", "return redis.call('GET', KEYS[1])");
 
 /** Small facts in Redis, and those of this process while it is away. */
 export class SharedFacts {
-  private readonly link: RedisLink;
+  private readonly connection: RedisConnection;
   private readonly epochs: SharedEpochs;
   private readonly local: Facts;
 
-  constructor(link: RedisLink, epochs: SharedEpochs, clock: Clock) {
-    this.link = link;
+  constructor(connection: RedisConnection, epochs: SharedEpochs, clock: Clock) {
+    this.connection = connection;
     this.epochs = epochs;
     this.local = new Facts(clock);
   }
 
   remember(key: string, value: string, ttl: Duration): void {
     this.local.remember(key, value, ttl);
-    if (!this.link.isConnected || ttl < 1) return;
-    const keys = [this.link.keys.fact(key)];
+    if (!this.connection.isConnected || ttl < 1) return;
+    const keys = [this.connection.keys.fact(key)];
     const args = [value, Math.floor(ttl)];
-    this.link.write(() => ({ script: writeFact, keys, args }), key.length + value.length);
+    this.connection.write(() => ({ script: writeFact, keys, args }), key.length + value.length);
   }
 
   recall(key: string): MaybePromise<string | undefined> {
@@ -36,7 +36,10 @@ export class SharedFacts {
   private async read(key: string): Promise<string | undefined> {
     const session = this.epochs.sessionElsewhere;
     try {
-      const value = await this.link.run({ script: readFact, keys: [this.link.keys.fact(key)], args: [] }, PAUSE);
+      const value = await this.connection.run(
+        { script: readFact, keys: [this.connection.keys.fact(key)], args: [] },
+        MAX_WAIT,
+      );
       return typeof value === "string" ? value : undefined;
     } catch {
       this.epochs.failElsewhere(session);

@@ -1,13 +1,14 @@
 import { randomBytes } from "node:crypto";
 import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
 import { digest } from "./keys.ts";
-import type { RedisLink } from "./link.ts";
+import type { RedisConnection } from "./connection.ts";
 import type { Message } from "./message.ts";
 import type { FetchOutcome, Lease, MaybePromise } from "../coordinator.ts";
-import { readLease, RELEASED, releaseLease, renewLease, takeLease } from "./lease-scripts.ts";
 import { LocalLeases, Waiters } from "../leases.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
-import { PAUSE } from "./circuit-breaker.ts";
+import { MAX_WAIT } from "./circuit-breaker.ts";
+import { defineScript } from "./script.ts";
+import { sleep } from "../../deadline.ts";
 
 /** A dead holder keeps the others waiting for this long at most; a living one renews at a third of it. */
 const LEASE: Duration = 2_000;
@@ -26,6 +27,54 @@ const WRITE_FIRST: Duration = 200;
 
 const COMMAND_TIMEOUT: Duration = 1_000;
 
+/** Begins what a released lease leaves behind: its outcome, for those who ask a moment later. */
+const RELEASED = "=";
+
+/**
+ * KEYS: lease. ARGV: token, how long it holds (ms), how long an outcome is kept (ms), how long "stored" goes before a
+ * new lease (ms). Returns 1 when it is ours now.
+ *
+ * A replica that looked into the shared tier just before another one stored there, and asks just after, is sent back to
+ * look again.
+ */
+const takeLease = defineScript(
+  "lease_take",
+  "allow-oom",
+  `
+local holder = redis.pcall('GET', KEYS[1])
+-- A foreign value, which may stay for ever, is no lease.
+if type(holder) == 'string' and redis.call('PTTL', KEYS[1]) > 0 then
+  if string.sub(holder, 1, 1) ~= '${RELEASED}' then return 0 end
+  local age = ARGV[3] - redis.call('PTTL', KEYS[1])
+  if holder == '${RELEASED}stored' and age < tonumber(ARGV[4]) then return 0 end
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1`,
+);
+
+/** KEYS: lease. ARGV: token, how long it holds (ms). Returns 0 when it is no longer ours. */
+const renewLease = defineScript(
+  "lease_renew",
+  "allow-oom",
+  `
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])`,
+);
+
+/** KEYS: lease. ARGV: token, outcome, how long that is kept (ms), channel, name. */
+const releaseLease = defineScript(
+  "lease_release",
+  "allow-oom",
+  `
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], '${RELEASED}' .. ARGV[2], 'PX', ARGV[3])
+redis.call('PUBLISH', ARGV[4], cjson.encode({ 'lease', ARGV[5], ARGV[2] }))
+return 1`,
+);
+
+/** KEYS: lease. Returns its token, its outcome after {@link RELEASED}, or nil. */
+const readLease = defineScript("lease_read", "no-writes", "return redis.call('GET', KEYS[1])");
+
 /** For people and `/status`. */
 export interface LeaseStatus {
   readonly held: number;
@@ -34,7 +83,7 @@ export interface LeaseStatus {
 
 /** Leases held in Redis; within this process alone while Redis is away. */
 export class SharedLeases {
-  private readonly link: RedisLink;
+  private readonly connection: RedisConnection;
   private readonly epochs: SharedEpochs;
   private readonly clock: Clock;
   private readonly local: LocalLeases;
@@ -44,8 +93,8 @@ export class SharedLeases {
   private isPolling = false;
   private isClosed = false;
 
-  constructor(link: RedisLink, epochs: SharedEpochs, clock: Clock) {
-    this.link = link;
+  constructor(connection: RedisConnection, epochs: SharedEpochs, clock: Clock) {
+    this.connection = connection;
     this.epochs = epochs;
     this.clock = clock;
     this.local = new LocalLeases(clock);
@@ -76,7 +125,7 @@ export class SharedLeases {
     this.waiters.wake(message.name, asOutcome(message.outcome));
   }
 
-  /** Gives up what is held: nobody has to wait for a process that ended. */
+  /** Gives up what is held: no replica has to wait for a process that ended. */
   async close(): Promise<void> {
     this.isClosed = true;
     this.local.close();
@@ -91,10 +140,10 @@ export class SharedLeases {
     try {
       const call = {
         script: takeLease,
-        keys: [this.link.keys.lease(name)],
+        keys: [this.connection.keys.lease(name)],
         args: [token, LEASE, OUTCOME_KEPT, LOOK_AGAIN],
       };
-      return (await this.link.run(call, PAUSE)) === 1 ? this.hold(name, token) : undefined;
+      return (await this.connection.run(call, MAX_WAIT)) === 1 ? this.hold(name, token) : undefined;
     } catch {
       this.epochs.failElsewhere(session);
       const local = this.local.acquire(key);
@@ -113,16 +162,16 @@ export class SharedLeases {
     let cancel: CancelTimer = () => {};
     const renewLater = (): void => {
       cancel = this.clock.after(LEASE / 3, () => {
-        const call = { script: renewLease, keys: [this.link.keys.lease(name)], args: [token, LEASE] };
-        // When it is lost somebody else fetches too; the fetch goes on, and its answer is as good.
-        this.link.run(call, COMMAND_TIMEOUT).catch(() => {});
+        const call = { script: renewLease, keys: [this.connection.keys.lease(name)], args: [token, LEASE] };
+        // When it is lost another replica fetches too; the fetch goes on, and its answer is as good.
+        this.connection.run(call, COMMAND_TIMEOUT).catch(() => {});
         renewLater();
       });
     };
     renewLater();
     const release = async (outcome: FetchOutcome): Promise<void> => {
       if (!this.held.delete(release)) return;
-      await this.link.writes.settled(WRITE_FIRST);
+      await this.connection.writes.settled(WRITE_FIRST);
       cancel();
       await this.giveUp(name, token, outcome);
     };
@@ -133,16 +182,16 @@ export class SharedLeases {
   /** Tries again while the lease would keep the others waiting: the connection may have been lost. */
   private async giveUp(name: string, token: string, outcome: FetchOutcome): Promise<void> {
     this.waiters.wake(name, outcome);
-    const { keys } = this.link;
+    const { keys } = this.connection;
     const args = [token, outcome, OUTCOME_KEPT, keys.channel, name];
     const end = this.clock.now() + LEASE;
     while (this.clock.now() < end) {
       try {
-        await this.link.run({ script: releaseLease, keys: [keys.lease(name)], args }, COMMAND_TIMEOUT);
+        await this.connection.run({ script: releaseLease, keys: [keys.lease(name)], args }, COMMAND_TIMEOUT);
         return;
       } catch {
         if (this.isClosed) return;
-        await new Promise<void>((resolve) => this.clock.after(POLL_EVERY, resolve));
+        await sleep(POLL_EVERY, this.clock);
       }
     }
   }
@@ -163,18 +212,18 @@ export class SharedLeases {
       return;
     }
     try {
-      const call = { script: readLease, keys: [this.link.keys.lease(name)], args: [] };
-      const holder = await this.link.run(call, POLL_EVERY);
+      const call = { script: readLease, keys: [this.connection.keys.lease(name)], args: [] };
+      const holder = await this.connection.run(call, POLL_EVERY);
       if (typeof holder !== "string") this.waiters.wake(name, "failed");
       else if (holder.startsWith(RELEASED)) this.waiters.wake(name, asOutcome(holder.slice(RELEASED.length)));
     } catch {
       // The next look, or Redis found to be away, ends the wait; of a cluster this shard alone may be.
-      if (this.link.isCluster) this.waiters.wake(name, "failed");
+      if (this.connection.isCluster) this.waiters.wake(name, "failed");
     }
   }
 }
 
-/** What another version of this program says in other words is looked up as if it had failed. */
+/** An outcome in the words of another version of this program counts as "failed": those who wait look it up. */
 function asOutcome(text: string): FetchOutcome {
   return text === "stored" || text === "uncacheable" ? text : "failed";
 }

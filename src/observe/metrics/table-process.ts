@@ -1,4 +1,4 @@
-import { COMMAND_OUTCOMES } from "../../coordination/redis/observer.ts";
+import { COMMAND_OUTCOMES } from "../../coordination/redis/connection.ts";
 import { counter, gauge, histogram } from "./definition.ts";
 import { ALIAS, RELOAD_RESULT } from "./labels.ts";
 

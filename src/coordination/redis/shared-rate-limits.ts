@@ -1,12 +1,48 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
-import type { RedisLink } from "./link.ts";
+import type { RedisConnection } from "./connection.ts";
 import type { Message } from "./message.ts";
-import { reportCalls, takeCall } from "./budget-scripts.ts";
 import { CallWindows } from "../call-windows.ts";
 import type { CallGrant, CallLimit, MaybePromise } from "../coordinator.ts";
 import { CHANGING_OVER, type Replicas } from "./replicas.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
-import { PAUSE } from "./circuit-breaker.ts";
+import { MAX_WAIT } from "./circuit-breaker.ts";
+import { defineScript, NOW_MICROSECONDS } from "./script.ts";
+
+/**
+ * Takes one call out of a rate limit, exact in any window. KEYS: rate limit. ARGV: requests, per (ms), a name for the call;
+ * where it is beyond the replica's share, the channel to say so on, the rate limit's name there, and the replica. Returns 1
+ * and the calls left, or 0 and the milliseconds until one may become free.
+ */
+const takeCall = defineScript(
+  "call_take",
+  "allow-oom",
+  `${NOW_MICROSECONDS}
+local requests, per = tonumber(ARGV[1]), tonumber(ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.3f', now - per))
+-- Left behind by a clock that was set back; they would count for longer than their window.
+redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%.3f', now + per), '+inf')
+local taken = redis.call('ZCARD', KEYS[1])
+if taken < requests then
+  redis.call('ZADD', KEYS[1], string.format('%.3f', now), ARGV[3])
+  redis.call('PEXPIRE', KEYS[1], math.ceil(per) + 1000)
+  if ARGV[4] then redis.call('PUBLISH', ARGV[4], cjson.encode({ 'borrowed', ARGV[5], ARGV[6], per })) end
+  return { 1, requests - taken - 1 }
+end
+if requests < 1 then return { 0, math.ceil(per) } end
+local blocking = redis.call('ZRANGE', KEYS[1], taken - requests, taken - requests, 'WITHSCORES')
+return { 0, math.max(1, math.ceil(blocking[2] + per - now)) }`,
+);
+
+/** Notes calls made earlier. KEYS: rate limit. ARGV: per (ms), then age (ms) and name of each call in turns. */
+const reportCalls = defineScript(
+  "calls_report",
+  "allow-oom",
+  `${NOW_MICROSECONDS}
+for i = 2, #ARGV, 2 do
+  redis.call('ZADD', KEYS[1], 'NX', string.format('%.3f', now - tonumber(ARGV[i])), ARGV[i + 1])
+end
+redis.call('PEXPIRE', KEYS[1], math.ceil(tonumber(ARGV[1])) + 1000)`,
+);
 
 /**
  * For so long calls are held back when Redis went away, or has not been there yet: mostly it is there by then, and a
@@ -15,24 +51,24 @@ import { PAUSE } from "./circuit-breaker.ts";
 const HELD_BACK: Duration = 350;
 
 /**
- * Call budgets counted in Redis; while it is away each replica takes its share of them. From when Redis is there, first
- * or again, both hold until every replica has noticed: those who count never meet one who does not.
+ * Rate limits counted in Redis; while it is away each replica takes its share of them. From when Redis is there, first
+ * or again, count and share hold together until every replica has noticed: no replica counts while another does not.
  */
-export class SharedBudgets {
-  private readonly link: RedisLink;
+export class SharedRateLimits {
+  private readonly connection: RedisConnection;
   private readonly epochs: SharedEpochs;
   private readonly replicas: Replicas;
   private readonly clock: Clock;
   /** What this replica called, whoever granted it. */
   private readonly windows: CallWindows;
-  /** What the others called beyond their shares, by the budget's key: it is missing from the share of this one. */
+  /** What the others called beyond their shares, by the rate limit's key: it is missing from the share of this one. */
   private readonly borrowed: CallWindows;
   /** The share of this replica holds beside the count in Redis until this instant. */
   private sharedUntil: Instant = Infinity;
   private lostAt: Instant;
 
-  constructor(options: { link: RedisLink; epochs: SharedEpochs; replicas: Replicas; clock: Clock }) {
-    this.link = options.link;
+  constructor(options: { connection: RedisConnection; epochs: SharedEpochs; replicas: Replicas; clock: Clock }) {
+    this.connection = options.connection;
     this.epochs = options.epochs;
     this.replicas = options.replicas;
     this.clock = options.clock;
@@ -69,7 +105,7 @@ export class SharedBudgets {
 
   private async takeCounted(name: string, limit: CallLimit): Promise<CallGrant> {
     const session = this.epochs.sessionOf(undefined);
-    const key = this.link.keys.budget(name);
+    const key = this.connection.keys.rateLimit(name);
     const { requests, per } = limit;
     const isBeyond = this.windows.count(name, per) >= this.replicas.shareOf(requests);
     // Noted before it is granted: of many calls at once each sees the others.
@@ -78,10 +114,10 @@ export class SharedBudgets {
       requests,
       per,
       this.nameCall(at),
-      ...(isBeyond ? [this.link.keys.channel, key, this.replicas.id] : []),
+      ...(isBeyond ? [this.connection.keys.channel, key, this.replicas.id] : []),
     ];
     try {
-      const [granted, number] = (await this.link.run({ script: takeCall, keys: [key], args }, PAUSE)) as [
+      const [granted, number] = (await this.connection.run({ script: takeCall, keys: [key], args }, MAX_WAIT)) as [
         number,
         number,
       ];
@@ -92,13 +128,13 @@ export class SharedBudgets {
       this.windows.forget(name, per, at);
       this.epochs.fail(undefined, session);
       // Noticed late, when Redis is there again already: what is called now has to be counted there.
-      return this.epochs.isUsable ? { granted: false, retryIn: PAUSE } : this.takeShare(name, limit);
+      return this.epochs.isUsable ? { granted: false, retryIn: MAX_WAIT } : this.takeShare(name, limit);
     }
   }
 
   private takeShare(name: string, limit: CallLimit): CallGrant {
     const heldBack = this.lostAt + HELD_BACK - this.clock.now();
-    if (heldBack > 0) return { granted: false, retryIn: Math.min(heldBack, PAUSE) };
+    if (heldBack > 0) return { granted: false, retryIn: Math.min(heldBack, MAX_WAIT) };
     const retryIn = this.shareIn(name, limit);
     if (retryIn > 0) return { granted: false, retryIn };
     this.windows.note(name, limit.per);
@@ -110,13 +146,13 @@ export class SharedBudgets {
     const requests = this.shareOf(name, limit);
     if (requests > 0) return this.windows.retryIn(name, { ...limit, requests });
     // The others have it all: until the first of their calls is out of the window.
-    const key = this.link.keys.budget(name);
+    const key = this.connection.keys.rateLimit(name);
     const lent = this.borrowed.count(key, limit.per);
     return lent === 0 ? limit.per : this.borrowed.retryIn(key, { ...limit, requests: lent });
   }
 
   private shareOf(name: string, { requests, per }: CallLimit): number {
-    return this.replicas.shareOf(requests) - this.borrowed.count(this.link.keys.budget(name), per);
+    return this.replicas.shareOf(requests) - this.borrowed.count(this.connection.keys.rateLimit(name), per);
   }
 
   /** Tells Redis what was called without it. */
@@ -125,9 +161,9 @@ export class SharedBudgets {
     for (const { name, per, calls } of this.windows.all()) {
       if (calls.length === 0) continue;
       const args = [per, ...calls.flatMap((at) => [now - at, this.nameCall(at)])];
-      const call = { script: reportCalls, keys: [this.link.keys.budget(name)], args };
+      const call = { script: reportCalls, keys: [this.connection.keys.rateLimit(name)], args };
       // All are sent before any call is counted: replies are not waited for.
-      this.link.run(call, CHANGING_OVER).catch(() => {});
+      this.connection.run(call, CHANGING_OVER).catch(() => {});
     }
   }
 

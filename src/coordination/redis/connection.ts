@@ -1,22 +1,40 @@
 import { Redis } from "ioredis";
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
-import { createClient, type RedisClient } from "./client.ts";
+import { createClient, readFault, type RedisClient } from "./client.ts";
 import { TimedOut, withReply } from "../../deadline.ts";
-import { readFault } from "./fault.ts";
 import { Keys } from "./keys.ts";
 import { type Message, parseMessage } from "./message.ts";
-import type { RedisObserver } from "./observer.ts";
 import { runScript, type ScriptCall } from "./script.ts";
 import { Writes } from "./writes.ts";
 
-export interface RedisLinkOptions {
+/** How one command to Redis ended. */
+export const COMMAND_OUTCOMES = ["ok", "error", "timeout"] as const;
+export type CommandOutcome = (typeof COMMAND_OUTCOMES)[number];
+
+/** Is told what happens between this process and Redis; for metrics and logs. Must not throw. */
+export interface RedisObserver {
+  /** Redis may be read and written from now on, or no longer; `reason` is for the log. */
+  stateChanged(state: "up" | "away", reason: string): void;
+  /** There is no connection, and why: the rest of a sentence that begins with "Redis". Told once for each fault. */
+  connectionFailed(why: string): void;
+  /** A command ended. `name` is one of a handful. */
+  commandEnded(name: string, outcome: CommandOutcome, duration: Duration): void;
+  /** A value was not written: too much is waiting to be written already. */
+  writeDropped(): void;
+  /** A value in Redis was damaged or somebody else's, and taken for absent. */
+  valueRejected(): void;
+  /** A purge by another replica took effect here, so long after it was written to Redis. */
+  purgeArrived(lag: Duration): void;
+}
+
+export interface RedisConnectionOptions {
   config: RedisConfig;
   clock: Clock;
   observer: RedisObserver;
 }
 
-/** How long a write may take; nobody waits for it but those who wait for a lease. */
+/** How long a write may take. Only those who wait for a lease wait for it. */
 const WRITE_TIMEOUT: Duration = 2_000;
 
 const CONNECT_AGAIN_AFTER: Duration = 100;
@@ -27,8 +45,8 @@ const TELL_AGAIN_AFTER: Duration = 600_000;
 /** Different faults of connecting that are told. */
 const MOST_FAULTS = 16;
 
-/** Who is told of the connection and of messages. */
-export interface LinkListener {
+/** Is told of the connection and of messages. */
+export interface ConnectionListener {
   /** The connection is there (again); nothing read through an earlier one holds any more. */
   connected(): void;
   disconnected(reason: string): void;
@@ -41,7 +59,7 @@ export interface LinkListener {
  * The connection to Redis: commands with deadlines, messages, and writes off the requests' path. Reconnects by itself
  * for ever. Whether Redis is worth asking is decided by those who use it (see PartitionViews).
  */
-export class RedisLink {
+export class RedisConnection {
   readonly keys: Keys;
   readonly isCluster: boolean;
   readonly writes: Writes;
@@ -58,7 +76,7 @@ export class RedisLink {
   private isGathering = false;
 
   /** @throws when a file of the configuration cannot be read. */
-  constructor({ config, clock, observer }: RedisLinkOptions) {
+  constructor({ config, clock, observer }: RedisConnectionOptions) {
     this.clock = clock;
     this.observer = observer;
     this.keys = new Keys(config.keyPrefix);
@@ -70,7 +88,7 @@ export class RedisLink {
   }
 
   /** Connects, now and whenever the connection is lost. */
-  start(listener: LinkListener): void {
+  start(listener: ConnectionListener): void {
     this.client.on("ready", () => {
       this.hasConnected = true;
       listener.connected();

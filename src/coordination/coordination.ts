@@ -1,15 +1,14 @@
-import { RedisStore } from "../cache/stores/redis-store.ts";
 import type { Store } from "../cache/stores/store.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import type { Coordinator } from "./coordinator.ts";
 import { LocalCoordinator } from "./local.ts";
+import { RedisConnection, type RedisObserver } from "./redis/connection.ts";
 import { RedisCoordinator, type RedisStatus } from "./redis/coordinator.ts";
-import { RedisLink } from "./redis/link.ts";
-import type { RedisObserver } from "./redis/observer.ts";
+import { RedisStore } from "./redis/entry-store.ts";
 
 /** What this process shares with others, and through what. */
-export interface Sharing {
+export interface Coordination {
   readonly coordinator: Coordinator;
   /** The tier of the cache behind this process's memory. */
   readonly store: Store | undefined;
@@ -22,14 +21,19 @@ export interface Sharing {
 /** The `redis` part of `/status`: `{configured: false}`, or how things are between this process and Redis. */
 export type RedisPart = { readonly configured: false } | ({ readonly configured: true } & RedisStatus);
 
-/** Nothing is shared: this process is all there is. */
-export function shareNothing(clock: Clock): Sharing {
+/** Without Redis: `coordinator` and `store` alone, for a process by itself, or for a worker with those of its primary. */
+export function coordinateWithoutRedis(coordinator: Coordinator, store: Store | undefined): Coordination {
   return {
-    coordinator: new LocalCoordinator({ clock }),
-    store: undefined,
+    coordinator,
+    store,
     redisStatus: () => ({ configured: false }),
     whenReady: () => Promise.resolve(),
   };
+}
+
+/** Nothing is shared: this process is all there is. */
+export function coordinateAlone(clock: Clock): Coordination {
+  return coordinateWithoutRedis(new LocalCoordinator({ clock }), undefined);
 }
 
 /**
@@ -37,12 +41,12 @@ export function shareNothing(clock: Clock): Sharing {
  *
  * @throws when a file of the configuration cannot be read
  */
-export function shareByRedis(config: RedisConfig, clock: Clock, observer: RedisObserver): Sharing {
-  const link = new RedisLink({ config, clock, observer });
-  const coordinator = new RedisCoordinator({ link, clock, observer });
+export function coordinateByRedis(config: RedisConfig, clock: Clock, observer: RedisObserver): Coordination {
+  const connection = new RedisConnection({ config, clock, observer });
+  const coordinator = new RedisCoordinator({ connection, clock, observer });
   return {
     coordinator,
-    store: new RedisStore({ link, coordinator, clock, observer }),
+    store: new RedisStore({ connection, coordinator, clock, observer }),
     redisStatus: () => ({ configured: true, ...coordinator.status() }),
     whenReady: (timeout) => coordinator.whenReady(timeout),
   };

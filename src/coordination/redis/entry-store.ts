@@ -1,18 +1,16 @@
+import type { Entry } from "../../cache/entry.ts";
+import type { CacheKey, Store } from "../../cache/stores/store.ts";
 import type { Clock, Duration, Instant } from "../../clock.ts";
-import type { Coordinator, MaybePromise } from "../../coordination/coordinator.ts";
-import { BASE } from "../../coordination/epochs.ts";
-import type { PartitionView } from "../../coordination/redis/partition-views.ts";
-import type { SharedChains } from "../../coordination/redis/shared-chains.ts";
-import type { SharedEpochs } from "../../coordination/redis/shared-epochs.ts";
-import { PAUSE } from "../../coordination/redis/circuit-breaker.ts";
 import { withReply } from "../../deadline.ts";
-import { digest } from "../../coordination/redis/keys.ts";
-import type { RedisLink } from "../../coordination/redis/link.ts";
-import type { RedisObserver } from "../../coordination/redis/observer.ts";
-import type { Entry } from "../entry.ts";
-import { decodeEntry, encodeEntry } from "./redis-entry.ts";
-import { readEntry, removeEntry, STAMP_LENGTH, VARIANT, writeEntry } from "./redis-scripts.ts";
-import type { CacheKey, Store } from "./store.ts";
+import type { MaybePromise } from "../coordinator.ts";
+import { decodeEntry, encodeEntry } from "../entry-codec.ts";
+import { BASE } from "../epochs.ts";
+import { MAX_WAIT } from "./circuit-breaker.ts";
+import type { RedisConnection, RedisObserver } from "./connection.ts";
+import type { RedisCoordinator } from "./coordinator.ts";
+import { digest } from "./keys.ts";
+import type { PartitionView } from "./partition-views.ts";
+import { defineScript, NOW } from "./script.ts";
 
 /** Variants of one resource; beyond this all are dropped and begin anew. */
 const MAX_VARIANTS = 16;
@@ -23,10 +21,64 @@ const MAX_KEPT: Duration = 30 * 24 * 60 * 60 * 1_000;
 /** Redis's clock was set back when a value seems to come from the future by more than this. */
 const CLOCK_TOLERANCE: Duration = 1_000;
 
+/** The field of an entry's hash that holds the epoch of its variants; theirs begin with {@link VARIANT}. */
+const EPOCH = "g";
+const VARIANT = "v";
+
+/** Digits of the instant (Redis's clock, ms) that a stored variant begins with, twice: no checksum covers it. */
+const STAMP_LENGTH = 13;
+
+/**
+ * All that a lookup needs, in one round trip. KEYS: entry, epochs, and the chain where there is one. ARGV: scopes, the
+ * base among them. Returns Redis's time (ms), the digest of the chain, the epochs, and the hash of variants.
+ */
+const readEntry = defineScript(
+  "entry_read",
+  "no-writes",
+  `${NOW}
+local chain = KEYS[3] and redis.pcall('GET', KEYS[3])
+local epochs = redis.pcall('HMGET', KEYS[2], unpack(ARGV))
+local hash = redis.pcall('HGETALL', KEYS[1])
+-- A foreign value under this key is answered as one that cannot be read, or as none.
+if type(chain) ~= 'string' then chain = false end
+if epochs.err then epochs = {} end
+if hash.err then hash = { '${VARIANT}', '' } end
+return { now, chain, epochs, hash }`,
+);
+
+/**
+ * Stores one variant. KEYS: entry, epochs. ARGV: field, value, how long it is useful (ms), Redis's time when this was
+ * sent (ms, at least), epoch, most variants, base, then scope and epoch ('' for none) in turns.
+ *
+ * Nothing is stored when a purge came first. A command may lie in a frozen server for a while: that time counts.
+ */
+const writeEntry = defineScript(
+  "entry_write",
+  "",
+  `${NOW}
+if redis.call('HGET', KEYS[2], '${BASE}') ~= ARGV[7] then return 0 end
+for i = 8, #ARGV, 2 do
+  if (redis.call('HGET', KEYS[2], ARGV[i]) or '') ~= ARGV[i + 1] then return 0 end
+end
+local late = math.max(0, now - tonumber(ARGV[4]))
+local useful = math.floor(tonumber(ARGV[3]) - late)
+if useful < 1 then return 0 end
+if redis.pcall('HGET', KEYS[1], '${EPOCH}') ~= ARGV[5] or redis.call('HLEN', KEYS[1]) > tonumber(ARGV[6]) then
+  redis.call('DEL', KEYS[1])
+  redis.call('HSET', KEYS[1], '${EPOCH}', ARGV[5])
+end
+redis.call('HSET', KEYS[1], ARGV[1], string.rep(string.format('%0${STAMP_LENGTH}d', now - late), 2) .. ARGV[2])
+redis.call('PEXPIRE', KEYS[1], math.max(useful, redis.call('PTTL', KEYS[1])))
+return 1`,
+);
+
+/** KEYS: entry. */
+const removeEntry = defineScript("entry_remove", "allow-oom", "return redis.call('UNLINK', KEYS[1])");
+
 export interface RedisStoreOptions {
-  link: RedisLink;
-  /** The coordinator over the same link: its epochs decide what may be read. */
-  coordinator: Pick<Coordinator, "epochOf"> & { readonly epochs: SharedEpochs; readonly chains: SharedChains };
+  connection: RedisConnection;
+  /** The coordinator over the same connection: its epochs decide what may be read. */
+  coordinator: Pick<RedisCoordinator, "epochOf" | "epochs" | "chains">;
   clock: Clock;
   observer: RedisObserver;
 }
@@ -39,15 +91,15 @@ type Reply = readonly [time: number, chain: Buffer | null, epochs: readonly (Buf
  * it is a miss without any. Ages need no agreed clocks: Redis tells how long an entry has been there.
  */
 export class RedisStore implements Store {
-  private readonly link: RedisLink;
+  private readonly connection: RedisConnection;
   private readonly coordinator: RedisStoreOptions["coordinator"];
   private readonly clock: Clock;
   private readonly observer: RedisObserver;
   /** Of keys that are kept elsewhere, because they are asked for again. */
   private readonly entryKeys = new WeakMap<CacheKey, string>();
 
-  constructor({ link, coordinator, clock, observer }: RedisStoreOptions) {
-    this.link = link;
+  constructor({ connection, coordinator, clock, observer }: RedisStoreOptions) {
+    this.connection = connection;
     this.coordinator = coordinator;
     this.clock = clock;
     this.observer = observer;
@@ -63,12 +115,12 @@ export class RedisStore implements Store {
     if (view?.isKnown !== true || this.coordinator.epochOf(key) !== entry.epoch) return;
     const { base, scopes } = this.coordinator.epochs.read(view);
     const dependencies = [base, ...key.scopes.flatMap((scope) => [scope, scopes.get(scope) ?? ""])];
-    this.link.write(() => {
+    this.connection.write(() => {
       const now = this.clock.now();
       const useful = Math.max(entry.freshUntil, entry.revalidateUntil, entry.usableUntil) - now;
       return {
         script: writeEntry,
-        keys: [this.entryKey(view, key), this.link.keys.epochs(view.tag)],
+        keys: [this.entryKey(view, key), this.connection.keys.epochs(view.tag)],
         args: [
           fieldOf(entry),
           encodeEntry(key, entry, now),
@@ -86,7 +138,7 @@ export class RedisStore implements Store {
     const view = this.coordinator.epochs.readable(key.partition);
     if (view === undefined) return;
     const keys = [this.entryKey(view, key)];
-    this.link.write(() => ({ script: removeEntry, keys, args: [] }), 0);
+    this.connection.write(() => ({ script: removeEntry, keys, args: [] }), 0);
   }
 
   private async read(key: CacheKey, view: PartitionView): Promise<readonly Entry[] | undefined> {
@@ -94,15 +146,15 @@ export class RedisStore implements Store {
     const session = epochs.sessionOf(view);
     // Sent ahead of the lookup, so that both arrive together.
     const learned = view.isKnown ? undefined : epochs.learn(view);
-    const { keys } = this.link;
+    const { keys } = this.connection;
     const names = [this.entryKey(view, key), keys.epochs(view.tag)];
     if (key.chain !== undefined) names.push(keys.chain(view.tag, key.chain));
-    const known = key.chain === undefined ? undefined : chains.digest(key.partition, key.chain);
+    const known = key.chain === undefined ? undefined : epochs.table.chainDigest(key.partition, key.chain);
     const sentAt = this.clock.now();
     try {
       const call = { script: readEntry, keys: names, args: [BASE, ...key.scopes], binary: true };
-      const [time, chain, found, hash] = (await this.link.run(call, PAUSE)) as Reply;
-      if (learned !== undefined) await withReply(learned, PAUSE, this.clock);
+      const [time, chain, found, hash] = (await this.connection.run(call, MAX_WAIT)) as Reply;
+      if (learned !== undefined) await withReply(learned, MAX_WAIT, this.clock);
       if (!view.isKnown || !epochs.observe(view, key.scopes, found.map(textOf))) return undefined;
       if (key.chain !== undefined) chains.observe(view, key.chain, { sent: known, found: textOf(chain) });
       // Counted from when it was asked: a slow reply makes an entry older, never younger.
@@ -116,7 +168,7 @@ export class RedisStore implements Store {
   private entryKey(view: PartitionView, key: CacheKey): string {
     let name = this.entryKeys.get(key);
     if (name === undefined) {
-      name = this.link.keys.entry(view.tag, key.id);
+      name = this.connection.keys.entry(view.tag, key.id);
       this.entryKeys.set(key, name);
     }
     return name;

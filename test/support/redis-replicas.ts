@@ -1,10 +1,14 @@
 import { systemClock } from "../../src/clock.ts";
 import type { RedisConfig } from "../../src/config/schema.ts";
-import { RedisStore } from "../../src/cache/stores/redis-store.ts";
+import { RedisStore } from "../../src/coordination/redis/entry-store.ts";
 import { RedisCoordinator } from "../../src/coordination/redis/coordinator.ts";
-import { type LinkListener, RedisLink, type RedisLinkOptions } from "../../src/coordination/redis/link.ts";
+import {
+  type ConnectionListener,
+  RedisConnection,
+  type RedisConnectionOptions,
+} from "../../src/coordination/redis/connection.ts";
 import type { Message } from "../../src/coordination/redis/message.ts";
-import type { CommandOutcome, RedisObserver } from "../../src/coordination/redis/observer.ts";
+import type { CommandOutcome, RedisObserver } from "../../src/coordination/redis/connection.ts";
 
 /** One replica's share of a Redis: what the gateway builds of the same parts. */
 export interface Replica {
@@ -62,16 +66,16 @@ export const clock = systemClock();
 /** What becomes of a message on its way to this replica; by default it is delivered. */
 export type Post = (message: Message, deliver: () => void) => void;
 
-/** A link whose messages may be lost or late. */
-class LossyLink extends RedisLink {
+/** A connection whose messages may be lost or late. */
+class LossyConnection extends RedisConnection {
   private readonly post: Post;
 
-  constructor(options: RedisLinkOptions, post: Post) {
+  constructor(options: RedisConnectionOptions, post: Post) {
     super(options);
     this.post = post;
   }
 
-  override start(listener: LinkListener): void {
+  override start(listener: ConnectionListener): void {
     super.start({
       connected: () => listener.connected(),
       disconnected: (reason) => listener.disconnected(reason),
@@ -87,12 +91,15 @@ export async function startReplica(
   options: { isReady?: boolean; post?: Post } = {},
 ): Promise<Replica> {
   const events = new RedisEvents();
-  const linkOptions = { config: { keyPrefix: "rg:", ...redis }, clock, observer: events };
-  const link = options.post === undefined ? new RedisLink(linkOptions) : new LossyLink(linkOptions, options.post);
-  const coordinator = new RedisCoordinator({ link, clock, observer: events });
+  const connectionOptions = { config: { keyPrefix: "rg:", ...redis }, clock, observer: events };
+  const connection =
+    options.post === undefined
+      ? new RedisConnection(connectionOptions)
+      : new LossyConnection(connectionOptions, options.post);
+  const coordinator = new RedisCoordinator({ connection, clock, observer: events });
   const replica = {
     coordinator,
-    store: new RedisStore({ link, coordinator, clock, observer: events }),
+    store: new RedisStore({ connection, coordinator, clock, observer: events }),
     events,
     close: () => coordinator.close(),
   };
