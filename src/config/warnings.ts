@@ -1,15 +1,7 @@
 import { statSync } from "node:fs";
 import { isIPv4 } from "node:net";
-import { settingsOf, upstreamSettingsOf } from "./diff.ts";
-import type { Setting } from "./diff.ts";
-import { configFromFlags } from "./flags.ts";
+import { type Setting, settingsOf, upstreamSettingsOf } from "./diff.ts";
 import type { Config, UpstreamConfig } from "./schema.ts";
-
-/**
- * Keys that have no effect in this version, such as `cache.prefetch` or `upstreams.hedge` (with all keys below):
- * setting one to something else than its default is worth a warning.
- */
-export const NOT_YET_EFFECTIVE: readonly string[] = [];
 
 /** Whether only this machine can reach a listener on `host`. */
 export function isLoopback(host: string): boolean {
@@ -25,24 +17,6 @@ function listSettings(config: Config): Map<string, Setting> {
     }
   }
   return settings;
-}
-
-/** `upstreams[amulet].hedge.budget` is the key `upstreams.hedge.budget`. */
-function keyOf(path: string): string {
-  return path.replace(/^upstreams\[[^\]]*\]/, "upstreams");
-}
-
-function warnOfIneffective(config: Config, keys: readonly string[]): string[] {
-  if (keys.length === 0) return [];
-  const defaults = listSettings(configFromFlags({ upstreams: ["http://localhost"] }));
-  const byDefault = new Map([...defaults].map(([path, { value }]) => [keyOf(path), JSON.stringify(value)]));
-  return [...listSettings(config)]
-    .filter(([path, { value }]) => {
-      const key = keyOf(path);
-      const isMeant = keys.some((name) => key === name || key.startsWith(`${name}.`));
-      return isMeant && JSON.stringify(value) !== byDefault.get(key);
-    })
-    .map(([path]) => `${path} has no effect in this version`);
 }
 
 function warnOfOperations({ host, token, tokenFile }: Config["operations"]): string[] {
@@ -112,13 +86,9 @@ export function warnOfUnpinned(config: Config): string[] {
     );
 }
 
-/**
- * What an operator should know about a good configuration: what has no effect yet, and what is safe only where clients
- * are trusted.
- */
-export function warnings(config: Config, ineffective: readonly string[] = NOT_YET_EFFECTIVE): string[] {
+/** What an operator should know about a good configuration: what is safe only where clients are trusted. */
+export function warnings(config: Config): string[] {
   return [
-    ...warnOfIneffective(config, ineffective),
     ...warnOfOperations(config.operations),
     ...config.upstreams.filter(({ enabled }) => enabled).flatMap(warnOfUpstream),
     ...warnOfFiles(config),

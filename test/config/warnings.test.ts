@@ -7,10 +7,10 @@ import { isLoopback, warnings } from "../../src/config/warnings.ts";
 
 const A = "upstreams: [{ name: a, urls: ['https://a.example'] }]\n";
 
-function warn(text: string, ineffective?: string[]): string[] {
+function warn(text: string): string[] {
   const { config, problems } = parseConfig({ text, file: "gateway.yaml", env: {} });
   expect(problems).toEqual([]);
-  return warnings(config!, ineffective);
+  return warnings(config!);
 }
 
 test.each<[about: string, text: string, begin: string[]]>([
@@ -78,31 +78,6 @@ upstreams:
   expect(list.filter((warning) => warning.includes("every user of this machine"))).toEqual([
     expect.stringMatching(/^operations.tokenFile: /),
     expect.stringMatching(/^upstreams\[a\].auth.bearerTokenFile: /),
-  ]);
-});
-
-test("a key without effect is warned of where it is set to something else than its default", () => {
-  const ineffective = ["cache.prefetch", "upstreams.hedge", "upstreams.rateLimit", "workers"];
-  expect(warn(A, ineffective)).toEqual([]);
-  expect(
-    warn(
-      `
-workers: auto
-cache: { prefetch: true, warmUp: true }
-upstreams:
-  - { name: a, urls: ['https://a.example'], hedge: { budget: 0.5, enabled: true } }
-  - { name: b, urls: ['https://b.example'], rateLimit: { requests: 5 } }
-`,
-      ineffective,
-    ).map((warning) => warning.split(" ")[0]),
-  ).toEqual([
-    "cache.prefetch",
-    "workers",
-    "upstreams[a].hedge.budget",
-    "upstreams[b].rateLimit.requests",
-    "upstreams[b].rateLimit.per",
-    "upstreams[b].rateLimit.maxWait",
-    "upstreams[b].rateLimit.perEndpoint",
   ]);
 });
 
