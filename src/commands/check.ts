@@ -5,8 +5,7 @@ import { ConfigError } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
 import { warnings, warnOfUnpinned } from "../config/warnings.ts";
 import { checkLive } from "./check-live.ts";
-import { configFileOf } from "./config-file.ts";
-import { EXIT } from "./exit-code.ts";
+import { EXIT, configFileOf } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
 
 interface CheckOptions {

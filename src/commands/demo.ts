@@ -7,8 +7,7 @@ import { SampleRegistry } from "../sandbox/registry.ts";
 import { version } from "../version.ts";
 import { demoInstructions } from "./demo-instructions.ts";
 import { runScoreboard } from "./demo-scoreboard.ts";
-import { EXIT } from "./exit-code.ts";
-import { parsePort } from "./port.ts";
+import { EXIT, parsePort } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
 
 const PORTS = { public: 8080, operations: 9090 };

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { redactUrl } from "../config/urls.ts";
-import { EXIT } from "./exit-code.ts";
+import { EXIT, UsageError } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
-import { UsageError } from "./usage-error.ts";
 
 const ANSWER_DEADLINE = 5_000;
 

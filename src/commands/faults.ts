@@ -1,5 +1,5 @@
 import type { Logger } from "../observe/log.ts";
-import { EXIT } from "./exit-code.ts";
+import { EXIT } from "./command-line.ts";
 
 /**
  * What becomes of faults that nothing caught. After an exception nobody knows what was left half done, so the process

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { EXIT } from "./exit-code.ts";
+import { EXIT } from "./command-line.ts";
 import { type AssetList, type ListedRegistry, readAssetList } from "./import-asset-list.ts";
 import { type ImportedRegistry, writeFragment } from "./import-fragment.ts";
 import { printLine, printLines } from "./terminal.ts";

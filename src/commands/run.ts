@@ -1,9 +1,7 @@
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import { version } from "../version.ts";
-import { EXIT } from "./exit-code.ts";
+import { EXIT, USAGE, UsageError } from "./command-line.ts";
 import { printLine } from "./terminal.ts";
-import { USAGE } from "./usage.ts";
-import { UsageError } from "./usage-error.ts";
 
 interface Command {
   readonly options: ParseArgsOptionsConfig;

@@ -16,13 +16,10 @@ import { type Reloadable, Reloader } from "../config/reloader.ts";
 import { workerCount } from "../workers/worker-share.ts";
 import { withoutSecrets } from "../observe/redaction.ts";
 import { version } from "../version.ts";
-import { configFileOf } from "./config-file.ts";
-import { EXIT } from "./exit-code.ts";
+import { EXIT, UsageError, configFileOf, parsePort } from "./command-line.ts";
 import { handleFaults } from "./faults.ts";
 import { LearnedAdmins } from "./learned-admins.ts";
-import { parsePort } from "./port.ts";
 import { printLine, printLines } from "./terminal.ts";
-import { UsageError } from "./usage-error.ts";
 import { work } from "./work.ts";
 
 interface StartOptions {

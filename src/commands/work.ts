@@ -6,7 +6,7 @@ import { portToPrimary } from "../workers/cluster-process.ts";
 import { measureLoop } from "../http/loop-load.ts";
 import { runWorker } from "../workers/worker.ts";
 import { version } from "../version.ts";
-import { EXIT } from "./exit-code.ts";
+import { EXIT } from "./command-line.ts";
 import { handleFaults } from "./faults.ts";
 
 /** What `start` does in a process that its primary started as a worker: serves until the primary says otherwise. */

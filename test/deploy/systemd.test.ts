@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { EXIT } from "../../src/commands/exit-code.ts";
+import { EXIT } from "../../src/commands/command-line.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 
 const UNIT = readFileSync(join(import.meta.dirname, "../../config/systemd/registry-gateway.service"), "utf8");

@@ -1,3 +1,6 @@
+/** What the process exits with: 0 stopped cleanly or all is well, 78 (EX_CONFIG) bad config, 1 anything else. */
+export const EXIT = { ok: 0, failure: 1, badConfig: 78 } as const;
+
 /** What `--help` prints. */
 export const USAGE = `registry-gateway: a caching reverse proxy and gateway for token registries
 
@@ -20,3 +23,21 @@ Usage:
 
 Exit codes: 0 stopped cleanly, 78 bad config, 1 anything else.
 `;
+
+/** A command line that cannot be understood; `message` says why. */
+export class UsageError extends Error {}
+
+/** The port in an option. @throws UsageError for anything but an integer from 0 to 65535 */
+export function parsePort(option: string, value: unknown): number | undefined {
+  if (value === undefined) return undefined;
+  const port = typeof value === "string" && /^[0-9]{1,5}$/.test(value) ? Number(value) : Number.NaN;
+  if (!(port <= 65_535)) throw new UsageError(`${option} takes a port from 0 to 65535`);
+  return port;
+}
+
+/** The config file of a command: its option, else `$GATEWAY_CONFIG`, else `config/gateway.yaml`. */
+export function configFileOf(option: unknown): string {
+  if (typeof option === "string") return option;
+  const fromEnvironment = process.env.GATEWAY_CONFIG;
+  return fromEnvironment === undefined || fromEnvironment === "" ? "config/gateway.yaml" : fromEnvironment;
+}
