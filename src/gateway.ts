@@ -21,9 +21,8 @@ import type { WorkerParts } from "./workers/worker.ts";
 import { createOperationsListener } from "./operations/listener.ts";
 import type { OperationsAccess } from "./operations/access.ts";
 import { Readiness } from "./operations/readiness.ts";
-import { loadTracing } from "./observe/tracing/load.ts";
 import { traceRedis } from "./observe/tracing/traced-observers.ts";
-import type { Tracing } from "./observe/tracing/tracing.ts";
+import { loadTracing, type Tracing } from "./observe/tracing/tracing.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 import { openListener } from "./http/listening.ts";
 

@@ -1,11 +1,10 @@
 import { Gauge, type Registry } from "@prometheus-io/client";
 import { announce } from "./metrics/announcement.ts";
 import type { CounterDefinition, Definition, GaugeDefinition, HistogramDefinition } from "./metrics/definition.ts";
-import { type Distribution, KeptHistogram } from "./metrics/kept-histogram.ts";
+import { BoundCounter, BoundHistogram, type Distribution, type Tally } from "./metrics/bound.ts";
 import type { LabelSet, LabelValues } from "./metrics/labels.ts";
 import { LiveRegistry } from "./metrics/live-registry.ts";
 import { METRICS } from "./metrics/table.ts";
-import { type Tally, TalliedCounter } from "./metrics/tally.ts";
 
 /** Labels, all of them, each with one of its values; nothing for a metric without labels. */
 type Labelled<Labels extends LabelSet> = string extends keyof Labels ? [] : [labels: LabelValues<Labels>];
@@ -52,13 +51,13 @@ export function createMetrics(): { metrics: Metrics; registry: LiveRegistry } {
   return { metrics, registry };
 }
 
-function createMetric(definition: Definition, registry: Registry): TalliedCounter | Gauge | KeptHistogram {
+function createMetric(definition: Definition, registry: Registry): BoundCounter | Gauge | BoundHistogram {
   const { name, help, labels } = definition;
   const labelNames = Object.keys(labels);
   if (definition.type === "histogram") {
-    return new KeptHistogram({ name, help, labelNames, buckets: definition.buckets, registry });
+    return new BoundHistogram({ name, help, labelNames, buckets: definition.buckets, registry });
   }
   const options = { name, help, labelNames, registers: [registry] };
   if (definition.type === "gauge") return new Gauge({ ...options, aggregator: definition.aggregation });
-  return new TalliedCounter(options);
+  return new BoundCounter(options);
 }

@@ -6,7 +6,7 @@ import { fieldValue } from "../fields.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { type CallKind } from "./metrics/labels.ts";
-import type { Tally } from "./metrics/tally.ts";
+import type { Tally } from "./metrics/bound.ts";
 import type { MetadataObserver } from "../registry/observer.ts";
 import type { CommandOutcome, RedisObserver } from "../coordination/redis/connection.ts";
 import type { Operation } from "../spec/endpoints.ts";

@@ -1,7 +1,6 @@
 import { Counter, Gauge } from "@prometheus-io/client";
 import { run } from "../../src/commands/run.ts";
-import { Distribution } from "../../src/observe/metrics/kept-histogram.ts";
-import { Tally } from "../../src/observe/metrics/tally.ts";
+import { Distribution, Tally } from "../../src/observe/metrics/bound.ts";
 
 // The gateway with metrics that do nothing: what it costs less is what metrics cost.
 const ignore = () => {};

@@ -2,7 +2,7 @@ import type { Registry } from "@prometheus-io/client";
 import { ALIAS, ALIAS_OR_NONE } from "./labels.ts";
 import { METRICS } from "./table.ts";
 import type { Definition } from "./definition.ts";
-import { TalliedCounter } from "./tally.ts";
+import { BoundCounter } from "./bound.ts";
 
 /** Counters with more combinations than this begin with the first event. */
 const MAX_COMBINATIONS = 16;
@@ -14,7 +14,7 @@ const MAX_COMBINATIONS = 16;
 export function announce(registry: Registry, upstreams: readonly string[] | undefined): void {
   for (const definition of Object.values<Definition>(METRICS)) {
     const metric = registry.getSingleMetric(definition.name);
-    if (!(metric instanceof TalliedCounter)) continue;
+    if (!(metric instanceof BoundCounter)) continue;
     const isAboutUpstreams = definition.labels["upstream"] !== undefined;
     if (isAboutUpstreams !== (upstreams !== undefined)) continue;
     const children = combinations(Object.entries(definition.labels), upstreams ?? []);
@@ -34,10 +34,10 @@ export async function forgetUpstreams(registry: Registry, kept: ReadonlySet<stri
   for (const { name, labels } of Object.values<Definition>(METRICS)) {
     if (labels["upstream"] === undefined) continue;
     const metric = registry.getSingleMetric(name)!;
-    if (metric instanceof TalliedCounter) metric.dropTallies(isForgotten);
+    if (metric instanceof BoundCounter) metric.dropTallies(isForgotten);
     for (const value of (await metric.get()).values) {
       const { le: _, ...own } = value.labels as Record<string, string>;
-      if (isForgotten(own)) (metric as TalliedCounter).remove(own);
+      if (isForgotten(own)) (metric as BoundCounter).remove(own);
     }
   }
 }

@@ -3,7 +3,7 @@ import type { ErrorCode, GatewayError } from "../../errors.ts";
 import type { Metrics } from "../metrics.ts";
 import type { CachedOperation } from "../../spec/endpoints.ts";
 import { type ClosingReason, type OperationLabel, type OutcomeLabel, statusClassOf, statusLabelOf } from "./labels.ts";
-import type { Tally } from "./tally.ts";
+import type { Tally } from "./bound.ts";
 
 /** What a request was about and what became of it. */
 export interface TrafficKind {

@@ -11,7 +11,7 @@ import {
 import type { Clock, Duration } from "../../clock.ts";
 import type { Logger } from "../log.ts";
 import { RequestSpan, type RequestSpanParts } from "./request-span.ts";
-import { readTraceContext } from "./trace-context.ts";
+import { readTraceContext } from "./span-context.ts";
 import type { RequestTrace, Tracing } from "./tracing.ts";
 import { WatchedExporter } from "./watched-exporter.ts";
 

@@ -2,7 +2,7 @@ import type { AsyncLocalStorage } from "node:async_hooks";
 import { type Context, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from "@opentelemetry/api";
 import type { Clock, Duration } from "../../clock.ts";
 import type { AttemptTopic, AttemptTrace } from "../../upstream/observer.ts";
-import { traceFields } from "./trace-context.ts";
+import { traceFields } from "./span-context.ts";
 import type { Attributes, RequestSummary, RequestTrace } from "./tracing.ts";
 
 export interface RequestSpanParts {

@@ -1,7 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Duration } from "../../clock.ts";
 import type { OperationLabel, OutcomeLabel } from "../metrics/labels.ts";
+import type { Config } from "../../config/schema.ts";
 import type { CallTrace } from "../../upstream/observer.ts";
+import type { TracingOptions } from "./otlp.ts";
 
 /** What a finished request says about itself in its trace: never ids of parties, contracts or instruments. */
 export interface RequestSummary {
@@ -39,4 +41,20 @@ export interface Tracing {
   current(): RequestTrace | undefined;
   /** Sends what is left and ends. */
   close(): Promise<void>;
+}
+
+/**
+ * Tracing as configured; undefined, with nothing loaded, where it is off.
+ *
+ * @throws Error when it is on and its packages cannot be loaded
+ */
+export async function loadTracing(
+  { endpoint, ratio }: Config["tracing"],
+  environment: Omit<TracingOptions, "endpoint" | "ratio">,
+): Promise<Tracing | undefined> {
+  if (endpoint === undefined) return undefined;
+  const { startTracing } = await import("./otlp.ts").catch((error: unknown) => {
+    throw new Error("tracing.endpoint is set, but the OpenTelemetry packages are not installed", { cause: error });
+  });
+  return startTracing({ endpoint, ratio, ...environment });
 }

@@ -1,4 +1,11 @@
-import type { LabelValues, Metric, MetricValueWithName, Registry } from "@prometheus-io/client";
+import {
+  Counter,
+  type CounterConfiguration,
+  type LabelValues,
+  type Metric,
+  type MetricValueWithName,
+  type Registry,
+} from "@prometheus-io/client";
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -23,7 +30,7 @@ export class Distribution {
   }
 }
 
-interface KeptHistogramOptions {
+interface BoundHistogramOptions {
   readonly name: string;
   readonly help: string;
   readonly labelNames: readonly string[];
@@ -33,15 +40,15 @@ interface KeptHistogramOptions {
 }
 
 /**
- * A histogram whose children can be kept. The client library looks a child up by its labels for every observation,
+ * A histogram whose children, each bound to its labels, can be kept. The client library looks a child up by its labels for every observation,
  * which cost an eighth of a memory hit; what it reads and exposes is the same.
  */
-export class KeptHistogram {
+export class BoundHistogram {
   readonly name: string;
-  private readonly options: KeptHistogramOptions;
+  private readonly options: BoundHistogramOptions;
   private readonly children = new Map<string, { readonly labels: Labels; readonly distribution: Distribution }>();
 
-  constructor(options: KeptHistogramOptions) {
+  constructor(options: BoundHistogramOptions) {
     this.name = options.name;
     this.options = options;
     // A histogram without labels is there before its first observation.
@@ -97,5 +104,58 @@ export class KeptHistogram {
     let key = "";
     for (const name of this.options.labelNames) key += `${labels[name]}|`;
     return key;
+  }
+}
+
+/** An amount that grows for the price of an addition. */
+export class Tally {
+  private pending = 0;
+
+  add(amount: number): void {
+    this.pending += amount;
+  }
+
+  /** What was added since the last time. */
+  take(): number {
+    const { pending } = this;
+    this.pending = 0;
+    return pending;
+  }
+}
+
+/**
+ * A counter whose children can be kept, for the hit path: finding a child by its labels costs more than the rest of a memory hit's bookkeeping, so
+ * what is counted there gathers in tallies and moves into the counter when it is read.
+ */
+export class BoundCounter extends Counter<string> {
+  private readonly tallies: { readonly labels: Readonly<Record<string, string>>; readonly tally: Tally }[] = [];
+
+  constructor(configuration: CounterConfiguration<string>) {
+    super({
+      ...configuration,
+      collect() {
+        (this as BoundCounter).gather();
+      },
+    });
+  }
+
+  /** A new tally of the child with these labels. Take one for each set of labels and keep it. */
+  tally(labels: Readonly<Record<string, string>>): Tally {
+    const tally = new Tally();
+    this.tallies.push({ labels, tally });
+    return tally;
+  }
+
+  /** Lets go of the tallies whose labels match. */
+  dropTallies(isDropped: (labels: Readonly<Record<string, string>>) => boolean): void {
+    const kept = this.tallies.filter(({ labels }) => !isDropped(labels));
+    this.tallies.splice(0, this.tallies.length, ...kept);
+  }
+
+  private gather(): void {
+    for (const { labels, tally } of this.tallies) {
+      const amount = tally.take();
+      if (amount > 0) this.inc({ ...labels }, amount);
+    }
   }
 }

@@ -1,6 +1,6 @@
 import { AggregatorRegistry, Histogram, Registry } from "@prometheus-io/client";
 import { expect, test } from "vitest";
-import { KeptHistogram } from "../../src/observe/metrics/kept-histogram.ts";
+import { BoundHistogram } from "../../src/observe/metrics/bound.ts";
 
 const BUCKETS = [0.1, 1, 10];
 const OBSERVED: readonly (readonly [kind: string, value: number])[] = [
@@ -19,7 +19,7 @@ function pairOfRegistries(labelNames: string[]) {
   return {
     own,
     reference,
-    kept: new KeptHistogram({ ...options, registry: own }),
+    kept: new BoundHistogram({ ...options, registry: own }),
     library: new Histogram({ ...options, registers: [reference] }),
   };
 }
