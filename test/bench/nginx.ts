@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { startProgram, stop } from "./child.ts";
+import { findProgram, NGINX } from "../support/programs.ts";
 import { findFreePort } from "../support/redis.ts";
-import { findProgram } from "./program.ts";
 import { type BenchServer, untilListening } from "./server.ts";
 
 export interface NginxOptions {
@@ -14,7 +14,7 @@ export interface NginxOptions {
   readonly folder: string;
 }
 
-export const findNginx = () => findProgram("nginx");
+export const findNginx = () => findProgram(NGINX);
 
 /** One nginx worker as its documentation tunes it, logging what the gateway logs: requests that are no hits. */
 export async function startNginx(options: NginxOptions): Promise<BenchServer> {

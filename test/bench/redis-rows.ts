@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { findRedisServer } from "../support/redis-binary.ts";
+import { findProgram, REDIS_SERVER } from "../support/programs.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
 import { PAGE } from "./bodies.ts";
@@ -37,7 +37,7 @@ export const redisRows: readonly Row[] = [
 
 function withRedis(run: (context: BenchContext, redis: RedisServer) => Promise<Result[]>): Row["run"] {
   return async (context) => {
-    if (findRedisServer() === undefined) {
+    if (findProgram(REDIS_SERVER) === undefined) {
       context.note("redis-server is not installed (Debian: redis-server): left out");
       return [];
     }

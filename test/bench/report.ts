@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { findNginx } from "./nginx.ts";
-import { versionOf } from "./program.ts";
+import { versionOf } from "../support/programs.ts";
 import type { Result } from "./row.ts";
 import { findVarnish } from "./varnish.ts";
 

@@ -1,11 +1,11 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { findProgram, VARNISH } from "../support/programs.ts";
 import { findFreePort } from "../support/redis.ts";
 import { startProgram, stop } from "./child.ts";
-import { findProgram } from "./program.ts";
 import { type BenchServer, untilListening } from "./server.ts";
 
-export const findVarnish = () => findProgram("varnishd");
+export const findVarnish = () => findProgram(VARNISH);
 
 /** Varnish with its default settings, in memory, before the server on port `upstream`. */
 export async function startVarnish(upstream: number, folder: string): Promise<BenchServer> {

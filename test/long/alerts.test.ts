@@ -7,7 +7,7 @@ import { stringify } from "yaml";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import { announce } from "../../src/observe/metrics/announcement.ts";
 import { ALERT_CASES, type AlertCase } from "../support/alert-cases.ts";
-import { provideProgram } from "../support/debian-program.ts";
+import { PROMTOOL, provideProgram } from "../support/programs.ts";
 
 const RULES = join(import.meta.dirname, "../../config/prometheus/rules.yaml");
 
@@ -15,7 +15,7 @@ let promtool: string;
 let folder: string;
 
 beforeAll(() => {
-  promtool = provideProgram({ program: "promtool", package: "prometheus" });
+  promtool = provideProgram(PROMTOOL);
   folder = mkdtempSync(join(tmpdir(), "rules-"));
 }, 200_000);
 

@@ -1,6 +1,6 @@
-import { provideRedisServer } from "./redis-binary.ts";
+import { provideProgram, REDIS_SERVER } from "./programs.ts";
 
 /** Runs once before all tests: what the machine has to bring. */
 export default function setup(): void {
-  process.env["REDIS_SERVER"] = provideRedisServer();
+  process.env["REDIS_SERVER"] = provideProgram(REDIS_SERVER);
 }

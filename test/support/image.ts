@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { provideProgram } from "./debian-program.ts";
+import { BUILDAH, NPM, provideProgram } from "./programs.ts";
 import { parseDockerfile } from "./dockerfile.ts";
 
 /** What a node image is made of, besides node and npm: packages of Debian that are installed here anyhow. */
@@ -49,7 +49,7 @@ export interface ImageConfig {
  */
 export function buildImage(context: string): BuiltImage {
   if (process.getuid?.() !== 0) throw new Error("This test builds a container image, and does so as root alone.");
-  const program = provideProgram({ program: "buildah", package: "buildah" });
+  const program = provideProgram(BUILDAH);
   const folder = mkdtempSync(join(tmpdir(), "image-"));
   const storage = ["--root", join(folder, "store"), "--runroot", join(folder, "run"), "--storage-driver", "vfs"];
   const buildah = (...args: string[]): string =>
@@ -125,7 +125,7 @@ function copyNode(root: string): void {
   const local = join(root, "usr/local");
   for (const each of ["bin", "etc", "lib/node_modules"]) mkdirSync(join(local, each), { recursive: true });
   cpSync(realpathSync(process.execPath), join(local, "bin/node"));
-  const npm = dirname(dirname(realpathSync(provideProgram({ program: "npm", package: "npm" }))));
+  const npm = dirname(dirname(realpathSync(provideProgram(NPM))));
   cpSync(npm, join(local, "lib/node_modules/npm"), { recursive: true, verbatimSymlinks: true });
   symlinkSync("../lib/node_modules/npm/bin/npm-cli.js", join(local, "bin/npm"));
   const registry = execFileSync("npm", ["config", "get", "registry"], { encoding: "utf8" }).trim();

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { provideProgram } from "./debian-program.ts";
+import { NGINX, provideProgram } from "./programs.ts";
 
 /** A real nginx on loopback, with one worker, in a folder of its own. */
 export class Nginx {
@@ -21,7 +21,7 @@ export class Nginx {
    * @param http what stands within `http { … }`
    */
   static start(http: string): Nginx {
-    const program = provideProgram({ program: "nginx", package: "nginx-light" });
+    const program = provideProgram(NGINX);
     const folder = mkdtempSync(join(tmpdir(), "nginx-"));
     const file = join(folder, "nginx.conf");
     mkdirSync(join(folder, "temporary"));

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { provideProgram } from "./debian-program.ts";
+import { PROMETHEUS, provideProgram } from "./programs.ts";
 import { findFreePort, until } from "./redis.ts";
 
 /** One series of an answer. */
@@ -38,7 +38,7 @@ export class Prometheus {
   }
 
   static async start({ targets, ruleFiles }: PrometheusOptions): Promise<Prometheus> {
-    const program = provideProgram({ program: "prometheus", package: "prometheus" });
+    const program = provideProgram(PROMETHEUS);
     const folder = mkdtempSync(join(tmpdir(), "prometheus-"));
     const file = join(folder, "prometheus.yaml");
     const config = {

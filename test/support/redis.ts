@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
-import { findRedisServer } from "./redis-binary.ts";
+import { findProgram, REDIS_SERVER } from "./programs.ts";
 
 /** A real redis-server on loopback, in a folder of its own, that never outlives the test process. */
 export interface RedisServer {
@@ -90,7 +90,7 @@ class Server implements RedisServer {
   }
 
   async start(): Promise<void> {
-    const child = spawn(findRedisServer() ?? "redis-server", this.args(), {
+    const child = spawn(findProgram(REDIS_SERVER) ?? REDIS_SERVER.name, this.args(), {
       cwd: this.folder,
       stdio: ["ignore", "pipe", "pipe"],
     });
