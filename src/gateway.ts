@@ -6,7 +6,7 @@ import type { Logger } from "./observe/log.ts";
 import { createMetrics, type Metrics } from "./observe/metrics.ts";
 import type { LiveRegistry } from "./observe/metrics/live-registry.ts";
 import { createRedisObserver } from "./observe/observers.ts";
-import { reservePort, spawnWorker } from "./workers/cluster-process.ts";
+import { reservePort, spawnWorker } from "./workers/worker-process.ts";
 import type { LoopLoad } from "./http/overload.ts";
 import { Primary } from "./workers/primary.ts";
 import { Serving } from "./serving.ts";
@@ -141,13 +141,13 @@ export function createPrimary(
 
 /** What answers clients in a worker. */
 export async function createWorkerServing(
-  { config, log, metrics, registry, shareByCluster }: WorkerParts,
+  { config, log, metrics, registry, shareByPrimary }: WorkerParts,
   options: Pick<GatewayOptions, "version" | "clock" | "random" | "loop">,
 ): Promise<Serving> {
   const { version, clock } = options;
   const tracing = await loadTracing(config.tracing, { version, clock, log });
   const coordination =
-    config.redis === undefined ? await shareByCluster() : createCoordination(config, { clock, metrics, log, tracing });
+    config.redis === undefined ? await shareByPrimary() : createCoordination(config, { clock, metrics, log, tracing });
   return new Serving({ ...options, config, log, metrics, registry, coordination, tracing, isWorker: true });
 }
 

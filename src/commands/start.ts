@@ -13,7 +13,7 @@ import { collectProcessMetrics } from "../observe/metrics/process.ts";
 import { ConfigWatch } from "../config/watch.ts";
 import { measureLoop } from "../http/loop-load.ts";
 import { type Reloadable, Reloader } from "../config/reloader.ts";
-import { workerCount } from "../workers/worker-share.ts";
+import { workerCount } from "../workers/primary.ts";
 import { withoutSecrets } from "../observe/redaction.ts";
 import { version } from "../version.ts";
 import { EXIT, UsageError, configFileOf, parsePort } from "./command-line.ts";

@@ -2,7 +2,7 @@ import { createWorkerServing } from "../gateway.ts";
 import { systemClock } from "../clock.ts";
 import { createLogger } from "../observe/log.ts";
 import { collectProcessMetrics } from "../observe/metrics/process.ts";
-import { portToPrimary } from "../workers/cluster-process.ts";
+import { channelToPrimary } from "../workers/worker-process.ts";
 import { measureLoop } from "../http/loop-load.ts";
 import { runWorker } from "../workers/worker.ts";
 import { version } from "../version.ts";
@@ -15,7 +15,7 @@ export async function work(): Promise<number> {
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => {});
   const clock = systemClock();
   await runWorker({
-    port: portToPrimary(),
+    channel: channelToPrimary(),
     clock,
     createLogger(config, worker) {
       const log = createLogger(config.log.level, { worker });

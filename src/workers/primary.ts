@@ -1,22 +1,22 @@
+import { availableParallelism } from "node:os";
 import type { FastifyInstance } from "fastify";
 import type { Clock, Duration } from "../clock.ts";
 import { diffConfig } from "../config/diff.ts";
 import type { Config } from "../config/schema.ts";
-import { ClusterHub } from "./hub.ts";
-import { Unanswered } from "./peer.ts";
+import { sleep } from "../deadline.ts";
+import { openListener } from "../http/listening.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { LiveRegistry } from "../observe/metrics/live-registry.ts";
 import type { OperationsOptions } from "../operations/listener.ts";
-import { EntryShelf } from "./entry-shelf.ts";
-import { Fleet } from "./fleet.ts";
-import { FleetMetrics } from "./fleet-metrics.ts";
+import { WorkerMetrics } from "./metrics.ts";
+import { WorkerOperations } from "./operations.ts";
+import type { Boot } from "./protocol.ts";
+import { Unanswered } from "./rpc.ts";
+import { SharedEntries } from "./shared-entries.ts";
+import { SharedState } from "./shared-state.ts";
 import { Supervisor } from "./supervisor.ts";
-import { sleep } from "../deadline.ts";
 import type { Worker, WorkerProcess } from "./worker-process.ts";
-import { memoryShare, workerConfig } from "./worker-share.ts";
-import type { Boot } from "./worker-topics.ts";
-import { openListener } from "../http/listening.ts";
 
 export interface PrimaryOptions {
   readonly config: Config;
@@ -44,12 +44,12 @@ const CLOSE_ALLOWANCE: Duration = 15_000;
  */
 export class Primary {
   private readonly options: PrimaryOptions;
-  private readonly hub: ClusterHub;
-  private readonly shelf: EntryShelf;
+  private readonly state: SharedState;
+  private readonly entries: SharedEntries;
   private readonly supervisor: Supervisor;
-  private readonly fleetMetrics: FleetMetrics;
-  private readonly fleet: Fleet;
-  private readonly operations: FastifyInstance;
+  private readonly workerMetrics: WorkerMetrics;
+  private readonly operations: WorkerOperations;
+  private readonly listener: FastifyInstance;
   private readonly left = new WeakMap<Worker, () => void>();
   private current: Config;
   private isDraining = false;
@@ -58,12 +58,12 @@ export class Primary {
     const { config, workers, clock, log, version, metrics, registry } = options;
     this.options = options;
     this.current = config;
-    this.hub = new ClusterHub(clock);
-    this.shelf = new EntryShelf(memoryShare(config, workers), clock);
-    this.fleetMetrics = new FleetMetrics(registry);
+    this.state = new SharedState(clock);
+    this.entries = new SharedEntries(memoryShare(config, workers), clock);
+    this.workerMetrics = new WorkerMetrics(registry);
     registry.onRead(() => {
       metrics.workers.set(this.supervisor.listening.length);
-      metrics.cacheBytes.set(this.shelf.bytes);
+      metrics.cacheBytes.set(this.entries.bytes);
       metrics.cacheMaxBytes.set(memoryShare(this.current, workers));
     });
     this.supervisor = new Supervisor({
@@ -75,19 +75,19 @@ export class Primary {
       boot: (worker) => this.boot(worker),
       lost: (worker, unasked) => this.lose(worker, unasked),
     });
-    this.fleet = new Fleet({
+    this.operations = new WorkerOperations({
       supervisor: this.supervisor,
-      metrics: this.fleetMetrics,
+      metrics: this.workerMetrics,
       clock,
       isDraining: () => this.isDraining,
     });
-    this.operations = options.createOperations({
+    this.listener = options.createOperations({
       surroundings: { clock, log, metrics, version },
-      registry: { contentType: this.fleetMetrics.contentType, metrics: () => this.fleet.readMetrics() },
-      readiness: this.fleet,
-      explain: (path) => this.fleet.explain(path),
-      purge: (body) => this.fleet.purge(body),
-      status: () => this.fleet.status(),
+      registry: { contentType: this.workerMetrics.contentType, metrics: () => this.operations.readMetrics() },
+      readiness: this.operations,
+      explain: (path) => this.operations.explain(path),
+      purge: (body) => this.operations.purge(body),
+      status: () => this.operations.status(),
     });
   }
 
@@ -111,8 +111,8 @@ export class Primary {
     const port = await this.options.reservePort(config.listen);
     this.current = { ...config, listen: { ...config.listen, port } };
     const publicPort = await this.supervisor.start();
-    const operationsPort = await openListener(this.operations, config.operations, "operations");
-    this.fleet.keepMetrics();
+    const operationsPort = await openListener(this.listener, config.operations, "operations");
+    this.operations.keepMetrics();
     const upstreams = config.upstreams.filter(({ enabled }) => enabled).length;
     log.info({ publicPort, operationsPort, upstreams, workers, version }, "listening");
     return { publicPort, operationsPort };
@@ -124,7 +124,7 @@ export class Primary {
     const config = workerConfig(next, workers);
     let isAccepted = false;
     const told = new Set<Worker>();
-    // One that begins meanwhile begins with the former one; who begins later is given `next`.
+    // A worker that begins meanwhile begins with the former one; one that begins later is given `next`.
     const findUntold = () => this.supervisor.all.find((worker) => worker.hasBegun && !told.has(worker));
     for (let worker = findUntold(); worker !== undefined; worker = findUntold()) {
       told.add(worker);
@@ -139,9 +139,9 @@ export class Primary {
     }
     const changed = diffConfig(this.current, next);
     this.current = next;
-    this.shelf.resize(memoryShare(next, workers));
+    this.entries.resize(memoryShare(next, workers));
     if (changed.some(({ path }) => path === "log.level")) log.level = next.log.level;
-    this.fleetMetrics.forgetUpstreams(new Set(next.upstreams.map(({ name }) => name)));
+    this.workerMetrics.forgetUpstreams(new Set(next.upstreams.map(({ name }) => name)));
   }
 
   /** Drains all workers at once, and closes everything. */
@@ -151,21 +151,21 @@ export class Primary {
     for (const { peer } of this.supervisor.all) peer.tell("announceDrain", undefined);
     if (grace) await sleep(this.current.shutdown.grace, clock);
     await this.supervisor.stop(this.current.shutdown.timeout + CLOSE_ALLOWANCE);
-    this.hub.close();
-    await this.operations.close();
+    await this.state.close();
+    await this.listener.close();
   }
 
   private adopt(worker: Worker): void {
     const { peer } = worker;
-    const left = this.hub.serve(peer, () => this.supervisor.kill(worker));
+    const left = this.state.serve(peer, () => this.supervisor.kill(worker));
     this.left.set(worker, left);
-    peer.answer("shelf", (key) => this.shelf.get(key));
-    peer.answer("shelve", (write) => {
-      this.shelf.set(write);
+    peer.answer("getEntries", (key) => this.entries.get(key));
+    peer.answer("setEntry", (write) => {
+      this.entries.set(write);
       return undefined;
     });
-    peer.answer("unshelve", (key) => {
-      this.shelf.delete(key);
+    peer.answer("deleteEntries", (key) => {
+      this.entries.delete(key);
       return undefined;
     });
   }
@@ -178,6 +178,30 @@ export class Primary {
   private lose(worker: Worker, unasked: "crashed" | "hung" | undefined): void {
     this.left.get(worker)?.();
     if (unasked !== undefined) this.options.metrics.workerEnds.inc({ reason: unasked });
-    void this.fleetMetrics.retire(worker.id);
+    void this.workerMetrics.retire(worker.id);
   }
+}
+
+/** How many workers there are to be; 1: none, the one process answers by itself. */
+export function workerCount({ workers }: Config): number {
+  return workers === "auto" ? availableParallelism() : workers;
+}
+
+/** The shared entries of the primary count like those of one worker more. */
+function memoryShare(config: Config, workers: number): number {
+  return Math.floor(config.cache.memory.maxBytes / (workers + 1));
+}
+
+/** What one of so many workers may use of what the configuration grants to the machine. */
+function workerConfig(config: Config, workers: number): Config {
+  const part = (whole: number): number => Math.ceil(whole / workers);
+  return {
+    ...config,
+    listen: { ...config.listen, maxConnections: part(config.listen.maxConnections) },
+    cache: { ...config.cache, memory: { ...config.cache.memory, maxBytes: memoryShare(config, workers) } },
+    upstreams: config.upstreams.map((upstream) => ({
+      ...upstream,
+      concurrency: { max: part(upstream.concurrency.max), queue: part(upstream.concurrency.queue) },
+    })),
+  };
 }

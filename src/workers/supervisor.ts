@@ -1,10 +1,9 @@
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
+import { settledWithin, sleep } from "../deadline.ts";
 import type { Logger } from "../observe/log.ts";
 import { withoutSecrets } from "../observe/redaction.ts";
-import { BackOff } from "./back-off.ts";
-import { settledWithin } from "../deadline.ts";
+import type { Boot } from "./protocol.ts";
 import { BEAT_EVERY, Worker, type WorkerProcess } from "./worker-process.ts";
-import type { Boot } from "./worker-topics.ts";
 
 export interface SupervisorOptions {
   readonly clock: Clock;
@@ -15,19 +14,39 @@ export interface SupervisorOptions {
   readonly adopt: (worker: Worker) => void;
   /** What it is to begin with, asked for when it can hear. */
   readonly boot: (worker: Worker) => Boot;
-  /** A worker is gone; `unasked`: why, where nobody asked it to go. */
+  /** A worker is gone; `unasked`: why, where it was not asked to go. */
   readonly lost: (worker: Worker, unasked: "crashed" | "hung" | undefined) => void;
 }
 
 /** A killed process is gone in no time, but the machine may be busy. */
 const KILL_TIMEOUT: Duration = 2_000;
 
+const FIRST_PAUSE: Duration = 250;
+const LONGEST_PAUSE: Duration = 30_000;
+
+/** A worker that answered for longer has not failed to begin. */
+const LONG_LIFE: Duration = 5_000;
+
+/** Pauses before a worker is replaced: what ends the next one too must not use up the machine. */
+class BackOff {
+  private failures = 0;
+
+  /**
+   * How long to wait now that one has ended. The first that did not answer for long is replaced at once as well.
+   *
+   * @param life for how long it answered
+   */
+  pauseAfter(life: Duration): Duration {
+    this.failures = life > LONG_LIFE ? 0 : this.failures + 1;
+    return this.failures < 2 ? 0 : Math.min(FIRST_PAUSE * 2 ** (this.failures - 2), LONGEST_PAUSE);
+  }
+}
+
 /** Keeps a number of workers running: one that crashes or hangs is replaced. */
 export class Supervisor {
   private readonly options: SupervisorOptions;
   private readonly workers = new Set<Worker>();
   private readonly backOff = new BackOff();
-  private readonly pauses = new Set<CancelTimer>();
   private cancelLook: CancelTimer = () => {};
   private isStopping = false;
 
@@ -63,7 +82,6 @@ export class Supervisor {
   async stop(timeout: Duration): Promise<void> {
     this.isStopping = true;
     this.cancelLook();
-    for (const cancel of this.pauses) cancel();
     for (const { hasBegun, peer, process } of this.workers) {
       if (hasBegun) peer.tell("drain", undefined);
       // It has nothing to finish, and may not even hear.
@@ -99,7 +117,7 @@ export class Supervisor {
 
   private async replace(pause: Duration): Promise<void> {
     const { log } = this.options;
-    if (pause > 0) await this.rest(pause);
+    if (pause > 0) await sleep(pause, this.options.clock);
     if (this.isStopping) return;
     try {
       await this.begin();
@@ -109,17 +127,6 @@ export class Supervisor {
       const reason = withoutSecrets(error instanceof Error ? error.message : String(error));
       log.error({ reason }, "worker cannot begin");
     }
-  }
-
-  private async rest(pause: Duration): Promise<void> {
-    const { clock } = this.options;
-    await new Promise<void>((resolve) => {
-      const cancel = clock.after(pause, () => {
-        this.pauses.delete(cancel);
-        resolve();
-      });
-      this.pauses.add(cancel);
-    });
   }
 
   /** Ends workers whose loop stands still. `expected`: when this look was due. */

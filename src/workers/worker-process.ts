@@ -1,12 +1,16 @@
+import type { Serializable } from "node:child_process";
+import cluster, { type Worker as ChildProcess } from "node:cluster";
+import { fastify } from "fastify";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import { Peer, type Port } from "./peer.ts";
-import type { Boot, PrimaryTopics, WorkerState, WorkerTopics } from "./worker-topics.ts";
+import { type ListenAddress, openListener } from "../http/listening.ts";
+import type { Boot, PrimaryTopics, WorkerState, WorkerTopics } from "./protocol.ts";
+import { type Channel, Peer } from "./rpc.ts";
 
 /** A process that was started as a worker. */
 export interface WorkerProcess {
   readonly id: number;
   readonly pid: number | undefined;
-  readonly port: Port;
+  readonly channel: Channel;
   /** Ends it at once, whatever it does. */
   kill(): void;
   /** Called once. `why`: its exit code or signal. */
@@ -41,7 +45,7 @@ export class Worker {
   constructor(process: WorkerProcess, clock: Clock) {
     this.process = process;
     this.clock = clock;
-    this.peer = new Peer(process.port, clock);
+    this.peer = new Peer(process.channel, clock);
     this.enteredAt = clock.now();
     this.lastBeat = this.enteredAt;
     this.ended = new Promise((resolve) => {
@@ -117,4 +121,64 @@ export class Worker {
     this.enteredAt = this.clock.now();
     this.excuse();
   }
+}
+
+/** The channel to the primary, in a worker. */
+export function channelToPrimary(): Channel {
+  return channelOf(cluster.worker!);
+}
+
+/** Starts this same program, with the same arguments, as one more worker. */
+export function spawnWorker(): WorkerProcess {
+  // Where the primary accepts for all (see `openListener`), it deals connections out in turn.
+  cluster.schedulingPolicy = cluster.SCHED_RR;
+  // Structured clones: bytes of entries stay bytes.
+  cluster.setupPrimary({ serialization: "advanced" });
+  const worker = cluster.fork();
+  return {
+    id: worker.id,
+    pid: worker.process.pid,
+    channel: channelOf(worker),
+    kill: () => void worker.process.kill("SIGKILL"),
+    onExit(listener) {
+      worker.once("exit", (code: number | null, signal: string | null) => listener(signal ?? `exit code ${code}`));
+    },
+  };
+}
+
+/**
+ * Makes sure that workers can share `port` (0: any) of `host` and that no other program has it: sockets that share a
+ * port with each other would share it with another gateway, too. Returns the port.
+ *
+ * @throws Error as `openListener`
+ */
+export async function reservePort(address: ListenAddress): Promise<number> {
+  const probe = fastify();
+  try {
+    return await openListener(probe, address, "public");
+  } finally {
+    await probe.close();
+  }
+}
+
+function channelOf(worker: ChildProcess): Channel {
+  return {
+    send(message) {
+      // A caller that waits for a reply hears that the other side is gone; the error itself says no more.
+      if (worker.isConnected()) worker.process.send(message as Serializable, undefined, undefined, () => {});
+    },
+    onMessage(listener) {
+      worker.on("message", listener);
+    },
+    onClose(listener) {
+      let isClosed = false;
+      const close = (): void => {
+        if (!isClosed) listener();
+        isClosed = true;
+      };
+      worker.once("disconnect", close);
+      // A channel with something unread in it stays open when the process behind it has died.
+      worker.once("exit", close);
+    },
+  };
 }

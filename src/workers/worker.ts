@@ -1,15 +1,15 @@
-import { ClusterMember } from "./member.ts";
-import { Peer, type Port } from "./peer.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
 import type { Logger } from "../observe/log.ts";
 import { createMetrics, type Metrics } from "../observe/metrics.ts";
 import type { LiveRegistry } from "../observe/metrics/live-registry.ts";
 import type { Serving } from "../serving.ts";
-import { ShelfStore } from "./shelf-store.ts";
-import type { Coordination } from "../coordination/coordination.ts";
+import { type Coordination, coordinateWithoutRedis } from "../coordination/coordination.ts";
+import type { PrimaryTopics, WorkerState, WorkerTopics } from "./protocol.ts";
+import { type Channel, Peer } from "./rpc.ts";
+import { SharedEntryStore } from "./shared-entries.ts";
+import { WorkerCoordinator } from "./worker-coordinator.ts";
 import { BEAT_EVERY } from "./worker-process.ts";
-import type { PrimaryTopics, WorkerState, WorkerTopics } from "./worker-topics.ts";
 
 /** A primary that does not say what to begin with within this time is gone, or will be. */
 const BEGIN_TIMEOUT: Duration = 10_000;
@@ -18,7 +18,7 @@ const BEGIN_TIMEOUT: Duration = 10_000;
 const FAREWELL_TIMEOUT: Duration = 1_000;
 
 export interface WorkerOptions {
-  readonly port: Port;
+  readonly channel: Channel;
   readonly clock: Clock;
   readonly createLogger: (config: Config, worker: number) => Logger;
   /** Builds what answers clients. `shared`: what the workers of this machine share, where there is no Redis. */
@@ -33,20 +33,17 @@ export interface WorkerParts {
   readonly metrics: Metrics;
   readonly registry: LiveRegistry;
   /** What the workers of this machine share among themselves. */
-  readonly shareByCluster: () => Promise<Coordination>;
+  readonly shareByPrimary: () => Promise<Coordination>;
 }
 
 type PrimaryPeer = Peer<WorkerTopics, PrimaryTopics>;
 
 /** One of several processes that answer clients on one port. It does what its primary says, and ends with it. */
 export async function runWorker(options: WorkerOptions): Promise<void> {
-  const { port, clock, createLogger, exit } = options;
-  const primary: PrimaryPeer = new Peer(port, clock);
+  const { channel, clock, createLogger, exit } = options;
+  const primary: PrimaryPeer = new Peer(channel, clock);
   // Asked for before it is there: a reload may come while this worker begins.
-  let resolveServing: (serving: Serving) => void = () => {};
-  const ready = new Promise<Serving>((resolve) => {
-    resolveServing = resolve;
-  });
+  const { promise: ready, resolve: resolveServing } = Promise.withResolvers<Serving>();
   const { metrics, registry } = createMetrics();
   primary.answer("reload", async (config) => {
     await (await ready).reload(config);
@@ -73,12 +70,8 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
       log,
       metrics,
       registry,
-      shareByCluster: async () => ({
-        coordinator: await ClusterMember.join(primary, clock),
-        store: new ShelfStore(primary, clock),
-        redisStatus: () => ({ configured: false }),
-        whenReady: () => Promise.resolve(),
-      }),
+      shareByPrimary: async () =>
+        coordinateWithoutRedis(await WorkerCoordinator.join(primary, clock), new SharedEntryStore(primary, clock)),
     });
     resolveServing(serving);
     primary.tell("listening", await serving.start());

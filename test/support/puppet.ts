@@ -1,8 +1,8 @@
 import type { Clock } from "../../src/clock.ts";
-import { Peer } from "../../src/workers/peer.ts";
+import { Peer } from "../../src/workers/rpc.ts";
 import type { WorkerProcess } from "../../src/workers/worker-process.ts";
-import type { Boot, PrimaryTopics, WorkerTopics } from "../../src/workers/worker-topics.ts";
-import { portPair } from "./workers-scene.ts";
+import type { Boot, PrimaryTopics, WorkerTopics } from "../../src/workers/protocol.ts";
+import { channelPair } from "./workers-scene.ts";
 
 /** A worker that does what a test says; once it has begun, it listens. */
 export class Puppet {
@@ -52,14 +52,14 @@ export class Puppet {
 
 /** Starts one, adds it to `puppets`, and numbers it by its place there, from 1. */
 export function spawnPuppet(puppets: Puppet[], clock: Clock): WorkerProcess {
-  const [ours, theirs] = portPair();
+  const [ours, theirs] = channelPair();
   const id = puppets.length + 1;
   const puppet = new Puppet(id, new Peer(theirs, clock), () => theirs.close());
   puppets.push(puppet);
   return {
     id,
     pid: id,
-    port: ours,
+    channel: ours,
     kill() {
       puppet.wasKilled = true;
       puppet.exit("SIGKILL");

@@ -1,20 +1,20 @@
-import { ClusterHub } from "../../src/workers/hub.ts";
-import { ClusterMember } from "../../src/workers/member.ts";
-import { Peer, type Port } from "../../src/workers/peer.ts";
-import type { HubTopics, MemberTopics } from "../../src/workers/topics.ts";
+import { SharedState } from "../../src/workers/shared-state.ts";
+import { WorkerCoordinator } from "../../src/workers/worker-coordinator.ts";
+import { Peer, type Channel } from "../../src/workers/rpc.ts";
+import type { PrimaryTopics, WorkerTopics } from "../../src/workers/protocol.ts";
 import { ManualClock } from "./manual-clock.ts";
 
 /** Two ends of a channel as processes have it: what is sent is copied, and arrives later, in order. */
-export function portPair(): readonly [PairedPort, PairedPort] {
-  const one = new PairedPort();
-  const other = new PairedPort();
+export function channelPair(): readonly [PairedChannel, PairedChannel] {
+  const one = new PairedChannel();
+  const other = new PairedChannel();
   one.other = other;
   other.other = one;
   return [one, other];
 }
 
-export class PairedPort implements Port {
-  other: PairedPort | undefined;
+export class PairedChannel implements Channel {
+  other: PairedChannel | undefined;
   /** Messages that arrived at this end. */
   received = 0;
   /** False: what is sent to this end waits, as at a process that hangs. */
@@ -58,31 +58,34 @@ export class PairedPort implements Port {
   }
 }
 
-export interface ScenedMember {
-  readonly coordinator: ClusterMember;
+export interface ScenedWorker {
+  readonly coordinator: WorkerCoordinator;
   /** The worker's end of the channel. */
-  readonly port: PairedPort;
-  /** Whether the hub had it ended. */
-  isExpelled: boolean;
+  readonly channel: PairedChannel;
+  /** Whether the primary ended it. */
+  isEnded: boolean;
 }
 
-/** A hub with members in one process, over channels that behave like those between processes. */
-export class ClusterScene {
+/** A primary and its workers in one process, over channels that behave like those between processes. */
+export class WorkersScene {
   readonly clock = new ManualClock();
-  readonly hub = new ClusterHub(this.clock);
-  private readonly members: ScenedMember[] = [];
+  readonly state = new SharedState(this.clock);
+  private readonly workers: ScenedWorker[] = [];
 
-  async join(): Promise<ScenedMember> {
-    const [hubPort, port] = portPair();
-    const left = this.hub.serve(new Peer<HubTopics, MemberTopics>(hubPort, this.clock), () => {
-      member.isExpelled = true;
-      port.close();
+  async join(): Promise<ScenedWorker> {
+    const [primaryEnd, channel] = channelPair();
+    const left = this.state.serve(new Peer<PrimaryTopics, WorkerTopics>(primaryEnd, this.clock), () => {
+      worker.isEnded = true;
+      channel.close();
     });
-    hubPort.onClose(left);
-    const coordinator = await ClusterMember.join(new Peer<MemberTopics, HubTopics>(port, this.clock), this.clock);
-    const member: ScenedMember = { coordinator, port, isExpelled: false };
-    this.members.push(member);
-    return member;
+    primaryEnd.onClose(left);
+    const coordinator = await WorkerCoordinator.join(
+      new Peer<WorkerTopics, PrimaryTopics>(channel, this.clock),
+      this.clock,
+    );
+    const worker: ScenedWorker = { coordinator, channel, isEnded: false };
+    this.workers.push(worker);
+    return worker;
   }
 
   /** Lets time go by, and everything that is under way arrive. */
@@ -93,9 +96,8 @@ export class ClusterScene {
   }
 
   close(): Promise<void> {
-    for (const { port } of this.members) port.close();
-    this.hub.close();
-    return Promise.resolve();
+    for (const { channel } of this.workers) channel.close();
+    return this.state.close();
   }
 }
 

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { ClusterScene, settle } from "../support/workers-scene.ts";
+import { WorkersScene, settle } from "../support/workers-scene.ts";
 import { describeCoordinator } from "../support/coordinator-suite.ts";
 
-describeCoordinator("cluster member", async () => {
-  const scene = new ClusterScene();
+describeCoordinator("worker", async () => {
+  const scene = new WorkersScene();
   const { coordinator } = await scene.join();
   await scene.join();
   return {
@@ -17,9 +17,9 @@ describeCoordinator("cluster member", async () => {
 const key = { partition: "p::1220", scopes: ["all", "list"] };
 
 describe("workers of one machine", () => {
-  let scene: ClusterScene;
+  let scene: WorkersScene;
   beforeEach(() => {
-    scene = new ClusterScene();
+    scene = new WorkersScene();
   });
   afterEach(() => scene.close());
 
@@ -34,7 +34,7 @@ describe("workers of one machine", () => {
     await Promise.all([
       a.coordinator.purge(key.partition, ["list"]),
       b.coordinator.purge(key.partition, ["list"]),
-      scene.hub.purge(undefined, ["all"]),
+      scene.state.purge(undefined, ["all"]),
       b.coordinator.purge(key.partition, ["list"]),
     ]);
     await settle();
@@ -45,14 +45,14 @@ describe("workers of one machine", () => {
   });
 
   test("hear what another one announces", async () => {
-    const members = [await scene.join(), await scene.join(), await scene.join()];
-    const heard = members.map(({ coordinator }) => {
+    const workers = [await scene.join(), await scene.join(), await scene.join()];
+    const heard = workers.map(({ coordinator }) => {
       const news: string[] = [];
       coordinator.onAnnounced((each) => news.push(each));
       return news;
     });
-    members[0]!.coordinator.announce("one");
-    members[1]!.coordinator.announce("two");
+    workers[0]!.coordinator.announce("one");
+    workers[1]!.coordinator.announce("two");
     await settle();
     expect(heard).toEqual([["two"], ["one"], ["one", "two"]]);
   });
@@ -60,26 +60,26 @@ describe("workers of one machine", () => {
   test("all know of a purge when it was answered", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const before = [a, b].map(({ coordinator }) => coordinator.epochOf(key));
-    await scene.hub.purge(key.partition, ["all"]);
+    await scene.state.purge(key.partition, ["all"]);
     const after = [a, b].map(({ coordinator }) => coordinator.epochOf(key));
     expect(after[0]).not.toBe(before[0]);
     expect(after[1]).toBe(after[0]);
   });
 
   test("a purge is one message to each worker, whoever asks for it", async () => {
-    const members = [];
-    for (let i = 0; i < 8; i += 1) members.push(await scene.join());
-    for (const { port } of members) port.received = 0;
-    await members[0]!.coordinator.purge(key.partition, ["all"]);
+    const workers = [];
+    for (let i = 0; i < 8; i += 1) workers.push(await scene.join());
+    for (const { channel } of workers) channel.received = 0;
+    await workers[0]!.coordinator.purge(key.partition, ["all"]);
     // The one that asked has the reply to its question besides.
-    expect(members.map(({ port }) => port.received)).toEqual([2, 1, 1, 1, 1, 1, 1, 1]);
+    expect(workers.map(({ channel }) => channel.received)).toEqual([2, 1, 1, 1, 1, 1, 1, 1]);
   });
 
   test("all have the same epochs after more partitions than are remembered were purged", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const first = { partition: "p0::1220", scopes: ["all"] };
     const before = a.coordinator.epochOf(first);
-    for (let i = 0; i < 5_000; i += 1) await scene.hub.purge(`p${i}::1220`, ["all"]);
+    for (let i = 0; i < 5_000; i += 1) await scene.state.purge(`p${i}::1220`, ["all"]);
     expect(a.coordinator.epochOf(first)).not.toBe(before);
     for (const { partition } of [first, { partition: "p4999::1220" }, { partition: "never::1220" }]) {
       const epoch = a.coordinator.epochOf({ partition, scopes: ["all"] });
@@ -90,23 +90,23 @@ describe("workers of one machine", () => {
 
   test("a worker that cannot be told of a purge is ended, and the purge answered", async () => {
     const [, hung] = [await scene.join(), await scene.join()];
-    hung.port.isReading = false;
+    hung.channel.isReading = false;
     let isAnswered = false;
-    const purge = scene.hub.purge(key.partition, ["all"]).then(() => {
+    const purge = scene.state.purge(key.partition, ["all"]).then(() => {
       isAnswered = true;
     });
     await scene.pass(2_900);
     expect(isAnswered).toBe(false);
     await scene.pass(200);
     await purge;
-    expect(hung.isExpelled).toBe(true);
+    expect(hung.isEnded).toBe(true);
   });
 
   test("more purges than are remembered never bring an entry back", async () => {
     const [a, b] = [await scene.join(), await scene.join()];
     const scoped = { partition: "p::1220", scopes: ["instrument:0"] };
     const before = a.coordinator.epochOf(scoped);
-    for (let i = 0; i < 5_000; i += 1) await scene.hub.purge("p::1220", [`instrument:${i}`]);
+    for (let i = 0; i < 5_000; i += 1) await scene.state.purge("p::1220", [`instrument:${i}`]);
     expect(a.coordinator.epochOf(scoped)).not.toBe(before);
     expect(b.coordinator.epochOf(scoped)).toBe(a.coordinator.epochOf(scoped));
   });
@@ -135,7 +135,7 @@ describe("workers of one machine", () => {
     expect(await b.coordinator.acquire("key")).toBeUndefined();
     const waiting = b.coordinator.whenReleased("key", scene.clock.now() + 5_000);
     await settle();
-    a.port.close();
+    a.channel.close();
     expect(await waiting).toBe("failed");
     expect(await b.coordinator.acquire("key")).toBeDefined();
   });
@@ -155,9 +155,9 @@ describe("workers of one machine", () => {
     expect(await b.coordinator.recall("contract")).toBe("p::1220");
   });
 
-  test("go on by themselves, without calls beyond the budget, when the hub does not answer", async () => {
+  test("go on by themselves, without calls beyond the budget, when the primary does not answer", async () => {
     const a = await scene.join();
-    a.port.other!.isReading = false;
+    a.channel.other!.isReading = false;
     const lease = a.coordinator.acquire("key");
     const grant = a.coordinator.takeCall("upstream:x", { requests: 3, per: 1_000 });
     const fact = a.coordinator.recall("contract");

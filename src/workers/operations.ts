@@ -1,19 +1,19 @@
 import type { Clock, Duration } from "../clock.ts";
-import { Unanswered } from "./peer.ts";
 import { GatewayError } from "../errors.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";
 import { Readiness, type ReadinessReport } from "../operations/readiness.ts";
-import type { FleetMetrics } from "./fleet-metrics.ts";
-import { mergeCache, mergeExplanations, mergeRedis, mergeUpstreams } from "./fleet-status.ts";
+import type { WorkerMetrics } from "./metrics.ts";
+import type { WorkerState } from "./protocol.ts";
+import { Unanswered } from "./rpc.ts";
+import { mergeCache, mergeExplanations, mergeRedis, mergeUpstreams } from "./status.ts";
 import { isRedisConnected } from "../coordination/coordination.ts";
 import type { Supervisor } from "./supervisor.ts";
 import type { Worker } from "./worker-process.ts";
-import type { WorkerState } from "./worker-topics.ts";
 
-export interface FleetOptions {
+export interface WorkerOperationsOptions {
   readonly supervisor: Supervisor;
-  readonly metrics: FleetMetrics;
+  readonly metrics: WorkerMetrics;
   readonly clock: Clock;
   readonly isDraining: () => boolean;
 }
@@ -30,13 +30,13 @@ const METRICS_TIMEOUT: Duration = 1_000;
 /** What a worker had counted since is lost when it crashes. */
 const METRICS_EVERY: Duration = 5_000;
 
-/** All workers as one: what the operations listener tells and does. */
-export class Fleet {
-  private readonly options: FleetOptions;
+/** What the operations listener tells and does, where there are workers: all of them as one gateway. */
+export class WorkerOperations {
+  private readonly options: WorkerOperationsOptions;
   private readonly supervisor: Supervisor;
   private readonly readiness: Readiness;
 
-  constructor(options: FleetOptions) {
+  constructor(options: WorkerOperationsOptions) {
     this.options = options;
     this.supervisor = options.supervisor;
     this.readiness = new Readiness({
@@ -51,7 +51,7 @@ export class Fleet {
     return this.supervisor.listening.flatMap(({ state }) => (state === undefined ? [] : [state]));
   }
 
-  /** See `Readiness`; without a worker there is nobody to send requests to. */
+  /** See `Readiness`; without a worker no request can be answered. */
   report(): ReadinessReport {
     const report = this.readiness.report();
     if (!report.ready || this.supervisor.listening.length > 0) return report;
@@ -124,7 +124,7 @@ export class Fleet {
     throw noWorker();
   }
 
-  /** The exposition of everybody's metrics. */
+  /** The exposition of the metrics of primary and workers. */
   async readMetrics(): Promise<string> {
     await Promise.all(this.supervisor.listening.map((worker) => this.noteMetrics(worker)));
     return this.options.metrics.metrics();

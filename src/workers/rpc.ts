@@ -1,10 +1,11 @@
 import type { Clock, Duration } from "../clock.ts";
-import { type ErrorCode, GatewayError, type GatewayErrorOptions } from "../errors.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
+import { withDeadline } from "../deadline.ts";
+import { type ErrorCode, GatewayError, type GatewayErrorOptions } from "../errors.ts";
 
 /** A way to send messages to another process of this machine. They arrive whole, in order, or not at all. */
-export interface Port {
-  /** Never throws: what cannot be sent is lost, and {@link Port.onClose} tells. */
+export interface Channel {
+  /** Never throws: what cannot be sent is lost, and {@link Channel.onClose} tells. */
   send(message: unknown): void;
   onMessage(listener: (message: unknown) => void): void;
   /** Called once, when no message will arrive any more. */
@@ -36,30 +37,27 @@ type Message =
 /** A rejection on its way to another process; errors of the gateway's own stay what they are. */
 type Failure = { readonly message: string; readonly code?: ErrorCode } & GatewayErrorOptions;
 
-interface Pending {
-  readonly resolve: (value: unknown) => void;
-  readonly reject: (error: Error) => void;
-}
+type Pending = PromiseWithResolvers<unknown>;
 
 type Handler = (payload: never) => unknown;
 
 /** One side of a conversation: answers what `Mine` lists, asks what `Theirs` lists. */
 export class Peer<Mine extends Topics<Mine>, Theirs extends Topics<Theirs>> {
-  private readonly port: Port;
+  private readonly channel: Channel;
   private readonly clock: Clock;
   private readonly handlers = new Map<string, Handler>();
   private readonly pending = new Map<number, Pending>();
   private lastId = 0;
   private isClosed = false;
 
-  constructor(port: Port, clock: Clock) {
-    this.port = port;
+  constructor(channel: Channel, clock: Clock) {
+    this.channel = channel;
     this.clock = clock;
-    port.onMessage((message) => {
+    channel.onMessage((message) => {
       // The runtime's own messages travel the same way.
       if (isMessage(message)) this.receive(message);
     });
-    port.onClose(() => this.close());
+    channel.onClose(() => this.close());
   }
 
   /** Answers `topic` from now on. What the handler throws, the other side's question rejects with. */
@@ -72,41 +70,26 @@ export class Peer<Mine extends Topics<Mine>, Theirs extends Topics<Theirs>> {
 
   /** Says something that needs no reply. */
   tell<Topic extends keyof Theirs & string>(topic: Topic, payload: Theirs[Topic]["payload"]): void {
-    if (!this.isClosed) this.port.send({ kind: "tell", topic, payload } satisfies Message);
+    if (!this.isClosed) this.channel.send({ kind: "tell", topic, payload } satisfies Message);
   }
 
   /** Rejects with {@link Unanswered} after `timeout` or when the other side is gone, else with its error. */
-  ask<Topic extends keyof Theirs & string>(
+  async ask<Topic extends keyof Theirs & string>(
     topic: Topic,
     payload: Theirs[Topic]["payload"],
     timeout: Duration,
   ): Promise<Theirs[Topic]["reply"]> {
-    return new Promise((resolve, reject) => {
-      if (this.isClosed || this.pending.size >= MAX_PENDING) {
-        reject(new Unanswered(topic));
-        return;
-      }
-      const id = ++this.lastId;
-      const cancel = this.clock.after(timeout, () => {
-        this.pending.delete(id);
-        reject(new Unanswered(topic));
-      });
-      const settled = (): void => {
-        cancel();
-        this.pending.delete(id);
-      };
-      this.pending.set(id, {
-        resolve: (value) => {
-          settled();
-          resolve(value);
-        },
-        reject: (error) => {
-          settled();
-          reject(error);
-        },
-      });
-      this.port.send({ kind: "ask", topic, payload, id } satisfies Message);
-    });
+    if (this.isClosed || this.pending.size >= MAX_PENDING) throw new Unanswered(topic);
+    const id = ++this.lastId;
+    const pending: Pending = Promise.withResolvers();
+    this.pending.set(id, pending);
+    this.channel.send({ kind: "ask", topic, payload, id } satisfies Message);
+    const deadline = this.clock.now() + timeout;
+    try {
+      return await withDeadline(pending.promise, { deadline, late: () => new Unanswered(topic) }, this.clock);
+    } finally {
+      this.pending.delete(id);
+    }
   }
 
   private receive(message: Message): void {
@@ -128,11 +111,11 @@ export class Peer<Mine extends Topics<Mine>, Theirs extends Topics<Theirs>> {
   private async reply(id: number, topic: string, payload: unknown): Promise<void> {
     try {
       const handler = this.handlers.get(topic);
-      if (handler === undefined) throw new Error(`nobody answers ${topic}`);
+      if (handler === undefined) throw new Error(`there is no answer to ${topic}`);
       const value = await handler(payload as never);
-      this.port.send({ kind: "reply", id, value } satisfies Message);
+      this.channel.send({ kind: "reply", id, value } satisfies Message);
     } catch (error) {
-      this.port.send({ kind: "failure", id, error: failureOf(error) } satisfies Message);
+      this.channel.send({ kind: "failure", id, error: failureOf(error) } satisfies Message);
     }
   }
 

@@ -4,9 +4,9 @@ import type { BreakerState } from "../upstream/observer.ts";
 import type { NodeState, NodeStatus, UpstreamState, UpstreamStatus } from "../upstream/status.ts";
 import type { CachePart } from "../serving.ts";
 import type { RedisPart } from "../coordination/coordination.ts";
-import type { WorkerState } from "./worker-topics.ts";
+import type { WorkerState } from "./protocol.ts";
 
-/** What one worker knows that the others do not yet is no news: the later of two in these lists speaks for all. */
+/** Workers learn at different times: of two states in these lists the later one counts for all workers. */
 const UPSTREAM_STATES: readonly UpstreamState[] = ["unproved", "up", "degraded", "failing", "wrong-admin", "disabled"];
 const BREAKER_STATES: readonly BreakerState[] = ["closed", "half-open", "open"];
 const NODE_STATES: readonly NodeState[] = ["unproved", "up", "ejected", "wrong-admin"];

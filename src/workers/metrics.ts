@@ -20,14 +20,14 @@ const OF_THE_PRIMARY: ReadonlySet<string> = new Set(
 /** Both have a part of these. */
 const OF_BOTH: ReadonlySet<string> = new Set([METRICS.cacheBytes, METRICS.cacheMaxBytes].map(({ name }) => name));
 
-/** Metrics of the client library are about processes: everybody's count. */
+/** Metrics of the client library are about processes: those of all processes count. */
 const OURS = "registry_gateway_";
 
 /**
  * The metrics of primary and workers as those of one gateway. What workers counted before they ended goes on counting,
  * so that no counter ever falls.
  */
-export class FleetMetrics {
+export class WorkerMetrics {
   private readonly own: Registry;
   private readonly latest = new Map<number, MetricsSnapshot>();
   /** The sum of what workers had counted that are gone. */
@@ -84,7 +84,7 @@ export class FleetMetrics {
   }
 }
 
-/** A billionth is more than anybody measures. */
+/** A billionth is finer than anything measured here. */
 const FRACTIONS = 1e9;
 
 /** Once a worker is gone, its part is added in another place: a trace less in the sum would be taken for a restart. */

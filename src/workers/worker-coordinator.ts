@@ -1,0 +1,126 @@
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type {
+  CallGrant,
+  CallLimit,
+  Coordinator,
+  Dependencies,
+  FetchOutcome,
+  Lease,
+  PurgeReach,
+} from "../coordination/coordinator.ts";
+import { Epochs, type EpochSnapshot } from "../coordination/epochs.ts";
+import type { PrimaryTopics, WorkerTopics } from "./protocol.ts";
+import type { Peer } from "./rpc.ts";
+
+/** The primary is on this machine: a reply that takes longer will not come before the request's own deadline matters. */
+const REPLY_TIMEOUT: Duration = 1_000;
+
+/** Longer than the primary waits for the slowest worker. */
+const PURGE_TIMEOUT: Duration = 5_000;
+
+/** A wait ends at its deadline at the primary; the reply gets this long to arrive. */
+const LATEST_REPLY: Duration = 250;
+
+type Primary = Peer<WorkerTopics, PrimaryTopics>;
+
+/**
+ * The coordinator of a worker. It has a copy of the epochs and page chains, which it needs at once, kept up to date by
+ * the primary; the rest it asks the primary (see SharedState).
+ */
+export class WorkerCoordinator implements Coordinator {
+  private readonly primary: Primary;
+  private readonly clock: Clock;
+  private readonly epochs = new Epochs();
+  private hear: (news: string) => void = () => undefined;
+
+  private constructor(primary: Primary, clock: Clock, snapshot: EpochSnapshot) {
+    this.primary = primary;
+    this.clock = clock;
+    this.epochs.restore(snapshot);
+  }
+
+  /** Joins the workers of the primary at the other end. Rejects when it does not answer. */
+  static async join(primary: Primary, clock: Clock): Promise<WorkerCoordinator> {
+    // What the primary tells behind its reply may arrive before the reply was looked at.
+    const early: ((worker: WorkerCoordinator) => void)[] = [];
+    const known: { worker?: WorkerCoordinator } = {};
+    const soon = (act: (worker: WorkerCoordinator) => void): undefined => {
+      if (known.worker === undefined) early.push(act);
+      else act(known.worker);
+      return undefined;
+    };
+    primary.answer("purged", (change) => soon(({ epochs }) => epochs.follow(change)));
+    primary.answer("chained", ({ partition, chain, digest }) =>
+      soon(({ epochs }) => epochs.issueChain(partition, chain, digest)),
+    );
+    primary.answer("announced", (news) => soon((worker) => worker.hear(news)));
+    const worker = new WorkerCoordinator(primary, clock, await primary.ask("join", undefined, PURGE_TIMEOUT));
+    known.worker = worker;
+    for (const act of early) act(worker);
+    return worker;
+  }
+
+  epochOf(dependencies: Dependencies): string | undefined {
+    return this.epochs.epochOf(dependencies);
+  }
+
+  issueChain(partition: string, chain: string, digest: string): void {
+    if (this.epochs.chainDigest(partition, chain) === digest) return;
+    this.epochs.issueChain(partition, chain, digest);
+    this.primary.tell("chain", { partition, chain, digest });
+  }
+
+  async purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
+    // Here at once; the primary's own epochs, which all workers have in the end, take their place.
+    this.epochs.raise(partition, scopes);
+    await this.primary.ask("purge", { partition, scopes }, PURGE_TIMEOUT).catch(() => undefined);
+    return "replica";
+  }
+
+  async acquire(key: string): Promise<Lease | undefined> {
+    const isGranted = await this.primary.ask("acquire", key, REPLY_TIMEOUT).catch(() => undefined);
+    // A primary that does not answer must not keep a worker from fetching.
+    if (isGranted === undefined) return { release: () => this.primary.tell("release", { key, outcome: "failed" }) };
+    if (!isGranted) return undefined;
+    let isHeld = true;
+    return {
+      release: (outcome) => {
+        if (!isHeld) return;
+        isHeld = false;
+        this.primary.tell("release", { key, outcome });
+      },
+    };
+  }
+
+  whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
+    const timeout = deadline - this.clock.now();
+    return this.primary.ask("wait", { key, timeout }, timeout + LATEST_REPLY).catch(() => undefined);
+  }
+
+  takeCall(name: string, limit: CallLimit): Promise<CallGrant> {
+    // Without the primary it is not known what the others called: rather too few calls than too many.
+    return this.primary
+      .ask("takeCall", { name, limit }, REPLY_TIMEOUT)
+      .catch((): CallGrant => ({ granted: false, retryIn: REPLY_TIMEOUT }));
+  }
+
+  remember(key: string, value: string, ttl: Duration): void {
+    this.primary.tell("remember", { key, value, ttl });
+  }
+
+  recall(key: string): Promise<string | undefined> {
+    return this.primary.ask("recall", key, REPLY_TIMEOUT).catch(() => undefined);
+  }
+
+  announce(news: string): void {
+    this.primary.tell("announce", news);
+  }
+
+  onAnnounced(hear: (news: string) => void): void {
+    this.hear = hear;
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
