@@ -1,14 +1,12 @@
-import { CACHE_OUTCOMES, CACHE_TIERS } from "../cache/resource.ts";
-import { COMMAND_OUTCOMES } from "../coordination/redis/connection.ts";
 import type { CacheObserver } from "../cache/observer.ts";
-import type { CacheOutcome, CacheTier } from "../cache/resource.ts";
+import { CACHE_OUTCOMES, CACHE_TIERS, type CacheOutcome, type CacheTier } from "../cache/resource.ts";
 import { fieldValue } from "../fields.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { type CallKind } from "./metrics/labels.ts";
 import type { Tally } from "./metrics/bound.ts";
 import type { MetadataObserver } from "../registry/observer.ts";
-import type { CommandOutcome, RedisObserver } from "../coordination/redis/connection.ts";
+import { COMMAND_OUTCOMES, type CommandOutcome, type RedisObserver } from "../coordination/redis/connection.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";
 import { hashId, withoutSecrets } from "./redaction.ts";
@@ -60,6 +58,10 @@ export type NodeIndex = (upstream: string, url: string) => number;
  * place in the configuration, parties by hashes: a log goes to more people than the configuration does.
  */
 export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex: NodeIndex): UpstreamObserver {
+  return { ...observeCalls(metrics, log), ...observeStates(metrics, log, nodeIndex) };
+}
+
+function observeCalls(metrics: Metrics, log: Logger) {
   return {
     called: (upstream, operation, outcome) => metrics.upstreamCalls.inc({ upstream, kind: kindOf(operation), outcome }),
     attempt(event) {
@@ -80,6 +82,15 @@ export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex:
       metrics.upstreamRefused.inc({ upstream, reason });
       if (log.isLevelEnabled("debug")) log.debug({ upstream, reason }, "call refused");
     },
+    rationed(upstream, share, isNews) {
+      metrics.rateLimitShare.set({ upstream }, share);
+      if (isNews) log.warn({ upstream, share }, "upstream answered 429: calling it less");
+    },
+  } satisfies Partial<UpstreamObserver>;
+}
+
+function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
+  return {
     check: (upstream, _node, outcome) => metrics.upstreamChecks.inc({ upstream, outcome }),
     nodeState(upstream, url, { from, to, why }) {
       if (to === "ejected") metrics.upstreamEjections.inc({ upstream });
@@ -112,10 +123,6 @@ export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex:
         "node names another admin",
       );
     },
-    rationed(upstream, share, isNews) {
-      metrics.callBudgetShare.set({ upstream }, share);
-      if (isNews) log.warn({ upstream, share }, "upstream answered 429: calling it less");
-    },
     credential(upstream, key, { fault, isNews }) {
       metrics.credentialUnusable.set({ upstream, key }, fault === undefined ? 0 : 1);
       if (fault !== undefined) metrics.credentialFailures.inc({ upstream });
@@ -123,7 +130,7 @@ export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex:
       if (fault === undefined) log.info({ upstream, key }, "credential can be used again");
       else log.error({ upstream, key, reason: withoutSecrets(fault) }, "credential cannot be used");
     },
-  };
+  } satisfies Partial<UpstreamObserver>;
 }
 
 /** Counts what happens between this process and Redis, and logs when it comes and goes. */

@@ -1,9 +1,4 @@
-import {
-  DisclosedContracts,
-  type ContractName,
-  type DebugFields,
-  type DisclosedContract,
-} from "./disclosed-contract.ts";
+import { DisclosedContracts, type ContractName, type DebugFields, type DisclosedContract } from "./contracts.ts";
 import type { ErrorStyle } from "./error-style.ts";
 
 /** A value in `choiceContextData`, tagged as the ledger's JSON encoding tags it. */

@@ -32,7 +32,7 @@ const HIT_RATIO = "job:registry_gateway_cache_hits:ratio_rate30m";
 const STALE_RATIO = "job:registry_gateway_cache_stale:ratio_rate5m";
 const AGE = "job_operation:registry_gateway_cache_served_age_seconds:p99_10m";
 const AMPLIFICATION = "job_upstream:registry_gateway_upstream_calls:amplification_rate5m";
-const BUDGET_USED = "job_upstream:registry_gateway_upstream_call_budget:used_ratio";
+const BUDGET_USED = "job_upstream:registry_gateway_upstream_rate_limit:used_ratio";
 const BUSY = "job_instance:registry_gateway_event_loop:utilization_rate5m";
 
 /** Of a registry's calls of one kind: not those that the gateway refused by its own limits. */
@@ -84,7 +84,7 @@ export const RECORDING_RULES: readonly RecordingRule[] = [
   },
   {
     record: BUDGET_USED,
-    expr: `1 - ${aggregate("min", UPSTREAM, q.series("callBudgetLeft"))} / ${aggregate("max", UPSTREAM, q.series("callBudget"))}`,
+    expr: `1 - ${aggregate("min", UPSTREAM, q.series("rateLimitLeft"))} / ${aggregate("max", UPSTREAM, q.series("rateLimit"))}`,
   },
   {
     record: BUSY,
@@ -315,12 +315,12 @@ export const ALERT_RULES: readonly AlertRule[] = [
     runbook: {
       means:
         "queue: more calls wait than concurrency allows; clients get 503. rate-limit: the registry's limit is used up; clients get 429.",
-      look: "Upstream dashboard: Saturation, Call budget used, Latency of calls; Requests by endpoint: which client is new?",
+      look: "Upstream dashboard: Saturation, Rate limit used, Latency of calls; Requests by endpoint: which client is new?",
       act: "queue: the registry is slow, or concurrency is too small for it. rate-limit: longer TTLs, prefetch off, or a higher limit agreed with the registry.",
     },
   },
   {
-    alert: "RegistryGatewayCallBudgetNearlyUsed",
+    alert: "RegistryGatewayRateLimitNearlyUsed",
     severity: "ticket",
     conditions: [{ value: BUDGET_USED, is: ">", bound: 0.9 }],
     for: "5m",
@@ -345,7 +345,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     summary: "{{ $labels.instance }} works without Redis",
     runbook: {
       means:
-        "Clients notice little: each replica fetches for itself, purges reach one replica only and are written down for later, and each replica keeps to its share of the call budgets.",
+        "Clients notice little: each replica fetches for itself, purges reach one replica only and are written down for later, and each replica keeps to its share of the rate limits.",
       look: 'The log: "Redis state changed". GET /status: redis. Overview: Commands by outcome.',
       act: "Bring Redis back; replicas find it within seconds. A purge that must hold now: send it to every replica.",
     },

@@ -3,11 +3,9 @@ import type { Artefact } from "./artefact.ts";
 import { renderConfigExample } from "./config-example.ts";
 import { renderConfigJsonSchema } from "./config-json-schema.ts";
 import { renderConfigTable } from "./config-table.ts";
-import { renderErrorsTable } from "./errors-table.ts";
 import { renderOverview } from "./dashboard-overview.ts";
 import { renderUpstreamDashboard } from "./dashboard-upstream.ts";
-import { renderLogEvents } from "./log-events-table.ts";
-import { renderMetricsTable } from "./metrics-table.ts";
+import { renderErrorsTable, renderLogEvents, renderMetricsTable } from "./reference-tables.ts";
 
 /** Everything in the project that is generated from code. */
 export const artefacts: readonly Artefact[] = [

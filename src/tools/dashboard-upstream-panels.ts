@@ -16,8 +16,6 @@ const STATES = UPSTREAM_STATES.map((text, value) => ({ value, text, color: STATE
 /** How the registries are doing, in a few panels: in the overview all of them, in the drill-down the chosen ones. */
 export function upstreamPanels(q: Queries): readonly PanelSpec[] {
   const states = UPSTREAM_STATES.map((state, value) => `${q.series("upstreamState", { state })} * ${value}`);
-  const extra = `(${q.rate("upstreamRetries")} or ${q.rate("upstreamHedges", { result: "started" })})`;
-  const checks = sum(["upstream"], q.rate("upstreamChecks"));
   return [
     {
       title: "Health",
@@ -28,6 +26,15 @@ export function upstreamPanels(q: Queries): readonly PanelSpec[] {
       states: STATES,
       queries: [{ expr: `max by (upstream) (${states.join(" or ")})`, legend: "{{upstream}}" }],
     },
+    ...attemptPanels(q),
+    ...limitPanels(q),
+  ];
+}
+
+function attemptPanels(q: Queries): readonly PanelSpec[] {
+  const extra = `(${q.rate("upstreamRetries")} or ${q.rate("upstreamHedges", { result: "started" })})`;
+  const checks = sum(["upstream"], q.rate("upstreamChecks"));
+  return [
     {
       title: "Latency of calls (p95)",
       description: "From sending a call to a node to the end of its answer.",
@@ -57,13 +64,30 @@ export function upstreamPanels(q: Queries): readonly PanelSpec[] {
       ],
     },
     {
-      title: "Call budget used",
+      title: "Calls to registries",
+      description: "What registries see of this gateway, checks included.",
+      unit: "per second",
+      queries: [
+        {
+          // Nodes are checked always, called only when somebody asks.
+          expr: `${checks} + (${sum(["upstream"], q.rate("upstreamAttempts"))} or 0 * ${checks})`,
+          legend: "{{upstream}}",
+        },
+      ],
+    },
+  ];
+}
+
+function limitPanels(q: Queries): readonly PanelSpec[] {
+  return [
+    {
+      title: "Rate limit used",
       description: "Share of rateLimit that is spent in the current window.",
       unit: "share",
       max: 1,
       queries: [
         {
-          expr: `1 - min by (upstream) (${q.series("callBudgetLeft")}) / max by (upstream) (${q.series("callBudget")})`,
+          expr: `1 - min by (upstream) (${q.series("rateLimitLeft")}) / max by (upstream) (${q.series("rateLimit")})`,
           legend: "{{upstream}}",
         },
       ],
@@ -75,18 +99,6 @@ export function upstreamPanels(q: Queries): readonly PanelSpec[] {
       queries: [
         {
           expr: `(${sum(["upstream"], q.series("upstreamInFlight"))} + ${sum(["upstream"], q.series("upstreamQueued"))}) / ${sum(["upstream"], q.series("upstreamMaxInFlight"))}`,
-          legend: "{{upstream}}",
-        },
-      ],
-    },
-    {
-      title: "Calls to registries",
-      description: "What registries see of this gateway, checks included.",
-      unit: "per second",
-      queries: [
-        {
-          // Nodes are checked always, called only when somebody asks.
-          expr: `${checks} + (${sum(["upstream"], q.rate("upstreamAttempts"))} or 0 * ${checks})`,
           legend: "{{upstream}}",
         },
       ],

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import { contractId, ownContracts } from "../../src/sandbox/contract-id.ts";
+import { contractId, ownContracts } from "../../src/sandbox/contracts.ts";
 import { type Aggregate, get, type Got, useAggregates } from "../support/aggregate-registries.ts";
 
 const { startAggregate, startRegistries, startBefore } = useAggregates();

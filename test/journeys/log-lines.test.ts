@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 import { describe, expect, test } from "vitest";
-import { contractId } from "../../src/sandbox/contract-id.ts";
+import { contractId } from "../../src/sandbox/contracts.ts";
 import { type SentRequest, send } from "../support/send.ts";
 import { ADMINS, STRANGER, useThreeRegistries } from "../support/three-registries.ts";
 

@@ -1,6 +1,6 @@
 import { type PostRequest, TokenStandardClient } from "@canton-network/core-token-standard";
 import { describe, expect, test } from "vitest";
-import { contractId } from "../../src/sandbox/contract-id.ts";
+import { contractId } from "../../src/sandbox/contracts.ts";
 import { sampleJson } from "../support/sample.ts";
 import { ADMINS, REGISTRY_NAMES, type RegistryName, useThreeRegistries } from "../support/three-registries.ts";
 

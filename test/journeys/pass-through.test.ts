@@ -1,6 +1,6 @@
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
-import { contractId } from "../../src/sandbox/contract-id.ts";
+import { contractId } from "../../src/sandbox/contracts.ts";
 import { sampleText } from "../support/sample.ts";
 import { sendRaw } from "../support/raw-connection.ts";
 import { errorOf, send } from "../support/send.ts";

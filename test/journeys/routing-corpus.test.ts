@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { contractId } from "../../src/sandbox/contract-id.ts";
+import { contractId } from "../../src/sandbox/contracts.ts";
 import type { Instrument } from "../../src/sandbox/instrument.ts";
 import { errorOf, type SentRequest, send } from "../support/send.ts";
 import {

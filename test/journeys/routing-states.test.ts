@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { contractId } from "../../src/sandbox/contract-id.ts";
+import { contractId } from "../../src/sandbox/contracts.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { TransferFactory } from "../../src/sandbox/bodies.ts";
-import { contractId, ownContracts } from "../../src/sandbox/contract-id.ts";
+import { contractId, ownContracts } from "../../src/sandbox/contracts.ts";
 import type { SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { ALICE, BOB, DSO, sampleJson, sampleText, UTILITY_ADMIN } from "../support/sample.ts";

@@ -179,10 +179,10 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: [series("upstreamRefused", { ...AMULET, reason: "queue" }, "7x30")],
   },
   {
-    alert: "RegistryGatewayCallBudgetNearlyUsed",
+    alert: "RegistryGatewayRateLimitNearlyUsed",
     at: "10m",
-    fires: [series("callBudget", AMULET, "120x20"), series("callBudgetLeft", AMULET, "6x20")],
-    silent: [series("callBudget", AMULET, "120x20"), series("callBudgetLeft", AMULET, "60x20")],
+    fires: [series("rateLimit", AMULET, "120x20"), series("rateLimitLeft", AMULET, "6x20")],
+    silent: [series("rateLimit", AMULET, "120x20"), series("rateLimitLeft", AMULET, "60x20")],
   },
   {
     alert: "RegistryGatewayRedisAway",

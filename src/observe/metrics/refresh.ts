@@ -61,6 +61,6 @@ function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: Upstr
   metrics.upstreamMaxInFlight.set({ upstream }, config.concurrency.max);
   metrics.upstreamRetriesLeft.set({ upstream }, status.retriesLeft);
   if (config.rateLimit === undefined) return;
-  metrics.callBudget.set({ upstream }, config.rateLimit.requests);
-  metrics.callBudgetLeft.set({ upstream }, status.budgetLeft ?? config.rateLimit.requests);
+  metrics.rateLimit.set({ upstream }, config.rateLimit.requests);
+  metrics.rateLimitLeft.set({ upstream }, status.budgetLeft ?? config.rateLimit.requests);
 }

@@ -107,23 +107,23 @@ export const UPSTREAM = {
     labels: { upstream: ALIAS, result: HEDGE_RESULTS },
     panel: { title: "Hedges by result", unit: "per second", by: ["upstream", "result"] },
   }),
-  callBudget: gauge("upstream_call_budget", {
+  rateLimit: gauge("upstream_rate_limit", {
     help: "Calls that rateLimit allows in one window.",
     labels: { upstream: ALIAS },
     aggregation: "max",
-    panel: { title: "Call budget", unit: "count", by: ["upstream"] },
+    panel: { title: "Rate limit", unit: "count", by: ["upstream"] },
   }),
-  callBudgetLeft: gauge("upstream_call_budget_left", {
+  rateLimitLeft: gauge("upstream_rate_limit_left", {
     help: "Calls left in the window of rateLimit as last seen.",
     labels: { upstream: ALIAS },
     aggregation: "min",
-    panel: { title: "Call budget left", unit: "count", by: ["upstream"] },
+    panel: { title: "Rate limit left", unit: "count", by: ["upstream"] },
   }),
-  callBudgetShare: gauge("upstream_call_budget_share", {
+  rateLimitShare: gauge("upstream_rate_limit_share", {
     help: "Share of rateLimit that is used: less than 1 for a while after the upstream answered 429.",
     labels: { upstream: ALIAS },
     aggregation: "min",
-    panel: { title: "Share of the call budget in use", unit: "share", by: ["upstream"] },
+    panel: { title: "Share of the rate limit in use", unit: "share", by: ["upstream"] },
   }),
   adminProved: gauge("upstream_admin_proved", {
     help: "1 once a node has proved the upstream's admin.",
