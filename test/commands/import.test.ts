@@ -1,17 +1,15 @@
-import { execFile } from "node:child_process";
 import { createServer, type RequestListener, type Server } from "node:http";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { type Outcome, runHere } from "../support/command.ts";
 
-const run = promisify(execFile);
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const PUBLISHED = join(root, "test/fixtures/asset-lists/two-networks.json");
 
@@ -26,20 +24,7 @@ afterEach(async () => {
   await Promise.all(closing.splice(0).map((close) => close()));
 });
 
-interface Ended {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-async function importFile(...args: string[]): Promise<Ended> {
-  try {
-    const { stdout, stderr } = await run(process.execPath, ["src/main.ts", "import", ...args], { cwd: root });
-    return { code: 0, stdout, stderr };
-  } catch (error) {
-    return error as Ended;
-  }
-}
+const importFile = (...args: string[]): Promise<Outcome> => runHere(["import", ...args]);
 
 function write(json: unknown): string {
   const file = join(folder, `${Math.random()}.json`);
@@ -51,7 +36,7 @@ function listOf(...assets: object[]): string {
   return write({ networks: { one: { assets } } });
 }
 
-function upstreamsOf({ stdout }: Ended) {
+function upstreamsOf({ stdout }: Outcome) {
   const { config, problems } = parseConfig({ text: stdout, file: "imported", env: { HOME: "stolen" } });
   expect(problems).toEqual([]);
   return config!.upstreams.map(({ name, enabled, admin, urls }) => ({ name, enabled, admin, urls }));
@@ -216,6 +201,6 @@ describe("import --verify", () => {
   });
 });
 
-function upstreamsSwitchedOff({ stdout }: Ended): number {
+function upstreamsSwitchedOff({ stdout }: Outcome): number {
   return stdout.match(/^ {4}enabled: false$/gm)?.length ?? 0;
 }

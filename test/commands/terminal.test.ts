@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { isPrintable, printLine, printLines, toPrintable } from "../../src/commands/terminal.ts";
-import { useCommands } from "../support/command.ts";
+import { runHere, useCommands } from "../support/command.ts";
 
 const run = useCommands();
 
@@ -54,9 +54,8 @@ describe("what a registry says does not reach the operator's terminal as it is:"
   }
 
   async function outputOf(args: readonly string[]): Promise<string> {
-    const command = run(args);
-    await command.ended;
-    return command.stdout + command.stderr;
+    const { stdout, stderr } = await runHere(args);
+    return stdout + stderr;
   }
 
   function expectHarmless(output: string): void {

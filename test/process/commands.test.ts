@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { startRedis } from "../support/redis.ts";
-import { type Command, useCommands } from "../support/command.ts";
+import { type Command, type Outcome, runHere, useCommands } from "../support/command.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
 const run = useCommands();
@@ -27,7 +27,7 @@ function fileWith(text: string): string {
 }
 
 /** Exit code and both outputs of a command that ends by itself. */
-async function outcomeOf(command: Command): Promise<{ code: number | null; stdout: string; stderr: string }> {
+async function outcomeOf(command: Command): Promise<Outcome> {
   const code = await command.ended;
   return { code, stdout: command.stdout, stderr: command.stderr };
 }
@@ -36,13 +36,17 @@ describe("a command line", () => {
   test.each([["--help"], ["-h"], ["start", "--help"], ["demo", "-h"]])(
     "%s %s explains all commands",
     async (...args) => {
-      const { code, stdout, stderr } = await outcomeOf(run(args));
+      const { code, stdout, stderr } = await runHere(args);
       expect([code, stderr]).toEqual([0, ""]);
       for (const command of ["start", "check", "demo", "explain", "import", "--upstream", "--live", "78"]) {
         expect(stdout).toContain(command);
       }
     },
   );
+
+  test("ends the process with its code", async () => {
+    expect(await outcomeOf(run(["nonsense"]))).toMatchObject({ code: 1, stdout: "" });
+  });
 
   test("--version prints the version of the package", async () => {
     expect(await outcomeOf(run(["--version"]))).toEqual({ code: 0, stdout: `${VERSION}\n`, stderr: "" });
@@ -58,7 +62,7 @@ describe("a command line", () => {
     [["explain"], "argument"],
     [["demo", "--port"], "--port"],
   ])("%j is not understood: exit 1, and says why", async (args, why) => {
-    const { code, stdout, stderr } = await outcomeOf(run(args));
+    const { code, stdout, stderr } = await runHere(args);
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toContain("registry-gateway: ");
     expect(stderr).toContain(why);
@@ -81,7 +85,7 @@ describe("a bad configuration", () => {
     const file = fileWith(text);
     const [started, checked] = await Promise.all([
       outcomeOf(run(["start", "--config", file])),
-      outcomeOf(run(["check", "--config", file])),
+      runHere(["check", "--config", file]),
     ]);
     expect([started.code, checked.code]).toEqual([78, 78]);
     expect(started.stderr).toContain(where);
@@ -93,7 +97,7 @@ describe("a bad configuration", () => {
     const file = join(folder(), "nowhere.yaml");
     const [started, checked] = await Promise.all([
       outcomeOf(run(["start"], { GATEWAY_CONFIG: file })),
-      outcomeOf(run(["check"], { GATEWAY_CONFIG: file })),
+      runHere(["check"], { GATEWAY_CONFIG: file }),
     ]);
     expect([started.code, checked.code]).toEqual([78, 78]);
     expect(checked.stderr).toContain("nowhere.yaml");
@@ -116,7 +120,7 @@ describe("check", () => {
     const plain = await outcomeOf(run(["check", "--config", file]));
     expect(plain.code).toBe(0);
     expect(plain.stdout).toContain("good");
-    const printed = await outcomeOf(run(["check", "--config", file, "--print"]));
+    const printed = await runHere(["check", "--config", file, "--print"]);
     expect(printed.code).toBe(0);
     expect(printed.stdout).toContain("keepAliveTimeout");
     expect(printed.stdout).not.toContain("very-secret");
@@ -124,17 +128,17 @@ describe("check", () => {
 
   test("takes the file from the environment", async () => {
     const file = fileWith("upstreams: [{ name: a, urls: ['${WHERE:-http://127.0.0.1:1}'] }]\n");
-    expect((await outcomeOf(run(["check"], { GATEWAY_CONFIG: file }))).code).toBe(0);
+    expect((await runHere(["check"], { GATEWAY_CONFIG: file })).code).toBe(0);
   });
 
   test("--live asks each node, and is 78 when one is not well", async () => {
     const registry = await startRegistry();
     const good = fileWith(`upstreams: [{ name: amulet, admin: "${DSO}", urls: ["${registry.url}"] }]\n`);
-    const well = await outcomeOf(run(["check", "--live", "--config", good]));
+    const well = await runHere(["check", "--live", "--config", good]);
     expect([well.code, well.stderr]).toEqual([0, ""]);
     expect(well.stdout).toContain("amulet");
     const bad = fileWith(`upstreams: [{ name: amulet, admin: "${UTILITY_ADMIN}", urls: ["${registry.url}"] }]\n`);
-    const ill = await outcomeOf(run(["check", "--live", "--config", bad]));
+    const ill = await runHere(["check", "--live", "--config", bad]);
     expect(ill.code).toBe(78);
     expect(ill.stdout).toContain("amulet");
   });
@@ -142,10 +146,10 @@ describe("check", () => {
   test("warns of an admin that is not pinned, and --live prints the line to paste", async () => {
     const registry = await startRegistry();
     const entry = `upstreams:\n  - name: amulet\n    urls: ["${registry.url}"]\n`;
-    const unpinned = await outcomeOf(run(["check", "--live", "--config", fileWith(entry)]));
+    const unpinned = await runHere(["check", "--live", "--config", fileWith(entry)]);
     expect(unpinned.stdout).toContain("warning: upstreams[amulet].admin is not set");
     const [, line] = /paste this line into its entry: (admin: .*)$/m.exec(unpinned.stdout)!;
-    const pinned = await outcomeOf(run(["check", "--live", "--config", fileWith(`${entry}    ${line}\n`)]));
+    const pinned = await runHere(["check", "--live", "--config", fileWith(`${entry}    ${line}\n`)]);
     expect([pinned.code, pinned.stdout]).toEqual([0, expect.stringContaining("is good")]);
     expect(pinned.stdout).not.toMatch(/is not set|paste/);
   });
@@ -155,10 +159,10 @@ describe("check", () => {
     try {
       const upstreams = `upstreams: [{ name: amulet, admin: "${DSO}", urls: ["${registry.url}"] }]\n`;
       const good = fileWith(`redis: { url: "${redis.url}", password: right }\n${upstreams}`);
-      const well = await outcomeOf(run(["check", "--live", "--config", good]));
+      const well = await runHere(["check", "--live", "--config", good]);
       expect([well.code, well.stdout]).toEqual([0, expect.stringMatching(/^redis: answers/m)]);
       const bad = fileWith(`redis: { url: "${redis.url}", password: wrong }\n${upstreams}`);
-      const ill = await outcomeOf(run(["check", "--live", "--config", bad]));
+      const ill = await runHere(["check", "--live", "--config", bad]);
       expect([ill.code, ill.stdout]).toEqual([78, expect.stringMatching(/^redis: refuses the login/m)]);
     } finally {
       await redis.stop();
@@ -172,7 +176,7 @@ describe("check", () => {
     const { port } = endpoint.address() as AddressInfo;
     const auth = `auth: { oauth2: { tokenUrl: "http://127.0.0.1:${port}/token", clientId: c, clientSecret: s } }`;
     const file = fileWith(`upstreams: [{ name: amulet, urls: ["${registry.url}"], ${auth} }]\n`);
-    const { code, stdout } = await outcomeOf(run(["check", "--live", "--config", file]));
+    const { code, stdout } = await runHere(["check", "--live", "--config", file]);
     endpoint.close();
     expect([code, stdout]).toEqual([78, expect.stringContaining("their token endpoint answered 418")]);
   });
@@ -328,7 +332,7 @@ describe("demo", () => {
     const [, explain] = await command.printed(/curl -s '(\S+explain\S+)'/);
     expect(await (await fetch(explain!)).json()).toMatchObject({ upstream: "funds", cached: true });
 
-    const explained = await outcomeOf(run(["explain", list, "--operations", operations!]));
+    const explained = await runHere(["explain", list, "--operations", operations!]);
     expect(explained.code).toBe(0);
     expect(JSON.parse(explained.stdout)).toMatchObject({ upstream: "funds" });
 
@@ -352,9 +356,12 @@ describe("demo", () => {
 });
 
 test("explain says when no gateway answers", async () => {
-  const { code, stderr } = await outcomeOf(
-    run(["explain", "/registry/metadata/v1/info", "--operations", "http://127.0.0.1:1"]),
-  );
+  const { code, stderr } = await runHere([
+    "explain",
+    "/registry/metadata/v1/info",
+    "--operations",
+    "http://127.0.0.1:1",
+  ]);
   expect(code).toBe(1);
   expect(stderr).toContain("does not answer");
 });

@@ -2,6 +2,7 @@ import { connect } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { afterEach, expect, test, vi } from "vitest";
+import { startGateway } from "../support/gateway.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { until } from "../support/redis.ts";
 import { RealProcess } from "../support/real-process.ts";
@@ -98,18 +99,18 @@ test("SIGINT has no grace: idle connections end at once, running requests are fi
 
 test("what still runs when the time is over gets a 503 and no cut connection", async () => {
   const amulet = await registry();
-  const process = await gateway({
+  const started = await startGateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
     shutdown: { grace: "0s", timeout: "300ms" },
   });
   amulet.slow(8_000);
   const slow = [
-    request(`${process.url}${ACCEPT}`, { method: "POST" }),
-    request(`${process.url}/registry/metadata/v1/instruments/X`),
-    request(`${process.url}/registry/drafts/v3/anything`),
+    request(`${started.url}${ACCEPT}`, { method: "POST" }),
+    request(`${started.url}/registry/metadata/v1/instruments/X`),
+    request(`${started.url}/registry/drafts/v3/anything`),
   ];
   await until(() => amulet.calls.open === 3);
-  process.signal("SIGTERM");
+  const stopped = started.gateway.stop({ grace: true });
   for (const answer of await Promise.all(slow)) {
     expect(answer.statusCode).toBe(503);
     expect(answer.headers["retry-after"]).toBe("1");
@@ -119,22 +120,21 @@ test("what still runs when the time is over gets a 503 and no cut connection", a
       error: expect.stringMatching(/^registry-gateway: the gateway is being/),
     });
   }
-  expect(await process.ended).toBe(0);
+  await stopped;
 });
 
-test("a connection that never sent a request does not hold the process up", async () => {
+test("a connection that never sent a request does not hold the gateway up", async () => {
   const amulet = await registry();
-  const process = await gateway({
+  const started = await startGateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
     shutdown: { grace: "0s", timeout: "1m" },
   });
-  const socket = connect(Number(new URL(process.url).port), "127.0.0.1");
+  const socket = connect(Number(new URL(started.url).port), "127.0.0.1");
   await new Promise((resolve) => {
     socket.once("connect", resolve);
   });
   socket.on("error", () => {});
-  process.signal("SIGTERM");
-  expect(await process.ended).toBe(0);
+  await started.gateway.stop({ grace: true });
   socket.destroy();
 });
 

@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { afterEach } from "vitest";
+import { afterEach, vi } from "vitest";
+import { run } from "../../src/commands/run.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/main.ts");
 
@@ -49,6 +50,36 @@ export class Command {
 
   signal(name: NodeJS.Signals): void {
     this.child.kill(name);
+  }
+}
+
+/** What became of a command that ended by itself. */
+export interface Outcome {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a command that ends by itself in this process: for what it prints, where the test is not about the process. */
+export async function runHere(args: readonly string[], env: Record<string, string> = {}): Promise<Outcome> {
+  const printed = { stdout: "", stderr: "" };
+  const listeners = process.stdout.listeners("error");
+  const spies = (["stdout", "stderr"] as const).map((name) =>
+    vi.spyOn(process[name], "write").mockImplementation((text) => {
+      printed[name] += String(text);
+      return true;
+    }),
+  );
+  for (const [name, value] of Object.entries({ GATEWAY_CONFIG: undefined, ...env })) vi.stubEnv(name, value);
+  try {
+    const code = await run(args);
+    return { code, ...printed };
+  } finally {
+    vi.unstubAllEnvs();
+    for (const spy of spies) spy.mockRestore();
+    for (const listener of process.stdout.listeners("error")) {
+      if (!listeners.includes(listener)) process.stdout.off("error", listener as () => void);
+    }
   }
 }
 
