@@ -5,6 +5,7 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     exclude: ["test/long/**"],
     globalSetup: ["test/support/global-setup.ts"],
+    setupFiles: ["test/support/setup.ts"],
     testTimeout: 20_000,
     hookTimeout: 30_000,
     maxWorkers: "100%",

@@ -14,6 +14,8 @@ function open(largest = 8 * MIB): { reader: BodyReader; clock: ManualClock } {
 const page = (count: number): Buffer =>
   Buffer.from(JSON.stringify({ instruments: Array.from({ length: count }, (_none, at) => ({ id: `i${at}` })) }));
 
+const LARGE_PAGE = page(200_000);
+
 describe("a large body is read in a thread of its own", () => {
   test("and what it says is what it says when it is read at once", async () => {
     const { reader } = open();
@@ -78,7 +80,7 @@ describe("a large body is read in a thread of its own", () => {
 
   test("unless it takes too long; then those that wait are read by another thread", async () => {
     const { reader, clock } = open();
-    const slow = reader.read({ kind: "page" }, page(200_000), { source: "a" });
+    const slow = reader.read({ kind: "page" }, LARGE_PAGE, { source: "a" });
     const next = reader.read({ kind: "page" }, page(3), { source: "a" });
     clock.advance(9_999);
     clock.advance(1);
@@ -88,7 +90,7 @@ describe("a large body is read in a thread of its own", () => {
 
   test("unless the gateway ends", async () => {
     const { reader } = open();
-    const running = reader.read({ kind: "page" }, page(200_000), { source: "a" });
+    const running = reader.read({ kind: "page" }, LARGE_PAGE, { source: "a" });
     const waiting = reader.read({ kind: "page" }, page(3), { source: "a" });
     reader.close();
     await expect(running).rejects.toMatchObject({ status: 503 });
@@ -98,7 +100,7 @@ describe("a large body is read in a thread of its own", () => {
   test("unless its turn does not come in time", async () => {
     const { reader, clock } = open();
     // Each of the first ones has its full time: the thread never gets to the last.
-    const slow = [1, 2].map(() => reader.read({ kind: "page" }, page(200_000), { source: "a" }));
+    const slow = [1, 2].map(() => reader.read({ kind: "page" }, LARGE_PAGE, { source: "a" }));
     clock.advance(9_000);
     const late = reader.read({ kind: "page" }, page(3), { source: "a" });
     clock.advance(1_000);

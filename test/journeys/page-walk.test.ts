@@ -4,6 +4,7 @@ import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useGateways } from "../support/gateways.ts";
+import { runs } from "../support/thorough.ts";
 
 const startRegistry = useSampleRegistries();
 const startGateway = useGateways();
@@ -96,7 +97,7 @@ test("with keyset tokens a walk sees every instrument that stayed exactly once, 
       await gateway.stop();
       await registry.stop();
     }),
-    { numRuns: 25 },
+    { numRuns: runs(8, 50) },
   );
 });
 
@@ -118,7 +119,7 @@ test("with index tokens a walk between changes sees every instrument exactly onc
       await gateway.stop();
       await registry.stop();
     }),
-    { numRuns: 25 },
+    { numRuns: runs(8, 50) },
   );
 });
 

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { ENDPOINTS, endpointPath } from "../../src/spec/endpoints.ts";
 import { type SentRequest, send } from "../support/send.ts";
+import { runs } from "../support/thorough.ts";
 import {
   ADMINS,
   REGISTRY_NAMES,
@@ -105,7 +106,7 @@ test("a request reaches the one registry that all its places name, and otherwise
       expect(calledRegistries()).toEqual(isClear ? [only] : []);
       if (!isClear) expect(status).toBe(others.length > 0 ? 400 : 404);
     }),
-    { numRuns: 400 },
+    { numRuns: runs(150, 1_000) },
   );
 });
 
@@ -151,6 +152,6 @@ test("whatever the URL, no registry gets a request whose path names another", as
         }
       },
     ),
-    { numRuns: 600 },
+    { numRuns: runs(200, 1_500) },
   );
 });

@@ -85,14 +85,18 @@ export function tenRegistries(): RegistryOptions {
   return Object.fromEntries(options);
 }
 
+/** Stands for what makes a page large, which is not written as JSON anew for each. */
+const NOTE = "<note>";
+
 /** Makes a registry list for ever, one instrument of so many bytes on each page. */
 export function listForEver(registry: SampleRegistry, bytes: number): void {
   const note = "x".repeat(bytes);
   registry.script(({ operation, url }) => {
     if (operation !== "instruments") return undefined;
     const at = Number(new URL(url, "http://x").searchParams.get("pageToken")?.slice(1) ?? 0);
-    const instrument = { ...instrumentsOf("ENDLESS", 1)[0], id: `ENDLESS-${at}`, note };
-    return { status: 200, body: JSON.stringify({ instruments: [instrument], nextPageToken: `t${at + 1}` }) };
+    const instrument = { ...instrumentsOf("ENDLESS", 1)[0], id: `ENDLESS-${at}`, note: NOTE };
+    const page = JSON.stringify({ instruments: [instrument], nextPageToken: `t${at + 1}` });
+    return { status: 200, body: page.replace(NOTE, () => note) };
   });
 }
 
