@@ -39,6 +39,10 @@ export const HEADER_FIELDS = {
     "Why the registry's answer could not be had (RFC 9209).",
     "registry-gateway;error=connection_refused",
   ),
+  "Registry-Gateway-Error": text(
+    "Which error of the gateway's own this is, by a code that does not change; none with a registry's.",
+    "admin_unknown",
+  ),
   "X-Registry-Partial": text("The registries that are missing from this answer, by name.", "bonds"),
 } as const satisfies Readonly<Record<string, HeaderField>>;
 
@@ -56,7 +60,7 @@ export const ERRORS = {
   BadRequest: {
     status: "400",
     description: "The request is malformed, does not say which registry it means, or names two.",
-    fields: ["X-Request-Id"],
+    fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example:
       "registry-gateway: the request does not say which registry it means: send it to " +
       "/api/token-standard/v0/registrars/{admin}/registry/ or name the instrument admin in the header x-instrument-admin",
@@ -64,19 +68,19 @@ export const ERRORS = {
   NotFound: {
     status: "404",
     description: "The registry has no such thing, or the gateway no such registry or path.",
-    fields: ["X-Request-Id"],
+    fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example: "registry-gateway: no such path; the token-registry API is below /registry/",
   },
   RequestTimeout: {
     status: "408",
     description: "The request took too long to arrive.",
-    fields: ["X-Request-Id"],
+    fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example: "registry-gateway: the request took too long to arrive",
   },
   Ambiguous: {
     status: "409",
     description: "Several registries have an instrument with this id. The text names them.",
-    fields: ["X-Request-Id"],
+    fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example:
       "registry-gateway: several registries have an instrument with this id; ask one of them: " +
       "/api/token-standard/v0/registrars/amulet of DSO::1220…, /api/token-standard/v0/registrars/bonds of bonds::1220…",
@@ -84,51 +88,51 @@ export const ERRORS = {
   ContentTooLarge: {
     status: "413",
     description: "The body is larger than the gateway takes.",
-    fields: ["X-Request-Id"],
+    fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example: "registry-gateway: the body is larger than 1048576 bytes",
   },
   UnsupportedMediaType: {
     status: "415",
     description: "The body is not JSON in UTF-8, or it is compressed.",
-    fields: ["X-Request-Id"],
+    fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example: "registry-gateway: the body must be sent with the header content-type: application/json",
   },
   TooManyRequests: {
     status: "429",
     description: "The registry's rate limit is used up.",
-    fields: ["X-Request-Id", "Retry-After"],
+    fields: ["X-Request-Id", "Registry-Gateway-Error", "Retry-After"],
     example:
       'registry-gateway: the gateway may ask upstream "amulet" 120 times in 60 s, and that is used up; try again in 5 s',
   },
   InternalError: {
     status: "500",
     description: "A fault of the gateway, or the registry's own 500.",
-    fields: ["X-Request-Id"],
+    fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example: "registry-gateway: internal server error",
   },
   BadGateway: {
     status: "502",
     description: "The registry refused, broke off, or answered something that cannot be passed on.",
-    fields: ["X-Request-Id", "Proxy-Status"],
+    fields: ["X-Request-Id", "Registry-Gateway-Error", "Proxy-Status"],
     example:
       'registry-gateway: upstream "amulet" refused the connection; it is down or its URL is wrong; try again later',
   },
   Unavailable: {
     status: "503",
     description: "The registry fails and is given a pause, or the gateway has too much to do or stops.",
-    fields: ["X-Request-Id", "Retry-After", "Proxy-Status"],
+    fields: ["X-Request-Id", "Registry-Gateway-Error", "Retry-After", "Proxy-Status"],
     example: 'registry-gateway: upstream "amulet" fails on all its nodes and is given a pause; try again in 5 s',
   },
   GatewayTimeout: {
     status: "504",
     description: "The registry did not answer before the deadline.",
-    fields: ["X-Request-Id", "Proxy-Status"],
+    fields: ["X-Request-Id", "Registry-Gateway-Error", "Proxy-Status"],
     example: 'registry-gateway: upstream "amulet" did not answer in time; try again later',
   },
   OtherError: {
     status: "default",
     description: "Any other error: 405, 414, 431, or what the registry answered.",
-    fields: ["X-Request-Id"],
+    fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example: "registry-gateway: the method is not allowed here; use GET, HEAD, OPTIONS",
   },
 } as const satisfies Readonly<Record<string, ErrorAnswer>>;
@@ -155,9 +159,12 @@ const OF_CACHED: readonly HeaderName[] = ["X-Request-Id", "Cache-Status", "Age",
 export const ANSWER_KINDS: Readonly<Record<AnswerKind, KindOfAnswer>> = {
   cached: { fields: OF_CACHED, errors: [...OF_ANY, ...OF_REGISTRY] },
   composed: { fields: OF_CACHED, errors: OF_ANY },
-  call: { fields: ["X-Request-Id", "Cache-Control"], errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY] },
-  streamed: { fields: ["X-Request-Id"], errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY] },
-  page: { fields: ["X-Request-Id", "ETag", "Cache-Control"], errors: OF_ANY },
+  call: {
+    fields: ["X-Request-Id", "Registry-Gateway-Error", "Cache-Control"],
+    errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY],
+  },
+  streamed: { fields: ["X-Request-Id", "Registry-Gateway-Error"], errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY] },
+  page: { fields: ["X-Request-Id", "Registry-Gateway-Error", "ETag", "Cache-Control"], errors: OF_ANY },
 };
 
 /** Header fields that every operation takes, by the name they have in the document. */
