@@ -160,11 +160,11 @@ export const ANSWER_KINDS: Readonly<Record<AnswerKind, KindOfAnswer>> = {
   cached: { fields: OF_CACHED, errors: [...OF_ANY, ...OF_REGISTRY] },
   composed: { fields: OF_CACHED, errors: OF_ANY },
   call: {
-    fields: ["X-Request-Id", "Registry-Gateway-Error", "Cache-Control"],
+    fields: ["X-Request-Id", "Cache-Control"],
     errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY],
   },
-  streamed: { fields: ["X-Request-Id", "Registry-Gateway-Error"], errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY] },
-  page: { fields: ["X-Request-Id", "Registry-Gateway-Error", "ETag", "Cache-Control"], errors: OF_ANY },
+  streamed: { fields: ["X-Request-Id"], errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY] },
+  page: { fields: ["X-Request-Id", "ETag", "Cache-Control"], errors: OF_ANY },
 };
 
 /** Header fields that every operation takes, by the name they have in the document. */
