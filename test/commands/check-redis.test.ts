@@ -67,6 +67,41 @@ describe("check --live logs in to Redis:", () => {
   });
 });
 
+/** The only node of a cluster with TLS: it announces, or sends on to, another one. */
+async function startNode(reply: (command: string) => string) {
+  const pem = (file: string) => readFileSync(join(tlsFolder, `${file}.pem`));
+  const server = createTlsServer({ cert: pem("server"), key: pem("server-key") }, (socket) => {
+    socket.on("error", () => undefined);
+    socket.on("data", (chunk: Buffer) => {
+      for (const command of commandsIn(chunk.toString())) socket.write(reply(command));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  ending.push(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+/** The commands of a request in Redis's protocol, their words joined. */
+function commandsIn(text: string): string[] {
+  return text
+    .split(/(?=\*\d+\r\n)/)
+    .map((each) => each.split("\r\n").filter((_line, i) => i > 0 && i % 2 === 0))
+    .map((words) => words.join(" ").toLowerCase());
+}
+
+const slots = (port: number) => `*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:${port}\r\n`;
+const info = "# Server\r\nredis_version:7.2.0\r\n# Persistence\r\nloading:0\r\n";
+
+function answer(command: string, onSlots: string, onOther = "+OK\r\n"): string {
+  if (command.startsWith("cluster slots")) return onSlots;
+  if (command.startsWith("info")) return `$${info.length}\r\n${info}\r\n`;
+  if (command.startsWith("cluster info")) return "$16\r\ncluster_state:ok\r\n";
+  if (command.startsWith("eval")) return onOther;
+  return command.startsWith("hello") ? "%1\r\n$5\r\nproto\r\n:3\r\n" : "+OK\r\n";
+}
+
+const tls = { caFile: join(tlsFolder, "ca.pem") };
+
 describe("no login leaves without the TLS that was configured:", () => {
   /** Somebody who listens in the clear, and what it heard. */
   async function startListener() {
@@ -78,41 +113,6 @@ describe("no login leaves without the TLS that was configured:", () => {
     ending.push(() => server.close());
     return { port: (server.address() as AddressInfo).port, heard: () => Buffer.concat(heard) };
   }
-
-  /** The only node of a cluster with TLS: it announces, or sends on to, another one. */
-  async function startNode(reply: (command: string) => string) {
-    const pem = (file: string) => readFileSync(join(tlsFolder, `${file}.pem`));
-    const server = createTlsServer({ cert: pem("server"), key: pem("server-key") }, (socket) => {
-      socket.on("error", () => undefined);
-      socket.on("data", (chunk: Buffer) => {
-        for (const command of commandsIn(chunk.toString())) socket.write(reply(command));
-      });
-    });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    ending.push(() => server.close());
-    return (server.address() as AddressInfo).port;
-  }
-
-  /** The commands of a request in Redis's protocol, their words joined. */
-  function commandsIn(text: string): string[] {
-    return text
-      .split(/(?=\*\d+\r\n)/)
-      .map((each) => each.split("\r\n").filter((_line, i) => i > 0 && i % 2 === 0))
-      .map((words) => words.join(" ").toLowerCase());
-  }
-
-  const slots = (port: number) => `*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:${port}\r\n`;
-  const info = "# Server\r\nredis_version:7.2.0\r\n# Persistence\r\nloading:0\r\n";
-
-  function answer(command: string, onSlots: string, onOther = "+OK\r\n"): string {
-    if (command.startsWith("cluster slots")) return onSlots;
-    if (command.startsWith("info")) return `$${info.length}\r\n${info}\r\n`;
-    if (command.startsWith("cluster info")) return "$16\r\ncluster_state:ok\r\n";
-    if (command.startsWith("eval")) return onOther;
-    return command.startsWith("hello") ? "%1\r\n$5\r\nproto\r\n:3\r\n" : "+OK\r\n";
-  }
-
-  const tls = { caFile: join(tlsFolder, "ca.pem") };
 
   test("a node that a cluster announces", async () => {
     const listener = await startListener();
@@ -149,4 +149,24 @@ describe("no login leaves without the TLS that was configured:", () => {
     expect(listener.heard()[0]).toBe(0x16);
     expect(listener.heard().toString("latin1")).not.toContain("s3cret");
   });
+});
+
+// The client sends ASKING by itself and does not look at what becomes of it.
+test("a node that an ASK leads to and that does not answer is bad news, not the end of the process", async () => {
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown): void => void unhandled.push(reason);
+  process.on("unhandledRejection", note);
+  ending.push(() => process.off("unhandledRejection", note));
+  const heard: string[] = [];
+  const silent: number = await startNode((command) => {
+    heard.push(command);
+    return command === "asking" || command.startsWith("eval") ? "" : answer(command, slots(silent));
+  });
+  const port: number = await startNode((command) => answer(command, slots(port), `-ASK 1 127.0.0.1:${silent}\r\n`));
+  const report = await ask({ cluster: { nodes: [`rediss://127.0.0.1:${port}`] }, tls });
+  expect(report).toMatchObject(bad(/does not answer in time/));
+  expect(heard).toContain("asking");
+  // Rejections are told behind the promises of the same turn.
+  await new Promise(setImmediate);
+  expect(unhandled).toEqual([]);
 });

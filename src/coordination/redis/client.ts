@@ -99,11 +99,25 @@ function createClusterClient(urls: readonly string[], options: ReturnType<typeof
       },
     },
   );
-  // Else the first request to each node would wait for its connection.
   cluster.on("+node", (node: Redis) => {
+    watchAsking(node);
+    // Else the first request to each node would wait for its connection.
     if (node.status === "wait") node.connect().catch(() => {});
   });
   return cluster;
+}
+
+/**
+ * The client sends ASKING ahead of a command that is redirected, and drops its promise: a rejection would end the
+ * process. The command itself says what went wrong.
+ */
+function watchAsking(node: Redis): void {
+  const asking = node.asking.bind(node);
+  node.asking = () => {
+    const sent = asking();
+    sent.catch(() => {});
+    return sent;
+  };
 }
 
 type Login = Pick<RedisOptions, "username" | "password">;
