@@ -2,10 +2,10 @@ import { LRUCache } from "lru-cache";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { CallGrant, CallLimit } from "./coordinator.ts";
 
-/** Budgets are few (upstreams times endpoints); the bound is for names gone with an old configuration. */
-const MAX_BUDGETS = 4_096;
+/** Rate limits are few (upstreams times endpoints); the bound is for names gone with an old configuration. */
+const MAX_WINDOWS = 4_096;
 
-/** The calls of one budget in its last window. */
+/** The calls of one rate limit in its last window. */
 interface CallWindow {
   readonly name: string;
   readonly per: Duration;
@@ -14,12 +14,12 @@ interface CallWindow {
 }
 
 /**
- * Call budgets of one process, exact in any window: a call is granted only when the call `requests` before it was made
+ * Rate limits of one process, exact in any window: a call is granted only when the call `requests` before it was made
  * at least `per` ago.
  */
 export class CallWindows {
   private readonly clock: Clock;
-  private readonly windows = new LRUCache<string, { per: Duration; calls: Instant[] }>({ max: MAX_BUDGETS });
+  private readonly windows = new LRUCache<string, { per: Duration; calls: Instant[] }>({ max: MAX_WINDOWS });
   private lastStamp: Instant = -Infinity;
 
   constructor(clock: Clock) {
@@ -51,8 +51,8 @@ export class CallWindows {
   /** Forgets a call that was not granted after all. */
   forget(name: string, per: Duration, at: Instant): void {
     const calls = this.recent(name, per);
-    const place = calls.lastIndexOf(at);
-    if (place !== -1) calls.splice(place, 1);
+    const index = calls.lastIndexOf(at);
+    if (index !== -1) calls.splice(index, 1);
   }
 
   /** How many calls there were in the last `per`. */

@@ -24,7 +24,7 @@ export type PurgeReach = (typeof PURGE_REACHES)[number];
  */
 export type FetchOutcome = "stored" | "uncacheable" | "failed";
 
-/** The right to be the only one in the fleet that fetches a key. Renewed by itself until released. */
+/** The right to be the only process that fetches a key. Renewed by itself until released. */
 export interface Lease {
   release(outcome: FetchOutcome): void;
 }
@@ -45,8 +45,8 @@ export type CallGrant =
 export type MaybePromise<T> = T | Promise<T>;
 
 /**
- * The one small port for what replicas and workers share: epochs, leases, call budgets and small facts. The local
- * adapter serves one process, the Redis adapter a fleet, the cluster-primary adapter the workers of one machine.
+ * The one small port for what replicas and workers share: epochs, leases, rate limits and small facts. The local adapter
+ * serves one process, the Redis adapter replicas, that of `src/workers` the workers of one machine.
  *
  * No method rejects: when what is shared is away, adapters answer from what this process knows.
  */
@@ -67,13 +67,13 @@ export interface Coordinator {
   /** Gives the scopes of `partition` (undefined: of every partition) new epochs, here at once. */
   purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach>;
 
-  /** The lease for `key`, or undefined when somebody else holds it. */
+  /** The lease for `key`, or undefined when another request or process has it. */
   acquire(key: string): MaybePromise<Lease | undefined>;
 
   /** Resolves when the holder of `key` released it, its lease ran out ("failed"), or `deadline` passed (undefined). */
   whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined>;
 
-  /** Takes one call out of the budget `name`. */
+  /** Takes one call out of the rate limit `name`. */
   takeCall(name: string, limit: CallLimit): MaybePromise<CallGrant>;
 
   /** Keeps a small fact for `ttl`; bounded, so it may be forgotten sooner. */

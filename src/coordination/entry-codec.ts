@@ -107,7 +107,7 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
   };
 }
 
-/** Undefined for what has a checksum but was not written by this format: the bytes of somebody else. */
+/** Undefined for what has a checksum but was not written by this format: foreign bytes. */
 function parseHeader(json: string): Header | undefined {
   try {
     const header = JSON.parse(json) as unknown;

@@ -8,7 +8,7 @@ import type { Dependencies } from "./coordinator.ts";
  */
 export type Epoch = string;
 
-/** The epochs of one partition. A scope without an epoch of its own stands under `base`. */
+/** The epochs of one partition. A scope without an epoch of its own goes by `base`. */
 export interface EpochSet {
   readonly base: Epoch;
   readonly scopes: ReadonlyMap<string, Epoch>;

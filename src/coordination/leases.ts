@@ -10,7 +10,7 @@ interface Wait extends PromiseWithResolvers<FetchOutcome> {
   waiters: number;
 }
 
-/** Those who wait for leases to be released; who learns of a release calls {@link Waiters.wake}. */
+/** Requests that wait for leases to be released. {@link Waiters.wake} tells them of a release. */
 export class Waiters {
   private readonly clock: Clock;
   private readonly waits = new Map<string, Wait>();

@@ -24,7 +24,7 @@ const REPLY_TIMEOUT: Duration = 2_000;
 /** Longer than a purge waits for a worker that hangs. */
 const PURGE_TIMEOUT: Duration = 6_000;
 
-/** A scrape waits no longer for one worker; its last numbers stand in. */
+/** A scrape waits no longer for one worker; its last numbers are used then. */
 const METRICS_TIMEOUT: Duration = 1_000;
 
 /** What a worker had counted since is lost when it crashes. */

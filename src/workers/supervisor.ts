@@ -129,7 +129,7 @@ export class Supervisor {
     }
   }
 
-  /** Ends workers whose loop stands still. `expected`: when this look was due. */
+  /** Ends workers whose event loop is blocked. `expected`: when this look was due. */
   private look(expected: Instant): void {
     const { clock, log } = this.options;
     const now = clock.now();

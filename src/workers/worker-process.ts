@@ -21,8 +21,8 @@ export interface WorkerProcess {
 export const BEAT_EVERY: Duration = 500;
 
 /**
- * A worker silent for so long does nothing else either: its loop stands still. On a machine with far too much to do
- * seconds are nothing unusual.
+ * A worker silent for so long does nothing else either: its event loop is blocked. Seconds are nothing unusual on an
+ * overloaded machine.
  */
 const HUNG_AFTER: Duration = 10_000;
 

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { cacheKey } from "../../src/cache/stores/store.ts";
 import { clock } from "../support/redis-replicas.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
@@ -6,7 +6,7 @@ import { until, type RedisServer } from "../support/redis.ts";
 import { ask, closeAll, entryOf, healing, later, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
 import { infoKey, put } from "../support/store-suite.ts";
 
-afterEach(closeAll);
+afterAll(closeAll);
 
 /** The server on its own port, or behind something that fails. */
 type Fault = (server: RedisServer, proxy: Awaited<ReturnType<typeof startSlowProxy>>) => unknown;
@@ -47,8 +47,12 @@ describe.for(faults)("Redis %s", ([, begin, end]) => {
     // What memory holds stays usable, whatever Redis has lost.
     expect(replica.coordinator.epochOf(infoKey)).toBe(epoch);
   });
+});
 
-  test("a purge made meanwhile is written before anything is read again", async () => {
+// All at once: each waits most of its time, on a Redis of its own.
+test.concurrent.for(faults)(
+  "Redis %s: a purge made meanwhile is written before anything is read again",
+  async ([, begin, end]) => {
     const server = await redisServer();
     const proxy = later(await startSlowProxy(server.port));
     const replica = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
@@ -68,10 +72,10 @@ describe.for(faults)("Redis %s", ([, begin, end]) => {
     expect(await usable(replica)).not.toBe("before");
     await put(replica, infoKey, entryOf(replica, { body }));
     await until(async () => (await usable(other)) === "after");
-  });
-});
+  },
+);
 
-describe("Redis that refuses", () => {
+describe.concurrent("Redis that refuses", () => {
   test("read-only: it is read, and purges wait until it can be written", async () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { cacheKey } from "../../src/cache/stores/store.ts";
 import { digest } from "../../src/coordination/redis/keys.ts";
 import { startCluster } from "../support/redis-cluster.ts";
@@ -7,9 +7,10 @@ import { until } from "../support/redis.ts";
 import { ask, closeAll, entryOf, healing, later, replicaOn } from "../support/redis-scene.ts";
 import { infoKey, put } from "../support/store-suite.ts";
 
-afterEach(closeAll);
+// All at once: each waits most of its time, on servers of its own.
+afterAll(closeAll);
 
-describe("fail-over", () => {
+describe.concurrent("fail-over", () => {
   test("a cluster goes on while one of its masters dies and its replica takes over", async () => {
     const cluster = later(await startCluster({ replicas: true }));
     const replica = await replicaOn({ cluster: { nodes: cluster.urls } });

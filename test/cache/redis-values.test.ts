@@ -11,7 +11,7 @@ import { infoKey, makeEntry, put } from "../support/store-suite.ts";
 
 afterEach(closeAll);
 
-/** The stored value with another header, and the checksum that belongs to test. */
+/** The stored value with another header, and the checksum that belongs to it. */
 function withHeader(value: Buffer, change: (header: unknown[]) => unknown): Buffer {
   const [stamp, length] = [value.subarray(0, 26), value.readUInt32BE(30)];
   const header = JSON.parse(value.toString("utf8", 34, 34 + length)) as unknown[];

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { RedisConfig } from "../../src/config/schema.ts";
@@ -13,7 +13,8 @@ import { startSentinel } from "../support/redis-sentinel.ts";
 import { startRedis, tlsFolder, until } from "../support/redis.ts";
 
 const ending: (() => unknown)[] = [];
-afterEach(async () => {
+// All at once: each waits most of its time, on a server of its own.
+afterAll(async () => {
   for (const end of ending.splice(0)) await end();
 });
 
@@ -40,7 +41,7 @@ function connect(keys: object) {
   return lines;
 }
 
-describe("a Redis that cannot be connected to is one log line, though it is tried again and again:", () => {
+describe.concurrent("a Redis that cannot be connected to is one log line, though it is tried again and again:", () => {
   async function expectOneLine(keys: object, reason: RegExp): Promise<void> {
     const lines = connect(keys);
     await until(() => lines.length > 0);

@@ -5,14 +5,15 @@ import { startRedis, type RedisServer } from "../support/redis.ts";
 import { describeCoordinator } from "../support/coordinator-suite.ts";
 
 let redis: RedisServer;
+let setUps = 0;
 beforeAll(async () => {
   redis = await startRedis();
 });
 afterAll(() => redis.stop());
 
 describeCoordinator("Redis coordinator", async () => {
-  await redis.client.flushall();
-  const { coordinator, close } = await startReplica({ url: redis.url });
+  setUps += 1;
+  const { coordinator, close } = await startReplica({ url: redis.url, keyPrefix: `test-${setUps}:` });
   return { coordinator, now: () => clock.now(), pass: sleep, close, settle: () => sleep(1_700) };
 });
 

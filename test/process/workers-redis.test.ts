@@ -26,7 +26,7 @@ async function once(url: string): Promise<string> {
   return String(headers["cache-status"]);
 }
 
-test("with Redis every worker is a replica: what one fetched the others have, and purges speak for the fleet", async () => {
+test("with Redis every worker is a replica: what one fetched the others have, and purges speak for all replicas", async () => {
   const amulet = await registry();
   redis = await startRedis();
   gateway = await RealProcess.start({
@@ -56,7 +56,7 @@ test("with Redis every worker is a replica: what one fetched the others have, an
     return ((await response.json()) as { explanation: { entries: { worker: number; purged: boolean }[] } }).explanation
       .entries;
   };
-  // Asked until both workers have test.
+  // Asked until both workers have it.
   await until(async () => {
     await once(url + PAGE);
     return new Set((await explained()).map(({ worker }) => worker)).size === 2;

@@ -9,7 +9,7 @@ import { settle } from "../support/workers-scene.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { type Puppet, spawnPuppet } from "../support/puppet.ts";
 
-/** A worker was given this upstream's configuration, and has not said yet what it thinks of test. */
+/** A worker was given this upstream's configuration, and has not said yet what it thinks of it. */
 interface Reload {
   readonly worker: number;
   readonly upstream: string;

@@ -95,7 +95,7 @@ test("a purge has effect in every worker when it is answered, and explain speaks
     };
     return explanation.entries;
   };
-  // Asked until both workers have test.
+  // Asked until both workers have it.
   await until(async () => {
     await once(url);
     return new Set((await explain()).map(({ worker }) => worker)).size === 2;

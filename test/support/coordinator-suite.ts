@@ -19,7 +19,7 @@ const usd = { partition: "DSO::1220aa", scopes: ["all", "list", "instrument:USD"
 const info = { partition: "DSO::1220aa", scopes: ["all", "info"] };
 const elsewhere = { partition: "other::1220bb", scopes: ["all", "info"] };
 
-/** What every coordinator promises, whatever it shares its state through. */
+/** What every coordinator promises, whatever it shares its state through. Tests run at once: no two set-ups share state. */
 export function describeCoordinator(name: string, setUp: () => Promise<CoordinatorSetup>): void {
   async function use(run: (setup: CoordinatorSetup) => Promise<void>): Promise<void> {
     const setup = await setUp();
@@ -30,7 +30,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
     }
   }
 
-  describe(`${name}: epochs`, () => {
+  describe.concurrent(`${name}: epochs`, () => {
     test("an epoch stays the same while nothing is purged", () =>
       use(async ({ coordinator }) => {
         expect(coordinator.epochOf(amulet)).toBe(coordinator.epochOf({ ...amulet }));
@@ -90,7 +90,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
       }));
   });
 
-  describe(`${name}: leases`, () => {
+  describe.concurrent(`${name}: leases`, () => {
     test("a key has one holder at a time, and the next after it was released", () =>
       use(async ({ coordinator }) => {
         const lease = await coordinator.acquire("key");
@@ -130,7 +130,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
       }));
   });
 
-  describe(`${name}: call budgets`, () => {
+  describe.concurrent(`${name}: rate limits`, () => {
     test("grants no more calls than the limit in any window", () =>
       use(async ({ coordinator, now, pass, settle, share = 1 }) => {
         await settle?.();
@@ -164,7 +164,7 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
       }));
   });
 
-  describe(`${name}: facts`, () => {
+  describe.concurrent(`${name}: facts`, () => {
     test("recalls what was remembered until its time is over", () =>
       use(async ({ coordinator, pass }) => {
         expect(await coordinator.recall("contract")).toBeUndefined();

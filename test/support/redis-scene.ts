@@ -27,6 +27,24 @@ export async function replicaOn(...args: Parameters<typeof startReplica>): Promi
   return replica;
 }
 
+/** So many replicas on a Redis of their own. */
+export async function replicasOfOne(count: number): Promise<{ server: RedisServer; replicas: Replica[] }> {
+  const server = await redisServer();
+  const replicas = await Promise.all(Array.from({ length: count }, () => replicaOn({ url: server.url })));
+  return { server, replicas };
+}
+
+/** The same, and every replica has seen the others and goes by the count in Redis alone. */
+export async function acquaintedReplicas(count: number): ReturnType<typeof replicasOfOne> {
+  const all = await replicasOfOne(count);
+  await until(() =>
+    all.replicas.every(
+      ({ coordinator, events }) => coordinator.status().replicas === count && clock.now() - events.upSince > 1_700,
+    ),
+  );
+  return all;
+}
+
 export function entryOf(replica: Replica, changes: Partial<Entry> = {}, key: CacheKey = infoKey): Entry {
   return makeEntry(replica.coordinator.epochOf(key)!, clock.now(), changes);
 }

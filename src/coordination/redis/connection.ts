@@ -22,7 +22,7 @@ export interface RedisObserver {
   commandEnded(name: string, outcome: CommandOutcome, duration: Duration): void;
   /** A value was not written: too much is waiting to be written already. */
   writeDropped(): void;
-  /** A value in Redis was damaged or somebody else's, and taken for absent. */
+  /** A value in Redis was damaged or foreign, and taken for absent. */
   valueRejected(): void;
   /** A purge by another replica took effect here, so long after it was written to Redis. */
   purgeArrived(lag: Duration): void;

@@ -59,7 +59,7 @@ export class SharedRateLimits {
   private readonly epochs: SharedEpochs;
   private readonly replicas: Replicas;
   private readonly clock: Clock;
-  /** What this replica called, whoever granted it. */
+  /** What this replica called, granted by Redis or by its share. */
   private readonly windows: CallWindows;
   /** What the others called beyond their shares, by the rate limit's key: it is missing from the share of this one. */
   private readonly borrowed: CallWindows;

@@ -1,0 +1,76 @@
+import { afterAll, describe, expect, test } from "vitest";
+import { startSlowProxy } from "../support/redis-proxy.ts";
+import { clock, type Replica } from "../support/redis-replicas.ts";
+import { closeAll, later, replicaOn, replicasOfOne } from "../support/redis-scene.ts";
+import { until } from "../support/redis.ts";
+
+// All at once: each waits most of its time, on a Redis of its own.
+afterAll(closeAll);
+
+describe.concurrent("leases", () => {
+  test("of many who ask in all replicas one gets it", async () => {
+    const { replicas } = await replicasOfOne(3);
+    const asked = Array.from({ length: 60 }, async (_, i) => replicas[i % 3]!.coordinator.acquire("key"));
+    const leases = (await Promise.all(asked)).filter((lease) => lease !== undefined);
+    expect(leases).toHaveLength(1);
+    const waiting = replicas.map(({ coordinator }) => coordinator.whenReleased("key", clock.now() + 5_000));
+    leases[0]!.release("uncacheable");
+    expect(await Promise.all(waiting)).toEqual(["uncacheable", "uncacheable", "uncacheable"]);
+  });
+
+  test("is kept for as long as its holder lives, and goes to one other when it dies", async () => {
+    const { server, replicas } = await replicasOfOne(2);
+    const proxy = later(await startSlowProxy(server.port));
+    const holder = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
+    expect(await holder.coordinator.acquire("key")).toBeDefined();
+    // Renewed three times a lease, it is older by then than one that is not renewed gets.
+    await until(() => holder.events.sent("lease_renew") >= 4);
+    expect(await replicas[0]!.coordinator.acquire("key")).toBeUndefined();
+    const waiting = replicas.map(({ coordinator }) => coordinator.whenReleased("key", clock.now() + 10_000));
+    const died = performance.now();
+    proxy.blackhole = true;
+    expect(await Promise.all(waiting)).toEqual(["failed", "failed"]);
+    expect(performance.now() - died).toBeLessThan(3_000);
+    const next = await Promise.all(replicas.map(async ({ coordinator }) => coordinator.acquire("key")));
+    expect(next.filter((lease) => lease !== undefined)).toHaveLength(1);
+  });
+
+  test("is given up by a replica that stops", async () => {
+    const { replicas } = await replicasOfOne(2);
+    await replicas[0]!.coordinator.acquire("key");
+    const waiting = replicas[1]!.coordinator.whenReleased("key", clock.now() + 10_000);
+    const stopped = performance.now();
+    await replicas[0]!.close();
+    expect(await waiting).toBe("failed");
+    expect(performance.now() - stopped).toBeLessThan(1_000);
+  });
+
+  test("an outcome reaches those whose message was lost", async () => {
+    const { server, replicas } = await replicasOfOne(2);
+    const [a, b] = replicas as [Replica, Replica];
+    const lease = await a.coordinator.acquire("key");
+    await server.client.call("CLIENT", "KILL", "TYPE", "pubsub");
+    const waiting = b.coordinator.whenReleased("key", clock.now() + 5_000);
+    lease!.release("stored");
+    expect(await waiting).toBe("stored");
+  });
+
+  test("who asks right after it was stored is sent back to look", async () => {
+    const { replicas } = await replicasOfOne(2);
+    const [a, b] = replicas as [Replica, Replica];
+    const lease = await a.coordinator.acquire("key");
+    const waiting = b.coordinator.whenReleased("key", clock.now() + 5_000);
+    lease!.release("stored");
+    expect(await waiting).toBe("stored");
+    expect(await b.coordinator.acquire("key")).toBeUndefined();
+    expect(await b.coordinator.whenReleased("key", clock.now() + 5_000)).toBe("stored");
+  });
+
+  test("those who wait are let go when Redis goes away", async () => {
+    const { server, replicas } = await replicasOfOne(2);
+    await replicas[0]!.coordinator.acquire("key");
+    const waiting = replicas[1]!.coordinator.whenReleased("key", clock.now() + 30_000);
+    await server.kill();
+    expect(await waiting).toBe("failed");
+  });
+});

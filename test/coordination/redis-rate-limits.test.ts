@@ -1,0 +1,134 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, describe, expect, test } from "vitest";
+import { clock, type Replica } from "../support/redis-replicas.ts";
+import { acquaintedReplicas, closeAll, redisServer, replicaOn, replicasOfOne } from "../support/redis-scene.ts";
+import { until } from "../support/redis.ts";
+
+// All at once: each waits most of its time, on a Redis of its own.
+afterAll(closeAll);
+
+describe.concurrent("rate limits", () => {
+  const limit = { requests: 20, per: 600 };
+
+  /** Takes calls from all replicas for a while; the instants of those granted. */
+  async function takeFor(replicas: readonly Replica[], duration: number): Promise<{ from: number; to: number }[]> {
+    const granted: { from: number; to: number }[] = [];
+    const end = clock.now() + duration;
+    await Promise.all(
+      replicas.map(async ({ coordinator }) => {
+        while (clock.now() < end) {
+          const from = clock.now();
+          const grant = await coordinator.takeCall("budget", limit);
+          if (grant.granted) granted.push({ from, to: clock.now() });
+          else await sleep(Math.min(grant.retryIn, 20));
+        }
+      }),
+    );
+    return granted.sort((a, b) => a.from - b.from);
+  }
+
+  /** In no window of `per` there are more than `requests` calls. */
+  function expectExact(granted: readonly { from: number; to: number }[]): void {
+    for (let i = limit.requests; i < granted.length; i += 1) {
+      expect(granted[i]!.to - granted[i - limit.requests]!.from).toBeGreaterThanOrEqual(limit.per - 1);
+    }
+  }
+
+  test("are one for all replicas, exact in any window", async () => {
+    const { replicas } = await acquaintedReplicas(3);
+    const granted = await takeFor(replicas, 4_000);
+    expect(granted.length).toBeGreaterThanOrEqual(120);
+    expectExact(granted);
+  });
+
+  // Each took the whole budget until it had seen the other: 27 to 30 calls in a window of 20.
+  test.each([1, 2])("are exact for replicas that start together, from their first call on (%i)", async () => {
+    const server = await redisServer();
+    const replicas = await Promise.all([0, 1].map(() => replicaOn({ url: server.url }, { isReady: false })));
+    const granted = await takeFor(replicas, 3_000);
+    expect(granted.length).toBeGreaterThan(40);
+    expectExact(granted);
+  });
+
+  test("are exact while replicas come and go", async () => {
+    const { server, replicas } = await replicasOfOne(1);
+    const granted = takeFor(replicas, 5_000);
+    const others: { from: number; to: number }[] = [];
+    for (let i = 0; i < 5; i += 1) {
+      const pair = await Promise.all([0, 1].map(() => replicaOn({ url: server.url }, { isReady: false })));
+      others.push(...(await takeFor(pair, 700)));
+      await Promise.all(pair.map((replica) => replica.close()));
+    }
+    expect(others.length).toBeGreaterThan(5);
+    expectExact([...(await granted), ...others].sort((a, b) => a.from - b.from));
+  });
+
+  test("are exact for replicas that were there before Redis, and when it comes", async () => {
+    const server = await redisServer();
+    await server.kill();
+    const replicas = await Promise.all([0, 1, 2].map(() => replicaOn({ url: server.url }, { isReady: false })));
+    const granted = takeFor(replicas, 6_000);
+    await sleep(1_500);
+    await server.start();
+    const all = await granted;
+    expect(all.length).toBeGreaterThan(60);
+    expectExact(all);
+  });
+
+  test("are exact when Redis goes away and comes back empty, whoever called most", async () => {
+    const { server, replicas } = await acquaintedReplicas(2);
+    // All from one, so that the other has much of its share left.
+    const first = await takeFor([replicas[0]!], 1_000);
+    const granted = takeFor(replicas, 6_000);
+    await sleep(50);
+    await server.kill();
+    await sleep(1_500);
+    await server.start();
+    const all = [...first, ...(await granted)];
+    expect(all.length).toBeGreaterThan(80);
+    expectExact(all);
+  });
+
+  test("are shared out by the number of replicas last seen while Redis is away", async () => {
+    const { server, replicas } = await acquaintedReplicas(3);
+    await server.kill();
+    await until(() => replicas.every(({ coordinator }) => coordinator.status().state === "away"));
+    // For a moment nothing is granted: Redis might be back at once.
+    const take = async ({ coordinator }: Replica) =>
+      (await coordinator.takeCall("budget", { requests: 20, per: 60_000 })).granted;
+    expect(await take(replicas[0]!)).toBe(false);
+    const counts = await Promise.all(
+      replicas.map(async (replica) => {
+        await until(() => take(replica));
+        let count = 1;
+        while (await take(replica)) count += 1;
+        return count;
+      }),
+    );
+    expect(counts.sort((a, b) => a - b)).toEqual([6, 7, 7]);
+  });
+
+  test("count what was called without Redis when it is back, even empty", async () => {
+    const { server, replicas } = await acquaintedReplicas(2);
+    const budget = { requests: 10, per: 60_000 };
+    const take = async (replica: Replica) => (await replica.coordinator.takeCall("budget", budget)).granted;
+    for (let i = 0; i < 4; i += 1) expect(await take(replicas[0]!)).toBe(true);
+    await server.kill();
+    await until(() => replicas.every(({ coordinator }) => coordinator.status().state === "away"));
+    // After a moment; half of the budget each: the first replica has one call left of its own.
+    await until(() => take(replicas[0]!));
+    expect(await take(replicas[0]!)).toBe(false);
+    await until(() => take(replicas[1]!));
+    await server.start();
+    await until(() => replicas.every(({ coordinator }) => coordinator.status().state === "up"));
+    // For a moment each has its share besides, which is one call of two, until all count in Redis.
+    for (const [i, { coordinator }] of replicas.entries()) {
+      const takeOther = async () => (await coordinator.takeCall(`other ${i}`, { requests: 2, per: 60_000 })).granted;
+      expect(await takeOther()).toBe(true);
+      await until(takeOther);
+    }
+    let more = 0;
+    while (await take(replicas[more % 2]!)) more += 1;
+    expect(more).toBe(4);
+  });
+});
