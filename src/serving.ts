@@ -8,8 +8,8 @@ import type { Clock, Duration } from "./clock.ts";
 import type { Config } from "./config/schema.ts";
 import type { Logger } from "./observe/log.ts";
 import { SCOPES } from "./registry/metadata-key.ts";
-import type { MetadataObserver } from "./registry/observer.ts";
-import { Walker } from "./registry/walker.ts";
+import type { MetadataObserver } from "./registry/registry-metadata.ts";
+import { BackgroundReader } from "./registry/background-reader.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import { announce, forgetUpstreams } from "./observe/metrics/announcement.ts";
 import type { LiveRegistry } from "./observe/metrics/live-registry.ts";
@@ -143,14 +143,12 @@ export class Serving {
       version,
       bodies: this.bodies,
       aggregation,
-      walker: new Walker({
+      backgroundReader: new BackgroundReader({
         clock,
         random,
-        coordinator,
-        knowledge: aggregation.knowledge,
         registries: () => [...this.runtime.metadata.values()],
         isListing: () => isAggregate(this.runtime),
-        walked: (walk) => aggregation.catalogue.take(walk),
+        listed: (listing) => aggregation.catalogue.take(listing),
       }),
       connections: new ClientConnections({
         clock,
@@ -189,7 +187,7 @@ export class Serving {
       { ...this.config.listen, isShared: this.options.isWorker ?? false },
       "public",
     );
-    this.surroundings.walker.start();
+    this.surroundings.backgroundReader.start();
     this.overload.start();
     return port;
   }
@@ -254,7 +252,7 @@ export class Serving {
       refuse: (running) => refuseLate(running, this.surroundings),
     });
     this.overload.stop();
-    await settledWithin(this.surroundings.walker.stop(), CLOSE_TIMEOUT, clock);
+    await settledWithin(this.surroundings.backgroundReader.stop(), CLOSE_TIMEOUT, clock);
     await this.cache.drain();
     await settledWithin(this.runtime.upstreams.close(), CLOSE_TIMEOUT, clock);
     this.bodies.close();

@@ -2,14 +2,13 @@ import type { ListedPages } from "./bodies/listed-pages.ts";
 import type { HttpCache } from "./cache/http-cache.ts";
 import type { Config } from "./config/schema.ts";
 import type { Coordinator } from "./coordination/coordinator.ts";
-import type { MetadataObserver } from "./registry/observer.ts";
 import { createCors } from "./http/cors.ts";
 import { HitMemo } from "./http/hit.ts";
 import type { Runtime } from "./http/context.ts";
 import type { CallTrace } from "./upstream/observer.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 import type { Overload } from "./http/overload.ts";
-import { RegistryMetadata } from "./registry/registry-metadata.ts";
+import { type MetadataObserver, RegistryMetadata } from "./registry/registry-metadata.ts";
 
 export interface RuntimeParts {
   readonly upstreams: Upstreams;
@@ -19,7 +18,7 @@ export interface RuntimeParts {
   readonly pages: ListedPages;
   readonly trace?: (() => CallTrace | undefined) | undefined;
   readonly overload: Overload;
-  /** What was in use before: page walks of unchanged upstreams go on. */
+  /** What was in use before: paginations of unchanged upstreams go on. */
   readonly previous?: Runtime | undefined;
 }
 

@@ -1,12 +1,10 @@
 import type { Clock } from "../clock.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
-import { ListingKnowledge } from "../registry/listing.ts";
 import { Catalogue } from "./catalogue.ts";
 import { ContractAdmins } from "./contract-admins.ts";
 
 /** What the aggregate keeps while the process lives, over reloads. */
 export interface Aggregation {
-  readonly knowledge: ListingKnowledge;
   readonly catalogue: Catalogue;
   readonly contracts: ContractAdmins;
 }
@@ -19,7 +17,6 @@ export interface AggregationOptions {
 export function createAggregation(options: AggregationOptions): Aggregation {
   const { coordinator } = options;
   return {
-    knowledge: new ListingKnowledge(coordinator),
     catalogue: new Catalogue(options),
     contracts: new ContractAdmins(coordinator),
   };

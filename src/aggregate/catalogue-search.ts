@@ -1,13 +1,11 @@
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { GatewayError } from "../errors.ts";
-import type { Catalogue } from "./catalogue.ts";
-import type { Shelf } from "./catalogue-shelf.ts";
-import { shortDigest } from "./digest.ts";
+import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import type { Catalogue, RegistryInstruments } from "./catalogue.ts";
+import { shortDigest } from "./cursor.ts";
 import { withMembers } from "./instrument-text.ts";
-import type { Member } from "./registries.ts";
-import { RANKS, type Rank, readQuery } from "./search-index.ts";
-import { searchText } from "./search-text.ts";
+import { RANKS, type Rank, readQuery, searchText } from "./search-index.ts";
 
 /** What to look for. */
 export interface CatalogueQuery {
@@ -24,7 +22,8 @@ export interface CataloguePage {
   /** The upstream's text of each instrument, with its admin and its registry's alias. */
   readonly instruments: readonly string[];
   readonly nextPageToken: string | undefined;
-  readonly shelves: readonly Shelf[];
+  /** What the page was taken from. */
+  readonly searched: readonly RegistryInstruments[];
   /** Names of the registries whose instruments are not known, or not all of them. */
   readonly missing: readonly string[];
 }
@@ -46,80 +45,90 @@ const PositionForm = Compile(
  */
 export function searchCatalogue(
   catalogue: Catalogue,
-  members: readonly Member[],
+  registries: readonly RegistryMetadata[],
   query: CatalogueQuery,
 ): CataloguePage {
-  const shelves: (readonly [Member, Shelf])[] = [];
+  const searched: Searched[] = [];
   const missing: string[] = [];
-  for (const member of members) {
-    const shelf = catalogue.shelfOf(member);
-    if (shelf !== undefined) shelves.push([member, shelf]);
-    if (shelf?.walk.isWhole !== true) missing.push(member.upstream.name);
+  for (const registry of registries) {
+    const { name } = registry.upstream;
+    const known = catalogue.instrumentsOf(registry);
+    if (known !== undefined) searched.push({ name, known });
+    if (known?.listing.isWhole !== true) missing.push(name);
   }
   const instruments: string[] = [];
   let size = 0;
   let last: Position | undefined;
   let nextPageToken: string | undefined;
-  for (const [rank, member, shelf, at] of matches(shelves, query)) {
+  for (const [rank, { name, known }, at] of matches(searched, query)) {
     if (last !== undefined) {
       nextPageToken = Buffer.from(JSON.stringify(last)).toString("base64url");
       break;
     }
-    const { admin } = shelf.walk;
-    const text = shelf.texts[at]!;
+    const { admin } = known.listing;
+    const text = known.texts[at]!;
     instruments.push(
       withMembers(text, [
         ["admin", JSON.stringify(admin)],
-        ["registry", JSON.stringify(member.upstream.name)],
+        ["registry", JSON.stringify(name)],
       ]),
     );
     size += text.length;
-    if (instruments.length === query.pageSize || size >= MAX_SIZE)
-      last = [digestOf(query), rank, admin, shelf.ids[at]!];
+    if (instruments.length === query.pageSize || size >= MAX_SIZE) {
+      last = [digestOf(query), rank, admin, known.ids[at]!];
+    }
   }
-  return { instruments, nextPageToken, shelves: shelves.map(([, shelf]) => shelf), missing };
+  return { instruments, nextPageToken, searched: searched.map(({ known }) => known), missing };
+}
+
+/** One registry that is searched. */
+interface Searched {
+  readonly name: string;
+  readonly known: RegistryInstruments;
 }
 
 function* matches(
-  shelves: readonly (readonly [Member, Shelf])[],
+  searched: readonly Searched[],
   query: CatalogueQuery,
-): Generator<readonly [Rank, Member, Shelf, number]> {
+): Generator<readonly [rank: Rank, registry: Searched, at: number]> {
   const words = readQuery(query.query);
   // What holds no letter and no digit was not meant to mean everything.
   if (words.phrase === "" && query.query.trim() !== "") return;
   const symbol = query.symbol === undefined ? undefined : searchText(query.symbol);
-  const start = query.pageToken === undefined ? undefined : startAfter(shelves, query, query.pageToken);
+  const start = query.pageToken === undefined ? undefined : startAfter(searched, query, query.pageToken);
   for (const rank of RANKS.slice(start?.rank ?? 0)) {
     const isFirst = rank === start?.rank;
-    for (const [member, shelf] of isFirst ? shelves.slice(start.shelf) : shelves) {
-      const from = isFirst && shelf === shelves[start.shelf]![1] ? start.from : 0;
-      for (const at of shelf.index.find(words, rank, from)) {
-        if (symbol === undefined || shelf.index.hasSymbol(at, symbol)) yield [rank, member, shelf, at];
+    for (const registry of isFirst ? searched.slice(start.registry) : searched) {
+      const from = isFirst && registry === searched[start.registry] ? start.from : 0;
+      const { index } = registry.known;
+      for (const at of index.find(words, rank, from)) {
+        if (symbol === undefined || index.hasSymbol(at, symbol)) yield [rank, registry, at];
       }
     }
   }
 }
 
-/** Where a search goes on: its rank, and the place in the shelves. */
+/** Where a search goes on: its rank, the registry, and the instrument there. */
 interface Start {
   readonly rank: Rank;
-  readonly shelf: number;
+  readonly registry: number;
   readonly from: number;
 }
 
-function startAfter(shelves: readonly (readonly [Member, Shelf])[], query: CatalogueQuery, token: string): Start {
+function startAfter(searched: readonly Searched[], query: CatalogueQuery, token: string): Start {
   const [digest, rank, admin, id] = readPosition(token);
-  const shelf = shelves.findIndex(([, { walk }]) => walk.admin === admin);
-  const place = shelves[shelf]?.[1].places.get(id);
-  if (digest !== digestOf(query))
+  const registry = searched.findIndex(({ known }) => known.listing.admin === admin);
+  const index = searched[registry]?.known.indexes.get(id);
+  if (digest !== digestOf(query)) {
     throw new GatewayError("invalid_page_token", "the pageToken belongs to another search");
-  if (place === undefined) {
+  }
+  if (index === undefined) {
     throw new GatewayError(
       "listing_changed",
       "the catalogue has changed since the search was begun; search again without pageToken",
     );
   }
-  return { rank: RANKS[rank]!, shelf, from: place + 1 };
+  return { rank: RANKS[rank]!, registry, from: index + 1 };
 }
 
 function readPosition(token: string): Position {

@@ -1,10 +1,11 @@
 import type { IncomingHttpHeaders } from "node:http";
+import type { CacheAnswer, CacheOutcome } from "../cache/resource.ts";
+import { parseDirectives, responseDirectives, type ResponseDirectives } from "../cache/rfc/cache-control.ts";
+import { formatCacheStatus } from "../cache/rfc/cache-status.ts";
 import { isNotModified, notModifiedFields } from "../cache/rfc/conditional.ts";
 import { makeEntityTag } from "../cache/rfc/entity-tag.ts";
-import type { CacheOutcome } from "../cache/resource.ts";
 import type { Clock } from "../clock.ts";
-import type { Fields } from "../fields.ts";
-import type { Freshness } from "./freshness.ts";
+import { type Fields, fieldValues } from "../fields.ts";
 
 /** An answer that the gateway put together, as the routes send it. */
 export interface ComposedAnswer {
@@ -17,7 +18,7 @@ export interface ComposedAnswer {
 export interface Composition {
   readonly text: string;
   readonly freshness: Freshness;
-  /** Names of the registries that are missing from it; such an answer is kept by nobody. */
+  /** Names of the registries that are missing from it; no cache keeps such an answer. */
   readonly missing: readonly string[];
 }
 
@@ -58,4 +59,59 @@ export function composeAnswer(
     return { status: 304, fields: notModifiedFields(fields), body: undefined, outcome };
   }
   return { status: 200, fields, body, outcome };
+}
+
+/** What several answers together say about the one that is made of them: each time the strictest. */
+export interface Freshness {
+  /** Whole seconds: the oldest part's. */
+  readonly age: number;
+  readonly outcome: CacheOutcome;
+  readonly cacheControl: string;
+  readonly cacheStatus: string;
+}
+
+/** From the one that asked least of the registry to the one that asked most. */
+const OUTCOMES: readonly CacheOutcome[] = ["hit", "stale", "revalidated", "miss", "bypass"];
+
+/** What is read of a part. */
+export type Part = Pick<CacheAnswer, "fields" | "outcome" | "age" | "ttl">;
+
+/** The freshness of an answer made of `parts`. */
+export function combineFreshness(parts: readonly Part[]): Freshness {
+  const age = parts.reduce((oldest, part) => Math.max(oldest, part.age), 0);
+  const outcome = parts.reduce<CacheOutcome>(
+    (most, part) => (OUTCOMES.indexOf(part.outcome) > OUTCOMES.indexOf(most) ? part.outcome : most),
+    "hit",
+  );
+  const ttls = parts.flatMap(({ ttl }) => ttl ?? []);
+  const forward = outcome === "hit" || outcome === "stale" ? undefined : FORWARDS[outcome];
+  const ttl = ttls.length === 0 ? undefined : Math.min(...ttls);
+  return {
+    age,
+    outcome,
+    cacheControl: combineCacheControl(parts, age),
+    cacheStatus: formatCacheStatus({ forward, ttl }),
+  };
+}
+
+const FORWARDS = { revalidated: "stale", miss: "uri-miss", bypass: "bypass" } as const;
+
+/** What clients and caches may do with it: what every part allows (RFC 9111 §5.2.2). */
+function combineCacheControl(parts: readonly Part[], age: number): string {
+  const all = parts.map((part) => ({ part, directives: directivesOf(part) }));
+  const some = (is: (directives: ResponseDirectives) => boolean) => all.some(({ directives }) => is(directives));
+  if (some(({ noStore }) => noStore)) return "no-store";
+  const words: string[] = [];
+  if (some((directives) => directives.private !== false)) words.push("private");
+  // The oldest part's age is that of all: a younger part may be kept for as long as it could be by itself.
+  const left = all.map(({ part, directives: { maxAge } }) => (maxAge === undefined ? 0 : maxAge / 1000 - part.age));
+  const least = left.length === 0 ? 0 : Math.min(...left);
+  if (least <= 0 || some(({ noCache }) => noCache !== false)) words.push("no-cache");
+  else words.push(`max-age=${age + Math.floor(least)}`);
+  if (some(({ mustRevalidate }) => mustRevalidate)) words.push("must-revalidate");
+  return words.join(", ");
+}
+
+function directivesOf({ fields }: Part): ResponseDirectives {
+  return responseDirectives(parseDirectives(fieldValues(fields, "cache-control")));
 }

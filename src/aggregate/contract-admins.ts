@@ -1,6 +1,6 @@
-import { createHash } from "node:crypto";
 import type { Duration } from "../clock.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
+import { digestOf } from "../digest.ts";
 
 /** How long a success is remembered: contracts live for minutes or months, and forgetting costs one refusal. */
 const REMEMBERED: Duration = 24 * 3_600_000;
@@ -12,7 +12,7 @@ const AMBIGUOUS = "*";
  * Which admin's registry a contract id was answered by. Shared with other replicas through the coordinator, bounded
  * there, and under hashed keys: what is remembered tells nobody an id.
  *
- * Whoever may call the gateway teaches it, with registries' answers as proof: a registry that says yes to every id can
+ * Clients teach it, with registries' answers as proof: a registry that says yes to every id can
  * claim ids it has never seen, until the right one answers for them too.
  */
 export class ContractAdmins {
@@ -38,5 +38,5 @@ export class ContractAdmins {
 }
 
 function factOf(contract: string): string {
-  return `contract:${createHash("sha256").update(contract).digest("base64url")}`;
+  return `contract:${digestOf(contract, 43)}`;
 }

@@ -1,25 +1,33 @@
 import { Type, type Static } from "typebox";
 import { Compile } from "typebox/compile";
 import { GatewayError } from "../errors.ts";
-import { DIGEST_LENGTH, shortDigest } from "./digest.ts";
-import type { Place } from "./place.ts";
+import { digestOf } from "../digest.ts";
+import type { Position } from "./position.ts";
+
+/** Characters of a {@link shortDigest}. */
+const DIGEST_LENGTH = 8;
+
+/** A short digest that stands for `text` in page tokens: 48 bits. */
+export function shortDigest(text: string): string {
+  return digestOf(text, DIGEST_LENGTH);
+}
 
 /**
- * Where a merged walk stands. It holds all there is to know, so that any replica goes on with it, after a restart and
+ * Where a pagination of the merged listing stands. It holds all there is to know, so that any replica goes on with it, after a restart and
  * after a reload too.
  */
 export interface Cursor {
   /** How many registries, in the order of the configuration, are behind it. */
   readonly done: number;
-  /** Which ones: their {@link setDigest}. */
+  /** Which ones: the {@link shortDigest} of their names, whatever their order. */
   readonly doneDigest: string;
   /** The registry it stands in; undefined between two. */
-  readonly within: { readonly registry: string; readonly place: Place } | undefined;
+  readonly within: { readonly registry: string; readonly position: Position } | undefined;
 }
 
 const counted = Type.Integer({ minimum: 0, maximum: 0x7fff_ffff });
 
-/** A cursor's fields, in order: what is behind it, then the registry it stands in and the place there. */
+/** A cursor's fields, in order: what is behind it, then the registry it stands in and the position there. */
 const Behind = Type.Tuple([counted, Type.String()]);
 const Within = Type.Tuple([
   Type.String({ description: "registry" }),
@@ -28,7 +36,7 @@ const Within = Type.Tuple([
   Type.String({ pattern: `^(?:.{${DIGEST_LENGTH}})*$`, maxLength: 32 * DIGEST_LENGTH, description: "anchors" }),
   Type.Boolean({ description: "mayBegin" }),
   counted,
-  Type.String({ description: "mark" }),
+  Type.String({ description: "checkpoint" }),
 ]);
 const Form = Compile(Type.Tuple([Behind, Type.Union([Within, Type.Null()])]));
 
@@ -37,7 +45,7 @@ const VERSION = 1;
 
 /** The cursor as an opaque page token that needs no encoding in a URL. */
 export function encodeCursor({ done, doneDigest, within }: Cursor): string {
-  const text = JSON.stringify([[done, doneDigest], within === undefined ? null : placeFields(within)]);
+  const text = JSON.stringify([[done, doneDigest], within === undefined ? null : positionFields(within)]);
   return Buffer.concat([Buffer.from([VERSION]), Buffer.from(checksum(text), "base64url"), Buffer.from(text)]).toString(
     "base64url",
   );
@@ -54,7 +62,7 @@ export function decodeCursor(token: string): Cursor {
   const fields = JSON.parse(text) as unknown;
   if (!Form.Check(fields)) throw notACursor();
   const [[done, doneDigest], within] = fields;
-  return { done, doneDigest, within: within === null ? undefined : placeOf(within) };
+  return { done, doneDigest, within: within === null ? undefined : positionOf(within) };
 }
 
 /** The 400 for a page token that was not made here. */
@@ -73,21 +81,21 @@ function checksum(text: string): string {
 
 const CHECKSUM_BYTES = (DIGEST_LENGTH * 3) / 4;
 
-function placeFields({ registry, place }: NonNullable<Cursor["within"]>): Static<typeof Within> {
-  const { address, anchors, mayBegin, pages, mark } = place;
-  return [registry, address.pageSize ?? 0, address.pageToken ?? null, anchors.join(""), mayBegin, pages, mark];
+function positionFields({ registry, position }: NonNullable<Cursor["within"]>): Static<typeof Within> {
+  const { address, anchors, mayBegin, pages, checkpoint } = position;
+  return [registry, address.pageSize ?? 0, address.pageToken ?? null, anchors.join(""), mayBegin, pages, checkpoint];
 }
 
-function placeOf(fields: Static<typeof Within>): NonNullable<Cursor["within"]> {
-  const [registry, pageSize, pageToken, anchors, mayBegin, pages, mark] = fields;
+function positionOf(fields: Static<typeof Within>): NonNullable<Cursor["within"]> {
+  const [registry, pageSize, pageToken, anchors, mayBegin, pages, checkpoint] = fields;
   return {
     registry,
-    place: {
+    position: {
       address: { pageSize: pageSize === 0 ? undefined : pageSize, pageToken: pageToken ?? undefined },
       anchors: anchors.match(ANCHORS) ?? [],
       mayBegin,
       pages,
-      mark,
+      checkpoint,
     },
   };
 }

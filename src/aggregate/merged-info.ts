@@ -1,7 +1,8 @@
 import type { CacheAnswer } from "../cache/resource.ts";
 import type { GatewayError } from "../errors.ts";
 import { failedListing, unreadableAnswer } from "../registry/listing.ts";
-import { adminOf, type ClientAsk, isRegistryFailure, type Member, partFields } from "./registries.ts";
+import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import { adminOf, type ClientRequest, isRegistryFailure, requestTo } from "./registries.ts";
 
 /** What all registries support together, and the answers that say so. */
 export interface MergedInfo {
@@ -15,16 +16,16 @@ export interface MergedInfo {
  *
  * @throws GatewayError what a registry failed with, unless the answer may do without
  */
-export async function mergeInfo(members: readonly Member[], ask: ClientAsk): Promise<MergedInfo> {
-  const infos = await Promise.all(members.map((member) => readInfo(member, ask)));
+export async function mergeInfo(registries: readonly RegistryMetadata[], request: ClientRequest): Promise<MergedInfo> {
+  const infos = await Promise.all(registries.map((registry) => readInfo(registry, request)));
   const missing: string[] = [];
   const parts: CacheAnswer[] = [];
   const apis: Record<string, unknown>[] = [];
-  for (const { member, answer, supportedApis, error } of infos) {
+  for (const { registry, answer, supportedApis, error } of infos) {
     if (answer !== undefined) {
       parts.push(answer);
       apis.push(supportedApis);
-    } else if (ask.isPartial) missing.push(member.upstream.name);
+    } else if (request.isPartial) missing.push(registry.upstream.name);
     else throw error;
   }
   return { supportedApis: lowestCommon(apis), parts, missing };
@@ -48,37 +49,30 @@ function isFinite(version: unknown): version is number {
 
 type ReadInfo =
   | {
-      readonly member: Member;
+      readonly registry: RegistryMetadata;
       readonly answer: CacheAnswer;
       readonly supportedApis: Readonly<Record<string, unknown>>;
       readonly error?: undefined;
     }
   | {
-      readonly member: Member;
+      readonly registry: RegistryMetadata;
       readonly answer?: undefined;
       readonly supportedApis?: undefined;
       readonly error: GatewayError;
     };
 
-async function readInfo(member: Member, ask: ClientAsk): Promise<ReadInfo> {
-  const { headers, deadlineOf, signal } = ask;
+async function readInfo(registry: RegistryMetadata, request: ClientRequest): Promise<ReadInfo> {
+  const { name } = registry.upstream;
   try {
-    const resource = member.metadata.resource(await adminOf(member, ask), { operation: "info" });
-    const answer = await member.metadata.cache.respond(resource, {
-      method: "GET",
-      headers: partFields(headers),
-      deadline: deadlineOf(member.upstream),
-      signal,
-    });
-    const { name } = member.upstream;
-    if (answer.status !== 200) return { member, error: failedListing(name, answer) };
+    const admin = await adminOf(registry, request);
+    const answer = await registry.get(admin, { operation: "info" }, requestTo(registry, request));
+    if (answer.status !== 200) return { registry, error: failedListing(name, answer) };
     const supportedApis = readSupportedApis(answer.body!);
-    if (supportedApis === undefined)
-      return { member, error: unreadableAnswer(name, "an info that is no object, or of more than 64 KiB") };
-    return { member, answer, supportedApis };
+    if (supportedApis !== undefined) return { registry, answer, supportedApis };
+    return { registry, error: unreadableAnswer(name, "an info that is no object, or of more than 64 KiB") };
   } catch (error) {
     if (!isRegistryFailure(error)) throw error;
-    return { member, error };
+    return { registry, error };
   }
 }
 

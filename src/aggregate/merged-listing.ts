@@ -1,11 +1,11 @@
 import { GatewayError } from "../errors.ts";
-import { Listing, type ListingAsk, type ListingKnowledge } from "../registry/listing.ts";
-import { type Cursor, decodeCursor, encodeCursor } from "./cursor.ts";
-import { setDigest, shortDigest } from "./digest.ts";
-import type { Part } from "./freshness.ts";
-import { type Collected, isFull, MAX_COST, MemberWalk } from "./member-walk.ts";
-import type { Place } from "./place.ts";
-import { adminOf, type ClientAsk, identityOf, isRegistryFailure, type Member, partFields } from "./registries.ts";
+import { Listing } from "../registry/listing.ts";
+import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import type { Part } from "./composed-answer.ts";
+import { type Cursor, decodeCursor, encodeCursor, shortDigest } from "./cursor.ts";
+import type { Position } from "./position.ts";
+import { adminOf, type ClientRequest, identityOf, isRegistryFailure, requestTo } from "./registries.ts";
+import { type Collected, isFull, MAX_COST, RegistryPagination } from "./registry-pagination.ts";
 
 export const DEFAULT_PAGE_SIZE = 25;
 export const MAX_PAGE_SIZE = 1000;
@@ -27,79 +27,71 @@ export interface MergedPage {
 
 /** The instruments of all registries in the order of the configuration, as one listing in pages. */
 export class MergedListing {
-  private readonly members: readonly Member[];
-  private readonly knowledge: ListingKnowledge;
+  private readonly registries: readonly RegistryMetadata[];
 
-  constructor(members: readonly Member[], knowledge: ListingKnowledge) {
-    this.members = members;
-    this.knowledge = knowledge;
+  constructor(registries: readonly RegistryMetadata[]) {
+    this.registries = registries;
   }
 
   /**
-   * One page, full unless it is the last or costs too much to fill, across the borders of registries. Of the instruments that stay, a walk sees
-   * each exactly once and in order; where that can't be had any more, it is refused.
+   * One page, full unless it is the last or costs too much to fill, across the borders of registries. Of the instruments
+   * that stay, a pagination has each exactly once and in order; where that can't be had any more, it is refused.
    *
    * @param pageToken of the page before, undefined for the first
    * @throws GatewayError 400 for a token that is not good or not good any more; what a registry failed with
    */
-  async page(pageSize: number, pageToken: string | undefined, ask: ClientAsk): Promise<MergedPage> {
+  async page(pageSize: number, pageToken: string | undefined, request: ClientRequest): Promise<MergedPage> {
     const cursor = pageToken === undefined ? undefined : decodeCursor(pageToken);
     let at = cursor === undefined ? 0 : this.locate(cursor);
-    let place = cursor?.within?.place;
+    let position = cursor?.within?.position;
     const page: Collected = { instruments: [], parts: [], pageSize, costLeft: MAX_COST };
     const missing: string[] = [];
-    this.lookAhead(at, pageSize, ask);
-    while (at < this.members.length && !isFull(page)) {
+    this.lookAhead(at, pageSize, request);
+    while (at < this.registries.length && !isFull(page)) {
+      const registry = this.registries[at]!;
       try {
-        place = await this.walk(this.members[at]!, page, { place, ask });
+        const listing = new Listing(registry, await adminOf(registry, request));
+        const pagination = new RegistryPagination(listing, requestTo(registry, request));
+        position = await pagination.fill(page, position);
       } catch (error) {
         if (!isRegistryFailure(error)) throw error;
-        if (!ask.isPartial) throw withHint(error);
-        missing.push(this.members[at]!.upstream.name);
-        place = undefined;
+        if (!request.isPartial) throw withHint(error);
+        missing.push(registry.upstream.name);
+        position = undefined;
       }
-      if (place === undefined) at++;
+      if (position === undefined) at++;
     }
-    const isEnd = at === this.members.length;
-    const nextPageToken = isEnd ? undefined : encodeCursor(this.cursor(at, place));
+    const isEnd = at === this.registries.length;
+    const nextPageToken = isEnd ? undefined : encodeCursor(this.cursor(at, position));
     return { instruments: page.instruments, parts: page.parts, nextPageToken, missing };
   }
 
-  private async walk(
-    member: Member,
-    page: Collected,
-    { place, ask }: { readonly place: Place | undefined; readonly ask: ClientAsk },
-  ): Promise<Place | undefined> {
-    const listing = new Listing(member.metadata, await adminOf(member, ask), this.knowledge);
-    return new MemberWalk(listing, listingAsk(member, ask)).fill(page, place);
-  }
-
   /** Lets registries that a large page will come to work at the same time; their pages wait in the cache. */
-  private lookAhead(at: number, pageSize: number, ask: ClientAsk): void {
+  private lookAhead(at: number, pageSize: number, request: ClientRequest): void {
     const ahead = Math.min(Math.floor(pageSize / LOOK_AHEAD_EVERY), MAX_LOOK_AHEAD);
-    for (const member of this.members.slice(at + 1, at + 1 + ahead)) {
-      void adminOf(member, ask)
-        .then((admin) => new Listing(member.metadata, admin, this.knowledge).first(listingAsk(member, ask)))
-        // Whoever comes to this registry is told.
+    for (const registry of this.registries.slice(at + 1, at + 1 + ahead)) {
+      void adminOf(registry, request)
+        .then((admin) => new Listing(registry, admin).first(requestTo(registry, request)))
+        // A page that comes to this registry fails with it.
         .catch(() => undefined);
     }
   }
 
-  private cursor(at: number, place: Place | undefined): Cursor {
+  private cursor(at: number, position: Position | undefined): Cursor {
     return {
       done: at,
       doneDigest: this.doneDigest(at),
-      within: place && { registry: shortDigest(identityOf(this.members[at]!)), place },
+      within: position && { registry: shortDigest(identityOf(this.registries[at]!)), position },
     };
   }
 
   /**
-   * The place of the registry to go on with. The configuration may have changed in between: what counts is that the
-   * same registries lie before it, and that a registry which was begun is still there.
+   * The registry to go on with. The configuration may have changed in between: what counts is that the same registries
+   * lie before it, and that a registry which was begun is still there.
    */
   private locate({ done, doneDigest, within }: Cursor): number {
-    const isSame = done <= this.members.length && this.doneDigest(done) === doneDigest;
-    const begun = this.members[done];
+    const isSame = done <= this.registries.length && this.doneDigest(done) === doneDigest;
+    const begun = this.registries[done];
     const goesOn = within === undefined || (begun !== undefined && shortDigest(identityOf(begun)) === within.registry);
     if (isSame && goesOn) return done;
     throw new GatewayError(
@@ -109,13 +101,10 @@ export class MergedListing {
     );
   }
 
+  /** The same whatever the order. */
   private doneDigest(count: number): string {
-    return setDigest(this.members.slice(0, count).map(identityOf));
+    return shortDigest(JSON.stringify(this.registries.slice(0, count).map(identityOf).sort()));
   }
-}
-
-function listingAsk({ upstream }: Member, { headers, deadlineOf, signal }: ClientAsk): ListingAsk {
-  return { requester: "client", headers: partFields(headers), deadline: deadlineOf(upstream), signal };
 }
 
 /** The failure with what the client can do about it. */

@@ -1,17 +1,11 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
-import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import type { MetadataRequest, RegistryMetadata } from "../registry/registry-metadata.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 
-/** One registry of the aggregate. */
-export interface Member {
-  readonly upstream: Upstream;
-  readonly metadata: RegistryMetadata;
-}
-
-/** The client's side of a request to the aggregate. */
-export interface ClientAsk {
+/** A client's request to several registries. */
+export interface ClientRequest {
   readonly headers: IncomingHttpHeaders;
   /** When the registry's part of the answer must be there. */
   readonly deadlineOf: (upstream: Upstream) => Instant;
@@ -21,7 +15,7 @@ export interface ClientAsk {
 }
 
 /** What of a client's request reaches the registries: one client must not decide what others get, nor show its token to all. */
-export function partFields(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+function partFields(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   const { traceparent, tracestate, "cache-control": cacheControl, pragma } = headers;
   return {
     ...(traceparent === undefined ? {} : { traceparent }),
@@ -31,14 +25,20 @@ export function partFields(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   };
 }
 
+/** What one of the registries is asked in the course of a client's request. */
+export function requestTo({ upstream }: RegistryMetadata, request: ClientRequest): MetadataRequest {
+  const { headers, deadlineOf, signal } = request;
+  return { requester: "client", headers: partFields(headers), deadline: deadlineOf(upstream), signal };
+}
+
 /** The admin of a registry, waited for within the deadline where no node has told it yet. */
-export function adminOf({ upstream }: Member, { deadlineOf, signal }: ClientAsk): Promise<string> {
+export function adminOf({ upstream }: RegistryMetadata, { deadlineOf, signal }: ClientRequest): Promise<string> {
   const { admin } = upstream;
   return admin === undefined ? upstream.learnAdmin(deadlineOf(upstream), signal) : Promise.resolve(admin);
 }
 
 /** What names a registry in cursors: its admin, or its alias where the configuration leaves the admin open. */
-export function identityOf({ upstream: { name, config } }: Member): string {
+export function identityOf({ upstream: { name, config } }: RegistryMetadata): string {
   return config.admin ?? name;
 }
 

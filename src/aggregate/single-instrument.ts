@@ -1,18 +1,19 @@
-import type { Part } from "./freshness.ts";
 import { GatewayError } from "../errors.ts";
 import { failedListing, unreadableAnswer } from "../registry/listing.ts";
+import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import type { Part } from "./composed-answer.ts";
 import { isObjectText, withMembers } from "./instrument-text.ts";
-import { adminOf, type ClientAsk, isRegistryFailure, type Member, partFields } from "./registries.ts";
+import { adminOf, type ClientRequest, isRegistryFailure, requestTo } from "./registries.ts";
 
 /** Registries that an error text names. */
 const MAX_NAMED = 20;
 
 /** What a catalogue knows about one id. */
 export interface KnownInstruments {
-  /** Registries whose listing is known, whole and still fresh: nobody has to ask them. */
-  readonly fresh: ReadonlyMap<Member, Listed>;
+  /** Registries whose listing is known, whole and still fresh: they need not be asked. */
+  readonly fresh: ReadonlyMap<RegistryMetadata, Listed>;
   /** Registries that were seen to list the id when they could last be read, however long ago. */
-  readonly seen: ReadonlySet<Member>;
+  readonly seen: ReadonlySet<RegistryMetadata>;
 }
 
 /** What a fresh listing has of an instrument. */
@@ -25,7 +26,7 @@ export interface Listed {
 
 /** The one instrument of an id. */
 export interface FoundInstrument {
-  readonly member: Member;
+  readonly registry: RegistryMetadata;
   /** The upstream's text with its admin. */
   readonly text: string;
   /** The answers that say so. */
@@ -36,14 +37,14 @@ export interface FoundInstrument {
 
 type Finding =
   | {
-      readonly member: Member;
+      readonly registry: RegistryMetadata;
       readonly kind: "found";
       readonly text: string;
       readonly admin: string;
       readonly part: Part;
     }
-  | { readonly member: Member; readonly kind: "absent"; readonly part: Part | undefined }
-  | { readonly member: Member; readonly kind: "failed"; readonly error: GatewayError };
+  | { readonly registry: RegistryMetadata; readonly kind: "absent"; readonly part: Part | undefined }
+  | { readonly registry: RegistryMetadata; readonly kind: "failed"; readonly error: GatewayError };
 
 /**
  * Finds the instrument of an id among all registries, asking those whose listing is not known at the moment.
@@ -56,19 +57,19 @@ type Finding =
  * and that one could not be asked
  */
 export async function findInstrument(
-  members: readonly Member[],
+  registries: readonly RegistryMetadata[],
   id: string,
   {
     known,
-    ask,
+    request,
     baseUrlOf,
   }: {
     readonly known: KnownInstruments;
-    readonly ask: ClientAsk;
-    readonly baseUrlOf: (member: Member) => string;
+    readonly request: ClientRequest;
+    readonly baseUrlOf: (registry: RegistryMetadata) => string;
   },
 ): Promise<FoundInstrument> {
-  const findings = await Promise.all(members.map((member) => lookUp(member, id, { known, ask })));
+  const findings = await Promise.all(registries.map((registry) => lookUp(registry, id, { known, request })));
   const found = findings.filter((finding) => finding.kind === "found");
   const failed = findings.filter((finding) => finding.kind === "failed");
   const [only, other] = found;
@@ -77,63 +78,52 @@ export async function findInstrument(
       "instrument_ambiguous",
       `several registries have an instrument with this id; ask one of them: ${found
         .slice(0, MAX_NAMED)
-        .map(({ member, admin }) => `${baseUrlOf(member)} of ${admin}`)
+        .map(({ registry, admin }) => `${baseUrlOf(registry)} of ${admin}`)
         .join(", ")}`,
     );
   }
-  const doubt = only === undefined ? failed[0] : failed.find(({ member }) => known.seen.has(member));
+  const doubt = only === undefined ? failed[0] : failed.find(({ registry }) => known.seen.has(registry));
   if (doubt !== undefined) throw doubt.error;
   if (only === undefined)
     throw new GatewayError("instrument_unknown", "no registry behind this gateway has an instrument with this id");
-  const { member, text, admin } = only;
+  const { registry, text, admin } = only;
   return {
-    member,
+    registry,
     text: withMembers(text, [["admin", JSON.stringify(admin)]]),
     parts: findings.flatMap((finding) => (finding.kind === "failed" ? [] : (finding.part ?? []))),
-    missing: failed.map((finding) => finding.member.upstream.name),
+    missing: failed.map((finding) => finding.registry.upstream.name),
   };
 }
 
 async function lookUp(
-  member: Member,
+  registry: RegistryMetadata,
   id: string,
-  { known, ask }: { readonly known: KnownInstruments; readonly ask: ClientAsk },
+  { known, request }: { readonly known: KnownInstruments; readonly request: ClientRequest },
 ): Promise<Finding> {
+  const { name } = registry.upstream;
   try {
-    const admin = await adminOf(member, ask);
-    const { cache } = member.metadata;
-    const resource = member.metadata.resource(admin, { operation: "instrument", id });
-    const { headers, deadlineOf, signal } = ask;
-    const listed = known.fresh.get(member);
-    const held = listed === undefined ? undefined : cache.hit(resource, { method: "GET", headers: {} });
+    const admin = await adminOf(registry, request);
+    const address = { operation: "instrument", id } as const;
+    const listed = known.fresh.get(registry);
+    const hit =
+      listed === undefined
+        ? undefined
+        : registry.cache.hit(registry.resource(admin, address), { method: "GET", headers: {} });
     // What was received since the listing was read counts more.
-    if (listed !== undefined && (held === undefined || held.age > listed.part.age)) {
+    if (listed !== undefined && (hit === undefined || hit.age > listed.part.age)) {
       const { text, part } = listed;
       return text === undefined
-        ? { member, kind: "absent", part: undefined }
-        : { member, kind: "found", text, admin, part };
+        ? { registry, kind: "absent", part: undefined }
+        : { registry, kind: "found", text, admin, part };
     }
-    const answer =
-      held ??
-      (await cache.respond(resource, {
-        method: "GET",
-        headers: partFields(headers),
-        deadline: deadlineOf(member.upstream),
-        signal,
-      }));
-    if (answer.status === 404) return { member, kind: "absent", part: answer };
-    if (answer.status !== 200) return { member, kind: "failed", error: failedListing(member.upstream.name, answer) };
+    const answer = hit ?? (await registry.get(admin, address, requestTo(registry, request)));
+    if (answer.status === 404) return { registry, kind: "absent", part: answer };
+    if (answer.status !== 200) return { registry, kind: "failed", error: failedListing(name, answer) };
     const text = answer.body!.toString("utf8");
-    if (!isObjectText(text)) {
-      return {
-        member,
-        kind: "failed",
-        error: unreadableAnswer(member.upstream.name, "an instrument that is no object"),
-      };
-    }
-    return { member, kind: "found", text, admin, part: answer };
+    if (isObjectText(text)) return { registry, kind: "found", text, admin, part: answer };
+    return { registry, kind: "failed", error: unreadableAnswer(name, "an instrument that is no object") };
   } catch (error) {
     if (!isRegistryFailure(error)) throw error;
-    return { member, kind: "failed", error };
+    return { registry, kind: "failed", error };
   }
 }

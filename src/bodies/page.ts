@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { digestOf } from "../digest.ts";
 import { elementSpans, memberSpans } from "../spec/json-scan.ts";
 
 /** What a page says, so that it can be handed from thread to thread. An instrument it lists twice counts once. */
@@ -117,7 +117,7 @@ export function takeApart(body: Buffer, json: unknown): PageParts | string {
     symbols: Array.from(found.values(), ({ symbol }) => symbol),
     spans: Uint32Array.from(spans),
     nextPageToken: nextPageToken || undefined,
-    digest: digestOf(ids),
+    digest: digestOf(JSON.stringify(ids)),
   };
 }
 
@@ -131,15 +131,7 @@ export function chainDigest(
   { digest, nextPageToken }: Pick<PageParts, "digest" | "nextPageToken">,
   epoch: string,
 ): string {
-  return shortHash(JSON.stringify([epoch, nextPageToken, digest]));
-}
-
-function digestOf(ids: readonly string[]): string {
-  return shortHash(JSON.stringify(ids));
-}
-
-function shortHash(text: string): string {
-  return createHash("sha256").update(text).digest("base64url").slice(0, 22);
+  return digestOf(JSON.stringify([epoch, nextPageToken, digest]));
 }
 
 /** Positions in `text` as positions in `body`; asked for in ascending order, so that it goes through the text once. */

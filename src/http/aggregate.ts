@@ -1,10 +1,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { composeAnswer, type ComposedAnswer, type Composition } from "../aggregate/composed-answer.ts";
-import { combineFreshness } from "../aggregate/freshness.ts";
+import {
+  combineFreshness,
+  composeAnswer,
+  type ComposedAnswer,
+  type Composition,
+} from "../aggregate/composed-answer.ts";
 import { mergeInfo } from "../aggregate/merged-info.ts";
 import { DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MergedListing } from "../aggregate/merged-listing.ts";
-import type { ClientAsk, Member } from "../aggregate/registries.ts";
+import type { ClientRequest } from "../aggregate/registries.ts";
 import { findInstrument } from "../aggregate/single-instrument.ts";
+import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { GatewayError } from "../errors.ts";
 import { clientSignal } from "./client-signal.ts";
 import { deadlineFromNow, deadlineWhenAsked } from "./request-timeout.ts";
@@ -25,7 +30,7 @@ export async function answerAggregate(
   const target = exchange.target as RegistryTarget;
   const { headers } = client.request;
   const partial = isPartial(target.query, runtime.config.aggregate.partial);
-  const ask: ClientAsk = {
+  const ask: ClientRequest = {
     headers,
     deadlineOf: (partial ? deadlineWhenAsked : deadlineFromNow)(headers, surroundings.clock),
     signal: clientSignal(client.response),
@@ -39,33 +44,32 @@ export async function answerAggregate(
 }
 
 /** The registries that the aggregate is made of. */
-export function membersOf({ upstreams, metadata }: Runtime): Member[] {
-  return upstreams.all.map((upstream) => ({ upstream, metadata: metadata.get(upstream)! }));
+export function registriesOf({ upstreams, metadata }: Runtime): RegistryMetadata[] {
+  return upstreams.all.map((upstream) => metadata.get(upstream)!);
 }
 
 /** The path below which one registry is to be had by itself. */
-export function basePathOf({ config }: Runtime, { upstream }: Member): string {
+export function basePathOf({ config }: Runtime, { upstream }: RegistryMetadata): string {
   return `${config.routing.prefix}/${upstream.name}`;
 }
 
 function compose(
   surroundings: Surroundings,
   runtime: Runtime,
-  { target, ask }: { readonly target: RegistryTarget; readonly ask: ClientAsk },
+  { target, ask }: { readonly target: RegistryTarget; readonly ask: ClientRequest },
 ): Promise<Composition> {
   const { operation } = target.endpoint;
   if (operation === "info") return composeInfo(runtime, ask);
   if (operation === "instrument") return composeInstrument(surroundings, runtime, { id: target.id!, ask });
-  return composePage(surroundings, runtime, { query: target.query, ask });
+  return composePage(runtime, { query: target.query, ask });
 }
 
 async function composePage(
-  { aggregation }: Surroundings,
   runtime: Runtime,
-  { query, ask }: { readonly query: string; readonly ask: ClientAsk },
+  { query, ask }: { readonly query: string; readonly ask: ClientRequest },
 ): Promise<Composition> {
   const { pageSize = DEFAULT_PAGE_SIZE, pageToken } = parsePageQuery(query);
-  const listing = new MergedListing(membersOf(runtime), aggregation.knowledge);
+  const listing = new MergedListing(registriesOf(runtime));
   const page = await listing.page(Math.min(pageSize, MAX_PAGE_SIZE), pageToken || undefined, ask);
   const next = page.nextPageToken === undefined ? "" : `,"nextPageToken":${JSON.stringify(page.nextPageToken)}`;
   return {
@@ -78,31 +82,31 @@ async function composePage(
 async function composeInstrument(
   { aggregation }: Surroundings,
   runtime: Runtime,
-  { id, ask }: { readonly id: string; readonly ask: ClientAsk },
+  { id, ask }: { readonly id: string; readonly ask: ClientRequest },
 ): Promise<Composition> {
-  const members = membersOf(runtime);
-  const { text, parts, missing } = await findInstrument(members, id, {
-    known: aggregation.catalogue.known(members, id),
-    ask,
-    baseUrlOf: (member) => basePathOf(runtime, member),
+  const registries = registriesOf(runtime);
+  const { text, parts, missing } = await findInstrument(registries, id, {
+    known: aggregation.catalogue.known(registries, id),
+    request: ask,
+    baseUrlOf: (registry) => basePathOf(runtime, registry),
   });
   return { text, freshness: combineFreshness(parts), missing };
 }
 
 /** Wallets take the `adminId` of info for a party they may deal with: it is the operator's to say who that is. */
-async function composeInfo(runtime: Runtime, ask: ClientAsk): Promise<Composition> {
+async function composeInfo(runtime: Runtime, ask: ClientRequest): Promise<Composition> {
   const { adminId } = runtime.config.aggregate;
-  const members = membersOf(runtime);
+  const registries = registriesOf(runtime);
   if (adminId === undefined) {
-    const listed = members.slice(0, MAX_LISTED).map((member) => basePathOf(runtime, member));
-    const more = members.length > listed.length ? `, and ${members.length - listed.length} more` : "";
+    const listed = registries.slice(0, MAX_LISTED).map((registry) => basePathOf(runtime, registry));
+    const more = registries.length > listed.length ? `, and ${registries.length - listed.length} more` : "";
     throw new GatewayError(
       "admin_missing",
       "this base URL stands for several registries and has no admin of its own; the info of one registry is at " +
         `${addressForm(runtime.config.routing.prefix)}metadata/v1/info; base URLs: ${listed.join(", ")}${more}`,
     );
   }
-  const { supportedApis, parts, missing } = await mergeInfo(members, ask);
+  const { supportedApis, parts, missing } = await mergeInfo(registries, ask);
   return { text: JSON.stringify({ adminId, supportedApis }), freshness: combineFreshness(parts), missing };
 }
 

@@ -1,12 +1,16 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { shelfPart } from "../aggregate/catalogue-shelf.ts";
+import { partOf } from "../aggregate/catalogue.ts";
 import { searchCatalogue } from "../aggregate/catalogue-search.ts";
-import { composeAnswer, type ComposedAnswer, type Composition } from "../aggregate/composed-answer.ts";
-import { combineFreshness } from "../aggregate/freshness.ts";
+import {
+  combineFreshness,
+  composeAnswer,
+  type ComposedAnswer,
+  type Composition,
+} from "../aggregate/composed-answer.ts";
 import { DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE } from "../aggregate/merged-listing.ts";
-import type { Member } from "../aggregate/registries.ts";
+import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { GatewayError } from "../errors.ts";
-import { basePathOf, membersOf } from "./aggregate.ts";
+import { basePathOf, registriesOf } from "./aggregate.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Runtime, Surroundings } from "./context.ts";
 import { type LocalTarget, parsePageQuery } from "./target.ts";
@@ -15,20 +19,22 @@ export const CATALOGUE_REGISTRIES = "/catalog/v1/registries";
 export const CATALOGUE_INSTRUMENTS = "/catalog/v1/instruments";
 
 /** How long the first to ask waits for listings that nobody has asked for in a while. */
-const FIRST_WALK_WAIT = 5_000;
+const FIRST_READ_WAIT = 5_000;
 
-/** The catalogue of all registries and their instruments, from what the background walker has read. */
+/** The catalogue of all registries and their instruments, from what was read in the background. */
 export async function answerCatalogue(
   surroundings: Surroundings,
   exchange: Exchange,
   { request }: { readonly request: IncomingMessage; readonly response: ServerResponse },
 ): Promise<ComposedAnswer> {
-  const { aggregation, walker, clock } = surroundings;
+  const { aggregation, backgroundReader, clock } = surroundings;
   const { path, query } = exchange.target as LocalTarget;
   const parameters = readParameters(query, path === CATALOGUE_REGISTRIES ? NO_FILTERS : FILTERS);
-  const unknown = membersOf(exchange.runtime).filter((member) => aggregation.catalogue.shelfOf(member) === undefined);
-  walker.wake(unknown.map(({ metadata }) => metadata));
-  await walker.whenWalked(clock.now() + FIRST_WALK_WAIT);
+  const unknown = registriesOf(exchange.runtime).filter(
+    (registry) => aggregation.catalogue.instrumentsOf(registry) === undefined,
+  );
+  backgroundReader.wake(unknown);
+  await backgroundReader.whenRead(clock.now() + FIRST_READ_WAIT);
   const composition =
     path === CATALOGUE_REGISTRIES
       ? listRegistries(surroundings, exchange.runtime)
@@ -41,18 +47,18 @@ export async function answerCatalogue(
 function listRegistries({ aggregation, clock }: Surroundings, runtime: Runtime): Composition {
   const wallNow = clock.wallNow();
   const cutShort: string[] = [];
-  const registries = membersOf(runtime).map((member) => {
-    const { upstream } = member;
-    const shelf = aggregation.catalogue.shelfOf(member);
-    if (shelf?.walk.isWhole === false) cutShort.push(upstream.name);
+  const registries = registriesOf(runtime).map((registry) => {
+    const { upstream } = registry;
+    const known = aggregation.catalogue.instrumentsOf(registry);
+    if (known?.listing.isWhole === false) cutShort.push(upstream.name);
     return {
       name: upstream.name,
       admin: upstream.admin ?? null,
-      basePath: basePathOf(runtime, member),
-      supportedApis: shelf?.supportedApis ?? null,
+      basePath: basePathOf(runtime, registry),
+      supportedApis: known?.supportedApis ?? null,
       health: upstream.state,
-      instrumentCount: shelf?.texts.length ?? null,
-      asOf: shelf === undefined ? null : new Date(wallNow - (clock.now() - shelf.walk.asOf)).toISOString(),
+      instrumentCount: known?.texts.length ?? null,
+      asOf: known === undefined ? null : new Date(wallNow - (clock.now() - known.listing.asOf)).toISOString(),
     };
   });
   return { text: JSON.stringify({ registries }), freshness: combineFreshness([]), missing: cutShort };
@@ -74,17 +80,17 @@ function listInstruments(
   const next = page.nextPageToken === undefined ? "" : `,"nextPageToken":${JSON.stringify(page.nextPageToken)}`;
   return {
     text: `{"instruments":[${page.instruments.join(",")}]${next}}`,
-    freshness: combineFreshness(page.shelves.map((shelf) => shelfPart(shelf, now))),
+    freshness: combineFreshness(page.searched.map((known) => partOf(known, now))),
     missing: page.missing,
   };
 }
 
 /** @throws GatewayError 404 for an admin nobody here is */
-function selectMembers(runtime: Runtime, admin: string | undefined): Member[] {
-  const members = membersOf(runtime);
-  if (admin === undefined) return members;
+function selectMembers(runtime: Runtime, admin: string | undefined): RegistryMetadata[] {
+  const registries = registriesOf(runtime);
+  if (admin === undefined) return registries;
   const upstream = runtime.upstreams.byName(admin) ?? runtime.upstreams.byAdmin(admin);
-  const selected = members.filter((member) => member.upstream === upstream);
+  const selected = registries.filter((registry) => registry.upstream === upstream);
   if (selected.length > 0) return selected;
   throw new GatewayError("admin_unknown", "this gateway serves no registry of that admin; see /catalog/v1/registries");
 }

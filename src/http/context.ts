@@ -4,7 +4,7 @@ import type { Clock } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
 import type { Logger } from "../observe/log.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import type { Walker } from "../registry/walker.ts";
+import type { BackgroundReader } from "../registry/background-reader.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Traffic } from "../observe/metrics/traffic.ts";
 import type { Tracing } from "../observe/tracing/tracing.ts";
@@ -39,7 +39,7 @@ export interface Surroundings {
   readonly version: string;
   readonly aggregation: Aggregation;
   /** Reads listings of registries in the background. */
-  readonly walker: Walker;
+  readonly backgroundReader: BackgroundReader;
   /** Those of the public listener. */
   readonly connections: ClientConnections;
   /** Reads the bodies of large requests. */

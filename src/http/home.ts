@@ -1,4 +1,4 @@
-import { basePathOf, membersOf } from "./aggregate.ts";
+import { basePathOf, registriesOf } from "./aggregate.ts";
 import { CATALOGUE_INSTRUMENTS, CATALOGUE_REGISTRIES } from "./catalogue.ts";
 import { escape, type HtmlPage, renderPage } from "./html.ts";
 import { isAggregate } from "./plain.ts";
@@ -24,9 +24,9 @@ export function describeHome(runtime: Runtime): Home {
     name: "registry-gateway",
     ...(runtime.config.docs ? { docs: DOCS, openapi: OPENAPI } : {}),
     ...(isAggregate(runtime) ? { catalog } : {}),
-    registries: membersOf(runtime).map((member) => ({
-      name: member.upstream.name,
-      basePath: basePathOf(runtime, member),
+    registries: registriesOf(runtime).map((registry) => ({
+      name: registry.upstream.name,
+      basePath: basePathOf(runtime, registry),
     })),
   };
 }

@@ -38,7 +38,7 @@ export async function answerMetadata(
   exchange.upstream = upstream;
   const answer = await cache.respond(found.resource, new ClientRequest(exchange, client, deadlineOf(upstream)));
   if (page !== undefined && answer.status === 200 && answer.tier !== "memory") {
-    surroundings.walker.prefetch(runtime.metadata.get(upstream)!, found.admin, page, answer.body!);
+    surroundings.backgroundReader.prefetch(runtime.metadata.get(upstream)!, found.admin, page, answer.body!);
   }
   exchange.outcome = answer.outcome;
   exchange.age = answer.age;

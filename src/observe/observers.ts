@@ -5,7 +5,7 @@ import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { type CallKind } from "./metrics/labels.ts";
 import type { Tally } from "./metrics/bound.ts";
-import type { MetadataObserver } from "../registry/observer.ts";
+import type { MetadataObserver } from "../registry/registry-metadata.ts";
 import { COMMAND_OUTCOMES, type CommandOutcome, type RedisObserver } from "../coordination/redis/connection.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";

@@ -2,7 +2,7 @@ import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import type { MetadataObserver } from "./observer.ts";
+import type { MetadataObserver } from "./registry-metadata.ts";
 
 /**
  * Holds a success answer against the published schema of its endpoint.

@@ -1,74 +1,17 @@
-import type { IncomingHttpHeaders } from "node:http";
-import { LRUCache } from "lru-cache";
 import { chainDigest, type ListedPage } from "../bodies/page.ts";
-import type { CacheAnswer, Resource } from "../cache/resource.ts";
-import type { Instant } from "../clock.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { CacheAnswer } from "../cache/resource.ts";
 import { GatewayError } from "../errors.ts";
 import { retryAfter } from "../upstream/wire/answer.ts";
-import { ListingRungs, PAGE_SIZES, REFUSALS } from "./listing-rungs.ts";
+import { isRefusal, PAGE_SIZES } from "./page-size-negotiation.ts";
+import { type NextPage, nextPages, type PageAddress } from "./pagination.ts";
 import type { MetadataAddress } from "./metadata-key.ts";
-import type { RegistryMetadata, Requester } from "./registry-metadata.ts";
-
-/** Which page of a listing: as it is asked for. */
-export interface PageAddress {
-  /** Undefined: the registry's own. */
-  readonly pageSize: number | undefined;
-  /** As issued, not encoded; undefined for the first page. */
-  readonly pageToken: string | undefined;
-}
+import type { MetadataRequest, RegistryMetadata } from "./registry-metadata.ts";
 
 /** A page, where it is, and how the cache came by it. */
 export interface FoundPage {
   readonly address: PageAddress;
   readonly page: ListedPage;
   readonly answer: CacheAnswer;
-}
-
-/** The page that follows another one. */
-export interface Following {
-  readonly address: PageAddress;
-  /**
-   * True when the page begins with the last instruments of the one before it. When they are not there, the listing has
-   * moved in between, and what comes next cannot be told.
-   */
-  readonly overlaps: boolean;
-}
-
-/** For whom pages are read. */
-export interface ListingAsk {
-  readonly requester: Requester;
-  /** The fields that take part: tracing, and `Cache-Control` where clients are honoured. */
-  readonly headers: IncomingHttpHeaders;
-  readonly deadline: Instant;
-  readonly signal?: AbortSignal | undefined;
-  /** Puts a resource in the place of the one that would be asked for. */
-  readonly adapt?: (resource: Resource) => Resource;
-}
-
-/** How many instruments of the page before an overlapping page repeats. */
-export const OVERLAP = 4;
-
-/** Chains whose last digest is remembered, of all registries together. */
-const MAX_ISSUED = 10_000;
-
-/** What all listings of a process have found out about how registries want to be asked. */
-export class ListingKnowledge {
-  readonly sizes: ListingRungs;
-  readonly overlaps: ListingRungs;
-  private readonly issued = new LRUCache<string, string>({ max: MAX_ISSUED });
-
-  constructor(coordinator: Coordinator) {
-    this.sizes = new ListingRungs(coordinator, "page-size");
-    this.overlaps = new ListingRungs(coordinator, "page-overlap");
-  }
-
-  /** Notes what was last issued for a chain; false when that is what it was already, and nobody needs to be told. */
-  isNews(chain: string, digest: string): boolean {
-    if (this.issued.get(chain) === digest) return false;
-    this.issued.set(chain, digest);
-    return true;
-  }
 }
 
 /**
@@ -78,60 +21,51 @@ export class ListingKnowledge {
 export class Listing {
   readonly registry: RegistryMetadata;
   readonly admin: string;
-  private readonly knowledge: ListingKnowledge;
 
-  constructor(registry: RegistryMetadata, admin: string, knowledge: ListingKnowledge) {
+  constructor(registry: RegistryMetadata, admin: string) {
     this.registry = registry;
     this.admin = admin;
-    this.knowledge = knowledge;
   }
 
   /** The first page. @throws GatewayError 429, 502, 503 or 504 when the registry does not give it */
-  async first(ask: ListingAsk): Promise<FoundPage> {
-    const begin = Math.min(await this.knowledge.sizes.current(this.admin), PAGE_SIZES.length - 1);
-    for (let rung = begin; ; rung++) {
-      const address: PageAddress = { pageSize: PAGE_SIZES[rung], pageToken: undefined };
-      const answer = await this.ask(address, ask);
-      if (REFUSALS.has(answer.status) && rung < PAGE_SIZES.length - 1) continue;
-      const found = await this.found(address, answer);
-      this.knowledge.sizes.learn(this.admin, rung);
-      return found;
-    }
+  async first(request: MetadataRequest): Promise<FoundPage> {
+    const { choice, answer } = await this.registry.listingSizes.negotiate(this.admin, PAGE_SIZES, (pageSize) =>
+      this.get({ pageSize, pageToken: undefined }, request),
+    );
+    return this.found({ pageSize: choice, pageToken: undefined }, answer);
   }
 
   /**
-   * The page at an address that a walk has come to.
+   * The page at an address that a pagination has come to.
    *
    * @throws GatewayError as {@link first}; 400 when the registry does not take the token any more
    */
-  async at(address: PageAddress, ask: ListingAsk): Promise<FoundPage> {
-    const answer = await this.ask(address, ask);
-    if (REFUSALS.has(answer.status)) throw this.lostPlace();
+  async at(address: PageAddress, request: MetadataRequest): Promise<FoundPage> {
+    const answer = await this.get(address, request);
+    if (isRefusal(answer)) throw this.lostPosition();
     return this.found(address, answer);
   }
 
   /** The page after `before`, or undefined when that was the last. @throws GatewayError as {@link at} */
-  async after(before: FoundPage, ask: ListingAsk): Promise<{ found: FoundPage; following: Following } | undefined> {
-    const ladder = this.followings(before);
-    if (ladder.length === 1) {
-      const [following] = ladder;
-      return { found: await this.at(following!.address, ask), following: following! };
-    }
-    const { overlaps } = this.knowledge;
-    for (let rung = await overlaps.current(this.admin); rung < ladder.length; rung++) {
-      const following = ladder[rung]!;
-      this.issue(before, following.address);
-      const answer = await this.ask(following.address, ask);
-      if (REFUSALS.has(answer.status) && rung < ladder.length - 1) continue;
-      if (REFUSALS.has(answer.status)) throw this.lostPlace();
-      overlaps.learn(this.admin, rung);
-      return { found: await this.found(following.address, answer), following };
-    }
-    return undefined;
+  async after(
+    before: FoundPage,
+    request: MetadataRequest,
+  ): Promise<{ readonly found: FoundPage; readonly next: NextPage } | undefined> {
+    const candidates = nextPages(before.page, before.address);
+    const [only, another] = candidates;
+    if (only === undefined) return undefined;
+    if (another === undefined) return { found: await this.at(only.address, request), next: only };
+    const { overlaps } = this.registry;
+    const { choice, answer } = await overlaps.negotiate(this.admin, candidates, ({ address }) => {
+      this.issue(before, address);
+      return this.get(address, request);
+    });
+    if (isRefusal(answer)) throw this.lostPosition();
+    return { found: await this.found(choice.address, answer), next: choice };
   }
 
-  /** The 400 for a walk whose place in this listing is gone. */
-  lostPlace(): GatewayError {
+  /** The 400 for a pagination whose position in this listing is gone. */
+  lostPosition(): GatewayError {
     return new GatewayError(
       "listing_changed",
       `the listing of the registry "${this.registry.upstream.name}" has changed so that the place to go on from is ` +
@@ -148,61 +82,23 @@ export class Listing {
     );
   }
 
-  /**
-   * Ways to ask for the page after `before`, best first. Tokens that are the last id go on after that id whatever
-   * comes and goes; tokens that are an index into the list do not: one instrument less before it, and one is passed
-   * over. So pages by index are read with an overlap, and the next page has to begin with what was read last: in a page
-   * that is larger by the overlap, or in one of the same size where the registry refuses that, and without where it
-   * takes no token but its own.
-   */
-  private followings(before: FoundPage): Following[] {
-    const { page, address } = before;
-    const token = page.nextPageToken;
-    if (token === undefined) return [];
-    const index = indexOf(token);
-    const start = address.pageToken === undefined ? 0 : indexOf(address.pageToken);
-    const isIndex = index !== undefined && start !== undefined && index === start + page.ids.length;
-    if (!isIndex || token === page.ids.at(-1) || page.ids.length <= OVERLAP) {
-      return [{ address: { pageSize: address.pageSize, pageToken: token }, overlaps: false }];
-    }
-    const base = baseSize(address);
-    const wider = base === undefined ? base : base + OVERLAP;
-    const overlapping = String(index - OVERLAP);
-    return [
-      { address: { pageSize: wider, pageToken: overlapping }, overlaps: true },
-      { address: { pageSize: base, pageToken: overlapping }, overlaps: true },
-      { address: { pageSize: base, pageToken: token }, overlaps: false },
-    ];
-  }
-
   /** A page that was asked for with a token of ours belongs to the page before it like one of the registry's own. */
   private issue(before: FoundPage, address: PageAddress): void {
-    const { coordinator, walks, upstream } = this.registry;
-    const next = this.resource(address, "client").key;
+    const { coordinator, chains } = this.registry;
+    const next = this.registry.resource(this.admin, metadataAddress(address)).key;
+    const key = this.registry.resource(this.admin, metadataAddress(before.address)).key;
     const chain = next.chain!;
-    const key = this.resource(before.address, "client").key;
     const epoch = coordinator.epochOf(key);
     if (epoch === undefined) return;
     const digest = chainDigest(before.page, epoch);
     const isKnown = coordinator.epochOf(next) !== undefined;
-    if (isKnown && !this.knowledge.isNews(`${this.admin}\n${chain}`, digest)) return;
+    if (!chains.isNews(chain, digest) && isKnown) return;
     coordinator.issueChain(this.admin, chain, digest);
-    if (upstream.config.urls.length > 1) walks.follow(key.chain, chain);
+    chains.follow(key.chain, chain);
   }
 
-  private ask(address: PageAddress, { requester, headers, deadline, signal, adapt }: ListingAsk): Promise<CacheAnswer> {
-    const resource = this.resource(address, requester);
-    const request = { method: "GET", headers, deadline, ...(signal === undefined ? {} : { signal }) } as const;
-    return this.registry.cache.respond(adapt === undefined ? resource : adapt(resource), request);
-  }
-
-  private resource({ pageSize, pageToken }: PageAddress, requester: Requester): Resource {
-    const address: MetadataAddress = {
-      operation: "instruments",
-      pageSize,
-      pageToken: pageToken === undefined ? undefined : encodeURIComponent(pageToken),
-    };
-    return this.registry.resource(this.admin, address, requester);
+  private get(address: PageAddress, request: MetadataRequest): Promise<CacheAnswer> {
+    return this.registry.get(this.admin, metadataAddress(address), request);
   }
 
   private async found(address: PageAddress, answer: CacheAnswer): Promise<FoundPage> {
@@ -213,6 +109,11 @@ export class Listing {
     if (page.nextPageToken !== undefined && page.nextPageToken === address.pageToken) throw this.endless();
     return { address, page, answer };
   }
+}
+
+function metadataAddress({ pageSize, pageToken }: PageAddress): MetadataAddress {
+  const encoded = pageToken === undefined ? undefined : encodeURIComponent(pageToken);
+  return { operation: "instruments", pageSize, pageToken: encoded };
 }
 
 /** The failure that a registry's answer to its listing amounts to. */
@@ -226,15 +127,4 @@ export function failedListing(name: string, { status, fields }: CacheAnswer): Ga
 /** The 502 for an answer that nothing can be made of; `what` it sent. */
 export function unreadableAnswer(name: string, what: string): GatewayError {
   return new GatewayError("upstream_invalid", `the registry "${name}" sent ${what}`);
-}
-
-/** What `token` is as an index; undefined when it is none. */
-function indexOf(token: string): number | undefined {
-  return /^(?:0|[1-9][0-9]{0,8})$/.test(token) ? Number(token) : undefined;
-}
-
-/** The page size without what an overlapping page has on top. */
-function baseSize({ pageSize, pageToken }: PageAddress): number | undefined {
-  if (pageSize === undefined || pageToken === undefined) return pageSize;
-  return PAGE_SIZES.includes(pageSize) ? pageSize : pageSize - OVERLAP;
 }

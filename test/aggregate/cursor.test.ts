@@ -1,9 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Cursor, decodeCursor, encodeCursor } from "../../src/aggregate/cursor.ts";
-import { shortDigest } from "../../src/aggregate/digest.ts";
+import { type Cursor, decodeCursor, encodeCursor, shortDigest } from "../../src/aggregate/cursor.ts";
 
-const place = fc.record({
+const position = fc.record({
   address: fc.record({
     pageSize: fc.option(fc.integer({ min: 1, max: 2 ** 31 - 1 }), { nil: undefined }),
     pageToken: fc.option(fc.string({ unit: "binary", maxLength: 300 }), { nil: undefined }),
@@ -11,13 +10,13 @@ const place = fc.record({
   anchors: fc.array(fc.string().map(shortDigest), { maxLength: 4 }),
   mayBegin: fc.boolean(),
   pages: fc.nat(),
-  mark: fc.string().map(shortDigest),
+  checkpoint: fc.string().map(shortDigest),
 });
 
 const cursor: fc.Arbitrary<Cursor> = fc.record({
   done: fc.nat(1_000),
   doneDigest: fc.string().map(shortDigest),
-  within: fc.option(fc.record({ registry: fc.string().map(shortDigest), place }), { nil: undefined }),
+  within: fc.option(fc.record({ registry: fc.string().map(shortDigest), position }), { nil: undefined }),
 });
 
 const plain: Cursor = {
@@ -25,12 +24,12 @@ const plain: Cursor = {
   doneDigest: shortDigest("done"),
   within: {
     registry: shortDigest("DSO::1220"),
-    place: {
+    position: {
       address: { pageSize: 100, pageToken: "BOND-2028-024" },
       anchors: ["a", "b", "c", "d"].map(shortDigest),
       mayBegin: false,
       pages: 5,
-      mark: shortDigest("mark"),
+      checkpoint: shortDigest("mark"),
     },
   },
 };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { WalkBudget } from "../../src/registry/walk-budget.ts";
+import { ReadingBudget } from "../../src/registry/whole-listing.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { get, type Got, instrumentsOf, listForEver, useAggregates } from "../support/aggregate-registries.ts";
 
@@ -107,9 +107,9 @@ test("a page token that no URL can hold is refused", async () => {
   ]);
 });
 
-describe("a walk may read", () => {
+describe("of a listing may be read", () => {
   /** Pages that are taken until one has to be the last. */
-  function pagesOf(budget: WalkBudget, bytes: number, each: () => void = () => undefined): number {
+  function pagesOf(budget: ReadingBudget, bytes: number, each: () => void = () => undefined): number {
     const share = budget.begin();
     for (let pages = 1; ; pages++) {
       each();
@@ -118,17 +118,17 @@ describe("a walk may read", () => {
   }
 
   test("so many pages and so many bytes", () => {
-    expect(pagesOf(new WalkBudget(new ManualClock()), 100)).toBe(2_000);
-    expect(pagesOf(new WalkBudget(new ManualClock()), 4 * MIB)).toBe(8);
+    expect(pagesOf(new ReadingBudget(new ManualClock()), 100)).toBe(2_000);
+    expect(pagesOf(new ReadingBudget(new ManualClock()), 4 * MIB)).toBe(8);
   });
 
   test("for so long", () => {
     const clock = new ManualClock();
-    expect(pagesOf(new WalkBudget(clock), 100, () => clock.advance(15_000))).toBe(20);
+    expect(pagesOf(new ReadingBudget(clock), 100, () => clock.advance(15_000))).toBe(20);
   });
 
-  test("no more than all walks together may hold, until another one has ended", () => {
-    const budget = new WalkBudget(new ManualClock());
+  test("no more than all listings together may hold, until another one has ended", () => {
+    const budget = new ReadingBudget(new ManualClock());
     const others = [budget.begin(), budget.begin()];
     for (const other of others) for (let i = 0; i < 7; i++) other.take(4 * MIB);
     expect(pagesOf(budget, MIB)).toBe(8);

@@ -1,14 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { combineFreshness, type Part } from "../../src/aggregate/freshness.ts";
+import { combineFreshness, type Part } from "../../src/aggregate/composed-answer.ts";
 
 function part(age: number, cacheControl: string, ttl?: number): Part {
-  const status =
-    ttl === undefined ? "registry-gateway; fwd=uri-miss" : `other; ttl=1, registry-gateway; hit; ttl=${ttl}`;
-  return {
-    age,
-    outcome: ttl === undefined ? "miss" : "hit",
-    fields: ["cache-control", cacheControl, "cache-status", status],
-  };
+  return { age, ttl, outcome: ttl === undefined ? "miss" : "hit", fields: ["cache-control", cacheControl] };
 }
 
 describe("the freshness of an answer made of several", () => {

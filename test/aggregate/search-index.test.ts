@@ -1,7 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { RANKS, readQuery, SearchIndex, type Searchable } from "../../src/aggregate/search-index.ts";
-import { searchText } from "../../src/aggregate/search-text.ts";
+import { RANKS, readQuery, type Searchable, SearchIndex, searchText } from "../../src/aggregate/search-index.ts";
 
 describe("text to search", () => {
   test.each([

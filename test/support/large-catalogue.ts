@@ -2,11 +2,10 @@ import { ListedPage } from "../../src/bodies/page.ts";
 import { readPage } from "../../src/bodies/tasks.ts";
 import { Catalogue } from "../../src/aggregate/catalogue.ts";
 import { type CataloguePage, type CatalogueQuery, searchCatalogue } from "../../src/aggregate/catalogue-search.ts";
-import type { Member } from "../../src/aggregate/registries.ts";
 import { systemClock } from "../../src/clock.ts";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import type { RegistryMetadata } from "../../src/registry/registry-metadata.ts";
-import { listingEpoch, type RegistryWalk } from "../../src/registry/registry-walk.ts";
+import { listingEpoch, type WholeListing } from "../../src/registry/whole-listing.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 
@@ -21,19 +20,18 @@ export interface LargeCatalogue {
   readonly search: (query: string, options?: Partial<CatalogueQuery>) => CataloguePage;
 }
 
-/** Builds the catalogue of so many registries with so many instruments each, as their walks would have brought them. */
+/** Builds the catalogue of so many registries with so many instruments each, as their listings would have brought them. */
 export async function buildLargeCatalogue(registries: number, instruments: number): Promise<LargeCatalogue> {
   const clock = systemClock();
   const coordinator = new LocalCoordinator({ clock });
   const catalogue = new Catalogue({ clock, coordinator });
-  const members: Member[] = [];
+  const all: RegistryMetadata[] = [];
   for (let at = 0; at < registries; at++) {
     const admin = `registry-${at}::1220`;
     const upstream = { name: `registry-${at}`, admin, config: { cache: { staleIfError: 600_000 } } } as Upstream;
-    const metadata = { upstream } as RegistryMetadata;
-    members.push({ upstream, metadata });
+    all.push({ upstream } as RegistryMetadata);
     await catalogue.take(
-      walkOf(metadata, {
+      listingOf({
         admin,
         instruments,
         seed: at + 1,
@@ -45,20 +43,23 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
   return {
     instruments: registries * instruments,
     search: (query, options) =>
-      searchCatalogue(catalogue, members, { query, symbol: undefined, pageSize: 25, pageToken: undefined, ...options }),
+      searchCatalogue(catalogue, all, { query, symbol: undefined, pageSize: 25, pageToken: undefined, ...options }),
   };
 }
 
-function walkOf(
-  registry: RegistryMetadata,
-  {
-    admin,
-    instruments,
-    seed,
-    epoch,
-    asOf,
-  }: { admin: string; instruments: number; seed: number; epoch: string; asOf: number },
-): RegistryWalk {
+function listingOf({
+  admin,
+  instruments,
+  seed,
+  epoch,
+  asOf,
+}: {
+  admin: string;
+  instruments: number;
+  seed: number;
+  epoch: string;
+  asOf: number;
+}): WholeListing {
   const random = mulberry32(seed);
   const word = () => WORDS[Math.floor(random() * WORDS.length)]!;
   const texts: string[] = [];
@@ -78,7 +79,6 @@ function walkOf(
     );
   }
   return {
-    registry,
     admin,
     info: undefined,
     pages: [readWhole(`{"instruments":[${texts.join()}]}`)],

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { shortDigest } from "../../src/aggregate/digest.ts";
+import { shortDigest } from "../../src/aggregate/cursor.ts";
 import { ListedPage, type PageParts } from "../../src/bodies/page.ts";
 import { readPage } from "../../src/bodies/tasks.ts";
-import { advance, findPlace, pass, type Place } from "../../src/aggregate/place.ts";
+import { advance, enter, findPosition, type Position } from "../../src/aggregate/position.ts";
 import type { FoundPage } from "../../src/registry/listing.ts";
 
 function pageOf(ids: string): FoundPage {
@@ -15,20 +15,20 @@ function pageOf(ids: string): FoundPage {
   };
 }
 
-const start: Place = {
+const start: Position = {
   address: { pageSize: 10, pageToken: undefined },
   anchors: [],
   mayBegin: true,
   pages: 1,
-  mark: "",
+  checkpoint: "",
 };
 
-/** The place after the first `count` instruments of a page. */
-function placeAfter(ids: string, count: number): Place {
+/** The position after the first `count` instruments of a page. */
+function placeAfter(ids: string, count: number): Position {
   return advance(start, pageOf(ids), [0, count]);
 }
 
-describe("a place on a page", () => {
+describe("a position on a page", () => {
   test.each([
     ["nothing has changed", "ABCDEFGH", 3, "ABCDEFGH", "DEFGH"],
     ["something came before it", "ABCDEFGH", 3, "0AB1CDEFGH", "DEFGH"],
@@ -42,40 +42,40 @@ describe("a place on a page", () => {
     ["the page is another one", "ABCDEFGH", 6, "UVWXYZ", undefined],
     ["the page is empty now", "ABCDEFGH", 2, "", ""],
   ])("is found when %s", (_, before, count, after, left) => {
-    const at = findPlace(pageOf(after), placeAfter(before, count));
+    const at = findPosition(pageOf(after), placeAfter(before, count));
     expect(at === undefined ? undefined : after.slice(at)).toBe(left);
   });
 
   test("keeps the instruments before it over a page border", () => {
-    const turned = pass(placeAfter("ABCDEFGH", 8), { address: { pageSize: 10, pageToken: "4" }, overlaps: true });
+    const turned = enter(placeAfter("ABCDEFGH", 8), { address: { pageSize: 10, pageToken: "4" }, overlaps: true });
     expect(turned?.anchors).toEqual(["H", "G", "F", "E"].map(shortDigest));
-    expect(findPlace(pageOf("EFGHIJ"), turned!)).toBe(4);
-    expect(findPlace(pageOf("GHIJ"), turned!)).toBe(2);
-    expect(findPlace(pageOf("IJKL"), turned!)).toBeUndefined();
+    expect(findPosition(pageOf("EFGHIJ"), turned!)).toBe(4);
+    expect(findPosition(pageOf("GHIJ"), turned!)).toBe(2);
+    expect(findPosition(pageOf("IJKL"), turned!)).toBeUndefined();
   });
 
   test("goes to the beginning of a page that does not overlap, but not over what was read", () => {
-    const turned = pass(placeAfter("ABCD", 4), { address: { pageSize: 10, pageToken: "D" }, overlaps: false });
-    expect(findPlace(pageOf("EFGH"), turned!)).toBe(0);
-    expect(findPlace(pageOf("DEFGH"), turned!)).toBe(1);
+    const turned = enter(placeAfter("ABCD", 4), { address: { pageSize: 10, pageToken: "D" }, overlaps: false });
+    expect(findPosition(pageOf("EFGH"), turned!)).toBe(0);
+    expect(findPosition(pageOf("DEFGH"), turned!)).toBe(1);
   });
 });
 
-test.each([1, 2, 3, 7, 50])("a circle of %i pages is noticed before it is walked four times", (length) => {
-  let place: Place | undefined = start;
+test.each([1, 2, 3, 7, 50])("a circle of %i pages is noticed before it is gone through four times", (length) => {
+  let position: Position | undefined = start;
   let pages = 0;
-  for (; place !== undefined && pages < 10_000; pages++) {
+  for (; position !== undefined && pages < 10_000; pages++) {
     const pageToken = pages < 5 ? `way in ${pages}` : `circle ${pages % length}`;
-    place = pass(place, { address: { pageSize: 10, pageToken }, overlaps: false });
+    position = enter(position, { address: { pageSize: 10, pageToken }, overlaps: false });
   }
-  expect(place).toBeUndefined();
+  expect(position).toBeUndefined();
   expect(pages).toBeLessThanOrEqual(4 * (length + 8));
 });
 
 test("a long listing that ends is no circle", () => {
-  let place: Place | undefined = start;
-  for (let page = 1; page < 3_000 && place !== undefined; page++) {
-    place = pass(place, { address: { pageSize: 10, pageToken: String(page) }, overlaps: false });
+  let position: Position | undefined = start;
+  for (let page = 1; page < 3_000 && position !== undefined; page++) {
+    position = enter(position, { address: { pageSize: 10, pageToken: String(page) }, overlaps: false });
   }
-  expect(place?.pages).toBe(3_000);
+  expect(position?.pages).toBe(3_000);
 });

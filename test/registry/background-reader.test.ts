@@ -15,7 +15,7 @@ function queries(calls: readonly { readonly operation: string; readonly url: str
   return calls.flatMap(({ operation, url }) => (operation === "instruments" ? [new URL(url, "http://x").search] : []));
 }
 
-describe("the background walker", () => {
+describe("the background reader", () => {
   test("fetches the next page ahead of the client with cache.prefetch", async () => {
     const aggregate = await startAggregate(
       { amulet: { instruments: instrumentsOf("A", 60) } },

@@ -2,7 +2,6 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { chainDigest, ListedPage } from "../../src/bodies/page.ts";
 import { readPage } from "../../src/bodies/tasks.ts";
-import { PageWalks } from "../../src/registry/page-walks.ts";
 import { sampleJson, sampleText } from "../support/sample.ts";
 import { jsonText } from "../support/json-text.ts";
 
@@ -96,28 +95,5 @@ describe("a page", () => {
     // No concatenation of ids stands for another.
     expect(chainDigest(page(["AB"], "t"), "g")).not.toBe(digest);
     expect(chainDigest(page(['A","B'], "t"), "g")).not.toBe(digest);
-  });
-});
-
-describe("the walk that a page belongs to", () => {
-  test("is that of the page which issued its token", () => {
-    const walks = new PageWalks();
-    const first = walks.of(undefined);
-    walks.follow(undefined, "5 t1");
-    expect(walks.of("5 t1")).toBe(first);
-    walks.follow("5 t1", "5 t2");
-    expect(walks.of("5 t2")).toBe(first);
-  });
-
-  test("is its own for a token nobody issued, and a new one with every first page", () => {
-    const walks = new PageWalks();
-    const first = walks.of(undefined);
-    walks.follow(undefined, "5 t1");
-    const unknown = walks.of("5 x");
-    expect(unknown).not.toBe(first);
-    expect(walks.of("5 x")).toBe(unknown);
-    const second = walks.of(undefined);
-    expect(second).not.toBe(first);
-    expect(walks.of("5 t1")).toBe(first);
   });
 });

@@ -1,0 +1,176 @@
+import { chainDigest, type ListedPage } from "../bodies/page.ts";
+import type { Entry } from "../cache/entry.ts";
+import type { CachePolicy, Fetched, FetchRequest, Resource } from "../cache/resource.ts";
+import { forwardedFields } from "../cache/rfc/forwarded.ts";
+import type { CacheKey } from "../cache/stores/store.ts";
+import type { Duration } from "../clock.ts";
+import { type Fields, filterFields } from "../fields.ts";
+import { TRACE_FIELDS, traceFieldsOf } from "../trace-context.ts";
+import type { Priority, UpstreamAnswer } from "../upstream/call.ts";
+import { checkAnswer } from "./answer-check.ts";
+import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "./metadata-key.ts";
+import { PAGE_SIZES } from "./page-size-negotiation.ts";
+import type { RegistryMetadata, Requester } from "./registry-metadata.ts";
+
+/** Instruments of a page that are stored before anything else may run: two or three milliseconds' worth. */
+const FILLED_AT_ONCE = 100;
+
+/** So many of a page are stored one by one: with all of a larger one, a listing would take the whole memory tier. */
+const MAX_FILLED = 5_000;
+
+/** One thing that a registry lets be cached: how it is fetched, and what it teaches the cache once it is stored. */
+export class MetadataResource implements Resource {
+  readonly key: CacheKey;
+  readonly policy: CachePolicy;
+  readonly timeout: Duration;
+  private readonly registry: RegistryMetadata;
+  private readonly admin: string;
+  private readonly address: MetadataAddress;
+  private readonly requester: Requester;
+
+  constructor(registry: RegistryMetadata, admin: string, address: MetadataAddress, requester: Requester) {
+    this.registry = registry;
+    this.admin = admin;
+    this.address = address;
+    this.requester = requester;
+    this.key = metadataKey(admin, address);
+    this.policy = registry.policyOf(address.operation, requester);
+    this.timeout = registry.upstream.config.timeout;
+  }
+
+  async fetch(request: FetchRequest): Promise<Fetched> {
+    const { upstream, observer } = this.registry;
+    const { operation } = this.address;
+    this.registry.admit();
+    const answer = await this.call(request);
+    const problem = checkAnswer(upstream, operation, answer, observer);
+    const asOf = answer.status === 200 ? answer.content?.supplyAsOf : undefined;
+    if (asOf !== undefined) observer.supplySeen(upstream.name, asOf);
+    const unstorable = problem === undefined ? this.pageProblem(answer) : "schema";
+    const fetched: Fetched = {
+      status: answer.status,
+      // Clients read JSON whatever type the upstream gave it; one of them crashes otherwise.
+      fields: [...filterFields(answer.fields, (name) => name !== "content-type"), "content-type", "application/json"],
+      body: answer.body,
+      requestedAt: answer.requestedAt,
+      receivedAt: answer.receivedAt,
+    };
+    return unstorable === undefined ? fetched : { ...fetched, unstorable };
+  }
+
+  /**
+   * Asks the registry. A page whose size the client leaves open is asked for in the size of the configuration, and in
+   * smaller ones where the registry refuses that: as long as a refusal can be about the size.
+   */
+  private async call(request: FetchRequest): Promise<UpstreamAnswer> {
+    const { operation, pageSize, defaultPageSize, pageToken } = this.address;
+    const pagination = operation === "instruments" ? this.registry.chains.paginationOf(this.chain()) : undefined;
+    const ask = (size: number | undefined) => this.callWith(size, request, pagination);
+    if (defaultPageSize === undefined) return ask(pageSize);
+    const { defaultSizes } = this.registry;
+    const subject = `${defaultPageSize} ${this.admin}`;
+    // A token that is no good is refused at every size.
+    const mayBeSize = () => pageToken === undefined || !defaultSizes.isSettled(subject);
+    const { answer } = await defaultSizes.negotiate(subject, pageSizesFrom(defaultPageSize), ask, mayBeSize);
+    return answer;
+  }
+
+  private callWith(
+    pageSize: number | undefined,
+    request: FetchRequest,
+    pagination: string | undefined,
+  ): Promise<UpstreamAnswer> {
+    return this.registry.upstream.call({
+      operation: this.address.operation,
+      method: "GET",
+      path: metadataPath({ ...this.address, pageSize }),
+      fields: requestFields(request, this.policy),
+      priority: this.priorityOf(request),
+      deadline: request.deadline,
+      signal: request.signal,
+      walk: pagination,
+      trace: this.registry.trace?.(),
+    });
+  }
+
+  /** A stored page tells the tokens it issued apart from invented ones, and holds its instruments one by one. */
+  stored(entry: Entry, fetched: Fetched): void {
+    if (this.address.operation !== "instruments" || entry.status !== 200) return;
+    const { pages, upstream } = this.registry;
+    const page = pages.read(fetched.body, upstream.name);
+    if (page instanceof Promise) {
+      // A large page that was confirmed, and is no longer at hand: its tokens were issued when it was received.
+      page.then((read) => this.learn(read, entry, fetched)).catch(() => undefined);
+    } else this.learn(page, entry, fetched);
+  }
+
+  private learn(page: ListedPage | string, entry: Entry, fetched: Fetched): void {
+    // What was purged since teaches nothing.
+    if (typeof page === "string" || !this.isCurrent(entry)) return;
+    const { pages, coordinator, chains, observer, upstream } = this.registry;
+    // What is stored may be a copy of what was received: it is what comes again when it is confirmed.
+    if (entry.body !== page.body) pages.keep(page.over(entry.body));
+    if (page.nextPageToken !== undefined) {
+      const chain = chainOf(this.address, encodeURIComponent(page.nextPageToken));
+      coordinator.issueChain(this.admin, chain, chainDigest(page, entry.epoch));
+      if (chains.hasChanged(chain, chainDigest(page, ""))) observer.chainReset(upstream.name);
+      chains.follow(this.chain(), chain);
+    }
+    this.fill(page, 0, { entry, fetched });
+  }
+
+  /** Stores the instruments of a page one by one, from `begin` on: a part now, the rest when other work was done. */
+  private fill(page: ListedPage, begin: number, source: { readonly entry: Entry; readonly fetched: Fetched }): void {
+    const { entry, fetched } = source;
+    if (!this.isCurrent(entry)) return;
+    const end = Math.min(page.ids.length, begin + FILLED_AT_ONCE, MAX_FILLED);
+    for (let at = begin; at < end; at++) {
+      this.registry.cache.fill(this.registry.resource(this.admin, { operation: "instrument", id: page.ids[at]! }), {
+        entryOf: fetched,
+        body: page.bytes(at),
+        maxLifetime: entry.freshUntil - entry.receivedAt,
+      });
+    }
+    if (end < Math.min(page.ids.length, MAX_FILLED)) setImmediate(() => this.fill(page, end, source));
+  }
+
+  /** Whether neither the page nor any instrument on it was purged: each purge of one of them ends its epoch. */
+  private isCurrent(entry: Entry): boolean {
+    return this.registry.coordinator.epochOf(this.key) === entry.epoch;
+  }
+
+  private pageProblem({ status, body, content }: UpstreamAnswer): string | undefined {
+    if (this.address.operation !== "instruments" || status !== 200 || content === undefined) return undefined;
+    const page = this.registry.pages.take(body, content.page);
+    if (typeof page === "string") return "page";
+    const { nextPageToken } = page;
+    if (nextPageToken === undefined || this.address.pageToken === undefined) return undefined;
+    const next = chainOf(this.address, encodeURIComponent(nextPageToken));
+    return next === this.chain() ? "repeated-token" : undefined;
+  }
+
+  private priorityOf({ purpose }: FetchRequest): Priority {
+    return this.requester === "background" ? "walker" : purpose;
+  }
+
+  private chain(): string | undefined {
+    const { pageToken } = this.address;
+    return pageToken === undefined ? undefined : chainOf(this.address, pageToken);
+  }
+}
+
+/** Sizes to ask for, the configured one first. */
+function pageSizesFrom(configured: number): readonly (number | undefined)[] {
+  return [configured, ...PAGE_SIZES.filter((size) => size === undefined || size < configured)];
+}
+
+/**
+ * What goes upstream on a cached route: our own `Accept`, tracing, the condition, and the client's fields that are part
+ * of the cache key. Nothing else of a client may reach the upstream, or one client could decide what others get.
+ */
+function requestFields(request: FetchRequest, policy: CachePolicy): Fields {
+  const fields = filterFields(forwardedFields(policy, request.headers), (name) => !TRACE_FIELDS.has(name));
+  const accept = fields.includes("accept") ? [] : ["accept", "application/json"];
+  // A trace goes through, and takes no part in what the upstream answers.
+  return [...accept, ...traceFieldsOf(request.headers), ...fields, ...request.conditional];
+}

@@ -1,0 +1,183 @@
+import { createHash } from "node:crypto";
+import type { ListedPage } from "../bodies/page.ts";
+import type { CacheAnswer } from "../cache/resource.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type { Coordinator } from "../coordination/coordinator.ts";
+import { GatewayError } from "../errors.ts";
+import { fieldValues } from "../fields.ts";
+import { type FoundPage, Listing } from "./listing.ts";
+import type { MetadataRequest, RegistryMetadata } from "./registry-metadata.ts";
+
+/** Bounds of what is read of one listing: beyond them it is too long to be kept. */
+const MAX_PAGES = 2_000;
+const MAX_BYTES = 32 * 1024 * 1024;
+const MAX_TIME: Duration = 300_000;
+
+/** Bytes of the listings that are read at the same time, of all together. */
+const MAX_BYTES_OF_ALL = 64 * 1024 * 1024;
+
+/** What may be read of the listings of a process: the pages of a registry are its own affair, the memory is not. */
+export class ReadingBudget {
+  readonly clock: Clock;
+  /** Of all listings that are being read. */
+  bytes = 0;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** Begins a listing; to be ended when what was read of it has been let go of. */
+  begin(): ReadingShare {
+    return new ReadingShare(this);
+  }
+}
+
+/** What may be read of one listing. */
+export class ReadingShare {
+  private readonly budget: ReadingBudget;
+  private readonly endsAt: Instant;
+  private pages = 0;
+  private bytes = 0;
+
+  constructor(budget: ReadingBudget) {
+    this.budget = budget;
+    this.endsAt = budget.clock.now() + MAX_TIME;
+  }
+
+  /** Notes a page that was read. False: it has to be the last one. */
+  take(bytes: number): boolean {
+    this.pages += 1;
+    this.bytes += bytes;
+    this.budget.bytes += bytes;
+    if (this.budget.bytes >= MAX_BYTES_OF_ALL || this.budget.clock.now() >= this.endsAt) return false;
+    return this.pages < MAX_PAGES && this.bytes < MAX_BYTES;
+  }
+
+  end(): void {
+    this.budget.bytes -= this.bytes;
+    this.bytes = 0;
+  }
+}
+
+/** A listing that was read from end to end. */
+export interface WholeListing {
+  readonly admin: string;
+  /** The registry's answer to info, where it gave one. */
+  readonly info: CacheAnswer | undefined;
+  readonly pages: readonly ListedPage[];
+  /** What the pages say about keeping them: each `Cache-Control` once. */
+  readonly cacheControl: readonly string[];
+  /** Stands for the bytes of all pages. */
+  readonly digest: string;
+  /** False when the listing is longer than what may be read of one. */
+  readonly isWhole: boolean;
+  /** Of the listing, read before the first page: with another one now, none of this may be used. */
+  readonly epoch: string;
+  /** When the registry answered with the oldest of its pages. */
+  readonly asOf: Instant;
+  /** When the first of its pages is no longer fresh. */
+  readonly freshUntil: Instant;
+}
+
+export interface ReadingOptions {
+  readonly clock: Clock;
+  /** Made anew for every page, as each has its own deadline. */
+  readonly request: () => MetadataRequest;
+  /** What it may read; ended by the caller. */
+  readonly share: ReadingShare;
+}
+
+/** Beyond, a listing is too long to be searched. */
+const MAX_INSTRUMENTS = 100_000;
+
+/** What a listing as a whole depends on. */
+export function listingEpoch(coordinator: Coordinator, admin: string): string {
+  return coordinator.epochOf({ partition: admin, scopes: ["all", "list", "pages"] }) ?? "";
+}
+
+/**
+ * Reads info and every page of a registry through its cache: what is fresh there is taken, and only the rest is asked
+ * for. A listing without end is read as far as the share goes; of its pages only what is listed is kept, their bodies
+ * are let go.
+ *
+ * @throws GatewayError what the registry failed with
+ */
+export async function readWholeListing(
+  registry: RegistryMetadata,
+  { clock, request, share }: ReadingOptions,
+): Promise<WholeListing> {
+  const admin = await adminOf(registry, request());
+  const epoch = listingEpoch(registry.coordinator, admin);
+  const listing = new Listing(registry, admin);
+  const info = await readInfo(registry, admin, request());
+  const pages: ListedPage[] = [];
+  const cacheControl = new Set<string>();
+  const digest = createHash("sha256");
+  const tokens = new Set<string>();
+  let instruments = 0;
+  let freshUntil = Infinity;
+  let asOf = Infinity;
+  let found: FoundPage | undefined = await listing.first(request());
+  while (found !== undefined) {
+    const { page, answer } = found;
+    // What is kept of a page keeps its body.
+    pages.push(page.compact());
+    digest.update(`${answer.body!.length}:`).update(answer.body!);
+    for (const value of fieldValues(answer.fields, "cache-control")) cacheControl.add(value);
+    instruments += page.ids.length;
+    freshUntil = Math.min(freshUntil, clock.now() + Math.max(0, answer.ttl ?? 0) * 1000);
+    asOf = Math.min(asOf, clock.now() - answer.age * 1000);
+    const token = page.nextPageToken;
+    const goesOn = share.take(answer.body!.length) && instruments < MAX_INSTRUMENTS;
+    if (!goesOn && token !== undefined) break;
+    if (token !== undefined && tokens.has(token)) throw listing.endless();
+    if (token !== undefined) tokens.add(token);
+    found = (await listing.after(found, request()))?.found;
+  }
+  const isWhole = found === undefined;
+  const [all, sum] = [[...cacheControl], digest.digest("base64url")];
+  return { admin, info, pages, cacheControl: all, digest: sum, isWhole, epoch, asOf, freshUntil };
+}
+
+/** Pages of one registry that are fetched before a client asks for them. */
+const MAX_WARM_PAGES = 500;
+
+/**
+ * Fills the cache with info and all pages as clients ask for them that name no page size.
+ *
+ * @throws GatewayError what the registry failed with
+ */
+export async function warmUp(
+  registry: RegistryMetadata,
+  { request, share }: Pick<ReadingOptions, "request" | "share">,
+): Promise<void> {
+  const admin = await adminOf(registry, request());
+  await registry.get(admin, { operation: "info" }, request());
+  let pageToken: string | undefined;
+  for (let page = 0; page < MAX_WARM_PAGES; page++) {
+    const { status, body } = await registry.get(admin, { operation: "instruments", pageToken }, request());
+    if (status !== 200 || !share.take(body!.length)) return;
+    const next = await registry.nextToken(body!);
+    if (next === undefined || next === pageToken) return;
+    pageToken = next;
+  }
+}
+
+async function adminOf({ upstream }: RegistryMetadata, { deadline, signal }: MetadataRequest): Promise<string> {
+  return upstream.admin ?? (await upstream.learnAdmin(deadline, signal));
+}
+
+async function readInfo(
+  registry: RegistryMetadata,
+  admin: string,
+  request: MetadataRequest,
+): Promise<CacheAnswer | undefined> {
+  try {
+    const answer = await registry.get(admin, { operation: "info" }, request);
+    return answer.status === 200 ? answer : undefined;
+  } catch (error) {
+    // A listing is worth reading without it.
+    if (error instanceof GatewayError) return undefined;
+    throw error;
+  }
+}
