@@ -1,0 +1,37 @@
+import { ListedPages } from "../../src/bodies/listed-pages.ts";
+import { HttpCache } from "../../src/cache/http-cache.ts";
+import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
+import { type MetadataRequest, RegistryMetadata } from "../../src/registry/registry-metadata.ts";
+import { mulberry32 } from "../../src/sandbox/random.ts";
+import type { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { ADMIN, inTime, openUpstream } from "./upstream-registries.ts";
+
+/** The cached endpoints of a sample registry, over a cache of their own; they end with the test. */
+export function openRegistryMetadata(registry: SampleRegistry, keys: Record<string, unknown> = {}): RegistryMetadata {
+  const { upstream, environment } = openUpstream([registry], { admin: ADMIN, ...keys });
+  const { coordinator, clock, bodies } = environment;
+  const nothing = () => undefined;
+  const observer = {
+    lookup: nothing,
+    skipped: nothing,
+    collapsed: nothing,
+    servedStale: nothing,
+    revalidated: nothing,
+    refreshed: nothing,
+    evicted: nothing,
+  };
+  const memory = new MemoryStore({ maxBytes: 64 * 2 ** 20, maxObject: 4 * 2 ** 20 });
+  return new RegistryMetadata({
+    upstream,
+    cache: new HttpCache({ memory, coordinator, clock, random: mulberry32(1), observer }),
+    coordinator,
+    observer: { schemaViolated: nothing, supplySeen: nothing, chainReset: nothing },
+    pages: new ListedPages(bodies),
+    admit: nothing,
+  });
+}
+
+/** A client's request that has 10 s. */
+export function clientRequest(): MetadataRequest {
+  return { requester: "client", headers: {}, deadline: inTime(10_000) };
+}
