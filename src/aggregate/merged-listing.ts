@@ -52,7 +52,7 @@ export class MergedListing {
       try {
         const listing = new Listing(registry, await adminOf(registry, request));
         const pagination = new RegistryPagination(listing, requestTo(registry, request));
-        position = await pagination.fill(page, position);
+        position = await pagination.addTo(page, position);
       } catch (error) {
         if (!isRegistryFailure(error)) throw error;
         if (!request.isPartial) throw withHint(error);

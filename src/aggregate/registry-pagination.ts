@@ -56,7 +56,7 @@ export class RegistryPagination {
    * @returns the position to go on from, undefined at the end
    * @throws GatewayError what the registry failed with, or 400 when the position is gone
    */
-  async fill(page: Collected, from: Position | undefined): Promise<Position | undefined> {
+  async addTo(page: Collected, from: Position | undefined): Promise<Position | undefined> {
     let current = from === undefined ? await this.begin(page) : await this.resume(page, from);
     // However much a page costs, each request gets further.
     let hasMoved = from === undefined;
