@@ -1,30 +1,42 @@
+import { createAggregation } from "./aggregate/aggregation.ts";
+import { BodyReader } from "./bodies/body-reader.ts";
+import { ListedPages } from "./bodies/listed-pages.ts";
+import { HttpCache } from "./cache/http-cache.ts";
+import { MemoryStore } from "./cache/stores/memory-store.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config/schema.ts";
-import { readSecret } from "./config/secret.ts";
-import { isLoopback } from "./config/warnings.ts";
-import type { Logger } from "./observe/log.ts";
-import { createMetrics, type Metrics } from "./observe/metrics.ts";
-import type { LiveRegistry } from "./observe/metrics/live-registry.ts";
-import { createRedisObserver } from "./observe/observers.ts";
-import { reservePort, spawnWorker } from "./workers/worker-process.ts";
-import type { LoopLoad } from "./http/overload.ts";
-import { Primary } from "./workers/primary.ts";
-import { Serving } from "./serving.ts";
 import {
-  isRedisConnected,
-  coordinateByRedis,
-  coordinateAlone,
   type Coordination,
+  coordinateAlone,
+  coordinateByRedis,
+  isRedisConnected,
 } from "./coordination/coordination.ts";
 import { sleep } from "./deadline.ts";
-import type { WorkerParts } from "./workers/worker.ts";
-import { createOperationsListener } from "./operations/listener.ts";
-import type { OperationsAccess } from "./operations/access.ts";
-import { Readiness } from "./operations/readiness.ts";
+import { ClientConnections } from "./http/connections.ts";
+import type { Services } from "./http/context.ts";
+import { InFlight } from "./http/drain.ts";
+import { createPublicListener } from "./http/listener.ts";
+import { openListener } from "./http/listening.ts";
+import { type LoopLoad, Overload } from "./http/overload.ts";
+import { isAggregate } from "./http/snapshot.ts";
+import type { Logger } from "./observe/log.ts";
+import type { Metrics } from "./observe/metrics.ts";
+import type { LiveRegistry } from "./observe/metrics/live-registry.ts";
+import { createRedisObserver } from "./observe/observers.ts";
+import { createInstruments, type ServerObserverOptions, ServerObservers } from "./observe/server-observers.ts";
 import { traceRedis } from "./observe/tracing/traced-observers.ts";
 import { loadTracing, type Tracing } from "./observe/tracing/tracing.ts";
+import { accessOf } from "./operations/access.ts";
+import { createOperationsListener } from "./operations/listener.ts";
+import { Readiness } from "./operations/readiness.ts";
+import { SCOPES } from "./registry/metadata-key.ts";
+import { BackgroundReader } from "./registry/background-reader.ts";
+import { Server } from "./server.ts";
+import { Snapshots } from "./snapshots.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
-import { openListener } from "./http/listening.ts";
+import { reservePort, spawnWorker } from "./workers/worker-process.ts";
+import { Primary } from "./workers/primary.ts";
+import type { WorkerParts } from "./workers/worker.ts";
 
 export interface GatewayOptions {
   readonly config: Config;
@@ -62,52 +74,185 @@ export interface Gateway {
   upstreams(): Upstreams;
 }
 
-/** A gateway of one process. What is built from what: this is the one place that knows all parts. */
+/** A gateway of one process. */
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const { config, version, log, clock } = options;
-  const { metrics, registry } = createMetrics();
-  begin(metrics, { version, clock });
+  const instruments = createInstruments(version, clock);
+  const { metrics, registry } = instruments;
   metrics.workers.set(1);
   const tracing = await loadTracing(config.tracing, { version, clock, log });
   const coordination = createCoordination(config, { clock, metrics, log, tracing });
-  const serving = new Serving({ ...options, metrics, registry, coordination, tracing });
+  const server = createServer({ ...options, ...instruments, tracing, coordination, isWorker: false });
   const readiness = new Readiness({
     clock,
-    isDraining: () => serving.isDraining,
-    upstreams: () => serving.upstreams.status(),
+    isDraining: () => server.isDraining,
+    upstreams: () => server.upstreams.status(),
     isRedisConnected: () => isRedisConnected(coordination.redisStatus()),
   });
-  const operationsListener = createOperationsListener({
-    surroundings: serving.surroundings,
+  const operations = createOperationsListener({
+    clock,
+    log,
+    metrics,
+    version,
     registry,
     readiness,
-    explain: serving.explain,
-    purge: (body) => serving.purge(body),
-    status: () => serving.status(),
-    access: operationsAccess(config),
+    explain: server.explain,
+    purge: (body) => server.purge(body),
+    status: () => server.status(),
+    access: accessOf(config),
   });
-
   return {
     metrics,
     registry,
     get config() {
-      return serving.config;
+      return server.config;
     },
-    upstreams: () => serving.upstreams,
+    upstreams: () => server.upstreams,
     async start() {
-      const operationsPort = await openListener(operationsListener, config.operations, "operations");
-      const publicPort = await serving.start();
-      log.info({ publicPort, operationsPort, upstreams: serving.upstreams.all.length, version }, "listening");
+      const operationsPort = await openListener(operations, config.operations, "operations");
+      const publicPort = await server.start();
+      log.info({ publicPort, operationsPort, upstreams: server.upstreams.all.length, version }, "listening");
       return { publicPort, operationsPort };
     },
-    reload: (next) => serving.reload(next),
+    reload: (next) => server.reload(next),
     async stop({ grace }) {
-      serving.announceDrain();
-      if (grace) await sleep(serving.config.shutdown.grace, clock);
-      await serving.drain();
-      await operationsListener.close();
+      server.announceDrain();
+      if (grace) await sleep(server.config.shutdown.grace, clock);
+      await server.drain();
+      await operations.close();
     },
   };
+}
+
+/** A gateway of several processes: this one, which speaks for the others, which answer. */
+export function createPrimary(
+  options: Omit<GatewayOptions, "random" | "loop"> & { readonly workers: number },
+): Primary {
+  return new Primary({
+    ...options,
+    ...createInstruments(options.version, options.clock),
+    reservePort,
+    spawn: spawnWorker,
+    createOperations: (parts) => createOperationsListener({ ...parts, access: accessOf(options.config) }),
+  });
+}
+
+/** What answers clients in a worker. */
+export async function createWorkerServer(
+  { shareByPrimary, ...parts }: WorkerParts,
+  options: Pick<GatewayOptions, "version" | "clock" | "random" | "loop">,
+): Promise<Server> {
+  const { config, log, metrics } = parts;
+  const { version, clock } = options;
+  const tracing = await loadTracing(config.tracing, { version, clock, log });
+  const coordination =
+    config.redis === undefined ? await shareByPrimary() : createCoordination(config, { clock, metrics, log, tracing });
+  return createServer({ ...options, ...parts, coordination, tracing, isWorker: true });
+}
+
+interface ServerOptions extends GatewayOptions, ServerObserverOptions {
+  readonly metrics: Metrics;
+  readonly registry: LiveRegistry;
+  readonly tracing: Tracing | undefined;
+  readonly coordination: Coordination;
+  readonly isWorker: boolean;
+}
+
+/** Builds what answers clients, each part after those that it depends on. */
+function createServer(options: ServerOptions): Server {
+  const { config, clock, random, coordination } = options;
+  const observers = new ServerObservers(options);
+  const overload = new Overload({ clock, load: options.loop, ...observers.overload });
+  const memory = new MemoryStore({ ...config.cache.memory, observer: observers.cache });
+  const { coordinator, store: shared } = coordination;
+  const cache = new HttpCache({ memory, shared, coordinator, clock, random, observer: observers.cache });
+  const { snapshots, bodies } = createSnapshots(options, { cache, observers, overload });
+  const drainState = { isDraining: false };
+  const services = createServices(options, {
+    cache,
+    bodies,
+    observers: observers.requests,
+    isDraining: () => drainState.isDraining,
+    snapshot: () => snapshots.current,
+  });
+  const inFlight = new InFlight();
+  const connections = new ClientConnections({
+    clock,
+    max: config.listen.maxConnections,
+    onDropped: () => observers.traffic.connectionDropped(),
+    onClosed: (reason) => observers.traffic.connectionCutOff(reason),
+  });
+  const listener = createPublicListener({ services, config, connections, inFlight, overload });
+  const { upstreams } = snapshots.current;
+  observers.show(upstreams);
+  observers.readGauges({
+    memory,
+    overload,
+    redis: () => coordination.redisStatus(),
+    snapshot: () => snapshots.current,
+  });
+  coordinator.onAnnounced((news) => snapshots.current.upstreams.hear(news));
+  return new Server({
+    services,
+    snapshots,
+    memory,
+    coordination,
+    overload,
+    inFlight,
+    listener,
+    isWorker: options.isWorker,
+    drainState,
+    onReload: (before, after) => observers.show(after, before),
+  });
+}
+
+/** The snapshots, and what reads bodies for them, within the limits of the current one. */
+function createSnapshots(
+  { config, clock, random, coordination, tracing }: ServerOptions,
+  { cache, observers, overload }: { cache: HttpCache; observers: ServerObservers; overload: Overload },
+): { readonly snapshots: Snapshots; readonly bodies: BodyReader } {
+  const { coordinator } = coordination;
+  const bodies = new BodyReader({ clock, largest: () => largestBody(snapshots.current.config) });
+  const snapshots: Snapshots = new Snapshots(config, {
+    upstream: {
+      coordinator,
+      clock,
+      bodies,
+      random,
+      observer: observers.upstreams(() => snapshots.current.upstreams),
+      forget: (admin) => void coordinator.purge(admin, SCOPES.all),
+    },
+    registry: {
+      cache,
+      coordinator,
+      observer: observers.metadata,
+      pages: new ListedPages(bodies),
+      trace: tracing === undefined ? undefined : () => tracing.current(),
+      admit: () => overload.refuseWork("metadata"),
+    },
+  });
+  return { snapshots, bodies };
+}
+
+/** What requests find in the process, with what works for them in the background. */
+function createServices(
+  { clock, random, version, coordination }: ServerOptions,
+  parts: Pick<Services, "cache" | "bodies" | "observers" | "isDraining" | "snapshot">,
+): Services {
+  const { coordinator } = coordination;
+  const aggregation = createAggregation({ clock, coordinator });
+  const backgroundReader = new BackgroundReader({
+    clock,
+    random,
+    registries: () => [...parts.snapshot().registries.values()],
+    isListing: () => isAggregate(parts.snapshot()),
+    listed: (listing) => aggregation.catalogue.take(listing),
+  });
+  return { clock, random, version, aggregation, backgroundReader, ...parts };
+}
+
+function largestBody({ limits }: Config): number {
+  return Math.max(limits.requestBody, limits.responseBody);
 }
 
 /** What the process shares with others: by Redis where one is configured, else nothing. */
@@ -118,48 +263,4 @@ function createCoordination(
   if (redis === undefined) return coordinateAlone(clock);
   const observer = createRedisObserver(metrics, log);
   return coordinateByRedis(redis, clock, tracing === undefined ? observer : traceRedis(observer, tracing));
-}
-
-/** A gateway of several processes: this one, which speaks for the others, which answer. */
-export function createPrimary(
-  options: Omit<GatewayOptions, "random" | "loop"> & {
-    readonly workers: number;
-  },
-): Primary {
-  const { config, version, clock } = options;
-  const { metrics, registry } = createMetrics();
-  begin(metrics, { version, clock });
-  return new Primary({
-    ...options,
-    metrics,
-    registry,
-    reservePort,
-    spawn: spawnWorker,
-    createOperations: (parts) => createOperationsListener({ ...parts, access: operationsAccess(config) }),
-  });
-}
-
-/** What answers clients in a worker. */
-export async function createWorkerServing(
-  { config, log, metrics, registry, shareByPrimary }: WorkerParts,
-  options: Pick<GatewayOptions, "version" | "clock" | "random" | "loop">,
-): Promise<Serving> {
-  const { version, clock } = options;
-  const tracing = await loadTracing(config.tracing, { version, clock, log });
-  const coordination =
-    config.redis === undefined ? await shareByPrimary() : createCoordination(config, { clock, metrics, log, tracing });
-  return new Serving({ ...options, config, log, metrics, registry, coordination, tracing, isWorker: true });
-}
-
-/** What is so from the start. */
-function begin(metrics: Metrics, { version, clock }: Pick<GatewayOptions, "version" | "clock">): void {
-  metrics.buildInfo.set({ version }, 1);
-  metrics.lastReloadGood.set(1);
-  metrics.lastReloadTime.set(clock.wallNow() / 1000);
-}
-
-/** Who may ask the operations listener. */
-function operationsAccess({ operations }: Config): OperationsAccess {
-  const { host, hosts, token, tokenFile } = operations;
-  return { isExposed: !isLoopback(host), token: tokenFile === undefined ? token : readSecret(tokenFile), hosts };
 }

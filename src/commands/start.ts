@@ -11,7 +11,7 @@ import { createLogger, type Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { collectProcessMetrics } from "../observe/metrics/process.ts";
 import { ConfigWatch } from "../config/watch.ts";
-import { measureLoop } from "../http/loop-load.ts";
+import { measureLoop } from "../http/overload.ts";
 import { type Reloadable, Reloader } from "../config/reloader.ts";
 import { workerCount } from "../workers/primary.ts";
 import { withoutSecrets } from "../observe/redaction.ts";

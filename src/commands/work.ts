@@ -1,9 +1,9 @@
-import { createWorkerServing } from "../gateway.ts";
+import { createWorkerServer } from "../gateway.ts";
 import { systemClock } from "../clock.ts";
 import { createLogger } from "../observe/log.ts";
 import { collectProcessMetrics } from "../observe/metrics/process.ts";
 import { channelToPrimary } from "../workers/worker-process.ts";
-import { measureLoop } from "../http/loop-load.ts";
+import { measureLoop } from "../http/overload.ts";
 import { runWorker } from "../workers/worker.ts";
 import { version } from "../version.ts";
 import { EXIT } from "./command-line.ts";
@@ -22,9 +22,9 @@ export async function work(): Promise<number> {
       handleFaults(log);
       return log;
     },
-    createServing(parts) {
+    createServer(parts) {
       collectProcessMetrics(parts.metrics, parts.registry);
-      return createWorkerServing(parts, { version, clock, random: Math.random, loop: measureLoop() });
+      return createWorkerServer(parts, { version, clock, random: Math.random, loop: measureLoop() });
     },
     exit: (how) => process.exit(how === "well" ? EXIT.ok : EXIT.failure),
   });

@@ -1,4 +1,3 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { partOf } from "../aggregate/catalogue.ts";
 import { searchCatalogue } from "../aggregate/catalogue-search.ts";
 import {
@@ -8,53 +7,48 @@ import {
   type Composition,
 } from "../aggregate/composed-answer.ts";
 import { DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE } from "../aggregate/merged-listing.ts";
-import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { GatewayError } from "../errors.ts";
+import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { basePathOf, registriesOf } from "./aggregate.ts";
-import type { Exchange } from "./exchange.ts";
-import type { Runtime, Surroundings } from "./context.ts";
+import type { RequestContext, Services } from "./context.ts";
+import type { Snapshot } from "./snapshot.ts";
 import { type LocalTarget, parsePageQuery } from "./target.ts";
 
 export const CATALOGUE_REGISTRIES = "/catalog/v1/registries";
 export const CATALOGUE_INSTRUMENTS = "/catalog/v1/instruments";
 
-/** How long the first to ask waits for listings that nobody has asked for in a while. */
+/** How long the first client waits for listings that no client has asked for in a while. */
 const FIRST_READ_WAIT = 5_000;
 
 /** The catalogue of all registries and their instruments, from what was read in the background. */
-export async function answerCatalogue(
-  surroundings: Surroundings,
-  exchange: Exchange,
-  { request }: { readonly request: IncomingMessage; readonly response: ServerResponse },
-): Promise<ComposedAnswer> {
-  const { aggregation, backgroundReader, clock } = surroundings;
-  const { path, query } = exchange.target as LocalTarget;
+export async function answerCatalogue(context: RequestContext): Promise<ComposedAnswer> {
+  const { services, snapshot } = context;
+  const { aggregation, backgroundReader, clock } = services;
+  const { path, query } = context.target as LocalTarget;
   const parameters = readParameters(query, path === CATALOGUE_REGISTRIES ? NO_FILTERS : FILTERS);
-  const unknown = registriesOf(exchange.runtime).filter(
+  const unknown = registriesOf(snapshot).filter(
     (registry) => aggregation.catalogue.instrumentsOf(registry) === undefined,
   );
   backgroundReader.wake(unknown);
   await backgroundReader.whenRead(clock.now() + FIRST_READ_WAIT);
   const composition =
-    path === CATALOGUE_REGISTRIES
-      ? listRegistries(surroundings, exchange.runtime)
-      : listInstruments(surroundings, exchange.runtime, { query, parameters });
-  const answer = composeAnswer(composition, request.headers, clock);
-  exchange.outcome = answer.outcome;
+    path === CATALOGUE_REGISTRIES ? listRegistries(services, snapshot) : listInstruments(context, query, parameters);
+  const answer = composeAnswer(composition, context.request.headers, clock);
+  context.outcome = answer.outcome;
   return answer;
 }
 
-function listRegistries({ aggregation, clock }: Surroundings, runtime: Runtime): Composition {
+function listRegistries({ aggregation, clock }: Services, snapshot: Snapshot): Composition {
   const wallNow = clock.wallNow();
   const cutShort: string[] = [];
-  const registries = registriesOf(runtime).map((registry) => {
+  const registries = registriesOf(snapshot).map((registry) => {
     const { upstream } = registry;
     const known = aggregation.catalogue.instrumentsOf(registry);
     if (known?.listing.isWhole === false) cutShort.push(upstream.name);
     return {
       name: upstream.name,
       admin: upstream.admin ?? null,
-      basePath: basePathOf(runtime, registry),
+      basePath: basePathOf(snapshot, registry),
       supportedApis: known?.supportedApis ?? null,
       health: upstream.state,
       instrumentCount: known?.texts.length ?? null,
@@ -65,12 +59,13 @@ function listRegistries({ aggregation, clock }: Surroundings, runtime: Runtime):
 }
 
 function listInstruments(
-  { aggregation, clock }: Surroundings,
-  runtime: Runtime,
-  { query, parameters }: { readonly query: string; readonly parameters: ReadonlyMap<string, string> },
+  { services, snapshot }: RequestContext,
+  query: string,
+  parameters: ReadonlyMap<string, string>,
 ): Composition {
+  const { aggregation, clock } = services;
   const { pageSize = DEFAULT_PAGE_SIZE, pageToken } = parsePageQuery(query);
-  const page = searchCatalogue(aggregation.catalogue, selectMembers(runtime, parameters.get("admin")), {
+  const page = searchCatalogue(aggregation.catalogue, selectRegistries(snapshot, parameters.get("admin")), {
     query: parameters.get("query") ?? "",
     symbol: parameters.get("symbol"),
     pageSize: Math.min(pageSize, MAX_PAGE_SIZE),
@@ -85,11 +80,11 @@ function listInstruments(
   };
 }
 
-/** @throws GatewayError 404 for an admin nobody here is */
-function selectMembers(runtime: Runtime, admin: string | undefined): RegistryMetadata[] {
-  const registries = registriesOf(runtime);
+/** @throws GatewayError 404 for an admin of no registry here */
+function selectRegistries(snapshot: Snapshot, admin: string | undefined): RegistryMetadata[] {
+  const registries = registriesOf(snapshot);
   if (admin === undefined) return registries;
-  const upstream = runtime.upstreams.byName(admin) ?? runtime.upstreams.byAdmin(admin);
+  const upstream = snapshot.upstreams.byName(admin) ?? snapshot.upstreams.byAdmin(admin);
   const selected = registries.filter((registry) => registry.upstream === upstream);
   if (selected.length > 0) return selected;
   throw new GatewayError("admin_unknown", "this gateway serves no registry of that admin; see /catalog/v1/registries");

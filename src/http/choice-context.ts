@@ -1,6 +1,7 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders } from "node:http";
+import { probeContract } from "../aggregate/contract-probe.ts";
 import { neverKept } from "../answer-fields.ts";
-import type { RequestContent, RequestForm } from "../bodies/request.ts";
+import type { RequestContent } from "../bodies/request.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { type Fields, filterFields } from "../fields.ts";
@@ -10,87 +11,123 @@ import { endpointPath } from "../spec/endpoints.ts";
 import { traceFieldsOf } from "../trace-context.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import { learnContract, probeRegistries, routeContract } from "./contract-routing.ts";
-import { clientSignal } from "./client-signal.ts";
-import { deadlineFromNow } from "./request-timeout.ts";
-import { type Exchange, routeTo } from "./exchange.ts";
-import { plainUpstream } from "./plain.ts";
+import { clientSignal, type RequestContext, routeTo } from "./context.ts";
 import { checkBodyHeaders, checkContentCoding, readRequest } from "./request-body.ts";
-import { adminHeaderOf, namedBy, resolveUpstream } from "./resolve-upstream.ts";
-import type { Surroundings } from "./context.ts";
+import { type DeadlineOf, deadlineFromNow } from "./request-deadline.ts";
+import { adminHeaderOf, adminNotNamed, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
+import { hasPlainUpstream, plainUpstream, type Snapshot } from "./snapshot.ts";
 import type { RegistryTarget } from "./target.ts";
 
-/** One answer in so many is held against its schema; parsing is done anyway, but the check is not free. */
+/** One answer in so many is compared with its schema: it is parsed anyway, but the check is not free. */
 const SCHEMA_SAMPLE = 20;
 
 /** The request headers that a factory or choice-context call takes along; credentials join only where configured. */
 const FORWARDED = ["accept", "content-type"];
 
+const EMPTY = Buffer.alloc(0);
+
+/** A call that a client wants made, to whichever registry it turns out to mean. */
+interface ClientCall {
+  readonly context: RequestContext;
+  readonly target: RegistryTarget;
+  readonly bytes: Buffer | undefined;
+  /** What its body says. */
+  readonly body: RequestContent | undefined;
+  readonly deadlineOf: DeadlineOf;
+}
+
 /**
  * Endpoints 4–11: the body is checked, its admin compared with every other place that names one, and the same bytes go
  * to that registry. Answers are never kept: they depend on parties, holdings and the moment.
  */
-export async function answerChoiceContext(
-  surroundings: Surroundings,
-  exchange: Exchange,
-  client: { readonly request: IncomingMessage; readonly response: ServerResponse },
-  bytes: Buffer | undefined,
-): Promise<Answer> {
-  const { request, response } = client;
-  const { runtime } = exchange;
-  const { endpoint, id, registry } = exchange.target as RegistryTarget;
-  const kind = endpoint.kind === "factory" ? "factory" : "context";
-  const paths = adminPathsOf(endpoint.operation);
-  const read = readBody(surroundings, request, bytes, { kind, paths });
+export async function answerChoiceContext(context: RequestContext, bytes: Buffer | undefined): Promise<Answer> {
+  const { services, snapshot, request } = context;
+  const target = context.target as RegistryTarget;
+  const read = readBody(context, bytes);
   const body = read instanceof Promise ? await read : read;
-  const header = adminHeaderOf(request.rawHeaders, runtime.config.routing.adminHeader);
-  const deadlineOf = deadlineFromNow(request.headers, surroundings.clock);
-  const signal = clientSignal(response);
-
+  const header = adminHeaderOf(request.rawHeaders, snapshot.config.routing.adminHeader);
+  const deadlineOf = deadlineFromNow(request.headers, services.clock);
   const named = resolveUpstream(
-    { ...runtime.config.routing, upstreams: runtime.upstreams },
-    { path: registry, header, body: body?.admins ?? [] },
-    { deadline: deadlineOf, signal },
+    { ...snapshot.config.routing, upstreams: snapshot.upstreams },
+    { path: target.registry, header, body: body?.admins ?? [] },
+    { deadline: deadlineOf, signal: clientSignal(context) },
   );
   const resolved = named instanceof Promise ? await named : named;
-  const route = resolved ?? (await routeContract(surroundings, exchange)) ?? "plain";
-  const call = (upstream: Upstream, forwardAuthorization: boolean) =>
-    upstream.call({
-      operation: endpoint.operation,
-      method: "POST",
-      path: endpointPath(endpoint, id),
-      fields: forwardedFields(exchange, request.headers, forwardAuthorization),
-      body: bytes ?? EMPTY,
-      priority: "post",
-      deadline: deadlineOf(upstream),
-      signal,
-      trace: exchange.trace,
-    });
-  const checkStrictly = (upstream: Upstream) => {
-    const problem = upstream.config.validation === "strict" ? body?.strictProblem : undefined;
-    if (problem !== undefined) throw new GatewayError("invalid_request", problem);
-  };
-  let upstream: Upstream;
-  let answer: UpstreamAnswer;
-  if (route === "probe") {
-    for (const each of runtime.upstreams.all) checkStrictly(each);
-    // Nobody's token is shown to registries that it may not be meant for.
-    ({ upstream, answer } = await probeRegistries(runtime, (each) => call(each, false)));
-    routeTo(surroundings, exchange, upstream, "probe");
-  } else {
-    upstream = route === "plain" ? plainUpstream(runtime, paths !== undefined) : route;
-    const byItself = route === "plain" ? "plain" : "learned";
-    routeTo(surroundings, exchange, upstream, resolved === undefined ? byItself : namedBy({ path: registry, header }));
-    checkStrictly(upstream);
-    answer = await call(upstream, upstream.config.forwardAuthorization);
+  const route = resolved ?? (await routeContract(context)) ?? "plain";
+  const call: ClientCall = { context, target, bytes, body, deadlineOf };
+  if (route === "probe") return probeRegistries(call);
+  const upstream = route === "plain" ? plainUpstream(snapshot, pathsOf(target) !== undefined) : route;
+  const byItself = route === "plain" ? "plain" : "learned";
+  routeTo(context, upstream, resolved === undefined ? byItself : namedBy({ path: target.registry, header }));
+  checkStrictly(call, upstream);
+  return answerOf(call, upstream, await send(call, upstream, upstream.config.forwardAuthorization));
+}
+
+/**
+ * The header fields of a client's request that go to a registry, and the id under which both sides log it. Each goes
+ * once, as Node read it (RFC 9110 §5.3): of two content types, the one that was checked.
+ */
+export function forwardedFields(id: string, headers: IncomingHttpHeaders, forwardAuthorization: boolean): Fields {
+  const fields: string[] = [];
+  for (const name of forwardAuthorization ? [...FORWARDED, "authorization"] : FORWARDED) {
+    const value = headers[name];
+    if (typeof value === "string") fields.push(name, value);
   }
-  if (kind === "context" && answer.status === 200) learnContract(surroundings, exchange, upstream);
-  const isStrict = upstream.config.validation === "strict";
-  if (isStrict || surroundings.random() < 1 / SCHEMA_SAMPLE) {
-    checkAnswer(upstream, endpoint.operation, answer, {
-      schemaViolated: (name, operation) => surroundings.metrics.schemaViolations.inc({ upstream: name, operation }),
-    });
+  fields.push(...traceFieldsOf(headers), "x-request-id", id);
+  return fields;
+}
+
+function readBody(context: RequestContext, bytes: Buffer | undefined): MaybePromise<RequestContent | undefined> {
+  const { services, request } = context;
+  const target = context.target as RegistryTarget;
+  const kind = target.endpoint.kind === "factory" ? "factory" : "context";
+  if (bytes === undefined || bytes.length === 0) {
+    if (kind === "factory")
+      throw new GatewayError("invalid_request", "the body is empty; it must be a JSON object with choiceArguments");
+    checkContentCoding(request.headers);
+    return undefined;
+  }
+  checkBodyHeaders(request.headers);
+  return readRequest(services.bodies, bytes, { kind, paths: pathsOf(target) });
+}
+
+/** Where the body may name an admin. */
+function pathsOf({ endpoint }: RegistryTarget) {
+  return adminPathsOf(endpoint.operation);
+}
+
+/** @throws GatewayError 400 for a body that breaks the published rules, where the upstream wants them kept */
+function checkStrictly({ body }: ClientCall, upstream: Upstream): void {
+  const problem = upstream.config.validation === "strict" ? body?.strictProblem : undefined;
+  if (problem !== undefined) throw new GatewayError("invalid_request", problem);
+}
+
+function send(
+  { context, target, bytes, deadlineOf }: ClientCall,
+  upstream: Upstream,
+  forwardAuthorization: boolean,
+): Promise<UpstreamAnswer> {
+  return upstream.call({
+    operation: target.endpoint.operation,
+    method: "POST",
+    path: endpointPath(target.endpoint, target.id),
+    fields: forwardedFields(context.id, context.request.headers, forwardAuthorization),
+    body: bytes ?? EMPTY,
+    priority: "post",
+    deadline: deadlineOf(upstream),
+    signal: clientSignal(context),
+    trace: context.trace,
+  });
+}
+
+/** What the client gets of a registry's answer. */
+function answerOf({ context, target }: ClientCall, upstream: Upstream, answer: UpstreamAnswer): Answer {
+  const { services } = context;
+  const { kind, operation } = target.endpoint;
+  if (kind === "context" && answer.status === 200) learnContract(context, upstream);
+  if (upstream.config.validation === "strict" || services.random() < 1 / SCHEMA_SAMPLE) {
+    checkAnswer(upstream, operation, answer, services.observers.metadata);
   }
   const fields = filterFields(neverKept(answer.fields), (name) => name !== "content-type");
   fields.push("content-type", "application/json");
@@ -98,37 +135,44 @@ export async function answerChoiceContext(
 }
 
 /**
- * The header fields of a client's request that go to a registry, and the id under which both sides log it. Each goes
- * once, as Node read it (RFC 9110 §5.3): of two content types, the one that was checked.
+ * Where a request goes that names no admin but a contract: to the registry that answered for the contract before
+ * (`routing.learn`), else to all of them (`routing.probe`). Undefined where neither says.
+ *
+ * @throws GatewayError 400 for a contract that several registries answered for
  */
-export function forwardedFields(
-  exchange: Exchange,
-  headers: IncomingHttpHeaders,
-  forwardAuthorization: boolean,
-): Fields {
-  const fields: string[] = [];
-  for (const name of forwardAuthorization ? [...FORWARDED, "authorization"] : FORWARDED) {
-    const value = headers[name];
-    if (typeof value === "string") fields.push(name, value);
+async function routeContract({ services, snapshot, target }: RequestContext): Promise<Upstream | "probe" | undefined> {
+  const { endpoint, id } = target as RegistryTarget;
+  const { learn, probe } = snapshot.config.routing;
+  if (endpoint.kind !== "context" || id === undefined || hasPlainUpstream(snapshot)) return undefined;
+  const learned = learn ? await services.aggregation.contracts.recall(id) : undefined;
+  if (learned === "several") {
+    throw new GatewayError(
+      "contract_ambiguous",
+      `more than one registry has answered for this contract id; ${howToName(snapshot)}`,
+    );
   }
-  fields.push(...traceFieldsOf(headers), "x-request-id", exchange.id);
-  return fields;
+  const upstream = learned === undefined ? undefined : snapshot.upstreams.byAdmin(learned.admin);
+  return upstream ?? (probe ? "probe" : undefined);
 }
 
-const EMPTY = Buffer.alloc(0);
+/** Asks all registries; see {@link probeContract}. */
+async function probeRegistries(call: ClientCall): Promise<Answer> {
+  const { snapshot } = call.context;
+  const { all } = snapshot.upstreams;
+  for (const each of all) checkStrictly(call, each);
+  // No client's token is shown to registries that it may not be meant for.
+  const probed = await probeContract(all, (each) => send(call, each, false), howToName(snapshot));
+  routeTo(call.context, probed.upstream, "probe");
+  return answerOf(call, probed.upstream, probed.answer);
+}
 
-function readBody(
-  { bodies }: Surroundings,
-  request: IncomingMessage,
-  bytes: Buffer | undefined,
-  form: RequestForm,
-): MaybePromise<RequestContent | undefined> {
-  if (bytes === undefined || bytes.length === 0) {
-    if (form.kind === "factory")
-      throw new GatewayError("invalid_request", "the body is empty; it must be a JSON object with choiceArguments");
-    checkContentCoding(request.headers);
-    return undefined;
-  }
-  checkBodyHeaders(request.headers);
-  return readRequest(bodies, bytes, form);
+/** Notes which registry answered for a contract, where `routing.learn` asks for it. */
+function learnContract({ services, snapshot, target }: RequestContext, { admin }: Upstream): void {
+  const { id } = target as RegistryTarget;
+  if (!snapshot.config.routing.learn || id === undefined || admin === undefined) return;
+  void services.aggregation.contracts.learn(id, admin);
+}
+
+function howToName({ config }: Snapshot): string {
+  return adminNotNamed(config.routing, false).message;
 }

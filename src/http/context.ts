@@ -1,51 +1,172 @@
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Aggregation } from "../aggregate/aggregation.ts";
 import type { BodyReader } from "../bodies/body-reader.ts";
-import type { Clock } from "../clock.ts";
-import type { Config } from "../config/schema.ts";
+import type { HttpCache } from "../cache/http-cache.ts";
+import type { CacheStatus } from "../cache/rfc/cache-status.ts";
+import type { Clock, Instant } from "../clock.ts";
+import { GatewayError, toGatewayError } from "../errors.ts";
 import type { Logger } from "../observe/log.ts";
-import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import type { BackgroundReader } from "../registry/background-reader.ts";
-import type { Metrics } from "../observe/metrics.ts";
 import type { Traffic } from "../observe/metrics/traffic.ts";
-import type { Tracing } from "../observe/tracing/tracing.ts";
+import type { RequestTrace, Tracing } from "../observe/tracing/tracing.ts";
+import type { BackgroundReader } from "../registry/background-reader.ts";
+import type { MetadataObserver } from "../registry/registry-metadata.ts";
+import type { Operation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import type { Upstreams } from "../upstream/upstreams.ts";
-import type { ClientConnections } from "./connections.ts";
-import type { Cors } from "./cors.ts";
-import type { HitMemo } from "./hit.ts";
+import type { HitTarget } from "./hit.ts";
+import type { Snapshot } from "./snapshot.ts";
+import { parseTarget, type Target } from "./target.ts";
 
-/**
- * What one request works with: an immutable snapshot that it captures once, at its beginning. A reload swaps it for the
- * requests to come.
- */
-export interface Runtime {
-  readonly config: Config;
-  readonly upstreams: Upstreams;
-  /** The cached endpoints of each upstream. */
-  readonly metadata: ReadonlyMap<Upstream, RegistryMetadata>;
-  readonly cors: Cors;
-  readonly hits: HitMemo;
-}
-
-/** What stays the same while the process lives. */
-export interface Surroundings {
-  readonly clock: Clock;
-  readonly random: () => number;
+/** What counts, logs and traces clients' requests. */
+export interface RequestObservers {
   readonly log: Logger;
-  readonly metrics: Metrics;
   readonly traffic: Traffic;
   /** Undefined where requests are not traced. */
   readonly tracing: Tracing | undefined;
+  readonly metadata: Pick<MetadataObserver, "schemaViolated">;
+  /** A request is over: its answer is out, or its client has gone. */
+  record(context: RequestContext): void;
+}
+
+/** What the process has for all requests. */
+export interface Services {
+  readonly clock: Clock;
+  readonly random: () => number;
   readonly version: string;
+  readonly cache: HttpCache;
+  readonly bodies: BodyReader;
   readonly aggregation: Aggregation;
   /** Reads listings of registries in the background. */
   readonly backgroundReader: BackgroundReader;
-  /** Those of the public listener. */
-  readonly connections: ClientConnections;
-  /** Reads the bodies of large requests. */
-  readonly bodies: BodyReader;
+  readonly observers: RequestObservers;
   /** True once the process drains: answers close their connections. */
   isDraining(): boolean;
   /** The snapshot for a request that begins now. */
-  runtime(): Runtime;
+  snapshot(): Snapshot;
+}
+
+/** How a request was answered: decided once, and read by the header, the log line and the metric alike. */
+export type Outcome = "hit" | "stale" | "revalidated" | "miss" | "bypass" | "refused";
+
+/** What is known of one client's request, and what became of it. */
+export interface RequestContext {
+  readonly services: Services;
+  readonly snapshot: Snapshot;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly id: string;
+  readonly startedAt: Instant;
+  /** What the URL stood for when it was last answered through the cache. */
+  readonly remembered: HitTarget | undefined;
+  /** What the URL addresses, or why it addresses nothing. */
+  readonly target: Target | GatewayError;
+  /** The endpoint, for labels. */
+  readonly operation: Operation | "none";
+  /** Undefined where requests are not traced. */
+  readonly trace: RequestTrace | undefined;
+  upstream: Upstream | undefined;
+  outcome: Outcome;
+  /** The gateway's own error, when that was the answer. */
+  error: GatewayError | undefined;
+  /** Bytes of the answer's body. */
+  bytes: number;
+  /** Age of an answer that came through the cache, in seconds. */
+  age: number | undefined;
+  /** How it went on to the upstream when the cache had no answer. */
+  forwarded: CacheStatus | undefined;
+  /** See {@link clientSignal}. */
+  signal: AbortSignal | undefined;
+}
+
+// On the request itself: a WeakMap of all that run costs more to keep, and to collect.
+const CONTEXT = Symbol("request context");
+
+type KnownRequest = IncomingMessage & { [CONTEXT]?: RequestContext };
+
+/** Makes the context of a request. Its URL is read here, and nowhere else. */
+export function beginContext(services: Services, request: IncomingMessage, response: ServerResponse): RequestContext {
+  const snapshot = services.snapshot();
+  const remembered = snapshot.hits.find(request.url!);
+  const target = remembered?.target ?? targetOf(request.url!, snapshot);
+  const context: RequestContext = {
+    services,
+    snapshot,
+    request,
+    response,
+    id: requestIdOf(request.headers["x-request-id"]),
+    startedAt: services.clock.now(),
+    remembered,
+    target,
+    operation: operationOf(target),
+    trace: services.observers.tracing?.begin(request.headers),
+    upstream: undefined,
+    outcome: "bypass",
+    error: undefined,
+    bytes: 0,
+    age: undefined,
+    forwarded: undefined,
+    signal: undefined,
+  };
+  (request as KnownRequest)[CONTEXT] = context;
+  return context;
+}
+
+/** The context of a request that has begun. */
+export function contextOf(request: IncomingMessage): RequestContext {
+  return (request as KnownRequest)[CONTEXT]!;
+}
+
+/** What said which registry a request goes to: a part of it, the configuration, or `routing.learn` and `probe`. */
+export type RoutedBy = "path" | "header" | "body" | "plain" | "learned" | "probe";
+
+/** Notes where a request goes, and why: for the log, at level debug alone. */
+export function routeTo(context: RequestContext, upstream: Upstream, by: RoutedBy): void {
+  context.upstream = upstream;
+  const { log } = context.services.observers;
+  if (!log.isLevelEnabled("debug")) return;
+  const { id, operation } = context;
+  log.debug({ requestId: id, operation, upstream: upstream.name, by }, "request routed");
+}
+
+/** Aborts when the client goes away before its answer was complete, so that its upstream call ends too. */
+export function clientSignal(context: RequestContext): AbortSignal {
+  return (context.signal ??= signalOf(context.response));
+}
+
+const SAFE_ID = /^[A-Za-z0-9._:/+=@~-]{1,128}$/;
+
+// One random prefix per process and a counter: unique without asking the kernel for random bytes on every request.
+const ID_PREFIX = randomBytes(8).toString("hex");
+let ids = 0;
+
+/** The client's `X-Request-Id` when it is at most 128 safe characters, else a new one. */
+export function requestIdOf(received: string | string[] | undefined): string {
+  if (typeof received === "string" && SAFE_ID.test(received)) return received;
+  ids++;
+  return `${ID_PREFIX}-${ids.toString(36)}`;
+}
+
+function targetOf(url: string, { config }: Snapshot): Target | GatewayError {
+  const { uri } = config.limits;
+  if (url.length > uri) return new GatewayError("uri_too_long", `the URL is longer than ${uri} bytes`);
+  try {
+    return parseTarget(url, config.routing.prefix);
+  } catch (error) {
+    return toGatewayError(error);
+  }
+}
+
+function operationOf(target: Target | GatewayError): Operation | "none" {
+  if (target instanceof Error || target.kind === "local") return "none";
+  return target.kind === "endpoint" ? target.endpoint.operation : "pass_through";
+}
+
+function signalOf(response: ServerResponse): AbortSignal {
+  const controller = new AbortController();
+  const onClose = () => {
+    if (!response.writableFinished) controller.abort();
+  };
+  if (response.closed) onClose();
+  else response.once("close", onClose);
+  return controller.signal;
 }

@@ -1,7 +1,56 @@
+import type { ServerResponse } from "node:http";
 import type { FastifyInstance } from "fastify";
 import type { Clock, Duration } from "../clock.ts";
-import type { InFlight, RunningRequest } from "./in-flight.ts";
 import { sleep, settledWithin } from "../deadline.ts";
+import { GatewayError } from "../errors.ts";
+import type { RequestContext } from "./context.ts";
+import { commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";
+
+/** The requests that a listener is working on; fresh memory hits are never among them. */
+export class InFlight {
+  /**
+   * By slot, which is used again. Not a map: one that is added to and deleted from all the time leaves a chain of old
+   * tables behind, each of which keeps what was in it until the next full garbage collection.
+   */
+  private readonly slots: (RequestContext | undefined)[] = [];
+  private readonly free: number[] = [];
+  private readonly waiting = new Set<{ readonly left: Set<ServerResponse>; readonly resolve: () => void }>();
+
+  get size(): number {
+    return this.slots.length - this.free.length;
+  }
+
+  all(): RequestContext[] {
+    return this.slots.filter((running) => running !== undefined);
+  }
+
+  /** Notes a request that begins; returns what is to be called when it is over. */
+  begin(context: RequestContext): () => void {
+    const slot = this.free.pop() ?? this.slots.length;
+    this.slots[slot] = context;
+    return () => this.end(slot, context.response);
+  }
+
+  /** Resolves when all that run now are over; those that begin later don't count. */
+  settled(): Promise<void> {
+    const running = this.all();
+    if (running.length === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.waiting.add({ left: new Set(running.map(({ response }) => response)), resolve });
+    });
+  }
+
+  private end(slot: number, response: ServerResponse): void {
+    this.slots[slot] = undefined;
+    this.free.push(slot);
+    for (const waiter of this.waiting) {
+      waiter.left.delete(response);
+      if (waiter.left.size > 0) continue;
+      this.waiting.delete(waiter);
+      waiter.resolve();
+    }
+  }
+}
 
 /**
  * Once nothing runs any more, connections that never carried a request are given so long for one that is on its way.
@@ -21,16 +70,13 @@ export interface DrainOptions {
   readonly clock: Clock;
   /** What still runs after so long is refused. */
   readonly timeout: Duration;
-  /** Answers a request that has run out of time. */
-  readonly refuse: (running: RunningRequest) => void;
 }
 
 /**
  * Stops accepting connections, closes idle ones at once and busy ones after their answer, which has to say
  * `Connection: close`. Resolves when no connection is left: after `timeout` and little more at the latest.
  */
-export async function drain(options: DrainOptions): Promise<void> {
-  const { listener, inFlight, clock, timeout, refuse } = options;
+export async function drain({ listener, inFlight, clock, timeout }: DrainOptions): Promise<void> {
   const deadline = clock.now() + timeout;
   const closed = listener.close();
   let isClosed = false;
@@ -47,8 +93,24 @@ export async function drain(options: DrainOptions): Promise<void> {
     await Promise.race([closed, sleep(step, clock)]);
   }
   const late = inFlight.settled();
-  for (const running of inFlight.all()) refuse(running);
+  for (const context of inFlight.all()) refuseLate(context);
   await settledWithin(late, FLUSH_TIMEOUT, clock);
   listener.server.closeAllConnections();
   await settledWithin(closed, FLUSH_TIMEOUT, clock);
+}
+
+/** Answers a request for which there is no time left; one whose answer has begun can only be cut off. */
+function refuseLate(context: RequestContext): void {
+  const { request, response } = context;
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  context.outcome = "refused";
+  context.error = new GatewayError(
+    "stopping",
+    "the gateway is being stopped and could not wait any longer; try again",
+    { retryAfter: 1 },
+  );
+  sendAnswer(request, response, errorAnswer(context.error), commonFieldsOf(context, true));
 }

@@ -1,15 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { LRUCache } from "lru-cache";
-import type { HttpCache } from "../cache/http-cache.ts";
 import type { CacheAnswer, Resource } from "../cache/resource.ts";
 import type { Fields } from "../fields.ts";
 import type { RecordRequest } from "../observe/metrics/traffic.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import type { Exchange } from "./exchange.ts";
+import { type RequestContext, requestIdOf, type Services } from "./context.ts";
 import { isFramedSafely } from "./framing.ts";
-import { requestIdOf } from "./request-id.ts";
-import type { Surroundings } from "./context.ts";
 import { commonFieldsOf, headOf, REQUEST_ID, sendUnder } from "./send.ts";
 import type { PageQuery, RegistryTarget } from "./target.ts";
 
@@ -44,8 +41,8 @@ const MEMO_CHARACTERS = 4 * 1024 * 1024;
 const MEMO_ENTRIES = 20_000;
 
 /**
- * Remembers what the URLs of metadata requests stand for, so that a hit parses nothing. It belongs to one runtime
- * snapshot, within which a URL keeps its meaning.
+ * Remembers what the URLs of metadata requests stand for, so that a hit parses nothing. It belongs to one snapshot,
+ * within which a URL keeps its meaning.
  */
 export class HitMemo {
   private readonly targets = new LRUCache<string, RememberedTarget>({
@@ -71,29 +68,30 @@ export type AnswerHit = (request: IncomingMessage, response: ServerResponse) => 
  * The shortest way through the gateway: URL → resource → memory → one write. It runs before Fastify's routing and
  * hooks, and says false, having done nothing, for whatever needs more than that.
  */
-export function createAnswerHit(surroundings: Surroundings, cache: HttpCache): AnswerHit {
-  const { clock, log, random } = surroundings;
+export function createAnswerHit(services: Services): AnswerHit {
+  const { clock, random, cache } = services;
+  const { log, tracing } = services.observers;
 
   return function answerHit(request, response) {
     const { method } = request;
     // While the process drains, answers also close their connections: the routes see to it.
-    if ((method !== "GET" && method !== "HEAD") || surroundings.isDraining()) return false;
-    const runtime = surroundings.runtime();
-    const target = runtime.hits.find(request.url!);
+    if ((method !== "GET" && method !== "HEAD") || services.isDraining()) return false;
+    const snapshot = services.snapshot();
+    const target = snapshot.hits.find(request.url!);
     if (target === undefined) return false;
     const { headers } = request;
-    const { config } = runtime;
+    const { config } = snapshot;
     if (headers[config.routing.adminHeader] !== undefined || !isFramedSafely(request)) return false;
     const startedAt = clock.now();
     const answer = cache.hit(target.resource, { method, headers });
     if (answer === undefined) return false;
 
     const id = requestIdOf(headers["x-request-id"]);
-    sendUnder(headFor(target, answer, { id, runtime }, request), request, response, answer);
+    sendUnder(headFor(target, answer, { id, snapshot, request }), request, response, answer);
 
     const { status, age, body } = answer;
     target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });
-    surroundings.tracing?.begin(headers, clock.now() - startedAt).end({
+    tracing?.begin(headers, clock.now() - startedAt).end({
       requestId: id,
       method,
       operation: target.operation,
@@ -116,16 +114,15 @@ export function createAnswerHit(surroundings: Surroundings, cache: HttpCache): A
 function headFor(
   target: RememberedTarget,
   answer: CacheAnswer,
-  exchange: Pick<Exchange, "id" | "runtime">,
-  request: IncomingMessage,
+  context: Pick<RequestContext, "id" | "snapshot" | "request">,
 ): readonly string[] {
-  const cors = exchange.runtime.cors.answerFields(request.headers.origin);
+  const cors = context.snapshot.cors.answerFields(context.request.headers.origin);
   const { sent } = target;
   if (sent !== undefined && sent.fields === answer.fields && sent.cors === cors) {
-    sent.head[REQUEST_ID] = exchange.id;
+    sent.head[REQUEST_ID] = context.id;
     return sent.head;
   }
-  const head = headOf(answer, commonFieldsOf(exchange, request, false));
+  const head = headOf(answer, commonFieldsOf(context, false));
   target.sent = { fields: answer.fields, cors, head };
   return head;
 }

@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay, performance } from "node:perf_hooks";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 
@@ -29,12 +30,15 @@ const LOOKS_TO_SHED = 4;
 const RECOVERED: Duration = 250;
 const LOOKS_TO_RECOVER = 4;
 
+const UNMEASURED: LoopLoad = { delay: 0, utilization: 0 };
+
 /** Seconds after which clients may try again: longer than it takes to recover. */
 const RETRY_AFTER = 3;
 
 export interface OverloadOptions {
   readonly clock: Clock;
-  readonly load: () => LoopLoad;
+  /** Where the loop is not measured, nothing is ever refused. */
+  readonly load?: (() => LoopLoad) | undefined;
   /** Told when shedding begins or ends, and how late the loop was then. */
   readonly onChange: (isShedding: boolean, delay: Duration) => void;
   /** Told of everything that is refused. */
@@ -54,7 +58,7 @@ export class Overload {
   private late = 0;
   private calm = 0;
   private shedding = false;
-  private latest: LoopLoad = { delay: 0, utilization: 0 };
+  private latest = UNMEASURED;
 
   constructor(options: OverloadOptions) {
     this.options = options;
@@ -90,7 +94,7 @@ export class Overload {
   }
 
   private look(): void {
-    this.latest = this.options.load();
+    this.latest = this.options.load?.() ?? UNMEASURED;
     const { delay, utilization } = this.latest;
     this.late = delay > TOO_LATE && utilization > BUSY ? this.late + 1 : 0;
     this.calm = delay < RECOVERED ? this.calm + 1 : 0;
@@ -99,4 +103,23 @@ export class Overload {
     this.shedding = isShedding;
     this.options.onChange(isShedding, delay);
   }
+}
+
+/** Milliseconds between two samples of the loop. */
+const RESOLUTION = 10;
+
+/** Measures this process's event loop from now on; each call tells of the time since the one before. */
+export function measureLoop(): () => LoopLoad {
+  const histogram = monitorEventLoopDelay({ resolution: RESOLUTION });
+  histogram.enable();
+  let before = performance.eventLoopUtilization();
+  return () => {
+    // It measures from sample to sample, in nanoseconds: a loop that is never late shows the resolution.
+    const delay = Math.max(0, histogram.percentile(99) / 1e6 - RESOLUTION);
+    histogram.reset();
+    const now = performance.eventLoopUtilization();
+    const { utilization } = performance.eventLoopUtilization(now, before);
+    before = now;
+    return { delay, utilization };
+  };
 }

@@ -1,16 +1,22 @@
-import type { IncomingMessage } from "node:http";
+import { splitList } from "../cache/rfc/cache-control.ts";
 import { isNotModified, notModifiedFields } from "../cache/rfc/conditional.ts";
 import { makeEntityTag } from "../cache/rfc/entity-tag.ts";
+import { weightOf } from "../cache/rfc/vary.ts";
 import { describeApi } from "../spec/openapi.ts";
-import { qualityOf } from "./accept.ts";
-import { renderDocs } from "./docs-page.ts";
-import type { Exchange } from "./exchange.ts";
-import { describeHome, DOCS, HOME, OPENAPI, renderHome } from "./home.ts";
-import { type HtmlPage, pageFields } from "./html.ts";
-import { isAggregate } from "./plain.ts";
-import type { Runtime, Surroundings } from "./context.ts";
+import { basePathOf, registriesOf } from "./aggregate.ts";
+import { answerCatalogue, CATALOGUE_INSTRUMENTS, CATALOGUE_REGISTRIES } from "./catalogue.ts";
+import type { RequestContext } from "./context.ts";
+import { type Home, type HtmlPage, pageFields, renderDocs, renderHome } from "./html.ts";
 import type { Answer } from "./send.ts";
+import { isAggregate, type Snapshot } from "./snapshot.ts";
 import type { LocalTarget } from "./target.ts";
+
+const HOME = "/";
+const OPENAPI = "/openapi.json";
+const DOCS = "/docs";
+
+const CATALOGUE = new Set([CATALOGUE_REGISTRIES, CATALOGUE_INSTRUMENTS]);
+const DESCRIPTIONS = new Set([OPENAPI, DOCS]);
 
 /** Among the pages: what {@link HOME} is as JSON. */
 const HOME_JSON = "/ as JSON";
@@ -24,50 +30,81 @@ interface Page {
 }
 
 /** Made once for each configuration. */
-const made = new WeakMap<Runtime, Map<string, Page>>();
+const made = new WeakMap<Snapshot, Map<string, Page>>();
 
-/** What the gateway says about itself: the API's description, for tools and for people, and the way to it. */
-export async function answerPage(
-  surroundings: Surroundings,
-  exchange: Exchange,
-  request: IncomingMessage,
-): Promise<Answer> {
-  const { runtime } = exchange;
-  const pages = made.get(runtime) ?? makePages(surroundings, runtime);
-  made.set(runtime, pages);
-  const { path } = exchange.target as LocalTarget;
-  const { fields, body } = pages.get(path === HOME ? homeFor(request) : path)!;
+/** Whether the gateway itself has something at `path`. */
+export function isOwnPage(path: string, snapshot: Snapshot): boolean {
+  if (path === HOME) return true;
+  return (CATALOGUE.has(path) && isAggregate(snapshot)) || (DESCRIPTIONS.has(path) && snapshot.config.docs);
+}
+
+/** The gateway's own pages: the catalogue, the description of the API, and what names both. */
+export async function answerPage(context: RequestContext): Promise<Answer> {
+  const { path } = context.target as LocalTarget;
+  if (CATALOGUE.has(path)) return answerCatalogue(context);
+  const { services, snapshot, request } = context;
+  const pages = made.get(snapshot) ?? makePages(snapshot, services.version);
+  made.set(snapshot, pages);
+  const { fields, body } = pages.get(path === HOME ? homeFor(request.headers.accept) : path)!;
   const etag = makeEntityTag(body);
   const sent = [...fields, "etag", etag, "cache-control", CACHE_CONTROL];
   const validators = { etag, lastModified: undefined, date: undefined };
-  if (isNotModified(request.headers, validators, surroundings.clock.wallNow())) {
+  if (isNotModified(request.headers, validators, services.clock.wallNow())) {
     return { status: 304, fields: notModifiedFields(sent), body: undefined };
   }
   return { status: 200, fields: sent, body };
 }
 
-/** People who ask with a browser read HTML; who asks for JSON rather gets that. */
-function homeFor({ headers: { accept } }: IncomingMessage): string {
+/** People who ask with a browser read HTML; a client that would rather have JSON gets that. */
+function homeFor(accept: string | undefined): string {
   const isJson = qualityOf(accept, "application/json") > qualityOf(accept, "text/html");
   return isJson ? HOME_JSON : HOME;
 }
 
-function makePages({ version }: Surroundings, runtime: Runtime): Map<string, Page> {
-  const { prefix, adminHeader } = runtime.config.routing;
+/**
+ * How much a client wants a media type, by its `Accept` (RFC 9110 §12.5.1): from 0 to 1; of several ranges that match,
+ * the most specific counts. Without the field, everything is as good.
+ */
+function qualityOf(accept: string | undefined, type: string): number {
+  if (accept === undefined) return 1;
+  const ranges = splitList(accept.toLowerCase()).map((member) => member.split(";").map((part) => part.trim()));
+  for (const wanted of [type, `${type.slice(0, type.indexOf("/"))}/*`, "*/*"]) {
+    const weights = ranges.filter(([range]) => range === wanted).map((parts) => weightOf(parts.slice(1)));
+    if (weights.length > 0) return Math.max(...weights);
+  }
+  return 0;
+}
+
+function makePages(snapshot: Snapshot, version: string): Map<string, Page> {
+  const { routing, upstreams } = snapshot.config;
   const document = describeApi({
     version,
-    prefix,
-    adminHeader,
-    isAggregate: isAggregate(runtime),
-    takesAuthorization: runtime.config.upstreams.some(({ forwardAuthorization }) => forwardAuthorization),
+    prefix: routing.prefix,
+    adminHeader: routing.adminHeader,
+    isAggregate: isAggregate(snapshot),
+    takesAuthorization: upstreams.some(({ forwardAuthorization }) => forwardAuthorization),
   });
-  const home = describeHome(runtime);
+  const home = describeHome(snapshot);
   return new Map([
     [OPENAPI, jsonPage(document)],
     [DOCS, htmlPage(renderDocs(document))],
     [HOME, varying(htmlPage(renderHome(home)))],
     [HOME_JSON, varying(jsonPage(home))],
   ]);
+}
+
+/** What `/` answers: names and paths, nothing that changes but with the configuration. */
+function describeHome(snapshot: Snapshot): Home {
+  const catalog = { registries: CATALOGUE_REGISTRIES, instruments: CATALOGUE_INSTRUMENTS };
+  return {
+    name: "registry-gateway",
+    ...(snapshot.config.docs ? { docs: DOCS, openapi: OPENAPI } : {}),
+    ...(isAggregate(snapshot) ? { catalog } : {}),
+    registries: registriesOf(snapshot).map((registry) => ({
+      name: registry.upstream.name,
+      basePath: basePathOf(snapshot, registry),
+    })),
+  };
 }
 
 function jsonPage(json: object): Page {

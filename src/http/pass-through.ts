@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { AsyncLocalStorage } from "node:async_hooks";
 import { Readable } from "node:stream";
 import httpProxy from "@fastify/http-proxy";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -9,35 +9,27 @@ import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
 import type { StreamedAnswer, StreamedCall } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { forwardedFields } from "./choice-context.ts";
-import { clientSignal } from "./client-signal.ts";
-import { deadlineFromNow } from "./request-timeout.ts";
-import { type Exchange, exchangeOf, routeTo } from "./exchange.ts";
-import { isAggregate, plainUpstream } from "./plain.ts";
+import { clientSignal, type RequestContext, routeTo } from "./context.ts";
 import { checkBodyHeaders, checkContentCoding, readRequest } from "./request-body.ts";
+import { deadlineFromNow } from "./request-deadline.ts";
 import { adminHeaderOf, adminNotNamed, namedBy, resolveUpstream } from "./resolve-upstream.ts";
-import type { Surroundings } from "./context.ts";
 import { commonFieldsOf } from "./send.ts";
+import { isAggregate, plainUpstream } from "./snapshot.ts";
 import type { PassThroughTarget } from "./target.ts";
 import type { Uploads } from "./uploads.ts";
-
-/** The path within Fastify that stands for every passed-through request. */
-export const PASS_THROUGH = "/pass-through";
 
 /** Stands alone: a registry's own policy could only say where to report to. */
 const NOTHING_RUNS = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
-/** Carries the call from the route, through http-proxy, to the connection: a symbol never becomes a header. */
-const CALL = Symbol("upstream call");
-
 interface PreparedCall {
-  readonly exchange: Exchange;
+  readonly context: RequestContext;
   readonly upstream: Upstream;
   /** With its body where that had to be read to find the upstream; else the body is streamed. */
   readonly call: StreamedCall;
 }
 
+/** What @fastify/http-proxy sends. */
 interface ProxiedRequest {
-  readonly headers: { readonly [CALL]?: PreparedCall };
   /** The stream of a POST; an empty string where there is no body. */
   readonly body: unknown;
 }
@@ -47,40 +39,38 @@ type ProxyCallback = (
   answer?: { statusCode: number; headers: Record<string, string | string[]>; body: Readable },
 ) => void;
 
+/** The call in whose course @fastify/http-proxy asks for a connection. */
+const current = new AsyncLocalStorage<PreparedCall>();
+
 /**
  * Any path below `/registry` that is none of the eleven endpoints: later versions and drafts of the API, streamed to
  * the registry that the request names, uncached and untried again.
  *
- * @fastify/http-proxy does the streaming. The connection is our own client's, through the one seam it has for that (an
- * object with `request`), so that deadlines, limits, TLS and proofs of admin are those of every other call.
+ * @fastify/http-proxy does the streaming. The connection is our own client's (any object with `request` may stand for
+ * one), so that deadlines, limits, TLS and proofs of admin are those of every other call. That client knows registry,
+ * path and header fields by {@link current}: http-proxy would write the query anew.
  */
-export function registerPassThrough(app: FastifyInstance, surroundings: Surroundings, uploads: Uploads): void {
-  const prepared = new WeakMap<FastifyRequest, PreparedCall>();
-
-  async function prepare(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const call = await prepareCall({ surroundings, uploads }, request, reply);
-    prepared.set(request, call);
-  }
-
+export function registerPassThrough(app: FastifyInstance, uploads: Uploads): void {
   void app.register(httpProxy, {
     upstream: "http://registry.invalid",
-    prefix: PASS_THROUGH,
+    preRewrite: () => "/",
+    routes: ["*"],
+    constraints: { target: "pass-through" },
     httpMethods: ["GET", "POST"],
-    // Typed as undici's options; reply-from takes any object with a `request` of this form.
+    // Typed as undici's options.
     undici: { request: sendCall } as object,
     disableRequestLogging: true,
     disableCache: true,
     retryMethods: [],
     preHandler: (request, reply, done) => {
-      prepare(request, reply).then(() => done(), done);
+      prepareCall(request, reply, uploads).then((call) => current.run(call, done), done);
     },
     replyOptions: {
       retryDelay: () => null,
-      rewriteRequestHeaders: (request) => ({ [CALL]: prepared.get(request as FastifyRequest) }) as IncomingHttpHeaders,
+      rewriteRequestHeaders: () => ({}),
       rewriteHeaders: (headers, request) => {
-        const raw = request!.raw as IncomingMessage;
-        const common = commonFieldsOf(exchangeOf(raw, surroundings), raw, surroundings.isDraining());
-        return { ...headers, ...recordOf(common) };
+        const { context } = request as unknown as FastifyRequest;
+        return { ...headers, ...recordOf(commonFieldsOf(context, context.services.isDraining())) };
       },
       onError: (reply, { error }) => {
         void reply.send(error.cause instanceof GatewayError ? error.cause : toGatewayError(error));
@@ -90,12 +80,12 @@ export function registerPassThrough(app: FastifyInstance, surroundings: Surround
 }
 
 function sendCall(request: ProxiedRequest, done: ProxyCallback): void {
-  const { exchange, upstream, call } = request.headers[CALL]!;
+  const { context, upstream, call } = current.getStore()!;
   const sent = call.body === undefined && request.body instanceof Readable ? { ...call, body: request.body } : call;
   upstream.stream(sent).then((answer) => {
     // The head has gone out by then: the log is the only place that can tell.
     answer.body.once("error", (error) => {
-      exchange.error = toGatewayError(error);
+      context.error = toGatewayError(error);
     });
     done(null, proxiedAnswer(call, answer));
   }, done);
@@ -115,66 +105,55 @@ function proxiedAnswer(
   return { statusCode: status, headers: recordOf([...kept, "content-security-policy", NOTHING_RUNS]), body };
 }
 
-async function prepareCall(
-  { surroundings, uploads }: { surroundings: Surroundings; uploads: Uploads },
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<PreparedCall> {
-  const exchange = exchangeOf(request.raw, surroundings);
-  const { runtime } = exchange;
-  const { segments, query, registry } = exchange.target as PassThroughTarget;
-  const header = adminHeaderOf(request.raw.rawHeaders, runtime.config.routing.adminHeader);
-  const signal = clientSignal(reply.raw);
+async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads: Uploads): Promise<PreparedCall> {
+  const { context, headers } = request;
+  const { services, snapshot } = context;
+  const { segments, registry } = context.target as PassThroughTarget;
+  const { routing } = snapshot.config;
+  const header = adminHeaderOf(request.raw.rawHeaders, routing.adminHeader);
   const stream = request.body instanceof Readable ? request.body : undefined;
   const paths = request.method === "POST" ? adminPathsOfPassThrough(segments) : undefined;
-  if (stream !== undefined) (paths === undefined ? checkContentCoding : checkBodyHeaders)(request.headers);
-  let bytes: Buffer | undefined;
-  if (stream !== undefined && paths !== undefined) {
-    if (!request.raw.complete) uploads.follow(request.raw, reply.raw);
-    bytes = await readAll(stream, runtime.config.limits.requestBody);
-  }
+  if (stream !== undefined) (paths === undefined ? checkContentCoding : checkBodyHeaders)(headers);
+  // The admin of a factory call is in its body, and has to be known before a byte goes anywhere.
+  const bytes = stream === undefined || paths === undefined ? undefined : await readWhole(uploads, context, stream);
   const body =
-    bytes === undefined ? [] : (await readRequest(surroundings.bodies, bytes, { kind: undefined, paths })).admins;
+    bytes === undefined ? [] : (await readRequest(services.bodies, bytes, { kind: undefined, paths })).admins;
   // What the client took to send it is not the upstream's time.
-  const deadlineOf = deadlineFromNow(request.headers, surroundings.clock);
+  const deadlineOf = deadlineFromNow(headers, services.clock);
   const named = await resolveUpstream(
-    { ...runtime.config.routing, upstreams: runtime.upstreams },
+    { ...routing, upstreams: snapshot.upstreams },
     { path: registry, header, body },
-    { deadline: deadlineOf, signal },
+    { deadline: deadlineOf, signal: clientSignal(context) },
   );
-  if (named === undefined && isAggregate(runtime)) throw adminNotNamed(runtime.config.routing, paths !== undefined);
-  const upstream = named ?? plainUpstream(runtime, paths !== undefined);
-  routeTo(surroundings, exchange, upstream, named === undefined ? "plain" : namedBy({ path: registry, header }));
-  const path = `/registry/${segments.map(encodeURIComponent).join("/")}`;
-  const call: PreparedCall["call"] = {
+  if (named === undefined && isAggregate(snapshot)) throw adminNotNamed(routing, paths !== undefined);
+  const upstream = named ?? plainUpstream(snapshot, paths !== undefined);
+  routeTo(context, upstream, named === undefined ? "plain" : namedBy({ path: registry, header }));
+  const fields = forwardedFields(context.id, headers, upstream.config.forwardAuthorization);
+  const call: StreamedCall = {
     operation: "pass_through",
     method: request.method as "GET" | "POST",
-    path: query === "" ? path : `${path}?${query}`,
-    fields: withLength(
-      forwardedFields(exchange, request.headers, upstream.config.forwardAuthorization),
-      stream === undefined ? undefined : request.headers["content-length"],
-    ),
+    path: pathOf(context.target as PassThroughTarget),
+    fields: withLength(fields, stream === undefined ? undefined : headers["content-length"]),
     body: bytes,
     priority: "post",
     deadline: deadlineOf(upstream),
     // As long as Node gives any request.
-    bodyDeadline: surroundings.clock.now() + request.server.server.requestTimeout,
-    signal,
-    trace: exchange.trace,
+    bodyDeadline: services.clock.now() + reply.server.server.requestTimeout,
+    signal: clientSignal(context),
+    trace: context.trace,
   };
-  return { exchange, upstream, call };
+  return { context, upstream, call };
 }
 
-/** The whole body of a factory call, whose admin has to be read before a byte goes anywhere. */
-async function readAll(body: Readable, limit: number): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > limit) throw new GatewayError("body_too_large", `the body is larger than ${limit} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
+function readWhole(uploads: Uploads, context: RequestContext, body: Readable): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    uploads.read(context, body, (error, bytes) => (bytes === undefined ? reject(error!) : resolve(bytes)));
+  });
+}
+
+function pathOf({ segments, query }: PassThroughTarget): string {
+  const path = `/registry/${segments.map(encodeURIComponent).join("/")}`;
+  return query === "" ? path : `${path}?${query}`;
 }
 
 function withLength(fields: Fields, length: string | undefined): Fields {

@@ -1,56 +1,47 @@
 import { formatCacheStatus } from "../cache/rfc/cache-status.ts";
-import type { Config } from "../config/schema.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
-import type { Exchange } from "./exchange.ts";
-import { isLocalPage } from "./local.ts";
+import type { RequestContext } from "./context.ts";
+import { isOwnPage } from "./pages.ts";
 
 /** Of an error on a cached route for which no upstream was asked. */
 const NOT_FORWARDED = "registry-gateway;detail=refused";
 
 /** Why a request reached no route. */
-export function routeRefusal(exchange: Exchange): GatewayError {
-  const { target, runtime } = exchange;
+export function routeRefusal(context: RequestContext): GatewayError {
+  const { target, snapshot } = context;
   if (target instanceof GatewayError) return target;
-  if (target.kind === "local" && !isLocalPage(target.path, runtime)) {
+  if (target.kind === "local" && !isOwnPage(target.path, snapshot)) {
     return new GatewayError("no_such_path", "no such path; the token-registry API is below /registry/");
   }
-  const allow = allowedMethods(exchange);
+  const allow = allowedMethods(context);
   return new GatewayError("method_not_allowed", `the method is not allowed here; use ${allow}`, { allow });
 }
 
 /** The value of `Allow` for what the URL addresses. */
-export function allowedMethods(exchange: Exchange): string {
-  const { target, runtime } = exchange;
+export function allowedMethods({ target, snapshot }: RequestContext): string {
   if (target instanceof Error) return "GET, HEAD, POST, OPTIONS";
   if (target.kind === "local") {
-    return isLocalPage(target.path, runtime) ? "GET, HEAD, OPTIONS" : "GET, HEAD, POST, OPTIONS";
+    return isOwnPage(target.path, snapshot) ? "GET, HEAD, OPTIONS" : "GET, HEAD, POST, OPTIONS";
   }
   if (target.kind === "pass-through") return "GET, POST, OPTIONS";
   return target.endpoint.kind === "metadata" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
 }
 
-/** Fastify's own refusals in our words. */
-export function fastifyRefusal(error: Error & { code?: string }, config: Config): GatewayError {
-  switch (error.code) {
-    case "FST_ERR_CTP_BODY_TOO_LARGE":
-      return new GatewayError("body_too_large", `the body is larger than ${config.limits.requestBody} bytes`);
-    case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
-      return new GatewayError(
-        "unsupported_media_type",
-        "the body must be sent with the header content-type: application/json",
-      );
-    case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":
-      return new GatewayError("malformed_body", "the body is not as long as its content-length says");
-    default:
-      return toGatewayError(error);
-  }
+/** What Fastify or a route threw, in our words. */
+export function fastifyRefusal(error: Error & { code?: string }): GatewayError {
+  if (error.code !== "FST_ERR_CTP_INVALID_MEDIA_TYPE") return toGatewayError(error);
+  return new GatewayError(
+    "unsupported_media_type",
+    "the body must be sent with the header content-type: application/json",
+  );
 }
 
 /**
  * On cached routes every answer says what the cache did (RFC 9211). A 502 or 504 came of going forward; what was refused
- * before that, by `only-if-cached`, a breaker or a budget, neither hit nor went anywhere.
+ * before that, by `only-if-cached`, a circuit breaker or a limit, neither hit nor went anywhere.
  */
-export function cacheStatusOfError({ target, upstream, forwarded }: Exchange, { status }: GatewayError): string[] {
+export function cacheStatusOfError(context: RequestContext, { status }: GatewayError): string[] {
+  const { target, upstream, forwarded } = context;
   const isCached = !(target instanceof Error) && target.kind === "endpoint" && target.endpoint.kind === "metadata";
   if (!isCached || upstream === undefined) return [];
   const wentForward = forwarded !== undefined && (status === 502 || status === 504);

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Item, serializeList, Token } from "structured-headers";
 import { ERROR_FIELD, errorBody, type GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
-import type { Exchange } from "./exchange.ts";
+import type { RequestContext } from "./context.ts";
 
 /** An answer as it goes to the client, but for the fields that every answer has. */
 export interface Answer {
@@ -58,8 +58,7 @@ export const REQUEST_ID = 1;
 
 /** The fields that every answer has: id, CORS, `nosniff`, and `close` while the process drains. */
 export function commonFieldsOf(
-  { id, runtime }: Pick<Exchange, "id" | "runtime">,
-  request: IncomingMessage,
+  { id, snapshot, request }: Pick<RequestContext, "id" | "snapshot" | "request">,
   isDraining: boolean,
 ): string[] {
   const fields = [
@@ -67,7 +66,7 @@ export function commonFieldsOf(
     id,
     "x-content-type-options",
     "nosniff",
-    ...runtime.cors.answerFields(request.headers.origin),
+    ...snapshot.cors.answerFields(request.headers.origin),
   ];
   if (isDraining) fields.push("connection", "close");
   return fields;

@@ -1,6 +1,9 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { isIP } from "node:net";
+import type { Config } from "../config/schema.ts";
+import { readSecret } from "../config/secret.ts";
+import { isLoopback } from "../config/warnings.ts";
 import { GatewayError } from "../errors.ts";
 
 /** Who may ask the operations listener for more than probes and metrics. */
@@ -11,6 +14,12 @@ export interface OperationsAccess {
   readonly token: string | undefined;
   /** Names it answers to besides `localhost` and IP addresses: lower case, without a dot at the end. */
   readonly hosts: readonly string[];
+}
+
+/** @throws when the file of the token cannot be read */
+export function accessOf({ operations }: Config): OperationsAccess {
+  const { host, hosts, token, tokenFile } = operations;
+  return { isExposed: !isLoopback(host), token: tokenFile === undefined ? token : readSecret(tokenFile), hosts };
 }
 
 /**

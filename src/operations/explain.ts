@@ -1,10 +1,9 @@
 import type { Explanation } from "../cache/explanation.ts";
-import type { HttpCache } from "../cache/http-cache.ts";
 import { GatewayError } from "../errors.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
-import { isAggregate, plainUpstream } from "../http/plain.ts";
+import type { Services } from "../http/context.ts";
 import { resolveUpstream } from "../http/resolve-upstream.ts";
-import type { Surroundings } from "../http/context.ts";
+import { isAggregate, plainUpstream } from "../http/snapshot.ts";
 import { parsePageQuery, parseTarget } from "../http/target.ts";
 
 /** What `GET /explain` answers: which registry a path means, and what the cache has and would do. */
@@ -20,25 +19,29 @@ export interface PathExplanation {
 export type Explain = (path: string) => Promise<PathExplanation>;
 
 /** Explains paths of the public listener without asking an upstream. */
-export function createExplain(surroundings: Surroundings, cache: HttpCache): Explain {
+export function createExplain({
+  clock,
+  cache,
+  snapshot: currentSnapshot,
+}: Pick<Services, "clock" | "cache" | "snapshot">): Explain {
   return async function explain(path) {
-    const runtime = surroundings.runtime();
-    const { routing } = runtime.config;
+    const snapshot = currentSnapshot();
+    const { routing } = snapshot.config;
     const target = parseTarget(path, routing.prefix);
     if (target.kind === "local") throw new GatewayError("no_such_path", "the path is not below /registry/");
-    const rules = { ...routing, upstreams: runtime.upstreams };
+    const rules = { ...routing, upstreams: snapshot.upstreams };
     const named = resolveUpstream(
       rules,
       { path: target.registry, header: undefined, body: [] },
-      { deadline: () => surroundings.clock.now() },
+      { deadline: () => clock.now() },
     );
     // With one source nothing has to be compared, so nothing is waited for.
     if (named instanceof Promise)
       throw new GatewayError("admin_not_known_yet", "the registry has not told its admin yet");
-    if (named === undefined && isAggregate(runtime)) {
+    if (named === undefined && isAggregate(snapshot)) {
       throw new GatewayError("admin_missing", "the path stands for several registries; explain the path of one");
     }
-    const upstream = named ?? plainUpstream(runtime, false);
+    const upstream = named ?? plainUpstream(snapshot, false);
     const { admin, name } = upstream;
     if (target.kind === "pass-through") {
       return { upstream: name, admin, operation: "pass_through", cached: false };
@@ -46,7 +49,7 @@ export function createExplain(surroundings: Surroundings, cache: HttpCache): Exp
     const { operation, kind } = target.endpoint;
     if (kind !== "metadata" || admin === undefined) return { upstream: name, admin, operation, cached: false };
     const page = operation === "instruments" ? parsePageQuery(target.query) : undefined;
-    const resource = runtime.metadata
+    const resource = snapshot.registries
       .get(upstream)!
       .resource(admin, { operation: operation as CachedOperation, id: target.id, ...page });
     return { upstream: name, admin, operation, cached: true, explanation: await cache.explain(resource) };

@@ -1,20 +1,25 @@
+import type { RequestListener, Server } from "node:http";
 import { fastify, type FastifyInstance, type FastifyReply, LogController } from "fastify";
 import { parseJson } from "../bodies/request.ts";
-import type { Duration } from "../clock.ts";
+import type { Clock, Duration } from "../clock.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
 import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.ts";
 import { ClientConnections } from "../http/connections.ts";
 import { framingProblem } from "../http/framing.ts";
-import { checkAccess, type OperationsAccess } from "./access.ts";
 import { answerParserErrors } from "../http/parser-errors.ts";
+import type { Logger } from "../observe/log.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import { checkAccess, type OperationsAccess } from "./access.ts";
 import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
 import type { ReadinessReport } from "./readiness.ts";
-import type { Surroundings } from "../http/context.ts";
 
 /** What the listener tells and does: for this process, or for all workers of the machine. */
 export interface OperationsOptions {
-  readonly surroundings: Pick<Surroundings, "clock" | "log" | "metrics" | "version">;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly version: string;
   /** The exposition of all metrics. */
   readonly registry: { readonly contentType: string; metrics(): Promise<string> };
   readonly readiness: { report(): ReadinessReport };
@@ -26,7 +31,7 @@ export interface OperationsOptions {
   readonly access: OperationsAccess;
 }
 
-/** What anybody may ask, by any name: probes and metrics come without credentials everywhere. */
+/** What needs no credentials, and is answered under any host name. */
 const OPEN = new Set(["/livez", "/readyz", "/metrics"]);
 
 const PURGE_BODY_BYTES = 64 * 1024;
@@ -43,12 +48,10 @@ const KEEP_ALIVE: Duration = 72_000;
 
 /** The operations listener: probes, metrics, status, purge and explain. */
 export function createOperationsListener(options: OperationsOptions): FastifyInstance {
-  const { surroundings, registry, readiness, explain } = options;
-  const startedAt = surroundings.clock.now();
   const connections = new ClientConnections({
-    clock: surroundings.clock,
+    clock: options.clock,
     max: MAX_CONNECTIONS,
-    onClosed: (reason) => surroundings.metrics.connectionsClosed.inc({ reason }),
+    onClosed: (reason) => options.metrics.connectionsClosed.inc({ reason }),
   });
   const app = fastify({
     logController: new LogController({ disableRequestLogging: true }),
@@ -57,32 +60,50 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
     routerOptions: { maxParamLength: 8192 },
     // Fastify's own would answer before answerParserErrors does.
     clientErrorHandler: () => undefined,
-    serverFactory: (handle) => {
-      const server = connections.createServer(
-        {
-          maxHeaderSize: MAX_HEAD,
-          headersTimeout: HEAD_TIMEOUT,
-          requestTimeout: 2 * HEAD_TIMEOUT,
-          connectionsCheckingInterval: 1_000,
-          keepAliveTimeout: KEEP_ALIVE,
-          // framingProblem refuses it in our form.
-          requireHostHeader: false,
-        },
-        handle,
-      );
-      answerParserErrors(server, { maxUri: MAX_URI, corsFields: () => [], onRefused: () => undefined, connections });
-      return server;
-    },
+    serverFactory: (handle) => createServer(connections, handle),
   });
   app.addHook("preClose", async () => connections.closeRefused());
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-
   app.addHook("onRequest", async (request) => {
     const refusal = framingProblem(request.raw);
     if (refusal !== undefined) throw refusal;
     if (!OPEN.has(request.routeOptions.url ?? "")) checkAccess(request.headers, options.access);
   });
+  addReports(app, options);
+  addActions(app, options);
+  app.setNotFoundHandler(({ method, url }, reply) => {
+    sendError(reply, new GatewayError("no_such_path", `there is no ${method} ${url.split("?", 1)[0]} here`));
+  });
+  app.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
+    const refusal = operationsError(error);
+    if (refusal.status === 500) options.log.error({ err: error }, "operations request failed");
+    sendError(reply, refusal);
+  });
+  return app;
+}
+
+function createServer(connections: ClientConnections, handle: RequestListener): Server {
+  const server = connections.createServer(
+    {
+      maxHeaderSize: MAX_HEAD,
+      headersTimeout: HEAD_TIMEOUT,
+      requestTimeout: 2 * HEAD_TIMEOUT,
+      connectionsCheckingInterval: 1_000,
+      keepAliveTimeout: KEEP_ALIVE,
+      // framingProblem refuses it in our form.
+      requireHostHeader: false,
+    },
+    handle,
+  );
+  answerParserErrors(server, { maxUri: MAX_URI, corsFields: () => [], onRefused: () => undefined, connections });
+  return server;
+}
+
+/** What is asked. */
+function addReports(app: FastifyInstance, options: OperationsOptions): void {
+  const { clock, version, registry, readiness, explain } = options;
+  const startedAt = clock.now();
   app.get("/livez", async () => ({ status: "ok" }));
   app.get("/readyz", async (_request, reply) => {
     const report = readiness.report();
@@ -91,22 +112,32 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   app.get("/metrics", async (_request, reply) => reply.type(registry.contentType).send(await registry.metrics()));
   app.get("/status", async (_request, reply) => {
     const status = {
-      version: surroundings.version,
-      uptimeSeconds: Math.round((surroundings.clock.now() - startedAt) / 1000),
+      version,
+      uptimeSeconds: Math.round((clock.now() - startedAt) / 1000),
       ...(await options.status()),
     };
-    // Null, not absent: whoever reads it finds every key.
+    // Null, not absent: readers find every key.
     const body = JSON.stringify(status, (_key, value: unknown) => (value === undefined ? null : value));
     return reply.type("application/json").send(body);
   });
+  app.get("/explain", async (request, reply) => {
+    const { path } = request.query as { path?: unknown };
+    if (typeof path !== "string") throw new GatewayError("invalid_query", "explain needs the query parameter path");
+    return reply.send(await explain(path));
+  });
+}
+
+/** What is done. */
+function addActions(app: FastifyInstance, options: OperationsOptions): void {
+  const { metrics, log } = options;
   app.post("/purge", async (request, reply) => {
     if (!Buffer.isBuffer(request.body))
       throw new GatewayError("unsupported_media_type", "a purge is sent as application/json");
     const parsed = parseJson(request.body);
     if (typeof parsed === "string") throw new GatewayError("malformed_body", parsed);
     const { purged, reach } = await options.purge(parsed.json);
-    surroundings.metrics.purges.inc({ reach });
-    surroundings.log.info({ upstream: purged.upstream, endpoint: purged.endpoint, reach }, "purged");
+    metrics.purges.inc({ reach });
+    log.info({ upstream: purged.upstream, endpoint: purged.endpoint, reach }, "purged");
     if (reach === "pending") {
       throw new GatewayError(
         "redis_away",
@@ -116,24 +147,6 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
     }
     return reply.send({ purged, scope: reach });
   });
-  app.get("/explain", async (request, reply) => {
-    const { path } = request.query as { path?: unknown };
-    if (typeof path !== "string") throw new GatewayError("invalid_query", "explain needs the query parameter path");
-    return reply.send(await explain(path));
-  });
-
-  app.setNotFoundHandler((request, reply) => {
-    sendError(
-      reply,
-      new GatewayError("no_such_path", `there is no ${request.method} ${request.url.split("?", 1)[0]} here`),
-    );
-  });
-  app.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
-    const refusal = operationsError(error);
-    if (refusal.status === 500) surroundings.log.error({ err: error }, "operations request failed");
-    sendError(reply, refusal);
-  });
-  return app;
 }
 
 /** Fastify's own refusals in our words. */

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
-import type { Instant } from "../clock.ts";
+import type { Clock, Duration } from "../clock.ts";
 import type { Coordinator, PurgeReach } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { SCOPES } from "../registry/metadata-key.ts";
@@ -26,11 +26,15 @@ export interface PurgeResult {
   readonly reach: PurgeReach;
 }
 
-export interface PurgeSurroundings {
+/** How long a purge waits for the admin of an upstream to be known. */
+const LEARN_TIMEOUT: Duration = 1_000;
+
+export interface PurgeParts {
   readonly coordinator: Coordinator;
   readonly upstreams: Upstreams;
-  /** Until when to wait for an admin that nobody knows yet; undefined where nothing can be kept under it before. */
-  readonly learnBy: Instant | undefined;
+  readonly clock: Clock;
+  /** Redis is configured: it may hold entries of an upstream that has not told its admin yet. */
+  readonly hasRedis: boolean;
 }
 
 /**
@@ -38,10 +42,8 @@ export interface PurgeSurroundings {
  *
  * @throws GatewayError 400 for a body of another form, 404 for an unknown upstream, 503 while its admin is not known
  */
-export async function purge(
-  { coordinator, upstreams, learnBy }: PurgeSurroundings,
-  body: unknown,
-): Promise<PurgeResult> {
+export async function purge(parts: PurgeParts, body: unknown): Promise<PurgeResult> {
+  const { coordinator, upstreams } = parts;
   if (!validator.Check(body)) {
     const takes = 'upstream, endpoint ("info", "instruments" or "instrument") and instrument, as strings';
     throw new GatewayError(
@@ -60,15 +62,15 @@ export async function purge(
   const upstream = upstreams.byName(name);
   if (upstream === undefined)
     throw new GatewayError("unknown_upstream", `there is no upstream ${JSON.stringify(name)}`);
-  const admin = upstream.admin ?? (learnBy === undefined ? undefined : await learnAdmin(upstream, learnBy));
-  // Entries are kept under the admin: while nobody knows it there are none, but in a Redis that had them before.
+  const admin = upstream.admin ?? (parts.hasRedis ? await learnAdmin(upstream, parts.clock) : undefined);
+  // Entries are kept under the admin: while it is not known there are none, but in a Redis that had them before.
   if (admin === undefined) return { purged: body, reach: "replica" };
   return { purged: body, reach: await coordinator.purge(admin, scopesOf(endpoint, instrument)) };
 }
 
-async function learnAdmin(upstream: Upstream, deadline: Instant): Promise<string> {
+async function learnAdmin(upstream: Upstream, clock: Clock): Promise<string> {
   try {
-    return await upstream.learnAdmin(deadline);
+    return await upstream.learnAdmin(clock.now() + LEARN_TIMEOUT);
   } catch (error) {
     const message =
       `the admin of ${JSON.stringify(upstream.name)} is not known yet, so that nothing was purged; ` +

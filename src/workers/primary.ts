@@ -82,7 +82,10 @@ export class Primary {
       isDraining: () => this.isDraining,
     });
     this.listener = options.createOperations({
-      surroundings: { clock, log, metrics, version },
+      clock,
+      log,
+      metrics,
+      version,
       registry: { contentType: this.workerMetrics.contentType, metrics: () => this.operations.readMetrics() },
       readiness: this.operations,
       explain: (path) => this.operations.explain(path),

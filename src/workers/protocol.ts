@@ -4,7 +4,7 @@ import type { CallGrant, CallLimit, FetchOutcome } from "../coordination/coordin
 import type { EpochChange, EpochSnapshot } from "../coordination/epochs.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";
-import type { ServingStatus } from "../serving.ts";
+import type { ProcessStatus } from "../operations/status.ts";
 import type { MetricsSnapshot } from "./metrics.ts";
 
 /** A page that issued a token. */
@@ -45,7 +45,7 @@ export interface Boot {
 }
 
 /** How a worker is, told twice a second. */
-export type WorkerState = ServingStatus;
+export type WorkerState = ProcessStatus;
 
 /** What workers ask and tell their primary. Times are durations: every process has a clock of its own. */
 export interface PrimaryTopics {

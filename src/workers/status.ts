@@ -2,7 +2,7 @@ import type { Explanation } from "../cache/explanation.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { BreakerState } from "../upstream/observer.ts";
 import type { NodeState, NodeStatus, UpstreamState, UpstreamStatus } from "../upstream/status.ts";
-import type { CachePart } from "../serving.ts";
+import type { CachePart } from "../operations/status.ts";
 import type { RedisPart } from "../coordination/coordination.ts";
 import type { WorkerState } from "./protocol.ts";
 

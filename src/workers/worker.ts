@@ -3,7 +3,7 @@ import type { Config } from "../config/schema.ts";
 import type { Logger } from "../observe/log.ts";
 import { createMetrics, type Metrics } from "../observe/metrics.ts";
 import type { LiveRegistry } from "../observe/metrics/live-registry.ts";
-import type { Serving } from "../serving.ts";
+import type { Server } from "../server.ts";
 import { type Coordination, coordinateWithoutRedis } from "../coordination/coordination.ts";
 import type { PrimaryTopics, WorkerState, WorkerTopics } from "./protocol.ts";
 import { type Channel, Peer } from "./rpc.ts";
@@ -22,7 +22,7 @@ export interface WorkerOptions {
   readonly clock: Clock;
   readonly createLogger: (config: Config, worker: number) => Logger;
   /** Builds what answers clients. `shared`: what the workers of this machine share, where there is no Redis. */
-  readonly createServing: (parts: WorkerParts) => Promise<Serving>;
+  readonly createServer: (parts: WorkerParts) => Promise<Server>;
   /** Ends the process. */
   readonly exit: (how: "well" | "failed") => void;
 }
@@ -43,7 +43,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   const { channel, clock, createLogger, exit } = options;
   const primary: PrimaryPeer = new Peer(channel, clock);
   // Asked for before it is there: a reload may come while this worker begins.
-  const { promise: ready, resolve: resolveServing } = Promise.withResolvers<Serving>();
+  const { promise: ready, resolve: resolveServer } = Promise.withResolvers<Server>();
   const { metrics, registry } = createMetrics();
   primary.answer("reload", async (config) => {
     await (await ready).reload(config);
@@ -65,7 +65,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   const { config, id } = await primary.ask("begin", undefined, BEGIN_TIMEOUT);
   const log = createLogger(config, id);
   try {
-    const serving = await options.createServing({
+    const server = await options.createServer({
       config,
       log,
       metrics,
@@ -73,9 +73,9 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
       shareByPrimary: async () =>
         coordinateWithoutRedis(await WorkerCoordinator.join(primary, clock), new SharedEntryStore(primary, clock)),
     });
-    resolveServing(serving);
-    primary.tell("listening", await serving.start());
-    beat(primary, clock, () => serving.status());
+    resolveServer(server);
+    primary.tell("listening", await server.start());
+    beat(primary, clock, () => server.status());
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     // Not before it is heard.

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { deadlineFromNow } from "../../src/http/request-timeout.ts";
+import { deadlineFromNow } from "../../src/http/request-deadline.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 

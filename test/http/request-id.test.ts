@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { requestIdOf } from "../../src/http/request-id.ts";
+import { requestIdOf } from "../../src/http/context.ts";
 
 describe("the request id", () => {
   test.each(["a", "0af7651916cd43dd-8448eb211c80319c", "A.b_c:d/e+f=g@h~i-j", "x".repeat(128)])(

@@ -17,7 +17,10 @@ afterEach(() => listener?.close());
 async function start(access: { isExposed: boolean; token?: string; hosts?: string[] }): Promise<string> {
   const { metrics, registry } = createMetrics();
   listener = createOperationsListener({
-    surroundings: { clock: systemClock(), log: createLogger("silent"), metrics, version: "0.0.0-test" },
+    clock: systemClock(),
+    log: createLogger("silent"),
+    metrics,
+    version: "0.0.0-test",
     registry,
     readiness: { report: () => ({ ready: true, upstreams: [] }) },
     explain: async () => ({ upstream: "amulet", admin: undefined, operation: "info", cached: false }),

@@ -1,0 +1,126 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { GatewayError, isClientGone, toGatewayError } from "../errors.ts";
+import { beginContext, type RequestContext, type Services } from "./context.ts";
+import type { InFlight } from "./drain.ts";
+import { framingProblem, hasUnreadBody } from "./framing.ts";
+import { type AnswerHit, createAnswerHit } from "./hit.ts";
+import { isBroken } from "./parser-errors.ts";
+import { cacheStatusOfError } from "./refusals.ts";
+import { type Answer, commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";
+import { Turn } from "./turn.ts";
+
+/** Answers the requests of one route; what it throws is answered as an error. */
+export type AnswerRoute = (context: RequestContext, body: unknown) => Promise<Answer>;
+
+/** The path of a client's request: {@link receive}, read, route, {@link answerBy}, record. */
+export class Pipeline {
+  private readonly services: Services;
+  private readonly inFlight: InFlight;
+  private readonly answerHit: AnswerHit;
+  private readonly turn = new Turn();
+
+  constructor(services: Services, inFlight: InFlight) {
+    this.services = services;
+    this.inFlight = inFlight;
+    this.answerHit = createAnswerHit(services);
+  }
+
+  /**
+   * Answers fresh hits at once. The others wait until all that has arrived in this turn is read, and go to `route`,
+   * which chooses one of the routes.
+   */
+  receive(route: RequestListener): RequestListener {
+    return (request, response) => {
+      try {
+        if (!this.answerHit(request, response)) this.turn.atEnd(() => this.read(request, response, route));
+      } catch (error) {
+        refuse(this.begin(request, response), toGatewayError(error));
+      }
+    };
+  }
+
+  /** Refuses a request that expects something other than `100-continue`. */
+  readonly refuseExpectation: RequestListener = (request, response) => {
+    const text = "the only expectation the gateway meets is 100-continue";
+    refuseAndClose(this.begin(request, response), new GatewayError("expectation_failed", text));
+  };
+
+  /** A handler of Fastify's that answers by `answer`: at the end of a turn, as requests are read. */
+  answerBy(answer: AnswerRoute): (request: FastifyRequest, reply: FastifyReply) => Promise<void> {
+    return async ({ context, body }, reply) => {
+      reply.hijack();
+      const { trace } = context;
+      let found: Answer | GatewayError;
+      try {
+        found = await (trace === undefined ? answer(context, body) : trace.run(() => answer(context, body)));
+      } catch (error) {
+        found = toGatewayError(error);
+      }
+      this.turn.atEnd(() => replyWith(context, found));
+    };
+  }
+
+  private read(request: IncomingMessage, response: ServerResponse, route: RequestListener): void {
+    if (isBroken(request)) return;
+    const context = this.begin(request, response);
+    const problem = framingProblem(request);
+    if (problem !== undefined) refuseAndClose(context, problem);
+    // The client may have gone in the very turn that brought the request.
+    else if (!response.destroyed) route(request, response);
+  }
+
+  /** Makes the context of a request, and sees to it that its end is counted and logged. */
+  private begin(request: IncomingMessage, response: ServerResponse): RequestContext {
+    const context = beginContext(this.services, request, response);
+    const { observers } = this.services;
+    observers.traffic.begin();
+    if (response.destroyed) observers.record(context);
+    else {
+      const end = this.inFlight.begin(context);
+      response.once("close", () => {
+        end();
+        observers.record(context);
+      });
+    }
+    return context;
+  }
+}
+
+/** Answers a request with an error of the gateway's own. */
+export function refuse(context: RequestContext, error: GatewayError): void {
+  const { request, response } = context;
+  context.error = error;
+  if (context.outcome === "bypass") context.outcome = "refused";
+  if (isClientGone(error) || response.headersSent || response.destroyed) {
+    response.destroy();
+    return;
+  }
+  const answer = errorAnswer(error);
+  const fields = [...answer.fields, ...cacheStatusOfError(context, error)];
+  // What is left of a body that was not read would be taken for the next request.
+  if (hasUnreadBody(request)) fields.push("connection", "close");
+  reply(context, { ...answer, fields });
+}
+
+/** The same, where what follows on the connection may be no request. */
+function refuseAndClose(context: RequestContext, error: GatewayError): void {
+  context.response.shouldKeepAlive = false;
+  refuse(context, error);
+}
+
+/** Sends what was found; where the sending fails, the client is told so. */
+function replyWith(context: RequestContext, found: Answer | GatewayError): void {
+  try {
+    if (found instanceof Error) refuse(context, found);
+    else reply(context, found);
+  } catch (error) {
+    refuse(context, toGatewayError(error));
+  }
+}
+
+export function reply(context: RequestContext, answer: Answer): void {
+  const { request, response, services } = context;
+  context.bytes = answer.body?.length ?? 0;
+  sendAnswer(request, response, answer, commonFieldsOf(context, services.isDraining()));
+}

@@ -1,0 +1,33 @@
+import type { MemoryStore } from "../cache/stores/memory-store.ts";
+import type { Config } from "../config/schema.ts";
+import type { RedisPart } from "../coordination/coordination.ts";
+import type { UpstreamStatus } from "../upstream/status.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
+
+/** The `cache` part of `/status`; the tier behind it is Redis, see {@link RedisPart}. */
+export interface CachePart {
+  readonly memory: { readonly entries: number; readonly bytes: number; readonly maxBytes: number };
+}
+
+/** How a process that answers clients is: `/status` besides version and uptime. */
+export interface ProcessStatus {
+  readonly cache: CachePart;
+  readonly redis: RedisPart;
+  readonly upstreams: readonly UpstreamStatus[];
+}
+
+export interface StatusSources {
+  readonly memory: Pick<MemoryStore, "entries" | "bytes">;
+  readonly config: Config;
+  readonly redis: RedisPart;
+  readonly upstreams: Upstreams;
+}
+
+export function statusOf({ memory, config, redis, upstreams }: StatusSources): ProcessStatus {
+  const { entries, bytes } = memory;
+  return {
+    cache: { memory: { entries, bytes, maxBytes: config.cache.memory.maxBytes } },
+    redis,
+    upstreams: upstreams.status(),
+  };
+}

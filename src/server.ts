@@ -1,0 +1,134 @@
+import type { FastifyInstance } from "fastify";
+import type { MemoryStore } from "./cache/stores/memory-store.ts";
+import type { Duration } from "./clock.ts";
+import type { Config } from "./config/schema.ts";
+import type { Coordination } from "./coordination/coordination.ts";
+import { settledWithin, sleep } from "./deadline.ts";
+import type { Services } from "./http/context.ts";
+import { drain, type InFlight } from "./http/drain.ts";
+import { openListener } from "./http/listening.ts";
+import type { Overload } from "./http/overload.ts";
+import { createExplain, type Explain } from "./operations/explain.ts";
+import { purge, type PurgeResult } from "./operations/purge.ts";
+import { type ProcessStatus, statusOf } from "./operations/status.ts";
+import type { Snapshots } from "./snapshots.ts";
+import type { Upstreams } from "./upstream/upstreams.ts";
+
+/** What a server is made of; the composition root builds it. */
+export interface ServerParts {
+  readonly services: Services;
+  readonly snapshots: Snapshots;
+  readonly memory: MemoryStore;
+  readonly coordination: Coordination;
+  readonly overload: Overload;
+  readonly inFlight: InFlight;
+  readonly listener: FastifyInstance;
+  /** Other workers of this gateway listen on the same port. */
+  readonly isWorker: boolean;
+  /** What {@link Services.isDraining} tells. */
+  readonly drainState: { isDraining: boolean };
+  /** Told of the snapshot that a reload brings: upstreams may have come and gone. */
+  readonly onReload: (before: Upstreams, after: Upstreams) => void;
+}
+
+/** Upstreams that a reload replaced are kept for requests that began before it, but no longer. */
+const RETIREMENT: Duration = 60_000;
+
+/** How long a start waits for Redis, which may be away. */
+const REDIS_TIMEOUT: Duration = 1_000;
+
+/** A refresh in the background that began just before a reload, and is no client's request, gets this long to call. */
+const REFRESH_GRACE: Duration = 1_000;
+
+/** What is left when the process ends may take this long to close. */
+const CLOSE_TIMEOUT: Duration = 2_000;
+
+/** The part of a process that answers clients: how it starts, reloads, drains and closes. */
+export class Server {
+  readonly explain: Explain;
+  private readonly parts: ServerParts;
+
+  constructor(parts: ServerParts) {
+    this.parts = parts;
+    this.explain = createExplain(parts.services);
+  }
+
+  /** The configuration in use. */
+  get config(): Config {
+    return this.parts.snapshots.current.config;
+  }
+
+  get upstreams(): Upstreams {
+    return this.parts.snapshots.current.upstreams;
+  }
+
+  get isDraining(): boolean {
+    return this.parts.drainState.isDraining;
+  }
+
+  /** Listens; resolves with the port. Rejects when it cannot be had. */
+  async start(): Promise<number> {
+    const { services, coordination, overload, listener, isWorker } = this.parts;
+    this.upstreams.start();
+    // The very first request is to find what other replicas have cached.
+    await coordination.whenReady(REDIS_TIMEOUT);
+    const port = await openListener(listener, { ...this.config.listen, isShared: isWorker }, "public");
+    services.backgroundReader.start();
+    overload.start();
+    return port;
+  }
+
+  /**
+   * Works with `next` from now on: for requests to come. What did not change is taken over as it is; what is gone ends
+   * with the requests that began with it.
+   *
+   * Rejects when a file that `next` names cannot be read; everything is as it was then.
+   */
+  async reload(next: Config): Promise<void> {
+    const { services, snapshots, memory, inFlight, onReload } = this.parts;
+    const { clock, observers } = services;
+    const { config, upstreams } = snapshots.replace(next);
+    this.upstreams.start();
+    memory.resize(next.cache.memory);
+    if (next.log.level !== config.log.level) observers.log.level = next.log.level;
+    onReload(upstreams, this.upstreams);
+    const users = Promise.all([settledWithin(inFlight.settled(), RETIREMENT, clock), sleep(REFRESH_GRACE, clock)]);
+    void upstreams.closeExcept(this.upstreams, users);
+  }
+
+  /** `/status` besides version and uptime. */
+  status(): ProcessStatus {
+    const { memory, coordination } = this.parts;
+    return statusOf({ memory, config: this.config, redis: coordination.redisStatus(), upstreams: this.upstreams });
+  }
+
+  /** See `purge`. */
+  purge(body: unknown): Promise<PurgeResult> {
+    const { services, coordination } = this.parts;
+    const hasRedis = coordination.redisStatus().configured;
+    return purge(
+      { coordinator: coordination.coordinator, upstreams: this.upstreams, clock: services.clock, hasRedis },
+      body,
+    );
+  }
+
+  /** From now on every answer closes its connection, so that clients go elsewhere. */
+  announceDrain(): void {
+    this.parts.drainState.isDraining = true;
+  }
+
+  /** Stops accepting, finishes what runs within `shutdown.timeout`, refuses the rest, and closes everything. */
+  async drain(): Promise<void> {
+    const { services, coordination, overload, listener, inFlight } = this.parts;
+    const { clock, backgroundReader, cache, bodies, observers } = services;
+    this.announceDrain();
+    await drain({ listener, inFlight, clock, timeout: this.config.shutdown.timeout });
+    overload.stop();
+    await settledWithin(backgroundReader.stop(), CLOSE_TIMEOUT, clock);
+    await cache.drain();
+    await settledWithin(this.upstreams.close(), CLOSE_TIMEOUT, clock);
+    bodies.close();
+    await settledWithin(coordination.coordinator.close(), CLOSE_TIMEOUT, clock);
+    if (observers.tracing !== undefined) await settledWithin(observers.tracing.close(), CLOSE_TIMEOUT, clock);
+  }
+}
