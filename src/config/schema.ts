@@ -85,7 +85,13 @@ const limits = group("Largest messages.", {
     most: 2 ** 30,
     description: "Body of an upstream's answer.",
   }),
-  uri: formed("size", { default: "8KiB", least: 256, most: 2 ** 20, description: "Path and query of a request." }),
+  uri: formed("size", {
+    default: "8KiB",
+    least: 256,
+    most: 2 ** 20,
+    restart: true,
+    description: "Path and query of a request.",
+  }),
 });
 
 /** The one source of the configuration's types, defaults, checks and documentation. */

@@ -22,9 +22,9 @@ const rows: [about: string, before: string, after: string, changes: Change[]][] 
   [
     "a key that a reload takes over",
     `upstreams: [${A}]`,
-    `log: { level: debug }\nlimits: { uri: 4KiB }\nupstreams: [${A}]`,
+    `log: { level: debug }\nlimits: { requestBody: 4KiB }\nupstreams: [${A}]`,
     [
-      { path: "limits.uri", before: "8KiB", after: "4KiB", effect: "reload" },
+      { path: "limits.requestBody", before: "1MiB", after: "4KiB", effect: "reload" },
       { path: "log.level", before: "info", after: "debug", effect: "reload" },
     ],
   ],
@@ -35,6 +35,7 @@ const rows: [about: string, before: string, after: string, changes: Change[]][] 
 operations: { host: "::1" }
 redis: { url: "redis://r.example" }
 routing: { prefix: /r, learn: true }
+limits: { uri: 4KiB }
 tracing: { ratio: 0.5 }
 workers: 2
 upstreams: [${A}]`,
@@ -45,6 +46,7 @@ upstreams: [${A}]`,
       { path: "redis.keyPrefix", before: undefined, after: "rg:", effect: "restart" },
       { path: "routing.prefix", before: "/api/token-standard/v0/registrars", after: "/r", effect: "restart" },
       { path: "routing.learn", before: "false", after: "true", effect: "reload" },
+      { path: "limits.uri", before: "8KiB", after: "4KiB", effect: "restart" },
       { path: "tracing.ratio", before: "1", after: "0.5", effect: "restart" },
       { path: "workers", before: "1", after: "2", effect: "restart" },
     ],
