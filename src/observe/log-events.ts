@@ -57,7 +57,7 @@ export const LOG_EVENTS = {
       upstream: ALIAS,
       operation: "endpoint, or pass_through",
       "node?": NODE,
-      kind: "first, retry, hedge, rescue (beside one that is very late), or stream",
+      kind: "first, retry (after one that failed, or beside one that is very late), hedge, or stream",
       outcome: "success, error (the registry's own), failure, or cancelled",
       "reason?": "of a failure: why another node is tried",
       "status?": "HTTP status",

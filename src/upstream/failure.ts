@@ -111,6 +111,11 @@ export function unusable(upstream: string, text: string, code: ErrorCode = "upst
   return new GatewayError(code, `upstream "${upstream}" ${text}`);
 }
 
+/** A failure because of the content coding; `text` follows `upstream "alias" `. */
+export function undecodable(upstream: string, text: string): Failure {
+  return { reason: "unreadable", error: unusable(upstream, text, "upstream_coding") };
+}
+
 /** The 503 for who still waits for an upstream that a reload removed. */
 export function removed(upstream: string): GatewayError {
   const text = `upstream "${upstream}" was removed from the configuration; try again`;

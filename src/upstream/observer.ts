@@ -8,8 +8,11 @@ import type { NodeState, UpstreamState } from "./status.ts";
 export const ATTEMPT_OUTCOMES = ["success", "error", "failure", "cancelled"] as const;
 export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number];
 
-/** Why an attempt was made: `hedge` and `rescue` run beside an earlier one that is slow; `stream` is the only one. */
-export type AttemptKind = "first" | "retry" | "hedge" | "rescue" | "stream";
+/**
+ * Why an attempt was made: after, or beside, one that failed or is very late (`retry`); beside one that is slow
+ * (`hedge`); for a streamed call, which has only one (`stream`).
+ */
+export type AttemptKind = "first" | "retry" | "hedge" | "stream";
 
 export interface AttemptEvent {
   readonly upstream: string;
@@ -108,7 +111,7 @@ export interface AttemptTopic {
   readonly method: string;
   /** Place of the node in the configured list. */
   readonly node: number;
-  /** `first`, `retry`, `hedge`, `rescue` or `stream`. */
+  /** `first`, `retry`, `hedge` or `stream`. */
   readonly kind: string;
 }
 

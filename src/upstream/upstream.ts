@@ -4,13 +4,10 @@ import type { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
-import { GatewayError } from "../errors.ts";
-import type { Operation } from "../spec/endpoints.ts";
 import type { AdminClaims } from "./admin-claims.ts";
 import { CircuitBreaker } from "./limits/circuit-breaker.ts";
 import { ConcurrencyLimit } from "./limits/concurrency-limit.ts";
-import { CallRun } from "./call/call-run.ts";
-import type { Settle } from "./call/call-run.ts";
+import { runCall, streamCall } from "./call/call-run.ts";
 import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
 import { openCredentials } from "./credentials/credentials.ts";
 import type { CredentialParts, OwnCredentials } from "./credentials/credentials.ts";
@@ -22,11 +19,10 @@ import { NodeChoice } from "./call/node-choice.ts";
 import { Nodes } from "./node/nodes.ts";
 import type { UpstreamNode } from "./node/node.ts";
 import { CREDENTIAL_KEYS } from "./observer.ts";
-import type { BreakerScope, CallOutcome, UpstreamObserver } from "./observer.ts";
+import type { BreakerScope, UpstreamObserver } from "./observer.ts";
 import type { UpstreamParts } from "./parts.ts";
 import { RecentRequests } from "./recent-requests.ts";
 import type { UpstreamState, UpstreamStatus } from "./status.ts";
-import { StreamRun } from "./call/stream-run.ts";
 import { TokenBucket } from "./limits/token-bucket.ts";
 
 /** Sizes of bodies, bytes. */
@@ -60,16 +56,6 @@ const REMEMBERED: Duration = 10_000;
 const RETRIES_PER_SECOND = 3;
 const MOST_RETRIES_SAVED = 50;
 const MOST_HEDGES_SAVED = 30;
-
-function outcomeOfAnswer(status: number): CallOutcome {
-  return status >= 500 || status === 429 ? "failed" : "answered";
-}
-
-/** Undefined where the client or the gateway's own limits are the reason, or a fault of the gateway's. */
-function outcomeOfError(error: unknown): CallOutcome | undefined {
-  if (!(error instanceof GatewayError) || error.status < 502) return undefined;
-  return error.proxyError === "connection_limit_reached" ? undefined : "failed";
-}
 
 /** One configured registry: calls to it go to the node that is likely to answer soonest. */
 export class Upstream {
@@ -183,7 +169,9 @@ export class Upstream {
    * @throws {@link GatewayError} 429, 502, 503 or 504; ClientGone when `signal` aborts.
    */
   call(call: UpstreamCall): Promise<UpstreamAnswer> {
-    return this.track(call.operation, (settle) => new CallRun(this.parts, call, settle).start());
+    if (this.isClosed) return Promise.reject(removed(this.name));
+    this.running += 1;
+    return runCall(this.parts, call, this.settled);
   }
 
   /**
@@ -191,8 +179,9 @@ export class Upstream {
    * @throws as {@link call}, and 413 when the request body is too large.
    */
   stream(call: StreamedCall): Promise<StreamedAnswer> {
-    // Clients choose its paths, those that fail too: not counted as a call of the registry's API.
-    return this.track(undefined, (settle) => void new StreamRun(this.parts, call, settle).start());
+    if (this.isClosed) return Promise.reject(removed(this.name));
+    this.running += 1;
+    return streamCall(this.parts, call, this.settled);
   }
 
   status(): UpstreamStatus {
@@ -213,39 +202,10 @@ export class Upstream {
     };
   }
 
-  private track<T extends { status: number }>(
-    operation: Operation | undefined,
-    begin: (settle: Settle<T>) => void,
-  ): Promise<T> {
-    return new Promise((resolve, reject) => {
-      if (this.isClosed) {
-        reject(removed(this.name));
-        return;
-      }
-      this.running += 1;
-      const { clock, observer } = this.environment;
-      const { breaker } = this.parts;
-      const startedAt = clock.now();
-      const elapsed = () => clock.now() - startedAt;
-      const settled = (outcome: CallOutcome | undefined) => {
-        if (outcome !== undefined && operation !== undefined) observer.called(this.name, operation, outcome);
-        this.running -= 1;
-        if (this.running === 0) this.onIdle?.();
-      };
-      begin({
-        resolve: (value) => {
-          settled(outcomeOfAnswer(value.status));
-          resolve(value);
-        },
-        reject: (error) => {
-          // A client with little patience says nothing about the registry.
-          const isHasty = error instanceof GatewayError && error.status === 504 && !breaker.isFairTrial(elapsed());
-          settled(isHasty ? undefined : outcomeOfError(error));
-          reject(error instanceof Error ? error : new Error(String(error)));
-        },
-      });
-    });
-  }
+  private readonly settled = (): void => {
+    this.running -= 1;
+    if (this.running === 0) this.onIdle?.();
+  };
 
   private assemble(): UpstreamParts {
     const { config, environment } = this;

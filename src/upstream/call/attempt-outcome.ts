@@ -1,4 +1,6 @@
 import type { Duration } from "../../clock.ts";
+import { GatewayError } from "../../errors.ts";
+import type { CallOutcome } from "../observer.ts";
 import type { Fields } from "../../fields.ts";
 import type { Operation } from "../../spec/endpoints.ts";
 import { retryAfter } from "../wire/answer.ts";
@@ -13,6 +15,16 @@ import { digestOf } from "../recent-requests.ts";
 const LONGEST_PAUSE: Duration = 60_000;
 
 type AnyCall = UpstreamCall | StreamedCall;
+
+/** What a call, whatever its attempts, counts as; undefined where the client or the gateway's own limits are the reason. */
+export function outcomeOfError(error: unknown): CallOutcome | undefined {
+  if (!(error instanceof GatewayError) || error.status < 502) return undefined;
+  return error.proxyError === "connection_limit_reached" ? undefined : "failed";
+}
+
+export function outcomeOfAnswer(status: number): CallOutcome {
+  return status >= 500 || status === 429 ? "failed" : "answered";
+}
 
 interface Outcome {
   /** Undefined when it brought an answer that is the registry's own. */

@@ -1,135 +1,197 @@
-import { type AnswerContent, readAnswerBody } from "../../bodies/answer.ts";
-import { AT_ONCE, TooCostly } from "../../bodies/body-reader.ts";
+import type { Readable } from "node:stream";
 import type { Duration, Instant } from "../../clock.ts";
-import { toGatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
-import type { Operation } from "../../spec/endpoints.ts";
-import { decodeAnswer, isCoded, readAnswer } from "../wire/answer.ts";
-import type { Reading } from "../wire/answer.ts";
-import { heedRefusal, isHopeless, isTimeout, recordOutcome } from "./attempt-outcome.ts";
-import type { UpstreamCall } from "../call.ts";
+import type { StreamedCall } from "../call.ts";
 import { isOwnRefusal } from "../credentials/credentials.ts";
-import { Exchange } from "../wire/exchange.ts";
-import type { ExchangeListener, RawAnswer } from "../wire/exchange.ts";
-import { answerTimeout, connectTimeout, consequences, tooCostly } from "../failure.ts";
+import { answerTimeout, connectTimeout, consequences } from "../failure.ts";
 import type { Failure } from "../failure.ts";
-import type { AttemptKind } from "../observer.ts";
 import type { UpstreamNode } from "../node/node.ts";
+import type { AttemptKind, AttemptOutcome, AttemptTrace } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
-import { continueTrace } from "../wire/request-fields.ts";
 import { digestOf } from "../recent-requests.ts";
-import type { AttemptTrace } from "../observer.ts";
+import type { Reading } from "../wire/answer.ts";
+import { isConditional, tracedFields, WireRequest } from "../wire/request.ts";
+import type { AnswerListener } from "../wire/request.ts";
+import type { Upload } from "../wire/upload.ts";
+import { heedRefusal, isHopeless, isTimeout, recordOutcome } from "./attempt-outcome.ts";
+import { ALONE } from "./hedging.ts";
+import type { Schedule } from "./hedging.ts";
 
-interface AttemptOptions {
-  readonly kind: Exclude<AttemptKind, "stream">;
-  readonly node: UpstreamNode;
-  readonly call: UpstreamCall;
-  /** With credentials. */
-  readonly fields: Fields;
-  readonly isConditional: boolean;
-  readonly deadline: Instant;
-  /** Called once, unless the attempt is given up. */
-  readonly onEnd: (attempt: Attempt, reading: Reading) => void;
+/** Takes the answer of an attempt: keeps it until it is complete, or passes it on as it comes. */
+export interface AnswerReader extends AnswerListener {
+  /** The node may have more, and whoever reads the answer is behind. */
+  readonly isHeldUp: boolean;
+  /** Nothing more is wanted of the answer; what was passed on of it breaks with `reason`. */
+  abort(reason: Error | undefined): void;
 }
 
-/** One request of a call to one node: keeps the node's record and tells the observer how it went. */
-export class Attempt implements ExchangeListener {
+/** The call that an attempt is of. */
+export interface AttemptOwner<Answer> {
+  readonly call: StreamedCall;
+  createReader(attempt: Attempt<Answer>): AnswerReader;
+  /** The head of an answer that is streamed has come; `busy`: it says that the registry is. */
+  attemptAnswering(attempt: Attempt<Answer>, busy: Failure | undefined): void;
+  /** The client can have this answer, of which more may come. */
+  answer(answer: Answer): void;
+  /** It is over. Not called when it was cancelled. */
+  attemptEnded(attempt: Attempt<Answer>, reading: Reading<Answer>): void;
+  /** Ends the call with an error that says nothing about the upstream. */
+  fail(error: unknown): void;
+}
+
+interface AttemptOptions {
   readonly kind: AttemptKind;
+  /** It runs beside an earlier one. */
+  readonly isBeside: boolean;
   readonly node: UpstreamNode;
   readonly startedAt: Instant;
   readonly deadline: Instant;
-  /** When it counts as much later than usual. */
-  lateAt: Instant = Infinity;
-  /** When another node is asked although this one may still answer. */
-  rescueAt: Instant = Infinity;
-  private readonly parts: UpstreamParts;
-  private readonly options: AttemptOptions;
-  private exchange: Exchange | undefined;
-  private trace: AttemptTrace | undefined;
-  private isLate = false;
-  private isOver = false;
+  /** With credentials. */
+  readonly fields: Fields;
+  readonly body: Readable | Buffer | undefined;
+  /** The body, where it is still on its way from the client. */
+  readonly upload: Upload | undefined;
+}
 
-  constructor(parts: UpstreamParts, options: AttemptOptions) {
+/** One request of a call to one node: keeps the node's record and tells the observer how it went. */
+export class Attempt<Answer> {
+  readonly parts: UpstreamParts;
+  readonly owner: AttemptOwner<Answer>;
+  readonly kind: AttemptKind;
+  readonly node: UpstreamNode;
+  readonly deadline: Instant;
+  readonly request: WireRequest;
+  readonly startedAt: Instant;
+  schedule: Schedule = ALONE;
+  isOver = false;
+  /** Its failure says nothing against the node: the client had sent less than the node was ready to take. */
+  isExcused = false;
+  private readonly isBeside: boolean;
+  private readonly upload: Upload | undefined;
+  private readonly reader: AnswerReader;
+  private readonly trace: AttemptTrace | undefined;
+  /** Since when nothing is waited for but the node. */
+  private quietSince: Instant;
+  private isLate = false;
+  private isRecorded = false;
+
+  constructor(parts: UpstreamParts, owner: AttemptOwner<Answer>, options: AttemptOptions) {
+    const { kind, node, fields, body } = options;
+    const { method, operation, path, trace } = owner.call;
     this.parts = parts;
-    this.options = options;
-    this.kind = options.kind;
-    this.node = options.node;
+    this.owner = owner;
+    this.kind = kind;
+    this.isBeside = options.isBeside;
+    this.node = node;
     this.deadline = options.deadline;
-    this.startedAt = parts.clock.now();
+    this.upload = options.upload;
+    this.startedAt = options.startedAt;
+    this.quietSince = options.startedAt;
+    this.trace = trace?.attempt({ upstream: parts.config.name, operation, method, node: node.index, kind });
+    this.reader = owner.createReader(this);
+    const sent = this.trace === undefined ? fields : tracedFields(fields, this.trace.fields);
+    const request = { method, path: node.basePath + path, fields: sent, body };
+    this.request = new WireRequest(node.connections, request, this.reader);
   }
 
-  /** Sends the request. Nothing is called back from within. */
+  /** Sends the request. */
   send(): void {
-    const { call, fields } = this.options;
     this.node.inFlight += 1;
-    this.trace = call.trace?.attempt({
-      upstream: this.parts.config.name,
-      operation: call.operation,
-      method: call.method,
-      node: this.node.index,
-      kind: this.kind,
-    });
-    this.exchange = new Exchange(
-      {
-        method: call.method,
-        path: this.node.basePath + call.path,
-        fields: this.trace === undefined ? fields : continueTrace(fields, this.trace),
-        body: call.body,
-      },
-      {
-        connections: this.node.connections,
-        clock: this.parts.clock,
-        upstream: this.parts.config.name,
-        maxBody: this.parts.limits.responseBody,
-        listener: this,
-      },
-    );
+    this.request.send();
   }
 
   /** When something about it has to be decided next. */
   get due(): Instant {
-    return Math.min(this.deadline, this.lateAt, this.rescueAt);
+    const { hedgeAt, retryAt, lateAt } = this.schedule;
+    return Math.min(this.deadline, hedgeAt, retryAt, lateAt);
   }
 
-  /** Notes that it is late, if it is. Returns whether it is time to ask another node as well. */
-  noteLate(now: Instant): boolean {
-    if (now >= this.lateAt) {
-      this.lateAt = Infinity;
-      this.isLate = true;
-      this.suspect();
-    }
-    if (now < this.rescueAt) return false;
-    this.rescueAt = Infinity;
-    return true;
-  }
-
+  /** How long the node has had, but for the time in which it waited for a client. */
   get elapsed(): Duration {
-    return this.parts.clock.now() - this.startedAt;
+    return this.parts.clock.now() - this.quietSince;
   }
 
-  answered(raw: RawAnswer): void {
-    if (isCoded(raw)) void this.decode(raw);
-    else this.read(raw);
+  /** See {@link AnswerReader.isHeldUp}. */
+  get isHeldUp(): boolean {
+    return this.reader.isHeldUp;
   }
 
-  failed(failure: Failure): void {
-    this.end({ answer: undefined, failure });
+  /** What has to be known to read its answer. */
+  get context() {
+    const { config, limits } = this.parts;
+    const { fields } = this.owner.call;
+    return {
+      upstream: config.name,
+      node: this.node.index,
+      maxBody: limits.responseBody,
+      isConditional: isConditional(fields),
+      isOwnRefusal: isOwnRefusal(config, fields),
+    };
+  }
+
+  /** The node took or sent something, or the client caught up. */
+  progressed(): void {
+    this.quietSince = this.parts.clock.now();
+  }
+
+  /** Notes that it is late, if it is. */
+  noteLate(now: Instant): void {
+    if (this.isLate || now < this.schedule.lateAt) return;
+    this.isLate = true;
+    const { nodes } = this.parts;
+    // When no other node answers either, it is not this one's fault.
+    if (!nodes.all.some((node) => node !== this.node && node.lastGoodAt > this.startedAt)) return;
+    if (!isHopeless(this.parts, "timeout", this.owner.call)) nodes.suspect(this.node);
+  }
+
+  /** The head of an answer is here that is streamed to the client: what it says counts at once, its end later. */
+  answering(busy: Failure | undefined, fields: Fields): void {
+    this.isExcused = busy !== undefined && this.isClientBehind;
+    this.owner.attemptAnswering(this, busy);
+    if (busy !== undefined) this.record(busy, fields);
+    this.progressed();
+  }
+
+  /** How it fails when its time is up. */
+  get timeout(): Failure {
+    return (this.request.isConnected ? answerTimeout : connectTimeout)(this.parts.config.name);
   }
 
   /** Its time is up: ends it as a failure. */
   expire(): void {
-    const expired = this.exchange?.isConnected === true ? answerTimeout : connectTimeout;
-    this.exchange?.abort();
-    this.end({ answer: undefined, failure: expired(this.parts.config.name) });
+    this.end({ answer: undefined, failure: this.timeout });
   }
 
-  /** Nobody needs it any more. `isOutrun`: because another node was quicker. */
-  cancel(isOutrun: boolean): void {
+  /** Ends it with what came of it. */
+  end(reading: Reading<Answer>, fields?: Fields): void {
     if (this.isOver) return;
-    this.isOver = true;
-    this.exchange?.abort();
-    this.node.inFlight -= 1;
-    if (isOutrun) {
+    this.isExcused = reading.failure !== undefined && this.isClientBehind;
+    this.leave(reading.failure?.error);
+    this.conclude(reading, fields);
+  }
+
+  /** All of a streamed answer is on its way to the client; `busy` as in {@link answering}. */
+  complete(busy: Failure | undefined): void {
+    if (this.isOver) return;
+    this.isExcused = false;
+    this.leave(undefined);
+    this.conclude({ answer: undefined, failure: busy }, undefined);
+  }
+
+  private conclude(reading: Reading<Answer>, fields: Fields | undefined): void {
+    const { failure } = reading;
+    const { status } = this.request;
+    this.record(failure, fields);
+    if (failure !== undefined) this.observe("failure", failure);
+    else this.observe(status !== undefined && status < 400 ? "success" : "error", undefined);
+    this.owner.attemptEnded(this, reading);
+  }
+
+  /** Nobody needs it any more, for this reason; undefined: because another node was quicker. */
+  cancel(reason: Error | undefined): void {
+    if (this.isOver) return;
+    this.leave(reason);
+    if (reason === undefined) {
       // Without the lower bounds of those that were too slow, the tail would look shorter than it is.
       this.recordLatency();
       this.accuse();
@@ -138,117 +200,73 @@ export class Attempt implements ExchangeListener {
     this.observe("cancelled", undefined);
   }
 
-  private get operation(): Operation {
-    return this.options.call.operation;
+  /**
+   * Whether all that the client sent so far is on its way to the node, and there is more to come: if the node breaks
+   * the connection or answers that it is tired of waiting, it is not to blame.
+   */
+  private get isClientBehind(): boolean {
+    return this.upload?.isBehind === true && this.request.isSent;
   }
 
-  private async decode(raw: RawAnswer): Promise<void> {
-    const decoded = await decodeAnswer(raw, this.context);
-    if ("reason" in decoded) this.failed(decoded);
-    else this.read(decoded);
-  }
-
-  private read(raw: RawAnswer): void {
-    if (this.isOver) return;
-    if (raw.body.length > AT_ONCE) void this.readElsewhere(raw);
-    else this.conclude(raw, readAnswerBody(raw.body, this.operation));
-  }
-
-  /** Has a large body read in another thread; until then the attempt goes on, and so does its time. */
-  private async readElsewhere(raw: RawAnswer): Promise<void> {
-    const { name } = this.parts.config;
-    try {
-      const asker = { source: name, isWanted: () => !this.isOver };
-      this.conclude(raw, await this.parts.bodies.read({ kind: "answer", operation: this.operation }, raw.body, asker));
-    } catch (error) {
-      this.failed(error instanceof TooCostly ? tooCostly(name) : { reason: "internal", error: toGatewayError(error) });
-    }
-  }
-
-  private conclude(raw: RawAnswer, content: AnswerContent): void {
-    if (!this.isOver) this.end(this.compareAdmin(readAnswer(raw, content, this.context)));
-  }
-
-  /** An info that names another admin is of another registry, and so is whatever else this node would answer. */
-  private compareAdmin(reading: Reading): Reading {
-    const { nodes } = this.parts;
-    const admin =
-      this.operation === "info" && reading.answer?.status === 200 ? reading.answer.content?.adminId : undefined;
-    if (admin === undefined || admin === nodes.admin) return reading;
-    try {
-      nodes.hearFromCall(this.node, admin);
-    } catch (error) {
-      return { answer: undefined, failure: { reason: "wrong-admin", error: toGatewayError(error) } };
-    }
-    return reading;
-  }
-
-  private get context() {
-    return {
-      upstream: this.parts.config.name,
-      node: this.node.index,
-      maxBody: this.parts.limits.responseBody,
-      isConditional: this.options.isConditional,
-      isOwnRefusal: isOwnRefusal(this.parts.config, this.options.call.fields),
-    };
-  }
-
-  private end(reading: Reading): void {
-    if (this.isOver) return;
+  /** The answer breaks with `reason`, if there is one. */
+  private leave(reason: Error | undefined): void {
     this.isOver = true;
     this.node.inFlight -= 1;
-    const { answer, failure } = reading;
-    this.keepRecord(failure, answer?.status);
-    if (failure !== undefined) {
-      const { reason } = failure;
-      heedRefusal(this.parts, this.node, { operation: this.operation, reason, fields: answer?.fields });
+    this.request.abort(reason);
+    this.reader.abort(reason);
+  }
+
+  /** Enters it in the record of the node, and does what a refusal asks for; once. */
+  private record(failure: Failure | undefined, fields: Fields | undefined): void {
+    if (this.isRecorded) return;
+    this.isRecorded = true;
+    const { parts, node } = this;
+    const { call } = this.owner;
+    if (!this.isExcused) {
+      const { status } = this.request;
+      const isGood = failure === undefined || consequences[failure.reason].fault === "none";
+      // A refusal is quick: its latency would draw more calls to where they are refused.
+      const isAnswer = isGood && fields !== undefined && status! < 500 && status !== 429;
+      if (isAnswer || (failure !== undefined && isTimeout(failure))) this.recordLatency();
+      recordOutcome(parts, node, { failure, elapsed: this.elapsed, call });
     }
-    if (answer === undefined || failure !== undefined) this.observe("failure", failure);
-    else this.observe(answer.status < 400 ? "success" : "error", undefined);
-    this.options.onEnd(this, reading);
-  }
-
-  private keepRecord(failure: Failure | undefined, status: number | undefined): void {
-    const isGood = failure === undefined || consequences[failure.reason].fault === "none";
-    // A refusal is quick: its latency would draw more calls to where they are refused.
-    const isAnswer = isGood && status !== undefined && status < 500 && status !== 429;
-    if (isAnswer || (failure !== undefined && isTimeout(failure))) this.recordLatency();
-    recordOutcome(this.parts, this.node, { failure, elapsed: this.elapsed, call: this.options.call });
-  }
-
-  /** It is late. When no other node answers either, it is not this one's fault. */
-  private suspect(): void {
-    const { nodes } = this.parts;
-    if (!nodes.all.some((node) => node !== this.node && node.lastGoodAt > this.startedAt)) return;
-    if (!isHopeless(this.parts, "timeout", this.options.call)) nodes.suspect(this.node);
+    if (failure !== undefined) {
+      heedRefusal(parts, node, { operation: call.operation, reason: failure.reason, fields });
+    }
   }
 
   /** Another node answered the same request sooner. */
   private accuse(): void {
-    const { nodes } = this.parts;
-    // It ran beside an earlier attempt that was slow too: the request may take as long anywhere.
-    if (this.kind === "rescue") this.parts.hopeless.set(digestOf(this.options.call), true);
-    if (this.kind === "rescue" || this.kind === "hedge") return;
+    const { nodes, hopeless } = this.parts;
+    if (this.isBeside) {
+      // The earlier attempt was very late too: the request may take as long anywhere.
+      if (this.kind === "retry") hopeless.set(digestOf(this.owner.call), true);
+      return;
+    }
     const why = this.isLate ? this.node.recordLate() : undefined;
     if (why !== undefined) nodes.eject(this.node, why);
     else if (this.node.recordOutrun()) nodes.suspect(this.node);
   }
 
   private recordLatency(): void {
+    // A streamed call that fails is not tried elsewhere: a node that fails quickly would be chosen ever again.
+    if (this.kind === "stream") return;
+    const { elapsed } = this;
     // A sole node is neither chosen nor hedged by its latency, but people want to see it.
-    this.node.recordLatency(this.elapsed);
-    if (this.parts.nodes.all.length > 1) this.parts.latencies.record(this.operation, this.elapsed);
+    this.node.recordLatency(elapsed);
+    if (this.parts.nodes.all.length > 1) this.parts.latencies.record(this.owner.call.operation, elapsed);
   }
 
-  private observe(outcome: "success" | "error" | "failure" | "cancelled", failure: Failure | undefined): void {
-    const end = { outcome, reason: failure?.reason, status: this.exchange?.answeredStatus };
+  private observe(outcome: AttemptOutcome, failure: Failure | undefined): void {
+    const end = { outcome, reason: failure?.reason, status: this.request.status };
+    const { operation, fields } = this.owner.call;
     this.parts.observer.attempt({
       upstream: this.parts.config.name,
-      operation: this.operation,
+      operation,
       kind: this.kind,
       node: this.node.index,
-      fields: this.options.call.fields,
-      seconds: this.elapsed / 1_000,
+      fields,
+      seconds: (this.parts.clock.now() - this.startedAt) / 1_000,
       ...end,
     });
     this.trace?.end(end);

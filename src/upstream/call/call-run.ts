@@ -1,260 +1,253 @@
-import type { CancelTimer, Instant } from "../../clock.ts";
-import { clientGone } from "../../errors.ts";
-import type { Fields } from "../../fields.ts";
-import { admit } from "./admission.ts";
-import type { Reading } from "../wire/answer.ts";
-import { Attempt } from "./attempt.ts";
-import { isTimeout } from "./attempt-outcome.ts";
-import type { UpstreamAnswer, UpstreamCall } from "../call.ts";
+import { Readable } from "node:stream";
+import type { CancelTimer, Duration, Instant } from "../../clock.ts";
+import { clientGone, GatewayError } from "../../errors.ts";
+import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "../call.ts";
 import { answerTimeout, consequences } from "../failure.ts";
-import type { Failure, FailureReason } from "../failure.ts";
-import type { UpstreamNode } from "../node/node.ts";
-import type { AttemptKind as AnyAttemptKind } from "../observer.ts";
+import type { Failure } from "../failure.ts";
+import type { CallOutcome } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
 import { digestOf } from "../recent-requests.ts";
-import { isConditional, requestFields } from "../wire/request-fields.ts";
-import { planRetry } from "./retry-plan.ts";
-import { SideAttempt } from "./side-attempt.ts";
+import type { Reading } from "../wire/answer.ts";
+import { tooLargeUpload, Upload, uploadTimeout } from "../wire/upload.ts";
+import { Admission } from "./admission.ts";
+import { isTimeout, outcomeOfAnswer, outcomeOfError } from "./attempt-outcome.ts";
+import { Attempts } from "./attempts.ts";
+import type { AnswerMode, AttemptingCall } from "./attempts.ts";
+import { BufferedAnswerReader } from "./buffered-answer.ts";
+import { StreamedAnswerReader } from "./streamed-answer.ts";
 
-type AttemptKind = Exclude<AnyAttemptKind, "stream">;
-
-/** Where the answer or the error of a call goes; only the first one counts. */
-export interface Settle<Answer> {
+/** Where the answer or the error of a call goes. */
+interface Settle<Answer> {
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
+  /** Called once, before either. */
+  readonly settled: () => void;
+}
+
+const BUFFERED: AnswerMode<UpstreamAnswer> = {
+  isStreamed: false,
+  createReader: (attempt) => new BufferedAnswerReader(attempt),
+};
+const STREAMED: AnswerMode<StreamedAnswer> = {
+  isStreamed: true,
+  createReader: (attempt) => new StreamedAnswerReader(attempt),
+};
+
+/** Begins a call whose answer is kept until it is complete. */
+export function runCall(parts: UpstreamParts, call: UpstreamCall, settled: () => void): Promise<UpstreamAnswer> {
+  return new Promise((resolve, reject) => {
+    new CallRun({ parts, call, mode: BUFFERED }, { resolve, reject, settled }).start();
+  });
+}
+
+/** Begins a call whose answer is passed on as it comes; the promise is settled by its head. */
+export function streamCall(parts: UpstreamParts, call: StreamedCall, settled: () => void): Promise<StreamedAnswer> {
+  return new Promise((resolve, reject) => {
+    new CallRun({ parts, call, mode: STREAMED }, { resolve, reject, settled }).start();
+  });
 }
 
 /**
- * One call from its admission to its answer: attempts on one node after the other, one beside another when that is
- * slow, one deadline over all. The first usable answer wins and ends the others. As long as nothing has to be waited
- * for, the request is sent before {@link start} returns; one timer serves all deadlines.
+ * One call from its admission to the end of its answer: one deadline over all, and the first usable answer wins. As long
+ * as nothing has to be waited for, the request is sent before {@link start} returns; one timer serves all deadlines.
+ *
+ * A body that is still on its way from the client has a deadline of its own, and the time of the answer counts from when
+ * the body is here. A client that goes away ends the call; one that is slow, to send or to read, ends it without a word
+ * against the node.
  */
-export class CallRun {
-  private readonly parts: UpstreamParts;
-  private readonly call: UpstreamCall;
-  private readonly settle: Settle<UpstreamAnswer>;
+class CallRun<Answer extends { readonly status: number }> implements AttemptingCall<Answer> {
+  readonly parts: UpstreamParts;
+  readonly call: StreamedCall;
+  readonly mode: AnswerMode<Answer>;
+  readonly admission: Admission;
+  readonly upload: Upload | undefined;
+  deadline: Instant;
+  isOver = false;
+  private readonly settle: Settle<Answer>;
+  private readonly attempts: Attempts<Answer>;
   private readonly startedAt: Instant;
-  private readonly deadline: Instant;
-  private readonly fields: Fields;
-  private readonly side: SideAttempt;
-  private readonly running: Attempt[] = [];
-  private tried: UpstreamNode[] = [];
-  /** Attempts that count against `retry.attempts`: all but hedges. */
-  private attempts = 0;
-  private retryAt: Instant = Infinity;
-  private lastFailure: Reading | undefined;
+  /** How long the answer may take. */
+  private readonly answerTime: Duration;
+  /** When the body has to be here. */
+  private readonly bodyDeadline: Instant;
   private cancelTimer: CancelTimer | undefined;
-  private hasPlace = false;
-  private isExpiring = false;
+  /** The breaker was told. */
+  private isReported = false;
   private isSettled = false;
 
-  constructor(parts: UpstreamParts, call: UpstreamCall, settle: Settle<UpstreamAnswer>) {
+  constructor(
+    { parts, call, mode }: { parts: UpstreamParts; call: StreamedCall; mode: AnswerMode<Answer> },
+    settle: Settle<Answer>,
+  ) {
     this.parts = parts;
     this.call = call;
+    this.mode = mode;
     this.settle = settle;
     this.startedAt = parts.clock.now();
     this.deadline = Math.min(call.deadline, this.startedAt + parts.config.timeout);
-    this.fields = requestFields(call.fields, parts.credentials?.fieldName);
-    this.side = new SideAttempt(parts, call, (kind) => this.authorize(kind));
+    this.answerTime = this.deadline - this.startedAt;
+    this.bodyDeadline = call.bodyDeadline ?? this.deadline;
+    this.admission = new Admission(parts, this.breaker);
+    this.attempts = new Attempts(this);
+    this.upload = call.body instanceof Readable ? this.receive(call.body) : undefined;
   }
 
   /** Begins; the answer or error comes through `settle`. */
   start(): void {
-    const { signal, priority } = this.call;
+    const { signal, priority, body } = this.call;
+    const { config, limits } = this.parts;
     if (signal?.aborted === true) return this.fail(clientGone());
-    signal?.addEventListener("abort", this.onAbort, { once: true });
-    if (this.deadline <= this.startedAt) return this.fail(answerTimeout(this.parts.config.name).error);
+    signal?.addEventListener("abort", this, { once: true });
+    if (this.answerTime <= 0) return this.fail(answerTimeout(config.name).error);
+    if (this.mode.isStreamed && Buffer.isBuffer(body) && body.length > limits.requestBody) {
+      return this.fail(tooLargeUpload(limits.requestBody));
+    }
+    if (this.upload === undefined) return this.enter();
+    this.admission.enterUploads(this.upload, { priority, deadline: this.bodyDeadline, signal }).then(
+      () => this.enter(),
+      (error: unknown) => this.fail(error),
+    );
+  }
+
+  /** The client went away. */
+  handleEvent(): void {
+    this.fail(clientGone());
+  }
+
+  arm(): void {
+    if (this.isOver) return;
+    this.cancelTimer?.();
+    const due = Math.min(this.due, this.attempts.due);
+    this.cancelTimer = this.parts.clock.after(due - this.parts.clock.now(), this.onDue);
+  }
+
+  answer(answer: Answer): void {
+    if (this.isSettled) return;
+    this.tell(outcomeOfAnswer(answer.status));
+    this.settle.resolve(answer);
+  }
+
+  conclude({ answer, failure }: Reading<Answer>, elapsed = this.parts.clock.now() - this.startedAt): void {
+    if (this.isOver) return;
+    this.finish(undefined);
+    this.remember(failure, elapsed);
+    if (answer !== undefined) this.answer(answer);
+    else if (failure !== undefined) this.reject(failure.error);
+  }
+
+  fail(error: unknown): void {
+    if (this.isOver) return;
+    this.finish(error instanceof Error ? error : new Error(String(error)));
+    this.reject(error);
+  }
+
+  remember(failure: Failure | undefined, elapsed: Duration): void {
+    const digest = failure === undefined ? noDigest : (): string => digestOf(this.call);
+    if (!this.isReported) this.breaker.report(failure?.reason, elapsed, digest);
+    this.isReported = true;
+    if (failure === undefined || !this.attempts.areExhausted) return;
+    const isHasty = isTimeout(failure) && !this.breaker.isFairTrial(elapsed);
+    if (!isHasty && consequences[failure.reason].fault !== "node") this.parts.hopeless.set(digest(), true);
+  }
+
+  private get breaker() {
+    return this.mode.isStreamed ? this.parts.passThroughBreaker : this.parts.breaker;
+  }
+
+  /** When it ends. */
+  private get due(): Instant {
+    return this.upload?.hasArrived === false ? this.bodyDeadline : this.deadline;
+  }
+
+  private receive(body: Readable): Upload {
+    const onArrived = (): void => {
+      this.admission.leaveUploads();
+      this.deadline = this.parts.clock.now() + this.answerTime;
+      this.attempts.first?.progressed();
+      if (this.attempts.first !== undefined) this.arm();
+    };
+    const upload = new Upload(body, { most: this.parts.limits.requestBody, onArrived });
+    upload.on("error", (error) => {
+      if (error instanceof GatewayError) this.fail(error);
+    });
+    return upload;
+  }
+
+  private enter(): void {
+    if (this.isOver) return;
+    const { signal, priority } = this.call;
     try {
-      const { breaker } = this.parts;
-      const admitted = admit(this.parts, { priority, deadline: this.deadline, signal, breaker });
-      if (admitted === undefined) this.onAdmitted();
-      else admitted.then(this.onAdmitted, this.onRefused);
+      const entered = this.admission.enter({ priority, deadline: this.deadline, signal });
+      if (entered === undefined) return this.begin();
+      entered.then(
+        () => this.begin(),
+        (error: unknown) => this.fail(error),
+      );
     } catch (error) {
       this.fail(error);
     }
   }
 
-  private readonly onAbort = (): void => this.fail(clientGone());
-  private readonly onRefused = (error: unknown): void => this.fail(error);
-
-  private readonly onAdmitted = (): void => {
-    if (this.isSettled) {
-      this.parts.concurrency.leave();
-      return;
-    }
-    this.hasPlace = true;
+  private begin(): void {
+    if (this.isOver) return;
+    if (this.mode.isStreamed) return this.attempts.begin("stream");
     this.parts.retries.earn();
     this.parts.hedges.earn();
-    this.attempts = 1;
-    this.pay("first");
-  };
-
-  /** Takes a call out of `rateLimit`; it is there at once as a rule. */
-  private pay(kind: AttemptKind): void {
-    const { operation, priority, signal } = this.call;
-    const paid = this.parts.rateLimit?.take({ operation, priority, deadline: this.deadline, signal });
-    if (paid === undefined) return this.authorize(kind);
-    this.arm();
-    paid.then(() => this.authorize(kind), this.onUnpaid);
-  }
-
-  private readonly onUnpaid = (error: unknown): void => {
-    if (this.isSettled) return;
-    this.parts.observer.refused(this.parts.config.name, "rate-limit");
-    this.giveUp(error);
-  };
-
-  private authorize(kind: AttemptKind): void {
-    const { credentials } = this.parts;
-    if (credentials === undefined) return this.send(kind, this.fields);
-    const fields = credentials.fields({ deadline: this.deadline, signal: this.call.signal });
-    if (!(fields instanceof Promise)) return this.send(kind, [...this.fields, ...fields]);
-    this.arm();
-    fields.then(
-      (each) => this.send(kind, [...this.fields, ...each]),
-      (error: unknown) => this.giveUp(error),
-    );
-  }
-
-  private send(kind: AttemptKind, fields: Fields): void {
-    if (this.isSettled) return;
-    const { parts, call } = this;
-    const now = parts.clock.now();
-    if (parts.nodes.disabledBecause !== undefined) return this.giveUp(parts.nodes.whyNone());
-    let node = parts.choice.choose(now, this.tried, call.walk);
-    if (kind === "first" || kind === "retry") node ??= parts.choice.choose(now, [], call.walk);
-    if (node === undefined) return this.giveUp(parts.nodes.whyNone());
-    this.tried.push(node);
-    // A sole node may use all of the time.
-    const isSole = !parts.choice.hasOther(Infinity, [node]);
-    const attempt = new Attempt(parts, {
-      kind,
-      node,
-      call,
-      fields,
-      isConditional: isConditional(call.fields),
-      deadline: isSole ? this.deadline : Math.min(this.deadline, now + parts.config.attemptTimeout),
-      onEnd: this.onEnd,
-    });
-    if (!isSole && call.priority !== "walker") this.side.plan(attempt, this.deadline);
-    this.running.push(attempt);
-    attempt.send();
-    this.arm();
-  }
-
-  /** The next attempt cannot be made: what is known so far is the answer, if no other attempt runs. */
-  private giveUp(error: unknown): void {
-    if (this.isSettled || this.running.length > 0) return;
-    if (this.lastFailure === undefined) this.fail(error);
-    else this.conclude(this.lastFailure);
-  }
-
-  private readonly onEnd = (attempt: Attempt, reading: Reading): void => {
-    this.running.splice(this.running.indexOf(attempt), 1);
-    const { failure } = reading;
-    if (failure !== undefined && consequences[failure.reason].elsewhere) {
-      this.lastFailure = reading;
-      // Another attempt that runs may still bring an answer.
-      if (this.running.length === 0) this.fallOver(attempt.node, failure.reason);
-      return;
-    }
-    if (attempt.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "won");
-    this.conclude(reading);
-  };
-
-  private fallOver(node: UpstreamNode, reason: FailureReason): void {
-    const { tried, attempts, deadline } = this;
-    if (this.isExpiring) return this.conclude(this.lastFailure!);
-    const plan = planRetry(this.parts, { node, reason, tried, attempts, deadline, call: this.call });
-    if (plan === undefined) return this.conclude(this.lastFailure!);
-    this.parts.observer.retry(this.parts.config.name, reason);
-    this.attempts += 1;
-    this.tried = [...plan.avoid];
-    this.retryAt = plan.at;
-    this.side.cancelHedge();
-    this.arm();
-  }
-
-  private arm(): void {
-    if (this.isSettled) return;
-    let due = Math.min(this.deadline, this.retryAt, this.side.due(this.running));
-    for (const attempt of this.running) due = Math.min(due, attempt.due);
-    this.cancelTimer?.();
-    this.cancelTimer = this.parts.clock.after(due - this.parts.clock.now(), this.onDue);
+    this.attempts.begin("first");
   }
 
   // After the event loop was held up, timers run before answers are read that have arrived long since: those go first.
-  private readonly onDue = (): void => void setImmediate(this.decide);
+  private readonly onDue = (): void => void setImmediate(decide, this);
 
-  private readonly decide = (): void => {
-    if (this.isSettled) return;
+  decide(): void {
+    if (this.isOver) return;
     const now = this.parts.clock.now();
-    if (now >= this.deadline) return this.expire();
-    for (const attempt of this.running.slice()) {
-      if (now >= attempt.deadline) attempt.expire();
-      else if (attempt.noteLate(now)) this.rescue();
-      if (this.isSettled) return;
-    }
-    this.side.check({ running: this.running, tried: this.tried }, now);
-    if (now >= this.retryAt) {
-      this.retryAt = Infinity;
-      this.pay("retry");
-    }
+    if (now >= this.due) return this.expire();
+    this.attempts.decide(now);
     this.arm();
-  };
-
-  private rescue(): void {
-    if (
-      this.attempts < this.parts.config.retry.attempts &&
-      this.side.rescue({ running: this.running, tried: this.tried })
-    )
-      this.attempts += 1;
   }
 
-  /** The deadline of the whole call passed. */
   private expire(): void {
-    if (this.running.length === 0) return this.giveUp(answerTimeout(this.parts.config.name).error);
-    // No retry after the deadline: the failure of the last attempt is the answer.
-    this.isExpiring = true;
-    for (const attempt of this.running.slice()) attempt.expire();
+    const { upload } = this;
+    const attempt = this.attempts.first;
+    if (attempt === undefined) return this.attempts.giveUp(answerTimeout(this.parts.config.name).error);
+    if (upload?.hasArrived === false) return this.fail(upload.isBehind ? uploadTimeout() : attempt.timeout.error);
+    if (attempt.isHeldUp) return this.fail(new GatewayError("answer_not_read", "the answer was not read in time"));
+    this.attempts.expire();
   }
 
-  /** Ends with what came of the last attempt: an answer of the upstream's if there was one. */
-  private conclude({ answer, failure }: Reading): void {
+  private reject(error: unknown): void {
     if (this.isSettled) return;
-    this.finish();
-    this.remember(failure);
-    if (answer === undefined) this.settle.reject(failure!.error);
-    else this.settle.resolve(answer);
-  }
-
-  /** Ends with an error that says nothing about the upstream. */
-  private fail(error: unknown): void {
-    if (this.isSettled) return;
-    this.finish();
+    // A client in a hurry says nothing about the registry.
+    const elapsed = this.parts.clock.now() - this.startedAt;
+    const isHasty = error instanceof GatewayError && error.status === 504 && !this.parts.breaker.isFairTrial(elapsed);
+    this.tell(isHasty ? undefined : outcomeOfError(error));
     this.settle.reject(error);
   }
 
-  /** What this call tells about others. */
-  private remember(failure: Failure | undefined): void {
-    const { breaker, hopeless, clock, nodes } = this.parts;
-    const elapsed = clock.now() - this.startedAt;
-    const digest = () => digestOf(this.call);
-    breaker.report(failure?.reason, elapsed, digest);
-    if (failure === undefined) return;
-    const isTriedOut = this.attempts > 1 || nodes.all.length === 1;
-    const isHasty = isTimeout(failure) && !breaker.isFairTrial(elapsed);
-    if (isTriedOut && !isHasty && consequences[failure.reason].fault !== "node") hopeless.set(digest(), true);
+  private tell(outcome: CallOutcome | undefined): void {
+    const { observer, config } = this.parts;
+    this.isSettled = true;
+    // Clients choose the paths of streamed calls, those that fail too: not counted as calls of the registry's API.
+    if (outcome !== undefined && !this.mode.isStreamed) observer.called(config.name, this.call.operation, outcome);
+    this.settle.settled();
   }
 
-  private finish(): void {
-    const { signal } = this.call;
-    this.isSettled = true;
+  /** `reason`: why nothing more is wanted of attempts that run; undefined: another one was quicker. */
+  private finish(reason: Error | undefined): void {
+    this.isOver = true;
     this.cancelTimer?.();
-    signal?.removeEventListener("abort", this.onAbort);
-    for (const attempt of this.running.splice(0)) attempt.cancel(signal?.aborted !== true);
-    this.side.end();
-    if (this.hasPlace) this.parts.concurrency.leave();
-    this.hasPlace = false;
+    this.call.signal?.removeEventListener("abort", this);
+    this.attempts.cancel(reason);
+    this.admission.leave();
+    if (reason !== undefined) this.upload?.destroy();
   }
+}
+
+function decide(run: { decide(): void }): void {
+  run.decide();
+}
+
+function noDigest(): string {
+  return "";
 }

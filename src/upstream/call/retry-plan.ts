@@ -1,6 +1,6 @@
 import type { Duration, Instant } from "../../clock.ts";
 import { isHopeless } from "./attempt-outcome.ts";
-import type { UpstreamCall } from "../call.ts";
+import type { StreamedCall } from "../call.ts";
 import { consequences } from "../failure.ts";
 import type { FailureReason } from "../failure.ts";
 import type { UpstreamNode } from "../node/node.ts";
@@ -20,7 +20,7 @@ interface FailedAttempt {
   /** How many were made. */
   readonly attempts: number;
   readonly deadline: Instant;
-  readonly call: UpstreamCall;
+  readonly call: StreamedCall;
 }
 
 interface RetryPlan {

@@ -3,8 +3,8 @@ import type { AuthConfig } from "../../config/schema.ts";
 import type { MaybePromise } from "../../coordination/coordinator.ts";
 import { type ErrorCode, GatewayError, isClientGone } from "../../errors.ts";
 import { Connections } from "../wire/connections.ts";
-import { Exchange } from "../wire/exchange.ts";
-import type { RawAnswer } from "../wire/exchange.ts";
+import { fetchAnswer } from "../wire/collected-answer.ts";
+import type { RawAnswer } from "../wire/collected-answer.ts";
 import type { ConnectionTarget } from "../wire/connection.ts";
 import type { Deadline } from "../../deadline.ts";
 import { withDeadline } from "../../deadline.ts";
@@ -22,6 +22,15 @@ const REFRESH_AT = 0.8;
 const COOL_DOWN: Duration = 1_000;
 /** Refusals ask for a new token no more often: a registry may refuse single requests whatever the token. */
 const RENEW_EVERY: Duration = 10_000;
+
+const FIELDS = [
+  "accept",
+  "application/json",
+  "accept-encoding",
+  "identity",
+  "content-type",
+  "application/x-www-form-urlencoded",
+];
 
 interface Token {
   readonly value: string;
@@ -137,52 +146,22 @@ export class OAuthToken {
     const form = new URLSearchParams({ grant_type: "client_credentials" });
     if (scope !== undefined) form.set("scope", scope);
     if (audience !== undefined) form.set("audience", audience);
+    const { clock, upstream } = this.parts;
     const basic = `${encodeURIComponent(clientId)}:${encodeURIComponent(await this.parts.secret())}`;
-    return this.send(Buffer.from(form.toString()), Buffer.from(basic).toString("base64"));
-  }
-
-  private send(body: Buffer, basic: string): Promise<RawAnswer> {
-    const { clock } = this.parts;
-    return new Promise((resolve, reject) => {
-      const cancelTimer = clock.after(FETCH_TIMEOUT, () => {
-        exchange.abort();
-        reject(this.error("did not answer in time", "upstream_timeout"));
-      });
-      const exchange = new Exchange(
-        {
-          method: "POST",
-          path: `${this.url.pathname}${this.url.search}`,
-          fields: [
-            "accept",
-            "application/json",
-            "accept-encoding",
-            "identity",
-            "content-type",
-            "application/x-www-form-urlencoded",
-            "authorization",
-            `Basic ${basic}`,
-          ],
-          body,
-        },
-        {
-          connections: this.connections,
-          clock,
-          upstream: this.parts.upstream,
-          maxBody: MAX_ANSWER,
-          listener: {
-            answered: (answer) => {
-              cancelTimer();
-              if (answer.status === 200) resolve(answer);
-              else reject(this.error(`answered ${answer.status}${readErrorCode(answer)}`));
-            },
-            failed: ({ reason }) => {
-              cancelTimer();
-              reject(this.error(`failed (${reason})`));
-            },
-          },
-        },
-      );
-    });
+    const request = {
+      method: "POST",
+      path: `${this.url.pathname}${this.url.search}`,
+      fields: [...FIELDS, "authorization", `Basic ${Buffer.from(basic).toString("base64")}`],
+      body: Buffer.from(form.toString()),
+    } as const;
+    const deadline = clock.now() + FETCH_TIMEOUT;
+    const answer = await fetchAnswer(this.connections, request, { clock, upstream, maxBody: MAX_ANSWER, deadline });
+    if (!("reason" in answer)) {
+      if (answer.status === 200) return answer;
+      throw this.error(`answered ${answer.status}${readErrorCode(answer)}`);
+    }
+    if (answer.reason === "timeout") throw this.error("did not answer in time", "upstream_timeout");
+    throw this.error(`failed (${answer.reason})`);
   }
 
   private error(text: string, code: ErrorCode = "upstream_credentials"): GatewayError {

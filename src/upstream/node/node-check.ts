@@ -5,12 +5,10 @@ import { GatewayError } from "../../errors.ts";
 import { decodeAnswer, isCoded, readAnswer, retryAfter } from "../wire/answer.ts";
 import { isOwnRefusal } from "../credentials/credentials.ts";
 import type { Credentials } from "../credentials/credentials.ts";
-import type { ConnectionSource } from "../wire/dispatch.ts";
-import { Exchange } from "../wire/exchange.ts";
-import type { NodeRequest, RawAnswer } from "../wire/exchange.ts";
+import { fetchAnswer } from "../wire/collected-answer.ts";
+import type { ConnectionSource } from "../wire/request.ts";
 import { ConnectionGone, ProofFailed } from "../wire/connection-failure.ts";
-import { answerTimeout, removed, unusable } from "../failure.ts";
-import type { Failure } from "../failure.ts";
+import { unusable } from "../failure.ts";
 import type { Connection } from "../wire/connection.ts";
 import type { UpstreamNode } from "./node.ts";
 
@@ -37,7 +35,9 @@ export async function askAdmin(node: UpstreamNode, connection: Connection, parts
   const { config, upstream, credentials, deadline, signal } = parts;
   const credentialFields = credentials === undefined ? [] : await credentials.fields({ deadline, signal });
   const fields = ["accept", "application/json", "accept-encoding", "identity", ...credentialFields];
-  let raw = await exchange({ method: "GET", path: node.basePath + INFO_PATH, fields }, only(connection, node), parts);
+  const request = { method: "GET", path: node.basePath + INFO_PATH, fields } as const;
+  let raw = await fetchAnswer(only(connection, node), request, { ...parts, maxBody: MAX_INFO });
+  if ("reason" in raw) throw new ProofFailed(raw);
   const context = {
     upstream,
     node: node.index,
@@ -80,43 +80,6 @@ function only(connection: Connection, { connections }: UpstreamNode): Connection
     release: () => undefined,
     discard: (each) => connections.discard(each),
   };
-}
-
-function exchange(
-  request: NodeRequest,
-  connections: ConnectionSource,
-  { upstream, clock, deadline, signal }: CheckParts,
-): Promise<RawAnswer> {
-  return new Promise((resolve, reject) => {
-    const stop = (failure: Failure) => {
-      leave();
-      exchange.abort();
-      reject(new ProofFailed(failure));
-    };
-    const onAbort = () => stop({ reason: "unproved", error: removed(upstream) });
-    const leave = () => {
-      cancelTimer();
-      signal.removeEventListener("abort", onAbort);
-    };
-    const cancelTimer = clock.after(deadline - clock.now(), () => stop(answerTimeout(upstream)));
-    signal.addEventListener("abort", onAbort);
-    const exchange = new Exchange(request, {
-      connections,
-      clock,
-      upstream,
-      maxBody: MAX_INFO,
-      listener: {
-        answered: (answer) => {
-          leave();
-          resolve(answer);
-        },
-        failed: (failure) => {
-          leave();
-          reject(new ProofFailed(failure));
-        },
-      },
-    });
-  });
 }
 
 /** Whether it has the form of a party id, which no alias has: a name, `::1220` and a fingerprint in hex (field.md). */

@@ -7,14 +7,14 @@ import { endToEndFields, fieldsOfReplacedBody, isHeadTooLarge } from "../../answ
 import type { UpstreamAnswer } from "../call.ts";
 import { contentCodings, decodeBody, DecodedTooLarge } from "./content-coding.ts";
 import { isHtml, readErrorText } from "./error-text.ts";
-import type { RawAnswer } from "./exchange.ts";
-import { tooLarge, tooLargeHead, unusable } from "../failure.ts";
+import type { RawAnswer } from "./collected-answer.ts";
+import { tooLarge, tooLargeHead, undecodable, unusable } from "../failure.ts";
 import type { Failure, FailureReason } from "../failure.ts";
 
 /** What is made of an answer from the wire. */
-export interface Reading {
-  /** Undefined when the answer is none a client could be given. */
-  readonly answer: UpstreamAnswer | undefined;
+export interface Reading<Answer = UpstreamAnswer> {
+  /** Undefined when the answer is none a client could be given, or is streamed to it already. */
+  readonly answer: Answer | undefined;
   /** Why another node would be worth asking, or why there is no answer. */
   readonly failure: Failure | undefined;
 }
@@ -59,11 +59,6 @@ export async function decodeAnswer(raw: RawAnswer, context: ReadingContext): Pro
   }
 }
 
-/** A failure because of the content coding; `text` follows `upstream "alias" `. */
-export function undecodable(upstream: string, text: string): Failure {
-  return { reason: "unreadable", error: unusable(upstream, text, "upstream_coding") };
-}
-
 /** Reads an answer whose body is not coded any more, and says `content`. */
 export function readAnswer(raw: RawAnswer, content: AnswerContent, context: ReadingContext): Reading {
   const reading = readByStatus(raw, content, context);
@@ -96,7 +91,7 @@ export function findBusy(status: number, fields: Fields, upstream: string): Fail
 }
 
 /** Why an answer of this status is not passed on whatever its body says; undefined when it may be. */
-export function findRefusal(
+function findRefusal(
   status: number,
   raw: { readonly fields: Fields; readonly body: Buffer },
   context: Omit<ReadingContext, "node" | "maxBody">,
@@ -122,6 +117,24 @@ export function findRefusal(
     return { reason: "wrong-url", error: unusable(upstream, text, "upstream_wrong_url") };
   }
   return undefined;
+}
+
+/**
+ * Why an answer with this head is not streamed to a client; undefined when it is. `passed`: those of its fields that the
+ * client would get.
+ */
+export function refuseHead(
+  { status, fields, passed }: { readonly status: number; readonly fields: Fields; readonly passed: Fields },
+  context: Omit<ReadingContext, "node">,
+): Failure | undefined {
+  const { upstream, maxBody } = context;
+  const refusal = findRefusal(status, { fields: [], body: NO_BODY }, context);
+  if (refusal !== undefined) return refusal;
+  if (isHeadTooLarge(passed)) return tooLargeHead(upstream);
+  if (contentCodings(fields) === undefined) {
+    return undecodable(upstream, "uses a content coding the gateway does not know");
+  }
+  return Number(fieldValue(fields, "content-length") ?? 0) > maxBody ? tooLarge(upstream, maxBody) : undefined;
 }
 
 function readSuccess(raw: RawAnswer, content: AnswerContent, context: ReadingContext): Reading {

@@ -10,9 +10,13 @@ import {
   inflate,
   zstdDecompress,
 } from "node:zlib";
-import type { Transform } from "node:stream";
+import { pipeline, Transform } from "node:stream";
+import type { Readable } from "node:stream";
+import { GatewayError } from "../../errors.ts";
 import { fieldValue } from "../../fields.ts";
 import type { Fields } from "../../fields.ts";
+import { tooLarge, undecodable } from "../failure.ts";
+import type { Failure } from "../failure.ts";
 
 interface Coding {
   /** Decodes a whole body; rejects when it is not of this coding, or larger than `maxOutputLength`. */
@@ -84,6 +88,71 @@ export async function decodeBody(body: Buffer, codings: readonly string[], maxBo
 }
 
 /** Streams that undo the codings, in the order in which they have to be passed. */
-export function createDecoders(codings: readonly string[]): Transform[] {
+function createDecoders(codings: readonly string[]): Transform[] {
   return codings.toReversed().map((coding) => CODINGS[coding]!.createDecoder());
+}
+
+/** What hears of a body on its way to the client. */
+export interface BodyListener {
+  /**
+   * What is passed on is of the coding it names, as far as can be told before the head goes out: a body that is not
+   * coded at once, a coded one when it was decoded to its end or for {@link LOOKED_AT} bytes.
+   */
+  ready(body: Readable): void;
+  /** The body was read to its end, or its source or its reader broke off (`error`). */
+  ended(error: Error | null | undefined): void;
+  /** The body is not what it may be. */
+  refused(failure: Failure): void;
+}
+
+/** Bytes of a decoded body that are held back: most bodies that are no good are found out before the head goes out. */
+const LOOKED_AT = 64 * 1024;
+
+/** The body of an answer, decoded and bounded. Errors destroy the stream that is returned. */
+export function shapeBody(
+  answer: { readonly status: number; readonly fields: Fields; readonly body: Readable },
+  { upstream, maxBody }: { readonly upstream: string; readonly maxBody: number },
+  listener: BodyListener,
+): Readable {
+  const codings = hasNoBody(answer.status, answer.fields) ? [] : (contentCodings(answer.fields) ?? []);
+  const limiter: Transform = limitBytes(maxBody, {
+    tooMuch: () => tooLarge(upstream, maxBody).error,
+    ready: codings.length === 0 ? undefined : () => listener.ready(limiter),
+  });
+  // An error before the caller listens must not end the process.
+  limiter.on("error", () => undefined);
+  pipeline([answer.body, ...createDecoders(codings), limiter], (error) => {
+    if (error instanceof GatewayError) listener.refused({ reason: "too-large", error });
+    // Neither did the source break nor the reader leave: it is a decoder's.
+    else if (error && answer.body.errored === null && error.code !== "ERR_STREAM_PREMATURE_CLOSE") {
+      listener.refused(undecodable(upstream, "sent a body that is not of the content coding it names"));
+    } else listener.ended(error);
+  });
+  if (codings.length === 0) listener.ready(limiter);
+  return limiter;
+}
+
+/** Passes bytes on until there are more than `most`; then it breaks with what `tooMuch` makes. */
+function limitBytes(most: number, on: { tooMuch: () => Error; ready: (() => void) | undefined }): Transform {
+  let size = 0;
+  return new Transform({
+    // Nothing is read of it before it is ready: it must be able to come so far.
+    readableHighWaterMark: LOOKED_AT,
+    transform(chunk: Buffer, _encoding, callback) {
+      const before = size;
+      size += chunk.length;
+      if (size > most) return callback(on.tooMuch());
+      callback(null, chunk);
+      if (before < LOOKED_AT && size >= LOOKED_AT) on.ready?.();
+    },
+    flush(callback) {
+      if (size < LOOKED_AT) on.ready?.();
+      callback();
+    },
+  });
+}
+
+/** Nothing comes that could be decoded, whatever coding the fields name (RFC 9110 §15.4.5). */
+function hasNoBody(status: number, fields: Fields): boolean {
+  return status === 204 || status === 304 || fieldValue(fields, "content-length") === "0";
 }

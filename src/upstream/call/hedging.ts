@@ -1,0 +1,74 @@
+import type { Duration, Instant } from "../../clock.ts";
+
+/** A call is not late before this, however quick its operation is as a rule. */
+const LEAST_LATE: Duration = 750;
+/** And not before it took so many times as long as what is slow for its operation. */
+const LATE_FACTOR = 3;
+
+/** When something is to be decided about an attempt that has not ended; `Infinity`: never, or no more. */
+export interface Schedule {
+  /** It is slower than usual: another node is asked beside it, paid from the hedge budget. */
+  readonly hedgeAt: Instant;
+  /** It is very late, or half of the call's time is gone: another node is asked beside it, paid as a retry. */
+  readonly retryAt: Instant;
+  /** It is so late that it speaks against its node. */
+  readonly lateAt: Instant;
+}
+
+/** Of an attempt that nothing runs beside: a streamed one, one of the walker, one on a sole node. */
+export const ALONE: Schedule = { hedgeAt: Infinity, retryAt: Infinity, lateAt: Infinity };
+
+export interface ScheduleInput {
+  readonly now: Instant;
+  /** Of the whole call. */
+  readonly deadline: Instant;
+  readonly attemptTimeout: Duration;
+  /** What is slow for the operation; undefined while that is not known. */
+  readonly slow: Duration | undefined;
+  readonly mayHedge: boolean;
+}
+
+/** The schedule of an attempt that begins now. */
+export function scheduleAttempt({ now, deadline, attemptTimeout, slow, mayHedge }: ScheduleInput): Schedule {
+  const late = Math.max(LEAST_LATE, LATE_FACTOR * (slow ?? 0));
+  const lateAt = late < attemptTimeout ? now + late : Infinity;
+  return {
+    hedgeAt: mayHedge && slow !== undefined ? now + slow : Infinity,
+    retryAt: Math.min(lateAt, now + (deadline - now) / 2),
+    lateAt,
+  };
+}
+
+/** What a call knows when it decides about a second attempt. */
+export interface HedgeState {
+  /** Of the attempt that runs. */
+  readonly schedule: Schedule;
+  /** No other attempt of the call runs or is about to begin. */
+  readonly isAlone: boolean;
+  /** A node that was not tried takes requests. */
+  readonly hasOther: boolean;
+  /** `retry.attempts` allows one more, and the request is not known to fail everywhere. */
+  readonly mayRetry: boolean;
+}
+
+export interface HedgeDecision {
+  /** What to begin beside the attempt that runs. */
+  readonly action: "wait" | "hedge" | "retry";
+  /** What is left to decide. */
+  readonly schedule: Schedule;
+}
+
+/**
+ * What a call does at `now` about an attempt that has not ended. Each of its times is decided once: what cannot be done
+ * when it is due is not done later.
+ */
+export function decideHedge({ schedule, isAlone, hasOther, mayRetry }: HedgeState, now: Instant): HedgeDecision {
+  const isPossible = isAlone && hasOther;
+  const isRetryDue = now >= schedule.retryAt;
+  const retryAt = isRetryDue ? Infinity : schedule.retryAt;
+  const lateAt = now >= schedule.lateAt ? Infinity : schedule.lateAt;
+  // A hedge that is due as well is decided next, should there be nothing to pay the retry from.
+  if (isRetryDue && isPossible && mayRetry) return { action: "retry", schedule: { ...schedule, retryAt, lateAt } };
+  if (now < schedule.hedgeAt) return { action: "wait", schedule: { ...schedule, retryAt, lateAt } };
+  return { action: isPossible ? "hedge" : "wait", schedule: { hedgeAt: Infinity, retryAt, lateAt } };
+}

@@ -1,0 +1,190 @@
+import type { Readable } from "node:stream";
+import type { Dispatcher } from "undici";
+import { type Fields, fieldsFromRaw, filterFields } from "../../fields.ts";
+import { TRACE_FIELDS } from "../../trace-context.ts";
+import { ConnectionGone } from "./connection-failure.ts";
+import type { Connection } from "./connection.ts";
+import { Opening } from "./connections.ts";
+import type { Connections } from "./connections.ts";
+
+/** What is sent to a node. */
+export interface NodeRequest {
+  readonly method: "GET" | "POST";
+  /** With the node's base path. */
+  readonly path: string;
+  readonly fields: Fields;
+  /** A stream is read as fast as the node takes it. */
+  readonly body?: Readable | Buffer | undefined;
+}
+
+/** Where the connection for a request comes from and goes to. */
+export type ConnectionSource = Pick<Connections, "origin" | "take" | "open" | "release" | "discard">;
+
+/** Hears what comes of a request: head, body and end of an answer; or, at any point instead of the rest, that it failed. */
+export interface AnswerListener {
+  onHead(status: number, fields: Fields): void;
+  onData(chunk: Buffer): void;
+  onComplete(): void;
+  /** The connection failed, or none could be opened. */
+  onFailure(error: unknown): void;
+}
+
+const ABORTED = new Error("the answer is not needed any more");
+
+/**
+ * One request on its way to a node and the answer on its way back: sent at once where a connection is free, else as soon
+ * as one is open that may carry it. A connection that closes before the request could be sent on it is replaced.
+ */
+export class WireRequest implements Dispatcher.DispatchHandler {
+  /** Of the answer; undefined until it has begun. */
+  status: number | undefined;
+  private readonly source: ConnectionSource;
+  private readonly request: Dispatcher.DispatchOptions;
+  private readonly listener: AnswerListener;
+  private connection: Connection | undefined;
+  private opening: Opening | undefined;
+  private controller: Dispatcher.DispatchController | undefined;
+  private isFresh = false;
+  private isOver = false;
+
+  constructor(source: ConnectionSource, { method, path, fields, body }: NodeRequest, listener: AnswerListener) {
+    this.source = source;
+    this.listener = listener;
+    // undici takes the flat list as it is and does not change it.
+    this.request = { origin: source.origin, method, path, headers: fields as string[], body: body ?? null };
+  }
+
+  /** Sends it, or begins to open the connection that it is sent on. */
+  send(): void {
+    const connection = this.source.take();
+    if (connection === undefined) this.open();
+    else this.sendOver(connection);
+  }
+
+  /** There is a connection, be it that the node is only asked over it which registry it is. */
+  get isConnected(): boolean {
+    return this.connection !== undefined || this.opening?.isConnected === true;
+  }
+
+  /** The request is on its way. */
+  get isSent(): boolean {
+    return this.controller !== undefined;
+  }
+
+  /** Reads no more of the answer until {@link resume}. */
+  pause(): void {
+    this.controller?.pause();
+  }
+
+  resume(): void {
+    this.controller?.resume();
+  }
+
+  /** Ends it at once, whatever it waits for, unless it is over; the listener hears nothing more. */
+  abort(reason: Error = ABORTED): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.opening?.cancel();
+    if (this.controller !== undefined) {
+      // Closes the socket: on HTTP/1.1 an answer cannot be given up in another way.
+      this.controller.abort(reason);
+    } else if (this.connection !== undefined) {
+      this.source.discard(this.connection);
+      this.connection = undefined;
+    }
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.controller = controller;
+    if (this.isOver) controller.abort(ABORTED);
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+    // Interim responses say nothing that a client could use (RFC 9110 §15.2).
+    if (status < 200 || this.isOver) return;
+    this.status = status;
+    this.listener.onHead(status, fieldsFromRaw((controller.rawHeaders ?? []) as readonly Buffer[]));
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (!this.isOver) this.listener.onData(chunk);
+  }
+
+  onResponseEnd(): void {
+    if (this.connection !== undefined) this.source.release(this.connection);
+    this.connection = undefined;
+    if (this.isOver) return;
+    this.isOver = true;
+    this.listener.onComplete();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    const { connection } = this;
+    this.connection = undefined;
+    if (connection !== undefined) this.source.discard(connection);
+    if (this.isOver) return;
+    const wasGone = connection !== undefined && !this.isSent && !this.isFresh && error instanceof ConnectionGone;
+    if (wasGone) this.send();
+    else this.fail(error);
+  }
+
+  private open(): void {
+    const opening = new Opening();
+    this.opening = opening;
+    this.isFresh = true;
+    this.source.open(opening).then(
+      (connection) => {
+        if (this.isOver) this.source.release(connection);
+        else this.sendOver(connection);
+      },
+      (error: unknown) => {
+        if (!this.isOver) this.fail(error);
+      },
+    );
+  }
+
+  private sendOver(connection: Connection): void {
+    this.opening = undefined;
+    this.connection = connection;
+    connection.dispatcher.dispatch(this.request, this);
+  }
+
+  private fail(error: unknown): void {
+    this.isOver = true;
+    this.listener.onFailure(error);
+  }
+}
+
+/** What a caller may not decide: the framing and the codings are the client's own. */
+const OWN: ReadonlySet<string> = new Set([
+  "accept-encoding",
+  "connection",
+  "content-length",
+  "expect",
+  "host",
+  "keep-alive",
+  "proxy-authorization",
+  "te",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** The fields to send: the caller's, identity coding asked for, without the one that carries our credentials. */
+export function requestFields(fields: Fields, credentialField: string | undefined): string[] {
+  const sent = ["accept-encoding", "identity"];
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i]!;
+    if (!OWN.has(name) && name !== credentialField) sent.push(name, fields[i + 1]!);
+  }
+  return sent;
+}
+
+/** `fields` with those of a trace instead of the client's. */
+export function tracedFields(fields: Fields, traceFields: Fields): Fields {
+  return [...filterFields(fields, (name) => !TRACE_FIELDS.has(name)), ...traceFields];
+}
+
+/** Whether 304 may be the answer (RFC 9110 §13.1). */
+export function isConditional(fields: Fields): boolean {
+  return fields.includes("if-none-match") || fields.includes("if-modified-since");
+}
