@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DSO, sampleText } from "../support/sample.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
-import { type RedisServer, startRedis, until } from "../support/redis.ts";
+import { findFreePort, type RedisServer, startRedis, until } from "../support/redis.ts";
 import { type CollectedSpan, type Collector, startCollector } from "../support/collector.ts";
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -13,6 +13,9 @@ const SECRET = "a-token-that-nobody-may-see";
 
 const SERVER = 2;
 const CLIENT = 3;
+
+/** The status of a node that ends connections. */
+const RESET = 0;
 
 /** A node that answers what it is told to, and keeps the headers it got. */
 interface Node {
@@ -28,6 +31,7 @@ async function startNode(): Promise<Node> {
   const server: Server = createServer((request, response) => {
     const isInfo = request.url!.endsWith("/info");
     if (!isInfo) received.push(request.headers);
+    if (!isInfo && node.status === RESET) return void request.socket.destroy();
     request.resume();
     const body = isInfo ? info : '{"choiceContextData":{},"disclosedContracts":[]}';
     const instrument = sampleText("03-instrument.response.amulet.json");
@@ -186,6 +190,78 @@ describe("a traced request", () => {
   ])("holds nothing of %s", (_name, text) => {
     expect(collector.spans.length).toBeGreaterThan(6);
     expect(collector.text()).not.toContain(text);
+  });
+});
+
+describe("calls to nodes that fail in every way", () => {
+  const GONE = "node-that-is-gone.invalid";
+  const PARTY = "alice::1220ab";
+  let spans: readonly CollectedSpan[];
+  let text: string;
+  /** Hosts, ports and URLs of all nodes, and the ids in the requests. */
+  let secrets: string[];
+
+  beforeAll(async () => {
+    const failing = await startNode();
+    failing.status = 503;
+    const broken = await startNode();
+    broken.status = RESET;
+    const refusing = await findFreePort();
+    const urls = [
+      failing.url.replace("127.0.0.1", "localhost"),
+      broken.url,
+      `http://127.0.0.1:${refusing}`,
+      `http://${GONE}:7001`,
+    ];
+    const watched = await startCollector();
+    const traced = await startGateway({
+      redis: { url: redis.url },
+      tracing: { endpoint: watched.endpoint },
+      upstreams: [{ name: "amulet", admin: DSO, urls }],
+    });
+    await until(async () => (await fetch(`${traced.operations}/readyz`)).ok);
+    const base = `${traced.registrar(DSO)}/registry`;
+    const headers = { "content-type": "application/json" };
+    const accept = { method: "POST", body: `{"x":"${PARTY}"}`, headers };
+    for (let i = 0; i < 12; i += 1) {
+      const paths = [`transfer-instruction/v1/${CONTRACT}/choice-contexts/accept`, `drafts/v3/${CONTRACT}`];
+      for (const path of paths) await (await fetch(`${base}/${path}`, accept)).arrayBuffer();
+      await (await fetch(`${base}/metadata/v1/instruments/Amulet-${i}`)).arrayBuffer();
+    }
+    await traced.stop();
+    spans = watched.spans;
+    text = watched.text();
+    const nodeUrls = [...urls, redis.url].map((url) => new URL(url));
+    secrets = [...new Set(nodeUrls.flatMap(({ host, hostname, port }) => [host, hostname, port]))];
+    secrets.push(CONTRACT, PARTY, "Amulet", DSO);
+    failing.close();
+    broken.close();
+    await watched.close();
+  });
+
+  test("are spans of requests, of attempts that fail in several ways, and of Redis", () => {
+    expect(spans.filter(({ kind }) => kind === SERVER)).toHaveLength(36);
+    expect(new Set(spans.map(({ attributes }) => attributes["error.type"])).size).toBeGreaterThan(2);
+    expect(spans.some(({ name }) => name.startsWith("redis "))).toBe(true);
+  });
+
+  test("have no host, port or URL of a node and no id in a name, key or value of any span", () => {
+    const found = spans.flatMap(({ name, attributes }) =>
+      [name, ...Object.entries(attributes).flat().map(String)].flatMap((part) =>
+        secrets.filter((secret) => part.includes(secret)).map((secret) => `${name}: ${secret}`),
+      ),
+    );
+    expect(found).toEqual([]);
+  });
+
+  test("have none in events, status messages and resources either", () => {
+    // A port is five digits, which ids and times of spans have too.
+    expect(secrets.filter((secret) => !/^[0-9]+$/.test(secret) && text.includes(secret))).toEqual([]);
+  });
+
+  test("have no key that is meant for an address", () => {
+    const keys = [...new Set(spans.flatMap(({ attributes }) => Object.keys(attributes)))];
+    expect(keys.filter((key) => /address|port|host|url|peer|server|network/.test(key))).toEqual([]);
   });
 });
 
