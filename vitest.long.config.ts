@@ -1,17 +1,48 @@
 import { defineConfig } from "vitest/config";
 
-/**
- * Tests that take minutes: they prove figures rather than behaviour, and run one after the other. A figure that a busy
- * machine spoiled is measured again, twice at most; what is wrong fails every time.
- */
+/** What each push needs: the package, the alerts, what stands before and behind, and that nothing is lost in changes. */
+const PUSH = [
+  "test/long/aggregate-replicas.test.ts",
+  "test/long/alerts.test.ts",
+  "test/long/nginx-around.test.ts",
+  "test/long/nginx-in-front.test.ts",
+  "test/long/package.test.ts",
+  "test/long/process-reload.test.ts",
+  "test/long/process-rolling-restart.test.ts",
+  "test/long/prometheus.test.ts",
+];
+
+/** Those of `npm test` that try a share of their cases there. */
+const THOROUGH = [
+  "test/aggregate/merged-walk.test.ts",
+  "test/journeys/hostile-json.test.ts",
+  "test/journeys/page-walk.test.ts",
+  "test/journeys/routing-properties.test.ts",
+];
+
+/** Tests that take minutes, one file after the other; `--project push` or `--project nightly` for one of the groups. */
 export default defineConfig({
   test: {
-    include: ["test/long/**/*.test.ts"],
     globalSetup: ["test/support/global-setup.ts"],
+    setupFiles: ["test/support/setup.ts"],
     testTimeout: 600_000,
     hookTimeout: 60_000,
     maxWorkers: 1,
     fileParallelism: false,
-    retry: 2,
+    projects: [
+      { extends: true, test: { name: "push", include: PUSH } },
+      {
+        extends: true,
+        test: {
+          name: "nightly",
+          // Load, faults, soak, image, and every case and property in full.
+          include: ["test/long/**/*.test.ts", ...THOROUGH],
+          exclude: PUSH,
+          env: { TEST_THOROUGH: "yes" },
+          // These prove figures: one that a busy machine spoiled is measured again. What is wrong fails every time.
+          retry: 2,
+        },
+      },
+    ],
   },
 });
