@@ -34,6 +34,9 @@ export interface RedisConnectionOptions {
   observer: RedisObserver;
 }
 
+/** The deadline of a command that no request waits for. */
+const COMMAND_TIMEOUT: Duration = 1_000;
+
 /** How long a write may take. Only those who wait for a lease wait for it. */
 const WRITE_TIMEOUT: Duration = 2_000;
 
@@ -134,22 +137,19 @@ export class RedisConnection {
     });
   }
 
-  /** Runs a script; rejects at once when there is no connection, and when Redis refuses or nothing comes back within `timeout`. */
-  async run(call: ScriptCall, timeout: Duration): Promise<unknown> {
+  /** Runs a script; rejects at once without a connection, and when Redis refuses or does not answer within `timeout`. */
+  async run(call: ScriptCall, timeout: Duration = COMMAND_TIMEOUT): Promise<unknown> {
     if (!this.isConnected) throw new Error("not connected to Redis");
+    const { name } = call.script;
     const start = this.clock.now();
     this.gather();
     try {
       const reply = await withReply(runScript(this.client, call), timeout, this.clock);
-      this.observer.commandEnded(call.script.name, "ok", this.clock.now() - start);
+      this.observer.commandEnded(name, "ok", this.clock.now() - start);
       return reply;
     } catch (error) {
       this.note(error);
-      this.observer.commandEnded(
-        call.script.name,
-        error instanceof TimedOut ? "timeout" : "error",
-        this.clock.now() - start,
-      );
+      this.observer.commandEnded(name, error instanceof TimedOut ? "timeout" : "error", this.clock.now() - start);
       throw error;
     }
   }

@@ -19,8 +19,7 @@ import { SharedEpochs } from "./shared-epochs.ts";
 import { SharedFacts } from "./shared-facts.ts";
 import { type LeaseStatus, SharedLeases } from "./shared-leases.ts";
 
-/** How long it may take to tell Redis of news, and how many may wait for a Redis that is away. */
-const NEWS_TIMEOUT: Duration = 1_000;
+/** So many news may wait for a Redis that is away. */
 const MAX_UNSENT = 256;
 
 /** KEYS: where it is sent from. ARGV: channel, news. */
@@ -170,7 +169,7 @@ export class RedisCoordinator implements Coordinator {
     const { channel } = this.connection.keys;
     for (const news of this.unsent) {
       try {
-        await this.connection.run({ script: announceNews, keys: [channel], args: [channel, news] }, NEWS_TIMEOUT);
+        await this.connection.run({ script: announceNews, keys: [channel], args: [channel, news] });
         this.unsent.delete(news);
       } catch {
         return;

@@ -113,7 +113,7 @@ export class RedisStore implements Store {
   set(key: CacheKey, entry: Entry): void {
     const view = this.coordinator.epochs.readable(key.partition);
     if (view?.isKnown !== true || this.coordinator.epochOf(key) !== entry.epoch) return;
-    const { base, scopes } = this.coordinator.epochs.read(view);
+    const { base, scopes } = this.coordinator.epochs.table.read(key.partition);
     const dependencies = [base, ...key.scopes.flatMap((scope) => [scope, scopes.get(scope) ?? ""])];
     this.connection.write(() => {
       const now = this.clock.now();
@@ -143,7 +143,7 @@ export class RedisStore implements Store {
 
   private async read(key: CacheKey, view: PartitionView): Promise<readonly Entry[] | undefined> {
     const { epochs, chains } = this.coordinator;
-    const session = epochs.sessionOf(view);
+    const { session } = view.breaker;
     // Sent ahead of the lookup, so that both arrive together.
     const learned = view.isKnown ? undefined : epochs.learn(view);
     const { keys } = this.connection;
@@ -160,7 +160,7 @@ export class RedisStore implements Store {
       // Counted from when it was asked: a slow reply makes an entry older, never younger.
       return this.decode(key, hash, sentAt - time);
     } catch {
-      epochs.fail(view, session);
+      epochs.fail(view.breaker, session);
       return undefined;
     }
   }

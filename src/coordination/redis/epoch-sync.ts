@@ -6,9 +6,6 @@ import { defineScript, NOW, type Script } from "./script.ts";
 import { BASE, type Epoch, epochCount, type Epochs, type EpochSet, MAX_COUNT } from "../epochs.ts";
 import type { PartitionView } from "./partition-views.ts";
 
-/** The deadline of commands that no request waits for. */
-const COMMAND_TIMEOUT: Duration = 1_000;
-
 /** How the scripts read an epoch, see `epochCount`: what is none is older than all. */
 const COUNT = `
 local function count(epoch)
@@ -208,7 +205,7 @@ export class EpochSync {
   }
 
   private run(view: PartitionView, script: Script, args: string[]): Promise<unknown> {
-    return this.connection.run({ script, keys: [this.connection.keys.epochs(view.tag)], args }, COMMAND_TIMEOUT);
+    return this.connection.run({ script, keys: [this.connection.keys.epochs(view.tag)], args });
   }
 }
 

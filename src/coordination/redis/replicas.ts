@@ -75,7 +75,7 @@ export class Replicas {
     if (!this.connection.isConnected) return;
     const call = { script: beat, keys: [this.connection.keys.replicas], args: [this.id, SILENT_AFTER] };
     try {
-      const alive = (await this.connection.run(call, BEAT_EVERY)) as string[];
+      const alive = (await this.connection.run(call)) as string[];
       if (this.clock.now() - this.connectedAt >= CHANGING_OVER) {
         this.before = [];
         this.isAcquainted = true;
@@ -90,7 +90,7 @@ export class Replicas {
     this.cancel();
     if (!this.connection.isConnected) return;
     const call = { script: leave, keys: [this.connection.keys.replicas], args: [this.id] };
-    await this.connection.run(call, BEAT_EVERY).catch(() => {});
+    await this.connection.run(call).catch(() => {});
   }
 
   private next(): void {

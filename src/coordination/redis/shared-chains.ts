@@ -9,8 +9,6 @@ import type { SharedEpochs } from "./shared-epochs.ts";
 /** A token stays known for as long after its page was last fetched: longer than a listing takes, and any entry lives. */
 const TOKEN_LIFETIME: Duration = 24 * 60 * 60 * 1_000;
 
-const COMMAND_TIMEOUT: Duration = 1_000;
-
 /** Issued tokens that wait for Redis; older ones are forgotten there, and their pages stay unshared. */
 const MAX_UNWRITTEN = 10_000;
 
@@ -78,7 +76,7 @@ export class SharedChains {
     const { keys } = this.connection;
     const args = [digest, TOKEN_LIFETIME, keys.channel, tag, chain];
     try {
-      await this.connection.run({ script: issueToken, keys: [keys.chain(tag, chain)], args }, COMMAND_TIMEOUT);
+      await this.connection.run({ script: issueToken, keys: [keys.chain(tag, chain)], args });
       if (this.unwritten.get(name) === digest) this.unwritten.delete(name);
     } catch {
       // It stays unwritten, and is written when the page behind it is next looked for.

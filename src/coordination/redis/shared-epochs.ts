@@ -4,9 +4,10 @@ import type { RedisConnection, RedisObserver } from "./connection.ts";
 import type { Message } from "./message.ts";
 import type { Dependencies, PurgeReach } from "../coordinator.ts";
 import { EpochSync } from "./epoch-sync.ts";
-import { BASE, type Epoch, Epochs, type EpochSet } from "../epochs.ts";
+import { BASE, type Epoch, Epochs } from "../epochs.ts";
 import { isCurrent, notePending, type PartitionView, PartitionViews } from "./partition-views.ts";
-import { MAX_WAIT } from "./circuit-breaker.ts";
+import { type CircuitBreaker, MAX_WAIT } from "./circuit-breaker.ts";
+import type { ScriptCall } from "./script.ts";
 
 /**
  * How often epochs are read again, for messages that were lost: a purge holds everywhere within 2 s. So often that it
@@ -103,26 +104,27 @@ export class SharedEpochs {
     return view.reading;
   }
 
-  /** Redis failed or kept a request waiting that was begun in `session` of the view's breaker. */
-  fail(view: PartitionView | undefined, session: number): void {
-    (view ?? this.views.everywhere).breaker.fail(session);
+  /** The breaker before what concerns all partitions at once. */
+  get breakerEverywhere(): CircuitBreaker {
+    return this.views.everywhere.breaker;
+  }
+
+  /** Redis failed, or kept a request waiting that was begun in `session` of the breaker. */
+  fail(breaker: CircuitBreaker, session: number): void {
+    breaker.fail(session);
     this.noteState();
   }
 
-  /** A lease or fact was not to be had, asked for in this session. */
-  failElsewhere(session: number): void {
-    this.views.elsewhere.fail(session);
-    this.noteState();
-  }
-
-  /** The session to give to {@link SharedEpochs.failElsewhere}, taken before asking. */
-  get sessionElsewhere(): number {
-    return this.views.elsewhere.session;
-  }
-
-  /** The session to give to {@link SharedEpochs.fail}, taken before asking. */
-  sessionOf(view: PartitionView | undefined): number {
-    return (view ?? this.views.everywhere).breaker.session;
+  /** Runs a script on a lease or fact, for a request that waits for it. */
+  async askElsewhere(call: ScriptCall): Promise<unknown> {
+    const { elsewhere } = this.views;
+    const { session } = elsewhere;
+    try {
+      return await this.connection.run(call, MAX_WAIT);
+    } catch (error) {
+      this.fail(elsewhere, session);
+      throw error;
+    }
   }
 
   /**
@@ -135,11 +137,6 @@ export class SharedEpochs {
     return false;
   }
 
-  /** The epochs of a partition as this process knows them. */
-  read(view: PartitionView): EpochSet {
-    return this.table.read(view.partition);
-  }
-
   /** See {@link Coordinator.purge}. */
   async purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
     const view = this.view(partition);
@@ -150,8 +147,7 @@ export class SharedEpochs {
       while (scopes.some((scope) => view.pending.has(scope)) || view.pending.has(BASE)) await this.sync.flush(view);
       return "fleet";
     } catch {
-      view.breaker.fail(session);
-      this.noteState();
+      this.fail(view.breaker, session);
       return "pending";
     }
   }

@@ -4,7 +4,6 @@ import { defineScript } from "./script.ts";
 import type { MaybePromise } from "../coordinator.ts";
 import { Facts } from "../facts.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
-import { MAX_WAIT } from "./circuit-breaker.ts";
 
 const writeFact = defineScript("fact_write", "", "return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])");
 const readFact = defineScript("fact_read", "no-writes", "return redis.call('GET', KEYS[1])");
@@ -34,15 +33,11 @@ export class SharedFacts {
   }
 
   private async read(key: string): Promise<string | undefined> {
-    const session = this.epochs.sessionElsewhere;
     try {
-      const value = await this.connection.run(
-        { script: readFact, keys: [this.connection.keys.fact(key)], args: [] },
-        MAX_WAIT,
-      );
+      const call = { script: readFact, keys: [this.connection.keys.fact(key)], args: [] };
+      const value = await this.epochs.askElsewhere(call);
       return typeof value === "string" ? value : undefined;
     } catch {
-      this.epochs.failElsewhere(session);
       return undefined;
     }
   }

@@ -6,7 +6,6 @@ import type { Message } from "./message.ts";
 import type { FetchOutcome, Lease, MaybePromise } from "../coordinator.ts";
 import { LocalLeases, Waiters } from "../leases.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
-import { MAX_WAIT } from "./circuit-breaker.ts";
 import { defineScript } from "./script.ts";
 import { sleep } from "../../deadline.ts";
 
@@ -24,8 +23,6 @@ const POLL_EVERY: Duration = 150;
 
 /** What was fetched is in Redis before the lease is given up, unless that takes longer. */
 const WRITE_FIRST: Duration = 200;
-
-const COMMAND_TIMEOUT: Duration = 1_000;
 
 /** Begins what a released lease leaves behind: its outcome, for those who ask a moment later. */
 const RELEASED = "=";
@@ -136,16 +133,11 @@ export class SharedLeases {
   private async take(key: string): Promise<Lease | undefined> {
     const name = digest(key);
     const token = randomBytes(12).toString("base64url");
-    const session = this.epochs.sessionElsewhere;
     try {
-      const call = {
-        script: takeLease,
-        keys: [this.connection.keys.lease(name)],
-        args: [token, LEASE, OUTCOME_KEPT, LOOK_AGAIN],
-      };
-      return (await this.connection.run(call, MAX_WAIT)) === 1 ? this.hold(name, token) : undefined;
+      const args = [token, LEASE, OUTCOME_KEPT, LOOK_AGAIN];
+      const call = { script: takeLease, keys: [this.connection.keys.lease(name)], args };
+      return (await this.epochs.askElsewhere(call)) === 1 ? this.hold(name, token) : undefined;
     } catch {
-      this.epochs.failElsewhere(session);
       const local = this.local.acquire(key);
       if (local === undefined) return undefined;
       return {
@@ -164,7 +156,7 @@ export class SharedLeases {
       cancel = this.clock.after(LEASE / 3, () => {
         const call = { script: renewLease, keys: [this.connection.keys.lease(name)], args: [token, LEASE] };
         // When it is lost another replica fetches too; the fetch goes on, and its answer is as good.
-        this.connection.run(call, COMMAND_TIMEOUT).catch(() => {});
+        this.connection.run(call).catch(() => {});
         renewLater();
       });
     };
@@ -187,7 +179,7 @@ export class SharedLeases {
     const end = this.clock.now() + LEASE;
     while (this.clock.now() < end) {
       try {
-        await this.connection.run({ script: releaseLease, keys: [keys.lease(name)], args }, COMMAND_TIMEOUT);
+        await this.connection.run({ script: releaseLease, keys: [keys.lease(name)], args });
         return;
       } catch {
         if (this.isClosed) return;

@@ -104,7 +104,8 @@ export class SharedRateLimits {
   }
 
   private async takeCounted(name: string, limit: CallLimit): Promise<CallGrant> {
-    const session = this.epochs.sessionOf(undefined);
+    const breaker = this.epochs.breakerEverywhere;
+    const { session } = breaker;
     const key = this.connection.keys.rateLimit(name);
     const { requests, per } = limit;
     const isBeyond = this.windows.count(name, per) >= this.replicas.shareOf(requests);
@@ -126,7 +127,7 @@ export class SharedRateLimits {
       return { granted: false, retryIn: number };
     } catch {
       this.windows.forget(name, per, at);
-      this.epochs.fail(undefined, session);
+      this.epochs.fail(breaker, session);
       // Noticed late, when Redis is there again already: what is called now has to be counted there.
       return this.epochs.isUsable ? { granted: false, retryIn: MAX_WAIT } : this.takeShare(name, limit);
     }
