@@ -84,7 +84,7 @@ export class Fetcher {
       const outcome = await this.coordinator.whenReleased(id, limits.deadline);
       const found = outcome === "stored" ? await this.storedElsewhere(miss) : undefined;
       if (found !== undefined) {
-        this.observer.collapsed(miss.resource.key, "fleet");
+        this.observer.collapsed(miss.resource.key, "replicas");
         return found;
       }
       if (outcome !== "failed") break;

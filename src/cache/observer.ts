@@ -30,7 +30,7 @@ export const SKIP_REASONS = [
 export type SkipReason = (typeof SKIP_REASONS)[number];
 
 /** Where the fetch runs that a request joined. */
-export const COLLAPSE_SCOPES = ["process", "fleet"] as const;
+export const COLLAPSE_SCOPES = ["process", "replicas"] as const;
 export type CollapseScope = (typeof COLLAPSE_SCOPES)[number];
 
 /** What allowed a stale answer. */

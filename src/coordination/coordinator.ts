@@ -13,7 +13,10 @@ export interface Dependencies {
   readonly chain?: string;
 }
 
-/** How far a purge got: this replica only, every replica, or this replica and noted down until Redis is back. */
+/**
+ * How far a purge got: this replica only, every replica (`fleet`, as `POST /purge` answers), or this replica and noted
+ * down until Redis is back.
+ */
 export const PURGE_REACHES = ["replica", "fleet", "pending"] as const;
 export type PurgeReach = (typeof PURGE_REACHES)[number];
 
