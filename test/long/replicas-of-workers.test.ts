@@ -92,12 +92,12 @@ test("two replicas of two workers, one of which dies, with clients that never re
 
   // What a request that begins now must not get less than: the fetches that were made before a purge is in force.
   let least = 0;
-  let isOver = false;
+  const attack = { isOver: false };
   const statuses = new Map<number | string, number>();
   const stale: string[] = [];
   const count = (what: number | string) => statuses.set(what, (statuses.get(what) ?? 0) + 1);
   const client = async (index: number): Promise<void> => {
-    for (let turn = index; !isOver; turn += 1) {
+    for (let turn = index; !attack.isOver; turn += 1) {
       // Most clients keep their connection; those that do not meet every worker.
       const agent = new Agent();
       const isPost = turn % 10 === 0;
@@ -149,7 +149,7 @@ test("two replicas of two workers, one of which dies, with clients that never re
     const workers = await workersOf(replicas[0]!);
     return workers.length === 2 && workers.every(({ state }) => state === "listening");
   });
-  isOver = true;
+  attack.isOver = true;
   await Promise.all(clients);
 
   const workers = (await Promise.all(replicas.map(workersOf))).flat();
