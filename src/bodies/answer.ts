@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
+import { isObject } from "../json.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import { answerProblem } from "../spec/schemas.ts";
 import { type PageParts, takeApart } from "./page.ts";
-import { newestSupply } from "./supply.ts";
 
 /** What the body of an answer says, as far as the gateway wants to know. */
 export interface AnswerContent {
@@ -82,7 +82,24 @@ class ParsedAnswer implements AnswerContent {
 }
 
 function memberOf(json: unknown, name: string): unknown {
-  return typeof json === "object" && json !== null && name in json
-    ? (json as Record<string, unknown>)[name]
-    : undefined;
+  return isObject(json) ? json[name] : undefined;
+}
+
+const ZONE = /(?:Z|[+-]\d{2}:?\d{2})$/i;
+
+/**
+ * The newest `totalSupplyAsOf` of an instrument or of a page of them, as Unix time in milliseconds; undefined where
+ * there is none. Times without a zone, as spec.md §2.2 shows them, are taken for UTC.
+ */
+function newestSupply(json: unknown): number | undefined {
+  const { instruments } = (json ?? {}) as { instruments?: unknown };
+  const all: readonly unknown[] = Array.isArray(instruments) ? instruments : [json];
+  let newest = -Infinity;
+  for (const instrument of all) {
+    const { totalSupplyAsOf } = (instrument ?? {}) as { totalSupplyAsOf?: unknown };
+    if (typeof totalSupplyAsOf !== "string") continue;
+    const asOf = Date.parse(ZONE.test(totalSupplyAsOf) ? totalSupplyAsOf : `${totalSupplyAsOf}Z`);
+    if (asOf > newest) newest = asOf;
+  }
+  return newest === -Infinity ? undefined : newest;
 }

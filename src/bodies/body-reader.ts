@@ -3,8 +3,7 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
-import type { Result, Results, Task } from "./tasks.ts";
-import type { Delivery, Order } from "./thread.ts";
+import type { Delivery, Order, Result, Results, Task } from "./thread.ts";
 
 /**
  * A body up to so many bytes is read where it is wanted. JSON can take 0.13 s a MiB to parse (a million keys), so this

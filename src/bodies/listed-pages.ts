@@ -1,8 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { MaybePromise } from "../coordination/coordinator.ts";
 import { AT_ONCE, type BodyReader, TooCostly } from "./body-reader.ts";
-import { ListedPage, type PageParts } from "./page.ts";
-import { readPage } from "./tasks.ts";
+import { ListedPage, type PageParts, readPage } from "./page.ts";
 
 /** Bytes of pages, and of what was made of them, that are kept at hand: hot pages are merged many times. */
 const KEPT_BYTES = 16 * 1024 * 1024;

@@ -1,4 +1,5 @@
 import { digestOf } from "../digest.ts";
+import { isObject } from "../json.ts";
 import { elementSpans, memberSpans } from "../spec/json-scan.ts";
 
 /** What a page says, so that it can be handed from thread to thread. An instrument it lists twice counts once. */
@@ -78,6 +79,17 @@ const MAX_TOKEN = 4_096;
 /** Characters of a name or symbol that are searched. */
 const SEARCHED = 1_000;
 
+/** What the body of a page says, or why it is none. */
+export function readPage(body: Buffer): PageParts | string {
+  let json: unknown;
+  try {
+    json = JSON.parse(body.toString("utf8"));
+  } catch {
+    return "it is not JSON";
+  }
+  return takeApart(body, json);
+}
+
 /**
  * Takes a page apart, byte for byte.
  *
@@ -148,8 +160,4 @@ function byteCounter(text: string, body: Buffer): (position: number) => number {
 
 function searched(value: unknown): string {
   return typeof value === "string" ? value.slice(0, SEARCHED) : "";
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

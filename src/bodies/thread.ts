@@ -1,6 +1,34 @@
 import { parentPort } from "node:worker_threads";
-import { perform, type Result, type Task } from "./tasks.ts";
+import type { Operation } from "../spec/endpoints.ts";
+import { type AnswerContent, summariseAnswer } from "./answer.ts";
+import { type PageParts, readPage } from "./page.ts";
+import { type RequestContent, type RequestForm, summariseRequest } from "./request.ts";
 import { weightOf } from "./weight.ts";
+
+/** What can be asked of a body, and what is said about it. */
+export type Task =
+  | { readonly kind: "answer"; readonly operation: Operation }
+  | { readonly kind: "page" }
+  | { readonly kind: "request"; readonly form: RequestForm };
+
+export interface Results {
+  readonly answer: AnswerContent;
+  readonly page: PageParts | string;
+  readonly request: RequestContent;
+}
+
+export type Result = Results[Task["kind"]];
+
+function perform(task: Task, body: Buffer): Result {
+  switch (task.kind) {
+    case "answer":
+      return summariseAnswer(body, task.operation);
+    case "page":
+      return readPage(body);
+    case "request":
+      return summariseRequest(body, task.form);
+  }
+}
 
 /** What the thread is sent. */
 export interface Order {

@@ -1,3 +1,5 @@
+import { BACKSLASH, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE } from "../spec/json-scan.ts";
+
 /** Bytes of heap that the parts of a parsed text take, at the most: see the cases of `test/bodies/weight.test.ts`. */
 const CONTAINER = 64;
 const KEY = 128;
@@ -24,9 +26,4 @@ export function weightOf(body: Uint8Array): number {
   return weight;
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
 const COLON = 0x3a;
-const OPEN_BRACE = 0x7b;
-const OPEN_BRACKET = 0x5b;

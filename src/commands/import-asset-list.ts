@@ -1,5 +1,6 @@
 import { findNodeUrlFault, normaliseNodeUrl } from "../config/urls.ts";
 import { isPrintable } from "./terminal.ts";
+import { isObject } from "../json.ts";
 
 /** A registry that an asset list names. */
 export interface ListedRegistry {
@@ -114,8 +115,4 @@ function entriesOf(value: unknown): [name: string, value: unknown][] {
 function nameOf(value: unknown): string | undefined {
   const name = isObject(value) ? (value.name ?? value.id ?? value.symbol) : undefined;
   return typeof name === "string" ? name : undefined;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,6 @@
 import type { Reading } from "./reading.ts";
 import type { Config, UpstreamConfig } from "./schema.ts";
+import { isObject } from "../json.ts";
 
 type DeepPartial<T> = T extends readonly (infer Item)[]
   ? readonly (DeepPartial<Item> | undefined)[]
@@ -14,16 +15,12 @@ export type UpstreamDraft = DeepPartial<UpstreamConfig>;
 
 type Keys = Readonly<Record<string, unknown>>;
 
-function isGroup(value: unknown): value is Keys {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** `base` with each key of `over` in its place, group by group. */
 function overlay(base: Keys, over: Keys): Keys {
   const result: Record<string, unknown> = { ...base };
   for (const [key, value] of Object.entries(over)) {
     const below = base[key];
-    result[key] = isGroup(value) && isGroup(below) ? overlay(below, value) : value;
+    result[key] = isObject(value) && isObject(below) ? overlay(below, value) : value;
   }
   return result;
 }

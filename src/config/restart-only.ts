@@ -1,5 +1,6 @@
 import { asData, type Schema } from "./keys.ts";
 import { type Config, configSchema } from "./schema.ts";
+import { isObject } from "../json.ts";
 
 /**
  * What `next` can become without a restart: its keys, but for those that take effect at the next start only, which
@@ -11,7 +12,7 @@ export function withoutRestart(running: Config, next: Config): Config {
 
 function merge(schema: Schema, running: unknown, next: unknown): unknown {
   if (schema.restart === true) return running;
-  if (schema.properties === undefined || !isGroup(running) || !isGroup(next)) return next;
+  if (schema.properties === undefined || !isObject(running) || !isObject(next)) return next;
   const merged: Record<string, unknown> = {};
   for (const [key, keySchema] of Object.entries(schema.properties)) {
     const value = merge(keySchema, running[key], next[key]);
@@ -19,8 +20,4 @@ function merge(schema: Schema, running: unknown, next: unknown): unknown {
     if (value !== undefined) merged[key] = value;
   }
   return merged;
-}
-
-function isGroup(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { jsonAnswer, type Answer } from "./answer.ts";
 import type { Refusals } from "./error-style.ts";
+import { isObject } from "../json.ts";
 
 /** A request body that passed the checks. */
 export interface CheckedBody {
@@ -24,10 +25,6 @@ const ADMIN_PATHS: readonly (readonly string[])[] = [
   ["allocation", "transferLeg", "instrumentId", "admin"],
   ["allocation", "admin"],
 ];
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 function valueAt(value: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((inner, key) => (isObject(inner) ? inner[key] : undefined), value);

@@ -207,11 +207,11 @@ const SHORT_ESCAPES: Readonly<Record<string, string>> = {
   t: "\t",
 };
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const OPEN_BRACE = 0x7b;
+export const QUOTE = 0x22;
+export const BACKSLASH = 0x5c;
+export const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
-const OPEN_BRACKET = 0x5b;
+export const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
-const COMMA = 0x2c;
+export const COMMA = 0x2c;
 const LOWER_U = 0x75;

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { shortDigest } from "../../src/aggregate/cursor.ts";
-import { ListedPage, type PageParts } from "../../src/bodies/page.ts";
-import { readPage } from "../../src/bodies/tasks.ts";
+import { ListedPage, type PageParts, readPage } from "../../src/bodies/page.ts";
 import { advance, enter, findPosition, type Position } from "../../src/aggregate/position.ts";
 import type { FoundPage } from "../../src/registry/listing.ts";
 

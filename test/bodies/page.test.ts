@@ -1,7 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { chainDigest, ListedPage } from "../../src/bodies/page.ts";
-import { readPage } from "../../src/bodies/tasks.ts";
+import { chainDigest, ListedPage, readPage } from "../../src/bodies/page.ts";
 import { sampleJson, sampleText } from "../support/sample.ts";
 import { jsonText } from "../support/json-text.ts";
 

@@ -1,5 +1,4 @@
-import { ListedPage } from "../../src/bodies/page.ts";
-import { readPage } from "../../src/bodies/tasks.ts";
+import { ListedPage, readPage } from "../../src/bodies/page.ts";
 import { Catalogue } from "../../src/aggregate/catalogue.ts";
 import { type CataloguePage, type CatalogueQuery, searchCatalogue } from "../../src/aggregate/catalogue-search.ts";
 import { systemClock } from "../../src/clock.ts";

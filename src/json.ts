@@ -1,0 +1,4 @@
+/** Whether a parsed value is a JSON object. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
