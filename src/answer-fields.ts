@@ -1,20 +1,14 @@
-import { fieldValue, filterFields, type Fields } from "./fields.ts";
+import { fieldValue, filterFields, type Fields, HOP_BY_HOP } from "./fields.ts";
 
 /**
  * Fields of a registry's answer that end at the gateway, whatever route it takes and whoever stored it when. The one
  * list: what is not on it goes on to clients, unknown fields too.
  */
 const DROPPED: ReadonlySet<string> = new Set([
-  // Of this connection only (RFC 9110 §7.6.1), or of the way the answer took behind the gateway.
-  "connection",
-  "keep-alive",
+  ...HOP_BY_HOP,
+  // Of the way the answer took behind the gateway.
   "proxy-authenticate",
   "proxy-authentication-info",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
   "via",
   "forwarded",
   "cdn-loop",

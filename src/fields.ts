@@ -4,6 +4,17 @@
  */
 export type Fields = readonly string[];
 
+/** Fields that speak of one connection or its framing (RFC 9110 §7.6.1), and what older servers made of them. */
+export const HOP_BY_HOP = [
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+] as const;
+
 /** All values of the field `name` (lower case), in order. */
 export function fieldValues(fields: Fields, name: string): string[] {
   const values: string[] = [];

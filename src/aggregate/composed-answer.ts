@@ -23,7 +23,7 @@ export interface Composition {
 }
 
 /** Names the registries that an answer had to do without. */
-export const PARTIAL_FIELD = "x-registry-partial";
+const PARTIAL_FIELD = "x-registry-partial";
 
 /**
  * The answer with the fields of a cached route: `ETag` from its bytes, `Age` and `Cache-Control` of its parts, a 304

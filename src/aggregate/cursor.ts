@@ -66,7 +66,7 @@ export function decodeCursor(token: string): Cursor {
 }
 
 /** The 400 for a page token that was not made here. */
-export function notACursor(): GatewayError {
+function notACursor(): GatewayError {
   return new GatewayError(
     "invalid_page_token",
     "the pageToken is not one that the merged listing of this gateway gave out, or it was altered; " +

@@ -32,7 +32,7 @@ export async function mergeInfo(registries: readonly RegistryMetadata[], request
 }
 
 /** The APIs in all of `all`, with the lowest version each; a version that is no number is not comparable. */
-export function lowestCommon(all: readonly Readonly<Record<string, unknown>>[]): Record<string, number> {
+function lowestCommon(all: readonly Readonly<Record<string, unknown>>[]): Record<string, number> {
   const [first = {}] = all;
   const common: Record<string, number> = {};
   for (const name of Object.keys(first)) {

@@ -3,7 +3,7 @@ import { fieldValue, type Fields } from "../fields.ts";
 import { parseDirectives } from "./rfc/cache-control.ts";
 
 /** Smaller bodies gain nothing: one packet either way. */
-export const MIN_GZIP_BYTES = 1024;
+const MIN_GZIP_BYTES = 1024;
 
 /** The usual trade of size for time. */
 const OPTIONS: ZlibOptions = { level: 6 };

@@ -1,3 +1,4 @@
+import { HOP_BY_HOP } from "../fields.ts";
 import type { Draft, UpstreamDraft } from "./complete.ts";
 import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
@@ -9,20 +10,14 @@ const PLAIN_WORDS = ["aggregate", "off"];
 
 /** Request headers that are HTTP's own: of one connection, of the framing, or of what the body is. */
 const RESERVED_HEADERS: ReadonlySet<string> = new Set([
+  ...HOP_BY_HOP,
   "accept-encoding",
-  "connection",
   "content-encoding",
   "content-length",
   "content-type",
   "expect",
   "host",
-  "keep-alive",
   "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
 ]);
 
 /** Reports a header that means something to HTTP already. */

@@ -1,8 +1,8 @@
-import { hash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
+import { digestOf } from "../digest.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
 import type { AdminClaims } from "./admin-claims.ts";
 import { CircuitBreaker } from "./limits/circuit-breaker.ts";
@@ -312,5 +312,5 @@ function isUnasked({ state, lastError }: UpstreamNode): boolean {
 
 /** Tells other processes, which may have other aliases, that the node at this URL is another registry. */
 function impostorAt(url: string): string {
-  return `impostor ${hash("sha256", url, "base64url").slice(0, 22)}`;
+  return `impostor ${digestOf(url)}`;
 }

@@ -1,13 +1,10 @@
 import { LRUCache } from "lru-cache";
 import type { Entry } from "../cache/entry.ts";
-import type { CacheKey, Store } from "../cache/stores/store.ts";
+import { type CacheKey, MAX_VARIANTS, type Store } from "../cache/stores/store.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { decodeEntry, encodeEntry } from "../coordination/entry-codec.ts";
 import type { PrimaryTopics, SharedEntry, SharedWrite, WorkerTopics } from "./protocol.ts";
 import type { Peer } from "./rpc.ts";
-
-/** Variants of one resource; beyond this the oldest goes. */
-const MAX_VARIANTS = 16;
 
 /** The primary is on this machine; one that takes longer is of no use to a request. */
 const REPLY_TIMEOUT: Duration = 250;

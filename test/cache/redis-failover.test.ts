@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { cacheKey } from "../../src/cache/stores/store.ts";
-import { digest } from "../../src/coordination/redis/keys.ts";
+import { digestOf } from "../../src/digest.ts";
 import { startCluster } from "../support/redis-cluster.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
 import { until } from "../support/redis.ts";
@@ -32,7 +32,7 @@ describe.concurrent("fail-over", () => {
     for (const key of keys) await put(replica, key, entryOf(replica, {}, key));
     const everywhere = await cluster.masterOf("{*}");
     const dead = cluster.masters.find((master) => master !== everywhere)!;
-    const masters = await Promise.all(keys.map((key) => cluster.masterOf(`{${digest(key.partition)}}`)));
+    const masters = await Promise.all(keys.map((key) => cluster.masterOf(`{${digestOf(key.partition)}}`)));
     const [lost, left] = [true, false].map((isLost) => keys.filter((_, i) => (masters[i] === dead) === isLost));
     expect(lost!.length * left!.length).toBeGreaterThan(0);
     await dead.kill();

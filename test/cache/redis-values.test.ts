@@ -3,7 +3,7 @@ import { crc32 } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
 import { cacheKey } from "../../src/cache/stores/store.ts";
-import { digest } from "../../src/coordination/redis/keys.ts";
+import { digestOf } from "../../src/digest.ts";
 import { clock } from "../support/redis-replicas.ts";
 import { type RedisServer, until } from "../support/redis.ts";
 import { closeAll, entryOf, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
@@ -25,8 +25,8 @@ function withHeader(value: Buffer, change: (header: unknown[]) => unknown): Buff
 }
 
 describe("what is in Redis", () => {
-  const entryKey = `rg:{${digest(infoKey.partition)}}:3:${digest(infoKey.id)}`;
-  const epochsKey = `rg:{${digest(infoKey.partition)}}:e`;
+  const entryKey = `rg:{${digestOf(infoKey.partition)}}:3:${digestOf(infoKey.id)}`;
+  const epochsKey = `rg:{${digestOf(infoKey.partition)}}:e`;
   const ALL_EPOCHS = "rg:{*}:e";
 
   test("serves the first request of a replica that has just started", async () => {
@@ -122,7 +122,7 @@ describe("what is in Redis", () => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });
     const first = await replica.coordinator.acquire("key");
-    const name = (await server.client.keys("*")).find((each) => each.includes(digest("key")));
+    const name = (await server.client.keys("*")).find((each) => each.includes(digestOf("key")));
     first!.release("uncacheable");
     expect(name).toBeDefined();
     await server.client.set(name!, "somebody else's");
@@ -139,7 +139,7 @@ describe("what is in Redis", () => {
     const replica = await replicaOn({ url: server.url });
     await put(replica, infoKey, entryOf(replica));
     const moved = cacheKey({ ...infoKey, id: "other" });
-    await server.client.rename(entryKey, entryKey.replace(digest(infoKey.id), digest(moved.id)));
+    await server.client.rename(entryKey, entryKey.replace(digestOf(infoKey.id), digestOf(moved.id)));
     expect(await replica.store.get(moved)).toBeUndefined();
     expect(replica.events.valuesRejected).toBe(1);
   });

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import { HOP_BY_HOP } from "../../fields.ts";
 import type { CachePolicy } from "../resource.ts";
 
 /**
@@ -6,10 +7,10 @@ import type { CachePolicy } from "../resource.ts";
  * gateway sets itself (host, coding, framing), and what asks for part of a response or sets conditions on it, which the
  * cache answers.
  */
-const NEVER_FORWARDED = new Set([
+const NEVER_FORWARDED: ReadonlySet<string> = new Set([
+  ...HOP_BY_HOP,
   "accept-encoding",
   "cache-control",
-  "connection",
   "content-encoding",
   "content-length",
   "content-type",
@@ -21,15 +22,9 @@ const NEVER_FORWARDED = new Set([
   "if-none-match",
   "if-range",
   "if-unmodified-since",
-  "keep-alive",
   "pragma",
   "proxy-authorization",
-  "proxy-connection",
   "range",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
 ]);
 
 /** Whether the request field `name` (lower case) can reach the upstream, and so can make a difference to the answer. */
@@ -45,8 +40,8 @@ export function isAuthorized({ sharedAuthorization }: CachePolicy, headers: Inco
 }
 
 /**
- * The client's fields to send upstream for this policy, as a flat list of lower-case names and values. Whoever sends
- * them takes them from here, because exactly these are what an entry can vary by.
+ * The client's fields to send upstream for this policy, as a flat list of lower-case names and values. A caller that
+ * sends them takes them from here, because exactly these are what an entry can vary by.
  */
 export function forwardedFields(policy: CachePolicy, headers: IncomingHttpHeaders): string[] {
   const fields: string[] = [];

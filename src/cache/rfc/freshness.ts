@@ -71,7 +71,7 @@ export function judgeFreshness(input: FreshnessInput): Freshness {
  * The freshness lifetime the upstream states (RFC 9111 §4.2.1): `s-maxage`, else `max-age`, else `Expires` minus `Date`;
  * `Expires` counts only where no targeted field governs. Never negative; never guessed.
  */
-export function explicitLifetime(governing: Governing, fields: Fields, receivedWall: number): Promised | undefined {
+function explicitLifetime(governing: Governing, fields: Fields, receivedWall: number): Promised | undefined {
   const { field, directives } = governing;
   if (directives.sMaxage !== undefined) return { value: directives.sMaxage, origin: `${field}: s-maxage` };
   if (directives.maxAge !== undefined) return { value: directives.maxAge, origin: `${field}: max-age` };

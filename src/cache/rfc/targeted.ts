@@ -36,7 +36,7 @@ export function governingDirectives(fields: Fields): Governing {
  * The directives of a targeted field, or undefined when it is to be ignored: empty, not a structured Dictionary, or with
  * a duration that is no Integer (RFC 9213 §2.1 asks not to coerce; to guess would make caches differ).
  */
-export function parseTargeted(value: string): DirectiveMap | undefined {
+function parseTargeted(value: string): DirectiveMap | undefined {
   const dictionary = readDictionary(value);
   if (dictionary === undefined || dictionary.size === 0) return undefined;
   const directives = new Map<string, readonly (string | undefined)[]>();

@@ -1,7 +1,7 @@
 import type { Dependencies, MaybePromise } from "../../coordination/coordinator.ts";
 import type { Entry } from "../entry.ts";
 
-/** Variants of one resource that a tier keeps. */
+/** Variants of one resource that a tier keeps; beyond this the oldest goes, or all begin anew. */
 export const MAX_VARIANTS = 16;
 
 /** Names one resource in the cache. */

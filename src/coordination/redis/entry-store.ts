@@ -1,5 +1,5 @@
 import type { Entry } from "../../cache/entry.ts";
-import type { CacheKey, Store } from "../../cache/stores/store.ts";
+import { type CacheKey, MAX_VARIANTS, type Store } from "../../cache/stores/store.ts";
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import { withReply } from "../../deadline.ts";
 import type { MaybePromise } from "../coordinator.ts";
@@ -8,12 +8,9 @@ import { BASE } from "../epochs.ts";
 import { MAX_WAIT } from "./circuit-breaker.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
 import type { RedisCoordinator } from "./coordinator.ts";
-import { digest } from "./keys.ts";
+import { digestOf } from "../../digest.ts";
 import type { PartitionView } from "./partition-views.ts";
 import { defineScript, NOW } from "./script.ts";
-
-/** Variants of one resource; beyond this all are dropped and begin anew. */
-const MAX_VARIANTS = 16;
 
 /** Nothing is kept longer, whatever its windows say. */
 const MAX_KEPT: Duration = 30 * 24 * 60 * 60 * 1_000;
@@ -198,7 +195,7 @@ function readStamp(value: Buffer): Instant {
 }
 
 function fieldOf(entry: Entry): string {
-  return entry.vary.length === 0 ? VARIANT : `${VARIANT}:${digest(`${entry.vary.join()}\n${entry.variant}`)}`;
+  return entry.vary.length === 0 ? VARIANT : `${VARIANT}:${digestOf(`${entry.vary.join()}\n${entry.variant}`)}`;
 }
 
 function textOf(bytes: Buffer | null): string | undefined {

@@ -1,12 +1,4 @@
-import { hash } from "node:crypto";
-
-/**
- * Stands for a name in keys and messages: party ids, tokens and contract ids never leave the process in the clear, and
- * long ones become short. 132 bits.
- */
-export function digest(name: string): string {
-  return hash("sha256", name, "base64url").slice(0, 22);
-}
+import { digestOf } from "../../digest.ts";
 
 /** Written into the key of each entry: a release that reads entries differently does not find the old ones. */
 const ENTRY_FORMAT = 3;
@@ -29,12 +21,12 @@ export class Keys {
 
   /** The digest of the page that issued a token. */
   chain(tag: string, chain: string): string {
-    return `${this.prefix}{${tag}}:c:${digest(chain)}`;
+    return `${this.prefix}{${tag}}:c:${digestOf(chain)}`;
   }
 
   /** The variants of one resource: a hash of variant → entry. */
   entry(tag: string, id: string): string {
-    return `${this.prefix}{${tag}}:${ENTRY_FORMAT}:${digest(id)}`;
+    return `${this.prefix}{${tag}}:${ENTRY_FORMAT}:${digestOf(id)}`;
   }
 
   lease(name: string): string {
@@ -42,11 +34,11 @@ export class Keys {
   }
 
   rateLimit(name: string): string {
-    return `${this.prefix}b:${digest(name)}`;
+    return `${this.prefix}b:${digestOf(name)}`;
   }
 
   fact(name: string): string {
-    return `${this.prefix}f:${digest(name)}`;
+    return `${this.prefix}f:${digestOf(name)}`;
   }
 
   /** The replicas alive: a sorted set of id → time of the last beat. */

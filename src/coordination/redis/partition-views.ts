@@ -1,5 +1,5 @@
 import type { Clock, Instant } from "../../clock.ts";
-import { digest } from "./keys.ts";
+import { digestOf } from "../../digest.ts";
 import { BASE, type Epoch, type Epochs, type Raised } from "../epochs.ts";
 import { CircuitBreaker } from "./circuit-breaker.ts";
 
@@ -76,7 +76,7 @@ export class PartitionViews {
     let view = this.views.get(partition);
     if (view === undefined) {
       if (this.views.size >= MAX_VIEWS) this.dropOldest();
-      view = this.newView(partition, digest(partition));
+      view = this.newView(partition, digestOf(partition));
       this.views.set(partition, view);
       this.tags.set(view.tag, view);
     }

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
-import { digest } from "./keys.ts";
+import { digestOf } from "../../digest.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { Message } from "./message.ts";
 import type { FetchOutcome, Lease, MaybePromise } from "../coordinator.ts";
@@ -110,7 +110,7 @@ export class SharedLeases {
   whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
     if (this.local.isHeld(key)) return this.local.whenReleased(key, deadline);
     if (this.isClosed) return Promise.resolve("failed");
-    const name = digest(key);
+    const name = digestOf(key);
     const outcome = this.waiters.wait(name, deadline);
     // It may have been released before this process began to listen.
     void this.look(name);
@@ -131,7 +131,7 @@ export class SharedLeases {
   }
 
   private async take(key: string): Promise<Lease | undefined> {
-    const name = digest(key);
+    const name = digestOf(key);
     const token = randomBytes(12).toString("base64url");
     try {
       const args = [token, LEASE, OUTCOME_KEPT, LOOK_AGAIN];
