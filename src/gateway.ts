@@ -25,7 +25,7 @@ import type { LiveRegistry } from "./observe/metrics/live-registry.ts";
 import { createRedisObserver } from "./observe/observers.ts";
 import { createInstruments, type ServerObserverOptions, ServerObservers } from "./observe/server-observers.ts";
 import { traceRedis } from "./observe/tracing/traced-observers.ts";
-import { loadTracing, type Tracing } from "./observe/tracing/tracing.ts";
+import { loadTracing } from "./observe/tracing/tracing.ts";
 import { accessOf } from "./operations/access.ts";
 import { createOperationsListener } from "./operations/listener.ts";
 import { Readiness } from "./operations/readiness.ts";
@@ -50,11 +50,6 @@ export interface GatewayOptions {
   readonly onAdminProved?: (upstream: string, admin: string) => void;
 }
 
-export interface StopOptions {
-  /** Go on accepting for `shutdown.grace` first, so that balancers see the readiness probe fail. */
-  readonly grace: boolean;
-}
-
 /** A gateway that can be started and stopped once. */
 export interface Gateway {
   /** Listens. Rejects when a port cannot be had. */
@@ -64,8 +59,11 @@ export interface Gateway {
    * when a file that it names cannot be read; everything is as it was then.
    */
   reload(config: Config): Promise<void>;
-  /** Drains and closes everything; answers that are under way are finished within `shutdown.timeout`. */
-  stop(options: StopOptions): Promise<void>;
+  /**
+   * Drains and closes everything; answers that are under way are finished within `shutdown.timeout`. With `grace` it goes
+   * on accepting for `shutdown.grace` first, so that balancers see the readiness probe fail.
+   */
+  stop(options: { readonly grace: boolean }): Promise<void>;
   /** The configuration in use. */
   readonly config: Config;
   readonly metrics: Metrics;
@@ -151,9 +149,6 @@ export async function createWorkerServer(
 }
 
 interface ServerOptions extends GatewayOptions, ServerObserverOptions {
-  readonly metrics: Metrics;
-  readonly registry: LiveRegistry;
-  readonly tracing: Tracing | undefined;
   readonly coordination: Coordination;
   readonly isWorker: boolean;
 }
@@ -167,13 +162,14 @@ function createServer(options: ServerOptions): Server {
   const { coordinator, store: shared } = coordination;
   const cache = new HttpCache({ memory, shared, coordinator, clock, random, observer: observers.cache });
   const { snapshots, bodies } = createSnapshots(options, { cache, observers, overload });
+  const snapshot = () => snapshots.current;
   const drainState = { isDraining: false };
   const services = createServices(options, {
     cache,
     bodies,
     observers: observers.requests,
     isDraining: () => drainState.isDraining,
-    snapshot: () => snapshots.current,
+    snapshot,
   });
   const inFlight = new InFlight();
   const connections = new ClientConnections({
@@ -183,15 +179,9 @@ function createServer(options: ServerOptions): Server {
     onClosed: (reason) => observers.traffic.connectionCutOff(reason),
   });
   const listener = createPublicListener({ services, config, connections, inFlight, overload });
-  const { upstreams } = snapshots.current;
-  observers.show(upstreams);
-  observers.readGauges({
-    memory,
-    overload,
-    redis: () => coordination.redisStatus(),
-    snapshot: () => snapshots.current,
-  });
-  coordinator.onAnnounced((news) => snapshots.current.upstreams.hear(news));
+  observers.show(snapshot().upstreams);
+  observers.readGauges({ memory, overload, coordination, snapshot });
+  coordinator.onAnnounced((news) => snapshot().upstreams.hear(news));
   return new Server({
     services,
     snapshots,
@@ -212,6 +202,7 @@ function createSnapshots(
   { cache, observers, overload }: { cache: HttpCache; observers: ServerObservers; overload: Overload },
 ): { readonly snapshots: Snapshots; readonly bodies: BodyReader } {
   const { coordinator } = coordination;
+  // Neither asks for the current snapshot before there is one.
   const bodies = new BodyReader({ clock, largest: () => largestBody(snapshots.current.config) });
   const snapshots: Snapshots = new Snapshots(config, {
     upstream: {
@@ -236,10 +227,9 @@ function createSnapshots(
 
 /** What requests find in the process, with what works for them in the background. */
 function createServices(
-  { clock, random, version, coordination }: ServerOptions,
+  { clock, random, version, coordination: { coordinator } }: ServerOptions,
   parts: Pick<Services, "cache" | "bodies" | "observers" | "isDraining" | "snapshot">,
 ): Services {
-  const { coordinator } = coordination;
   const aggregation = createAggregation({ clock, coordinator });
   const backgroundReader = new BackgroundReader({
     clock,
@@ -258,7 +248,7 @@ function largestBody({ limits }: Config): number {
 /** What the process shares with others: by Redis where one is configured, else nothing. */
 function createCoordination(
   { redis }: Config,
-  { clock, metrics, log, tracing }: { clock: Clock; metrics: Metrics; log: Logger; tracing: Tracing | undefined },
+  { clock, metrics, log, tracing }: Pick<ServerObserverOptions, "clock" | "metrics" | "log" | "tracing">,
 ): Coordination {
   if (redis === undefined) return coordinateAlone(clock);
   const observer = createRedisObserver(metrics, log);

@@ -80,7 +80,7 @@ async function composeInstrument(
   return { text, freshness: combineFreshness(parts), missing };
 }
 
-/** Wallets take the `adminId` of info for a party they may deal with: it is the operator's to say who that is. */
+/** Wallets deal with the party that info names as `adminId`: only the operator can say which party that is. */
 async function composeInfo(snapshot: Snapshot, asked: ClientRequest): Promise<Composition> {
   const { adminId } = snapshot.config.aggregate;
   const registries = registriesOf(snapshot);

@@ -18,8 +18,8 @@ export function isFramedSafely(request: IncomingMessage): boolean {
 }
 
 /**
- * What Node's parser lets through although parsers disagree about it; undefined for a sound request. Whoever refuses a
- * request for this closes its connection: what follows on it may be no request.
+ * What Node's parser lets through although parsers disagree about it; undefined for a sound request. The connection
+ * of a refused request is closed: what follows on it may be no request.
  *
  * @returns GatewayError 400 for a version other than HTTP/1.0 and 1.1, a `Host` that is missing, repeated or no host
  * (RFC 9112 §3.2), a transfer coding other than `chunked`, or any in HTTP/1.0 (§6.1)

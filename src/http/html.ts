@@ -54,7 +54,7 @@ function escape(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }
 
-/** What a gateway has, for those who know no more than its host. */
+/** What a gateway has, for a reader who knows no more than its host. */
 export interface Home {
   readonly name: "registry-gateway";
   readonly docs?: string;
@@ -159,8 +159,8 @@ function renderOperation(
 ): string {
   const { summary, description, requestBody } = operation;
   const parameters = operation.parameters.map((each) => {
-    const { name, in: place, description } = resolve(each, components);
-    return `<tr><td><code>${escape(name)}</code></td><td>${escape(place)}</td><td>${escape(description)}</td></tr>`;
+    const { name, in: where, description } = resolve(each, components);
+    return `<tr><td><code>${escape(name)}</code></td><td>${escape(where)}</td><td>${escape(description)}</td></tr>`;
   });
   const answers = Object.entries(operation.responses).map(([status, each]) => {
     const { description, headers = {}, content = {} } = resolve(each, components);

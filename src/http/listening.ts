@@ -13,7 +13,7 @@ export interface ListenAddress {
 /**
  * Opens a listener and returns its port.
  *
- * @param what which listener it is, for whoever reads why it cannot be opened
+ * @param what which listener it is, for the error
  * @throws Error that names listener and port, with `port` and the `code` of the operating system
  */
 export async function openListener(

@@ -3,8 +3,9 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
-import { type ClientConnections, isAnswering } from "./connections.ts";
+import type { ClientConnections } from "./connections.ts";
 import { errorAnswer } from "./send.ts";
+import { isAnswering } from "./unread-answers.ts";
 
 const REASONS: Readonly<Record<number, string>> = {
   400: "Bad Request",
@@ -42,7 +43,7 @@ export function answerParserErrors(server: Server, options: ParserErrorOptions):
   /** Not at once: whole requests may have come before it in the same packet, and hits among them are answered first. */
   function refuse(socket: Socket, error: GatewayError): void {
     const send = () => {
-      // Within an answer there is no place for another one.
+      // No other answer can be put into one that has begun.
       if (!socket.writable || isAnswering(socket)) {
         socket.destroy();
         return;
@@ -51,7 +52,7 @@ export function answerParserErrors(server: Server, options: ParserErrorOptions):
       endSocket(socket, error, corsFields());
       connections.closeSoon(socket);
     };
-    connections.afterHeld(socket, () => setImmediate(send));
+    connections.afterQueued(socket, () => setImmediate(send));
   }
 
   server.on("clientError", (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket) => {
@@ -62,7 +63,7 @@ export function answerParserErrors(server: Server, options: ParserErrorOptions):
     broken.add(socket);
   });
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {
-    // From here on nobody else listens, and a reset would end the process.
+    // From here on nothing else listens, and a reset would end the process.
     socket.on("error", () => socket.destroy());
     refuse(
       socket,

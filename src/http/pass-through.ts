@@ -92,8 +92,8 @@ function sendCall(request: ProxiedRequest, done: ProxyCallback): void {
 }
 
 /**
- * The registry's answer, whose type is its own: nothing in a page of its may run on our origin, be it HTML, SVG or what
- * browsers come to show one day.
+ * The registry's answer with its own type. Nothing in it may run on our origin in a browser, whether it is HTML, SVG or
+ * a type that browsers will show one day.
  */
 function proxiedAnswer(
   { method }: StreamedCall,

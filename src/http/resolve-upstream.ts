@@ -57,7 +57,7 @@ export function resolveUpstream(
   if (party !== undefined && otherParty !== undefined) throw disagreement(party, otherParty);
   const upstream = find(rules.upstreams, first);
   if (upstream === undefined) {
-    // A registry nobody knows and one we know are two registries, whoever is asked first.
+    // An unknown admin and a known one are two registries, in whichever order they are named.
     const known = namings.find((each) => find(rules.upstreams, each) !== undefined);
     if (known !== undefined && !rules.upstreams.unlearned) throw disagreement(first, known);
     throw unknownAdmin(rules, first);
@@ -71,7 +71,7 @@ export function resolveUpstream(
   return agreedUpstream(upstream, first, namings);
 }
 
-/** Which of the places that may name a registry is looked at first; they all agree. */
+/** Which part of the request names the registry: the first of path, header and body, which all agree. */
 export function namedBy({ path, header }: Omit<NamedRegistries, "body">): "path" | "header" | "body" {
   if (path !== undefined) return "path";
   return header === undefined ? "body" : "header";
@@ -110,7 +110,7 @@ function namingsOf(rules: RoutingRules, named: NamedRegistries): Naming[] {
   return namings;
 }
 
-/** Two party ids that differ, whether or not anybody knows them. An alias never holds `::`, a party id always does. */
+/** Two party ids that differ, known or not. An alias never holds `::`, a party id always does. */
 function differentParties(namings: readonly Naming[]): Naming[] {
   const parties = namings.filter((each) => !each.mayBeAlias || each.value.includes("::"));
   return [parties[0], parties.find((each) => each.value !== parties[0]!.value)].filter((each) => each !== undefined);

@@ -1,7 +1,7 @@
 import type { CacheObserver } from "../cache/observer.ts";
 import type { MemoryStore } from "../cache/stores/memory-store.ts";
 import type { Clock } from "../clock.ts";
-import type { RedisPart } from "../coordination/coordination.ts";
+import type { Coordination } from "../coordination/coordination.ts";
 import type { RequestObservers } from "../http/context.ts";
 import type { Overload, OverloadOptions } from "../http/overload.ts";
 import type { Snapshot } from "../http/snapshot.ts";
@@ -34,7 +34,7 @@ export interface ServerObserverOptions {
 export interface GaugeSources {
   readonly memory: MemoryStore;
   readonly overload: Overload;
-  readonly redis: () => RedisPart;
+  readonly coordination: Pick<Coordination, "redisStatus">;
   readonly snapshot: () => Snapshot;
 }
 
@@ -110,7 +110,7 @@ export class ServerObservers {
   }
 
   /** Lets the gauges show, whenever they are read, how things are then. */
-  readGauges({ memory, overload, redis, snapshot }: GaugeSources): void {
+  readGauges({ memory, overload, coordination, snapshot }: GaugeSources): void {
     const { metrics, registry } = this.options;
     registry.onRead(() => {
       const { upstreams, config } = snapshot();
@@ -121,7 +121,7 @@ export class ServerObservers {
         memory,
         maxBytes: config.cache.memory.maxBytes,
         traffic: this.traffic,
-        redis: redis(),
+        redis: coordination.redisStatus(),
       });
     });
   }

@@ -6,7 +6,7 @@ import { readSecret } from "../config/secret.ts";
 import { isLoopback } from "../config/warnings.ts";
 import { GatewayError } from "../errors.ts";
 
-/** Who may ask the operations listener for more than probes and metrics. */
+/** What a request for more than probes and metrics needs. */
 export interface OperationsAccess {
   /** True when the listener can be reached from other machines. */
   readonly isExposed: boolean;
@@ -24,7 +24,7 @@ export function accessOf({ operations }: Config): OperationsAccess {
 
 /**
  * Checks that a request may do something here, and was not sent by a web page of another origin in the browser of
- * somebody who may.
+ * an operator.
  *
  * @throws GatewayError 421 for a `Host` that is none of the listener's names: after DNS rebinding a page reaches
  * 127.0.0.1 by its own name; 403 for a page of another origin, and without a token on an exposed listener; 401 for

@@ -23,7 +23,7 @@ export interface ReadinessReport {
 
 /**
  * Whether this replica should get traffic. Once it was ready, neither upstreams nor Redis make it unready again: every
- * replica sees the same upstreams, and taking all of them out helps nobody. Draining does, and so do upstreams that all
+ * replica sees the same upstreams, and taking all of them out would help no client. Draining does, and so do upstreams that all
  * serve another admin than configured, which is a configuration to be taken back.
  */
 export class Readiness {
