@@ -1,7 +1,7 @@
 import { fieldValue, filterFields, type Fields, HOP_BY_HOP } from "./fields.ts";
 
 /**
- * Fields of a registry's answer that end at the gateway, whatever route it takes and whoever stored it when. The one
+ * Fields of a registry's answer that end at the gateway, whatever route it takes, and whichever release stored it. The one
  * list: what is not on it goes on to clients, unknown fields too.
  */
 const DROPPED: ReadonlySet<string> = new Set([
@@ -124,7 +124,7 @@ const OF_CACHES: ReadonlySet<string> = new Set([
   "pragma",
 ]);
 
-/** The fields of an answer that nobody is to keep: it says so, and nothing in it says otherwise. */
+/** The fields of an answer that no cache is to keep: it says so, and nothing in it says otherwise. */
 export function neverKept(fields: Fields): string[] {
   return [...filterFields(fields, (name) => !OF_CACHES.has(name)), "cache-control", "no-store"];
 }

@@ -10,7 +10,7 @@ const AMBIGUOUS = "*";
 
 /**
  * Which admin's registry a contract id was answered by. Shared with other replicas through the coordinator, bounded
- * there, and under hashed keys: what is remembered tells nobody an id.
+ * there, and under hashed keys: no id can be read out of what is remembered.
  *
  * Clients teach it, with registries' answers as proof: a registry that says yes to every id can
  * claim ids it has never seen, until the right one answers for them too.

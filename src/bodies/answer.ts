@@ -43,7 +43,7 @@ export function readAnswerBody(body: Buffer, operation: Operation): AnswerConten
 /** The same with everything done, for another thread. */
 export function summariseAnswer(body: Buffer, operation: Operation): AnswerContent {
   const { isJson, isError, adminId, problem, supplyAsOf, page } = readAnswerBody(body, operation);
-  // Of what is no listing, nobody asks how it would read as one.
+  // How it would read as a page is asked of listings only.
   return { isJson, isError, adminId, problem, supplyAsOf, page: operation === "instruments" ? page : NOT_JSON.page };
 }
 

@@ -45,7 +45,7 @@ export interface BodyReaderOptions {
 export interface Asker {
   /** An upstream's name, or undefined for clients: each has its turn, however much the others have. */
   readonly source: string | undefined;
-  /** False once nobody waits for it any more. */
+  /** False once no request waits for it any more. */
   readonly isWanted?: () => boolean;
 }
 

@@ -102,7 +102,7 @@ export function takeApart(body: Buffer, json: unknown): PageParts | string {
   if (instruments.length > MAX_LISTED) return `it lists more than ${MAX_LISTED} instruments`;
   const text = body.toString("utf8");
   const listed = memberSpans(text, 0, "instruments");
-  // Parsers take the last of two, but what the registry meant is anybody's guess.
+  // Parsers take the last of two, but what the registry meant cannot be known.
   if (listed.length !== 1 || memberSpans(text, 0, "nextPageToken").length > 1) return "it gives a key twice";
   const { nextPageToken } = json;
   if (nextPageToken !== undefined && nextPageToken !== null && typeof nextPageToken !== "string") {

@@ -86,8 +86,7 @@ export class HttpCache {
    * The answer when it is fresh in memory, a 304 included; undefined when {@link respond} has to see to it. Synchronous,
    * and until age or ttl change the very same object for equal hits.
    */
-  hit(resource: Resource, request: Pick<CacheRequest, "method" | "headers">): CacheAnswer | undefined {
-    const { headers } = request;
+  hit(resource: Resource, { headers }: Pick<CacheRequest, "method" | "headers">): CacheAnswer | undefined {
     if (resource.policy.honorClient && (headers["cache-control"] ?? headers.pragma) !== undefined) return undefined;
     const cached = this.tiers.select(resource, headers);
     if (cached === undefined) return undefined;

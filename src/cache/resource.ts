@@ -74,7 +74,7 @@ export interface Resource {
   /** Rejects with a GatewayError. */
   fetch(request: FetchRequest): Promise<Fetched>;
   /**
-   * Called when an answer was stored or confirmed by a 304, before anybody gets it: the moment to fill derived entries
+   * Called when an answer was stored or confirmed by a 304, before any client gets it: the moment to fill derived entries
    * ({@link HttpCache.fill}), as no purge came between. `fetched` has the whole body and fields, also after a 304. Must
    * not throw.
    */

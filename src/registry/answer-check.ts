@@ -5,7 +5,7 @@ import type { Upstream } from "../upstream/upstream.ts";
 import type { MetadataObserver } from "./registry-metadata.ts";
 
 /**
- * Holds a success answer against the published schema of its endpoint.
+ * Compares a success answer with the published schema of its endpoint.
  *
  * @returns what is wrong with it, for an upstream whose `validation` is lenient: such an answer is passed on
  * @throws GatewayError 502 for an upstream whose `validation` is strict

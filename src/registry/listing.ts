@@ -15,8 +15,8 @@ export interface FoundPage {
 }
 
 /**
- * One registry's listing, page by page through the cache, whoever asks and at whatever page size: the same pages for
- * all, at a size that the registry accepts.
+ * One registry's listing, page by page through the cache: the same pages for all clients, whatever page size they ask
+ * for, at a size that the registry accepts.
  */
 export class Listing {
   readonly registry: RegistryMetadata;

@@ -60,7 +60,7 @@ function sizeName({ pageSize, defaultPageSize }: PageSizes): string {
 const MAX_PLAIN_TOKEN = 64;
 
 /**
- * Names the place of a token in a pagination: tokens are only good for the page size they were issued with. Short,
+ * Names a page by its token: tokens are only good for the page size they were issued with. Short,
  * whatever clients and registries make of tokens: thousands of names are remembered.
  */
 export function chainOf(address: PageSizes, pageToken: string): string {
