@@ -14,7 +14,7 @@ const PUSH = [
 
 /** Those of `npm test` that try a share of their cases there. */
 const THOROUGH = [
-  "test/aggregate/merged-walk.test.ts",
+  "test/aggregate/merged-listing.test.ts",
   "test/journeys/hostile-json.test.ts",
   "test/journeys/page-walk.test.ts",
   "test/journeys/routing-properties.test.ts",

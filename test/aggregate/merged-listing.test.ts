@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { walkInWeather, type Weather } from "../support/merged-walk.ts";
+import { paginateInWeather, type Weather } from "../support/merged-pagination.ts";
 import { runs } from "../support/thorough.ts";
 
 const RUNS = runs(8, 60);
@@ -13,11 +13,11 @@ const weather: fc.Arbitrary<Weather> = fc.record({
   maxPageSize: fc.constantFrom(9, 40, 150),
 });
 
-test("in any weather a walk sees every instrument that stayed exactly once and in order, or is refused", async () => {
+test("in any weather a pagination sees every instrument that stayed exactly once and in order, or is refused", async () => {
   const outcomes = { complete: 0, refused: 0 };
   await fc.assert(
     fc.asyncProperty(weather, async (now) => {
-      const { outcome, seen, stayed } = await walkInWeather(now);
+      const { outcome, seen, stayed } = await paginateInWeather(now);
       outcomes[outcome] += 1;
       expect(new Set(seen).size, "nothing is seen twice").toBe(seen.length);
       const due = new Set(stayed);

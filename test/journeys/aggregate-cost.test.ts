@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { tenRegistries, useAggregates, walkListing } from "../support/aggregate-registries.ts";
+import { tenRegistries, useAggregates, readListing } from "../support/aggregate-registries.ts";
 
 const { startRegistries, startBefore } = useAggregates();
 
@@ -9,7 +9,7 @@ test("walking 10,000 instruments of 10 registries at any page size costs one cal
   const registries = await startRegistries(tenRegistries());
   const gateway = await startBefore(registries, { cache: { ttl: { instruments: "10m" } } });
   for (const pageSize of [1_000, 25, 333, 100]) {
-    const seen = await walkListing(gateway.url + LISTING, pageSize);
+    const seen = await readListing(gateway.url + LISTING, pageSize);
     expect(seen).toHaveLength(10_000);
     expect(seen[0]).toMatchObject({ admin: "r0::1220", id: "R0-00000" });
     expect(seen[9_999]).toMatchObject({ admin: "r9::1220", id: "R9-00999" });

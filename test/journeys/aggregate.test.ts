@@ -1,6 +1,6 @@
 import { TokenStandardClient } from "@canton-network/core-token-standard";
 import { describe, expect, test, vi } from "vitest";
-import { get, instrumentsOf, useAggregates, walkListing } from "../support/aggregate-registries.ts";
+import { get, instrumentsOf, useAggregates, readListing } from "../support/aggregate-registries.ts";
 
 const { startAggregate, startRegistries, startBefore } = useAggregates();
 
@@ -162,7 +162,7 @@ describe("a merged page", () => {
       const instruments = instrumentsOf(`P${page}`, 2);
       return { status: 200, body: JSON.stringify({ instruments, nextPageToken: String((page % 7) + 1) }) };
     });
-    await expect(walkListing(url + LISTING, 3)).rejects.toThrow(/^502 .*has no end/);
+    await expect(readListing(url + LISTING, 3)).rejects.toThrow(/^502 .*has no end/);
   });
 });
 

@@ -4,7 +4,7 @@ import {
   instrumentsOf,
   type RegistryOptions,
   useAggregates,
-  walkListing,
+  readListing,
 } from "../support/aggregate-registries.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import { checkLive } from "../../src/commands/check-live.ts";
@@ -133,7 +133,7 @@ describe("a listing without pageSize", () => {
       },
       { pageSize: 1000, cache: { warmUp: true, prefetch: true } },
     );
-    const seen = await walkListing(url + LISTING, 90);
+    const seen = await readListing(url + LISTING, 90);
     const expected = ["A", "B"].flatMap((prefix) => instrumentsOf(prefix, 250).map(({ id }) => id));
     expect(seen.map(({ id }) => id)).toEqual(expected);
   });

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { type Aggregate, tenRegistries, useAggregates, walkListing } from "../support/aggregate-registries.ts";
+import { type Aggregate, tenRegistries, useAggregates, readListing } from "../support/aggregate-registries.ts";
 import { startRedis } from "../support/redis.ts";
 
 const { startRegistries, startBefore } = useAggregates();
@@ -32,7 +32,7 @@ async function walkAtReplicas(): Promise<number> {
   const keys = { redis: { url: redis.url }, cache: { ttl: { instruments: "10m" } } };
   const replicas = await Promise.all(PAGE_SIZES.map(() => startBefore(registries, keys)));
   await Promise.all(replicas.map(untilShared));
-  const walks = replicas.map((replica, at) => walkListing(replica.url + LISTING, PAGE_SIZES[at]!));
+  const walks = replicas.map((replica, at) => readListing(replica.url + LISTING, PAGE_SIZES[at]!));
   for (const seen of await Promise.all(walks)) expect(seen).toHaveLength(10_000);
   return replicas[0]!.called("instruments");
 }

@@ -116,7 +116,7 @@ export async function get(url: string, init?: RequestInit): Promise<Got> {
 }
 
 /** Every instrument of a listing, page by page. */
-export async function walkListing(url: string, pageSize: number): Promise<{ admin: string; id: string }[]> {
+export async function readListing(url: string, pageSize: number): Promise<{ admin: string; id: string }[]> {
   const seen: { admin: string; id: string }[] = [];
   for (let token: string | undefined; ;) {
     const query = `pageSize=${pageSize}${token === undefined ? "" : `&pageToken=${token}`}`;

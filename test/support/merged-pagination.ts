@@ -3,20 +3,20 @@ import { mulberry32, type Random } from "../../src/sandbox/random.ts";
 import { SampleRegistry, type SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import { type GatewayUnderTest, startGateway, testConfig } from "./gateway.ts";
 
-/** How much happens while a client walks. */
+/** How much happens while a client reads the merged listing. */
 export interface Weather {
   readonly seed: number;
   /** Instruments that come and go between two pages, at most, per registry. */
   readonly churn: number;
   /** How long a page lives in the cache. */
   readonly ttl: string;
-  /** What a reload in mid-walk does. */
+  /** What a reload between two pages does. */
   readonly reload: "nothing" | "adds at the end" | "adds in front" | "removes the next" | "turns the rest round";
   readonly maxPageSize: number;
 }
 
-/** What a walk saw, and what it had to see. */
-export interface WalkReport {
+/** What a pagination saw, and what it had to see. */
+export interface PaginationReport {
   readonly outcome: "complete" | "refused";
   /** Ids with their admins, as they came. */
   readonly seen: readonly string[];
@@ -33,42 +33,47 @@ const KINDS: readonly (Partial<SampleRegistryOptions> & { readonly name: string 
   { name: "failing", pageStyle: "index", instruments: 120 },
 ];
 
-/** What one registry of the walk is, and what has stayed there so far. */
-interface Walked {
+/** What one registry is, and what has stayed there so far. */
+interface ChangingRegistry {
   readonly name: string;
   readonly registry: SampleRegistry;
   readonly stayed: Set<string>;
 }
 
-/** Walks the merged listing of five registries of different behaviour from end to end, in the given weather. */
-export async function walkInWeather(weather: Weather): Promise<WalkReport> {
+/** Reads the merged listing of five registries of different behaviour from end to end, in the given weather. */
+export async function paginateInWeather(weather: Weather): Promise<PaginationReport> {
   const random = mulberry32(weather.seed);
-  const walked = KINDS.map(({ name, ...options }, at) => ({
+  const registries = KINDS.map(({ name, ...options }, at) => ({
     name,
     registry: new SampleRegistry({ admin: `${name}::1220`, clock: systemClock(), seed: weather.seed + at, ...options }),
     stayed: new Set<string>(),
   }));
   const late = new SampleRegistry({ admin: "late::1220", clock: systemClock(), instruments: 5 });
-  await Promise.all([...walked.map(({ registry }) => registry.start()), late.start()]);
-  for (const { registry, stayed } of walked) for (const { id } of registry.catalogue.list()) stayed.add(id);
-  const gateway = await startGateway(keysOf(walked, weather));
-  await walked[4]!.registry.faults.set({ kind: "status", status: 503, rate: 0.2, operations: ["instruments"] });
+  await Promise.all([...registries.map(({ registry }) => registry.start()), late.start()]);
+  for (const { registry, stayed } of registries) for (const { id } of registry.catalogue.list()) stayed.add(id);
+  const gateway = await startGateway(keysOf(registries, weather));
+  await registries[4]!.registry.faults.set({ kind: "status", status: 503, rate: 0.2, operations: ["instruments"] });
   try {
-    return await walk(gateway, { walked, late, random, weather });
+    return await paginate(gateway, { registries, late, random, weather });
   } finally {
     await gateway.stop();
-    await Promise.all([...walked.map(({ registry }) => registry.stop()), late.stop()]);
+    await Promise.all([...registries.map(({ registry }) => registry.stop()), late.stop()]);
   }
 }
 
-async function walk(
+async function paginate(
   gateway: GatewayUnderTest,
-  { walked, late, random, weather }: { walked: Walked[]; late: SampleRegistry; random: Random; weather: Weather },
-): Promise<WalkReport> {
+  {
+    registries,
+    late,
+    random,
+    weather,
+  }: { registries: ChangingRegistry[]; late: SampleRegistry; random: Random; weather: Weather },
+): Promise<PaginationReport> {
   const seen: string[] = [];
   const reloadAt = 2 + Math.floor(random() * 6);
   let pageToken: string | undefined;
-  let order: readonly Walked[] = walked;
+  let order: readonly ChangingRegistry[] = registries;
   for (let pages = 1; ; pages++) {
     const pageSize = 1 + Math.floor(random() * weather.maxPageSize);
     const page = await fetchPage(gateway, pageSize, pageToken);
@@ -77,8 +82,8 @@ async function walk(
     pageToken = page.nextPageToken;
     if (pageToken === undefined) return { outcome: "complete", seen, stayed: order.flatMap(stayedOf), pages };
     if (page.instruments.length !== pageSize) throw new Error("a page that is not the last is not full");
-    for (const each of walked) change(each, random, weather.churn);
-    if (pages === reloadAt) order = await reload(gateway, { walked, late, weather });
+    for (const each of registries) change(each, random, weather.churn);
+    if (pages === reloadAt) order = await reload(gateway, { registries, late, weather });
   }
 }
 
@@ -105,7 +110,7 @@ async function fetchPage(
 }
 
 /** Instruments come, go, and move their supply. */
-function change({ registry, stayed }: Walked, random: Random, churn: number): void {
+function change({ registry, stayed }: ChangingRegistry, random: Random, churn: number): void {
   const { catalogue } = registry;
   const pick = () => catalogue.list()[Math.floor(random() * catalogue.size)]!;
   catalogue.churn(3);
@@ -123,14 +128,14 @@ function change({ registry, stayed }: Walked, random: Random, churn: number): vo
 
 async function reload(
   gateway: GatewayUnderTest,
-  { walked, late, weather }: { walked: Walked[]; late: SampleRegistry; weather: Weather },
-): Promise<readonly Walked[]> {
-  const newcomer: Walked = { name: "late", registry: late, stayed: new Set() };
-  const [first, second, third, ...rest] = walked;
+  { registries, late, weather }: { registries: ChangingRegistry[]; late: SampleRegistry; weather: Weather },
+): Promise<readonly ChangingRegistry[]> {
+  const newcomer: ChangingRegistry = { name: "late", registry: late, stayed: new Set() };
+  const [first, second, third, ...rest] = registries;
   const next = {
-    nothing: walked,
-    "adds at the end": [...walked, newcomer],
-    "adds in front": [newcomer, ...walked],
+    nothing: registries,
+    "adds at the end": [...registries, newcomer],
+    "adds in front": [newcomer, ...registries],
     "removes the next": [first!, second!, ...rest],
     "turns the rest round": [first!, second!, third!, ...rest.toReversed()],
   }[weather.reload];
@@ -138,14 +143,14 @@ async function reload(
   return next;
 }
 
-function keysOf(walked: readonly Walked[], { ttl }: Weather): Record<string, unknown> {
+function keysOf(registries: readonly ChangingRegistry[], { ttl }: Weather): Record<string, unknown> {
   return {
     cache: { ttl: { instruments: ttl }, staleWhileRevalidate: "0s", staleIfError: "0s" },
-    upstreams: walked.map(({ name, registry }) => ({ name, admin: registry.admin, urls: [registry.url] })),
+    upstreams: registries.map(({ name, registry }) => ({ name, admin: registry.admin, urls: [registry.url] })),
   };
 }
 
-function stayedOf({ registry, stayed }: Walked): string[] {
+function stayedOf({ registry, stayed }: ChangingRegistry): string[] {
   return registry.catalogue
     .list()
     .filter(({ id }) => stayed.has(id))
