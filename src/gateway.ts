@@ -59,10 +59,7 @@ export interface Gateway {
    * when a file that it names cannot be read; everything is as it was then.
    */
   reload(config: Config): Promise<void>;
-  /**
-   * Drains and closes everything; answers that are under way are finished within `shutdown.timeout`. With `grace` it goes
-   * on accepting for `shutdown.grace` first, so that balancers see the readiness probe fail.
-   */
+  /** Drains and closes everything within `shutdown.timeout`; with `grace` it goes on accepting for `shutdown.grace`. */
   stop(options: { readonly grace: boolean }): Promise<void>;
   /** The configuration in use. */
   readonly config: Config;
@@ -75,12 +72,11 @@ export interface Gateway {
 /** A gateway of one process. */
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const { config, version, log, clock } = options;
-  const instruments = createInstruments(version, clock);
-  const { metrics, registry } = instruments;
+  const { metrics, registry } = createInstruments(version, clock);
   metrics.workers.set(1);
   const tracing = await loadTracing(config.tracing, { version, clock, log });
   const coordination = createCoordination(config, { clock, metrics, log, tracing });
-  const server = createServer({ ...options, ...instruments, tracing, coordination, isWorker: false });
+  const server = createServer({ ...options, metrics, registry, tracing, coordination, isWorker: false });
   const readiness = new Readiness({
     clock,
     isDraining: () => server.isDraining,
@@ -196,14 +192,14 @@ function createServer(options: ServerOptions): Server {
   });
 }
 
-/** The snapshots, and what reads bodies for them, within the limits of the current one. */
+/** The snapshots, and what reads bodies within the limits of the current one. */
 function createSnapshots(
   { config, clock, random, coordination, tracing }: ServerOptions,
   { cache, observers, overload }: { cache: HttpCache; observers: ServerObservers; overload: Overload },
 ): { readonly snapshots: Snapshots; readonly bodies: BodyReader } {
   const { coordinator } = coordination;
-  // Neither asks for the current snapshot before there is one.
-  const bodies = new BodyReader({ clock, largest: () => largestBody(snapshots.current.config) });
+  const limits = () => snapshots.current.config.limits;
+  const bodies = new BodyReader({ clock, largest: () => Math.max(limits().requestBody, limits().responseBody) });
   const snapshots: Snapshots = new Snapshots(config, {
     upstream: {
       coordinator,
@@ -239,10 +235,6 @@ function createServices(
     listed: (listing) => aggregation.catalogue.take(listing),
   });
   return { clock, random, version, aggregation, backgroundReader, ...parts };
-}
-
-function largestBody({ limits }: Config): number {
-  return Math.max(limits.requestBody, limits.responseBody);
 }
 
 /** What the process shares with others: by Redis where one is configured, else nothing. */
