@@ -31,7 +31,7 @@ export interface ServerObserverOptions {
 }
 
 /** What the gauges show of a server; asked when the metrics are read. */
-export interface GaugeSources {
+export interface ObservedParts {
   readonly memory: MemoryStore;
   readonly overload: Overload;
   readonly coordination: Pick<Coordination, "redisStatus">;
@@ -110,7 +110,7 @@ export class ServerObservers {
   }
 
   /** Lets the gauges show, whenever they are read, how things are then. */
-  readGauges({ memory, overload, coordination, snapshot }: GaugeSources): void {
+  readGauges({ memory, overload, coordination, snapshot }: ObservedParts): void {
     const { metrics, registry } = this.options;
     registry.onRead(() => {
       const { upstreams, config } = snapshot();

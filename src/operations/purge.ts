@@ -8,7 +8,7 @@ import type { Upstream } from "../upstream/upstream.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 
 /** The body of `POST /purge`. */
-export const PurgeRequest = Type.Object(
+const PurgeRequest = Type.Object(
   {
     upstream: Type.Optional(Type.String()),
     endpoint: Type.Optional(
