@@ -6,8 +6,10 @@ export default defineConfig({
     exclude: ["test/long/**"],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/setup.ts"],
-    testTimeout: 20_000,
-    hookTimeout: 30_000,
+    // For what hangs. What has to be quick says so itself; a busy machine makes no test fail.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    expect: { poll: { timeout: 20_000 } },
     maxWorkers: "100%",
     // A worker runs one file after the other and loads the sources once: two thirds of the CPU time went into loading
     // them for each file anew. A test therefore leaves nothing behind: no listener of the process, no timer, no server.

@@ -27,6 +27,7 @@ export default defineConfig({
     setupFiles: ["test/support/setup.ts"],
     testTimeout: 600_000,
     hookTimeout: 60_000,
+    expect: { poll: { timeout: 20_000 } },
     maxWorkers: 1,
     fileParallelism: false,
     projects: [

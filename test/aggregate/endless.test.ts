@@ -16,7 +16,7 @@ async function catalogued(url: string): Promise<Got> {
     const { json } = await get(url + REGISTRIES);
     return (json.registries as { instrumentCount: number | null }[]).map(({ instrumentCount }) => instrumentCount);
   };
-  await expect.poll(counts, { timeout: 20_000 }).not.toContain(null);
+  await expect.poll(counts).not.toContain(null);
   return get(url + REGISTRIES);
 }
 
@@ -89,7 +89,7 @@ describe("a registry that lists for ever", () => {
     const config = structuredClone(aggregate.gateway.config);
     const upstreams = config.upstreams.map((each) => ({ ...each, cache: { ...each.cache, warmUp: true } }));
     await aggregate.gateway.reload({ ...config, upstreams });
-    await expect.poll(() => registry.calls.count("instruments"), { timeout: 20_000 }).toBe(32);
+    await expect.poll(() => registry.calls.count("instruments")).toBe(32);
   });
 });
 

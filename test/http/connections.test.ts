@@ -134,7 +134,7 @@ describe("requests that are sent ahead", () => {
     // What the kernel takes, some megabytes.
     expect(served).toBeLessThan(30);
     client.socket.resume();
-    await expect.poll(() => client.received, { timeout: 10_000 }).toBeGreaterThan(100 * MIB);
+    await expect.poll(() => client.received).toBeGreaterThan(100 * MIB);
     expect(served).toBe(100);
   });
 
@@ -158,7 +158,7 @@ describe("requests that are sent ahead", () => {
     const fill = async (count: number, requests: number) => {
       const before = begun;
       await Promise.all(Array.from({ length: count }, () => openAndSend(GET.repeat(requests))));
-      await expect.poll(() => begun, { timeout: 10_000 }).toBe(before + count);
+      await expect.poll(() => begun).toBe(before + count);
     };
     const excessive = async (requests: number) => {
       const client = await openAndSend(GET.repeat(requests));
@@ -178,7 +178,7 @@ describe("requests that are sent ahead", () => {
     await expect.poll(() => answersIn(other)).toBe(1);
     // And everybody when the others are gone.
     for (const client of clients) if (client !== other.socket) client.resetAndDestroy();
-    await expect.poll(openConnections, { timeout: 10_000 }).toBe(1);
+    await expect.poll(openConnections).toBe(1);
     const next = await openAndSend(GET.repeat(2));
     next.socket.resume();
     await expect.poll(() => answersIn(next)).toBe(2);
@@ -217,7 +217,7 @@ describe("answers that are not read", () => {
         if (client.received >= bytes) client.socket.pause();
       });
       client.socket.resume();
-      await expect.poll(() => client.received, { timeout: 10_000 }).toBeGreaterThanOrEqual(bytes);
+      await expect.poll(() => client.received).toBeGreaterThanOrEqual(bytes);
       client.socket.removeAllListeners("data");
       client.socket.on("data", (chunk: Buffer) => (client.received += chunk.length));
       client.socket.pause();
@@ -225,7 +225,7 @@ describe("answers that are not read", () => {
     clock.advance(20_000);
     expect(closed).toEqual([]);
     client.socket.resume();
-    await expect.poll(() => client.received, { timeout: 10_000 }).toBeGreaterThan(40 * MIB);
+    await expect.poll(() => client.received).toBeGreaterThan(40 * MIB);
   });
 
   test("are the same when they are streamed", async () => {
@@ -251,7 +251,7 @@ describe("answers that are not read", () => {
     };
     const client = await openAndSend(GET);
     client.socket.resume();
-    await expect.poll(() => client.received, { timeout: 10_000 }).toBeGreaterThan(40 * MIB);
+    await expect.poll(() => client.received).toBeGreaterThan(40 * MIB);
     clock.advance(120_000);
     response!.end("the end");
     await expect.poll(() => client.received).toBeGreaterThan(40 * MIB + 7);
@@ -268,8 +268,8 @@ describe("answers that are not read", () => {
     await expect.poll(() => closed).toEqual(["crowded"]);
     for (const { socket } of [first, second, third]) socket.resume();
     await expect.poll(() => first.isClosed).toBe(true);
-    await expect.poll(() => second.received, { timeout: 10_000 }).toBeGreaterThan(48 * MIB);
-    await expect.poll(() => third.received, { timeout: 10_000 }).toBeGreaterThan(48 * MIB);
+    await expect.poll(() => second.received).toBeGreaterThan(48 * MIB);
+    await expect.poll(() => third.received).toBeGreaterThan(48 * MIB);
     expect(first.received).toBeLessThan(48 * MIB);
   });
 
@@ -281,7 +281,7 @@ describe("answers that are not read", () => {
       await settle();
       if (i % 2 === 0) client.socket.resume();
       else client.socket.resetAndDestroy();
-      await expect.poll(() => client.isClosed || client.received > 48 * MIB, { timeout: 10_000 }).toBe(true);
+      await expect.poll(() => client.isClosed || client.received > 48 * MIB).toBe(true);
       await settle();
     }
     expect(closed).toEqual([]);
@@ -292,7 +292,7 @@ describe("answers that are not read", () => {
     answer = (_request, response) => response.end(body);
     const client = await openAndSend(GET);
     client.socket.resume();
-    await expect.poll(() => client.received, { timeout: 15_000 }).toBeGreaterThan(160 * MIB);
+    await expect.poll(() => client.received).toBeGreaterThan(160 * MIB);
     expect(closed).toEqual([]);
   });
 });

@@ -97,7 +97,7 @@ describe("the log has exactly one line for", () => {
       ...request,
       headers: { ...CREDENTIALS, "x-request-id": "log-me-17", ...request.headers },
     });
-    await expect.poll(() => requestLines(from), { timeout: 10_000 }).toHaveLength(1);
+    await expect.poll(() => requestLines(from)).toHaveLength(1);
     const [line] = requestLines(from);
     expect(line).toMatchObject({
       level: "info",
@@ -119,7 +119,7 @@ describe("the log has exactly one line for", () => {
     socket.write(`POST ${ALIAS}/allocations/v1/x/choice-contexts/cancel HTTP/1.1\r\nHost: g\r\n\r\n`);
     await amulet.calls.reached(1);
     socket.destroy();
-    await expect.poll(() => requestLines(from), { timeout: 10_000 }).toHaveLength(1);
+    await expect.poll(() => requestLines(from)).toHaveLength(1);
     expect(requestLines(from)[0]).toMatchObject({ operation: "allocation_cancel", status: 499 });
     await amulet.faults.clear();
   });
@@ -130,7 +130,7 @@ test("an answer that breaks off at the registry is its failure, not the client's
   const from = running().lines.length;
   await amulet.faults.set({ kind: "truncate", operations: ["pass_through"], times: 1 });
   await expect(send(running().url, { path: `${ALIAS}/drafts/v1/x` })).rejects.toThrow(/aborted|ECONNRESET/);
-  await expect.poll(() => requestLines(from), { timeout: 10_000 }).toHaveLength(1);
+  await expect.poll(() => requestLines(from)).toHaveLength(1);
   expect(requestLines(from)[0]).toMatchObject({
     operation: "pass_through",
     status: 502,
@@ -151,7 +151,7 @@ test("one id has one hash, so that its lines can be found", async () => {
   for (const id of ["ONE", "OTHER", "ONE"]) {
     await send(running().url, { path: `${ALIAS}/allocations/v1/${id}/choice-contexts/cancel`, body: "{}" });
   }
-  await expect.poll(() => requestLines(from), { timeout: 10_000 }).toHaveLength(3);
+  await expect.poll(() => requestLines(from)).toHaveLength(3);
   const [one, other, again] = requestLines(from).map(({ contract }) => contract);
   expect(one).toBe(again);
   expect(one).not.toBe(other);

@@ -159,7 +159,7 @@ test("what is no HTTP behind a request whose answer has begun adds nothing to th
   socket.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
   socket.on("error", () => undefined);
   socket.write(`GET ${DRAFT} HTTP/1.1\r\nHost: g\r\n\r\n`);
-  await expect.poll(() => text, { timeout: 5_000 }).toContain("half of it");
+  await expect.poll(() => text).toContain("half of it");
   socket.write("no HTTP\r\n\r\n");
   await once(socket, "close");
   over.resolve();

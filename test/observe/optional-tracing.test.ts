@@ -44,7 +44,7 @@ test("with tracing.endpoint but without the packages it says what is missing and
   const [program, ...args] = COMMAND;
   const { status, stdout } = spawnSync(program!, [...args, "start", "--config", file], {
     encoding: "utf8",
-    timeout: 20_000,
+    timeout: 50_000,
   });
   expect(status).toBe(1);
   expect(stdout).toContain("tracing.endpoint is set, but the OpenTelemetry packages are not installed");

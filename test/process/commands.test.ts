@@ -252,7 +252,7 @@ describe("start", () => {
     const status = async () => (await fetch(`http://127.0.0.1:${port}/registry/metadata/v1/info`)).status;
     expect(await status()).toBe(502);
     await registry.revive();
-    await expect.poll(status, { timeout: 10_000 }).toBe(200);
+    await expect.poll(status).toBe(200);
     command.signal("SIGINT");
     expect(await command.ended).toBe(0);
   });
@@ -263,7 +263,7 @@ describe("start", () => {
     const command = await startWithFlags(args);
     const [, port] = await command.printed(/"publicPort":(\d+)/);
     for (const admin of [DSO, UTILITY_ADMIN]) {
-      await expect.poll(() => command.stderr, { timeout: 10_000 }).toContain(`instrument admin ${admin}`);
+      await expect.poll(() => command.stderr).toContain(`instrument admin ${admin}`);
       expect(command.stderr).toContain(`:${port}/api/token-standard/v0/registrars/${encodeURIComponent(admin)}`);
       const base = `http://127.0.0.1:${port}/api/token-standard/v0/registrars/${admin}`;
       const info = (await (await fetch(`${base}/registry/metadata/v1/info`)).json()) as { adminId: string };

@@ -1,16 +1,13 @@
 import { connect } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { Agent, request } from "undici";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { startGateway } from "../support/gateway.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { until } from "../support/redis.ts";
 import { RealProcess } from "../support/real-process.ts";
 import { SteadyLoad } from "../support/steady-load.ts";
 import { TcpBalancer } from "../support/tcp-balancer.ts";
-
-// Processes have to start on a machine that may be busy with other tests.
-vi.setConfig({ testTimeout: 60_000 });
 
 const registry = useSampleRegistries();
 const processes: RealProcess[] = [];

@@ -1,11 +1,8 @@
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { UTILITY_ADMIN } from "../support/sample.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { RealProcess } from "../support/real-process.ts";
 import { keysOf, reloadUnderLoad } from "../support/reload-under-load.ts";
-
-// Processes have to start on a machine that may be busy with other tests.
-vi.setConfig({ testTimeout: 60_000 });
 
 const registry = useSampleRegistries();
 let gateway: RealProcess | undefined;

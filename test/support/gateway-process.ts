@@ -64,7 +64,7 @@ export class GatewayProcess {
     writeFileSync(join(folder, "gateway.yaml"), stringify(config));
     if (user.uid !== undefined) chmodSync(folder, 0o755);
     const gateway = new GatewayProcess(ports, folder, command, user);
-    await until(() => gateway.isReady(), 20_000);
+    await until(() => gateway.isReady(), 50_000);
     return gateway;
   }
 

@@ -199,7 +199,7 @@ function isAnswering(port: number): Promise<boolean> {
 }
 
 /** Waits until `condition` holds; fails after `timeout` milliseconds. For what another process does in its own time. */
-export async function until(condition: () => boolean | Promise<boolean>, timeout = 10_000): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>, timeout = 30_000): Promise<void> {
   const end = performance.now() + timeout;
   for (;;) {
     if (await condition()) return;
