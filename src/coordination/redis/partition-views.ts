@@ -38,7 +38,7 @@ export function isCurrent(view: PartitionView): boolean {
 
 /** Notes a purge that has to go to Redis. */
 export function notePending(view: PartitionView, { scope, epoch }: Raised): void {
-  // A new base covers whatever was purged within it.
+  // A new base covers all purges within its partition.
   if (scope === BASE) view.pending.clear();
   view.pending.set(scope, epoch);
 }
@@ -54,7 +54,7 @@ export interface PartitionViewsOptions {
 export class PartitionViews {
   /** Of all partitions at once. */
   readonly everywhere: PartitionView;
-  /** In what belongs to no partition and in a cluster lies on any shard: leases and facts. */
+  /** Before leases and facts, which belong to no partition and in a cluster lie on any shard. */
   readonly elsewhere: CircuitBreaker;
   private readonly epochs: Epochs;
   private readonly newBreaker: () => CircuitBreaker;

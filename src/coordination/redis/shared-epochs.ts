@@ -10,12 +10,12 @@ import { type CircuitBreaker, MAX_WAIT } from "./circuit-breaker.ts";
 import type { ScriptCall } from "./script.ts";
 
 /**
- * How often epochs are read again, for messages that were lost: a purge holds everywhere within 2 s. So often that it
- * does even when Redis loses it a moment later, and another replica has to find that out first.
+ * How often epochs are read again, for messages that were lost: a purge holds everywhere within 2 s. Often enough for
+ * that even when Redis loses the purge a moment later, which another replica has to find out first.
  */
 const REVALIDATE_EVERY: Duration = 500;
 
-/** How often it is looked whether something is due. */
+/** How often due partitions are looked for. */
 const TICK: Duration = 100;
 
 /** A Redis that takes longer in the background is too slow to be asked by requests. */
@@ -31,8 +31,8 @@ export interface SharedEpochsOptions {
 
 /**
  * Keeps the epochs of this process and those in Redis the same: written when purged, told by message, read again in
- * short intervals and with every entry. Knows when Redis may be asked: only after the purges made without it are written there
- * and its epochs were read since the last failure.
+ * short intervals and with every entry. Redis may be asked only after the purges made without it are written there and
+ * its epochs were read since the last failure.
  */
 export class SharedEpochs {
   /** What this process knows. */
