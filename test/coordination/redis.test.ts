@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll } from "vitest";
 import { clock, startReplica } from "../support/redis-replicas.ts";
-import { startRedis, type RedisServer } from "../support/redis.ts";
+import { isAcquainted } from "../support/redis-scene.ts";
+import { startRedis, type RedisServer, until } from "../support/redis.ts";
 import { describeCoordinator } from "../support/coordinator-suite.ts";
 
 let redis: RedisServer;
@@ -13,8 +14,9 @@ afterAll(() => redis.stop());
 
 describeCoordinator("Redis coordinator", async () => {
   setUps += 1;
-  const { coordinator, close } = await startReplica({ url: redis.url, keyPrefix: `test-${setUps}:` });
-  return { coordinator, now: () => clock.now(), pass: sleep, close, settle: () => sleep(1_700) };
+  const replica = await startReplica({ url: redis.url, keyPrefix: `test-${setUps}:` });
+  const settle = () => until(() => isAcquainted(replica, 1));
+  return { coordinator: replica.coordinator, now: () => clock.now(), pass: sleep, close: replica.close, settle };
 });
 
 describeCoordinator("Redis coordinator without Redis", async () => {

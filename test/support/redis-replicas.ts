@@ -26,6 +26,8 @@ export class RedisEvents implements RedisObserver {
   readonly commands: { name: string; outcome: CommandOutcome; duration: number }[] = [];
   /** Infinity while it is away. */
   upSince = Infinity;
+  /** When Redis last said which replicas live. */
+  heardOfReplicasAt = -Infinity;
   readonly purgeLags: number[] = [];
   writesDropped = 0;
   valuesRejected = 0;
@@ -41,6 +43,7 @@ export class RedisEvents implements RedisObserver {
 
   commandEnded(name: string, outcome: CommandOutcome, duration: number): void {
     this.commands.push({ name, outcome, duration });
+    if (name === "replica_beat" && outcome === "ok") this.heardOfReplicasAt = clock.now();
   }
 
   writeDropped(): void {

@@ -34,14 +34,17 @@ export async function replicasOfOne(count: number): Promise<{ server: RedisServe
   return { server, replicas };
 }
 
+/** Whether it has seen so many replicas, itself included, and counts in Redis alone: 1.5 s after it connected. */
+export function isAcquainted({ coordinator, events }: Replica, count: number): boolean {
+  const { upSince, heardOfReplicasAt } = events;
+  const isLongUp = clock.now() - upSince > 1_700 && heardOfReplicasAt - upSince > 1_500;
+  return isLongUp && coordinator.status().replicas === count;
+}
+
 /** The same, and every replica has seen the others and goes by the count in Redis alone. */
 export async function acquaintedReplicas(count: number): ReturnType<typeof replicasOfOne> {
   const all = await replicasOfOne(count);
-  await until(() =>
-    all.replicas.every(
-      ({ coordinator, events }) => coordinator.status().replicas === count && clock.now() - events.upSince > 1_700,
-    ),
-  );
+  await until(() => all.replicas.every((replica) => isAcquainted(replica, count)));
   return all;
 }
 
