@@ -3,12 +3,12 @@ import type { UpstreamConfig } from "../../config/schema.ts";
 import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
 import type { RateLimit } from "../limits/rate-limit.ts";
-import { Opening } from "../wire/connections.ts";
-import { connectionFailure, ProofFailed } from "../wire/connection-failure.ts";
-import { answerTimeout, connectTimeout, consequences, unusable } from "../failure.ts";
+import { ProofFailed } from "../wire/connection-failure.ts";
+import { answerTimeout, consequences, unusable } from "../failure.ts";
 import type { Failure, FailureReason } from "../failure.ts";
 import type { Connection, ConnectionTarget } from "../wire/connection.ts";
-import { askAdmin, isPartyId } from "./node-check.ts";
+import { NodeProof } from "./proof.ts";
+import { quote, RegistryAdmin } from "./registry-admin.ts";
 import { NodeWatch } from "./node-watch.ts";
 import { UpstreamNode } from "./node.ts";
 import type { UpstreamObserver } from "../observer.ts";
@@ -40,8 +40,8 @@ export class Nodes {
   readonly all: readonly UpstreamNode[];
   private readonly parts: NodesParts;
   private readonly watches: readonly NodeWatch[];
-  private learned: string | undefined;
-  private contradiction: string | undefined;
+  private readonly registry: RegistryAdmin;
+  private readonly proof: NodeProof;
   private readonly closing = new AbortController();
   private hasStarted = false;
   private hasStopped = false;
@@ -50,23 +50,44 @@ export class Nodes {
     this.parts = parts;
     const prove = (node: UpstreamNode, connection: Connection) => this.prove(node, connection);
     this.all = parts.config.urls.map((url, index) => new UpstreamNode(index, url, { ...parts, prove }));
+    this.registry = new RegistryAdmin(parts.config, parts.claim);
+    this.proof = new NodeProof({
+      ...parts,
+      signal: this.closing.signal,
+      expected: () => this.admin,
+      told: (node, admin) => {
+        this.hear(node, admin);
+        this.throwIfDisabled();
+      },
+      failed: (node, failure) => this.noteFailure(node, failure),
+    });
     this.watches = this.all.map(() => new NodeWatch(parts.clock, parts.random));
   }
 
   /** The party id of the registry's admin: configured or learned. */
   get admin(): string | undefined {
-    return this.parts.config.admin ?? this.learned;
+    return this.registry.id;
+  }
+
+  /** Why no request may be sent at all: nodes or upstreams contradict each other. */
+  get disabledBecause(): string | undefined {
+    return this.registry.contradictedBecause;
+  }
+
+  /** What a call is told when no node may be asked. */
+  whyNone(): GatewayError {
+    return this.registry.whyNone(this.all);
+  }
+
+  /** Finds out anew whether nodes or upstreams contradict each other. */
+  reconsider(): void {
+    this.registry.reconsider(this.all);
   }
 
   /** Some node has proved the admin. */
   get hasProved(): boolean {
     for (const { state } of this.all) if (state === "up" || state === "ejected") return true;
     return false;
-  }
-
-  /** Why no request may be sent at all: nodes or upstreams contradict each other. */
-  get disabledBecause(): string | undefined {
-    return this.contradiction;
   }
 
   get upCount(): number {
@@ -97,8 +118,8 @@ export class Nodes {
 
   /** Takes over what `old` nodes of the same URL have proved, so that a new configuration begins without a gap. */
   adopt(old: Nodes): void {
-    if (old.contradiction !== undefined) return;
-    this.learned = this.parts.config.admin ?? old.learned;
+    if (old.disabledBecause !== undefined) return;
+    this.registry.inherit(old.registry);
     for (const node of this.all) {
       const same = old.all.find(({ url }) => url === node.url);
       if (same?.admin === undefined || same.admin !== this.admin) continue;
@@ -107,41 +128,25 @@ export class Nodes {
       node.connections.inherit(same.connections);
     }
     // Nodes that disappeared do not vouch for the admin they taught.
-    if (!this.hasProved) this.learned = undefined;
+    if (!this.hasProved) this.registry.forget();
   }
 
   /**
    * Resolves when a node has proved its admin.
    * @throws GatewayError that says why none has: 502, 503 or 504.
    */
-  async whenProved(patience: Omit<Deadline, "late">): Promise<void> {
+  async whenProved(until: Omit<Deadline, "late">): Promise<void> {
     this.throwIfDisabled();
     if (this.hasProved) return;
     const checks = this.all.map((node) => this.check(node, true));
     const late = () => answerTimeout(this.parts.config.name).error;
     try {
-      await withDeadline(Promise.any(checks), { ...patience, late }, this.parts.clock);
+      await withDeadline(Promise.any(checks), { ...until, late }, this.parts.clock);
     } catch (error) {
       const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
       throw first instanceof ProofFailed ? first.failure.error : first;
     }
     this.throwIfDisabled();
-  }
-
-  /** What a call is told when no node may be asked. */
-  whyNone(): GatewayError {
-    const { config } = this.parts;
-    if (this.contradiction === undefined) {
-      const why = this.all.find(({ state }) => state === "wrong-admin")?.lastError ?? "none has told its admin";
-      return unusable(config.name, `has no node that may be asked: ${why}`, "wrong_admin");
-    }
-    return new GatewayError("upstream_disabled", `upstream "${config.name}" is disabled: ${this.contradiction}`, {
-      retryAfter: 5,
-    });
-  }
-
-  private throwIfDisabled(): void {
-    if (this.contradiction !== undefined) throw this.whyNone();
   }
 
   /** Somebody else found that this node is another registry: it gets no call before it was asked again, now. */
@@ -168,12 +173,6 @@ export class Nodes {
     return true;
   }
 
-  /** Finds out anew whether nodes or upstreams contradict each other. */
-  reconsider(): void {
-    const { admin } = this;
-    if (admin !== undefined) this.contradiction = this.findContradiction(admin);
-  }
-
   /**
    * A call failed or is late on a node: it is checked, and ejected when it fails the check as well. The last one that
    * takes requests is checked only when it `refused` the connection, for then another registry may come in its place.
@@ -192,18 +191,18 @@ export class Nodes {
   async askInfo(): Promise<boolean | undefined> {
     const { clock, config, rateLimit } = this.parts;
     const { signal } = this.closing;
-    const patience = Math.min(config.attemptTimeout, config.timeout);
+    const timeout = Math.min(config.attemptTimeout, config.timeout);
     const asked = this.all.filter(({ state }) => state === "up" || state === "ejected");
     const late = () => answerTimeout(config.name).error;
     try {
-      const deadline = clock.now() + patience;
+      const deadline = clock.now() + timeout;
       for (const _ of asked) await rateLimit?.take({ operation: "info", priority: "post", deadline, signal });
     } catch {
       return undefined;
     }
-    const checks = asked.map((node) => this.share(node, () => this.ask(node)));
+    const checks = asked.map((node) => this.share(node, () => this.proof.ask(node, this.deadlineOf(node))));
     try {
-      await withDeadline(Promise.any(checks), { deadline: clock.now() + patience, signal, late }, clock);
+      await withDeadline(Promise.any(checks), { deadline: clock.now() + timeout, signal, late }, clock);
       return true;
     } catch {
       return signal.aborted ? undefined : false;
@@ -230,8 +229,8 @@ export class Nodes {
   private check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
     return this.share(node, async () => {
       // No call left for a check says nothing about the node.
-      await this.pay(isWaitedFor, this.deadlineOf(node));
-      await this.ask(node);
+      await this.proof.pay(isWaitedFor, this.deadlineOf(node));
+      await this.proof.ask(node, this.deadlineOf(node));
     });
   }
 
@@ -244,67 +243,18 @@ export class Nodes {
     this.check(node, false).catch(() => undefined);
   }
 
-  /** Asks a node over a new connection, with a call that was paid for. */
-  private async ask(node: UpstreamNode): Promise<void> {
-    const { clock, config } = this.parts;
-    const deadline = this.deadlineOf(node);
-    const opening = new Opening();
-    const stop = () => opening.cancel();
-    let isLate = false;
-    const cancelTimer = clock.after(deadline - clock.now(), () => {
-      isLate = true;
-      stop();
-    });
-    this.closing.signal.addEventListener("abort", stop);
-    try {
-      await node.connections.check(opening, (connection) => this.question(node, connection, deadline));
-    } catch (error) {
-      if (error instanceof ProofFailed) throw error;
-      throw this.noteFailure(node, isLate ? connectTimeout(config.name) : connectionFailure(config.name, error, false));
-    } finally {
-      cancelTimer();
-      this.closing.signal.removeEventListener("abort", stop);
-    }
-  }
-
   /** A call may go over `connection` only when the node names the right admin there. */
   private async prove(node: UpstreamNode, connection: Connection): Promise<void> {
     const deadline = this.deadlineOf(node);
     try {
-      await this.pay(true, deadline);
+      await this.proof.pay(true, deadline);
     } catch (error) {
       throw new ProofFailed({ reason: "http-429", error: toGatewayError(error) });
     }
     try {
-      await this.question(node, connection, deadline);
+      await this.proof.askOver(connection, node, deadline);
     } finally {
       this.schedule(node);
-    }
-  }
-
-  /** Asks a node over this connection, and notes what comes of it. */
-  private async question(node: UpstreamNode, connection: Connection, deadline: Instant): Promise<void> {
-    const { config } = this.parts;
-    let admin: string;
-    try {
-      admin = await askAdmin(node, connection, {
-        ...this.parts,
-        upstream: config.name,
-        deadline,
-        signal: this.closing.signal,
-      });
-      if (this.admin === undefined && !isPartyId(admin)) {
-        const error = unusable(config.name, `names the admin ${quote(admin)} in its info, which is no party id`);
-        throw new ProofFailed({ reason: "unproved", error });
-      }
-    } catch (error) {
-      throw this.noteFailure(node, connectionFailure(config.name, error, false));
-    }
-    try {
-      this.hear(node, admin);
-      this.throwIfDisabled();
-    } catch (error) {
-      throw new ProofFailed({ reason: "wrong-admin", error: toGatewayError(error) });
     }
   }
 
@@ -314,15 +264,8 @@ export class Nodes {
     return clock.now() + this.watchOf(node).timeout(node.state, usual);
   }
 
-  /** @throws GatewayError 429 when there is no call left for a check. */
-  private async pay(isWaitedFor: boolean, deadline: Instant): Promise<void> {
-    const { rateLimit, config } = this.parts;
-    if (rateLimit === undefined) return;
-    if (isWaitedFor) return rateLimit.take({ operation: "info", priority: "post", deadline });
-    if (await rateLimit.tryTake("info", "refresh")) return;
-    throw new GatewayError("too_many_requests", `no call is left of rateLimit to check upstream "${config.name}"`, {
-      retryAfter: 1,
-    });
+  private throwIfDisabled(): void {
+    if (this.disabledBecause !== undefined) throw this.whyNone();
   }
 
   private noteFailure(node: UpstreamNode, failure: Failure): ProofFailed {
@@ -345,9 +288,8 @@ export class Nodes {
    */
   private hear(node: UpstreamNode, admin: string): void {
     const { config, observer } = this.parts;
-    const expected = this.admin ?? admin;
+    const expected = this.registry.hear(admin);
     node.admin = admin;
-    this.learned = expected;
     if (admin !== expected) this.refuse(node, { admin, expected });
     observer.check(config.name, node.url, "success");
     this.watchOf(node).noteTold();
@@ -385,16 +327,6 @@ export class Nodes {
     this.change(node, "up", "its info names the right admin");
   }
 
-  private findContradiction(expected: string): string | undefined {
-    const { config, claim } = this.parts;
-    const other = claim(expected);
-    if (other !== undefined) return other;
-    if (config.admin !== undefined) return undefined;
-    const odd = this.all.find(({ admin }) => admin !== undefined && admin !== expected);
-    if (odd === undefined) return undefined;
-    return `its nodes name different admins, ${quote(expected)} and ${quote(odd.admin!)}; set admin or correct urls`;
-  }
-
   private change(node: UpstreamNode, to: NodeState, why: string): void {
     const from = node.state;
     if (from === to) return;
@@ -406,9 +338,4 @@ export class Nodes {
     if (this.hasStopped || !this.hasStarted) return;
     this.watchOf(node).schedule(node.state, () => this.checkInBackground(node));
   }
-}
-
-/** An admin as it came from a registry: shortened, and without what could act on a terminal. */
-function quote(admin: string): string {
-  return JSON.stringify(admin.length > 200 ? `${admin.slice(0, 200)}…` : admin);
 }
