@@ -1,7 +1,7 @@
 import type { Config } from "./config/schema.ts";
 import { createSnapshot, type Snapshot } from "./http/snapshot.ts";
 import { RegistryMetadata, type RegistryMetadataOptions } from "./registry/registry-metadata.ts";
-import type { UpstreamEnvironment } from "./upstream/upstream.ts";
+import type { UpstreamEnvironment } from "./upstream/parts.ts";
 import { Upstreams } from "./upstream/upstreams.ts";
 
 /** What every snapshot of a process is made with. */

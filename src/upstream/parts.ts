@@ -1,21 +1,40 @@
 import type { BodyReader } from "../bodies/body-reader.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock, Duration } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
-import type { CircuitBreaker } from "./limits/circuit-breaker.ts";
-import type { ConcurrencyLimit } from "./limits/concurrency-limit.ts";
-import type { Credentials } from "./credentials/credentials.ts";
-import type { RateLimit } from "./limits/rate-limit.ts";
-import type { Latencies } from "./call/latencies.ts";
-import type { NodeChoice } from "./call/node-choice.ts";
-import type { Nodes } from "./node/nodes.ts";
-import type { UpstreamObserver } from "./observer.ts";
-import type { RecentRequests } from "./recent-requests.ts";
-import type { TokenBucket } from "./limits/token-bucket.ts";
+import { digestOf } from "../digest.ts";
+import type { Coordinator } from "../coordination/coordinator.ts";
+import { Latencies } from "./call/latencies.ts";
+import { NodeChoice } from "./call/node-choice.ts";
+import type { Credentials, OwnCredentials } from "./credentials/credentials.ts";
+import { CircuitBreaker } from "./limits/circuit-breaker.ts";
+import { ConcurrencyLimit } from "./limits/concurrency-limit.ts";
+import { RateLimit } from "./limits/rate-limit.ts";
+import { TokenBucket } from "./limits/token-bucket.ts";
+import { Nodes } from "./node/nodes.ts";
+import type { BreakerScope, UpstreamObserver } from "./observer.ts";
+import { RecentRequests } from "./recent-requests.ts";
+
+/** Sizes of bodies, bytes. */
+export type UpstreamLimits = Pick<Config["limits"], "requestBody" | "responseBody">;
+
+/** What all upstreams share. */
+export interface UpstreamEnvironment {
+  readonly limits: UpstreamLimits;
+  readonly clock: Clock;
+  /** Reads the bodies of large answers. */
+  readonly bodies: BodyReader;
+  /** From 0 to 1, as Math.random. */
+  readonly random: () => number;
+  readonly coordinator: Coordinator;
+  readonly observer: UpstreamObserver;
+  /** What was stored of the registry with this admin may be of another one: it is not to be used any more. */
+  readonly forget: (admin: string) => void;
+}
 
 /** What the calls of one upstream share. */
 export interface UpstreamParts {
   readonly config: UpstreamConfig;
-  readonly limits: Pick<Config["limits"], "requestBody" | "responseBody">;
+  readonly limits: UpstreamLimits;
   readonly clock: Clock;
   readonly bodies: BodyReader;
   readonly random: () => number;
@@ -35,4 +54,114 @@ export interface UpstreamParts {
   readonly latencies: Latencies;
   readonly retries: TokenBucket;
   readonly hedges: TokenBucket;
+}
+
+/** How long it is known of a request that it failed. */
+const REMEMBERED: Duration = 10_000;
+/** Retries a second on top of their share of the calls. */
+const RETRIES_PER_SECOND = 3;
+const MOST_RETRIES_SAVED = 50;
+const MOST_HEDGES_SAVED = 30;
+
+/** What an upstream tells its parts, and hears from them. */
+interface UpstreamHooks {
+  readonly own: OwnCredentials;
+  /** Why the upstream may not have `admin`, if it may not. */
+  readonly claim: (admin: string) => string | undefined;
+  /** A node or a breaker may have another state. */
+  readonly onChange: () => void;
+}
+
+/** The parts of one upstream, each built from those before it. */
+export function createParts(
+  config: UpstreamConfig,
+  environment: UpstreamEnvironment,
+  hooks: UpstreamHooks,
+): UpstreamParts {
+  const { clock, bodies, random, observer, limits } = environment;
+  const { auth: credentials } = hooks.own;
+  const rateLimit = createRateLimit(config, environment);
+  const { nodes, breaker, passThroughBreaker } = createNodes({ config, rateLimit }, environment, hooks);
+  return {
+    config,
+    limits,
+    clock,
+    bodies,
+    random,
+    observer,
+    nodes,
+    breaker,
+    passThroughBreaker,
+    doubtful: new RecentRequests(clock, REMEMBERED),
+    hopeless: new RecentRequests(clock, REMEMBERED),
+    rateLimit,
+    credentials,
+    choice: new NodeChoice(nodes.all, random),
+    concurrency: new ConcurrencyLimit(config.name, config.concurrency, clock),
+    latencies: new Latencies(config.hedge.quantile),
+    retries: new TokenBucket(clock, {
+      perCall: config.retry.budget,
+      perSecond: RETRIES_PER_SECOND,
+      most: MOST_RETRIES_SAVED,
+      first: RETRIES_PER_SECOND,
+    }),
+    hedges: new TokenBucket(clock, { perCall: config.hedge.budget, perSecond: 0, most: MOST_HEDGES_SAVED, first: 0 }),
+  };
+}
+
+function createRateLimit(config: UpstreamConfig, environment: UpstreamEnvironment): RateLimit | undefined {
+  const { coordinator, clock, observer } = environment;
+  if (config.rateLimit === undefined) return undefined;
+  return new RateLimit({
+    upstream: config.name,
+    rateLimit: config.rateLimit,
+    coordinator,
+    clock,
+    onRation: (share, isNews) => observer.rationed(config.name, share, isNews),
+  });
+}
+
+/** The nodes, and the breakers that ask them for the registry's info and close when one tells it. */
+function createNodes(
+  { config, rateLimit }: { readonly config: UpstreamConfig; readonly rateLimit: RateLimit | undefined },
+  { clock, random, observer, coordinator, forget }: UpstreamEnvironment,
+  { own, claim, onChange }: UpstreamHooks,
+) {
+  const timeout = Math.min(config.attemptTimeout, config.timeout);
+  const nodes: Nodes = new Nodes({
+    config,
+    clock,
+    random,
+    observer,
+    credentials: own.auth,
+    rateLimit,
+    claim,
+    target: { connectTimeout: timeout, httpProxy: config.httpProxy, tls: own.tls },
+    onImpostor: (node, admin) => {
+      forget(admin);
+      coordinator.announce(impostorAt(node.url));
+    },
+    onCheck: (isWell) => {
+      if (isWell) for (const each of [breaker, passThroughBreaker]) each.hint();
+      onChange();
+    },
+  });
+  const createBreaker = (calls: BreakerScope) =>
+    new CircuitBreaker({
+      clock,
+      timeout,
+      askInfo: () => nodes.askInfo(),
+      onChange: (change) => {
+        observer.breaker(config.name, calls, change);
+        onChange();
+      },
+    });
+  const breaker = createBreaker("api");
+  const passThroughBreaker = createBreaker("pass-through");
+  return { nodes, breaker, passThroughBreaker };
+}
+
+/** Tells other processes, which may have other aliases, that the node at this URL is another registry. */
+export function impostorAt(url: string): string {
+  return `impostor ${digestOf(url)}`;
 }

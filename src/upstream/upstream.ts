@@ -1,46 +1,18 @@
 import { isDeepStrictEqual } from "node:util";
-import type { BodyReader } from "../bodies/body-reader.ts";
-import type { Clock, Duration, Instant } from "../clock.ts";
-import type { Config, UpstreamConfig } from "../config/schema.ts";
-import { digestOf } from "../digest.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { Instant } from "../clock.ts";
+import type { UpstreamConfig } from "../config/schema.ts";
 import type { AdminClaims } from "./admin-claims.ts";
-import { CircuitBreaker } from "./limits/circuit-breaker.ts";
-import { ConcurrencyLimit } from "./limits/concurrency-limit.ts";
 import { runCall, streamCall } from "./call/call-run.ts";
 import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
 import { openCredentials } from "./credentials/credentials.ts";
 import type { CredentialParts, OwnCredentials } from "./credentials/credentials.ts";
 import { CredentialLooks } from "./news.ts";
-import { RateLimit } from "./limits/rate-limit.ts";
 import { removed } from "./failure.ts";
-import { Latencies } from "./call/latencies.ts";
-import { NodeChoice } from "./call/node-choice.ts";
-import { Nodes } from "./node/nodes.ts";
 import type { UpstreamNode } from "./node/node.ts";
 import { CREDENTIAL_KEYS } from "./observer.ts";
-import type { BreakerScope, UpstreamObserver } from "./observer.ts";
-import type { UpstreamParts } from "./parts.ts";
-import { RecentRequests } from "./recent-requests.ts";
+import { createParts, impostorAt } from "./parts.ts";
+import type { UpstreamEnvironment, UpstreamLimits, UpstreamParts } from "./parts.ts";
 import type { UpstreamState, UpstreamStatus } from "./status.ts";
-import { TokenBucket } from "./limits/token-bucket.ts";
-
-/** Sizes of bodies, bytes. */
-export type UpstreamLimits = Pick<Config["limits"], "requestBody" | "responseBody">;
-
-/** What all upstreams share. */
-export interface UpstreamEnvironment {
-  readonly limits: UpstreamLimits;
-  readonly clock: Clock;
-  /** Reads the bodies of large answers. */
-  readonly bodies: BodyReader;
-  /** From 0 to 1, as Math.random. */
-  readonly random: () => number;
-  readonly coordinator: Coordinator;
-  readonly observer: UpstreamObserver;
-  /** What was stored of the registry with this admin may be of another one: it is not to be used any more. */
-  readonly forget: (admin: string) => void;
-}
 
 /** An upstream among others. */
 export interface UpstreamRelations {
@@ -49,13 +21,6 @@ export interface UpstreamRelations {
   /** What this upstream was before its configuration changed: the proofs of nodes it still has are taken over. */
   readonly old?: Upstream | undefined;
 }
-
-/** How long it is known of a request that it failed. */
-const REMEMBERED: Duration = 10_000;
-/** Retries a second on top of their share of the calls. */
-const RETRIES_PER_SECOND = 3;
-const MOST_RETRIES_SAVED = 50;
-const MOST_HEDGES_SAVED = 30;
 
 /** One configured registry: calls to it go to the node that is likely to answer soonest. */
 export class Upstream {
@@ -83,7 +48,12 @@ export class Upstream {
     if (old !== undefined) for (const key of CREDENTIAL_KEYS) onLook(key, undefined);
     this.own = openCredentials({ config, clock, onLook, previous: old?.own });
     this.claims = claims;
-    this.parts = this.assemble();
+    this.parts = createParts(config, environment, {
+      own: this.own,
+      // What nodes of an earlier configuration still say must not take an admin from who has it now.
+      claim: (admin) => (this.isRetired ? undefined : claims?.claim(admin, config.name)),
+      onChange: () => this.noteState(),
+    });
     if (old !== undefined) this.parts.nodes.adopt(old.parts.nodes);
   }
 
@@ -207,87 +177,6 @@ export class Upstream {
     if (this.running === 0) this.onIdle?.();
   };
 
-  private assemble(): UpstreamParts {
-    const { config, environment } = this;
-    const { clock, bodies, random, observer, coordinator, limits } = environment;
-    const { auth: credentials, tls } = this.own;
-    const rateLimit =
-      config.rateLimit === undefined
-        ? undefined
-        : new RateLimit({
-            upstream: config.name,
-            rateLimit: config.rateLimit,
-            coordinator,
-            clock,
-            onRation: (share, isNews) => observer.rationed(config.name, share, isNews),
-          });
-    const nodes = new Nodes({
-      config,
-      clock,
-      random,
-      observer,
-      credentials,
-      rateLimit,
-      // What nodes of an earlier configuration still say must not take an admin from who has it now.
-      claim: (admin) => (this.isRetired ? undefined : this.claims?.claim(admin, this.name)),
-      target: {
-        connectTimeout: Math.min(config.attemptTimeout, config.timeout),
-        httpProxy: config.httpProxy,
-        tls,
-      },
-      onImpostor: (node, admin) => {
-        environment.forget(admin);
-        coordinator.announce(impostorAt(node.url));
-      },
-      onCheck: (isWell) => {
-        if (isWell) for (const each of [breaker, passThroughBreaker]) each.hint();
-        this.noteState();
-      },
-    });
-    const createBreaker = (calls: BreakerScope) =>
-      new CircuitBreaker({
-        clock,
-        patience: Math.min(config.attemptTimeout, config.timeout),
-        askInfo: () => nodes.askInfo(),
-        onChange: (change) => {
-          observer.breaker(config.name, calls, change);
-          this.noteState();
-        },
-      });
-    const breaker = createBreaker("api");
-    const passThroughBreaker = createBreaker("pass-through");
-    return {
-      config,
-      limits,
-      clock,
-      bodies,
-      random,
-      observer,
-      nodes,
-      breaker,
-      passThroughBreaker,
-      doubtful: new RecentRequests(clock, REMEMBERED),
-      hopeless: new RecentRequests(clock, REMEMBERED),
-      rateLimit,
-      credentials,
-      choice: new NodeChoice(nodes.all, random),
-      concurrency: new ConcurrencyLimit(config.name, config.concurrency, clock),
-      latencies: new Latencies(config.hedge.quantile),
-      retries: new TokenBucket(clock, {
-        perCall: config.retry.budget,
-        perSecond: RETRIES_PER_SECOND,
-        most: MOST_RETRIES_SAVED,
-        first: RETRIES_PER_SECOND,
-      }),
-      hedges: new TokenBucket(clock, {
-        perCall: config.hedge.budget,
-        perSecond: 0,
-        most: MOST_HEDGES_SAVED,
-        first: 0,
-      }),
-    };
-  }
-
   /** Why a node is not up, or, when the breaker is open, why calls failed. */
   private findLastError(): string | undefined {
     const { nodes, breaker } = this.parts;
@@ -308,9 +197,4 @@ export class Upstream {
 
 function isUnasked({ state, lastError }: UpstreamNode): boolean {
   return state === "unproved" && lastError === undefined;
-}
-
-/** Tells other processes, which may have other aliases, that the node at this URL is another registry. */
-function impostorAt(url: string): string {
-  return `impostor ${digestOf(url)}`;
 }

@@ -2,7 +2,7 @@ import type { UpstreamConfig } from "../config/schema.ts";
 import { AdminClaims } from "./admin-claims.ts";
 import type { UpstreamStatus } from "./status.ts";
 import { Upstream } from "./upstream.ts";
-import type { UpstreamEnvironment } from "./upstream.ts";
+import type { UpstreamEnvironment } from "./parts.ts";
 
 /** The enabled upstreams of one configuration, by alias and by admin. */
 export class Upstreams {

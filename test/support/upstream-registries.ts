@@ -1,3 +1,4 @@
+import { buffer } from "node:stream/consumers";
 import { onTestFinished } from "vitest";
 import { stringify } from "yaml";
 import { BodyReader } from "../../src/bodies/body-reader.ts";
@@ -5,13 +6,15 @@ import type { Clock } from "../../src/clock.ts";
 import { systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { UpstreamConfig } from "../../src/config/schema.ts";
+import type { Fields } from "../../src/fields.ts";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import type { Coordinator } from "../../src/coordination/coordinator.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import type { StreamedCall, UpstreamCall } from "../../src/upstream/call.ts";
-import type { UpstreamEnvironment } from "../../src/upstream/upstream.ts";
+import type { UpstreamEnvironment } from "../../src/upstream/parts.ts";
+import type { Upstream } from "../../src/upstream/upstream.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { RecordingObserver } from "./recording-observer.ts";
 
@@ -123,4 +126,25 @@ export function streamedCall(overrides: Partial<StreamedCall> = {}): StreamedCal
 /** Milliseconds from now on the system clock. */
 export function inTime(duration: number): number {
   return clock.now() + duration;
+}
+
+/** An answer that is here to its end, however it was taken. */
+export interface WholeAnswer {
+  readonly status: number;
+  readonly fields: Fields;
+  readonly body: Buffer;
+}
+
+/** How an answer is taken: kept until it is complete, or passed on as it comes; one table of cases for both. */
+export const ANSWER_KINDS = ["buffered", "streamed"] as const;
+
+/** Makes one call of this kind, and reads its answer to the end. */
+export async function askWhole(
+  upstream: Upstream,
+  kind: (typeof ANSWER_KINDS)[number],
+  overrides: Partial<UpstreamCall> = {},
+): Promise<WholeAnswer> {
+  if (kind === "buffered") return upstream.call(acceptCall(overrides));
+  const { status, fields, body } = await upstream.stream(streamedCall(overrides));
+  return { status, fields, body: await buffer(body) };
 }

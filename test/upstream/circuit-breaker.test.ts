@@ -14,7 +14,7 @@ function open(info: { verdict: Verdict }) {
   let asked = 0;
   const breaker = new CircuitBreaker({
     clock,
-    patience: 5_000,
+    timeout: 5_000,
     askInfo: () => {
       asked += 1;
       return Promise.resolve(info.verdict);
@@ -201,7 +201,7 @@ describe("an upstream that fails on all nodes", () => {
     expect(upstream.status().breaker).toBe("closed");
   });
 
-  test("is not taken for failing because of clients with little patience", async () => {
+  test("is not taken for failing because of clients in a hurry", async () => {
     const registry = await startRegistry({ latency: 200 });
     const { upstream } = openUpstream([registry]);
     await upstream.call(acceptCall());

@@ -15,7 +15,7 @@ const EXCUSED_FOR: Duration = 60_000;
 interface CircuitBreakerParts {
   readonly clock: Clock;
   /** How long a call has to wait before a timeout is the upstream's fault. */
-  readonly patience: Duration;
+  readonly timeout: Duration;
   /** Asks the registry for its info: true when a node tells it, false when all fail, undefined when none may be asked. */
   readonly askInfo: () => Promise<boolean | undefined>;
   readonly onChange: (change: BreakerChange) => void;
@@ -63,7 +63,7 @@ export class CircuitBreaker {
 
   /**
    * A call ended after `elapsed`, with this failure or with an answer; `digest` names its request. A timeout that a
-   * client with little patience brought about tells nothing, nor does a 429.
+   * client in a hurry brought about tells nothing, nor does a 429.
    */
   report(reason: FailureReason | undefined, elapsed: Duration, digest: () => string): void {
     if (this.currentState !== "closed" || reason === "http-429") return;
@@ -81,7 +81,7 @@ export class CircuitBreaker {
 
   /** Whether so much time is enough to blame the upstream for not answering. */
   isFairTrial(elapsed: Duration): boolean {
-    return elapsed >= this.parts.patience * 0.9;
+    return elapsed >= this.parts.timeout * 0.9;
   }
 
   /** A node told its info. */

@@ -1,6 +1,6 @@
 import type { Clock, Instant } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
-import { GatewayError, toGatewayError } from "../../errors.ts";
+import { type GatewayError, toGatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
 import type { RateLimit } from "../limits/rate-limit.ts";
 import { ProofFailed } from "../wire/connection-failure.ts";
