@@ -1,10 +1,19 @@
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { fieldValue } from "../../src/fields.ts";
+import { type Fields, fieldValue } from "../../src/fields.ts";
 import type { ScriptedAnswer } from "../../src/sandbox/script.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../../src/upstream/call.ts";
 import { BOMBS, BROKEN_CODINGS } from "../support/broken-codings.ts";
-import { acceptCall, inTime, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
+import {
+  acceptCall,
+  ANSWER_KINDS,
+  askWhole,
+  inTime,
+  listCall,
+  openUpstream,
+  startRegistry,
+  type WholeAnswer,
+} from "../support/upstream-registries.ts";
 
 /** Lets the registry answer everything but its info with `answer`. */
 async function ask(
@@ -15,6 +24,18 @@ async function ask(
   registry.script(({ operation }) => (operation === "info" ? undefined : answer));
   const { upstream } = openUpstream([registry], keys);
   return upstream.call(call);
+}
+
+/** As {@link ask}, for a call whose answer is taken this way. */
+async function askFor(
+  kind: (typeof ANSWER_KINDS)[number],
+  answer: ScriptedAnswer,
+  { keys = {}, fields }: { keys?: Record<string, unknown>; fields?: Fields } = {},
+): Promise<WholeAnswer> {
+  const registry = await startRegistry();
+  registry.script(({ operation }) => (operation === "info" ? undefined : answer));
+  const { upstream } = openUpstream([registry], keys);
+  return askWhole(upstream, kind, fields === undefined ? {} : { fields });
 }
 
 function json(status: number, body: string, headers: string[] = []): ScriptedAnswer {
@@ -68,14 +89,41 @@ describe("an answer of 200", () => {
   });
 });
 
-describe("an error of the upstream", () => {
+describe.each(ANSWER_KINDS)("a %s error of the upstream", (kind) => {
   test.each([600, 999])("that is no HTTP status (%i) is 502", async (status) => {
-    await expect(ask(json(status, "{}"))).rejects.toMatchObject({
+    await expect(askFor(kind, json(status, "{}"))).rejects.toMatchObject({
       status: 502,
       message: expect.stringContaining(`answered with the status ${status}, which is none`),
     });
   });
 
+  test.each([301, 302, 303, 307, 308, 300, 304])(
+    "that is a redirect (%i) is 502 and is not followed",
+    async (status) => {
+      await expect(askFor(kind, { status, headers: ["Location", "http://127.0.0.1:1/"] })).rejects.toMatchObject({
+        status: 502,
+        message: expect.not.stringContaining("127.0.0.1"),
+      });
+    },
+  );
+
+  test.each([401, 403])("%i passes when the gateway sent no credentials", async (status) => {
+    const body = '{"error":"no"}';
+    expect(await askFor(kind, json(status, body))).toMatchObject({ status, body: Buffer.from(body) });
+  });
+
+  test.each([401, 403])("%i is 502 when the gateway sent credentials", async (status) => {
+    await expect(
+      askFor(kind, json(status, '{"error":"no"}'), { keys: { auth: { bearerToken: "s3cret" } } }),
+    ).rejects.toMatchObject({
+      status: 502,
+      proxyError: "http_request_denied",
+      message: expect.not.stringContaining("s3cret"),
+    });
+  });
+});
+
+describe("an error of the upstream", () => {
   test("that is a JSON object with a string error keeps status and bytes", async () => {
     const body = '{ "error":"No such \\u0061llocation" , "code": 7}';
     const answer = await ask(json(404, body));
@@ -127,30 +175,6 @@ describe("an error of the upstream", () => {
       ),
     });
   });
-
-  test.each([301, 302, 303, 307, 308, 300, 304])(
-    "that is a redirect (%i) is 502 and is not followed",
-    async (status) => {
-      await expect(ask({ status, headers: ["Location", "http://127.0.0.1:1/"] })).rejects.toMatchObject({
-        status: 502,
-        message: expect.not.stringContaining("127.0.0.1"),
-      });
-    },
-  );
-
-  test.each([401, 403])("%i passes when the gateway sent no credentials", async (status) => {
-    expect(await ask(json(status, '{"error":"no"}'))).toMatchObject({ status, content: { isError: true } });
-  });
-
-  test.each([401, 403])("%i is 502 when the gateway sent credentials", async (status) => {
-    await expect(
-      ask(json(status, '{"error":"no"}'), { keys: { auth: { bearerToken: "s3cret" } } }),
-    ).rejects.toMatchObject({
-      status: 502,
-      proxyError: "http_request_denied",
-      message: expect.not.stringContaining("s3cret"),
-    });
-  });
 });
 
 test("304 to a conditional request is an answer without a body", async () => {
@@ -161,15 +185,15 @@ test("304 to a conditional request is an answer without a body", async () => {
   expect(fieldValue(answer.fields, "etag")).toBe('"a"');
 });
 
-test("interim responses are skipped", async () => {
-  const answer = await ask({
+test.each(ANSWER_KINDS)("interim responses are skipped (%s)", async (kind) => {
+  const answer = await askFor(kind, {
     raw: 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{"a":1}',
   });
-  expect(answer).toMatchObject({ status: 200, content: { isJson: true } });
+  expect(answer).toMatchObject({ status: 200, body: Buffer.from('{"a":1}') });
   expect(fieldValue(answer.fields, "link")).toBeUndefined();
 });
 
-describe("fields of an answer", () => {
+describe.each(ANSWER_KINDS)("fields of a %s answer", (kind) => {
   test.each([
     ["Connection", "x-hop"],
     ["X-Hop", "1"],
@@ -197,7 +221,7 @@ describe("fields of an answer", () => {
     ["Service-Worker-Allowed", "/"],
     ["Refresh", "1"],
   ])("%s ends here", async (name, value) => {
-    const answer = await ask(json(200, "{}", ["Connection", "x-hop", name, value]));
+    const answer = await askFor(kind, json(200, "{}", ["Connection", "x-hop", name, value]));
     expect(fieldValue(answer.fields, name.toLowerCase())).toBeUndefined();
   });
 
@@ -217,7 +241,7 @@ describe("fields of an answer", () => {
       "3",
     ];
     // With a body of text, node sends the head as UTF-8.
-    const answer = await ask({
+    const answer = await askFor(kind, {
       status: 200,
       headers: ["Content-Type", "application/json", ...sent],
       body: Buffer.from("{}"),
@@ -228,18 +252,18 @@ describe("fields of an answer", () => {
       ...sent.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : text)),
     ]);
   });
-
-  test("those that described a body that was replaced are dropped", async () => {
-    const answer = await ask({
-      status: 503,
-      headers: ["ETag", '"x"', "Content-Language", "de", "Retry-After", "7"],
-      body: "busy",
-    });
-    expect(answer.fields).toEqual(["content-type", "application/json", "retry-after", "7"]);
-  });
 });
 
-describe("content codings", () => {
+test("fields that described a body that was replaced are dropped", async () => {
+  const answer = await ask({
+    status: 503,
+    headers: ["ETag", '"x"', "Content-Language", "de", "Retry-After", "7"],
+    body: "busy",
+  });
+  expect(answer.fields).toEqual(["content-type", "application/json", "retry-after", "7"]);
+});
+
+describe.each(ANSWER_KINDS)("content codings of a %s answer:", (kind) => {
   const body = JSON.stringify({ text: "a".repeat(5_000) });
 
   test.each<[string, Buffer]>([
@@ -252,19 +276,19 @@ describe("content codings", () => {
     ["identity", Buffer.from(body)],
     ["GZIP, identity", gzipSync(body)],
   ])("%s is decoded", async (coding, bytes) => {
-    const answer = await ask({ status: 200, headers: ["Content-Encoding", coding], body: bytes });
+    const answer = await askFor(kind, { status: 200, headers: ["Content-Encoding", coding], body: bytes });
     expect(answer.body.toString()).toBe(body);
     expect(fieldValue(answer.fields, "content-encoding")).toBeUndefined();
     expect(fieldValue(answer.fields, "content-length")).toBeUndefined();
   });
 
   test.each(BROKEN_CODINGS)("%s is 502", async (_what, coding, bytes) => {
-    const answer = ask({ status: 200, headers: ["Content-Encoding", coding], body: bytes });
+    const answer = askFor(kind, { status: 200, headers: ["Content-Encoding", coding], body: bytes });
     await expect(answer).rejects.toMatchObject({ status: 502, proxyError: "http_response_content_coding" });
   });
 
   test.each(BOMBS)("%s is 502", async (_what, coding, bytes) => {
-    const answer = ask({ status: 200, headers: ["Content-Encoding", coding], body: bytes });
+    const answer = askFor(kind, { status: 200, headers: ["Content-Encoding", coding], body: bytes });
     await expect(answer).rejects.toMatchObject({ status: 502, proxyError: "http_response_body_size" });
   });
 });

@@ -4,6 +4,8 @@ import { GatewayError } from "../../src/errors.ts";
 import type { Fault } from "../../src/sandbox/faults.ts";
 import {
   acceptCall,
+  ANSWER_KINDS,
+  askWhole,
   inTime,
   listCall,
   openUpstream,
@@ -17,84 +19,97 @@ const pem = (name: string) => readFileSync(new URL(`${name}.pem`, fixtures), "ut
 const pemPath = (name: string) => new URL(`${name}.pem`, fixtures).pathname;
 
 /** The error of a call to a registry with this fault, which shows on everything but its info. */
-async function failWith(fault: Fault, keys: Record<string, unknown> = {}): Promise<GatewayError> {
+async function failWith(
+  kind: (typeof ANSWER_KINDS)[number],
+  fault: Fault,
+  keys: Record<string, unknown> = {},
+): Promise<GatewayError> {
   const registry = await startRegistry();
   const { upstream } = openUpstream([registry], { retry: { attempts: fault.kind === "refuse" ? 3 : 1 }, ...keys });
   await upstream.learnAdmin(inTime(5_000));
   await registry.faults.set(fault);
-  const error: unknown = await upstream.call(acceptCall()).catch((reason: unknown) => reason);
+  const error: unknown = await askWhole(upstream, kind).catch((reason: unknown) => reason);
   if (!(error instanceof GatewayError)) throw new Error("the call did not fail", { cause: error });
   return error;
 }
 
-describe("a fault of the connection becomes an error that names the upstream and no address:", () => {
-  test.each<[string, Fault, number, string, RegExp]>([
-    [
-      "refused (tried again, and refused again)",
-      { kind: "refuse" },
-      502,
-      "connection_refused",
-      /"amulet" refused the connection/,
-    ],
-    ["reset", { kind: "reset" }, 502, "connection_terminated", /"amulet" closed the connection/],
-    ["cut by length", { kind: "truncate" }, 502, "http_response_incomplete", /broke off its answer/],
-    ["cut chunked", { kind: "truncate", framing: "chunked" }, 502, "http_response_incomplete", /broke off its answer/],
-    ["garbage", { kind: "garbage" }, 502, "http_protocol_error", /not HTTP/],
-    ["oversize", { kind: "oversize", bytes: 2 ** 20 + 1 }, 502, "http_response_body_size", /more than the 1048576/],
-    [
-      "oversize announced",
-      { kind: "oversize", bytes: 2 ** 24, announced: true },
-      502,
-      "http_response_body_size",
-      /more than the 1048576 bytes/,
-    ],
-  ])("%s", async (_what, fault, status, proxyError, text) => {
-    const error = await failWith(fault);
-    expect(error).toMatchObject({ status, proxyError });
-    expect(error.message).toMatch(text);
-    expect(error.message).not.toMatch(/127\.0\.0\.1|localhost|ECONN/);
-  });
-
-  test.each<[string, Fault]>([
-    ["a hanging registry", { kind: "hang" }],
-    ["a hanging body", { kind: "hang-body" }],
-  ])("%s is 504 when the time is up", async (_what, fault) => {
-    const error = await failWith(fault, { timeout: "150ms", attemptTimeout: "150ms" });
-    expect(error).toMatchObject({ status: 504, proxyError: "http_response_timeout" });
-  });
-
-  test("a body of exactly the limit passes", async () => {
-    const registry = await startRegistry();
-    const { upstream } = openUpstream([registry]);
-    await upstream.learnAdmin(inTime(5_000));
-    await registry.faults.set({ kind: "oversize", bytes: 2 ** 20 });
-    expect((await upstream.call(listCall())).body).toHaveLength(2 ** 20);
-  });
-
-  test("a name that does not resolve", async () => {
-    const { upstream } = openUpstream(["http://registry.invalid"], { timeout: "10s" });
-    await expect(upstream.call(listCall())).rejects.toMatchObject({ status: 502, proxyError: "dns_error" });
-  });
-
-  test("too many headers", async () => {
-    const registry = await startRegistry();
-    const { upstream } = openUpstream([registry], { retry: { attempts: 1 } });
-    await upstream.learnAdmin(inTime(5_000));
-    registry.script(() => ({ status: 200, headers: ["X-Big", "x".repeat(40_000)], body: "{}" }));
-    await expect(upstream.call(listCall())).rejects.toMatchObject({
-      status: 502,
-      proxyError: "http_response_header_section_size",
-    });
-  });
-
-  test("two answers that disagree about the length are no HTTP", async () => {
-    const registry = await startRegistry();
-    const { upstream } = openUpstream([registry], { retry: { attempts: 1 } });
-    await upstream.learnAdmin(inTime(5_000));
-    registry.script(() => ({ raw: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}" }));
-    await expect(upstream.call(listCall())).rejects.toMatchObject({ status: 502, proxyError: "http_protocol_error" });
-  });
+test("a registry that refuses connections, tried again, becomes an error that names no address", async () => {
+  const error = await failWith("buffered", { kind: "refuse" });
+  expect(error).toMatchObject({ status: 502, proxyError: "connection_refused" });
+  expect(error.message).toMatch(/"amulet" refused the connection/);
+  expect(error.message).not.toMatch(/127\.0\.0\.1|localhost|ECONN/);
 });
+
+describe.each(ANSWER_KINDS)(
+  "a fault of the connection of a %s call becomes an error that names no address:",
+  (kind) => {
+    test.each<[string, Fault, number, string, RegExp]>([
+      ["reset", { kind: "reset" }, 502, "connection_terminated", /"amulet" closed the connection/],
+      ["cut by length", { kind: "truncate" }, 502, "http_response_incomplete", /broke off its answer/],
+      [
+        "cut chunked",
+        { kind: "truncate", framing: "chunked" },
+        502,
+        "http_response_incomplete",
+        /broke off its answer/,
+      ],
+      ["garbage", { kind: "garbage" }, 502, "http_protocol_error", /not HTTP/],
+      ["oversize", { kind: "oversize", bytes: 2 ** 20 + 1 }, 502, "http_response_body_size", /more than the 1048576/],
+      [
+        "oversize announced",
+        { kind: "oversize", bytes: 2 ** 24, announced: true },
+        502,
+        "http_response_body_size",
+        /more than the 1048576 bytes/,
+      ],
+    ])("%s", async (_what, fault, status, proxyError, text) => {
+      const error = await failWith(kind, fault);
+      expect(error).toMatchObject({ status, proxyError });
+      expect(error.message).toMatch(text);
+      expect(error.message).not.toMatch(/127\.0\.0\.1|localhost|ECONN/);
+    });
+
+    test.each<[string, Fault]>([
+      ["a hanging registry", { kind: "hang" }],
+      ["a hanging body", { kind: "hang-body" }],
+    ])("%s is 504 when the time is up", async (_what, fault) => {
+      const error = await failWith(kind, fault, { timeout: "150ms", attemptTimeout: "150ms" });
+      expect(error).toMatchObject({ status: 504, proxyError: "http_response_timeout" });
+    });
+
+    test("a body of exactly the limit passes", async () => {
+      const registry = await startRegistry();
+      const { upstream } = openUpstream([registry]);
+      await upstream.learnAdmin(inTime(5_000));
+      await registry.faults.set({ kind: "oversize", bytes: 2 ** 20 });
+      expect((await askWhole(upstream, kind)).body).toHaveLength(2 ** 20);
+    });
+
+    test("a name that does not resolve", async () => {
+      const { upstream } = openUpstream(["http://registry.invalid"], { timeout: "10s" });
+      await expect(askWhole(upstream, kind)).rejects.toMatchObject({ status: 502, proxyError: "dns_error" });
+    });
+
+    test("too many headers", async () => {
+      const registry = await startRegistry();
+      const { upstream } = openUpstream([registry], { retry: { attempts: 1 } });
+      await upstream.learnAdmin(inTime(5_000));
+      registry.script(() => ({ status: 200, headers: ["X-Big", "x".repeat(40_000)], body: "{}" }));
+      await expect(askWhole(upstream, kind)).rejects.toMatchObject({
+        status: 502,
+        proxyError: "http_response_header_section_size",
+      });
+    });
+
+    test("two answers that disagree about the length are no HTTP", async () => {
+      const registry = await startRegistry();
+      const { upstream } = openUpstream([registry], { retry: { attempts: 1 } });
+      await upstream.learnAdmin(inTime(5_000));
+      registry.script(() => ({ raw: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}" }));
+      await expect(askWhole(upstream, kind)).rejects.toMatchObject({ status: 502, proxyError: "http_protocol_error" });
+    });
+  },
+);
 
 describe("TLS is verified:", () => {
   const server = (name: string) => ({ cert: pem(name), key: pem(`${name}-key`) });
@@ -123,6 +138,13 @@ describe("TLS is verified:", () => {
   });
 });
 
+test.each(ANSWER_KINDS)("a deadline of a %s call that passed already is 504 without a request", async (kind) => {
+  const registry = await startRegistry();
+  const { upstream } = openUpstream([registry]);
+  await expect(askWhole(upstream, kind, { deadline: inTime(-1) })).rejects.toMatchObject({ status: 504 });
+  expect(registry.calls.total).toBe(0);
+});
+
 describe("a deadline holds", () => {
   test("while the connection is being made, and nothing of it is left open", async () => {
     // Accepts and never shakes hands.
@@ -147,13 +169,6 @@ describe("a deadline holds", () => {
     expect(outcomes.map((outcome) => outcome.status)).toEqual(["rejected", "rejected", "rejected", "rejected"]);
     await expect.poll(() => registry.calls.open).toBe(0);
     expect(upstream.status()).toMatchObject({ running: 0, queued: 0, nodes: [{ inFlight: 0 }] });
-  });
-
-  test("that passed already is 504 without a request", async () => {
-    const registry = await startRegistry();
-    const { upstream } = openUpstream([registry]);
-    await expect(upstream.call(acceptCall({ deadline: inTime(-1) }))).rejects.toMatchObject({ status: 504 });
-    expect(registry.calls.total).toBe(0);
   });
 });
 

@@ -28,8 +28,8 @@ function open(limit: Partial<RateLimitConfig> = {}, isRemote = false) {
     clock,
     onRation: (share) => shares.push(share),
   });
-  const take = (priority: Priority, patience = 10_000) =>
-    Promise.resolve(budget.take({ operation: "instruments", priority, deadline: clock.now() + patience })).then(
+  const take = (priority: Priority, time = 10_000) =>
+    Promise.resolve(budget.take({ operation: "instruments", priority, deadline: clock.now() + time })).then(
       () => "taken",
       (error: { status: number; retryAfter: number }) => `${error.status} ${error.retryAfter}`,
     );
