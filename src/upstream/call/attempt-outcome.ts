@@ -48,7 +48,7 @@ interface Refusal {
 export function recordOutcome(parts: UpstreamParts, node: UpstreamNode, { failure, elapsed, call }: Outcome): void {
   if (failure === undefined) clearUp(parts, node, call);
   if (failure === undefined || consequences[failure.reason].fault === "none") return node.recordGood();
-  // A client with little patience that ended it says nothing about the node.
+  // A client in a hurry that ended it says nothing about the node.
   if (isTimeout(failure) && !parts.breaker.isFairTrial(elapsed)) return;
   const { nodes, doubtful } = parts;
   const { reason } = failure;

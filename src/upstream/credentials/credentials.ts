@@ -22,7 +22,7 @@ export interface Credentials {
    * Name and value of that field.
    * @throws GatewayError (in the promise) when they cannot be had.
    */
-  fields(patience: Omit<Deadline, "late">): MaybePromise<Fields>;
+  fields(until: Omit<Deadline, "late">): MaybePromise<Fields>;
   /** The upstream refused them: look whether there are newer ones. */
   distrust(): void;
   close(): void;
@@ -181,8 +181,8 @@ function tokenField(
   const toFields = (value: string): Fields => ["authorization", `Bearer ${value}`];
   return {
     fieldName: "authorization",
-    fields(patience) {
-      const current = token.current(patience);
+    fields(until) {
+      const current = token.current(until);
       return current instanceof Promise ? current.then(toFields) : toFields(current);
     },
     distrust() {

@@ -83,7 +83,7 @@ export class OAuthToken {
    * The access token.
    * @throws {@link GatewayError} 502 or 504 (in the promise) when none can be had.
    */
-  current(patience: Omit<Deadline, "late">): MaybePromise<string> {
+  current(until: Omit<Deadline, "late">): MaybePromise<string> {
     const now = this.parts.clock.now();
     const token = this.token !== undefined && now < this.token.expiresAt ? this.token : undefined;
     if (token !== undefined && !this.isRefused) {
@@ -91,7 +91,7 @@ export class OAuthToken {
       return token.value;
     }
     const late = () => this.error("did not answer in time", "upstream_timeout");
-    const fetched = withDeadline(this.fetch(), { ...patience, late }, this.parts.clock).then(({ value }) => value);
+    const fetched = withDeadline(this.fetch(), { ...until, late }, this.parts.clock).then(({ value }) => value);
     if (token === undefined) return fetched;
     // Single requests may be refused for reasons of their own: without a new token the old one goes on.
     return fetched.catch((error: unknown) => {

@@ -180,11 +180,11 @@ export class RateLimit {
     const now = clock.now();
     const ahead = window.queue.sizeBefore(priority);
     const wait = Math.max(window.deniedUntil[priority] - now, 0) + (ahead * rateLimit.per) / rateLimit.requests;
-    const patience = Math.min(rateLimit.maxWait, deadline - now);
-    if (wait > patience) return Promise.reject(this.refusal(window, wait));
+    const longest = Math.min(rateLimit.maxWait, deadline - now);
+    if (wait > longest) return Promise.reject(this.refusal(window, wait));
     const turn = window.queue.wait({
       priority,
-      until: now + patience,
+      until: now + longest,
       signal,
       late: () => this.refusal(window, Math.max(window.deniedUntil[priority] - clock.now(), 0)),
     });
