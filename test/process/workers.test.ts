@@ -201,7 +201,7 @@ test("a worker that is killed costs the requests it was working on, is replaced,
     counts.push(await gateway.metric("registry_gateway_requests_total"));
     const now = await workers();
     return now.length === 2 && now.every(({ id, state }) => id !== victim.id && state === "listening");
-  });
+  }, 30_000);
   const answered = load.answered;
   await until(() => load.answered > answered + 100);
   const report = await load.stop();
