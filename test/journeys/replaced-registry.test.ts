@@ -1,5 +1,5 @@
 import { Agent, request } from "undici";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, onTestFinished } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { RealProcess } from "../support/real-process.ts";
@@ -66,6 +66,7 @@ describe("a registry that is replaced by another one", () => {
     const registry = await startRegistry(DSO);
     const { url } = await gatewayWith(keysOf(registry));
     const end = new AbortController();
+    onTestFinished(() => end.abort());
     const statuses: number[] = [];
     const clients = Array.from({ length: 32 }, async (_, i) => {
       while (!end.signal.aborted) {

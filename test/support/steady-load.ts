@@ -1,4 +1,5 @@
 import { Agent, type Dispatcher } from "undici";
+import { onTestFinished } from "vitest";
 
 export interface LoadOptions {
   /** Base URL. */
@@ -22,7 +23,7 @@ export interface LoadReport {
   readonly failures: Readonly<Record<string, number>>;
 }
 
-/** Requests at a steady rate over kept connections, without retries: what a client sees. */
+/** Requests at a steady rate over kept connections, without retries: what a client sees. Ends with the test at the latest. */
 export class SteadyLoad {
   private readonly options: LoadOptions;
   private readonly agent: Agent;
@@ -38,6 +39,8 @@ export class SteadyLoad {
     const { connections = 20, tls } = options;
     this.agent = new Agent({ connections, pipelining: 1, ...(tls === undefined ? {} : { connect: tls }) });
     this.timer = setInterval(() => this.catchUp(), 5);
+    // A test that fails does not get to its end, and the load would be one of all files after it.
+    onTestFinished(() => clearInterval(this.timer));
   }
 
   get failed(): number {

@@ -1,4 +1,5 @@
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { onTestFinished } from "vitest";
 
 export interface Backend {
   readonly port: number;
@@ -6,7 +7,7 @@ export interface Backend {
   readonly probe: string;
 }
 
-/** A small TCP balancer: round robin over the backends whose probe is well; connections that exist stay. */
+/** A small TCP balancer: round robin over the backends whose probe is well; connections that exist stay. Ends with the test at the latest. */
 export class TcpBalancer {
   private readonly server: Server;
   private readonly sockets = new Set<Socket>();
@@ -19,6 +20,7 @@ export class TcpBalancer {
     this.backends = backends;
     this.server = createServer({ pauseOnConnect: true }, (client) => this.accept(client));
     this.timer = setInterval(() => void this.probeAll(), 50);
+    onTestFinished(() => this.stop());
   }
 
   get url(): string {

@@ -85,6 +85,7 @@ describe("a node that becomes another registry gets no request:", () => {
   test("under the load of 32 connections, passed-through calls and pages included", async () => {
     const { registry, upstream, forgotten } = await openProved({ admin: ADMIN });
     const end = new AbortController();
+    onTestFinished(() => end.abort());
     const statuses: number[] = [];
     const load = Array.from({ length: 32 }, async (_, i) => {
       while (!end.signal.aborted) {
