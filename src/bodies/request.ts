@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { parse } from "secure-json-parse";
-import { type AdminPaths, adminsNamedBy, AmbiguousBody, type BodyAdmin } from "../spec/body-admin.ts";
+import { type AdminPaths, adminsNamedBy, allocationsOf, AmbiguousBody, type BodyAdmin } from "../spec/body-admin.ts";
 import { requestProblem } from "../spec/schemas.ts";
 
 /** What a request's body has to be. */
@@ -9,6 +9,8 @@ export interface RequestForm {
   readonly kind: "factory" | "context" | undefined;
   /** Where it may name an admin. */
   readonly paths: AdminPaths | undefined;
+  /** A settlement, by whose allocations its registry may be known. */
+  readonly isSettlement?: boolean;
 }
 
 /** What a request's body says, as far as the gateway wants to know. */
@@ -19,17 +21,22 @@ export interface RequestContent {
   readonly strictProblem: string | undefined;
   /** The admins it names. */
   readonly admins: readonly BodyAdmin[];
+  /** The contract ids of the allocations that a settlement names. */
+  readonly allocations: readonly string[];
 }
 
 /** Reads the body of a request; the strict rules are applied when they are asked for. */
-export function readRequestBody(body: Buffer, { kind, paths }: RequestForm): RequestContent {
+export function readRequestBody(body: Buffer, { kind, paths, isSettlement }: RequestForm): RequestContent {
   const parsed = parseJson(body);
   if (typeof parsed === "string") return refused(parsed);
   const { text, json } = parsed;
   const problem = kind === undefined ? undefined : requestProblem(kind, json, false);
   if (problem !== undefined) return refused(`the request is not valid: ${problem}`);
   try {
-    return new ParsedRequest(kind, json, paths === undefined ? [] : adminsNamedBy(text, json, paths));
+    return new ParsedRequest(kind, json, {
+      admins: paths === undefined ? [] : adminsNamedBy(text, json, paths),
+      allocations: isSettlement === true ? allocationsOf(text, json) : [],
+    });
   } catch (error) {
     if (error instanceof AmbiguousBody) return refused(error.message);
     throw error;
@@ -38,8 +45,8 @@ export function readRequestBody(body: Buffer, { kind, paths }: RequestForm): Req
 
 /** The same with everything done, for another thread. */
 export function summariseRequest(body: Buffer, form: RequestForm): RequestContent {
-  const { refusal, strictProblem, admins } = readRequestBody(body, form);
-  return { refusal, strictProblem, admins };
+  const { refusal, strictProblem, admins, allocations } = readRequestBody(body, form);
+  return { refusal, strictProblem, admins, allocations };
 }
 
 /**
@@ -67,13 +74,19 @@ export function parseJson(body: Buffer): { readonly text: string; readonly json:
 class ParsedRequest implements RequestContent {
   readonly refusal = undefined;
   readonly admins: readonly BodyAdmin[];
+  readonly allocations: readonly string[];
   private readonly kind: RequestForm["kind"];
   private readonly json: unknown;
 
-  constructor(kind: RequestForm["kind"], json: unknown, admins: readonly BodyAdmin[]) {
+  constructor(
+    kind: RequestForm["kind"],
+    json: unknown,
+    { admins, allocations }: Pick<RequestContent, "admins" | "allocations">,
+  ) {
     this.kind = kind;
     this.json = json;
     this.admins = admins;
+    this.allocations = allocations;
   }
 
   get strictProblem(): string | undefined {
@@ -83,5 +96,5 @@ class ParsedRequest implements RequestContent {
 }
 
 function refused(refusal: string): RequestContent {
-  return { refusal, strictProblem: undefined, admins: [] };
+  return { refusal, strictProblem: undefined, admins: [], allocations: [] };
 }

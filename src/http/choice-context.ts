@@ -38,7 +38,7 @@ interface ClientCall {
 }
 
 /**
- * Endpoints 4–11: the body is checked, its admin compared with every other place that names one, and the same bytes go
+ * Factories and choice contexts, of both versions: the body is checked, its admin compared with every other place that names one, and the same bytes go
  * to that registry. Answers are never kept: they depend on parties, holdings and the moment.
  */
 export async function answerChoiceContext(context: RequestContext, bytes: Buffer | undefined): Promise<Answer> {
@@ -54,10 +54,11 @@ export async function answerChoiceContext(context: RequestContext, bytes: Buffer
     { deadline: deadlineOf, signal: clientSignal(context) },
   );
   const resolved = named instanceof Promise ? await named : named;
-  const route = resolved ?? (await routeContract(context)) ?? "plain";
+  const route = resolved ?? (await routeContract(context, body)) ?? "plain";
   const call: ClientCall = { context, target, bytes, body, deadlineOf };
   if (route === "probe") return probeRegistries(call);
-  const upstream = route === "plain" ? plainUpstream(snapshot, pathsOf(target) !== undefined) : route;
+  const upstream =
+    route === "plain" ? plainUpstream(snapshot, pathsOf(target) !== undefined && !isSettlement(target)) : route;
   const byItself = route === "plain" ? "plain" : "learned";
   routeTo(context, upstream, resolved === undefined ? byItself : namedBy({ path: target.registry, header }));
   checkStrictly(call, upstream);
@@ -89,12 +90,17 @@ function readBody(context: RequestContext, bytes: Buffer | undefined): MaybeProm
     return undefined;
   }
   checkBodyHeaders(request.headers);
-  return readRequest(services.bodies, bytes, { kind, paths: pathsOf(target) });
+  return readRequest(services.bodies, bytes, { kind, paths: pathsOf(target), isSettlement: isSettlement(target) });
 }
 
 /** Where the body may name an admin. */
 function pathsOf({ endpoint }: RegistryTarget) {
   return adminPathsOf(endpoint.operation);
+}
+
+/** Whether the body names no admin, but allocations. */
+function isSettlement({ endpoint }: RegistryTarget): boolean {
+  return endpoint.operation === "settlement_factory_v2";
 }
 
 /** @throws GatewayError 400 for a body that breaks the published rules, where the upstream wants them kept */
@@ -140,10 +146,17 @@ function answerOf({ context, target }: ClientCall, upstream: Upstream, answer: U
  *
  * @throws GatewayError 400 for a contract that several registries answered for
  */
-async function routeContract({ services, snapshot, target }: RequestContext): Promise<Upstream | "probe" | undefined> {
+async function routeContract(
+  context: RequestContext,
+  body: RequestContent | undefined,
+): Promise<Upstream | "probe" | undefined> {
+  const { services, snapshot, target } = context;
   const { endpoint, id } = target as RegistryTarget;
   const { learn, probe } = snapshot.config.routing;
-  if (endpoint.kind !== "context" || id === undefined || hasPlainUpstream(snapshot)) return undefined;
+  if (hasPlainUpstream(snapshot)) return undefined;
+  const allocations = body?.allocations ?? [];
+  if (learn && allocations.length > 0) return routeSettlement(context, allocations);
+  if (endpoint.kind !== "context" || id === undefined) return undefined;
   const learned = learn ? await services.aggregation.contracts.recall(id) : undefined;
   if (learned === "several") {
     throw new GatewayError(
@@ -153,6 +166,34 @@ async function routeContract({ services, snapshot, target }: RequestContext): Pr
   }
   const upstream = learned === undefined ? undefined : snapshot.upstreams.byAdmin(learned.admin);
   return upstream ?? (probe ? "probe" : undefined);
+}
+
+/** Registries may take a hundred allocations at once; with more than this the registry has to be named. */
+const MAX_SETTLED = 256;
+
+/**
+ * Where a settlement goes: to the registry that answered for every one of its allocations before. Undefined where that
+ * is not known of all.
+ *
+ * @throws GatewayError 400 for allocations of several registries
+ */
+async function routeSettlement(
+  { services, snapshot }: RequestContext,
+  allocations: readonly string[],
+): Promise<Upstream | undefined> {
+  const ids = new Set(allocations);
+  if (ids.size > MAX_SETTLED) return undefined;
+  const learned = await Promise.all([...ids].map((id) => services.aggregation.contracts.recall(id)));
+  const admins = new Set(learned.map((each) => (each === "several" ? each : each?.admin)));
+  const isComplete = !admins.delete(undefined);
+  if (admins.size > 1 || admins.has("several")) {
+    throw new GatewayError(
+      "contract_ambiguous",
+      `the allocations of the settlement are not all of one registry; ${howToName(snapshot)}`,
+    );
+  }
+  const [admin] = admins;
+  return admin === undefined || !isComplete ? undefined : snapshot.upstreams.byAdmin(admin);
 }
 
 /** Asks all registries; see {@link probeContract}. */

@@ -43,7 +43,7 @@ type ProxyCallback = (
 const current = new AsyncLocalStorage<PreparedCall>();
 
 /**
- * Any path below `/registry` that is none of the eleven endpoints: later versions and drafts of the API, streamed to
+ * Any path below `/registry` that is none of the endpoints: drafts and other families of APIs, streamed to
  * the registry that the request names, uncached and untried again.
  *
  * @fastify/http-proxy does the streaming. The connection is our own client's (any object with `request` may stand for

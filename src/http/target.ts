@@ -6,7 +6,7 @@ import { isAuthority } from "./framing.ts";
 /** What a request's URL addresses, before any registry is looked up. */
 export type Target = RegistryTarget | PassThroughTarget | LocalTarget;
 
-/** One of the eleven endpoints. */
+/** One of the endpoints of the standard. */
 export interface RegistryTarget {
   readonly kind: "endpoint";
   readonly endpoint: Endpoint;
@@ -18,7 +18,7 @@ export interface RegistryTarget {
   readonly query: string;
 }
 
-/** Any other path below `/registry`: later versions and drafts of the API. */
+/** Any other path below `/registry`: drafts and other families of APIs. */
 export interface PassThroughTarget {
   readonly kind: "pass-through";
   /** Decoded segments below `/registry`. */

@@ -1,4 +1,4 @@
-import type { Operation } from "../spec/endpoints.ts";
+import { type Endpoint, type EndpointMatch, isOfVersion2, matchEndpoint, type Operation } from "../spec/endpoints.ts";
 
 /** What a path asks of the registry, whatever the version in it. */
 export type Subject =
@@ -24,41 +24,30 @@ export interface Route {
   method: "GET" | "POST" | undefined;
 }
 
-type Row = readonly [path: RegExp, subject: Subject, operation: Operation];
-
-/** The eleven endpoints (spec.md §4) and what is live of version 2; group 1 is the id, group 2 the choice. */
-const ROWS: readonly Row[] = [
-  [/^\/registry\/metadata\/v1\/info$/, "info", "info"],
-  [/^\/registry\/metadata\/v1\/instruments$/, "instruments", "instruments"],
-  [/^\/registry\/metadata\/v1\/instruments\/([^/]+)$/, "instrument", "instrument"],
-  [/^\/registry\/transfer-instruction\/v1\/transfer-factory$/, "transfer-factory", "transfer_factory"],
-  [/^\/registry\/transfer-instruction\/v1\/([^/]+)\/choice-contexts\/(accept)$/, "transfer-context", "transfer_accept"],
-  [/^\/registry\/transfer-instruction\/v1\/([^/]+)\/choice-contexts\/(reject)$/, "transfer-context", "transfer_reject"],
-  [
-    /^\/registry\/transfer-instruction\/v1\/([^/]+)\/choice-contexts\/(withdraw)$/,
-    "transfer-context",
-    "transfer_withdraw",
-  ],
-  [
-    /^\/registry\/allocations\/v1\/([^/]+)\/choice-contexts\/(execute-transfer)$/,
-    "allocation-context",
-    "allocation_execute",
-  ],
-  [/^\/registry\/allocations\/v1\/([^/]+)\/choice-contexts\/(withdraw)$/, "allocation-context", "allocation_withdraw"],
-  [/^\/registry\/allocations\/v1\/([^/]+)\/choice-contexts\/(cancel)$/, "allocation-context", "allocation_cancel"],
-  [/^\/registry\/allocation-instruction\/v1\/allocation-factory$/, "allocation-factory", "allocation_factory"],
-  [/^\/registry\/transfer-instruction\/v2\/transfer-factory$/, "transfer-factory", "pass_through"],
-  [
-    /^\/registry\/transfer-instruction\/v2\/([^/]+)\/choice-contexts\/(accept|reject|withdraw)$/,
-    "transfer-context",
-    "pass_through",
-  ],
-  [/^\/registry\/allocation-instruction\/v2\/allocation-factory$/, "allocation-factory", "pass_through"],
-  [/^\/registry\/allocation\/v2\/settlement-factory$/, "settlement-factory", "pass_through"],
-  [/^\/registry\/allocations\/v2\/([^/]+)\/choice-contexts\/(withdraw|cancel)$/, "allocation-context", "pass_through"],
-];
-
-const METADATA: ReadonlySet<Subject> = new Set(["info", "instruments", "instrument"]);
+/** What each endpoint asks for. */
+const SUBJECTS: Readonly<Record<Endpoint["operation"], Subject>> = {
+  info: "info",
+  instruments: "instruments",
+  instrument: "instrument",
+  transfer_factory: "transfer-factory",
+  transfer_accept: "transfer-context",
+  transfer_reject: "transfer-context",
+  transfer_withdraw: "transfer-context",
+  allocation_execute: "allocation-context",
+  allocation_withdraw: "allocation-context",
+  allocation_cancel: "allocation-context",
+  allocation_factory: "allocation-factory",
+  transfer_factory_v2: "transfer-factory",
+  transfer_accept_v2: "transfer-context",
+  transfer_reject_v2: "transfer-context",
+  transfer_withdraw_v2: "transfer-context",
+  allocation_factory_v2: "allocation-factory",
+  allocation_instruction_accept_v2: "allocation-context",
+  allocation_instruction_withdraw_v2: "allocation-context",
+  settlement_factory_v2: "settlement-factory",
+  allocation_withdraw_v2: "allocation-context",
+  allocation_cancel_v2: "allocation-context",
+};
 
 function decodeSegment(segment: string): string | undefined {
   try {
@@ -68,14 +57,14 @@ function decodeSegment(segment: string): string | undefined {
   }
 }
 
-/** Reads `path` (without query, relative to the base URL); with `v2` false, nothing but the eleven endpoints exists. */
+/** Reads `path` (without query, relative to the base URL); with `v2` false, nothing but version 1 exists. */
 export function readRoute(path: string, v2: boolean): Route {
-  for (const [pattern, subject, operation] of ROWS) {
-    const match = pattern.exec(path);
-    if (match === null) continue;
-    const id = decodeSegment(match[1] ?? "");
-    if (id === undefined || (operation === "pass_through" && !v2)) break;
-    return { operation, subject, id, choice: match[2] ?? "", method: METADATA.has(subject) ? "GET" : "POST" };
+  const segments = path.startsWith("/registry/") ? path.slice("/registry/".length).split("/").map(decodeSegment) : [];
+  const found: EndpointMatch = segments.includes(undefined) ? { match: "other" } : matchEndpoint(segments as string[]);
+  if (found.match === "endpoint" && (v2 || !isOfVersion2(found.endpoint.operation))) {
+    const { operation, kind, segments: pattern } = found.endpoint;
+    const method = kind === "metadata" ? "GET" : "POST";
+    return { operation, subject: SUBJECTS[operation], id: found.id ?? "", choice: pattern.at(-1)!, method };
   }
   const isDraft = v2 && path.startsWith("/registry/") && !path.startsWith("/registry/metadata/v1/");
   return { operation: "pass_through", subject: isDraft ? "draft" : "nothing", id: "", choice: "", method: undefined };

@@ -14,11 +14,24 @@ const OF_ALLOCATION_LEG: AdminPaths = [ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
 const OF_ALLOCATION: AdminPaths = [ALLOCATION_ADMIN, ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
 const OF_SETTLEMENT: AdminPaths = [EXPECTED_ADMIN];
 
-/** Where endpoints 4 and 11 name their admin; undefined for all others, whose bodies name none. */
+/**
+ * Where the factories name their admin; undefined for all other endpoints, whose bodies name none. Version 2 has no
+ * `expectedAdmin`: where a client sends it all the same, it has to agree.
+ */
 export function adminPathsOf(operation: Operation): AdminPaths | undefined {
-  if (operation === "transfer_factory") return OF_TRANSFER;
-  if (operation === "allocation_factory") return OF_ALLOCATION_LEG;
-  return undefined;
+  switch (operation) {
+    case "transfer_factory":
+    case "transfer_factory_v2":
+      return OF_TRANSFER;
+    case "allocation_factory":
+      return OF_ALLOCATION_LEG;
+    case "allocation_factory_v2":
+      return OF_ALLOCATION;
+    case "settlement_factory_v2":
+      return OF_SETTLEMENT;
+    default:
+      return undefined;
+  }
 }
 
 /**
@@ -55,12 +68,7 @@ export class AmbiguousBody extends Error {}
  */
 export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): BodyAdmin[] {
   const admins: BodyAdmin[] = [];
-  const look = lookOf(paths);
-  const repeated = mayRepeatKeys(text, look) ? repeatedKey(text, look.tree) : undefined;
-  if (repeated !== undefined) {
-    const path = paths.find((each) => repeated.every((key, depth) => each[depth] === key)) ?? repeated;
-    throw new AmbiguousBody(`the key "${repeated.at(-1)}" on the way to ${path.join(".")} occurs twice in the body`);
-  }
+  checkRepeatedKeys(text, paths);
   for (const path of paths) {
     const admin = valueAt(body, path) ?? undefined;
     if (admin === undefined) continue;
@@ -68,6 +76,21 @@ export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): B
     admins.push({ admin, at: path.join(".") });
   }
   return admins;
+}
+
+const SETTLED_ALLOCATIONS = ["choiceArguments", "allocations"];
+const OF_ALLOCATIONS: AdminPaths = [SETTLED_ALLOCATIONS];
+
+/**
+ * The contract ids of the allocations that a settlement names: by them its registry is known, for nothing else in it
+ * names one. None where one of them is no text, or two parsers may read other ones.
+ *
+ * @throws AmbiguousBody as {@link adminsNamedBy}
+ */
+export function allocationsOf(text: string, body: unknown): readonly string[] {
+  checkRepeatedKeys(text, OF_ALLOCATIONS);
+  const found = valueAt(body, SETTLED_ALLOCATIONS);
+  return Array.isArray(found) && found.every((each) => typeof each === "string") ? found : [];
 }
 
 /** What is made of paths once, to look for keys given twice. */
@@ -87,6 +110,14 @@ function lookOf(paths: AdminPaths): Look {
     looks.set(paths, look);
   }
   return look;
+}
+
+function checkRepeatedKeys(text: string, paths: AdminPaths): void {
+  const look = lookOf(paths);
+  const repeated = mayRepeatKeys(text, look) ? repeatedKey(text, look.tree) : undefined;
+  if (repeated === undefined) return;
+  const path = paths.find((each) => repeated.every((key, depth) => each[depth] === key)) ?? repeated;
+  throw new AmbiguousBody(`the key "${repeated.at(-1)}" on the way to ${path.join(".")} occurs twice in the body`);
 }
 
 /** Whether a key may be given twice: a quick look that spares the long one. Escaped, a key could look otherwise. */

@@ -1,5 +1,6 @@
 /**
- * The eleven endpoints of the token-registry API as data (spec.md §4), and what a path below `/registry` means.
+ * The endpoints of the token-registry API as data, eleven of version 1 (CIP-56) and ten of version 2 (CIP-112), and what
+ * a path below `/registry` means.
  */
 
 /** Names of the endpoints: metric label, log field, purge and explain argument. `pass_through` is everything else. */
@@ -15,13 +16,23 @@ export type Operation =
   | "allocation_withdraw"
   | "allocation_cancel"
   | "allocation_factory"
+  | "transfer_factory_v2"
+  | "transfer_accept_v2"
+  | "transfer_reject_v2"
+  | "transfer_withdraw_v2"
+  | "allocation_factory_v2"
+  | "allocation_instruction_accept_v2"
+  | "allocation_instruction_withdraw_v2"
+  | "settlement_factory_v2"
+  | "allocation_withdraw_v2"
+  | "allocation_cancel_v2"
   | "pass_through";
 
 /** The endpoints whose answers are cached. */
 export const CACHED_OPERATIONS = ["info", "instruments", "instrument"] as const;
 export type CachedOperation = (typeof CACHED_OPERATIONS)[number];
 
-/** What an endpoint is: `metadata` is cached; a `factory` body names its admin; a `context` body does not. */
+/** What an endpoint is: `metadata` is cached; a `factory` has choice arguments; a `context` has the id of a contract. */
 export type EndpointKind = "metadata" | "factory" | "context";
 
 export interface Endpoint {
@@ -31,7 +42,6 @@ export interface Endpoint {
   readonly segments: readonly string[];
 }
 
-/** spec.md §4.1–4.4. */
 export const ENDPOINTS: readonly Endpoint[] = [
   endpoint("info", "metadata", "metadata/v1/info"),
   endpoint("instruments", "metadata", "metadata/v1/instruments"),
@@ -44,6 +54,17 @@ export const ENDPOINTS: readonly Endpoint[] = [
   endpoint("allocation_withdraw", "context", "allocations/v1/{id}/choice-contexts/withdraw"),
   endpoint("allocation_cancel", "context", "allocations/v1/{id}/choice-contexts/cancel"),
   endpoint("allocation_factory", "factory", "allocation-instruction/v1/allocation-factory"),
+  endpoint("transfer_factory_v2", "factory", "transfer-instruction/v2/transfer-factory"),
+  endpoint("transfer_accept_v2", "context", "transfer-instruction/v2/{id}/choice-contexts/accept"),
+  endpoint("transfer_reject_v2", "context", "transfer-instruction/v2/{id}/choice-contexts/reject"),
+  endpoint("transfer_withdraw_v2", "context", "transfer-instruction/v2/{id}/choice-contexts/withdraw"),
+  endpoint("allocation_factory_v2", "factory", "allocation-instruction/v2/allocation-factory"),
+  endpoint("allocation_instruction_accept_v2", "context", "allocation-instruction/v2/{id}/choice-contexts/accept"),
+  endpoint("allocation_instruction_withdraw_v2", "context", "allocation-instruction/v2/{id}/choice-contexts/withdraw"),
+  // The standard has it in the singular.
+  endpoint("settlement_factory_v2", "factory", "allocation/v2/settlement-factory"),
+  endpoint("allocation_withdraw_v2", "context", "allocations/v2/{id}/choice-contexts/withdraw"),
+  endpoint("allocation_cancel_v2", "context", "allocations/v2/{id}/choice-contexts/cancel"),
 ];
 
 /** All operations, for metrics and documentation. */
@@ -52,7 +73,7 @@ export const OPERATIONS: readonly Operation[] = [...ENDPOINTS.map((each) => each
 /** What the decoded segments below `/registry` address. */
 export type EndpointMatch =
   | { readonly match: "endpoint"; readonly endpoint: Endpoint; readonly id: string | undefined }
-  /** Would be one of the eleven but for its ids: an id with a raw slash in it. Never passed through. */
+  /** Would be one of them but for its ids: an id with a raw slash in it. Never passed through. */
   | { readonly match: "malformed-id"; readonly endpoint: Endpoint }
   | { readonly match: "other" };
 
@@ -72,6 +93,14 @@ export function matchEndpoint(segments: readonly string[]): EndpointMatch {
 export function endpointPath(endpoint: Endpoint, id: string | undefined): string {
   const segments = endpoint.segments.map((segment) => (segment === ID ? encodeURIComponent(id ?? "") : segment));
   return `/registry/${segments.join("/")}`;
+}
+
+/**
+ * Whether a 404 means that the registry has no such endpoint: a client of version 2 falls back to version 1 by it,
+ * whatever the body says.
+ */
+export function isOfVersion2(operation: Operation): boolean {
+  return operation.endsWith("_v2");
 }
 
 /** The endpoint of an operation. */

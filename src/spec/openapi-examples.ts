@@ -66,6 +66,21 @@ const TRANSFER = {
   meta: NO_META,
 };
 
+/** Of version 2: parties are accounts. */
+const ALICES_ACCOUNT = { owner: ALICE, provider: null, id: "" };
+const BOBS_ACCOUNT = { owner: BOB, provider: null, id: "" };
+
+const TRANSFER_V2 = { ...TRANSFER, sender: ALICES_ACCOUNT, receiver: BOBS_ACCOUNT };
+
+const LEG_V2 = {
+  transferLegId: "leg-0",
+  sender: ALICES_ACCOUNT,
+  receiver: BOBS_ACCOUNT,
+  amount: "20.0000000000",
+  instrumentId: "Amulet",
+  meta: NO_META,
+};
+
 const ALLOCATION = {
   settlement: {
     executor: EXECUTOR,
@@ -128,6 +143,42 @@ export const ENDPOINT_EXAMPLES: Readonly<Record<Endpoint["operation"], BodyExamp
     },
     answer: { factoryId: FACTORY, choiceContext: CHOICE_CONTEXT },
   },
+  transfer_factory_v2: {
+    request: { choiceArguments: { transfer: TRANSFER_V2, actors: [ALICE], extraArgs: EXTRA_ARGS } },
+    answer: { factoryId: FACTORY, transferKind: "offer", choiceContext: CHOICE_CONTEXT },
+  },
+  transfer_accept_v2: CONTEXT,
+  transfer_reject_v2: CONTEXT,
+  transfer_withdraw_v2: CONTEXT,
+  allocation_factory_v2: {
+    request: {
+      choiceArguments: {
+        settlement: ALLOCATION.settlement,
+        allocation: { admin: ADMIN, authorizer: ALICES_ACCOUNT, transferLegs: [LEG_V2], meta: NO_META },
+        requestedAt: "2026-09-10T06:39:12.301Z",
+        inputHoldingCids: [HOLDING],
+        actors: [ALICE],
+        extraArgs: EXTRA_ARGS,
+      },
+    },
+    answer: { factoryId: FACTORY, choiceContext: CHOICE_CONTEXT },
+  },
+  allocation_instruction_accept_v2: CONTEXT,
+  allocation_instruction_withdraw_v2: CONTEXT,
+  settlement_factory_v2: {
+    request: {
+      choiceArguments: {
+        settlement: ALLOCATION.settlement,
+        transferLegs: [LEG_V2],
+        allocations: [HOLDING],
+        actors: [EXECUTOR],
+        extraArgs: EXTRA_ARGS,
+      },
+    },
+    answer: { factoryId: FACTORY, choiceContext: CHOICE_CONTEXT },
+  },
+  allocation_withdraw_v2: CONTEXT,
+  allocation_cancel_v2: CONTEXT,
 };
 
 export const REGISTRIES_EXAMPLE = {

@@ -8,9 +8,10 @@ import * as schemas from "./schemas.ts";
 export const TAGS = {
   "token metadata": "Which registry this is, and which instruments it has. Cached.",
   "transfer instruction": "What a transfer, and its acceptance, rejection or withdrawal, needs. Never cached.",
-  allocation: "What the execution, withdrawal or cancellation of an allocation needs. Never cached.",
-  "allocation instruction": "What the creation of allocations needs. Never cached.",
-  "other versions": "Later versions and drafts of the API, passed through.",
+  allocation: "What the execution, settlement, withdrawal or cancellation of allocations needs. Never cached.",
+  "allocation instruction":
+    "What the creation of allocations, and their acceptance or withdrawal, needs. Never cached.",
+  "other paths": "Drafts and other families of APIs, passed through.",
   catalogue: "All registries behind this gateway, and their instruments.",
   "this API": "The description that you read.",
 } as const;
@@ -107,6 +108,56 @@ const TEXTS: Readonly<Record<Endpoint["operation"], EndpointText>> = {
     summary: "Factory and context to create allocations",
     answer: schemas.AllocationFactory,
   },
+  transfer_factory_v2: {
+    tag: "transfer instruction",
+    summary: "Factory and context for a direct transfer (version 2)",
+    answer: schemas.TransferFactory,
+  },
+  transfer_accept_v2: {
+    tag: "transfer instruction",
+    summary: "Context to accept a transfer instruction (version 2)",
+    answer: schemas.ChoiceContext,
+  },
+  transfer_reject_v2: {
+    tag: "transfer instruction",
+    summary: "Context to reject a transfer instruction (version 2)",
+    answer: schemas.ChoiceContext,
+  },
+  transfer_withdraw_v2: {
+    tag: "transfer instruction",
+    summary: "Context to withdraw a transfer instruction (version 2)",
+    answer: schemas.ChoiceContext,
+  },
+  allocation_factory_v2: {
+    tag: "allocation instruction",
+    summary: "Factory and context to create allocations (version 2)",
+    answer: schemas.AllocationFactory,
+  },
+  allocation_instruction_accept_v2: {
+    tag: "allocation instruction",
+    summary: "Context to accept an allocation instruction (version 2)",
+    answer: schemas.ChoiceContext,
+  },
+  allocation_instruction_withdraw_v2: {
+    tag: "allocation instruction",
+    summary: "Context to withdraw an allocation instruction (version 2)",
+    answer: schemas.ChoiceContext,
+  },
+  settlement_factory_v2: {
+    tag: "allocation",
+    summary: "Factory and context to settle a batch of allocations (version 2)",
+    answer: schemas.AllocationFactory,
+  },
+  allocation_withdraw_v2: {
+    tag: "allocation",
+    summary: "Context to withdraw an allocation (version 2)",
+    answer: schemas.ChoiceContext,
+  },
+  allocation_cancel_v2: {
+    tag: "allocation",
+    summary: "Context to cancel an allocation (version 2)",
+    answer: schemas.ChoiceContext,
+  },
 };
 
 const IN_AGGREGATE: Partial<Record<Endpoint["operation"], { readonly text: string; readonly answer: TSchema }>> = {
@@ -124,7 +175,7 @@ const IN_AGGREGATE: Partial<Record<Endpoint["operation"], { readonly text: strin
   },
 };
 
-/** One of the eleven endpoints. */
+/** One of the endpoints of the standard. */
 export function describeEndpoint(
   { operation, kind, segments }: Endpoint,
   { adminHeader, isAggregate }: { readonly adminHeader: string; readonly isAggregate: boolean },
@@ -171,7 +222,7 @@ export function describeEndpoint(
   };
 }
 
-/** Later versions and drafts of the API. */
+/** Drafts and other families of APIs. */
 export function passThroughOperations(): Readonly<Record<string, Readonly<Record<"get" | "post", ApiOperation>>>> {
   const path: ApiParameter = {
     name: "path",
@@ -181,7 +232,7 @@ export function passThroughOperations(): Readonly<Record<string, Readonly<Record
   };
   const summary = "Any other path, passed through to the registry untouched";
   const ok: ApiAnswer = { kind: "streamed", description: "Whatever the registry answers", type: "*/*" };
-  const get: ApiOperation = { id: "pass_through", tag: "other versions", summary, parameters: [path], ok };
+  const get: ApiOperation = { id: "pass_through", tag: "other paths", summary, parameters: [path], ok };
   return {
     "/registry/{path}": {
       get,

@@ -31,6 +31,27 @@ export const Instrument = Type.Object(
     totalSupplyAsOf: Type.Optional(Type.Union([Type.String(), Type.Null()])),
     decimals: Type.Integer(),
     supportedApis: SupportedApis,
+    paused: Type.Optional(
+      Type.Union([Type.Boolean(), Type.Null()], { description: "Whether transfers are paused (metadata 1.2)." }),
+    ),
+    pauseInfo: Type.Optional(
+      Type.Union(
+        [
+          Type.Object(
+            {
+              reason: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+              until: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+            },
+            open,
+          ),
+          Type.Null(),
+        ],
+        { description: "Why, and until when (metadata 1.2)." },
+      ),
+    ),
+    accountInputFieldsToShow: Type.Optional(
+      Type.Unknown({ description: "Fields of an account that a wallet asks for (metadata 1.2)." }),
+    ),
   },
   { ...open, description: "Instrument." },
 );
@@ -171,8 +192,11 @@ export function answerProblem(operation: Operation, body: unknown): string | und
     case "instrument":
       return problem(INSTRUMENT, body);
     case "transfer_factory":
+    case "transfer_factory_v2":
       return problem(TRANSFER_FACTORY, body);
     case "allocation_factory":
+    case "allocation_factory_v2":
+    case "settlement_factory_v2":
       return problem(ALLOCATION_FACTORY, body);
     case "pass_through":
       return undefined;

@@ -42,6 +42,7 @@ describe("a large body is read in a thread of its own", () => {
       { source: undefined },
     );
     expect(request).toEqual({
+      allocations: [],
       refusal: undefined,
       strictProblem: undefined,
       admins: [{ admin: "a::1", at: "choiceArguments.expectedAdmin" }],

@@ -69,6 +69,13 @@ const CONTEXTS = {
   allocation_execute: "/registry/allocations/v1/{id}/choice-contexts/execute-transfer",
   allocation_withdraw: "/registry/allocations/v1/{id}/choice-contexts/withdraw",
   allocation_cancel: "/registry/allocations/v1/{id}/choice-contexts/cancel",
+  transfer_accept_v2: "/registry/transfer-instruction/v2/{id}/choice-contexts/accept",
+  transfer_reject_v2: "/registry/transfer-instruction/v2/{id}/choice-contexts/reject",
+  transfer_withdraw_v2: "/registry/transfer-instruction/v2/{id}/choice-contexts/withdraw",
+  allocation_instruction_accept_v2: "/registry/allocation-instruction/v2/{id}/choice-contexts/accept",
+  allocation_instruction_withdraw_v2: "/registry/allocation-instruction/v2/{id}/choice-contexts/withdraw",
+  allocation_withdraw_v2: "/registry/allocations/v2/{id}/choice-contexts/withdraw",
+  allocation_cancel_v2: "/registry/allocations/v2/{id}/choice-contexts/cancel",
 };
 
 /** Sends it; returns the status, and the one registry that got it with its operation and URL. */
@@ -194,12 +201,12 @@ const FACTORIES: Readonly<Record<string, { path: string; operation: string; plac
   },
   "the transfer factory of version 2": {
     path: "/registry/transfer-instruction/v2/transfer-factory",
-    operation: "pass_through",
+    operation: "transfer_factory_v2",
     place: (admin) => ({ transfer: { instrumentId: { admin, id: "X" } } }),
   },
   "the allocation factory of version 2": {
     path: "/registry/allocation-instruction/v2/allocation-factory",
-    operation: "pass_through",
+    operation: "allocation_factory_v2",
     place: (admin) => ({ allocation: { admin } }),
   },
 };
@@ -245,7 +252,7 @@ describe("the settlement factory of version 2 agrees with the admin that its bod
     });
     expect(got).toMatchObject({
       status,
-      calls: status === 200 ? [`${path ?? expected} pass_through`] : [],
+      calls: status === 200 ? [`${path ?? expected} settlement_factory_v2`] : [],
     });
   });
 });

@@ -13,7 +13,7 @@ import { metricOf, parseExposition, type Series } from "../support/exposition.ts
 import { breakAndAsk, sendEverything, sendStrays } from "../support/traffic.ts";
 
 const UPSTREAMS = 10;
-const MAX_SERIES = 3_200;
+const MAX_SERIES = 4_100;
 const DEFINITIONS: readonly Definition[] = Object.values(METRICS);
 
 async function seriesIn(registry: LiveRegistry): Promise<Series[]> {

@@ -132,9 +132,15 @@ describe("the admins that a factory body names", () => {
 });
 
 describe("which bodies name an admin", () => {
-  test("those of the two factories, and no others of the eleven endpoints", () => {
+  test("those of the factories, and no others", () => {
     const naming = OPERATIONS.filter((operation) => adminPathsOf(operation) !== undefined);
-    expect(naming).toEqual(["transfer_factory", "allocation_factory"]);
+    expect(naming).toEqual([
+      "transfer_factory",
+      "allocation_factory",
+      "transfer_factory_v2",
+      "allocation_factory_v2",
+      "settlement_factory_v2",
+    ]);
   });
 
   test.each([

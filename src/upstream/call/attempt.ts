@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import type { Duration, Instant } from "../../clock.ts";
 import type { Fields } from "../../fields.ts";
+import { isOfVersion2 } from "../../spec/endpoints.ts";
 import type { StreamedCall } from "../call.ts";
 import { isOwnRefusal } from "../credentials/credentials.ts";
 import { answerTimeout, connectTimeout, consequences } from "../failure.ts";
@@ -119,13 +120,14 @@ export class Attempt<Answer> {
   /** What has to be known to read its answer. */
   get context() {
     const { config, limits } = this.parts;
-    const { fields } = this.owner.call;
+    const { fields, operation } = this.owner.call;
     return {
       upstream: config.name,
       node: this.node.index,
       maxBody: limits.responseBody,
       isConditional: isConditional(fields),
       isOwnRefusal: isOwnRefusal(config, fields),
+      isOptional: isOfVersion2(operation),
     };
   }
 

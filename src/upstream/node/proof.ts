@@ -115,6 +115,7 @@ export class NodeProof {
       maxBody: MAX_INFO,
       isConditional: false,
       isOwnRefusal: isOwnRefusal(config, []),
+      isOptional: false,
     };
     if (isCoded(raw)) {
       const decoded = await decodeAnswer(raw, context);

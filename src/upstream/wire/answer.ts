@@ -28,6 +28,8 @@ export interface ReadingContext {
   readonly isConditional: boolean;
   /** A 401 or 403 is about credentials of the gateway's. */
   readonly isOwnRefusal: boolean;
+  /** A registry need not have the endpoint: clients learn by its 404, whatever the body, that it has not. */
+  readonly isOptional: boolean;
 }
 
 const BUSY: Readonly<Record<number, FailureReason>> = {
@@ -112,7 +114,7 @@ function findRefusal(
     const text = `refused the gateway's credentials (${status}); tell the gateway's operator`;
     return { reason: "credentials", error: unusable(upstream, text, "upstream_credentials") };
   }
-  if (status === 404 && isHtml(fieldValue(raw.fields, "content-type"), raw.body)) {
+  if (status === 404 && !context.isOptional && isHtml(fieldValue(raw.fields, "content-type"), raw.body)) {
     const text = "answered 404 with an HTML page: its registry URL is probably wrong; tell the gateway's operator";
     return { reason: "wrong-url", error: unusable(upstream, text, "upstream_wrong_url") };
   }
@@ -145,7 +147,8 @@ function readSuccess(raw: RawAnswer, content: AnswerContent, context: ReadingCon
 }
 
 function readError(raw: RawAnswer, content: AnswerContent, context: ReadingContext): UpstreamAnswer {
-  if (content.isError) return answerOf(raw, context, { body: raw.body, content });
+  const isPassedOn = content.isError || (raw.status === 404 && context.isOptional && content.isJson);
+  if (isPassedOn) return answerOf(raw, context, { body: raw.body, content });
   const text = readErrorText(raw.body) || (STATUS_CODES[raw.status] ?? "no text");
   const body = errorBody(`upstream "${context.upstream}" answered ${raw.status}: ${text}`);
   return {
