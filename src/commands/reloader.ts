@@ -1,15 +1,16 @@
-import { readFile } from "node:fs/promises";
 import type { Clock } from "../clock.ts";
-import { type Change, diffConfig } from "./diff.ts";
-import type { Environment } from "./environment.ts";
-import { type ParsedConfig, parseConfig } from "./parse.ts";
-import type { Problem } from "./problem.ts";
-import type { Config } from "./schema.ts";
-import { versionOf } from "./secret.ts";
+import { type Change, diffConfig } from "../config/diff.ts";
+import type { Environment } from "../config/environment.ts";
+import { asData, type Schema } from "../config/keys.ts";
+import { type ParsedConfig, parseConfig } from "../config/parse.ts";
+import type { Problem } from "../config/problem.ts";
+import { type Config, configSchema } from "../config/schema.ts";
+import { versionOf } from "../config/secret.ts";
+import { isObject } from "../json.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { withoutSecrets } from "../observe/redaction.ts";
-import { withoutRestart } from "./restart-only.ts";
+import { readFile } from "node:fs/promises";
 
 /** What can take another configuration while it runs. */
 export interface Reloadable {
@@ -162,4 +163,24 @@ export async function readText(file: string): Promise<string | undefined> {
 
 function pathsOf(changes: readonly Change[], effect: Change["effect"]): string[] {
   return changes.filter((change) => change.effect === effect).map(({ path }) => path);
+}
+
+/**
+ * What `next` can become without a restart: its keys, but for those that take effect at the next start only, which
+ * stay as they are in `running`.
+ */
+function withoutRestart(running: Config, next: Config): Config {
+  return merge(asData(configSchema), running, next) as Config;
+}
+
+function merge(schema: Schema, running: unknown, next: unknown): unknown {
+  if (schema.restart === true) return running;
+  if (schema.properties === undefined || !isObject(running) || !isObject(next)) return next;
+  const merged: Record<string, unknown> = {};
+  for (const [key, keySchema] of Object.entries(schema.properties)) {
+    const value = merge(keySchema, running[key], next[key]);
+    // A key that is off is absent: code asks with `in` and `=== undefined` alike.
+    if (value !== undefined) merged[key] = value;
+  }
+  return merged;
 }
