@@ -24,7 +24,7 @@ export interface Explanation {
   readonly fetching: boolean;
 }
 
-export interface ExplainedEntry {
+interface ExplainedEntry {
   readonly tier: Exclude<CacheTier, "upstream">;
   readonly purged: boolean;
   readonly status: number;

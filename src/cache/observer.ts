@@ -31,7 +31,7 @@ export type SkipReason = (typeof SKIP_REASONS)[number];
 
 /** Where the fetch runs that a request joined. */
 export const COLLAPSE_SCOPES = ["process", "replicas"] as const;
-export type CollapseScope = (typeof COLLAPSE_SCOPES)[number];
+type CollapseScope = (typeof COLLAPSE_SCOPES)[number];
 
 /** What allowed a stale answer. */
 export const STALE_REASONS = ["stale-while-revalidate", "stale-if-error", "max-stale"] as const;
@@ -39,7 +39,7 @@ export type StaleReason = (typeof STALE_REASONS)[number];
 
 /** What became of a background refresh. */
 export const REFRESH_OUTCOMES = ["stored", "revalidated", "not-stored", "failed"] as const;
-export type RefreshOutcome = (typeof REFRESH_OUTCOMES)[number];
+type RefreshOutcome = (typeof REFRESH_OUTCOMES)[number];
 
 /** Is told what the cache does; for metrics and logs. Must not throw, and is called on every hit: keep it cheap. */
 export interface CacheObserver {

@@ -54,7 +54,7 @@ export async function runScoreboard({ gateway, registries, stopped }: Scoreboard
 }
 
 /** The scoreboard as text, a line each. */
-export async function scoreboardLines(gateway: Gateway, registries: readonly DemoRegistry[]): Promise<string[]> {
+async function scoreboardLines(gateway: Gateway, registries: readonly DemoRegistry[]): Promise<string[]> {
   const requests = await gateway.metrics.requests.get();
   const answers = await gateway.metrics.cacheAnswers.get();
   const sum = (values: readonly { readonly value: number }[]) => values.reduce((total, { value }) => total + value, 0);

@@ -15,7 +15,7 @@ const maxTtl = group("Bounds what the upstream says.", {
 });
 
 /** The keys of `cache` that an upstream can override: all but `memory`. */
-export const cacheKeys = {
+const cacheKeys = {
   ttl,
   maxTtl,
   honorUpstream: flag(true, "Explicit freshness from the upstream (RFC 9111, RFC 9213) goes before ttl."),
@@ -59,7 +59,7 @@ export const cacheKeys = {
   warmUp: flag(false, "Fetch info and all pages at start."),
 };
 
-export const memory = group("The cache in the memory of this machine.", {
+const memory = group("The cache in the memory of this machine.", {
   maxBytes: formed("size", { default: "64MiB", least: 1, description: "For the machine, shared out among workers." }),
   maxObject: formed("size", { default: "4MiB", least: 1, description: "The largest answer that is stored." }),
 });

@@ -7,7 +7,7 @@ import { configSchema } from "./schema.ts";
 import type { Config } from "./schema.ts";
 
 /** When a changed key takes effect: at the next reload, or at the next start only. */
-export type Effect = "reload" | "restart";
+type Effect = "reload" | "restart";
 
 export interface Change {
   /** The key; upstreams are named, not numbered: `upstreams[amulet].timeout`. */

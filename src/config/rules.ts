@@ -28,7 +28,7 @@ function checkHeaderName(reading: Reading, path: string, name: string | undefine
 }
 
 /** A party id whose fingerprint is in lower case: both cases occur and mean the same. */
-export function normaliseParty(party: string): string {
+function normaliseParty(party: string): string {
   const end = party.lastIndexOf("::");
   return end === -1 ? party : party.slice(0, end) + party.slice(end).toLowerCase();
 }

@@ -187,5 +187,3 @@ export type RedisConfig = NonNullable<Config["redis"]>;
 
 /** Credentials sent to an upstream: exactly one of the keys. */
 export type AuthConfig = NonNullable<UpstreamConfig["auth"]>;
-
-export type { NodeUrl } from "./urls.ts";

@@ -42,7 +42,7 @@ export interface EpochSnapshot {
 }
 
 /** More scopes with an epoch of their own than this in one partition become one epoch for the whole partition. */
-export const MAX_SCOPES = 256;
+const MAX_SCOPES = 256;
 
 /** More partitions than this with epochs of their own become one epoch for everything. */
 const MAX_PARTITIONS = 4_096;
@@ -67,7 +67,7 @@ export function epochCount(epoch: Epoch): number {
 }
 
 /** A new epoch with this count; no two are ever equal. */
-export function newEpoch(count: number): Epoch {
+function newEpoch(count: number): Epoch {
   return `${count}.${randomBytes(9).toString("base64url")}`;
 }
 

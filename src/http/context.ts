@@ -46,7 +46,7 @@ export interface Services {
 }
 
 /** How a request was answered: decided once, and read by the header, the log line and the metric alike. */
-export type Outcome = "hit" | "stale" | "revalidated" | "miss" | "bypass" | "refused";
+type Outcome = "hit" | "stale" | "revalidated" | "miss" | "bypass" | "refused";
 
 /** What is known of one client's request, and what became of it. */
 export interface RequestContext {

@@ -1,5 +1,5 @@
 /** Levels that the gateway writes, as pino names them. */
-export type LogLevel = "debug" | "info" | "warn" | "error" | "fatal";
+type LogLevel = "debug" | "info" | "warn" | "error" | "fatal";
 
 interface LogEventDefinition {
   readonly levels: readonly LogLevel[];
@@ -240,7 +240,7 @@ type EventAt<Level extends LogLevel> = {
 type FieldName<Event extends LogEvent> = keyof Definitions[Event]["fields"] & string;
 
 /** The fields of an event's line: all that are always there, and those of the others that are known. */
-export type LogFields<Event extends LogEvent> = {
+type LogFields<Event extends LogEvent> = {
   readonly [Name in FieldName<Event> as Name extends `${string}?` ? never : Name]: unknown;
 } & {
   readonly [Name in FieldName<Event> as Name extends `${infer Optional}?` ? Optional : never]?: unknown;

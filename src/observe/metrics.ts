@@ -9,7 +9,7 @@ import { METRICS } from "./metrics/table.ts";
 /** Labels, all of them, each with one of its values; nothing for a metric without labels. */
 type Labelled<Labels extends LabelSet> = string extends keyof Labels ? [] : [labels: LabelValues<Labels>];
 
-export interface CounterMetric<Labels extends LabelSet> {
+interface CounterMetric<Labels extends LabelSet> {
   inc(...args: [...Labelled<Labels>, amount?: number]): void;
   /** A cheaper way to count the same again and again. Take one for each set of labels and keep it. */
   tally(labels: LabelValues<Labels>): Tally;
@@ -17,13 +17,13 @@ export interface CounterMetric<Labels extends LabelSet> {
   get(): Promise<{ readonly values: readonly { readonly labels: LabelValues<Labels>; readonly value: number }[] }>;
 }
 
-export interface GaugeMetric<Labels extends LabelSet> {
+interface GaugeMetric<Labels extends LabelSet> {
   set(...args: [...Labelled<Labels>, value: number]): void;
   /** Forgets all values. */
   reset(): void;
 }
 
-export interface HistogramMetric<Labels extends LabelSet> {
+interface HistogramMetric<Labels extends LabelSet> {
   observe(...args: [...Labelled<Labels>, value: number]): void;
   /** A cheaper way to observe the same again and again. Take one for each set of labels and keep it. */
   tally(labels: LabelValues<Labels>): Distribution;

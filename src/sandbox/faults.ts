@@ -34,13 +34,13 @@ export type BrokenAnswer =
   | { kind: "oversize"; bytes: number; announced?: boolean };
 
 /** The right answer, late. */
-export interface SlowAnswer {
+interface SlowAnswer {
   kind: "slow";
   delay: Duration;
 }
 
 /** Which calls a fault befalls; by default all, always. */
-export interface FaultScope {
+interface FaultScope {
   /** Share of the calls, 0 to 1, drawn from the registry's seed. */
   rate?: number;
   operations?: readonly Operation[];

@@ -1,7 +1,7 @@
 import { type Endpoint, type EndpointMatch, isOfVersion2, matchEndpoint, type Operation } from "../spec/endpoints.ts";
 
 /** What a path asks of the registry, whatever the version in it. */
-export type Subject =
+type Subject =
   | "info"
   | "instruments"
   | "instrument"

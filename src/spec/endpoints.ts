@@ -33,7 +33,7 @@ export const CACHED_OPERATIONS = ["info", "instruments", "instrument"] as const;
 export type CachedOperation = (typeof CACHED_OPERATIONS)[number];
 
 /** What an endpoint is: `metadata` is cached; a `factory` has choice arguments; a `context` has the id of a contract. */
-export type EndpointKind = "metadata" | "factory" | "context";
+type EndpointKind = "metadata" | "factory" | "context";
 
 export interface Endpoint {
   readonly operation: Exclude<Operation, "pass_through">;

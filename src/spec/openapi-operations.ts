@@ -16,7 +16,7 @@ export const TAGS = {
   "this API": "The description that you read.",
 } as const;
 
-export type Tag = keyof typeof TAGS;
+type Tag = keyof typeof TAGS;
 
 /** One operation in the API's description. */
 export interface ApiOperation {

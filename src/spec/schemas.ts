@@ -160,7 +160,7 @@ export const ContextRequest = Type.Object(
 );
 
 /** Adds the published rule that `meta` is a flat map of strings. */
-export const StrictContextRequest = Type.Object(
+const StrictContextRequest = Type.Object(
   {
     meta: Type.Optional(Type.Union([Type.Record(Type.String(), Type.String()), Type.Null()])),
     excludeDebugFields: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),

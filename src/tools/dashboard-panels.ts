@@ -23,7 +23,7 @@ import { type MetricKey, METRICS } from "../observe/metrics/table.ts";
 import { aggregate, type Queries, sum } from "./promql.ts";
 
 /** One line, or one for each value of the labels in `legend` (`{{upstream}}`). */
-export interface Query {
+interface Query {
   readonly expr: string;
   readonly legend: string;
 }

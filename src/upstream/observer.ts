@@ -38,7 +38,7 @@ export const CALL_OUTCOMES = ["answered", "failed"] as const;
 export type CallOutcome = (typeof CALL_OUTCOMES)[number];
 
 export const HEDGE_RESULTS = ["started", "won", "lost", "refused"] as const;
-export type HedgeResult = (typeof HEDGE_RESULTS)[number];
+type HedgeResult = (typeof HEDGE_RESULTS)[number];
 /** Whose calls a breaker stops: those of the registry's API, or what is passed through. */
 export type BreakerScope = "api" | "pass-through";
 export const BREAKER_STATES = ["closed", "open", "half-open"] as const;
@@ -71,7 +71,7 @@ export interface CredentialLook {
 
 /** Why a call was refused before any attempt. */
 export const REFUSALS = ["breaker", "queue", "rate-limit", "disabled"] as const;
-export type Refusal = (typeof REFUSALS)[number];
+type Refusal = (typeof REFUSALS)[number];
 
 /**
  * What happens on the way to upstreams, for metrics and for one log line per change of state. Upstreams are named by
@@ -116,7 +116,7 @@ export interface AttemptTopic {
 }
 
 /** How an attempt ended. */
-export interface AttemptEnd {
+interface AttemptEnd {
   readonly outcome: AttemptOutcome;
   readonly reason: FailureReason | undefined;
   readonly status: number | undefined;

@@ -15,7 +15,7 @@ export interface IssuedChain {
 }
 
 /** What a purge is about. */
-export interface PurgeScopes {
+interface PurgeScopes {
   /** Undefined: every partition. */
   readonly partition: string | undefined;
   readonly scopes: readonly string[];

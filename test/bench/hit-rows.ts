@@ -12,7 +12,7 @@ import { findVarnish, startVarnish } from "./varnish.ts";
 
 export const REGISTRAR = `/api/token-standard/v0/registrars/${encodeURIComponent(DSO)}`;
 export const PAGE_PATH = `${REGISTRAR}/registry/metadata/v1/instruments`;
-export const INSTRUMENT_PATH = `${PAGE_PATH}/Amulet`;
+const INSTRUMENT_PATH = `${PAGE_PATH}/Amulet`;
 
 const REQUESTS = 2_500;
 export const CONNECTIONS = 32;
@@ -77,7 +77,7 @@ async function runHitRow(context: BenchContext, row: HitRow): Promise<Result[]> 
 }
 
 /** The second answer: the first was a miss. */
-export async function captureHit(gateway: BenchServer, request: HttpRequest): Promise<CannedAnswer> {
+async function captureHit(gateway: BenchServer, request: HttpRequest): Promise<CannedAnswer> {
   await capture(gateway.port, request);
   const answer = await capture(gateway.port, request);
   if (!valueOf(answer, "cache-status")?.includes("hit")) throw new Error(`no hit: ${answer.fields.join(" ")}`);

@@ -1,7 +1,7 @@
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 
 /** One zstd frame that asks for a window of 2 to the power of `log` bytes, and holds `hello` (RFC 8878 §3.1.1). */
-export function zstdFrame(log: number): Buffer {
+function zstdFrame(log: number): Buffer {
   return Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3, (5 << 3) | 1, 0, 0, ...Buffer.from("hello")]);
 }
 

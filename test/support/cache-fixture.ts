@@ -76,7 +76,7 @@ export class ScriptedUpstream {
 }
 
 /** Keeps the events of a cache as lines. */
-export class RecordingObserver implements CacheObserver {
+class RecordingObserver implements CacheObserver {
   readonly events: string[] = [];
   lookup: CacheObserver["lookup"] = (_key, tier, outcome) => this.note("lookup", tier, outcome);
   skipped: CacheObserver["skipped"] = (_key, reason) => this.note("skipped", reason);

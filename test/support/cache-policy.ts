@@ -5,7 +5,7 @@ export const MINUTE = 60 * SECOND;
 export const HOUR = 60 * MINUTE;
 
 /** A policy that does nothing by itself: only what the upstream says counts. */
-export const UPSTREAM_ONLY: CachePolicy = {
+const UPSTREAM_ONLY: CachePolicy = {
   ttl: 0,
   notFoundTtl: undefined,
   maxTtl: 1_000 * HOUR,

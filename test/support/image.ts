@@ -29,7 +29,7 @@ export interface BuiltImage {
 }
 
 /** As the container engine keeps it. */
-export interface ImageConfig {
+interface ImageConfig {
   readonly User: string;
   readonly WorkingDir: string;
   readonly Env: readonly string[];

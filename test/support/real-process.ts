@@ -117,7 +117,7 @@ export class RealProcess {
 }
 
 /** The sum of a metric's series in an exposition, of those that hold `labels`. */
-export function sumOf(exposition: string, name: string, labels = ""): number {
+function sumOf(exposition: string, name: string, labels = ""): number {
   let sum = 0;
   for (const line of exposition.split("\n")) {
     const [series = "", value = ""] = line.split(" ");

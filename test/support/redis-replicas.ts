@@ -19,7 +19,7 @@ export interface Replica {
 }
 
 /** Counts what an observer is told. */
-export class RedisEvents implements RedisObserver {
+class RedisEvents implements RedisObserver {
   readonly states: string[] = [];
   /** Why there was no connection. */
   readonly faults: string[] = [];

@@ -39,7 +39,7 @@ export interface RedisServerOptions {
   readyLine?: string;
 }
 
-export type RedisSettings = Readonly<Record<string, string | readonly string[]>>;
+type RedisSettings = Readonly<Record<string, string | readonly string[]>>;
 
 const running = new Set<ChildProcess>();
 process.on("exit", () => {

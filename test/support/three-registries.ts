@@ -6,7 +6,7 @@ import { DSO, UTILITY_ADMIN } from "./sample.ts";
 import { type GatewayTestOptions, type GatewayUnderTest, startGateway } from "./gateway.ts";
 
 /** The third registry's admin. */
-export const FUNDS_ADMIN = `fund-registry::1220${"d7dcf089".repeat(8)}`;
+const FUNDS_ADMIN = `fund-registry::1220${"d7dcf089".repeat(8)}`;
 
 /** Nobody's admin. */
 export const STRANGER = `stranger::1220${"5e".repeat(32)}`;
@@ -45,7 +45,7 @@ export interface ThreeRegistriesOptions extends GatewayTestOptions {
 }
 
 /** Three sample registries with the gateway before them; `funds` has to tell its admin by itself. */
-export async function startThreeRegistries(options: ThreeRegistriesOptions = {}): Promise<ThreeRegistries> {
+async function startThreeRegistries(options: ThreeRegistriesOptions = {}): Promise<ThreeRegistries> {
   const entries = REGISTRY_NAMES.map((name) => {
     const admin = ADMINS[name];
     const registry = new SampleRegistry({

@@ -13,7 +13,7 @@ export type DirectiveMap = ReadonlyMap<string, readonly (string | undefined)[]>;
  * `no-cache` and `private`: false: absent; true: the whole response; a list: these fields of it (RFC 9111 §5.2.2.4,
  * §5.2.2.7).
  */
-export type FieldScope = boolean | readonly string[];
+type FieldScope = boolean | readonly string[];
 
 /** The response directives the gateway knows (RFC 9111 §5.2.2, RFC 5861); durations are in milliseconds. */
 export interface ResponseDirectives {

@@ -2,7 +2,6 @@ import { splitList } from "./cache-control.ts";
 import { weightOf } from "./vary.ts";
 
 /** The codings an answer can be sent in. */
-export type Coding = "identity" | "gzip";
 
 /** Distinct `Accept-Encoding` values whose reading is remembered: browsers and clients send a handful. */
 const REMEMBERED = 64;

@@ -7,7 +7,7 @@ import type { CachePolicy } from "../resource.ts";
 import type { Governing } from "./targeted.ts";
 
 /** A promise about time and who made it: a header field with its directive, or a configuration key. */
-export interface Promised {
+interface Promised {
   readonly value: Duration;
   readonly origin: string;
 }

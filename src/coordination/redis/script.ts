@@ -28,7 +28,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000`;
 
 /** What a script takes besides its keys. */
-export type ScriptArgument = string | number | Buffer;
+type ScriptArgument = string | number | Buffer;
 
 /** One run of a script. */
 export interface ScriptCall {

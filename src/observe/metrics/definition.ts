@@ -7,7 +7,7 @@ export type Aggregation = "sum" | "max" | "min" | "first";
 export type Unit = "per second" | "seconds" | "bytes" | "bytes per second" | "share" | "count" | "age" | "state";
 
 /** How the metric is shown in the dashboards. */
-export interface Panel<Label extends string = string> {
+interface Panel<Label extends string = string> {
   readonly title: string;
   /** Of what is shown: the rate of a counter, the quantiles of a histogram, the value of a gauge. */
   readonly unit: Unit;
@@ -49,7 +49,7 @@ export interface HistogramDefinition<Labels extends LabelSet> extends Described<
 export type Definition = CounterDefinition<LabelSet> | GaugeDefinition<LabelSet> | HistogramDefinition<LabelSet>;
 
 /** Seconds, from a memory hit to the longest deadline. */
-export const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30, 60];
+const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30, 60];
 
 /** Seconds, from just stored to a day. */
 export const AGE = [1, 5, 10, 30, 60, 120, 300, 600, 900, 1_200, 1_800, 3_600, 86_400];

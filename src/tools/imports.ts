@@ -127,26 +127,54 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "snapshots.ts": { rooms: ["*"], packages: [] },
 };
 
-const IMPORT =
-  /(?:^|\n)\s*(?:import|export)\s+(type\s)?[^;"]*?\bfrom\s+"([^"]+)"|\bimport\(\s*"([^"]+)"\s*\)|(?:^|\n)import\s+"([^"]+)"/g;
+const FROM = /(?:^|\n)(?:import|export)\s+(type\s)?([^;"]*?)\bfrom\s+"([^"]+)"/g;
+const WITHOUT_NAMES = /\bimport\(\s*"([^"]+)"\s*\)|(?:^|\n)import\s+"([^"]+)"/g;
+const EXPORT = /(?:^|\n)export\s+(?:async\s+|abstract\s+)?(?:function|const|class)\s+(\w+)/g;
 
 interface Import {
+  /** A package, or the path of a file from the root of the project. */
   readonly target: string;
   readonly isType: boolean;
+  /** What is imported by name; undefined: all of it. */
+  readonly names: readonly string[] | undefined;
 }
 
-function importsOf(text: string): readonly Import[] {
-  return [...text.matchAll(IMPORT)].map(([, type, from, dynamic, bare]) => ({
-    target: (from ?? dynamic ?? bare)!,
+function importsOf(file: string, text: string): readonly Import[] {
+  const resolve = (target: string) => (target.startsWith(".") ? normalize(join(dirname(file), target)) : target);
+  const named = [...text.matchAll(FROM)].map(([, type, list, target]) => ({
+    target: resolve(target!),
     isType: type !== undefined,
+    names: list!.includes("*") ? undefined : namesIn(list!),
   }));
+  const others = [...text.matchAll(WITHOUT_NAMES)].map(([, dynamic, bare]) => ({
+    target: resolve((dynamic ?? bare)!),
+    isType: false,
+    names: undefined,
+  }));
+  return [...named, ...others];
 }
 
-/** The room of a file below src/: the longest folder that the table names, else its first folder, or the file. */
+/** Of `{ a, type B, c as d }`: a, B and c. */
+function namesIn(list: string): readonly string[] {
+  return list
+    .replaceAll(/[{}]/g, "")
+    .split(",")
+    .map(
+      (each) =>
+        each
+          .trim()
+          .replace(/^type\s+/, "")
+          .split(/\s/, 1)[0]!,
+    )
+    .filter((name) => name !== "");
+}
+
+/** The room of a file: the longest folder below src/ that the table names, else its first folder, or the file. */
 function roomOf(file: string): string {
-  if (LEAVES.includes(file)) return file;
-  for (let folder = dirname(file); folder !== "."; folder = dirname(folder)) if (folder in ROOMS) return folder;
-  return file.split("/", 1)[0]!;
+  const below = file.slice("src/".length);
+  if (LEAVES.includes(below)) return below;
+  for (let folder = dirname(below); folder !== "."; folder = dirname(folder)) if (folder in ROOMS) return folder;
+  return below.split("/", 1)[0]!;
 }
 
 function isListed(list: readonly string[], name: string): boolean {
@@ -159,26 +187,53 @@ function packageOf(target: string): string {
   return target.split("/", target.startsWith("@") ? 2 : 1).join("/");
 }
 
-/** Every import of src/ that the table does not allow, as sentences. */
-function problemsOf(root: string): string[] {
-  return globSync("**/*.ts", { cwd: root }).flatMap((file) => {
-    const room = roomOf(file);
-    const rules = LEAVES.includes(room) ? { rooms: [] } : ROOMS[room];
-    if (rules === undefined) return [`src/${file} is in no room: add ${room} to the table`];
-    return importsOf(readFileSync(join(root, file), "utf8")).flatMap(({ target, isType }) => {
-      if (target.startsWith("node:")) return room === "spec" ? [`src/${file} imports ${target}`] : [];
-      if (!target.startsWith(".")) {
-        return isListed(rules.packages ?? [], packageOf(target)) ? [] : [`src/${file} imports the package ${target}`];
-      }
-      const other = roomOf(normalize(join(dirname(file), target)));
-      const allowed = [...(room === "spec" ? [] : LEAVES), ...rules.rooms, ...(isType ? (rules.types ?? []) : [])];
-      return other === room || isListed(allowed, other)
-        ? []
-        : [`src/${file} imports ${isType ? "types of " : ""}${other}`];
-    });
+/** Why `file` may not import this; undefined where it may. */
+function refusalOf(file: string, { target, isType }: Import): string | undefined {
+  const room = roomOf(file);
+  const rules = LEAVES.includes(room) ? { rooms: [] } : ROOMS[room];
+  if (rules === undefined) return `${file} is in no room: add ${room} to the table`;
+  if (target.startsWith("node:")) return room === "spec" ? `${file} imports ${target}` : undefined;
+  if (!target.startsWith("src/")) {
+    return isListed(rules.packages ?? [], packageOf(target)) ? undefined : `${file} imports the package ${target}`;
+  }
+  const other = roomOf(target);
+  const leaves = room === "spec" ? [] : LEAVES;
+  const allowed = [...leaves, ...rules.rooms, ...(isType ? (rules.types ?? []) : [])];
+  if (other === room || isListed(allowed, other)) return undefined;
+  return `${file} imports ${isType ? "types of " : ""}${other}`;
+}
+
+/** Values that src/ exports and no other file imports, tests and benches included. A type may be part of a signature. */
+function unusedExports(texts: ReadonlyMap<string, string>): readonly string[] {
+  const used = new Map<string, Set<string> | "all">();
+  for (const [file, text] of texts) {
+    for (const { target, names } of importsOf(file, text)) {
+      const known = used.get(target) ?? new Set();
+      if (names === undefined || known === "all") used.set(target, "all");
+      else used.set(target, new Set([...known, ...names]));
+    }
+  }
+  return [...texts].flatMap(([file, text]) => {
+    const names = used.get(file);
+    if (!file.startsWith("src/") || names === "all") return [];
+    const exported = [...text.matchAll(EXPORT)].map(([, name]) => name!);
+    return exported
+      .filter((name) => names?.has(name) !== true)
+      .map((name) => `${file} exports ${name}, which nothing imports`);
   });
 }
 
-const problems = problemsOf(join(import.meta.dirname, ".."));
-for (const problem of problems) console.error(`${problem}, which src/tools/boundaries.ts does not allow`);
-process.exitCode = problems.length === 0 ? 0 : 1;
+const root = join(import.meta.dirname, "../..");
+const files = globSync(["src/**/*.ts", "test/**/*.ts"], { cwd: root });
+const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), "utf8")]));
+const refusals = [...texts].flatMap(([file, text]) =>
+  file.startsWith("src/")
+    ? importsOf(file, text)
+        .map((each) => refusalOf(file, each))
+        .filter((each) => each !== undefined)
+    : [],
+);
+for (const refusal of refusals) console.error(`${refusal}, which src/tools/imports.ts does not allow`);
+const unused = unusedExports(texts);
+for (const problem of unused) console.error(problem);
+process.exitCode = refusals.length + unused.length === 0 ? 0 : 1;
