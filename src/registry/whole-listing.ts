@@ -33,7 +33,7 @@ export class ReadingBudget {
 }
 
 /** What may be read of one listing. */
-export class ReadingShare {
+class ReadingShare {
   private readonly budget: ReadingBudget;
   private readonly endsAt: Instant;
   private pages = 0;
