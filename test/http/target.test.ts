@@ -66,13 +66,14 @@ describe("what a URL addresses", () => {
       `HTTPS://elsewhere.example:1${PREFIX}/amulet/registry/metadata/v1/info?a=b`,
       endpointTarget("info", { registry: "amulet", query: "a=b" }),
     ],
+    ["/registry/transfer-instruction/v2/transfer-factory?x=1", endpointTarget("transfer_factory_v2", { query: "x=1" })],
     ["/registry/metadata/v1/info?", endpointTarget("info")],
     ["/registry/metadata/v1/info?a=/b?c", endpointTarget("info", { query: "a=/b?c" })],
     [
-      "/registry/transfer-instruction/v2/transfer-factory?x=1",
+      "/registry/transfer-instruction/v3/transfer-factory?x=1",
       {
         kind: "pass-through",
-        segments: ["transfer-instruction", "v2", "transfer-factory"],
+        segments: ["transfer-instruction", "v3", "transfer-factory"],
         registry: undefined,
         query: "x=1",
       },

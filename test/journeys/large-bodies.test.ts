@@ -77,7 +77,7 @@ describe("no large body is parsed where requests are served", () => {
     expect([page.status, page.bytes.equals(PAGE)]).toEqual([200, true]);
     for (const each of [0, 99, 100, 101, 4_999]) {
       const one = () => send(gateway.url, { path: at(`/registry/metadata/v1/instruments/I-${each}`) });
-      await expect.poll(async () => (await one()).text).toBe(instrument(each));
+      await expect.poll(async () => (await one()).text, { timeout: 15_000 }).toBe(instrument(each));
       expect((await one()).headers["cache-status"]).toMatch(/^registry-gateway; ?hit/);
     }
     // No page fills the memory with more than so many of its instruments.

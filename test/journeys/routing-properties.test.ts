@@ -46,6 +46,14 @@ const naming = (mayBeAlias: boolean): fc.Arbitrary<Naming> =>
     ...(mayBeAlias ? REGISTRY_NAMES.map((means) => fc.constant<Naming>({ means, text: means })) : []),
   );
 
+/** Where the factories have the admin of the instrument. */
+const PLACES: Readonly<Record<string, (admin: string) => object>> = {
+  transfer_factory: (admin) => ({ transfer: { instrumentId: { admin } } }),
+  transfer_factory_v2: (admin) => ({ transfer: { instrumentId: { admin } } }),
+  allocation_factory: (admin) => ({ allocation: { transferLeg: { instrumentId: { admin } } } }),
+  allocation_factory_v2: (admin) => ({ allocation: { admin } }),
+};
+
 interface Case {
   readonly request: SentRequest;
   readonly named: readonly (RegistryName | "stranger")[];
@@ -66,16 +74,12 @@ const requests: fc.Arbitrary<Case> = fc
       const { endpoint, path, header, instrument, expected } = parts;
       const below = endpointPath(endpoint, parts.id);
       const isFactory = endpoint.kind === "factory";
-      const instrumentId = { admin: instrument.text };
+      const place = PLACES[endpoint.operation];
       const choiceArguments = {
-        ...(instrument.means === undefined
-          ? {}
-          : endpoint.operation === "transfer_factory"
-            ? { transfer: { instrumentId } }
-            : { allocation: { transferLeg: { instrumentId } } }),
+        ...(instrument.means === undefined ? {} : place?.(instrument.text)),
         ...(expected.means === undefined ? {} : { expectedAdmin: expected.text }),
       };
-      const namings = [path, header, ...(isFactory ? [instrument, expected] : [])];
+      const namings = [path, header, ...(place === undefined ? [] : [instrument]), ...(isFactory ? [expected] : [])];
       return {
         request: {
           path: path.means === undefined ? below : `${PREFIX}/${spelling}${below}`,
