@@ -32,6 +32,21 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     run: async (values) =>
       (await import("./demo.ts")).demo({ port: values.port, operationsPort: values["operations-port"] }),
   },
+  sandbox: {
+    options: {
+      admin: text,
+      host: text,
+      port: text,
+      instruments: text,
+      paging: text,
+      latency: text,
+      style: text,
+      versions: text,
+      fault: texts,
+    },
+    positionals: 0,
+    run: async (values) => (await import("./sandbox.ts")).sandbox(values),
+  },
   explain: {
     options: { operations: text, "token-file": text },
     positionals: 1,

@@ -40,7 +40,7 @@ interface SlowAnswer {
 }
 
 /** Which calls a fault befalls; by default all, always. */
-interface FaultScope {
+export interface FaultScope {
   /** Share of the calls, 0 to 1, drawn from the registry's seed. */
   rate?: number;
   operations?: readonly Operation[];
@@ -62,6 +62,33 @@ const BREAKING: ReadonlySet<CallFault["kind"]> = new Set<BrokenAnswer["kind"]>([
 /** Whether the fault lies in the connection or in HTTP itself. */
 export function isBreaking(fault: SpoiledAnswer | BrokenAnswer): fault is BrokenAnswer {
   return BREAKING.has(fault.kind);
+}
+
+/** Faults that need no words, by the names that people give them. */
+const NAMED: Readonly<Record<string, CallFault>> = {
+  "429": { kind: "429", retryAfter: "5" },
+  "html-404": { kind: "html-404" },
+  "html-502": { kind: "html-502" },
+  "not-json": { kind: "not-json" },
+  "wrong-type": { kind: "wrong-type" },
+  redirect: { kind: "redirect" },
+  gzip: { kind: "gzip" },
+  "wrong-admin": { kind: "wrong-admin" },
+  reset: { kind: "reset" },
+  hang: { kind: "hang" },
+  "hang-body": { kind: "hang-body" },
+  truncate: { kind: "truncate" },
+  garbage: { kind: "garbage" },
+  oversize: { kind: "oversize", bytes: 16 * 1024 * 1024 },
+  slow: { kind: "slow", delay: 5_000 },
+};
+
+export const FAULT_NAMES: readonly string[] = Object.keys(NAMED);
+
+/** The fault of this name, or an error of this status from 400 to 599; undefined where there is none. */
+export function faultNamed(name: string): CallFault | undefined {
+  if (Object.hasOwn(NAMED, name)) return NAMED[name];
+  return /^[45][0-9]{2}$/.test(name) ? { kind: "status", status: Number(name) } : undefined;
 }
 
 /** `refuse`: the listener is closed and all connections with it. */

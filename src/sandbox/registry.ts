@@ -7,7 +7,7 @@ import { CallLog, type Call } from "./call-log.ts";
 import { Catalogue } from "./catalogue.ts";
 import { delay } from "./delay.ts";
 import type { ErrorStyle } from "./error-style.ts";
-import { FaultKnobs, isBreaking, type CallFault } from "./faults.ts";
+import { FaultKnobs, faultNamed, isBreaking, type CallFault } from "./faults.ts";
 import { sampleInstruments, type Instrument } from "./instrument.ts";
 import { Listener, type ListenerTls } from "./listener.ts";
 import type { MaxPageSize, PageStyle } from "./paging.ts";
@@ -55,6 +55,8 @@ export interface SampleRegistryOptions {
   /** Which contract ids it knows; by default every one. See `ownContracts` for one that knows its own only. */
   contracts?: (id: string) => boolean;
   tls?: ListenerTls;
+  /** A query parameter by which a request asks for a fault (see `faultNamed`); by default none. */
+  faultQuery?: string;
 }
 
 /** A faithful registry of the API over real HTTP on loopback, with knobs for what goes wrong in the field. */
@@ -180,9 +182,15 @@ export class SampleRegistry {
     const scripted = await this.handler?.(call);
     if (scripted !== undefined) return sendScripted(scripted, response, clock);
     if (this.window?.admits() === false) return sendAnswer(tooManyRequestsAnswer(), response);
-    const fault = this.faults.draw(call.operation);
+    const fault = this.faultAskedFor(call) ?? this.faults.draw(call.operation);
     await delay(clock, this.latency() + (fault?.kind === "slow" ? fault.delay : 0));
     return this.answerWith(fault, { call, route, response });
+  }
+
+  private faultAskedFor({ url }: Call): CallFault | undefined {
+    const { faultQuery } = this.options;
+    if (faultQuery === undefined || !url.includes("?")) return undefined;
+    return faultNamed(new URL(url, "http://registry").searchParams.get(faultQuery) ?? "");
   }
 
   private async answerWith(

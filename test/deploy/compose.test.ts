@@ -40,6 +40,7 @@ const Service = exact({
 const Compose = exact({
   name: Type.String(),
   "x-gateway": Type.Unknown(),
+  "x-registry": Type.Unknown(),
   services: Type.Record(Type.String(), Service),
   configs: Type.Record(Type.String(), exact({ file: Type.String() })),
   secrets: Type.Record(Type.String(), exact({ file: Type.String() })),

@@ -1,0 +1,124 @@
+import { systemClock } from "../clock.ts";
+import { parseDuration } from "../config/units.ts";
+import { FAULT_NAMES, type CallFault, type FaultScope, faultNamed } from "../sandbox/faults.ts";
+import type { PageStyle } from "../sandbox/paging.ts";
+import { SampleRegistry } from "../sandbox/registry.ts";
+import { EXIT, parsePort, UsageError } from "./command-line.ts";
+import { printLine, printLines } from "./terminal.ts";
+
+/** What a request to the sandbox says to get a fault: `…/info?fault=429`. */
+const FAULT_QUERY = "fault";
+
+const DEFAULTS = { host: "127.0.0.1", port: 7001, admin: `sandbox::1220${"13f1b3a8".repeat(8)}` };
+const MAX_INSTRUMENTS = 100_000;
+
+const PAGING: Readonly<Record<string, PageStyle>> = {
+  keyset: "keyset",
+  index: "index",
+  ignored: "ignores-paging",
+};
+
+const STYLES = ["splice", "utility"] as const;
+
+/**
+ * `sandbox`: a sample registry for those who integrate and have none, with latency, paging and faults as told.
+ *
+ * @throws UsageError for an option that cannot be understood
+ */
+export async function sandbox(options: Readonly<Record<string, unknown>>): Promise<number> {
+  const host = typeof options["host"] === "string" ? options["host"] : DEFAULTS.host;
+  const registry = new SampleRegistry({
+    admin: typeof options["admin"] === "string" ? options["admin"] : DEFAULTS.admin,
+    clock: systemClock(),
+    host,
+    port: parsePort("--port", options["port"]) ?? DEFAULTS.port,
+    instruments: parseInstruments(options["instruments"]),
+    pageStyle: parsePaging(options["paging"]),
+    latency: parseLatency(options["latency"]),
+    errorStyle: parseStyle(options["style"]),
+    supportsV2: parseVersions(options["versions"]),
+    etags: true,
+    faultQuery: FAULT_QUERY,
+  });
+  await registry.faults.set(...parseFaults(options["fault"]));
+  try {
+    await registry.start();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    printLine("the port is taken: choose another with --port (0: any free one)", process.stderr);
+    return EXIT.failure;
+  }
+  printLines(instructions(registry));
+  await new Promise<void>((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+  });
+  await registry.stop();
+  return EXIT.ok;
+}
+
+function parseInstruments(value: unknown): number {
+  if (value === undefined) return 60;
+  const count = typeof value === "string" && /^[0-9]{1,6}$/.test(value) ? Number(value) : Number.NaN;
+  if (!(count <= MAX_INSTRUMENTS)) throw new UsageError(`--instruments takes a number up to ${MAX_INSTRUMENTS}`);
+  return count;
+}
+
+function parsePaging(value: unknown): PageStyle {
+  const style = PAGING[typeof value === "string" ? value : "keyset"];
+  if (style === undefined) throw new UsageError(`--paging takes ${Object.keys(PAGING).join(", ")}`);
+  return style;
+}
+
+function parseLatency(value: unknown): number {
+  const latency = typeof value === "string" ? parseDuration(value) : 0;
+  if (latency === undefined) throw new UsageError("--latency takes a duration such as 400ms or 2s");
+  return latency;
+}
+
+function parseStyle(value: unknown): (typeof STYLES)[number] {
+  const style = STYLES.find((each) => each === (value ?? "splice"));
+  if (style === undefined) throw new UsageError(`--style takes ${STYLES.join(" or ")}`);
+  return style;
+}
+
+/** Whether version 2 is among them; version 1 always is. */
+function parseVersions(value: unknown): boolean {
+  if (value === undefined || value === "v1,v2") return true;
+  if (value !== "v1") throw new UsageError("--versions takes v1 or v1,v2");
+  return false;
+}
+
+/** `429:0.1` befalls a tenth of the calls, `hang` all. */
+function parseFaults(values: unknown): (CallFault & FaultScope)[] {
+  return ((values ?? []) as string[]).map((text) => {
+    const [, name = "", share = "1"] = /^([a-z0-9-]+)(?::([0-9.]{1,10}))?$/.exec(text) ?? [];
+    const fault = faultNamed(name);
+    const rate = Number(share);
+    if (fault === undefined || !(rate > 0 && rate <= 1)) {
+      throw new UsageError(
+        `--fault takes a status from 400 to 599 or one of ${FAULT_NAMES.join(", ")}, and a share: 429:0.1`,
+      );
+    }
+    return { ...fault, rate };
+  });
+}
+
+function instructions(registry: SampleRegistry): string {
+  const { admin, url } = registry;
+  return `A sample registry is running.
+
+  base URL  ${url}
+  admin     ${admin}
+
+  curl -s '${url}/registry/metadata/v1/info'
+  curl -s '${url}/registry/metadata/v1/instruments?pageSize=3'
+
+Any request gets a fault by its query, whatever --fault says: ?${FAULT_QUERY}=429, a status from 400 to 599, or one of
+${FAULT_NAMES.join(", ")}:
+
+  curl -si '${url}/registry/metadata/v1/info?${FAULT_QUERY}=html-404'
+
+Put the gateway before it: registry-gateway start --upstream ${url}
+Stop with Ctrl-C.
+`;
+}
