@@ -88,19 +88,21 @@ function parseVersions(value: unknown): boolean {
   return false;
 }
 
-/** `429:0.1` befalls a tenth of the calls, `hang` all. */
 function parseFaults(values: unknown): (CallFault & FaultScope)[] {
-  return ((values ?? []) as string[]).map((text) => {
-    const [, name = "", share = "1"] = /^([a-z0-9-]+)(?::([0-9.]{1,10}))?$/.exec(text) ?? [];
-    const fault = faultNamed(name);
-    const rate = Number(share);
-    if (fault === undefined || !(rate > 0 && rate <= 1)) {
-      throw new UsageError(
-        `--fault takes a status from 400 to 599 or one of ${FAULT_NAMES.join(", ")}, and a share: 429:0.1`,
-      );
-    }
-    return { ...fault, rate };
-  });
+  return ((values ?? []) as string[]).map(parseFault);
+}
+
+/** `429:0.1` befalls a tenth of the calls, `hang` all. */
+function parseFault(text: string): CallFault & FaultScope {
+  const [, name = "", share = "1"] = /^([a-z0-9-]+)(?::([0-9.]{1,10}))?$/.exec(text) ?? [];
+  const fault = faultNamed(name);
+  const rate = Number(share);
+  if (fault === undefined || !(rate > 0 && rate <= 1)) {
+    throw new UsageError(
+      `--fault takes a status from 400 to 599 or one of ${FAULT_NAMES.join(", ")}, and a share: 429:0.1`,
+    );
+  }
+  return { ...fault, rate };
 }
 
 function instructions(registry: SampleRegistry): string {
