@@ -58,7 +58,7 @@ export class Connection {
   private socket: Socket | undefined;
   private isOver = false;
 
-  /** `onClose` is called once when it is closed after it was open. */
+  /** `onClose` is called once, as soon as no request can be sent on it any more. */
   constructor(target: ConnectionTarget, clock: Clock, onClose: (connection: Connection) => void) {
     this.target = target;
     this.clock = clock;
@@ -91,7 +91,7 @@ export class Connection {
 
   /** Closes it, or what is on the way to become it, at once. A request on it fails. */
   destroy(): void {
-    this.isOver = true;
+    this.end();
     this.pending?.destroy();
     void this.dispatcher.destroy(new ConnectionGone());
     this.socket?.destroy();
@@ -147,20 +147,22 @@ export class Connection {
     this.socket = socket;
     this.openedAt = this.clock.now();
     this.peer = peerOf(socket);
-    const close = (): void => {
-      this.isOver = true;
-      this.onClose(this);
-    };
     // What has taken the address of a machine that is gone says so to a probe: none may vouch for it for long.
     socket.setKeepAlive(true, KEEP_ALIVE);
     // Heard here as well as by undici, which has it only when something is sent.
     socket
       .on("error", () => undefined)
-      .once("end", () => (this.isOver = true))
-      .once("close", close)
+      .once("end", this.end)
+      .once("close", this.end)
       .on("readable", this.onUnasked);
     if (this.isOver) socket.destroy();
   }
+
+  private readonly end = (): void => {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.onClose(this);
+  };
 
   /** It ended, or something came although nothing was sent: a 408, or the answer to what is not asked yet. */
   private readonly onUnasked = (): void => void this.socket?.destroy();

@@ -6,7 +6,7 @@ import type { ConnectionTarget } from "./connection.ts";
 /** A connection older than this is replaced, so that names are resolved and certificates are read anew. */
 const CONNECTION_TTL: Duration = 60_000;
 
-/** So long after the last call a connection that stands by is closed, as undici does with those that were used. */
+/** A connection that stands by is closed when no call was made for so long, as undici does with those that were used. */
 const STAND_BY: Duration = 15_000;
 
 /** How often a connection that closed before its request could be sent is replaced by another new one. */
@@ -251,10 +251,10 @@ export class Connections {
     if (this.isClosed || !connection.isOpen || revocations !== this.revocations) return connection.destroy();
     this.admit(connection);
     this.idle.unshift(connection);
-    this.closeUnneeded(connection);
+    this.clock.after(STAND_BY, () => this.closeUnneeded(connection));
   }
 
-  /** Closes a connection that stands by when no call was made for a while. */
+  /** Closes a connection that stands by, unless there was a call within {@link STAND_BY}. */
   private closeUnneeded(connection: Connection): void {
     const left = this.lastTakenAt + STAND_BY - this.clock.now();
     if (left > 0 && connection.isOpen) this.clock.after(left, () => this.closeUnneeded(connection));
