@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { CircuitBreaker } from "../../src/upstream/limits/circuit-breaker.ts";
 import type { FailureReason } from "../../src/upstream/failure.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { acceptCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
+import { acceptCall, inTime, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
 type Verdict = boolean | undefined;
 
@@ -205,7 +205,7 @@ describe("an upstream that fails on all nodes", () => {
     const registry = await startRegistry({ latency: 200 });
     const { upstream } = openUpstream([registry]);
     await upstream.call(acceptCall());
-    const hasty = () => upstream.call(acceptCall({ deadline: performance.now() + 20 })).catch(() => undefined);
+    const hasty = () => upstream.call(acceptCall({ deadline: inTime(20) })).catch(() => undefined);
     await Promise.all(Array.from({ length: 30 }, hasty));
     expect(upstream.status().breaker).toBe("closed");
     expect((await upstream.call(acceptCall())).status).toBe(200);

@@ -10,7 +10,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { ManualClock } from "../support/manual-clock.ts";
-import { ADMIN, acceptCall, openUpstream, startRegistry, streamedCall } from "../support/upstream-registries.ts";
+import {
+  acceptCall,
+  ADMIN,
+  inTime,
+  openUpstream,
+  startRegistry,
+  streamedCall,
+} from "../support/upstream-registries.ts";
 
 const fixtures = new URL("../fixtures/tls/", import.meta.url);
 const pem = (name: string) => readFileSync(new URL(`${name}.pem`, fixtures), "utf8");
@@ -173,7 +180,7 @@ describe("OAuth 2.0 client credentials", () => {
     const endpoint = await startTokenEndpoint(() => undefined);
     const registry = await startRegistry();
     const { upstream } = openUpstream([registry], { auth: { oauth2: { ...oauth2, tokenUrl: endpoint.url } } });
-    await expect(upstream.call(acceptCall({ deadline: performance.now() + 100 }))).rejects.toMatchObject({
+    await expect(upstream.call(acceptCall({ deadline: inTime(100) }))).rejects.toMatchObject({
       status: 504,
     });
   });
@@ -317,7 +324,7 @@ describe("an HTTP proxy", () => {
     const { upstream } = openUpstream([registry], { httpProxy: `http://127.0.0.1:${proxy.port}` });
     await upstream.call(acceptCall());
     await registry.faults.set({ kind: "hang" });
-    await expect(upstream.call(acceptCall({ deadline: performance.now() + 100 }))).rejects.toMatchObject({
+    await expect(upstream.call(acceptCall({ deadline: inTime(100) }))).rejects.toMatchObject({
       status: 504,
     });
     expect(upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
