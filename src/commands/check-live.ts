@@ -96,7 +96,7 @@ async function describePageSize(upstream: Upstream, deadline: () => number): Pro
       method: "GET",
       path: `/registry/metadata/v1/instruments?pageSize=${pageSize}`,
       fields: ["accept", "application/json"],
-      priority: "walker",
+      priority: "background",
       deadline: deadline(),
     });
     if (status === 200) return `${refusal}takes pages of ${pageSize}${shortfall(content, pageSize)}`;

@@ -88,7 +88,7 @@ export class MetadataResource implements Resource {
       priority: this.priorityOf(request),
       deadline: request.deadline,
       signal: request.signal,
-      walk: pagination,
+      pagination,
       trace: this.registry.trace?.(),
     });
   }
@@ -150,7 +150,7 @@ export class MetadataResource implements Resource {
   }
 
   private priorityOf({ purpose }: FetchRequest): Priority {
-    return this.requester === "background" ? "walker" : purpose;
+    return this.requester === "background" ? "background" : purpose;
   }
 
   private chain(): string | undefined {

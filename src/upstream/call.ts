@@ -5,8 +5,8 @@ import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { CallTrace } from "./observer.ts";
 
-/** Who waits for a call, most urgent first: a POST, a cold miss, a refresh behind a stale answer, the walker. */
-export type Priority = "post" | "miss" | "refresh" | "walker";
+/** Who waits for a call, most urgent first: a POST, a cold miss, a refresh behind a stale answer, background work. */
+export type Priority = "post" | "miss" | "refresh" | "background";
 
 /** One request to an upstream, whichever of its nodes answers it. */
 export interface UpstreamCall {
@@ -22,8 +22,8 @@ export interface UpstreamCall {
   readonly deadline: Instant;
   /** Aborted when nobody waits for the answer any more. */
   readonly signal?: AbortSignal | undefined;
-  /** Names a pagination walk: its calls stay on the node that began it while that node is well. */
-  readonly walk?: string | undefined;
+  /** Names a pagination: its calls stay on the node that began it while that node is well. */
+  readonly pagination?: string | undefined;
   /** Follows it; undefined where requests are not traced. */
   readonly trace?: CallTrace | undefined;
 }

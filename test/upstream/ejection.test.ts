@@ -78,15 +78,15 @@ test("concurrent calls spread over the nodes", async () => {
   for (const registry of registries) expect(registry.calls.total).toBeGreaterThan(25);
 });
 
-test("a pagination walk stays on the node that began it while that node is well", async () => {
+test("a pagination stays on the node that began it while that node is well", async () => {
   const { registries, upstream } = await openThree({ hedge: { enabled: false } });
-  const first = await upstream.call(listCall({ walk: "w1" }));
+  const first = await upstream.call(listCall({ pagination: "p1" }));
   for (let i = 0; i < 10; i++) {
     await upstream.call(acceptCall());
-    expect((await upstream.call(listCall({ walk: "w1" }))).node).toBe(first.node);
+    expect((await upstream.call(listCall({ pagination: "p1" }))).node).toBe(first.node);
   }
   await registries[first.node]!.kill();
-  const next = await upstream.call(listCall({ walk: "w1" }));
+  const next = await upstream.call(listCall({ pagination: "p1" }));
   expect(next.node).not.toBe(first.node);
-  expect((await upstream.call(listCall({ walk: "w1" }))).node).toBe(next.node);
+  expect((await upstream.call(listCall({ pagination: "p1" }))).node).toBe(next.node);
 });

@@ -40,7 +40,7 @@ describe("a call that is slower than usual", () => {
     const before = on.observer.count("hedge-");
     for (const registry of on.registries) registry.slow(100);
     await on.upstream.call(acceptCall({ priority: "refresh" }));
-    await on.upstream.call(acceptCall({ priority: "walker" }));
+    await on.upstream.call(acceptCall({ priority: "background" }));
     expect(on.observer.count("hedge-")).toBe(before);
   });
 

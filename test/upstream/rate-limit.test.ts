@@ -82,8 +82,8 @@ describe.each([
 
   test("keeps a reserve for what is more urgent", async () => {
     const { take } = open({ requests: 10 }, isRemote);
-    for (let i = 0; i < 5; i++) expect(await take("walker")).toBe("taken");
-    expect(await take("walker")).toBe("429 61");
+    for (let i = 0; i < 5; i++) expect(await take("background")).toBe("taken");
+    expect(await take("background")).toBe("429 61");
     for (let i = 0; i < 2; i++) expect(await take("refresh")).toBe("taken");
     expect(await take("refresh")).toBe("429 61");
     for (let i = 0; i < 1; i++) expect(await take("miss")).toBe("taken");

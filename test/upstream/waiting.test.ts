@@ -17,7 +17,13 @@ describe("those who wait for their turn", () => {
     const order: string[] = [];
     const wait = (name: string, priority: Priority) =>
       queue.wait({ priority, until: clock.now() + 1_000, late }).then(() => order.push(name));
-    const waits = [wait("w", "walker"), wait("m1", "miss"), wait("p1", "post"), wait("m2", "miss"), wait("p2", "post")];
+    const waits = [
+      wait("w", "background"),
+      wait("m1", "miss"),
+      wait("p1", "post"),
+      wait("m2", "miss"),
+      wait("p2", "post"),
+    ];
     expect(queue.size).toBe(5);
     expect(queue.sizeBefore("miss")).toBe(4);
     while (queue.admitNext());
@@ -65,9 +71,9 @@ describe("a concurrency", () => {
     const concurrency = new ConcurrencyLimit("amulet", { max: 1, queue: 1 }, clock);
     const deadline = clock.now() + 1_000;
     concurrency.tryEnter();
-    const walker = concurrency.enter({ priority: "walker", deadline });
+    const background = concurrency.enter({ priority: "background", deadline });
     const post = concurrency.enter({ priority: "post", deadline });
-    await expect(walker).rejects.toMatchObject({ status: 503 });
+    await expect(background).rejects.toMatchObject({ status: 503 });
     concurrency.leave();
     await expect(post).resolves.toBeUndefined();
   });

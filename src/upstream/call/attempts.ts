@@ -209,7 +209,7 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
 
   /** Begins another beside the one that runs, if no other call waits for one of `rateLimit`. */
   private beginBeside(kind: "hedge" | "retry"): void {
-    const paid = this.parts.rateLimit?.tryTake(this.call.operation, "walker") ?? true;
+    const paid = this.parts.rateLimit?.tryTake(this.call.operation, "background") ?? true;
     if (!(paid instanceof Promise)) {
       if (paid) this.authorize(kind, true);
       return;
@@ -239,8 +239,8 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
     const { deadline, upload, mode } = this.run;
     const now = parts.clock.now();
     if (parts.nodes.disabledBecause !== undefined) return this.giveUp(parts.nodes.whyNone());
-    let node = parts.choice.choose(now, this.tried, call.walk);
-    if (!isBeside) node ??= parts.choice.choose(now, [], call.walk);
+    let node = parts.choice.choose(now, this.tried, call.pagination);
+    if (!isBeside) node ??= parts.choice.choose(now, [], call.pagination);
     if (node === undefined) return this.giveUp(parts.nodes.whyNone());
     this.tried.push(node);
     const { attemptTimeout, hedge } = parts.config;
@@ -256,7 +256,7 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
       body: upload ?? call.body,
       upload,
     });
-    if (!isSole && call.priority !== "walker") {
+    if (!isSole && call.priority !== "background") {
       const mayHedge = kind === "first" && hedge.enabled && (call.priority === "post" || call.priority === "miss");
       const slow = parts.latencies.slow(call.operation);
       attempt.schedule = scheduleAttempt({ now, deadline, attemptTimeout, slow, mayHedge });

@@ -15,7 +15,7 @@ export interface Schedule {
   readonly lateAt: Instant;
 }
 
-/** Of an attempt that nothing runs beside: a streamed one, one of the walker, one on a sole node. */
+/** Of an attempt that nothing runs beside: a streamed one, one of background work, one on a sole node. */
 export const ALONE: Schedule = { hedgeAt: Infinity, retryAt: Infinity, lateAt: Infinity };
 
 export interface ScheduleInput {

@@ -2,14 +2,14 @@ import { LRUCache } from "lru-cache";
 import type { Instant } from "../../clock.ts";
 import type { UpstreamNode } from "../node/node.ts";
 
-/** Walks that are remembered; a forgotten one may go on at another node. */
-const MAX_WALKS = 4_096;
+/** Paginations that are remembered; a forgotten one may go on at another node. */
+const MAX_PAGINATIONS = 4_096;
 
 /** Chooses the node for each attempt: the least loaded by latency and calls in flight, a random one among equals. */
 export class NodeChoice {
   private readonly nodes: readonly UpstreamNode[];
   private readonly random: () => number;
-  private readonly walks = new LRUCache<string, number>({ max: MAX_WALKS });
+  private readonly paginations = new LRUCache<string, number>({ max: MAX_PAGINATIONS });
 
   constructor(nodes: readonly UpstreamNode[], random: () => number) {
     this.nodes = nodes;
@@ -17,17 +17,17 @@ export class NodeChoice {
   }
 
   /**
-   * A node that takes requests and is not among those `tried`; undefined when there is none. A walk stays on the node
+   * A node that takes requests and is not among those `tried`; undefined when there is none. A pagination stays on the node
    * that began it; a node that asked for a pause is left alone as long as there are others. An ejected node is better
    * than none.
    */
-  choose(now: Instant, tried: readonly UpstreamNode[], walk?: string): UpstreamNode | undefined {
+  choose(now: Instant, tried: readonly UpstreamNode[], pagination?: string): UpstreamNode | undefined {
     if (this.nodes.length === 1) return this.isOpen(this.nodes[0]!, tried) ? this.nodes[0] : undefined;
     if (!this.nodes.some(({ state }) => state === "up")) return this.nodes.find(({ state }) => state === "ejected");
-    const stayed = walk === undefined ? undefined : this.nodes[this.walks.get(walk) ?? -1];
+    const stayed = pagination === undefined ? undefined : this.nodes[this.paginations.get(pagination) ?? -1];
     if (stayed !== undefined && this.isOpen(stayed, tried) && !stayed.isFailing) return stayed;
     const chosen = this.cheapest(tried, now) ?? this.cheapest(tried, Infinity);
-    if (chosen !== undefined && walk !== undefined) this.walks.set(walk, chosen.index);
+    if (chosen !== undefined && pagination !== undefined) this.paginations.set(pagination, chosen.index);
     return chosen;
   }
 

@@ -27,7 +27,7 @@ interface RateLimitParts {
 }
 
 /** Up to which share of the window calls of a priority may fill it: the rest is kept for more urgent ones. */
-const SHARES: Readonly<Record<Priority, number>> = { post: 1, miss: 0.8, refresh: 0.65, walker: 0.5 };
+const SHARES: Readonly<Record<Priority, number>> = { post: 1, miss: 0.8, refresh: 0.65, background: 0.5 };
 
 /** Calls do not all travel equally long: granted in one window, they may arrive in a shorter one. */
 const TRAVEL_SHARE = 0.01;
@@ -44,7 +44,7 @@ class CallWindow {
   readonly name: string;
   readonly queue: WaitQueue;
   /** Until when asking for a call of this priority is known to be in vain. */
-  readonly deniedUntil: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, walker: 0 };
+  readonly deniedUntil: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
   isPumping = false;
   left: number | undefined;
   share = 1;

@@ -3,7 +3,7 @@ import { clientGone, type GatewayError } from "../../errors.ts";
 import type { Priority } from "../call.ts";
 
 /** Most urgent first. */
-export const PRIORITIES: readonly Priority[] = ["post", "miss", "refresh", "walker"];
+export const PRIORITIES: readonly Priority[] = ["post", "miss", "refresh", "background"];
 
 export interface WaitOptions {
   readonly priority: Priority;
@@ -25,7 +25,7 @@ export class WaitQueue {
     post: new Set(),
     miss: new Set(),
     refresh: new Set(),
-    walker: new Set(),
+    background: new Set(),
   };
 
   constructor(clock: Clock) {
@@ -33,8 +33,8 @@ export class WaitQueue {
   }
 
   get size(): number {
-    const { post, miss, refresh, walker } = this.waiters;
-    return post.size + miss.size + refresh.size + walker.size;
+    const { post, miss, refresh, background } = this.waiters;
+    return post.size + miss.size + refresh.size + background.size;
   }
 
   /** How many would go before a newcomer of this priority. */
