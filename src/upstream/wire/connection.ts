@@ -97,6 +97,11 @@ export class Connection {
     this.socket?.destroy();
   }
 
+  /** As {@link destroy}, when undici, which may be in the middle of reporting a failure, is done with it. */
+  destroySoon(): void {
+    queueMicrotask(() => this.destroy());
+  }
+
   private createDirect(): Dispatcher {
     const connect = (options: buildConnector.Options, callback: buildConnector.Callback) =>
       this.connect(options, callback);

@@ -2,6 +2,8 @@ import type { Clock, Duration, Instant } from "../../clock.ts";
 import { ConnectionGone, ProofFailed } from "./connection-failure.ts";
 import { Connection } from "./connection.ts";
 import type { ConnectionTarget } from "./connection.ts";
+import { ConnectionProofs } from "./connection-proofs.ts";
+import type { Prove } from "./connection-proofs.ts";
 
 /** A connection older than this is replaced, so that names are resolved and certificates are read anew. */
 const CONNECTION_TTL: Duration = 60_000;
@@ -12,10 +14,7 @@ const STAND_BY: Duration = 15_000;
 /** How often a connection that closed before its request could be sent is replaced by another new one. */
 const MOST_ROUNDS = 3;
 
-/** Finds out over this connection whether the node is the registry it should be; rejects when it is not, or not known. */
-export type Prove = (connection: Connection) => Promise<void>;
-
-/** Somebody's wait for a connection. */
+/** A call's wait for a connection, or a check's. */
 export class Opening {
   /** A connection is there; what is waited for is what the node says over it. */
   isConnected = false;
@@ -33,30 +32,19 @@ export class Opening {
 
 /**
  * The connections to one node. Each serves one call at a time, so that nothing ever waits in a queue where its
- * deadline could not reach it; how many there may be is the caller's to bound.
- *
- * A connection carries calls only when the node has proved over it whose registry it is, or when it was opened to the
- * same address and certificate while such a one was open: whatever took the node's place has closed the others.
+ * deadline could not reach it; how many there may be is the caller's to bound. See {@link ConnectionProofs} for which of
+ * them may carry calls.
  */
 export class Connections {
   private readonly target: ConnectionTarget;
   private readonly clock: Clock;
   private readonly prove: Prove | undefined;
+  private readonly proofs: ConnectionProofs;
   /** The most recently used last. */
   private readonly idle: Connection[] = [];
   private readonly busy = new Set<Connection>();
   /** Too old to be used, and open until another one is. */
   private readonly retired: Connection[] = [];
-  /** The open ones that may carry calls: of this node, and of what it was before a reload. */
-  private proved = new Set<Connection>();
-  /** Questions that are being asked, by the address and certificate they are asked at. */
-  private readonly proofs = new Map<string, Promise<void>>();
-  /** How often the proofs were taken away. */
-  private revocations = 0;
-  /** Settles when the one that was opened beside the last proof stands by. */
-  private sparing: Promise<void> = Promise.resolve();
-  /** The node closed the connection with its last proof: the next one begins when another connection is open. */
-  private isBrief = false;
   private lastTakenAt: Instant = 0;
   private isClosed = false;
 
@@ -65,6 +53,10 @@ export class Connections {
     this.target = target;
     this.clock = clock;
     this.prove = prove;
+    this.proofs = new ConnectionProofs({
+      openBeside: (connection) => this.openBeside(connection),
+      keep: (connection) => this.standBy(connection),
+    });
   }
 
   get origin(): string {
@@ -109,7 +101,7 @@ export class Connections {
         if (connection.isProved && connection.isOpen) return this.use(connection);
         this.discard(connection);
         // It was closed with the proof; the one that stands by vouches for the next.
-        await this.sparing;
+        await this.proofs.whenSpareKept();
       }
       throw new ConnectionGone();
     } catch (error) {
@@ -126,7 +118,7 @@ export class Connections {
   async check(opening: Opening, prove: Prove): Promise<void> {
     try {
       const connection = await this.connect(opening);
-      const running = this.proofs.get(connection.peer);
+      const running = this.proofs.runningFor(connection);
       if (running !== undefined) return await running;
       await this.ask(connection, opening, prove);
       this.keep(connection);
@@ -144,15 +136,12 @@ export class Connections {
   /** The call on `connection` failed or was given up: nothing else can be done with the connection. */
   discard(connection: Connection): void {
     this.busy.delete(connection);
-    // Not before undici, which may be in the middle of telling us, is done with it.
-    queueMicrotask(() => connection.destroy());
+    connection.destroySoon();
   }
 
   /** No connection may carry another call before the node was asked again. */
   revoke(): void {
-    this.revocations += 1;
-    for (const connection of this.proved) connection.isProved = false;
-    this.proved.clear();
+    this.proofs.revoke();
     for (const connection of this.idle.splice(0)) this.discard(connection);
   }
 
@@ -164,7 +153,7 @@ export class Connections {
 
   /** Connections of this node under an earlier configuration vouch for new ones. */
   inherit(old: Connections): void {
-    this.proved = old.proved;
+    this.proofs.inherit(old.proofs);
   }
 
   /** Closes idle connections now and the others when their calls are over. */
@@ -176,8 +165,11 @@ export class Connections {
 
   private async openProved(opening: Opening): Promise<Connection> {
     const connection = await this.connect(opening);
-    await this.vouchFor(connection);
-    if (!connection.isProved && connection.isOpen) await this.ask(connection, opening, this.prove!);
+    if (this.prove === undefined) this.proofs.admit(connection);
+    else {
+      await this.proofs.vouchFor(connection);
+      if (!connection.isProved && connection.isOpen) await this.ask(connection, opening, this.prove);
+    }
     return connection;
   }
 
@@ -193,42 +185,10 @@ export class Connections {
     return connection;
   }
 
-  /** Lets `connection` carry calls where others vouch for it: those that do so now, or the one the node is asked over. */
-  private async vouchFor(connection: Connection): Promise<void> {
-    if (this.prove === undefined || this.isVouchedFor(connection)) return this.admit(connection);
-    const { revocations } = this;
-    const running = this.proofs.get(connection.peer);
-    if (running === undefined) return;
-    await running;
-    if (revocations === this.revocations) this.admit(connection);
-  }
-
-  /**
-   * Has the node prove itself over `connection`, for all who wait for the same address and certificate. Another connection is
-   * opened meanwhile and stands by, for the answer may be the last on its own.
-   */
+  /** Has the node prove itself over `connection`; the proof goes on for others when `opening` is cancelled. */
   private ask(connection: Connection, opening: Opening, prove: Prove): Promise<void> {
-    const { revocations } = this;
-    // It goes on for the others when who asked first does not wait any more.
     opening.connections.delete(connection);
-    const spare = this.openBeside(connection);
-    const proof = (this.isBrief ? spare : Promise.resolve())
-      .then(() => prove(connection))
-      .then(() => {
-        this.isBrief = !connection.isOpen;
-        if (revocations === this.revocations) this.admit(connection);
-      })
-      .catch((error: unknown) => {
-        this.discard(connection);
-        throw error;
-      })
-      .finally(() => this.proofs.delete(connection.peer));
-    this.proofs.set(connection.peer, proof);
-    this.sparing = proof.then(
-      async () => this.standBy(await spare, revocations),
-      async () => (await spare)?.destroy(),
-    );
-    return proof;
+    return this.proofs.ask(connection, prove);
   }
 
   /** A connection to the same address and certificate that was open while `connection` was; undefined where none is to be had. */
@@ -246,10 +206,8 @@ export class Connections {
     }
   }
 
-  private standBy(connection: Connection | undefined, revocations: number): void {
-    if (connection === undefined) return;
-    if (this.isClosed || !connection.isOpen || revocations !== this.revocations) return connection.destroy();
-    this.admit(connection);
+  private standBy(connection: Connection): void {
+    if (this.isClosed) return connection.destroy();
     this.idle.unshift(connection);
     this.clock.after(STAND_BY, () => this.closeUnneeded(connection));
   }
@@ -270,24 +228,13 @@ export class Connections {
     return connection;
   }
 
-  private isVouchedFor({ peer }: Connection): boolean {
-    for (const connection of this.proved) if (connection.peer === peer && connection.isOpen) return true;
-    return false;
-  }
-
-  private admit(connection: Connection): void {
-    if (!connection.isOpen) return;
-    connection.isProved = true;
-    this.proved.add(connection);
-  }
-
   private keep(connection: Connection): void {
     if (this.isClosed || !connection.isOpen || !connection.isProved) this.discard(connection);
     else this.idle.push(connection);
   }
 
   private readonly onConnectionClose = (connection: Connection): void => {
-    this.proved.delete(connection);
+    this.proofs.forget(connection);
     const index = this.idle.indexOf(connection);
     if (index !== -1) this.idle.splice(index, 1);
   };

@@ -1,0 +1,114 @@
+import type { Connection } from "./connection.ts";
+
+/** Finds out over this connection whether the node is the registry it should be; rejects when it is not, or not known. */
+export type Prove = (connection: Connection) => Promise<void>;
+
+/** Opens and keeps connections that no call waits for. */
+interface Spares {
+  /** One to the same address and certificate, open while `connection` was; undefined where none is to be had. */
+  readonly openBeside: (connection: Connection) => Promise<Connection | undefined>;
+  readonly keep: (connection: Connection) => void;
+}
+
+/**
+ * Which connections to one node may carry calls: one over which the node has proved whose registry it is, and one that
+ * was opened to the same address and certificate while such a one was open. Whatever took the node's place has closed
+ * the others.
+ */
+export class ConnectionProofs {
+  private readonly spares: Spares;
+  /** The open connections that may carry calls: of this node, and of what it was before a reload. */
+  private proved = new Set<Connection>();
+  /** Proofs that are under way, by the address and certificate they are asked for at. */
+  private readonly running = new Map<string, Promise<void>>();
+  /** How often the proofs were taken away. */
+  private revocations = 0;
+  /** The node closed the connection with its last proof: the next proof begins when another connection is open. */
+  private isBrief = false;
+  private lastSpare: Promise<void> = Promise.resolve();
+
+  constructor(spares: Spares) {
+    this.spares = spares;
+  }
+
+  /** Settles when the connection that was opened beside the last proof is kept, or not to be had. */
+  whenSpareKept(): Promise<void> {
+    return this.lastSpare;
+  }
+
+  /** The proof that is under way where this connection leads. */
+  runningFor({ peer }: Connection): Promise<void> | undefined {
+    return this.running.get(peer);
+  }
+
+  /** Lets `connection` carry calls where others vouch for it: open ones, or the one that carries a proof now. */
+  async vouchFor(connection: Connection): Promise<void> {
+    if (this.isVouchedFor(connection)) return this.admit(connection);
+    const { revocations } = this;
+    const running = this.runningFor(connection);
+    if (running === undefined) return;
+    await running;
+    if (revocations === this.revocations) this.admit(connection);
+  }
+
+  /**
+   * Has the node prove itself over `connection`, for all calls that wait for the same address and certificate. Another
+   * connection is opened meanwhile and kept, for the node may close this one with its answer. Rejects as `prove`.
+   */
+  ask(connection: Connection, prove: Prove): Promise<void> {
+    const { revocations } = this;
+    const spare = this.spares.openBeside(connection);
+    const proof = (this.isBrief ? spare : Promise.resolve())
+      .then(() => prove(connection))
+      .then(() => {
+        this.isBrief = !connection.isOpen;
+        if (revocations === this.revocations) this.admit(connection);
+      })
+      .catch((error: unknown) => {
+        connection.destroySoon();
+        throw error;
+      })
+      .finally(() => this.running.delete(connection.peer));
+    this.running.set(connection.peer, proof);
+    this.lastSpare = proof.then(
+      async () => this.keepSpare(await spare, revocations),
+      async () => (await spare)?.destroy(),
+    );
+    return proof;
+  }
+
+  admit(connection: Connection): void {
+    if (!connection.isOpen) return;
+    connection.isProved = true;
+    this.proved.add(connection);
+  }
+
+  /** No connection may carry another call before the node was asked again. */
+  revoke(): void {
+    this.revocations += 1;
+    for (const connection of this.proved) connection.isProved = false;
+    this.proved.clear();
+  }
+
+  /** The connection is closed. */
+  forget(connection: Connection): void {
+    this.proved.delete(connection);
+  }
+
+  /** Connections of the node under an earlier configuration vouch for new ones. */
+  inherit(old: ConnectionProofs): void {
+    this.proved = old.proved;
+  }
+
+  private isVouchedFor({ peer }: Connection): boolean {
+    for (const connection of this.proved) if (connection.peer === peer && connection.isOpen) return true;
+    return false;
+  }
+
+  private keepSpare(spare: Connection | undefined, revocations: number): void {
+    if (spare === undefined) return;
+    if (!spare.isOpen || revocations !== this.revocations) return spare.destroy();
+    this.admit(spare);
+    this.spares.keep(spare);
+  }
+}
