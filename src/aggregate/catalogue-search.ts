@@ -13,6 +13,8 @@ export interface CatalogueQuery {
   readonly query: string;
   /** The whole symbol. */
   readonly symbol: string | undefined;
+  /** Only those that are paused, or are not; undefined: both. */
+  readonly paused: boolean | undefined;
   readonly pageSize: number;
   readonly pageToken: string | undefined;
 }
@@ -102,7 +104,8 @@ function* matches(
       const from = isFirst && registry === searched[start.registry] ? start.from : 0;
       const { index } = registry.known;
       for (const at of index.find(words, rank, from)) {
-        if (symbol === undefined || index.hasSymbol(at, symbol)) yield [rank, registry, at];
+        const isMeant = query.paused === undefined || index.isPaused(at) === query.paused;
+        if (isMeant && (symbol === undefined || index.hasSymbol(at, symbol))) yield [rank, registry, at];
       }
     }
   }
@@ -145,6 +148,6 @@ function readPosition(token: string): Position {
 }
 
 /** A token goes on with the search that gave it out; only the page size may change on the way. */
-function digestOf({ query, symbol }: CatalogueQuery): string {
-  return shortDigest(JSON.stringify([query, symbol]));
+function digestOf({ query, symbol, paused }: CatalogueQuery): string {
+  return shortDigest(JSON.stringify(paused === undefined ? [query, symbol] : [query, symbol, paused]));
 }

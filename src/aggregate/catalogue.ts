@@ -136,7 +136,7 @@ async function takeInstruments(
       size += cost;
       indexes.set(id, texts.length);
       texts.push(text);
-      index.add({ id, name: page.names[at]!, symbol: page.symbols[at]! });
+      index.add({ id, name: page.names[at]!, symbol: page.symbols[at]!, isPaused: page.paused[at]! });
     }
   }
   return taken(listing.isWhole);

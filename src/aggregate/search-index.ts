@@ -3,6 +3,8 @@ export interface Searchable {
   readonly id: string;
   readonly name: string;
   readonly symbol: string;
+  /** It says so (metadata 1.2); one that says nothing is not. */
+  readonly isPaused: boolean;
 }
 
 /**
@@ -40,18 +42,25 @@ export class SearchIndex {
   private text = "";
   private readonly starts: number[] = [];
   private readonly symbols: string[] = [];
+  private readonly paused = new Set<number>();
 
-  add({ id, name, symbol }: Searchable): void {
+  add({ id, name, symbol, isPaused }: Searchable): void {
     const symbolText = searchText(symbol);
     this.starts.push(this.text.length);
     this.symbols.push(symbolText);
     this.text += `${FIELD}${searchText(id.slice(0, SEARCHED))}${FIELD}${searchText(name)}${FIELD}${symbolText}`;
+    if (isPaused) this.paused.add(this.size);
     this.size++;
   }
 
   /** Whether the symbol of the instrument `at` is `symbol`, a {@link searchText}. */
   hasSymbol(at: number, symbol: string): boolean {
     return this.symbols[at] === symbol;
+  }
+
+  /** Whether the instrument `at` is paused. */
+  isPaused(at: number): boolean {
+    return this.paused.has(at);
   }
 
   /** Places of the instruments that match with exactly this rank, in order, from `from` on. */

@@ -8,6 +8,8 @@ export interface PageParts {
   /** What instruments are searched by besides their ids; empty where it is no text, cut where it is long. */
   readonly names: readonly string[];
   readonly symbols: readonly string[];
+  /** Which of them say that they are paused (metadata 1.2). */
+  readonly paused: readonly boolean[];
   /** Where each instrument begins and ends in the body: two bytes' positions each. */
   readonly spans: Uint32Array<ArrayBuffer>;
   /** As issued; undefined on the last page. */
@@ -21,6 +23,7 @@ export class ListedPage {
   readonly ids: readonly string[];
   readonly names: readonly string[];
   readonly symbols: readonly string[];
+  readonly paused: readonly boolean[];
   readonly nextPageToken: string | undefined;
   readonly digest: string;
   readonly body: Buffer;
@@ -32,6 +35,7 @@ export class ListedPage {
     this.ids = parts.ids;
     this.names = parts.names;
     this.symbols = parts.symbols;
+    this.paused = parts.paused;
     this.nextPageToken = parts.nextPageToken;
     this.digest = parts.digest;
   }
@@ -113,13 +117,13 @@ export function takeApart(body: Buffer, json: unknown): PageParts | string {
   if ((nextPageToken?.length ?? 0) > MAX_TOKEN) return `its nextPageToken is longer than ${MAX_TOKEN} characters`;
   const places = elementSpans(text, listed[0]!.start);
   const toBytes = byteCounter(text, body);
-  const found = new Map<string, { readonly name: string; readonly symbol: string }>();
+  const found = new Map<string, { readonly name: string; readonly symbol: string; readonly isPaused: boolean }>();
   const spans: number[] = [];
   for (const [at, instrument] of instruments.entries()) {
     if (!isObject(instrument) || typeof instrument.id !== "string") return "it lists an instrument without an id";
     const { id, name, symbol } = instrument;
     if (found.has(id)) continue;
-    found.set(id, { name: searched(name), symbol: searched(symbol) });
+    found.set(id, { name: searched(name), symbol: searched(symbol), isPaused: instrument["paused"] === true });
     spans.push(toBytes(places[at]!.start), toBytes(places[at]!.end));
   }
   const ids = [...found.keys()];
@@ -127,6 +131,7 @@ export function takeApart(body: Buffer, json: unknown): PageParts | string {
     ids,
     names: Array.from(found.values(), ({ name }) => name),
     symbols: Array.from(found.values(), ({ symbol }) => symbol),
+    paused: Array.from(found.values(), ({ isPaused }) => isPaused),
     spans: Uint32Array.from(spans),
     nextPageToken: nextPageToken || undefined,
     digest: digestOf(JSON.stringify(ids)),

@@ -68,6 +68,7 @@ function listInstruments(
   const page = searchCatalogue(aggregation.catalogue, selectRegistries(snapshot, parameters.get("admin")), {
     query: parameters.get("query") ?? "",
     symbol: parameters.get("symbol"),
+    paused: readPaused(parameters.get("paused")),
     pageSize: Math.min(pageSize, MAX_PAGE_SIZE),
     pageToken: pageToken || undefined,
   });
@@ -111,6 +112,13 @@ function readParameters(query: string, known: readonly string[]): Map<string, st
   return parameters;
 }
 
+/** @throws GatewayError 400 for anything but true and false */
+function readPaused(value: string | undefined): boolean | undefined {
+  if (value === undefined) return undefined;
+  if (value !== "true" && value !== "false") throw new GatewayError("invalid_query", "paused must be true or false");
+  return value === "true";
+}
+
 function decode(text: string): string | undefined {
   try {
     return decodeURIComponent(text.replaceAll("+", " "));
@@ -130,5 +138,5 @@ function unknownParameters(unknown: readonly string[], known: readonly string[])
 const MAX_NAMED = 5;
 const MAX_NAME = 50;
 
-const FILTERS = ["query", "admin", "symbol", "pageSize", "pageToken"];
+const FILTERS = ["query", "admin", "symbol", "paused", "pageSize", "pageToken"];
 const NO_FILTERS: readonly string[] = [];

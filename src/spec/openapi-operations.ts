@@ -273,6 +273,7 @@ export function catalogueOperations(isAggregate: boolean): Readonly<Record<strin
         query("query", "Searched for in id, name and symbol.", Type.String()),
         query("admin", "Only the registry of this party id or alias.", Type.String()),
         query("symbol", "Only instruments with this symbol.", Type.String()),
+        query("paused", "Only instruments that are paused, or only those that are not.", Type.Boolean()),
         PAGE_SIZE,
         PAGE_TOKEN,
       ],

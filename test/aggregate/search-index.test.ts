@@ -26,7 +26,7 @@ function indexOf(instruments: readonly Searchable[]): SearchIndex {
 describe("an index", () => {
   const word = fc.constantFrom("gold", "bond", "go", "old", "ld", "usd", "é", "代", "b", "bo");
   const text = fc.array(word, { maxLength: 3 }).map((words) => words.join("-"));
-  const instrument = fc.record({ id: text, name: text, symbol: text });
+  const instrument = fc.record({ id: text, name: text, symbol: text, isPaused: fc.boolean() });
 
   test("finds every instrument that holds all words, each at its best rank alone", () => {
     fc.assert(
@@ -53,9 +53,12 @@ describe("an index", () => {
   });
 
   test("goes on from where it was left", () => {
-    const index = indexOf(Array.from({ length: 50 }, (_, at) => ({ id: `B-${at}`, name: "bond", symbol: "B" })));
+    const index = indexOf(
+      Array.from({ length: 50 }, (_, at) => ({ id: `B-${at}`, name: "bond", symbol: "B", isPaused: at % 2 === 0 })),
+    );
     expect([...index.find(readQuery("bond"), 0, 47)]).toEqual([47, 48, 49]);
     expect([...index.find(readQuery(""), 0, 48)]).toEqual([48, 49]);
     expect([...index.find(readQuery("bond"), 0, 50)]).toEqual([]);
+    expect([0, 1, 48, 49].map((at) => index.isPaused(at))).toEqual([true, false, true, false]);
   });
 });

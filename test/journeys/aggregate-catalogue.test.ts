@@ -161,6 +161,18 @@ describe("the catalogue of instruments", () => {
     expect((await search(aggregate, { admin: "nobody" })).status).toBe(404);
   });
 
+  test("are narrowed to those that are paused, and to those that are not", async () => {
+    const aggregate = await startAggregate({
+      amulet: { instruments: [{ ...named("A", "A", "A"), paused: true, pauseInfo: { reason: "upgrade" } }] },
+      bonds: { instruments: [{ ...named("B", "B", "B"), paused: false }, named("C", "C", "C")] },
+    });
+    const paused = await search(aggregate, { paused: "true" });
+    expect(paused.instruments).toEqual([expect.objectContaining({ id: "A", pauseInfo: { reason: "upgrade" } })]);
+    expect((await search(aggregate, { paused: "false" })).ids).toEqual(["B", "C"]);
+    expect((await search(aggregate, {})).ids).toEqual(["A", "B", "C"]);
+    expect((await search(aggregate, { paused: "yes" })).status).toBe(400);
+  });
+
   test("come in pages that one search alone goes on with", async () => {
     const aggregate = await startAggregate({
       amulet: { instruments: instrumentsOf("A", 60) },

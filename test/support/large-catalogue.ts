@@ -42,7 +42,14 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
   return {
     instruments: registries * instruments,
     search: (query, options) =>
-      searchCatalogue(catalogue, all, { query, symbol: undefined, pageSize: 25, pageToken: undefined, ...options }),
+      searchCatalogue(catalogue, all, {
+        query,
+        symbol: undefined,
+        paused: undefined,
+        pageSize: 25,
+        pageToken: undefined,
+        ...options,
+      }),
   };
 }
 
