@@ -42,7 +42,11 @@ Copy and paste in another terminal:
   curl -s ${bonds!.registry.url}/registry/transfer-instruction/v1/transfer-factory -H 'content-type: application/json' \\
     -d '${contradiction}' | head -c 300; echo
 
-  # 5. Metrics, state, and why an answer was cached.
+  # 5. A settlement of version 2, which names no registry: the path does.
+  curl -s '${registrars}/amulet/registry/allocation/v2/settlement-factory' -H 'content-type: application/json' \\
+    -d '{"choiceArguments":{"settlement":{},"transferLegs":[],"allocations":[]}}' | head -c 300; echo
+
+  # 6. Metrics, state, and why an answer was cached.
   curl -s ${operations}/metrics | grep registry_gateway_requests_total
   curl -s ${operations}/status
   curl -s '${operations}/explain?path=/api/token-standard/v0/registrars/funds/registry/metadata/v1/instruments?pageSize=5'
