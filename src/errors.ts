@@ -197,7 +197,7 @@ export const ERRORS = {
   client_gone: {
     status: 499,
     means: "The client closed the connection before it had its answer. Seen in logs and metrics alone.",
-    remedy: "Nothing: nobody waits for it.",
+    remedy: "Nothing: the client is gone.",
   },
   // What is wrong with the gateway.
   internal_error: {

@@ -9,7 +9,7 @@ export interface RecordingRule {
 
 export interface AlertRule {
   readonly alert: string;
-  /** `page`: somebody has to look now. `ticket`: within a day. */
+  /** `page`: an operator has to look now. `ticket`: within a day. */
   readonly severity: "page" | "ticket";
   /** It fires when all of them hold: values that always exist, and what they are compared with. */
   readonly conditions: readonly { readonly value: string; readonly is: ">" | "<" | "=="; readonly bound: number }[];
@@ -271,7 +271,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     runbook: {
       means: "More requests reach the registries, and their rate limits come nearer.",
       look: "Overview: Answers not stored, by reason; Entries evicted; Purges; Redis up. A registry may have begun to send no-store.",
-      act: "Evictions: raise cache.memory.maxBytes. no-store or private: ask the registry, or set honorUpstream: false for it. unissued-token: somebody makes up page tokens.",
+      act: "Evictions: raise cache.memory.maxBytes. no-store or private: ask the registry, or set honorUpstream: false for it. unissued-token: a client makes up page tokens.",
     },
   },
   {

@@ -28,7 +28,7 @@ export const REDIS = {
     panel: { title: "Writes dropped", unit: "per second" },
   }),
   redisRejectedValues: counter("redis_rejected_values", {
-    help: "Values in Redis that were damaged or somebody else's, and were taken for absent.",
+    help: "Values in Redis that were damaged or not the gateway's, and were taken for absent.",
     panel: { title: "Values rejected", unit: "per second" },
   }),
 } as const;

@@ -20,7 +20,7 @@ export const TRAFFIC = {
     panel: { title: "Answers by status", unit: "per second", by: ["status"] },
   }),
   errors: counter("errors", {
-    help: "Errors of the gateway's own that clients got, by the code in Registry-Gateway-Error; client_gone: nobody was left to get one.",
+    help: "Errors of the gateway's own that clients got, by the code in Registry-Gateway-Error; client_gone: the client was there no longer.",
     labels: { code: ERROR_CODE },
     panel: { title: "Errors by code", unit: "per second", by: ["code"] },
   }),
