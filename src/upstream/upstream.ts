@@ -8,6 +8,7 @@ import { openCredentials } from "./credentials/credentials.ts";
 import type { CredentialParts, OwnCredentials } from "./credentials/credentials.ts";
 import { CredentialLooks } from "./news.ts";
 import { removed } from "./failure.ts";
+import { countUp } from "./node/node-states.ts";
 import type { UpstreamNode } from "./node/node.ts";
 import { CREDENTIAL_KEYS } from "./observer.ts";
 import { createParts, impostorAt } from "./parts.ts";
@@ -72,7 +73,7 @@ export class Upstream {
     if (nodes.disabledBecause !== undefined) return "disabled";
     if (!nodes.hasProved) return nodes.all.some(({ state }) => state === "wrong-admin") ? "wrong-admin" : "unproved";
     if (breaker.state !== "closed") return "failing";
-    return nodes.upCount === nodes.all.length ? "up" : "degraded";
+    return countUp(nodes.all) === nodes.all.length ? "up" : "degraded";
   }
 
   /** A credential that is configured was never any good: calls fail until it is. */

@@ -2,6 +2,7 @@ import type { Clock, Duration, Instant } from "../../clock.ts";
 import { Connections } from "../wire/connections.ts";
 import type { Connection, ConnectionTarget } from "../wire/connection.ts";
 import type { NodeState, NodeStatus } from "../status.ts";
+import { NodeWatch } from "./node-watch.ts";
 
 /** Weight of a new latency in the moving average. */
 const SAMPLE_WEIGHT = 0.2;
@@ -21,6 +22,7 @@ const PROBATION = 5;
 
 interface NodeParts {
   readonly clock: Clock;
+  readonly random: () => number;
   readonly target: Omit<ConnectionTarget, "origin">;
   /** Asks the node over a connection which registry it is; rejects when a call may not go that way. */
   readonly prove: (node: UpstreamNode, connection: Connection) => Promise<void>;
@@ -33,6 +35,7 @@ export class UpstreamNode {
   /** Put before the path of each call. */
   readonly basePath: string;
   readonly connections: Connections;
+  readonly watch: NodeWatch;
   state: NodeState = "unproved";
   /** The admin that the node's own info named last. */
   admin: string | undefined;
@@ -58,6 +61,7 @@ export class UpstreamNode {
     this.url = url;
     this.basePath = pathname.replace(/\/+$/, "");
     this.clock = parts.clock;
+    this.watch = new NodeWatch(parts.clock, parts.random);
     this.connections = new Connections({ ...parts.target, origin }, parts.clock, (connection) =>
       parts.prove(this, connection),
     );

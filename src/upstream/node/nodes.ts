@@ -1,35 +1,27 @@
 import type { Clock, Instant } from "../../clock.ts";
-import type { UpstreamConfig } from "../../config/schema.ts";
-import { type GatewayError, toGatewayError } from "../../errors.ts";
+import type { GatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
 import type { RateLimit } from "../limits/rate-limit.ts";
 import { ProofFailed } from "../wire/connection-failure.ts";
-import { answerTimeout, consequences, unusable } from "../failure.ts";
-import type { Failure, FailureReason } from "../failure.ts";
+import { answerTimeout, consequences } from "../failure.ts";
+import type { FailureReason } from "../failure.ts";
 import type { Connection, ConnectionTarget } from "../wire/connection.ts";
 import { NodeProof } from "./proof.ts";
-import { quote, RegistryAdmin } from "./registry-admin.ts";
-import { NodeWatch } from "./node-watch.ts";
+import { RegistryAdmin } from "./registry-admin.ts";
+import { countUp, hasProved, NodeStates } from "./node-states.ts";
+import type { NodeStatesParts } from "./node-states.ts";
 import { UpstreamNode } from "./node.ts";
-import type { UpstreamObserver } from "../observer.ts";
 import { withDeadline } from "../../deadline.ts";
 import type { Deadline } from "../../deadline.ts";
-import type { NodeState } from "../status.ts";
 
-export interface NodesParts {
-  readonly config: UpstreamConfig;
+interface NodesParts extends NodeStatesParts {
   readonly clock: Clock;
   readonly random: () => number;
-  readonly observer: UpstreamObserver;
   readonly credentials: Credentials | undefined;
   readonly rateLimit: RateLimit | undefined;
   readonly target: Omit<ConnectionTarget, "origin">;
   /** Why this upstream may not have `admin`, if it may not. */
   readonly claim: (admin: string) => string | undefined;
-  /** A node that took requests for the registry of `admin`, or that may be as right as those that did, is another. */
-  readonly onImpostor: (node: UpstreamNode, admin: string) => void;
-  /** A check ended, or a node was ejected; `isWell`: a node was found well. */
-  readonly onCheck: (isWell: boolean) => void;
 }
 
 /**
@@ -39,8 +31,8 @@ export interface NodesParts {
 export class Nodes {
   readonly all: readonly UpstreamNode[];
   private readonly parts: NodesParts;
-  private readonly watches: readonly NodeWatch[];
   private readonly registry: RegistryAdmin;
+  private readonly states: NodeStates;
   private readonly proof: NodeProof;
   private readonly closing = new AbortController();
   private hasStarted = false;
@@ -51,17 +43,20 @@ export class Nodes {
     const prove = (node: UpstreamNode, connection: Connection) => this.prove(node, connection);
     this.all = parts.config.urls.map((url, index) => new UpstreamNode(index, url, { ...parts, prove }));
     this.registry = new RegistryAdmin(parts.config, parts.claim);
+    this.states = new NodeStates(this.all, this.registry, parts);
     this.proof = new NodeProof({
       ...parts,
       signal: this.closing.signal,
       expected: () => this.admin,
       told: (node, admin) => {
-        this.hear(node, admin);
+        this.states.hear(node, admin);
         this.throwIfDisabled();
       },
-      failed: (node, failure) => this.noteFailure(node, failure),
+      failed: (node, failure) => {
+        if (this.states.noteFailure(node, failure)) this.schedule(node);
+        return new ProofFailed(failure);
+      },
     });
-    this.watches = this.all.map(() => new NodeWatch(parts.clock, parts.random));
   }
 
   /** The party id of the registry's admin: configured or learned. */
@@ -86,14 +81,7 @@ export class Nodes {
 
   /** Some node has proved the admin. */
   get hasProved(): boolean {
-    for (const { state } of this.all) if (state === "up" || state === "ejected") return true;
-    return false;
-  }
-
-  get upCount(): number {
-    let count = 0;
-    for (const { state } of this.all) if (state === "up") count += 1;
-    return count;
+    return hasProved(this.all);
   }
 
   /** Starts checking in the background. */
@@ -106,7 +94,7 @@ export class Nodes {
   /** Begins no more checks by itself; calls may still have nodes asked. */
   stopChecks(): void {
     this.hasStopped = true;
-    for (const watch of this.watches) watch.cancel();
+    for (const { watch } of this.all) watch.cancel();
   }
 
   /** Closes the connections; those in use, when their calls are over. */
@@ -149,7 +137,7 @@ export class Nodes {
     this.throwIfDisabled();
   }
 
-  /** Somebody else found that this node is another registry: it gets no call before it was asked again, now. */
+  /** Another process found that this node is another registry: it gets no call before it was asked again, now. */
   doubt(node: UpstreamNode): void {
     node.connections.revoke();
     this.checkInBackground(node);
@@ -160,17 +148,9 @@ export class Nodes {
     if (this.hasStarted && !this.hasStopped) for (const node of this.all) this.checkInBackground(node);
   }
 
-  /** Takes a node out for a while, unless it is the last one that takes requests. Returns whether it is out. */
-  eject(node: UpstreamNode, why: string): boolean {
-    if (node.state !== "up") return true;
-    if (this.upCount === 1) return false;
-    this.watchOf(node).noteEjected();
-    node.ejections += 1;
-    node.lastError = why;
-    this.change(node, "ejected", why);
-    this.schedule(node);
-    this.parts.onCheck(false);
-    return true;
+  /** Takes a node out for a while, unless it is the last one that takes requests. */
+  eject(node: UpstreamNode, why: string): void {
+    if (node.state === "up" && this.states.eject(node, why)) this.schedule(node);
   }
 
   /**
@@ -178,10 +158,10 @@ export class Nodes {
    * takes requests is checked only when it `refused` the connection, for then another registry may come in its place.
    */
   suspect(node: UpstreamNode, reason?: FailureReason): void {
-    if (!this.hasStarted || this.hasStopped || node.state !== "up" || (this.upCount === 1 && reason !== "refused"))
+    if (!this.hasStarted || this.hasStopped || node.state !== "up" || (countUp(this.all) === 1 && reason !== "refused"))
       return;
     const isCertain = reason !== undefined && consequences[reason].fault === "node";
-    if (this.watchOf(node).suspect(isCertain)) this.checkInBackground(node);
+    if (node.watch.suspect(isCertain)) this.checkInBackground(node);
   }
 
   /**
@@ -215,17 +195,13 @@ export class Nodes {
    */
   hearFromCall(node: UpstreamNode, admin: string): void {
     try {
-      this.hear(node, admin);
+      this.states.hear(node, admin);
     } finally {
       this.schedule(node);
     }
   }
 
-  private watchOf(node: UpstreamNode): NodeWatch {
-    return this.watches[node.index]!;
-  }
-
-  /** One check for all who wait for it; rejects when it proves nothing. */
+  /** One check for all that wait for it; rejects when it proves nothing. */
   private check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
     return this.share(node, async () => {
       // No call left for a check says nothing about the node.
@@ -235,7 +211,7 @@ export class Nodes {
   }
 
   private share(node: UpstreamNode, begin: () => Promise<void>): Promise<void> {
-    return this.watchOf(node).share(() => begin().finally(() => this.schedule(node)));
+    return node.watch.share(() => begin().finally(() => this.schedule(node)));
   }
 
   private checkInBackground(node: UpstreamNode): void {
@@ -246,11 +222,7 @@ export class Nodes {
   /** A call may go over `connection` only when the node names the right admin there. */
   private async prove(node: UpstreamNode, connection: Connection): Promise<void> {
     const deadline = this.deadlineOf(node);
-    try {
-      await this.proof.pay(true, deadline);
-    } catch (error) {
-      throw new ProofFailed({ reason: "http-429", error: toGatewayError(error) });
-    }
+    await this.proof.payForCall(deadline);
     try {
       await this.proof.askOver(connection, node, deadline);
     } finally {
@@ -261,81 +233,15 @@ export class Nodes {
   private deadlineOf(node: UpstreamNode): Instant {
     const { config, clock } = this.parts;
     const usual = this.all.length === 1 ? config.timeout : Math.min(config.attemptTimeout, config.timeout);
-    return clock.now() + this.watchOf(node).timeout(node.state, usual);
+    return clock.now() + node.watch.timeout(node.state, usual);
   }
 
   private throwIfDisabled(): void {
     if (this.disabledBecause !== undefined) throw this.whyNone();
   }
 
-  private noteFailure(node: UpstreamNode, failure: Failure): ProofFailed {
-    const { observer, config } = this.parts;
-    const watch = this.watchOf(node);
-    const why = failure.error.message;
-    observer.check(config.name, node.url, "failure");
-    if (node.state === "unproved") node.lastError = why;
-    if (node.state === "ejected" || node.state === "unproved") watch.noteFailure();
-    // A proved node that fails a check need not have become another registry: it is out only if calls failed as well.
-    if (node.state === "up" && watch.isSuspect) this.eject(node, why);
-    if (node.state === "up") watch.noteDoubt();
-    this.parts.onCheck(false);
-    return new ProofFailed(failure);
-  }
-
-  /**
-   * The node named its admin.
-   * @throws GatewayError 502 when it is not the one that is expected.
-   */
-  private hear(node: UpstreamNode, admin: string): void {
-    const { config, observer } = this.parts;
-    const expected = this.registry.hear(admin);
-    node.admin = admin;
-    if (admin !== expected) this.refuse(node, { admin, expected });
-    observer.check(config.name, node.url, "success");
-    this.watchOf(node).noteTold();
-    if (node.state !== "up") this.admit(node);
-    this.reconsider();
-    this.parts.onCheck(true);
-  }
-
-  private refuse(node: UpstreamNode, { admin, expected }: { admin: string; expected: string }): never {
-    const { config, observer, onImpostor } = this.parts;
-    const why = `its info names the admin ${quote(admin)} and not ${quote(expected)}`;
-    const from = node.state;
-    node.lastError = why;
-    this.watchOf(node).noteFailure();
-    observer.check(config.name, node.url, "failure");
-    observer.adminMismatch(config.name, node.url, { expected, told: admin, isNew: from !== "wrong-admin" });
-    this.change(node, "wrong-admin", why);
-    node.connections.disown();
-    // Without a configured admin nothing says which of the two is right.
-    const tookCalls = from === "up" || from === "ejected" || (from === "unproved" && config.admin === undefined);
-    if (tookCalls) onImpostor(node, expected);
-    this.reconsider();
-    this.parts.onCheck(false);
-    throw unusable(
-      config.name,
-      `serves another registry than configured: ${why}; tell the gateway's operator`,
-      "wrong_admin",
-    );
-  }
-
-  private admit(node: UpstreamNode): void {
-    if (node.state === "ejected") node.readmit();
-    this.watchOf(node).noteUp(node.state);
-    if (!this.hasProved) this.parts.observer.adminProved(this.parts.config.name, node.admin!);
-    this.change(node, "up", "its info names the right admin");
-  }
-
-  private change(node: UpstreamNode, to: NodeState, why: string): void {
-    const from = node.state;
-    if (from === to) return;
-    node.state = to;
-    this.parts.observer.nodeState(this.parts.config.name, node.url, { from, to, why });
-  }
-
   private schedule(node: UpstreamNode): void {
     if (this.hasStopped || !this.hasStarted) return;
-    this.watchOf(node).schedule(node.state, () => this.checkInBackground(node));
+    node.watch.schedule(node.state, () => this.checkInBackground(node));
   }
 }

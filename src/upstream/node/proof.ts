@@ -53,6 +53,15 @@ export class NodeProof {
     throw new GatewayError("too_many_requests", text, { retryAfter: 1 });
   }
 
+  /** Pays for what a call waits for. @throws ProofFailed when there is no call left to ask with */
+  async payForCall(deadline: Instant): Promise<void> {
+    try {
+      await this.pay(true, deadline);
+    } catch (error) {
+      throw new ProofFailed({ reason: "http-429", error: toGatewayError(error) });
+    }
+  }
+
   /** Asks over a new connection, with a call that was paid for. @throws ProofFailed */
   async ask(node: UpstreamNode, deadline: Instant): Promise<void> {
     const { clock, config, signal, failed } = this.parts;

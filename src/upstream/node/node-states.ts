@@ -1,0 +1,121 @@
+import type { UpstreamConfig } from "../../config/schema.ts";
+import { unusable } from "../failure.ts";
+import type { Failure } from "../failure.ts";
+import type { UpstreamObserver } from "../observer.ts";
+import type { NodeState } from "../status.ts";
+import type { UpstreamNode } from "./node.ts";
+import { quote } from "./registry-admin.ts";
+import type { RegistryAdmin } from "./registry-admin.ts";
+
+export interface NodeStatesParts {
+  readonly config: UpstreamConfig;
+  readonly observer: UpstreamObserver;
+  /** A node that took requests for the registry of `admin`, or that may be as right as those that did, is another. */
+  readonly onImpostor: (node: UpstreamNode, admin: string) => void;
+  /** A check ended, or a node was ejected; `isWell`: a node was found well. */
+  readonly onCheck: (isWell: boolean) => void;
+}
+
+/** The states of the nodes of one upstream: what follows from what a node's info says, or from its failures. */
+export class NodeStates {
+  private readonly nodes: readonly UpstreamNode[];
+  private readonly registry: RegistryAdmin;
+  private readonly parts: NodeStatesParts;
+
+  constructor(nodes: readonly UpstreamNode[], registry: RegistryAdmin, parts: NodeStatesParts) {
+    this.nodes = nodes;
+    this.registry = registry;
+    this.parts = parts;
+  }
+
+  /**
+   * The node named its admin.
+   * @throws GatewayError 502 when it is not the one that is expected.
+   */
+  hear(node: UpstreamNode, admin: string): void {
+    const { config, observer } = this.parts;
+    const expected = this.registry.hear(admin);
+    node.admin = admin;
+    if (admin !== expected) this.refuse(node, { admin, expected });
+    observer.check(config.name, node.url, "success");
+    node.watch.noteTold();
+    if (node.state !== "up") this.admit(node);
+    this.registry.reconsider(this.nodes);
+    this.parts.onCheck(true);
+  }
+
+  /** A check of the node failed. Returns whether the node was ejected for it. */
+  noteFailure(node: UpstreamNode, failure: Failure): boolean {
+    const { observer, config } = this.parts;
+    const { watch } = node;
+    const why = failure.error.message;
+    observer.check(config.name, node.url, "failure");
+    if (node.state === "unproved") node.lastError = why;
+    if (node.state === "ejected" || node.state === "unproved") watch.noteFailure();
+    // A proved node that fails a check need not have become another registry: it is out only if calls failed as well.
+    const isEjected = node.state === "up" && watch.isSuspect && this.eject(node, why);
+    if (node.state === "up") watch.noteDoubt();
+    this.parts.onCheck(false);
+    return isEjected;
+  }
+
+  /** Takes a node that is up out for a while, unless it is the last one that takes requests. Returns whether it is out. */
+  eject(node: UpstreamNode, why: string): boolean {
+    if (countUp(this.nodes) === 1) return false;
+    node.watch.noteEjected();
+    node.ejections += 1;
+    node.lastError = why;
+    this.change(node, "ejected", why);
+    this.parts.onCheck(false);
+    return true;
+  }
+
+  private refuse(node: UpstreamNode, { admin, expected }: { admin: string; expected: string }): never {
+    const { config, observer, onImpostor } = this.parts;
+    const why = `its info names the admin ${quote(admin)} and not ${quote(expected)}`;
+    const from = node.state;
+    node.lastError = why;
+    node.watch.noteFailure();
+    observer.check(config.name, node.url, "failure");
+    observer.adminMismatch(config.name, node.url, { expected, told: admin, isNew: from !== "wrong-admin" });
+    this.change(node, "wrong-admin", why);
+    node.connections.disown();
+    // Without a configured admin nothing says which of the two is right.
+    const tookCalls = from === "up" || from === "ejected" || (from === "unproved" && config.admin === undefined);
+    if (tookCalls) onImpostor(node, expected);
+    this.registry.reconsider(this.nodes);
+    this.parts.onCheck(false);
+    throw unusable(
+      config.name,
+      `serves another registry than configured: ${why}; tell the gateway's operator`,
+      "wrong_admin",
+    );
+  }
+
+  private admit(node: UpstreamNode): void {
+    if (node.state === "ejected") node.readmit();
+    node.watch.noteUp(node.state);
+    if (!hasProved(this.nodes)) this.parts.observer.adminProved(this.parts.config.name, node.admin!);
+    this.change(node, "up", "its info names the right admin");
+  }
+
+  private change(node: UpstreamNode, to: NodeState, why: string): void {
+    const from = node.state;
+    if (from === to) return;
+    node.state = to;
+    this.parts.observer.nodeState(this.parts.config.name, node.url, { from, to, why });
+  }
+}
+
+/** Some node has proved the admin. */
+export function hasProved(nodes: readonly UpstreamNode[]): boolean {
+  for (const { state } of nodes) if (state === "up" || state === "ejected") return true;
+  return false;
+}
+
+/** How many nodes take requests. */
+export function countUp(nodes: readonly UpstreamNode[]): number {
+  let count = 0;
+  for (const { state } of nodes) if (state === "up") count += 1;
+  return count;
+}
