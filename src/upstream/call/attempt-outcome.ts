@@ -1,6 +1,6 @@
 import type { Duration } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
-import type { CallOutcome } from "../observer.ts";
+import type { AttemptKind, CallOutcome } from "../observer.ts";
 import type { Fields } from "../../fields.ts";
 import type { Operation } from "../../spec/endpoints.ts";
 import { retryAfter } from "../wire/answer.ts";
@@ -26,12 +26,19 @@ export function outcomeOfAnswer(status: number): CallOutcome {
   return status >= 500 || status === 429 ? "failed" : "answered";
 }
 
-interface Outcome {
-  /** Undefined when it brought an answer that is the registry's own. */
-  readonly failure: Failure | undefined;
+/** What is recorded of an attempt. */
+interface RecordedAttempt {
+  readonly parts: UpstreamParts;
+  readonly owner: { readonly call: StreamedCall };
+  readonly kind: AttemptKind;
+  /** It runs beside an earlier one. */
+  readonly isBeside: boolean;
+  /** So late that it speaks against its node. */
+  readonly isLate: boolean;
+  readonly node: UpstreamNode;
+  readonly request: { readonly status: number | undefined };
   /** How long the node had. */
   readonly elapsed: Duration;
-  readonly call: AnyCall;
 }
 
 interface Refusal {
@@ -42,20 +49,53 @@ interface Refusal {
 }
 
 /**
- * Keeps the node's record of how an attempt ended. A failure that the request may be to blame for makes the node
- * suspect, so that its info is asked, and counts when another node answers that request.
+ * Keeps the node's record of how an attempt ended; `failure` is undefined when it brought an answer that is the
+ * registry's own. A failure that the request may be to blame for makes the node suspect, so that its info is asked, and
+ * counts when another node answers that request.
  */
-export function recordOutcome(parts: UpstreamParts, node: UpstreamNode, { failure, elapsed, call }: Outcome): void {
+export function recordOutcome(
+  attempt: RecordedAttempt,
+  failure: Failure | undefined,
+  fields: Fields | undefined,
+): void {
+  const { parts, node } = attempt;
+  const { call } = attempt.owner;
+  const { status } = attempt.request;
+  const isGood = failure === undefined || consequences[failure.reason].fault === "none";
+  // A refusal is quick: its latency would draw more calls to where they are refused.
+  const isAnswer = isGood && fields !== undefined && status! < 500 && status !== 429;
+  if (isAnswer || (failure !== undefined && isTimeout(failure))) recordLatency(attempt);
   if (failure === undefined) clearUp(parts, node, call);
-  if (failure === undefined || consequences[failure.reason].fault === "none") return node.recordGood();
+  if (failure === undefined || isGood) return node.recordGood();
   // A client in a hurry that ended it says nothing about the node.
-  if (isTimeout(failure) && !parts.breaker.isFairTrial(elapsed)) return;
+  if (isTimeout(failure) && !parts.breaker.isFairTrial(attempt.elapsed)) return;
   const { nodes, doubtful } = parts;
   const { reason } = failure;
   node.lastError = failure.error.message;
   if (!isHopeless(parts, reason, call)) nodes.suspect(node, reason);
   if (consequences[reason].fault === "node") blame(parts, node);
   else if (nodes.all.length > 1) doubtful.set(digestOf(call), node.index);
+}
+
+/** How long the node took, or at least would have taken. */
+export function recordLatency({ parts, owner, kind, node, elapsed }: RecordedAttempt): void {
+  // A streamed call that fails is not tried elsewhere: a node that fails quickly would be chosen ever again.
+  if (kind === "stream") return;
+  // A sole node is neither chosen nor hedged by its latency, but operators want to see it.
+  node.recordLatency(elapsed);
+  if (parts.nodes.all.length > 1) parts.latencies.record(owner.call.operation, elapsed);
+}
+
+/** Another node answered the same request sooner. */
+export function accuse({ parts, owner, kind, isBeside, isLate, node }: RecordedAttempt): void {
+  if (isBeside) {
+    // The earlier attempt was very late too: the request may take as long anywhere.
+    if (kind === "retry") parts.hopeless.set(digestOf(owner.call), true);
+    return;
+  }
+  const why = isLate ? node.recordLate() : undefined;
+  if (why !== undefined) parts.nodes.eject(node, why);
+  else if (node.recordOutrun()) parts.nodes.suspect(node);
 }
 
 /** Whether a failure of this request tells nothing, and trying again helps nobody: it failed everywhere a moment ago. */

@@ -4,17 +4,16 @@ import type { Fields } from "../../fields.ts";
 import { isOfVersion2 } from "../../spec/endpoints.ts";
 import type { StreamedCall } from "../call.ts";
 import { isOwnRefusal } from "../credentials/credentials.ts";
-import { answerTimeout, connectTimeout, consequences } from "../failure.ts";
+import { answerTimeout, connectTimeout } from "../failure.ts";
 import type { Failure } from "../failure.ts";
 import type { UpstreamNode } from "../node/node.ts";
 import type { AttemptKind, AttemptOutcome, AttemptTrace } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
-import { digestOf } from "../recent-requests.ts";
 import type { Reading } from "../wire/answer.ts";
 import { isConditional, tracedFields, WireRequest } from "../wire/request.ts";
 import type { AnswerListener } from "../wire/request.ts";
 import type { Upload } from "../wire/upload.ts";
-import { heedRefusal, isHopeless, isTimeout, recordOutcome } from "./attempt-outcome.ts";
+import { accuse, heedRefusal, isHopeless, recordLatency, recordOutcome } from "./attempt-outcome.ts";
 import { ALONE } from "./hedging.ts";
 import type { Schedule } from "./hedging.ts";
 
@@ -29,7 +28,7 @@ export interface AnswerReader extends AnswerListener {
 /** The call that an attempt is of. */
 export interface AttemptOwner<Answer> {
   readonly call: StreamedCall;
-  createReader(attempt: Attempt<Answer>): AnswerReader;
+  readonly mode: { readonly createReader: (attempt: Attempt<Answer>) => AnswerReader };
   /** The head of an answer that is streamed has come; `busy`: it says that the registry is. */
   attemptAnswering(attempt: Attempt<Answer>, busy: Failure | undefined): void;
   /** The client can have this answer, of which more may come. */
@@ -63,17 +62,18 @@ export class Attempt<Answer> {
   readonly deadline: Instant;
   readonly request: WireRequest;
   readonly startedAt: Instant;
+  /** It runs beside an earlier one. */
+  readonly isBeside: boolean;
   schedule: Schedule = ALONE;
   isOver = false;
+  isLate = false;
   /** Its failure says nothing against the node: the client had sent less than the node was ready to take. */
   isExcused = false;
-  private readonly isBeside: boolean;
   private readonly upload: Upload | undefined;
   private readonly reader: AnswerReader;
   private readonly trace: AttemptTrace | undefined;
   /** Since when nothing is waited for but the node. */
   private quietSince: Instant;
-  private isLate = false;
   private isRecorded = false;
 
   constructor(parts: UpstreamParts, owner: AttemptOwner<Answer>, options: AttemptOptions) {
@@ -89,7 +89,7 @@ export class Attempt<Answer> {
     this.startedAt = options.startedAt;
     this.quietSince = options.startedAt;
     this.trace = trace?.attempt({ upstream: parts.config.name, operation, method, node: node.index, kind });
-    this.reader = owner.createReader(this);
+    this.reader = owner.mode.createReader(this);
     const sent = this.trace === undefined ? fields : tracedFields(fields, this.trace.fields);
     const request = { method, path: node.basePath + path, fields: sent, body };
     this.request = new WireRequest(node.connections, request, this.reader);
@@ -195,8 +195,8 @@ export class Attempt<Answer> {
     this.leave(reason);
     if (reason === undefined) {
       // Without the lower bounds of those that were too slow, the tail would look shorter than it is.
-      this.recordLatency();
-      this.accuse();
+      recordLatency(this);
+      accuse(this);
       if (this.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "lost");
     }
     this.observe("cancelled", undefined);
@@ -222,41 +222,11 @@ export class Attempt<Answer> {
   private record(failure: Failure | undefined, fields: Fields | undefined): void {
     if (this.isRecorded) return;
     this.isRecorded = true;
-    const { parts, node } = this;
-    const { call } = this.owner;
-    if (!this.isExcused) {
-      const { status } = this.request;
-      const isGood = failure === undefined || consequences[failure.reason].fault === "none";
-      // A refusal is quick: its latency would draw more calls to where they are refused.
-      const isAnswer = isGood && fields !== undefined && status! < 500 && status !== 429;
-      if (isAnswer || (failure !== undefined && isTimeout(failure))) this.recordLatency();
-      recordOutcome(parts, node, { failure, elapsed: this.elapsed, call });
-    }
+    if (!this.isExcused) recordOutcome(this, failure, fields);
     if (failure !== undefined) {
-      heedRefusal(parts, node, { operation: call.operation, reason: failure.reason, fields });
+      const { operation } = this.owner.call;
+      heedRefusal(this.parts, this.node, { operation, reason: failure.reason, fields });
     }
-  }
-
-  /** Another node answered the same request sooner. */
-  private accuse(): void {
-    const { nodes, hopeless } = this.parts;
-    if (this.isBeside) {
-      // The earlier attempt was very late too: the request may take as long anywhere.
-      if (this.kind === "retry") hopeless.set(digestOf(this.owner.call), true);
-      return;
-    }
-    const why = this.isLate ? this.node.recordLate() : undefined;
-    if (why !== undefined) nodes.eject(this.node, why);
-    else if (this.node.recordOutrun()) nodes.suspect(this.node);
-  }
-
-  private recordLatency(): void {
-    // A streamed call that fails is not tried elsewhere: a node that fails quickly would be chosen ever again.
-    if (this.kind === "stream") return;
-    const { elapsed } = this;
-    // A sole node is neither chosen nor hedged by its latency, but people want to see it.
-    this.node.recordLatency(elapsed);
-    if (this.parts.nodes.all.length > 1) this.parts.latencies.record(this.owner.call.operation, elapsed);
   }
 
   private observe(outcome: AttemptOutcome, failure: Failure | undefined): void {

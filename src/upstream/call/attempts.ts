@@ -1,8 +1,7 @@
 import type { Duration, Instant } from "../../clock.ts";
 import type { Fields } from "../../fields.ts";
 import type { StreamedCall } from "../call.ts";
-import { consequences } from "../failure.ts";
-import type { Failure, FailureReason } from "../failure.ts";
+import { consequences, type Failure, type FailureReason } from "../failure.ts";
 import type { UpstreamNode } from "../node/node.ts";
 import type { AttemptKind } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
@@ -11,10 +10,9 @@ import { requestFields } from "../wire/request.ts";
 import type { Upload } from "../wire/upload.ts";
 import type { Admission } from "./admission.ts";
 import { isHopeless } from "./attempt-outcome.ts";
-import { Attempt } from "./attempt.ts";
-import type { AnswerReader, AttemptOwner } from "./attempt.ts";
+import { type AnswerReader, Attempt, type AttemptOwner } from "./attempt.ts";
 import { decideHedge, scheduleAttempt } from "./hedging.ts";
-import { planRetry } from "./retry-plan.ts";
+import { payForBeside, planRetry } from "./retry-plan.ts";
 
 /** How the answer of a call is taken. */
 export interface AnswerMode<Answer> {
@@ -48,6 +46,7 @@ export interface AttemptingCall<Answer> {
 /** The attempts of one call: on one node after the other, and one beside another when that is slow. */
 export class Attempts<Answer> implements AttemptOwner<Answer> {
   readonly call: StreamedCall;
+  readonly mode: AnswerMode<Answer>;
   private readonly run: AttemptingCall<Answer>;
   private readonly parts: UpstreamParts;
   private readonly running: Attempt<Answer>[] = [];
@@ -63,12 +62,13 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
   constructor(run: AttemptingCall<Answer>) {
     this.run = run;
     this.call = run.call;
+    this.mode = run.mode;
     this.parts = run.parts;
   }
 
   /** The request was tried more than once, or there was nothing else to try. */
   get areExhausted(): boolean {
-    return this.counted > 1 || this.run.mode.isStreamed || this.parts.nodes.all.length === 1;
+    return this.counted > 1 || this.mode.isStreamed || this.parts.nodes.all.length === 1;
   }
 
   /** The one that runs; undefined when there is none, and the first of them when there are several. */
@@ -130,10 +130,6 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
     else this.run.conclude(this.lastFailure);
   }
 
-  createReader(attempt: Attempt<Answer>): AnswerReader {
-    return this.run.mode.createReader(attempt);
-  }
-
   attemptAnswering(attempt: Attempt<Answer>, busy: Failure | undefined): void {
     if (!attempt.isExcused) this.run.remember(busy, attempt.elapsed);
   }
@@ -149,7 +145,7 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
   attemptEnded(attempt: Attempt<Answer>, reading: Reading<Answer>): void {
     this.running.splice(this.running.indexOf(attempt), 1);
     const { failure } = reading;
-    if (this.run.mode.isStreamed) {
+    if (this.mode.isStreamed) {
       return attempt.isExcused ? this.run.fail(failure?.error) : this.run.conclude(reading, attempt.elapsed);
     }
     if (failure !== undefined && consequences[failure.reason].elsewhere) {
@@ -177,43 +173,24 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
   /** Decides about one that has not ended and is slow, or late. */
   private decideBeside(attempt: Attempt<Answer>, now: Instant): void {
     attempt.noteLate(now);
-    const { retry } = this.parts.config;
     const state = {
       schedule: attempt.schedule,
       isAlone: this.running.length === 1 && !this.isStartingBeside,
       hasOther: this.parts.choice.hasOther(now, this.tried),
-      mayRetry: this.counted < retry.attempts && !isHopeless(this.parts, "timeout", this.call),
+      mayRetry: this.counted < this.parts.config.retry.attempts && !isHopeless(this.parts, "timeout", this.call),
     };
     const { action, schedule } = decideHedge(state, now);
     attempt.schedule = schedule;
-    if (action === "wait" || !this.run.admission.tryEnterBeside() || !this.spend(action)) return;
+    if (action === "wait" || !this.run.admission.tryEnterBeside() || !payForBeside(this.parts, action)) return;
+    if (action === "retry") this.counted += 1;
     this.beginBeside(action);
-  }
-
-  /** Takes one more attempt out of what pays for it. */
-  private spend(action: "hedge" | "retry"): boolean {
-    const { hedges, retries, observer, config } = this.parts;
-    if (action === "hedge") {
-      const isPaid = hedges.spend();
-      observer.hedge(config.name, isPaid ? "started" : "refused");
-      return isPaid;
-    }
-    if (!retries.spend()) {
-      observer.retryBudgetExhausted(config.name);
-      return false;
-    }
-    observer.retry(config.name, "timeout");
-    this.counted += 1;
-    return true;
   }
 
   /** Begins another beside the one that runs, if no other call waits for one of `rateLimit`. */
   private beginBeside(kind: "hedge" | "retry"): void {
     const paid = this.parts.rateLimit?.tryTake(this.call.operation, "background") ?? true;
-    if (!(paid instanceof Promise)) {
-      if (paid) this.authorize(kind, true);
-      return;
-    }
+    if (paid === true) return this.authorize(kind, true);
+    if (paid === false) return;
     this.isStartingBeside = true;
     void paid.then((isPaid) => {
       this.isStartingBeside = false;
@@ -252,7 +229,12 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
       node,
       startedAt: now,
       deadline: mode.isStreamed ? Infinity : isSole ? deadline : Math.min(deadline, now + attemptTimeout),
-      fields: this.fieldsToSend(credentialFields),
+      fields: requestFields(
+        call.fields,
+        parts.credentials?.fieldName,
+        credentialFields,
+        mode.isStreamed && call.body !== undefined,
+      ),
       body: upload ?? call.body,
       upload,
     });
@@ -264,15 +246,5 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
     this.running.push(attempt);
     attempt.send();
     this.run.arm();
-  }
-
-  private fieldsToSend(credentialFields: Fields | undefined): Fields {
-    const { call, parts } = this;
-    const fields = requestFields(call.fields, parts.credentials?.fieldName);
-    if (credentialFields !== undefined) fields.push(...credentialFields);
-    // The length of a stream is known only from what the client said of it.
-    const length = this.run.mode.isStreamed && call.body !== undefined ? call.fields.indexOf("content-length") : -1;
-    if (length !== -1) fields.push("content-length", call.fields[length + 1]!);
-    return fields;
   }
 }

@@ -9,9 +9,16 @@ import type { Reading } from "../wire/answer.ts";
 import { AnswerCollector } from "../wire/collected-answer.ts";
 import type { RawAnswer } from "../wire/collected-answer.ts";
 import type { AnswerReader, Attempt } from "./attempt.ts";
+import type { AnswerMode } from "./attempts.ts";
+
+/** The answer is kept until it is complete. */
+export const BUFFERED: AnswerMode<UpstreamAnswer> = {
+  isStreamed: false,
+  createReader: (attempt) => new BufferedAnswerReader(attempt),
+};
 
 /** Reads an answer when all of it is here: decodes it, parses it, and compares the admin that an info names. */
-export class BufferedAnswerReader extends AnswerCollector implements AnswerReader {
+class BufferedAnswerReader extends AnswerCollector implements AnswerReader {
   readonly isHeldUp = false;
   private readonly attempt: Attempt<UpstreamAnswer>;
 

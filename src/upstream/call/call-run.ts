@@ -13,8 +13,8 @@ import { Admission } from "./admission.ts";
 import { isTimeout, outcomeOfAnswer, outcomeOfError } from "./attempt-outcome.ts";
 import { Attempts } from "./attempts.ts";
 import type { AnswerMode, AttemptingCall } from "./attempts.ts";
-import { BufferedAnswerReader } from "./buffered-answer.ts";
-import { StreamedAnswerReader } from "./streamed-answer.ts";
+import { BUFFERED } from "./buffered-answer.ts";
+import { STREAMED } from "./streamed-answer.ts";
 
 /** Where the answer or the error of a call goes. */
 interface Settle<Answer> {
@@ -23,15 +23,6 @@ interface Settle<Answer> {
   /** Called once, before either. */
   readonly settled: () => void;
 }
-
-const BUFFERED: AnswerMode<UpstreamAnswer> = {
-  isStreamed: false,
-  createReader: (attempt) => new BufferedAnswerReader(attempt),
-};
-const STREAMED: AnswerMode<StreamedAnswer> = {
-  isStreamed: true,
-  createReader: (attempt) => new StreamedAnswerReader(attempt),
-};
 
 /** Begins a call whose answer is kept until it is complete. */
 export function runCall(parts: UpstreamParts, call: UpstreamCall, settled: () => void): Promise<UpstreamAnswer> {

@@ -42,6 +42,19 @@ export function planRetry(parts: UpstreamParts, failed: FailedAttempt): RetryPla
   return undefined;
 }
 
+/** Takes an attempt that begins beside another out of the budget of its kind; false when there is none left. */
+export function payForBeside({ hedges, retries, observer, config }: UpstreamParts, kind: "hedge" | "retry"): boolean {
+  if (kind === "hedge") {
+    const isPaid = hedges.spend();
+    observer.hedge(config.name, isPaid ? "started" : "refused");
+    return isPaid;
+  }
+  const isPaid = retries.spend();
+  if (isPaid) observer.retry(config.name, "timeout");
+  else observer.retryBudgetExhausted(config.name);
+  return isPaid;
+}
+
 function findPlan({ choice, nodes, clock, random }: UpstreamParts, failed: FailedAttempt): RetryPlan | undefined {
   const { node, tried, attempts, reason } = failed;
   const now = clock.now();

@@ -7,11 +7,18 @@ import { findBusy, refuseHead } from "../wire/answer.ts";
 import { connectionFailure } from "../wire/connection-failure.ts";
 import { shapeBody } from "../wire/content-coding.ts";
 import type { AnswerReader, Attempt } from "./attempt.ts";
+import type { AnswerMode } from "./attempts.ts";
+
+/** The answer is passed on as it comes. */
+export const STREAMED: AnswerMode<StreamedAnswer> = {
+  isStreamed: true,
+  createReader: (attempt) => new StreamedAnswerReader(attempt),
+};
 
 const LEFT = new Error("the client reads no more of the answer");
 
 /** Passes an answer on as it comes, no faster than the client reads it. */
-export class StreamedAnswerReader implements AnswerReader {
+class StreamedAnswerReader implements AnswerReader {
   isHeldUp = false;
   private readonly attempt: Attempt<StreamedAnswer>;
   /** As the node sends it. */

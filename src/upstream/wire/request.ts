@@ -169,13 +169,24 @@ const OWN: ReadonlySet<string> = new Set([
   "upgrade",
 ]);
 
-/** The fields to send: the caller's, identity coding asked for, without the one that carries our credentials. */
-export function requestFields(fields: Fields, credentialField: string | undefined): string[] {
+/**
+ * The fields to send: the caller's, identity coding asked for, with `credentials` in place of `credentialField`.
+ * `hasStreamedBody`: its length is known only from what the client said of it.
+ */
+export function requestFields(
+  fields: Fields,
+  credentialField: string | undefined,
+  credentials: Fields | undefined,
+  hasStreamedBody: boolean,
+): string[] {
   const sent = ["accept-encoding", "identity"];
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i]!;
     if (!OWN.has(name) && name !== credentialField) sent.push(name, fields[i + 1]!);
   }
+  if (credentials !== undefined) sent.push(...credentials);
+  const length = hasStreamedBody ? fields.indexOf("content-length") : -1;
+  if (length !== -1) sent.push("content-length", fields[length + 1]!);
   return sent;
 }
 
