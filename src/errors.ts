@@ -122,7 +122,7 @@ export const ERRORS = {
   admin_unknown: {
     status: 404,
     means: "The gateway serves no registry of the admin that was named.",
-    remedy: "See `/catalog/v1/registries` for the registries of this gateway.",
+    remedy: "See `/` for the registries of this gateway.",
   },
   contract_unknown: {
     status: 404,

@@ -6,7 +6,8 @@ import { describeApi } from "../spec/openapi.ts";
 import { basePathOf, registriesOf } from "./aggregate.ts";
 import { answerCatalogue, CATALOGUE_INSTRUMENTS, CATALOGUE_REGISTRIES } from "./catalogue.ts";
 import type { RequestContext } from "./context.ts";
-import { type Home, type HtmlPage, pageFields, renderDocs, renderHome } from "./html.ts";
+import { renderDocs } from "./docs-page.ts";
+import { type Home, type HtmlPage, pageFields, renderHome } from "./html.ts";
 import type { Answer } from "./send.ts";
 import { isAggregate, type Snapshot } from "./snapshot.ts";
 import type { LocalTarget } from "./target.ts";
@@ -87,7 +88,7 @@ function makePages(snapshot: Snapshot, version: string): Map<string, Page> {
   const home = describeHome(snapshot);
   return new Map([
     [OPENAPI, jsonPage(document)],
-    [DOCS, htmlPage(renderDocs(document))],
+    [DOCS, htmlPage(renderDocs(document, home.registries))],
     [HOME, varying(htmlPage(renderHome(home)))],
     [HOME_JSON, varying(jsonPage(home))],
   ]);

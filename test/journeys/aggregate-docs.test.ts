@@ -1,3 +1,4 @@
+import { ERRORS } from "../../src/errors.ts";
 import { describe, expect, test } from "vitest";
 import { get, useAggregates } from "../support/aggregate-registries.ts";
 
@@ -117,6 +118,31 @@ describe("the description of the API", () => {
       expect(text).toContain(shown);
     }
     expect(text).not.toContain("/catalog/v1");
+  });
+
+  test("starts whoever writes a wallet: registries, a client's line, examples to copy, every error code", async () => {
+    const amulet = { id: "Amulet", name: "Amulet", symbol: "AMT", decimals: 10, supportedApis: {} };
+    const { url } = await startAggregate({ amulet: { instruments: [amulet] }, bonds: {} });
+    const { text } = await get(`${url}/docs`);
+    for (const name of ["amulet", "bonds"]) expect(text).toContain(`/api/token-standard/v0/registrars/${name}`);
+    expect(text).toContain("new TokenStandardClient(");
+    for (const [code, { status }] of Object.entries(ERRORS)) {
+      if (code !== "client_gone")
+        expect(text).toContain(`<tr id="${code}"><td><code>${code}</code></td><td>${status}</td>`);
+    }
+    // Every anchor that is linked is there, and every line to copy is answered by the registry itself.
+    for (const [, anchor] of text.matchAll(/href="#([^"]+)"/g)) expect(text, anchor).toContain(`id="${anchor}"`);
+    const lines = [...text.matchAll(/<pre>(curl [^<]*)<\/pre>/g)].map(([, line]) => line!);
+    expect(lines.length).toBeGreaterThan(20);
+    for (const line of lines) {
+      const [, path] = /"\$GATEWAY([^"]+)"/.exec(line.replaceAll("&quot;", '"'))!;
+      const [, data] = / -d '(.*)'$/s.exec(line.replaceAll("&quot;", '"').replaceAll("&amp;", "&")) ?? [];
+      const body = data?.replaceAll(/DSO::1220[0-9a-f]+/g, "amulet::1220");
+      const init = line.includes("-X POST")
+        ? { method: "POST", headers: { "content-type": "application/json" }, body: body ?? "" }
+        : undefined;
+      expect((await get(url + path, init)).status, line).toBe(200);
+    }
   });
 
   test("answers conditions and HEAD, and no other method", async () => {
