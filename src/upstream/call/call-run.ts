@@ -88,7 +88,7 @@ class CallRun<Answer extends { readonly status: number }> implements AttemptingC
     const { signal, priority, body } = this.call;
     const { config, limits } = this.parts;
     if (signal?.aborted === true) return this.fail(clientGone());
-    signal?.addEventListener("abort", this, { once: true });
+    signal?.addEventListener("abort", this.onAbort, { once: true });
     if (this.answerTime <= 0) return this.fail(answerTimeout(config.name).error);
     if (this.mode.isStreamed && Buffer.isBuffer(body) && body.length > limits.requestBody) {
       return this.fail(tooLargeUpload(limits.requestBody));
@@ -100,10 +100,8 @@ class CallRun<Answer extends { readonly status: number }> implements AttemptingC
     );
   }
 
-  /** The client went away. */
-  handleEvent(): void {
-    this.fail(clientGone());
-  }
+  // A function: an object as listener outlives its request, and all that it refers to, until the next full collection.
+  private readonly onAbort = (): void => this.fail(clientGone());
 
   arm(): void {
     if (this.isOver) return;
@@ -228,7 +226,7 @@ class CallRun<Answer extends { readonly status: number }> implements AttemptingC
   private finish(reason: Error | undefined): void {
     this.isOver = true;
     this.cancelTimer?.();
-    this.call.signal?.removeEventListener("abort", this);
+    this.call.signal?.removeEventListener("abort", this.onAbort);
     this.attempts.cancel(reason);
     this.admission.leave();
     if (reason !== undefined) this.upload?.destroy();
