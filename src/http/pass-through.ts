@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from "node:async_hooks";
 import { Readable } from "node:stream";
 import httpProxy from "@fastify/http-proxy";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -30,6 +29,8 @@ interface PreparedCall {
 
 /** What @fastify/http-proxy sends. */
 interface ProxiedRequest {
+  /** As {@link originOf} made it. */
+  readonly origin: string;
   /** The stream of a POST; an empty string where there is no body. */
   readonly body: unknown;
 }
@@ -39,8 +40,10 @@ type ProxyCallback = (
   answer?: { statusCode: number; headers: Record<string, string | string[]>; body: Readable },
 ) => void;
 
-/** The call in whose course @fastify/http-proxy asks for a connection. */
-const current = new AsyncLocalStorage<PreparedCall>();
+/** Every call has an upstream of its own: so its connection can be told which call it is for. */
+function originOf(request: FastifyRequest): string {
+  return `http://${request.id}.invalid`;
+}
 
 /**
  * Any path below `/registry` that is none of the endpoints: drafts and other families of APIs, streamed to
@@ -48,24 +51,34 @@ const current = new AsyncLocalStorage<PreparedCall>();
  *
  * @fastify/http-proxy does the streaming. The connection is our own client's (any object with `request` may stand for
  * one), so that deadlines, limits, TLS and proofs of admin are those of every other call. That client knows registry,
- * path and header fields by {@link current}: http-proxy would write the query anew.
+ * path and header fields by the origin that each request gets: http-proxy would write the query anew.
  */
 export function registerPassThrough(app: FastifyInstance, uploads: Uploads): void {
+  // By origin, until their requests end.
+  const prepared = new Map<string, PreparedCall>();
   void app.register(httpProxy, {
-    upstream: "http://registry.invalid",
+    upstream: "",
     preRewrite: () => "/",
     routes: ["*"],
     constraints: { target: "pass-through" },
     httpMethods: ["GET", "POST"],
     // Typed as undici's options.
-    undici: { request: sendCall } as object,
+    undici: {
+      request: (request: ProxiedRequest, done: ProxyCallback) => sendCall(prepared.get(request.origin)!, request, done),
+    } as object,
     disableRequestLogging: true,
     disableCache: true,
     retryMethods: [],
     preHandler: (request, reply, done) => {
-      prepareCall(request, reply, uploads).then((call) => current.run(call, done), done);
+      prepareCall(request, reply, uploads).then((call) => {
+        const origin = originOf(request);
+        prepared.set(origin, call);
+        reply.raw.once("close", () => prepared.delete(origin));
+        done();
+      }, done);
     },
     replyOptions: {
+      getUpstream: (request) => originOf(request as unknown as FastifyRequest),
       retryDelay: () => null,
       rewriteRequestHeaders: () => ({}),
       rewriteHeaders: (headers, request) => {
@@ -79,8 +92,7 @@ export function registerPassThrough(app: FastifyInstance, uploads: Uploads): voi
   });
 }
 
-function sendCall(request: ProxiedRequest, done: ProxyCallback): void {
-  const { context, upstream, call } = current.getStore()!;
+function sendCall({ context, upstream, call }: PreparedCall, request: ProxiedRequest, done: ProxyCallback): void {
   const sent = call.body === undefined && request.body instanceof Readable ? { ...call, body: request.body } : call;
   upstream.stream(sent).then((answer) => {
     // The head has gone out by then: the log is the only place that can tell.
