@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import httpProxy from "@fastify/http-proxy";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { neverKept, OWN_TARGETED_FIELD } from "../answer-fields.ts";
-import { GatewayError, toGatewayError } from "../errors.ts";
+import { clientGone, GatewayError, toGatewayError } from "../errors.ts";
 import { type Fields, filterFields } from "../fields.ts";
 import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
 import type { StreamedAnswer, StreamedCall } from "../upstream/call.ts";
@@ -71,6 +71,8 @@ export function registerPassThrough(app: FastifyInstance, uploads: Uploads): voi
     retryMethods: [],
     preHandler: (request, reply, done) => {
       prepareCall(request, reply, uploads).then((call) => {
+        // A client that left meanwhile closes nothing any more, and its call would stay among the prepared ones.
+        if (reply.raw.closed) return done(clientGone());
         const origin = originOf(request);
         prepared.set(origin, call);
         reply.raw.once("close", () => prepared.delete(origin));
