@@ -264,7 +264,8 @@ describe("start", () => {
     const [, port] = await command.printed(/"publicPort":(\d+)/);
     for (const admin of [DSO, UTILITY_ADMIN]) {
       await expect.poll(() => command.stderr).toContain(`instrument admin ${admin}`);
-      expect(command.stderr).toContain(`:${port}/api/token-standard/v0/registrars/${encodeURIComponent(admin)}`);
+      const address = `:${port}/api/token-standard/v0/registrars/${encodeURIComponent(admin)}`;
+      await expect.poll(() => command.stderr).toContain(address);
       const base = `http://127.0.0.1:${port}/api/token-standard/v0/registrars/${admin}`;
       const info = (await (await fetch(`${base}/registry/metadata/v1/info`)).json()) as { adminId: string };
       expect(info.adminId).toBe(admin);
