@@ -27,7 +27,7 @@ const LEAVES = [
 /**
  * The one table of what each folder of src/ may import besides the leaves. It is an allowlist: what is not here fails, and
  * so does a folder or a file at the root that is not in it. The direction is main → commands → gateway → http, operations,
- * workers → aggregate → registry → cache, upstream → coordination → bodies, config, spec.
+ * workers → clients, aggregate → registry → cache, upstream → coordination → bodies, config, spec.
  */
 const ROOMS: Readonly<Record<string, Room>> = {
   spec: { rooms: [], packages: ["typebox"] },
@@ -69,8 +69,9 @@ const ROOMS: Readonly<Record<string, Room>> = {
     types: ["cache", "coordination"],
     packages: ["typebox"],
   },
+  clients: { rooms: ["config"], types: ["coordination"], packages: ["ipaddr.js", "jose", "lru-cache"] },
   http: {
-    rooms: ["aggregate", "bodies", "cache", "cache/rfc", "config", "registry", "spec", "upstream"],
+    rooms: ["aggregate", "bodies", "cache", "cache/rfc", "clients", "config", "registry", "spec", "upstream"],
     types: ["coordination", "observe", "observe/metrics", "observe/tracing"],
     packages: ["fastify", "@fastify/http-proxy", "lru-cache", "structured-headers"],
   },

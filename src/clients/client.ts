@@ -1,0 +1,68 @@
+import type { GatewayError } from "../errors.ts";
+import type { Fields } from "../fields.ts";
+
+/** A limit: it refills with `requests` in `per` milliseconds, and holds `burst`. */
+export interface RateConfig {
+  readonly requests?: number | undefined;
+  readonly per?: number | undefined;
+  /** `requests` where it is left out. */
+  readonly burst?: number | undefined;
+}
+
+/** A tier as it is configured. Each part may be left out: there is no limit then. */
+export interface TierConfig extends RateConfig {
+  /** Of POSTs, which count in both. */
+  readonly posts?: RateConfig | undefined;
+  /** Requests at once that are no fresh hits. */
+  readonly concurrency?: number | undefined;
+  readonly upstreams: readonly string[];
+}
+
+/** What a client may do. */
+export interface Tier {
+  readonly name: string;
+  readonly config: TierConfig;
+  /** `upstreams: ["*"]`: all, those to come as well. */
+  readonly seesAll: boolean;
+  /** Whether its clients may use the upstream of this alias. */
+  allows(upstream: string): boolean;
+}
+
+/**
+ * One who calls. There is one object for each as long as it is known, so that the state of its limits can hang on it: of a
+ * key's client by its name, over reloads of the keys file; of an anonymous one by its address, in a bounded table.
+ */
+export interface Client {
+  readonly kind: "key" | "token" | "certificate" | "anonymous";
+  /** For log lines and labels: `anonymous` for all anonymous ones. Never a credential, never an address. */
+  readonly name: string;
+  readonly tier: Tier;
+  /** What its limits are counted under: `key:wallet-a`, `token:<digest>`, `address:2001:db8:1:2::/64`. */
+  readonly id: string;
+}
+
+/** Who sent a request, or why it is refused. */
+export type Identity = Client | GatewayError;
+
+/** How a client stands to its limits. */
+export interface Standing {
+  readonly isOver: boolean;
+  /** Seconds until it is worth to ask again, where it is over. */
+  readonly retryAfter: number;
+  /** `ratelimit` and `ratelimit-policy`: the same array as long as its text is the same. Empty where there is no limit. */
+  readonly fields: Fields;
+}
+
+/** A place among the requests of one client that run at once. */
+export interface Slot {
+  /** Gives the place back; calling it again does nothing. */
+  leave(): void;
+}
+
+/** How much clients may ask. */
+export interface ClientLimits {
+  /** Takes one request out of the client's buckets. Nothing is allocated where it is admitted at once. */
+  admit(client: Client, isPost: boolean): Standing | Promise<Standing>;
+  /** Takes a place among the client's requests that run at once; undefined where there is none. */
+  enter(client: Client): Slot | undefined | Promise<Slot | undefined>;
+}
