@@ -6,19 +6,18 @@ import { MemoryStore } from "./cache/stores/memory-store.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config/schema.ts";
 import {
-  type Coordination,
   coordinateAlone,
   coordinateByRedis,
+  type Coordination,
   isRedisConnected,
 } from "./coordination/coordination.ts";
 import { sleep } from "./deadline.ts";
 import { ClientConnections } from "./http/connections.ts";
 import type { Services } from "./http/context.ts";
-import { InFlight } from "./http/drain.ts";
 import { createPublicListener } from "./http/listener.ts";
 import { openListener } from "./http/listening.ts";
-import { type LoopLoad, Overload } from "./http/overload.ts";
-import { isAggregate } from "./http/snapshot.ts";
+import { isAggregate, Snapshots } from "./http/snapshot.ts";
+import { InFlight, type LoopLoad, Overload } from "./http/workload.ts";
 import type { Logger } from "./observe/log.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import type { LiveRegistry } from "./observe/metrics/live-registry.ts";
@@ -29,13 +28,12 @@ import { loadTracing } from "./observe/tracing/tracing.ts";
 import { accessOf } from "./operations/access.ts";
 import { createOperationsListener } from "./operations/listener.ts";
 import { Readiness } from "./operations/readiness.ts";
-import { SCOPES } from "./registry/metadata-key.ts";
 import { BackgroundReader } from "./registry/background-reader.ts";
+import { SCOPES } from "./registry/metadata-key.ts";
 import { Server } from "./server.ts";
-import { Snapshots } from "./snapshots.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
-import { reservePort, spawnWorker } from "./workers/worker-process.ts";
 import { Primary } from "./workers/primary.ts";
+import { reservePort, spawnWorker } from "./workers/worker-process.ts";
 import type { WorkerParts } from "./workers/worker.ts";
 
 export interface GatewayOptions {

@@ -5,13 +5,12 @@ import type { Config } from "./config/schema.ts";
 import type { Coordination } from "./coordination/coordination.ts";
 import { settledWithin, sleep } from "./deadline.ts";
 import type { Services } from "./http/context.ts";
-import { drain, type InFlight } from "./http/drain.ts";
 import { openListener } from "./http/listening.ts";
-import type { Overload } from "./http/overload.ts";
+import type { Snapshots } from "./http/snapshot.ts";
+import { drain, type InFlight, type Overload } from "./http/workload.ts";
 import { createExplain, type Explain } from "./operations/explain.ts";
 import { purge, type PurgeResult } from "./operations/purge.ts";
 import { type ProcessStatus, statusOf } from "./operations/status.ts";
-import type { Snapshots } from "./snapshots.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 
 /** What a server is made of; the composition root builds it. */

@@ -1,11 +1,11 @@
-import { createWorkerServer } from "../gateway.ts";
 import { systemClock } from "../clock.ts";
+import { createWorkerServer } from "../gateway.ts";
+import { measureLoop } from "../http/workload.ts";
 import { createLogger } from "../observe/log.ts";
 import { collectProcessMetrics } from "../observe/metrics/process.ts";
-import { channelToPrimary } from "../workers/worker-process.ts";
-import { measureLoop } from "../http/overload.ts";
-import { runWorker } from "../workers/worker.ts";
 import { version } from "../version.ts";
+import { channelToPrimary } from "../workers/worker-process.ts";
+import { runWorker } from "../workers/worker.ts";
 import { EXIT } from "./command-line.ts";
 import { handleFaults } from "./faults.ts";
 

@@ -10,8 +10,7 @@ import type { ClientRequest } from "../aggregate/registries.ts";
 import { findInstrument } from "../aggregate/single-instrument.ts";
 import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import { clientSignal, type RequestContext } from "./context.ts";
-import { deadlineFromNow, deadlineWhenAsked } from "./request-deadline.ts";
+import { clientSignal, deadlineFromNow, deadlineWhenAsked, type RequestContext } from "./context.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { addressForm, parsePageQuery, queryPairs, type RegistryTarget } from "./target.ts";
 

@@ -6,16 +6,15 @@ import { GatewayError } from "../errors.ts";
 import { answerChoiceContext } from "./choice-context.ts";
 import type { ClientConnections } from "./connections.ts";
 import { contextOf, type RequestContext, type Services } from "./context.ts";
-import type { InFlight } from "./drain.ts";
+import { answerParserErrors } from "./framing.ts";
 import { answerMetadata } from "./metadata.ts";
-import type { Overload } from "./overload.ts";
 import { answerPage, isOwnPage } from "./pages.ts";
-import { answerParserErrors } from "./parser-errors.ts";
 import { registerPassThrough } from "./pass-through.ts";
 import { Pipeline, refuse, reply } from "./pipeline.ts";
 import { allowedMethods, fastifyRefusal, routeRefusal } from "./refusals.ts";
+import { Uploads } from "./request-body.ts";
 import type { Answer } from "./send.ts";
-import { Uploads } from "./uploads.ts";
+import type { InFlight, Overload } from "./workload.ts";
 
 declare module "fastify" {
   interface FastifyRequest {

@@ -1,12 +1,11 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { CacheStatus } from "../cache/rfc/cache-status.ts";
 import type { CacheRequest } from "../cache/resource.ts";
+import type { CacheStatus } from "../cache/rfc/cache-status.ts";
 import type { Instant } from "../clock.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import { answerAggregate } from "./aggregate.ts";
-import { clientSignal, type RequestContext, routeTo } from "./context.ts";
+import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext, routeTo } from "./context.ts";
 import type { HitTarget } from "./hit.ts";
-import { type DeadlineOf, deadlineFromNow } from "./request-deadline.ts";
 import { adminHeaderOf, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
 import { isAggregate, plainUpstream } from "./snapshot.ts";

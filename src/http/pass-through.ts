@@ -8,14 +8,12 @@ import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
 import type { StreamedAnswer, StreamedCall } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { forwardedFields } from "./choice-context.ts";
-import { clientSignal, type RequestContext, routeTo } from "./context.ts";
-import { checkBodyHeaders, checkContentCoding, readRequest } from "./request-body.ts";
-import { deadlineFromNow } from "./request-deadline.ts";
+import { clientSignal, deadlineFromNow, type RequestContext, routeTo } from "./context.ts";
+import { checkBodyHeaders, checkContentCoding, readRequest, type Uploads } from "./request-body.ts";
 import { adminHeaderOf, adminNotNamed, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import { commonFieldsOf } from "./send.ts";
 import { isAggregate, plainUpstream } from "./snapshot.ts";
 import type { PassThroughTarget } from "./target.ts";
-import type { Uploads } from "./uploads.ts";
 
 /** Stands alone: a registry's own policy could only say where to report to. */
 const NOTHING_RUNS = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";

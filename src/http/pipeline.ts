@@ -1,14 +1,13 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { performance } from "node:perf_hooks";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { GatewayError, isClientGone, toGatewayError } from "../errors.ts";
 import { beginContext, type RequestContext, type Services } from "./context.ts";
-import type { InFlight } from "./drain.ts";
-import { framingProblem, hasUnreadBody } from "./framing.ts";
+import { framingProblem, hasUnreadBody, isBroken } from "./framing.ts";
 import { type AnswerHit, createAnswerHit } from "./hit.ts";
-import { isBroken } from "./parser-errors.ts";
 import { cacheStatusOfError } from "./refusals.ts";
 import { type Answer, commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";
-import { Turn } from "./turn.ts";
+import type { InFlight } from "./workload.ts";
 
 /** Answers the requests of one route; what it throws is answered as an error. */
 export type AnswerRoute = (context: RequestContext, body: unknown) => Promise<Answer>;
@@ -123,4 +122,46 @@ export function reply(context: RequestContext, answer: Answer): void {
   const { request, response, services } = context;
   context.bytes = answer.body?.length ?? 0;
   sendAnswer(request, response, answer, commonFieldsOf(context, services.isDraining()));
+}
+
+type Task = () => void;
+
+/**
+ * What is to be done at the end of a turn of the event loop, when all that has arrived is read.
+ *
+ * A server that serves each request as it reads it wakes its peers, clients and registries, one by one, and they are
+ * asleep again before it has read the next. One that reads everything first, then writes everything, wakes them once:
+ * with many connections that spares a quarter of the CPU of a POST, and waits besides. Nothing waits for a timer, and a
+ * request that comes alone is served in the same turn.
+ */
+export class Turn {
+  private readonly tasks: Task[] = [];
+  private endedIn = -1;
+
+  /**
+   * Runs `task` at the end of this turn, after those that were given before it; at once where that has come: what follows
+   * from what is done at the end is not put off again.
+   */
+  atEnd(task: Task): void {
+    if (this.endedIn === currentTurn()) task();
+    else if (this.tasks.push(task) === 1) setImmediate(this.end);
+  }
+
+  private readonly end = (): void => {
+    const { tasks } = this;
+    this.endedIn = currentTurn();
+    let done = 0;
+    try {
+      while (done < tasks.length) tasks[done++]!();
+    } finally {
+      tasks.splice(0, done);
+      // One that threw takes nothing from the others.
+      if (tasks.length > 0) setImmediate(this.end);
+    }
+  };
+}
+
+/** The number of this turn of the event loop; it grows before sockets are read. */
+function currentTurn(): number {
+  return performance.nodeTiming.uvMetricsInfo.loopCount;
 }

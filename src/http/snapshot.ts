@@ -1,10 +1,11 @@
 import type { Config } from "../config/schema.ts";
-import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import { RegistryMetadata, type RegistryMetadataOptions } from "../registry/registry-metadata.ts";
+import type { UpstreamEnvironment } from "../upstream/parts.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import type { Upstreams } from "../upstream/upstreams.ts";
-import { type Cors, createCors } from "./cors.ts";
+import { Upstreams } from "../upstream/upstreams.ts";
 import { HitMemo } from "./hit.ts";
 import { adminNotNamed } from "./resolve-upstream.ts";
+import { type Cors, createCors } from "./send.ts";
 
 /**
  * What a request works with: immutable, and taken once, when the request begins. A reload swaps it for the requests to
@@ -19,7 +20,7 @@ export interface Snapshot {
   readonly hits: HitMemo;
 }
 
-export function createSnapshot(
+function createSnapshot(
   config: Config,
   upstreams: Upstreams,
   registries: ReadonlyMap<Upstream, RegistryMetadata>,
@@ -52,4 +53,50 @@ export function plainUpstream(snapshot: Snapshot, bodyMayName: boolean): Upstrea
 
 function findPlainUpstream({ upstreams, config }: Snapshot): Upstream | undefined {
   return upstreams.all.length === 1 ? upstreams.all[0] : upstreams.byName(config.routing.plain);
+}
+
+/** What every snapshot of a process is made with. */
+export interface SnapshotParts {
+  readonly upstream: Omit<UpstreamEnvironment, "limits">;
+  readonly registry: Omit<RegistryMetadataOptions, "upstream">;
+}
+
+/** The snapshot that requests take, and how a reload replaces it. */
+export class Snapshots {
+  private readonly parts: SnapshotParts;
+  private latest: Snapshot;
+
+  /** @throws when a file that the configuration names cannot be read */
+  constructor(config: Config, parts: SnapshotParts) {
+    this.parts = parts;
+    this.latest = this.build(config, undefined);
+  }
+
+  /** For a request that begins now. */
+  get current(): Snapshot {
+    return this.latest;
+  }
+
+  /**
+   * Replaces the current snapshot. What did not change is in the new one as it was: upstreams with their nodes, breakers
+   * and limits, and what is known of their listings.
+   *
+   * @returns the snapshot before, for requests that began with it
+   * @throws when a file that `config` names cannot be read; the current snapshot stays
+   */
+  replace(config: Config): Snapshot {
+    const before = this.latest;
+    this.latest = this.build(config, before);
+    return before;
+  }
+
+  private build(config: Config, previous: Snapshot | undefined): Snapshot {
+    const { upstream: environment, registry } = this.parts;
+    const upstreams = new Upstreams(config.upstreams, { ...environment, limits: config.limits }, previous?.upstreams);
+    const registries = upstreams.all.map(
+      (upstream) =>
+        [upstream, previous?.registries.get(upstream) ?? new RegistryMetadata({ ...registry, upstream })] as const,
+    );
+    return createSnapshot(config, upstreams, new Map(registries));
+  }
 }

@@ -122,10 +122,9 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["@grafana/grafana-foundation-sdk", "yaml"],
   },
   "main.ts": { rooms: ["commands"], packages: [] },
-  // The composition root, what it starts and stops, and what a reload replaces.
+  // The composition root, and what it starts and stops.
   "gateway.ts": { rooms: ["*"], packages: [] },
   "server.ts": { rooms: ["*"], packages: ["fastify"] },
-  "snapshots.ts": { rooms: ["*"], packages: [] },
 };
 
 const FROM = /(?:^|\n)(?:import|export)\s+(type\s)?([^;"]*?)\bfrom\s+"([^"]+)"/g;

@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Client, type Dispatcher } from "undici";
-import { Turn } from "../../src/http/turn.ts";
+import { Turn } from "../../src/http/pipeline.ts";
 import { optionsOfParent, tellParent } from "./parent.ts";
 
 // The least that a proxy on this platform can do whose answers are known to be JSON: it routes nothing, checks nothing

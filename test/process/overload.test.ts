@@ -1,13 +1,13 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
-import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { systemClock } from "../../src/clock.ts";
+import { createGateway, type Gateway } from "../../src/gateway.ts";
+import { measureLoop, Overload } from "../../src/http/workload.ts";
 import { createLogger } from "../../src/observe/log.ts";
-import { measureLoop, Overload } from "../../src/http/overload.ts";
-import { useSampleRegistries } from "../support/sample-registries.ts";
 import { testConfig } from "../support/gateway.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { until } from "../support/redis.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 
 const registry = useSampleRegistries();
 

@@ -123,7 +123,7 @@ export class RedisConnection {
   }
 
   /**
-   * Sends what is asked for at the end of a turn (turn.ts) in one write: a write of its own is a quarter of what
+   * Sends what is asked for at the end of a turn (http/pipeline.ts) in one write: a write of its own is a quarter of what
    * a look-up costs this process. (The client's automatic pipelining does not know commands sent by name.)
    */
   private gather(): void {

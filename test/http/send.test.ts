@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { fieldValue, fieldValues } from "../../src/fields.ts";
-import { createCors } from "../../src/http/cors.ts";
+import { createCors } from "../../src/http/send.ts";
 
 const HEADER = "x-instrument-admin";
 const allowing = (...origins: string[]) => ({ origins, allowHeaders: [] });

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { Turn } from "../../src/http/turn.ts";
+import { Turn } from "../../src/http/pipeline.ts";
 
 test("tasks run together at the end of the turn, in order", async () => {
   const turn = new Turn();
