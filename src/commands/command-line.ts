@@ -16,8 +16,8 @@ Usage:
       Three sample registries on loopback with the gateway before them, and commands to try.
   registry-gateway sandbox [--port N] [--host HOST] [--admin PARTY] [--instruments N]
                            [--paging keyset|index|ignored] [--latency 400ms]
-                           [--style splice|utility] [--versions v1,v2]
-                           [--fault 429:0.1] [--fault hang:0.01 …]
+                           [--style splice|utility] [--versions v1,v2] [--unknown-paths own|html]
+                           [--fault 429:0.1] [--fault hang:0.01@instruments …]
       A sample registry for those who integrate and have none, with faults as told.
   registry-gateway explain URL [--operations URL] [--token-file FILE]
       Why an answer of a running gateway was or was not cached.

@@ -46,6 +46,10 @@ Copy and paste in another terminal:
   curl -s '${registrars}/amulet/registry/allocation/v2/settlement-factory' -H 'content-type: application/json' \\
     -d '{"choiceArguments":{"settlement":{},"transferLegs":[],"allocations":[]}}' | head -c 300; echo
 
+  # … and at a registry without version 2: 404 whatever its web server says, so that clients fall back to version 1.
+  curl -s '${registrars}/funds/registry/allocation/v2/settlement-factory' -H 'content-type: application/json' \\
+    -d '{"choiceArguments":{"settlement":{},"transferLegs":[],"allocations":[]}}'; echo
+
   # 6. Metrics, state, and why an answer was cached.
   curl -s ${operations}/metrics | grep registry_gateway_requests_total
   curl -s ${operations}/status

@@ -41,13 +41,15 @@ export async function demo(options: { readonly port: unknown; readonly operation
     },
     {
       name: "funds",
-      about: "slow: 400 ms an answer; tokens are indexes",
+      about: "slow: 400 ms an answer; tokens are indexes; has no version 2",
       registry: new SampleRegistry({
         admin: `fund-registry::1220${"d7dcf089".repeat(8)}`,
         clock,
         instruments: 60,
         pageStyle: "index",
         latency: 400,
+        supportsV2: false,
+        unknownPaths: "html",
       }),
     },
   ];

@@ -42,6 +42,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       latency: text,
       style: text,
       versions: text,
+      "unknown-paths": text,
       fault: texts,
     },
     positionals: 0,

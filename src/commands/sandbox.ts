@@ -1,13 +1,11 @@
 import { systemClock } from "../clock.ts";
 import { parseDuration } from "../config/units.ts";
-import { FAULT_NAMES, type CallFault, type FaultScope, faultNamed } from "../sandbox/faults.ts";
+import { FAULT_NAMES, FAULT_QUERY, type CallFault, type FaultScope, faultNamed } from "../sandbox/faults.ts";
 import type { PageStyle } from "../sandbox/paging.ts";
 import { SampleRegistry } from "../sandbox/registry.ts";
+import { OPERATIONS } from "../spec/endpoints.ts";
 import { EXIT, parsePort, UsageError } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
-
-/** What a request to the sandbox says to get a fault: `…/info?fault=429`. */
-const FAULT_QUERY = "fault";
 
 const DEFAULTS = { host: "127.0.0.1", port: 7001, admin: `sandbox::1220${"13f1b3a8".repeat(8)}` };
 const MAX_INSTRUMENTS = 100_000;
@@ -19,6 +17,7 @@ const PAGING: Readonly<Record<string, PageStyle>> = {
 };
 
 const STYLES = ["splice", "utility"] as const;
+const UNKNOWN_PATHS = ["own", "html"] as const;
 
 /**
  * `sandbox`: a sample registry for those who integrate and have none, with latency, paging and faults as told.
@@ -35,10 +34,11 @@ export async function sandbox(options: Readonly<Record<string, unknown>>): Promi
     instruments: parseInstruments(options["instruments"]),
     pageStyle: parsePaging(options["paging"]),
     latency: parseLatency(options["latency"]),
-    errorStyle: parseStyle(options["style"]),
+    errorStyle: parseChoice("--style", options["style"], STYLES),
     supportsV2: parseVersions(options["versions"]),
+    unknownPaths: parseChoice("--unknown-paths", options["unknown-paths"], UNKNOWN_PATHS),
     etags: true,
-    faultQuery: FAULT_QUERY,
+    givesFaults: true,
   });
   await registry.faults.set(...parseFaults(options["fault"]));
   try {
@@ -75,10 +75,11 @@ function parseLatency(value: unknown): number {
   return latency;
 }
 
-function parseStyle(value: unknown): (typeof STYLES)[number] {
-  const style = STYLES.find((each) => each === (value ?? "splice"));
-  if (style === undefined) throw new UsageError(`--style takes ${STYLES.join(" or ")}`);
-  return style;
+/** One of `choices`; the first where the option is not given. */
+function parseChoice<Choice extends string>(option: string, value: unknown, choices: readonly Choice[]): Choice {
+  const choice = choices.find((each) => each === (value ?? choices[0]));
+  if (choice === undefined) throw new UsageError(`${option} takes ${choices.join(" or ")}`);
+  return choice;
 }
 
 /** Whether version 2 is among them; version 1 always is. */
@@ -92,17 +93,20 @@ function parseFaults(values: unknown): (CallFault & FaultScope)[] {
   return ((values ?? []) as string[]).map(parseFault);
 }
 
-/** `429:0.1` befalls a tenth of the calls, `hang` all. */
+/** `429:0.1` befalls a tenth of the calls, `hang` all, `503@info` those of one endpoint. */
 function parseFault(text: string): CallFault & FaultScope {
-  const [, name = "", share = "1"] = /^([a-z0-9-]+)(?::([0-9.]{1,10}))?$/.exec(text) ?? [];
+  const [, name = "", share = "1", only] = /^([a-z0-9-]+)(?::([0-9.]{1,10}))?(?:@([a-z0-9_]+))?$/.exec(text) ?? [];
   const fault = faultNamed(name);
   const rate = Number(share);
   if (fault === undefined || !(rate > 0 && rate <= 1)) {
     throw new UsageError(
-      `--fault takes a status from 400 to 599 or one of ${FAULT_NAMES.join(", ")}, and a share: 429:0.1`,
+      `--fault takes a status from 400 to 599 or one of ${FAULT_NAMES.join(", ")}, a share and an endpoint: 429:0.1@info`,
     );
   }
-  return { ...fault, rate };
+  if (only === undefined) return { ...fault, rate };
+  const operation = OPERATIONS.find((each) => each === only);
+  if (operation === undefined) throw new UsageError(`--fault takes one of the endpoints ${OPERATIONS.join(", ")}`);
+  return { ...fault, rate, operations: [operation] };
 }
 
 function instructions(registry: SampleRegistry): string {
@@ -121,6 +125,11 @@ ${FAULT_NAMES.join(", ")}:
   curl -si '${url}/registry/metadata/v1/info?${FAULT_QUERY}=html-404'
 
 Put the gateway before it: registry-gateway start --upstream ${url}
+It drops queries but passes ids on, so an id that says so gets a fault, too, wherever it stands: ids of instruments and
+contracts in paths, page tokens, and ids in bodies:
+
+  curl -si -X POST 'http://127.0.0.1:8080/registry/allocations/v2/fault-409/choice-contexts/withdraw'
+
 Stop with Ctrl-C.
 `;
 }

@@ -44,7 +44,21 @@ export class ContextBodies {
     return { factoryId, transferKind, choiceContext };
   }
 
-  /** Also the settlement factory of version 2. */
+  /**
+   * The settlement factory of version 2: what every allocation of the batch needs, some ten kilobytes each, so that a
+   * hundred of them are an answer of a MiB.
+   */
+  settlementFactory(allocations: readonly string[], excludeDebugFields: boolean): AllocationFactory {
+    const factory = this.allocationFactory(excludeDebugFields);
+    const debug = this.factoryDebug(excludeDebugFields);
+    const settled = allocations.map((id) => this.contracts.discloseNamed("allocation", debug, id));
+    const locked = allocations.map((id) => this.contracts.disclose("lockedAmulet", debug, id));
+    const { choiceContextData, disclosedContracts } = factory.choiceContext;
+    choiceContextData.values["allocations"] = { tag: "AV_List", value: settled.map(reference) };
+    disclosedContracts.push(...settled, ...locked);
+    return factory;
+  }
+
   allocationFactory(excludeDebugFields: boolean): AllocationFactory {
     const debug = this.factoryDebug(excludeDebugFields);
     const disclose = (name: ContractName): DisclosedContract => this.contracts.disclose(name, debug);
@@ -89,6 +103,19 @@ export class ContextBodies {
   choiceContext(id: string, choice: string, excludeDebugFields: boolean): ChoiceContext {
     const debug: DebugFields = excludeDebugFields ? "null" : "shown";
     return this.style === "utility" ? this.utilityContext(id, debug) : this.spliceContext(id, choice, debug);
+  }
+
+  /** The same of an allocation instruction, which version 2 alone has. */
+  instructionContext(id: string, excludeDebugFields: boolean): ChoiceContext {
+    const debug: DebugFields = excludeDebugFields ? "null" : "shown";
+    const instruction = this.contracts.discloseNamed("allocationInstruction", debug, id);
+    const isUtility = this.style === "utility";
+    const rules = this.contracts.disclose(isUtility ? "instrumentConfiguration" : "configState", debug);
+    const key = isUtility ? "utility.digitalasset.com/instrument-configuration" : "external-party-config-state";
+    return {
+      choiceContextData: { values: { [key]: reference(rules) } },
+      disclosedContracts: [rules, instruction],
+    };
   }
 
   private spliceContext(id: string, choice: string, debug: DebugFields): ChoiceContext {

@@ -56,6 +56,13 @@ const KINDS = {
   },
   featuredAppRight: { package: "splice-amulet", template: "Splice.Amulet:FeaturedAppRight", blob: 800 },
   preapproval: { package: "splice-amulet", template: "Splice.AmuletRules:TransferPreapproval", blob: 900 },
+  // With the legs of a batch in it: the largest that the field has.
+  allocation: { package: "splice-amulet", template: "Splice.AmuletAllocation:AmuletAllocation", blob: 8200 },
+  allocationInstruction: {
+    package: "splice-amulet",
+    template: "Splice.AmuletAllocationInstruction:AmuletAllocationInstruction",
+    blob: 1240,
+  },
   lockedAmulet: { package: "splice-amulet", template: "Splice.Amulet:LockedAmulet", blob: 980 },
   instrumentConfiguration: {
     package: "utility-registry-app-v0",
@@ -123,6 +130,11 @@ export class DisclosedContracts {
       debugPayload: { admin: this.admin, ...kind.payload },
       debugCreatedAt: "2026-09-10T06:30:04.120011",
     };
+  }
+
+  /** The contract `name` whose id a request names: it is disclosed under that id. */
+  discloseNamed(name: ContractName, debug: DebugFields, id: string): DisclosedContract {
+    return { ...this.disclose(name, debug, id), contractId: id };
   }
 
   private standingContract(name: ContractName): DisclosedContract {

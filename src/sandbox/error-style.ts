@@ -10,6 +10,8 @@ export interface Refusals {
   unknownInstrument(id: string): Answer;
   unknownTransfer(id: string): Answer;
   unknownAllocation(id: string): Answer;
+  unknownInstruction(id: string): Answer;
+  tooMany(what: string, limit: number): Answer;
   wrongContentType(): Answer;
   malformedBody(): Answer;
   missingChoiceArguments(): Answer;
@@ -26,6 +28,8 @@ const SPLICE: Refusals = {
   unknownInstrument: (id) => refuse(404, `No instrument with id ${id} found`),
   unknownTransfer: (id) => refuse(404, `AmuletTransferInstruction '${id}' not found.`),
   unknownAllocation: (id) => refuse(404, `AmuletAllocation '${id}' not found.`),
+  unknownInstruction: (id) => refuse(404, `AmuletAllocationInstruction '${id}' not found.`),
+  tooMany: (what, limit) => refuse(400, `At most ${limit} ${what} are supported.`),
   wrongContentType: () => textAnswer(415, "The request's Content-Type is not supported. Expected:\napplication/json"),
   malformedBody: () => refuse(400, "The request content was malformed: expected json value"),
   missingChoiceArguments: () =>
@@ -40,6 +44,8 @@ const UTILITY: Refusals = {
   unknownInstrument: (id) => refuse(404, `No instrument with id ${id} found`),
   unknownTransfer: (id) => refuse(404, `Transfer instruction ${id} not found`),
   unknownAllocation: (id) => refuse(404, `Allocation ${id} not found`),
+  unknownInstruction: (id) => refuse(404, `Allocation instruction ${id} not found`),
+  tooMany: (what, limit) => refuse(422, `Too many ${what}: at most ${limit}`),
   wrongContentType: () => refuse(415, "Unsupported Media Type"),
   malformedBody: () => refuse(400, "Invalid JSON"),
   missingChoiceArguments: () => refuse(422, "Missing required field: DownField(choiceArguments)"),

@@ -15,6 +15,8 @@ export type SpoiledAnswer =
   | { kind: "redirect"; location?: string }
   /** Content-Encoding gzip, whatever the request accepts. */
   | { kind: "gzip" }
+  /** A Content-Encoding that no client knows. */
+  | { kind: "bad-coding" }
   /** Answers as the registry of another admin does. */
   | { kind: "wrong-admin"; admin?: string };
 
@@ -64,8 +66,12 @@ export function isBreaking(fault: SpoiledAnswer | BrokenAnswer): fault is Broken
   return BREAKING.has(fault.kind);
 }
 
+/** Part of the API of version 2: clients wait and ask again. */
+const BEING_REASSIGNED = '{"error":"The contract is being reassigned to another synchronizer. Try again later."}';
+
 /** Faults that need no words, by the names that people give them. */
 const NAMED: Readonly<Record<string, CallFault>> = {
+  "409": { kind: "status", status: 409, body: BEING_REASSIGNED },
   "429": { kind: "429", retryAfter: "5" },
   "html-404": { kind: "html-404" },
   "html-502": { kind: "html-502" },
@@ -73,6 +79,7 @@ const NAMED: Readonly<Record<string, CallFault>> = {
   "wrong-type": { kind: "wrong-type" },
   redirect: { kind: "redirect" },
   gzip: { kind: "gzip" },
+  "bad-coding": { kind: "bad-coding" },
   "wrong-admin": { kind: "wrong-admin" },
   reset: { kind: "reset" },
   hang: { kind: "hang" },
@@ -89,6 +96,26 @@ export const FAULT_NAMES: readonly string[] = Object.keys(NAMED);
 export function faultNamed(name: string): CallFault | undefined {
   if (Object.hasOwn(NAMED, name)) return NAMED[name];
   return /^[45][0-9]{2}$/.test(name) ? { kind: "status", status: Number(name) } : undefined;
+}
+
+/** What a request says to get a fault: `…/info?fault=429`. */
+export const FAULT_QUERY = "fault";
+
+/** An id of this name asks for a fault as well: `fault-429`. */
+const FAULT_ID = /^fault-([a-z0-9-]{1,20})$/;
+const FAULT_ID_IN_BODY = /"fault-([a-z0-9-]{1,20})"/;
+
+/**
+ * The fault that a request asks for: by its query, or by an id or page token in its path, query or body, since a gateway
+ * in front drops queries but passes ids on.
+ */
+export function faultAskedFor(url: string, body: Buffer): CallFault | undefined {
+  const [path = "", query = ""] = url.split("?", 2);
+  const parameters = new URLSearchParams(query);
+  const ids = [...path.split("/"), parameters.get("pageToken") ?? ""];
+  const named = ids.map((each) => FAULT_ID.exec(each)?.[1]).find((name) => name !== undefined);
+  const name = parameters.get(FAULT_QUERY) ?? named ?? FAULT_ID_IN_BODY.exec(body.toString("latin1"))?.[1];
+  return name === undefined ? undefined : faultNamed(name);
 }
 
 /** `refuse`: the listener is closed and all connections with it. */

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
-import { jsonAnswer, type Answer } from "./answer.ts";
+import { htmlAnswer, jsonAnswer, type Answer } from "./answer.ts";
 import { ContextBodies } from "./bodies.ts";
 import type { Call } from "./call-log.ts";
 import type { Catalogue } from "./catalogue.ts";
 import { REFUSALS, type ErrorStyle } from "./error-style.ts";
 import { selectPage, type Paging } from "./paging.ts";
-import { checkBody } from "./request-check.ts";
+import { type CheckedBody, checkBody } from "./request-check.ts";
 import type { Route } from "./route.ts";
 
 /** What a registry's answers depend on. */
@@ -18,8 +18,14 @@ export interface RegistryFacts {
   /** Whether the admin in a body is looked at. */
   checksBodyAdmin: boolean;
   supportsV2: boolean;
+  /** A path that it does not have is 404 in its own words, or as the web page of a framework. */
+  unknownPaths: "own" | "html";
   contracts: (id: string) => boolean;
 }
+
+/** What a batch may hold: the standard asks for 25 legs and 50 allocations at least. */
+const MOST_LEGS = 100;
+const MOST_ALLOCATIONS = 100;
 
 const API = "splice-api-token";
 const V2_APIS = {
@@ -51,7 +57,9 @@ export class RegistryAnswers {
   answer(call: Call, route: Route, admin = this.facts.admin): Answer {
     const refusals = REFUSALS[this.facts.style];
     const method = call.method === "HEAD" ? "GET" : call.method;
-    if (route.subject === "nothing") return refusals.noSuchPath();
+    if (route.subject === "nothing") {
+      return this.facts.unknownPaths === "html" ? htmlAnswer(404, "Not Found") : refusals.noSuchPath();
+    }
     if (route.method !== undefined && route.method !== method) return refusals.wrongMethod(route.method);
     switch (route.subject) {
       case "info":
@@ -71,6 +79,7 @@ export class RegistryAnswers {
         return this.factory(call, route, admin);
       case "transfer-context":
       case "allocation-context":
+      case "instruction-context":
         return this.context(call, route);
       case "draft":
         break;
@@ -91,6 +100,7 @@ export class RegistryAnswers {
     const result = checkBody(call, this.bodyRules(this.facts.checksBodyAdmin ? admin : undefined), true);
     if ("refused" in result) return result.refused;
     const { choiceArguments, excludeDebugFields } = result.checked;
+    if (route.subject === "settlement-factory") return this.settlement(result.checked);
     return jsonAnswer(
       200,
       route.subject === "transfer-factory"
@@ -99,16 +109,37 @@ export class RegistryAnswers {
     );
   }
 
+  private settlement({ choiceArguments, excludeDebugFields }: CheckedBody): Answer {
+    const refusals = REFUSALS[this.facts.style];
+    const { transferLegs = [], allocations = [] } = choiceArguments;
+    if (!Array.isArray(transferLegs)) return refusals.malformedField("transferLegs");
+    if (!Array.isArray(allocations) || !allocations.every((each) => typeof each === "string")) {
+      return refusals.malformedField("allocations");
+    }
+    if (transferLegs.length > MOST_LEGS) return refusals.tooMany("transfer legs", MOST_LEGS);
+    if (allocations.length > MOST_ALLOCATIONS) return refusals.tooMany("allocations", MOST_ALLOCATIONS);
+    const unknown = allocations.find((id) => !this.facts.contracts(id));
+    if (unknown !== undefined) return refusals.unknownAllocation(unknown);
+    return jsonAnswer(200, this.bodies.settlementFactory(allocations, excludeDebugFields));
+  }
+
   private context(call: Call, route: Route): Answer {
     const result = checkBody(call, this.bodyRules(undefined), false);
     if ("refused" in result) return result.refused;
     if (!this.facts.contracts(route.id)) {
       const refusals = REFUSALS[this.facts.style];
-      return route.subject === "transfer-context"
-        ? refusals.unknownTransfer(route.id)
+      if (route.subject === "transfer-context") return refusals.unknownTransfer(route.id);
+      return route.subject === "instruction-context"
+        ? refusals.unknownInstruction(route.id)
         : refusals.unknownAllocation(route.id);
     }
-    return jsonAnswer(200, this.bodies.choiceContext(route.id, route.choice, result.checked.excludeDebugFields));
+    const { excludeDebugFields } = result.checked;
+    return jsonAnswer(
+      200,
+      route.subject === "instruction-context"
+        ? this.bodies.instructionContext(route.id, excludeDebugFields)
+        : this.bodies.choiceContext(route.id, route.choice, excludeDebugFields),
+    );
   }
 
   private bodyRules(admin: string | undefined): Parameters<typeof checkBody>[1] {

@@ -7,7 +7,7 @@ import { CallLog, type Call } from "./call-log.ts";
 import { Catalogue } from "./catalogue.ts";
 import { delay } from "./delay.ts";
 import type { ErrorStyle } from "./error-style.ts";
-import { FaultKnobs, faultNamed, isBreaking, type CallFault } from "./faults.ts";
+import { FaultKnobs, faultAskedFor, isBreaking, type CallFault } from "./faults.ts";
 import { sampleInstruments, type Instrument } from "./instrument.ts";
 import { Listener, type ListenerTls } from "./listener.ts";
 import type { MaxPageSize, PageStyle } from "./paging.ts";
@@ -52,11 +52,13 @@ export interface SampleRegistryOptions {
   etags?: boolean;
   /** Version 2 and an echo on every draft path; by default true. */
   supportsV2?: boolean;
+  /** What it answers at paths that it does not have: 404 in its own words, the default, or a web page. */
+  unknownPaths?: "own" | "html";
   /** Which contract ids it knows; by default every one. See `ownContracts` for one that knows its own only. */
   contracts?: (id: string) => boolean;
   tls?: ListenerTls;
-  /** A query parameter by which a request asks for a fault (see `faultNamed`); by default none. */
-  faultQuery?: string;
+  /** Whether a request may ask for a fault (see `faultAskedFor`); by default it may not. */
+  givesFaults?: boolean;
 }
 
 /** A faithful registry of the API over real HTTP on loopback, with knobs for what goes wrong in the field. */
@@ -100,6 +102,7 @@ export class SampleRegistry {
       },
       checksBodyAdmin: options.bodyAdminPolicy !== "ignore",
       supportsV2: options.supportsV2 ?? true,
+      unknownPaths: options.unknownPaths ?? "own",
       contracts: options.contracts ?? (() => true),
     });
   }
@@ -182,15 +185,10 @@ export class SampleRegistry {
     const scripted = await this.handler?.(call);
     if (scripted !== undefined) return sendScripted(scripted, response, clock);
     if (this.window?.admits() === false) return sendAnswer(tooManyRequestsAnswer(), response);
-    const fault = this.faultAskedFor(call) ?? this.faults.draw(call.operation);
+    const asked = this.options.givesFaults === true ? faultAskedFor(call.url, call.body) : undefined;
+    const fault = asked ?? this.faults.draw(call.operation);
     await delay(clock, this.latency() + (fault?.kind === "slow" ? fault.delay : 0));
     return this.answerWith(fault, { call, route, response });
-  }
-
-  private faultAskedFor({ url }: Call): CallFault | undefined {
-    const { faultQuery } = this.options;
-    if (faultQuery === undefined || !url.includes("?")) return undefined;
-    return faultNamed(new URL(url, "http://registry").searchParams.get(faultQuery) ?? "");
   }
 
   private async answerWith(

@@ -10,6 +10,7 @@ type Subject =
   | "settlement-factory"
   | "transfer-context"
   | "allocation-context"
+  | "instruction-context"
   | "draft"
   | "nothing";
 
@@ -42,8 +43,8 @@ const SUBJECTS: Readonly<Record<Endpoint["operation"], Subject>> = {
   transfer_reject_v2: "transfer-context",
   transfer_withdraw_v2: "transfer-context",
   allocation_factory_v2: "allocation-factory",
-  allocation_instruction_accept_v2: "allocation-context",
-  allocation_instruction_withdraw_v2: "allocation-context",
+  allocation_instruction_accept_v2: "instruction-context",
+  allocation_instruction_withdraw_v2: "instruction-context",
   settlement_factory_v2: "settlement-factory",
   allocation_withdraw_v2: "allocation-context",
   allocation_cancel_v2: "allocation-context",

@@ -33,6 +33,8 @@ export function spoilAnswer(fault: SpoiledAnswer, answerAs: (admin?: string) => 
       const answer = answerAs();
       return withHeader({ ...answer, body: gzipSync(answer.body) }, "content-encoding", "gzip");
     }
+    case "bad-coding":
+      return withHeader(answerAs(), "content-encoding", "sample-coding");
     case "wrong-admin":
       break;
   }

@@ -112,6 +112,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
       "observe",
       "observe/metrics",
       "sandbox",
+      "spec",
       "upstream",
       "workers",
     ],

@@ -42,12 +42,25 @@ test("faults befall a share of the calls, answers take their time, and version 2
   expect(new Set(statusesOfV2)).toEqual(new Set([404, 503]));
 });
 
+test("a registry without version 2 answers with the web page of its framework, and says so in its info", async () => {
+  const url = await start("--versions", "v1", "--unknown-paths", "html", "--fault", "503@instruments");
+  const path = "/registry/transfer-instruction/v2/transfer-factory";
+  const answer = await fetch(url + path, { method: "POST", body: "{}" });
+  expect([answer.status, answer.headers.get("content-type")]).toEqual([404, "text/html"]);
+  const info = (await (await fetch(url + INFO)).json()) as { supportedApis: object };
+  expect(Object.keys(info.supportedApis).filter((name) => name.endsWith("-v2"))).toEqual([]);
+  expect((await fetch(`${url}/registry/metadata/v1/instruments`)).status).toBe(503);
+});
+
 test.each([
   [["--instruments", "many"], "--instruments takes a number"],
   [["--instruments", "100001"], "--instruments takes a number"],
   [["--paging", "backwards"], "--paging takes keyset, index, ignored"],
   [["--latency", "soon"], "--latency takes a duration"],
   [["--style", "own"], "--style takes splice or utility"],
+  [["--unknown-paths", "nothing"], "--unknown-paths takes own or html"],
+  [["--fault", "503@everything"], "--fault takes one of the endpoints info, instruments"],
+  [["--fault", "503:1@"], "--fault takes a status"],
   [["--versions", "v2"], "--versions takes v1 or v1,v2"],
   [["--fault", "429:2"], "--fault takes a status"],
   [["--fault", "200"], "--fault takes a status"],

@@ -222,6 +222,45 @@ describe("a path", () => {
     }
   });
 
+  test("of a settlement discloses what each of a hundred allocations needs, and takes no more", async () => {
+    const { url } = await startRegistry({ contracts: ownContracts(DSO) });
+    const settle = (legs: number, allocations: unknown) =>
+      ask(`${url}/registry/allocation/v2/settlement-factory`, {
+        body: {
+          choiceArguments: { settlement: {}, transferLegs: Array.from({ length: legs }, () => ({})), allocations },
+        },
+      });
+    const ids = Array.from({ length: 100 }, (_none, at) => contractId(DSO, `allocation ${at}`));
+    const answer = await settle(100, ids);
+    expect(answer.status).toBe(200);
+    const { choiceContext } = parse(answer) as { choiceContext: { disclosedContracts: { contractId: string }[] } };
+    const disclosed = choiceContext.disclosedContracts.map((each) => each.contractId);
+    expect(new Set(disclosed).size).toBe(disclosed.length);
+    for (const id of ids) expect(disclosed).toContain(id);
+    expect(JSON.stringify(choiceContext).length).toBeGreaterThan(1_000_000);
+    expect((await settle(101, ids)).status).toBe(400);
+    expect((await settle(1, [...ids, contractId(DSO, "one more")])).status).toBe(400);
+    expect((await settle(1, [contractId(UTILITY_ADMIN, "of another")])).status).toBe(404);
+    expect((await settle(1, "all")).status).toBe(400);
+    expect((await settle(1, [7])).status).toBe(400);
+  });
+
+  test("of an allocation instruction discloses it, or knows it not in words of its own", async () => {
+    const { url } = await startRegistry({ contracts: ownContracts(DSO) });
+    const path = (id: string, choice: string) =>
+      `${url}/registry/allocation-instruction/v2/${id}/choice-contexts/${choice}`;
+    const own = contractId(DSO, "instruction");
+    for (const choice of ["accept", "withdraw"]) {
+      const answer = await ask(path(own, choice), { body: {} });
+      expect(parse(answer)).toMatchObject({ disclosedContracts: [{}, { contractId: own }] });
+    }
+    const unknown = await ask(path(contractId(UTILITY_ADMIN, "x"), "accept"), { body: {} });
+    expect([unknown.status, parse(unknown)]).toEqual([
+      404,
+      { error: expect.stringContaining("AllocationInstruction") },
+    ]);
+  });
+
   test("of a draft echoes the request", async () => {
     const { url } = await startRegistry();
     const answer = await ask(`${url}/registry/draft/v9/x?y=%20z`, { body: ' {"a": 1.0} ' });
