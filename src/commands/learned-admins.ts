@@ -1,4 +1,4 @@
-import { isLoopback } from "../config/warnings.ts";
+import { isLoopback } from "../config/urls.ts";
 import type { Config } from "../config/schema.ts";
 
 /** For a gateway that was started with flags alone: tells people which registries it found, and how to address them. */

@@ -1,3 +1,4 @@
+import { ANONYMOUS_TIER } from "./clients-schema.ts";
 import type { Reading } from "./reading.ts";
 import type { Config, UpstreamConfig } from "./schema.ts";
 import { isObject } from "../json.ts";
@@ -37,9 +38,27 @@ function completeCache<Cache extends NonNullable<UpstreamDraft["cache"]>>(cache:
     : cache;
 }
 
+type ClientsDraft = NonNullable<Draft["clients"]>;
+
+function completeTier(tier: NonNullable<ClientsDraft["tiers"]>[string]): typeof tier {
+  if (tier === undefined) return undefined;
+  const { posts } = tier;
+  const withBurst = tier.requests === undefined ? tier : { ...tier, burst: tier.burst ?? tier.requests };
+  return posts === undefined ? withBurst : { ...withBurst, posts: { ...posts, burst: posts.burst ?? posts.requests } };
+}
+
+/** A limit's burst is its requests, and the tier `anonymous` need not be written. */
+function completeClients(clients: ClientsDraft): ClientsDraft {
+  const tiers = Object.fromEntries(
+    Object.entries(clients.tiers ?? {}).map(([name, tier]) => [name, completeTier(tier)]),
+  );
+  const isComplete = clients.anonymous !== "anonymous" || Object.hasOwn(tiers, "anonymous");
+  return { ...clients, tiers: isComplete ? tiers : { anonymous: ANONYMOUS_TIER, ...tiers } };
+}
+
 /**
  * Fills in the keys whose values depend on other keys: an upstream's cache is the global one with its own keys put
- * over it, and a default gives way to a smaller bound that the file sets.
+ * over it, a default gives way to a smaller bound that the file sets, and so on.
  */
 export function complete(draft: Draft, reading: Reading): Draft {
   const { memory, ...shared } = completeCache(draft.cache ?? {});
@@ -54,5 +73,6 @@ export function complete(draft: Draft, reading: Reading): Draft {
     const cache: NonNullable<UpstreamDraft["cache"]> = overlay(shared, completeCache(upstream.cache ?? {}));
     return { ...upstream, attemptTimeout, cache };
   });
-  return { ...draft, cache: { ...shared, memory: { ...memory, maxObject } }, upstreams };
+  const clients = draft.clients === undefined ? {} : { clients: completeClients(draft.clients) };
+  return { ...draft, ...clients, cache: { ...shared, memory: { ...memory, maxObject } }, upstreams };
 }

@@ -45,15 +45,21 @@ function collect(settings: Settings, part: Part, value: unknown): Settings {
   const { schema, path } = part;
   const effect = schema.restart === true ? "restart" : part.effect;
   if (value === undefined) return settings;
-  if (schema.properties === undefined) {
+  const keys = schema.values === undefined ? schema.properties : schemasOf(schema.values, value);
+  if (keys === undefined) {
     const isSecretFile = schema.form !== undefined && forms[schema.form].content?.isSecret === true;
     return settings.set(path, { value, shown: show(present(schema, value)), effect, isSecretFile });
   }
   const values = value as Readonly<Record<string, unknown>>;
-  for (const [key, keySchema] of Object.entries(schema.properties)) {
+  for (const [key, keySchema] of Object.entries(keys)) {
     collect(settings, { schema: keySchema, path: path === "" ? key : `${path}.${key}`, effect }, values[key]);
   }
   return settings;
+}
+
+/** The schema of each of the groups that the file names. */
+function schemasOf(schema: Schema, value: unknown): Readonly<Record<string, Schema>> {
+  return Object.fromEntries(Object.keys(value as object).map((name) => [name, schema]));
 }
 
 const { upstreams: upstreamList, ...shared } = asData(configSchema).properties!;

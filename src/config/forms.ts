@@ -1,10 +1,12 @@
 import type { Duration } from "../clock.ts";
+import { findAlgorithmFault, findCidrFault, findJwksFault } from "./client-faults.ts";
 import { findSecretFault, findTokenFault } from "./secret.ts";
 import { findCertificateFault, findKeyFault } from "./tls-files.ts";
 import { DURATION_PATTERN, formatDuration, formatSize, parseDuration, parseSize, SIZE_PATTERN } from "./units.ts";
 import type { Size } from "./units.ts";
 import {
   findEndpointFault,
+  findJwksUrlFault,
   findNodeUrlFault,
   findProxyFault,
   findRedisFault,
@@ -22,10 +24,15 @@ export interface FormValues {
   endpointUrl: string;
   proxyUrl: string;
   redisUrl: string;
+  jwksUrl: string;
   hostPort: string;
   /** Lower case, without the dot at its end that stands for the root. */
   hostName: string;
   origin: string;
+  /** An address, with or without the length of a prefix: `10.0.0.0/8`, `::1`. */
+  cidr: string;
+  /** Of a signature with a key pair. */
+  algorithm: string;
   fieldName: string;
   secret: string;
   /** A secret that is sent in a header field. */
@@ -36,6 +43,8 @@ export interface FormValues {
   redisUrlFile: string;
   certificateFile: string;
   keyFile: string;
+  jwksFile: string;
+  keysFile: string;
 }
 
 export type FormName = keyof FormValues;
@@ -104,6 +113,7 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
   endpointUrl: textForm({ pattern: "^https?://", findFault: findEndpointFault, format: redactPath }),
   proxyUrl: textForm({ pattern: "^https?://", findFault: findProxyFault, format: redactUrl }),
   redisUrl: textForm({ pattern: "^rediss?://", findFault: findRedisFault, format: redactUrl }),
+  jwksUrl: textForm({ pattern: "^https?://", findFault: findJwksUrlFault }),
   hostPort: textForm({ pattern: `^${HOST}:[0-9]{1,5}$`, expected: "of the form host:port" }),
   hostName: textForm({
     pattern: "^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*\\.?$",
@@ -114,6 +124,8 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
     pattern: String.raw`^(\*|https?://${HOST}(:[0-9]{1,5})?)$`,
     expected: 'an origin such as https://wallet.example, or "*"',
   }),
+  cidr: textForm({ pattern: "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$", findFault: findCidrFault }),
+  algorithm: textForm({ pattern: "^([RPE]S(256|384|512)|EdDSA)$", findFault: findAlgorithmFault }),
   fieldName: textForm({
     pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$",
     expected: "the name of a header field",
@@ -129,4 +141,7 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
   }),
   certificateFile: fileForm({ findFault: findCertificateFault, isSecret: false }),
   keyFile: fileForm({ findFault: findKeyFault, isSecret: true }),
+  jwksFile: fileForm({ findFault: findJwksFault, isSecret: false }),
+  // What is in it is checked with the tiers.
+  keysFile: fileForm({ findFault: () => undefined, isSecret: false }),
 };

@@ -1,5 +1,5 @@
 import { Type } from "typebox";
-import type { TProperties, TSchema, TUnsafe } from "typebox";
+import type { Static, TProperties, TSchema, TUnsafe } from "typebox";
 import { forms } from "./forms.ts";
 import type { FormName, FormValues } from "./forms.ts";
 
@@ -66,6 +66,25 @@ export function group<Keys extends TProperties>(description: string, keys: Keys,
   return Type.Object(keys, { description, additionalProperties: false, ...notes });
 }
 
+interface NamedNotes {
+  /** What a name may be: as a regular expression, and as the end of `must be …`. */
+  readonly pattern: string;
+  readonly expected: string;
+  /** A name for the example file. */
+  readonly example: string;
+  readonly maxProperties: number;
+  readonly description: string;
+}
+
+/** Groups of one kind by names that the file chooses. Look them up with `Object.hasOwn`: a name may be `constructor`. */
+export function named<Item extends TSchema>(
+  values: Item,
+  { pattern, expected, example, ...notes }: NamedNotes,
+): TUnsafe<Record<string, Static<Item>>> {
+  const names = { pattern, expected, example };
+  return Type.Unsafe<Record<string, Static<Item>>>({ type: "object", default: {}, values, names, ...notes });
+}
+
 /** A key that is off where it is absent, or has the value `off`. */
 export function off<Key extends TSchema>(key: Key) {
   return Type.Optional(key);
@@ -77,6 +96,10 @@ export type Schema = TSchema &
     readonly type?: string;
     readonly properties?: Readonly<Record<string, Schema>>;
     readonly items?: Schema;
+    /** What stands at each name that the file chooses, and what such a name may be. */
+    readonly values?: Schema;
+    readonly names?: Pick<NamedNotes, "pattern" | "expected" | "example">;
+    readonly maxProperties?: number;
     readonly anyOf?: readonly Schema[];
     readonly enum?: readonly string[];
     readonly minItems?: number;

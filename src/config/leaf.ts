@@ -35,6 +35,7 @@ const UNSPOKEN: ReadonlySet<FormName> = new Set([
   "endpointUrl",
   "proxyUrl",
   "redisUrl",
+  "jwksUrl",
   "hostPort",
   "secret",
   "token",

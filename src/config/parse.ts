@@ -25,8 +25,8 @@ export interface ParsedConfig {
   /** Absent when there is any problem. */
   readonly config?: Config;
   /**
-   * The configuration where nothing is wrong with it but files of `auth` and `tls` of upstreams: those upstreams cannot
-   * use them.
+   * The configuration where nothing is wrong with it but files of which a running gateway has an earlier content: those
+   * of `auth` and `tls` of upstreams, of `listen.tls` and of `clients`.
    */
   readonly usable?: Config;
   /** Every problem, in the order of the text. */
@@ -37,7 +37,7 @@ export interface ParsedConfig {
   readonly givenCount: number;
 }
 
-const OF_AN_UPSTREAM = /^upstreams\[\d+\]\.(auth|tls)\./;
+const WATCHED = /^(upstreams\[\d+\]\.(auth|tls)|listen\.tls|clients)\./;
 
 function byPlace(a: Problem, b: Problem): number {
   return a.line - b.line || a.column - b.column;
@@ -70,7 +70,7 @@ export function parseConfig({ text, file, env }: ConfigSource): ParsedConfig {
   if (read === undefined) return refuse();
   const draft = complete(read, reading);
   checkRules(reading, draft);
-  if (!reading.problems.every(({ isOfFile, path }) => isOfFile === true && OF_AN_UPSTREAM.test(path))) return refuse();
+  if (!reading.problems.every(({ isOfFile, path }) => isOfFile === true && WATCHED.test(path))) return refuse();
   // Without other problems, the schema has filled in every key.
   const usable = draft as Config;
   return { ...refuse(), usable, ...(reading.problems.length === 0 ? { config: usable } : {}) };

@@ -9,11 +9,15 @@ import type { Config } from "./schema.ts";
 
 /** `value` in the form of the file, as data, with every secret replaced by `***`. */
 export function present(schema: Schema, value: unknown): unknown {
-  const { properties, items, form } = schema;
+  const { properties, items, values: named, form } = schema;
   if (properties !== undefined) {
     const values = value as Readonly<Record<string, unknown>>;
     const keys = Object.entries(properties).filter(([key]) => values[key] !== undefined);
     return Object.fromEntries(keys.map(([key, keySchema]) => [key, present(keySchema, values[key])]));
+  }
+  if (named !== undefined) {
+    const entries = Object.entries(value as Readonly<Record<string, unknown>>);
+    return Object.fromEntries(entries.map(([name, item]) => [name, present(named, item)]));
   }
   if (items !== undefined) return (value as readonly unknown[]).map((item) => present(items, item));
   if (form !== undefined) return escapeReferences((forms[form] as Form<unknown>).format(value));

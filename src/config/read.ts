@@ -55,7 +55,11 @@ function collectPairs(reading: Reading, { schema, path }: Place, map: YAMLMap | 
       found.set(key, { pair, offset });
       reading.place(keyPath(path, key), pair.key);
     } else {
-      reading.reportAt(offset, keyPath(path, key), `unknown key${suggest(key, Object.keys(known))}`);
+      const fault =
+        schema.names === undefined
+          ? `unknown key${suggest(key, Object.keys(known))}`
+          : `the name must be ${schema.names.expected}`;
+      reading.reportAt(offset, keyPath(path, key), fault);
     }
   }
   return new Map([...found].map(([key, { pair }]) => [key, pair]));
@@ -95,6 +99,7 @@ function readAbsent(reading: Reading, place: Place): unknown {
   const { schema, path, inherits } = place;
   if (inherits === true || isOff(schema)) return OFF;
   if (schema.properties !== undefined) return readGroup(reading, place, undefined);
+  if (schema.values !== undefined) return {};
   if (schema.default === undefined) {
     reading.report(path, `is missing: it must be ${schema.expected ?? "given"}`);
     return undefined;
@@ -107,6 +112,18 @@ function readDefault(schema: Schema): unknown {
   if (Array.isArray(schema.default)) return [...(schema.default as unknown[])];
   const outcome = readLeaf(schema, { value: schema.default, replaced: false }, "/");
   return "value" in outcome ? outcome.value : undefined;
+}
+
+/** The groups whose names the file chooses. */
+function readNamed(reading: Reading, { schema, path }: Place, map: YAMLMap): Record<string, unknown> {
+  const pattern = new RegExp(schema.names!.pattern, "u");
+  const names = map.items
+    .flatMap(({ key }) => (isScalar(key) ? String(key.value) : []))
+    .filter((name) => pattern.test(name));
+  const most = schema.maxProperties ?? Infinity;
+  if (map.items.length > most) reading.report(path, `has ${map.items.length} names: at most ${most} are allowed`);
+  const properties = Object.fromEntries(names.map((name) => [name, schema.values!]));
+  return readGroup(reading, { schema: { ...schema, properties }, path }, map);
 }
 
 function readList(reading: Reading, { schema, path }: Place, list: YAMLSeq): unknown[] {
@@ -125,10 +142,10 @@ function readList(reading: Reading, { schema, path }: Place, list: YAMLSeq): unk
 /** The value of `node`, {@link OFF}, or undefined where there is a problem. */
 function readValue(reading: Reading, place: Place, node: Node): unknown {
   const { schema, path } = place;
-  const isGroup = schema.properties !== undefined;
+  const isGroup = schema.properties !== undefined || schema.values !== undefined;
   // A group is pointed at by its key, anything else by its value.
   if (!isGroup) reading.place(path, node);
-  if (isGroup && isMap(node)) return readGroup(reading, place, node);
+  if (isGroup && isMap(node)) return (schema.values === undefined ? readGroup : readNamed)(reading, place, node);
   const list = [schema, ...(schema.anyOf ?? [])].find(({ items }) => items !== undefined);
   if (list !== undefined && isSeq(node)) return readList(reading, { schema: list, path }, node);
   const given = isScalar(node) ? readScalar(reading, node.value, path) : { value: node, replaced: false };

@@ -1,8 +1,9 @@
 import { HOP_BY_HOP } from "../fields.ts";
+import { checkClients } from "./clients-rules.ts";
+import { checkKeyPair, checkTwice } from "./common-rules.ts";
 import type { Draft, UpstreamDraft } from "./complete.ts";
 import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
-import { readTls } from "./tls-files.ts";
 import { formatDuration, formatSize } from "./units.ts";
 
 /** Words of `routing.plain` that are no upstream's name. */
@@ -33,21 +34,6 @@ function normaliseParty(party: string): string {
   return end === -1 ? party : party.slice(0, end) + party.slice(end).toLowerCase();
 }
 
-/** Reports every value that an earlier one of the list equals. */
-function checkTwice(
-  reading: Reading,
-  what: string,
-  values: readonly (readonly [path: string, value: string | undefined])[],
-): void {
-  const first = new Map<string, string>();
-  for (const [path, value] of values) {
-    if (value === undefined) continue;
-    const earlier = first.get(value);
-    if (earlier === undefined) first.set(value, path);
-    else reading.report(path, `the same ${what} is given at ${earlier}`);
-  }
-}
-
 function checkForwardedHeaders(reading: Reading, path: string, headers: unknown): void {
   if (!Array.isArray(headers)) return;
   for (const [index, header] of headers.entries()) {
@@ -65,14 +51,7 @@ function checkTls(reading: Reading, path: string, tls: UpstreamDraft["tls"]): vo
     const [given, missing] = isGiven("keyFile") ? ["keyFile", "certFile"] : ["certFile", "keyFile"];
     reading.report(`${path}.${given}`, `needs ${missing}`);
   }
-  if (tls?.certFile === undefined || tls.keyFile === undefined) return;
-  // What is wrong with one of them alone was reported.
-  if (["caFile", "certFile", "keyFile"].some((key) => reading.hasProblem(`${path}.${key}`))) return;
-  try {
-    readTls(tls);
-  } catch (error) {
-    reading.reportFile(`${path}.keyFile`, error instanceof Error ? error.message : String(error));
-  }
+  checkKeyPair(reading, path, tls);
 }
 
 /** User and password that a URL holds, as text to compare; empty without. */
@@ -209,6 +188,7 @@ function checkListeners(reading: Reading, { listen, operations }: Draft): void {
 export function checkRules(reading: Reading, draft: Draft): void {
   checkListeners(reading, draft);
   checkUpstreams(reading, draft.upstreams ?? []);
+  checkClients(reading, draft);
   checkRouting(reading, draft);
   checkRedis(reading, draft.redis);
   checkForwardedHeaders(reading, "cache.forwardRequestHeaders", draft.cache?.forwardRequestHeaders);

@@ -2,6 +2,7 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { cacheOverridesSchema } from "./cache-schema.ts";
 import { cacheSchema } from "./cache-schema.ts";
+import { clientsSchema, listenTlsSchema, trustedProxiesSchema } from "./clients-schema.ts";
 import { choice, count, flag, formed, group, off, share, text } from "./keys.ts";
 import { redisSchema } from "./redis-schema.ts";
 import { upstreamSchema } from "./upstream-schema.ts";
@@ -23,6 +24,8 @@ const listen = group(
       description: "How long the headers of a request may take to arrive.",
     }),
     maxConnections: count({ default: 10_000, minimum: 1, maximum: 1_000_000, description: "Connections at once." }),
+    tls: off(listenTlsSchema),
+    trustedProxies: trustedProxiesSchema,
   },
   { restart: true },
 );
@@ -98,6 +101,7 @@ const limits = group("Largest messages.", {
 export const configSchema = group("Configuration of Registry Gateway.", {
   listen,
   operations,
+  clients: off(clientsSchema),
   redis: off(redisSchema),
   routing,
   cache: cacheSchema,
@@ -175,6 +179,9 @@ type DeepReadonly<T> = T extends readonly (infer Item)[]
  * that are off absent, everything else filled in.
  */
 export type Config = DeepReadonly<Static<typeof configSchema>>;
+
+/** Who may call: each tier's `burst` is filled in. */
+export type ClientsConfig = NonNullable<Config["clients"]>;
 
 /** One upstream; its `cache` is complete: the global one with this upstream's keys put over it. */
 export type UpstreamConfig = Config["upstreams"][number];

@@ -143,6 +143,10 @@ export const upstreamSchema = group("One registry.", {
       description: "HTTP proxy to reach this upstream through; may hold user and password.",
     }),
   ),
+  forwardClientAddress: flag(
+    false,
+    "X-Forwarded-For with the client's true address goes upstream; never what the client itself sent.",
+  ),
   forwardAuthorization: flag(
     false,
     "The client's Authorization goes upstream. Answers with and without credentials are kept apart, unless the upstream says public, s-maxage or must-revalidate (RFC 9111 §3.5).",

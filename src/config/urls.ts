@@ -1,3 +1,5 @@
+import { isIPv4 } from "node:net";
+
 /**
  * The base of one node of a registry, to which paths that begin `/registry/` are appended: scheme, host, port and base
  * path, without a trailing slash or `/registry`, credentials, query or fragment.
@@ -71,6 +73,26 @@ export function findEndpointFault(text: string): string | undefined {
   const fault = findFault(text, HTTP);
   if (fault !== undefined) return fault;
   return hasCredentials(text) ? "must hold no user or password" : undefined;
+}
+
+/** Whether only this machine can reach a listener on `host`. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
+}
+
+/** Whether what is exchanged with `url` can be read or altered on its way: in the clear, and beyond this machine. */
+export function isReadable(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  return protocol === "http:" && !isLoopback(hostname.replace(/^\[(.*)\]$/, "$1"));
+}
+
+/** What keeps `text` from being where an issuer's public keys are; undefined when they may be had there. */
+export function findJwksUrlFault(text: string): string | undefined {
+  const fault = findEndpointFault(text);
+  if (fault !== undefined) return fault;
+  return isReadable(text)
+    ? "must begin with https://: without TLS, others could put their own keys in place of the issuer's"
+    : undefined;
 }
 
 /** What keeps `text` from being the address of an HTTP proxy; credentials are allowed. */

@@ -1,12 +1,7 @@
 import { statSync } from "node:fs";
-import { isIPv4 } from "node:net";
 import { type Setting, settingsOf, upstreamSettingsOf } from "./diff.ts";
 import type { Config, UpstreamConfig } from "./schema.ts";
-
-/** Whether only this machine can reach a listener on `host`. */
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
-}
+import { isLoopback, isReadable } from "./urls.ts";
 
 /** Every key that has a value; upstreams are named, not numbered. */
 function listSettings(config: Config): Map<string, Setting> {
@@ -26,10 +21,12 @@ function warnOfOperations({ host, token, tokenFile }: Config["operations"]): str
   ];
 }
 
-/** Whether what is sent to `url` can be read on its way: in the clear, and beyond this machine. */
-function isReadable(url: string): boolean {
-  const { protocol, hostname } = new URL(url);
-  return protocol === "http:" && !isLoopback(hostname.replace(/^\[(.*)\]$/, "$1"));
+function warnOfProxies({ trustedProxies }: Config["listen"]): string[] {
+  return trustedProxies
+    .filter((range) => range.endsWith("/0"))
+    .map(
+      (range) => `listen.trustedProxies ${range}: every client may say which address it has, and so be any other one`,
+    );
 }
 
 function warnOfPlainText({ name, auth, forwardAuthorization, urls }: UpstreamConfig): string[] {
@@ -90,6 +87,7 @@ export function warnOfUnpinned(config: Config): string[] {
 export function warnings(config: Config): string[] {
   return [
     ...warnOfOperations(config.operations),
+    ...warnOfProxies(config.listen),
     ...config.upstreams.filter(({ enabled }) => enabled).flatMap(warnOfUpstream),
     ...warnOfFiles(config),
   ];

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { isIP } from "node:net";
 import type { Config } from "../config/schema.ts";
 import { readSecret } from "../config/secret.ts";
-import { isLoopback } from "../config/warnings.ts";
+import { isLoopback } from "../config/urls.ts";
 import { GatewayError } from "../errors.ts";
 
 /** What a request for more than probes and metrics needs. */

@@ -17,6 +17,15 @@ function describe(schema: Schema, inherits: boolean): JsonSchema {
   };
 }
 
+function renderNamed(values: Schema, { names, maxProperties }: Schema): JsonSchema {
+  return {
+    type: "object",
+    propertyNames: { pattern: names?.pattern },
+    additionalProperties: renderKey(values, false),
+    maxProperties,
+  };
+}
+
 function isRequired(schema: Schema): boolean {
   return !isOff(schema) && schema.default === undefined && schema.properties === undefined;
 }
@@ -45,6 +54,7 @@ function renderValue(schema: Schema, inherits: boolean): JsonSchema[] {
   if (schema.properties !== undefined) {
     return [renderGroup(schema, schema.properties, inherits || schema.inherits === true)];
   }
+  if (schema.values !== undefined) return [renderNamed(schema.values, schema)];
   if (schema.items !== undefined) {
     const { minItems, maxItems } = schema;
     return [{ type: "array", items: renderKey(schema.items, false), minItems, maxItems }];

@@ -9,8 +9,15 @@ function describeDefault(schema: Schema): string {
   if (schema.inherits === true) return "`{}`";
   if (schema.properties !== undefined) return "";
   if (schema.default === undefined) return "_required_";
+  if (schema.values !== undefined) return "";
   const text = typeof schema.default === "string" ? schema.default : JSON.stringify(schema.default);
   return `\`${text}\``;
+}
+
+/** Where the keys below are, and how their paths begin. */
+function stepBelow(path: string, schema: Schema): readonly [Schema, string] {
+  if (schema.values !== undefined) return [schema.values, `${path}.<name>`];
+  return schema.items?.properties === undefined ? [schema, path] : [schema.items, `${path}[]`];
 }
 
 function listRows(path: string, schema: Schema): Row[] {
@@ -18,7 +25,7 @@ function listRows(path: string, schema: Schema): Row[] {
   const description = `${schema.description ?? ""}${restart}`.replaceAll("|", String.raw`\|`);
   const row: Row = [`\`${path}\``, describeDefault(schema), description];
   if (schema.inherits === true) return [row];
-  const [below, prefix] = schema.items?.properties === undefined ? [schema, path] : [schema.items, `${path}[]`];
+  const [below, prefix] = stepBelow(path, schema);
   const keys = Object.entries(below.properties ?? {});
   return [row, ...keys.flatMap(([key, keySchema]) => listRows(`${prefix}.${key}`, keySchema))];
 }

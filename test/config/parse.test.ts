@@ -36,7 +36,14 @@ const CACHE = {
 
 test("what a file leaves out has the documented defaults, and what is off is absent", () => {
   expect(parse(A)).toStrictEqual({
-    listen: { host: "0.0.0.0", port: 8080, keepAliveTimeout: 72_000, headersTimeout: 15_000, maxConnections: 10_000 },
+    listen: {
+      host: "0.0.0.0",
+      port: 8080,
+      keepAliveTimeout: 72_000,
+      headersTimeout: 15_000,
+      maxConnections: 10_000,
+      trustedProxies: [],
+    },
     operations: { host: "127.0.0.1", port: 9090, hosts: [] },
     routing: {
       prefix: "/api/token-standard/v0/registrars",
@@ -65,6 +72,7 @@ test("what a file leaves out has the documented defaults, and what is off is abs
         concurrency: { max: 64, queue: 256 },
         retry: { attempts: 3, budget: 0.2 },
         hedge: { enabled: true, quantile: 0.95, budget: 0.05 },
+        forwardClientAddress: false,
         forwardAuthorization: false,
         validation: "lenient",
       },

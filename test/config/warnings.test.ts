@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { parseConfig } from "../../src/config/parse.ts";
-import { isLoopback, warnings } from "../../src/config/warnings.ts";
+import { isLoopback } from "../../src/config/urls.ts";
+import { warnings } from "../../src/config/warnings.ts";
 
 const A = "upstreams: [{ name: a, urls: ['https://a.example'] }]\n";
 
