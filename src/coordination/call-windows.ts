@@ -19,7 +19,10 @@ interface CallWindow {
  */
 export class CallWindows {
   private readonly clock: Clock;
-  private readonly windows = new LRUCache<string, { per: Duration; calls: Instant[] }>({ max: MAX_WINDOWS });
+  private readonly windows = new LRUCache<string, { per: Duration; calls: Instant[] }>({
+    maxSize: MAX_WINDOWS,
+    sizeCalculation: () => 1,
+  });
   private lastStamp: Instant = -Infinity;
 
   constructor(clock: Clock) {

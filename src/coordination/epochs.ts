@@ -88,7 +88,8 @@ export class Epochs {
   private readonly everywhere: Share = newShare(this.initial);
   private untouched: Share = newShare(this.initial);
   private readonly shares = new Map<string, Share>();
-  private readonly chains = new LRUCache<string, string>({ max: MAX_CHAINS });
+  // A size of one each, not `max`, which takes the memory of all at the start: milliseconds and a megabyte.
+  private readonly chains = new LRUCache<string, string>({ maxSize: MAX_CHAINS, sizeCalculation: () => 1 });
 
   /** See {@link Coordinator.epochOf}. */
   epochOf({ partition, scopes, chain }: Dependencies): string | undefined {

@@ -11,7 +11,8 @@ interface Fact {
 /** Small facts of one process, each for its time; the least recently used go first when they are too many. */
 export class Facts {
   private readonly clock: Clock;
-  private readonly facts = new LRUCache<string, Fact>({ max: MAX_FACTS });
+  // A size of one each, not `max`, which takes the memory of all at the start: milliseconds and a megabyte.
+  private readonly facts = new LRUCache<string, Fact>({ maxSize: MAX_FACTS, sizeCalculation: () => 1 });
 
   constructor(clock: Clock) {
     this.clock = clock;
