@@ -6,7 +6,6 @@ import { loadConfig } from "../config/parse.ts";
 import { ConfigError } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
 import { warnings } from "../config/warnings.ts";
-import { createGateway, createPrimary } from "../gateway.ts";
 import { measureLoop } from "../http/workload.ts";
 import { createLogger, type Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
@@ -20,7 +19,6 @@ import { handleFaults } from "./faults.ts";
 import { LearnedAdmins } from "./learned-admins.ts";
 import { type Reloadable, Reloader } from "./reloader.ts";
 import { printLine, printLines } from "./terminal.ts";
-import { work } from "./work.ts";
 
 interface StartOptions {
   readonly config?: unknown;
@@ -37,7 +35,7 @@ interface Source {
 
 /** `start`: serves until a signal ends it. */
 export async function start(options: StartOptions): Promise<number> {
-  if (cluster.isWorker) return work();
+  if (cluster.isWorker) return (await import("./work.ts")).work();
   let source: Source;
   try {
     source = readSource(options);
@@ -57,6 +55,8 @@ export async function start(options: StartOptions): Promise<number> {
   const clock = systemClock();
   const workers = workerCount(config);
   const common = { config, log, clock, version };
+  // Not before the configuration is known to be good: it is most of what this program loads.
+  const { createGateway, createPrimary } = await import("../gateway.ts");
   const gateway =
     workers > 1
       ? createPrimary({ ...common, workers })
