@@ -4,6 +4,7 @@ import { findSecretFault, findTokenFault, readSecret } from "../../config/secret
 import type { FindFault } from "../../config/secret.ts";
 import { readTls } from "../../config/tls-files.ts";
 import type { TlsMaterial } from "../../config/tls-files.ts";
+import { WatchedFiles } from "../../config/watched-files.ts";
 import type { MaybePromise } from "../../coordination/coordinator.ts";
 import { GatewayError } from "../../errors.ts";
 import { fieldValue } from "../../fields.ts";
@@ -12,7 +13,6 @@ import { OAuthToken } from "./oauth-token.ts";
 import type { OAuthConfig } from "./oauth-token.ts";
 import type { CredentialKey } from "../observer.ts";
 import type { Deadline } from "../../deadline.ts";
-import { WatchedFiles } from "./watched-files.ts";
 
 /** The gateway's credentials for one upstream. They are sent to its nodes only and never logged. */
 export interface Credentials {

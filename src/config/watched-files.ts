@@ -1,9 +1,8 @@
 import { stat } from "node:fs/promises";
-import type { Clock, Duration, Instant } from "../../clock.ts";
-import { faultOfFile } from "../../config/secret.ts";
-import type { MaybePromise } from "../../coordination/coordinator.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
+import { faultOfFile } from "./secret.ts";
 
-/** A rotated credential is picked up within this time. */
+/** What was rotated is picked up within this time. */
 const CHECK_EVERY: Duration = 5_000;
 
 interface WatchOptions<Value> {
@@ -46,7 +45,7 @@ export class WatchedFiles<Value> {
   }
 
   /** The value of the files as they are now, or were at most 5 s ago; undefined where they were never any good. */
-  current(): MaybePromise<Value | undefined> {
+  current(): Value | undefined | Promise<Value | undefined> {
     const { files, clock } = this.options;
     if (files.length === 0 || clock.now() - this.checkedAt < CHECK_EVERY) return this.value;
     return (this.checking ??= this.check());
