@@ -11,6 +11,8 @@ export interface AnswerContent {
   readonly isError: boolean;
   /** The instrument admin that an info names; undefined when it names none. */
   readonly adminId: string | undefined;
+  /** The APIs that an info names, each with its minor version, in order; undefined when it names none. */
+  readonly supportedApis: readonly string[] | undefined;
   /** Why it does not fit the published schema of its endpoint. */
   readonly problem: string | undefined;
   /** The newest `totalSupplyAsOf` in it, Unix time in milliseconds. */
@@ -24,6 +26,7 @@ const NOT_JSON: AnswerContent = {
   isJson: false,
   isError: false,
   adminId: undefined,
+  supportedApis: undefined,
   problem: "is not JSON",
   supplyAsOf: undefined,
   page: "it is not JSON",
@@ -42,9 +45,11 @@ export function readAnswerBody(body: Buffer, operation: Operation): AnswerConten
 
 /** The same with everything done, for another thread. */
 export function summariseAnswer(body: Buffer, operation: Operation): AnswerContent {
-  const { isJson, isError, adminId, problem, supplyAsOf, page } = readAnswerBody(body, operation);
+  const content = readAnswerBody(body, operation);
+  const { isJson, isError, adminId, supportedApis, problem, supplyAsOf } = content;
   // How it would read as a page is asked of listings only.
-  return { isJson, isError, adminId, problem, supplyAsOf, page: operation === "instruments" ? page : NOT_JSON.page };
+  const page = operation === "instruments" ? content.page : NOT_JSON.page;
+  return { isJson, isError, adminId, supportedApis, problem, supplyAsOf, page };
 }
 
 class ParsedAnswer implements AnswerContent {
@@ -68,6 +73,10 @@ class ParsedAnswer implements AnswerContent {
     return typeof adminId === "string" && adminId !== "" ? adminId : undefined;
   }
 
+  get supportedApis(): readonly string[] | undefined {
+    return this.operation === "info" ? listApis(memberOf(this.json, "supportedApis")) : undefined;
+  }
+
   get problem(): string | undefined {
     return answerProblem(this.operation, this.json);
   }
@@ -83,6 +92,16 @@ class ParsedAnswer implements AnswerContent {
 
 function memberOf(json: unknown, name: string): unknown {
   return isObject(json) ? json[name] : undefined;
+}
+
+/** Names that are compared and logged, and how much of each: a registry supports a handful. */
+const MOST_APIS = 64;
+const LONGEST_API = 100;
+
+function listApis(supported: unknown): readonly string[] | undefined {
+  if (!isObject(supported)) return undefined;
+  const apis = Object.entries(supported).map(([name, minor]) => `${name} ${String(minor)}`.slice(0, LONGEST_API));
+  return apis.toSorted().slice(0, MOST_APIS);
 }
 
 const ZONE = /(?:Z|[+-]\d{2}:?\d{2})$/i;

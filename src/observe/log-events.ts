@@ -148,6 +148,11 @@ export const LOG_EVENTS = {
     says: "A node serves another registry; it gets no requests.",
     fields: { upstream: ALIAS, node: NODE, expected: "hash of the party id", told: "hash of the party id" },
   },
+  "supportedApis changed": {
+    levels: ["warn"],
+    says: "A registry's info names other APIs, as after an upgrade: clients see them when what is cached ends, or after a purge.",
+    fields: { upstream: ALIAS, added: "APIs with their minor versions", removed: "APIs with their minor versions" },
+  },
   "upstream answered 429: calling it less": {
     levels: ["warn"],
     says: "Calls are rationed for a while; as long as that goes on, again every 10 minutes.",

@@ -123,6 +123,11 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
         "node names another admin",
       );
     },
+    supportedApisChanged(upstream, { added, removed }) {
+      metrics.supportedApisChanges.inc({ upstream });
+      const line = { upstream, added: added.map(withoutSecrets), removed: removed.map(withoutSecrets) };
+      log.warn(line, "supportedApis changed");
+    },
     credential(upstream, key, { fault, isNews }) {
       metrics.credentialUnusable.set({ upstream, key }, fault === undefined ? 0 : 1);
       if (fault !== undefined) metrics.credentialFailures.inc({ upstream });

@@ -401,6 +401,19 @@ export const ALERT_RULES: readonly AlertRule[] = [
     },
   },
   {
+    alert: "RegistryGatewaySupportedApisChanged",
+    severity: "ticket",
+    conditions: [{ value: sum(UPSTREAM, q.over("15m").increase("supportedApisChanges")), is: ">", bound: 0 }],
+    for: "0m",
+    summary: "{{ $labels.upstream }}: the registry's info names other APIs than before",
+    runbook: {
+      means:
+        "The registry was upgraded, or rolled back. Clients choose between versions by supportedApis, which is cached: until the entries end, they go on as before.",
+      look: 'The log: "supportedApis changed" names what was added and removed.',
+      act: 'On an upgrade day, purge the registry\'s info and instruments, so that clients see it at once: POST /purge with {"upstream": name, "endpoint": "info"}, then the same with "instruments". Not expected: ask the registry\'s operator.',
+    },
+  },
+  {
     alert: "RegistryGatewayCredentialUnusable",
     severity: "ticket",
     conditions: [

@@ -2,6 +2,7 @@ import type { Duration } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { FailureReason } from "./failure.ts";
+import type { ApiChange } from "./node/supported-apis.ts";
 import type { NodeState, UpstreamState } from "./status.ts";
 
 /** How one attempt ended. `error`: an answer that is an error of the registry's own; `cancelled`: no longer needed. */
@@ -98,6 +99,8 @@ export interface UpstreamObserver {
   adminProved(upstream: string, admin: string): void;
   /** A node's `/info` names another admin than expected. `isNew`: it did not, or was not asked, the last time. */
   adminMismatch(upstream: string, node: string, admins: { expected: string; told: string; isNew: boolean }): void;
+  /** The registry's info names other APIs than before: it was upgraded, or rolled back. */
+  supportedApisChanged(upstream: string, change: ApiChange): void;
   /** The upstream answered 429: calls are rationed to this share of `rateLimit` for a while. `isNews`: worth a line. */
   rationed(upstream: string, share: number, isNews: boolean): void;
   /** What a key of the upstream names was looked at or fetched. */
@@ -152,6 +155,7 @@ export const silentObserver: UpstreamObserver = {
   breaker: ignore,
   adminProved: ignore,
   adminMismatch: ignore,
+  supportedApisChanged: ignore,
   rationed: ignore,
   credential: ignore,
 };

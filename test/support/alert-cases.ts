@@ -215,6 +215,13 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: [series("lastReloadGood", {}, "1x10")],
   },
   {
+    alert: "RegistryGatewaySupportedApisChanged",
+    at: "10m",
+    fires: [series("supportedApisChanges", AMULET, "0x5 1x10")],
+    // What was told an hour ago is no news.
+    silent: [series("supportedApisChanges", AMULET, "1x20")],
+  },
+  {
     alert: "RegistryGatewayCredentialUnusable",
     at: "10m",
     fires: [series("credentialUnusable", { ...AMULET, key: "tls" }, "0x5 1x10")],

@@ -1,3 +1,4 @@
+import type { ApiChange } from "../../src/upstream/node/supported-apis.ts";
 import type { AttemptEvent, CredentialLook, UpstreamObserver } from "../../src/upstream/observer.ts";
 
 /** Keeps what it observes: attempts, and everything else as one line of text per event. */
@@ -48,6 +49,9 @@ export class RecordingObserver implements UpstreamObserver {
   }
   adminMismatch(upstream: string, _node: string, { told }: { told: string }): void {
     this.events.push(`mismatch ${upstream} ${told}`);
+  }
+  supportedApisChanged(upstream: string, { added, removed }: ApiChange): void {
+    this.events.push(`apis ${upstream} +${added.join()} -${removed.join()}`);
   }
   rationed(upstream: string, share: number): void {
     this.events.push(`rationed ${upstream} ${share}`);

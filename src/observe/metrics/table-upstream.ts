@@ -142,6 +142,11 @@ export const UPSTREAM = {
     labels: { upstream: ALIAS },
     panel: { title: "Nodes that name another admin", unit: "per second", by: ["upstream"] },
   }),
+  supportedApisChanges: counter("upstream_supported_apis_changes", {
+    help: "Times that the registry's info named other APIs than before, as after an upgrade.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Changes of supportedApis", unit: "per second", by: ["upstream"] },
+  }),
   credentialFailures: counter("upstream_credential_failures", {
     help: "Credentials that could not be read or fetched.",
     labels: { upstream: ALIAS },

@@ -78,7 +78,9 @@ class BufferedAnswerReader extends AnswerCollector implements AnswerReader {
   private compareAdmin(reading: Reading): Reading {
     const { parts, node, owner } = this.attempt;
     const { answer } = reading;
-    const admin = owner.call.operation === "info" && answer?.status === 200 ? answer.content?.adminId : undefined;
+    if (owner.call.operation !== "info" || answer?.status !== 200) return reading;
+    const admin = answer.content?.adminId;
+    if (admin === parts.nodes.admin) parts.nodes.hearApis(node, answer.content?.supportedApis);
     if (admin === undefined || admin === parts.nodes.admin) return reading;
     try {
       parts.nodes.hearFromCall(node, admin);

@@ -39,6 +39,8 @@ export class UpstreamNode {
   state: NodeState = "unproved";
   /** The admin that the node's own info named last. */
   admin: string | undefined;
+  /** The APIs that the node's own info named last. */
+  supportedApis: readonly string[] | undefined;
   /** Why it is not up, or why its last failed call failed. */
   lastError: string | undefined;
   inFlight = 0;

@@ -11,6 +11,7 @@ import { RegistryAdmin } from "./registry-admin.ts";
 import { countUp, hasProved, NodeStates } from "./node-states.ts";
 import type { NodeStatesParts } from "./node-states.ts";
 import { UpstreamNode } from "./node.ts";
+import { SupportedApis } from "./supported-apis.ts";
 import { withDeadline } from "../../deadline.ts";
 import type { Deadline } from "../../deadline.ts";
 
@@ -32,6 +33,7 @@ export class Nodes {
   readonly all: readonly UpstreamNode[];
   private readonly parts: NodesParts;
   private readonly registry: RegistryAdmin;
+  private readonly supportedApis: SupportedApis;
   private readonly states: NodeStates;
   private readonly proof: NodeProof;
   private readonly closing = new AbortController();
@@ -43,13 +45,15 @@ export class Nodes {
     const prove = (node: UpstreamNode, connection: Connection) => this.prove(node, connection);
     this.all = parts.config.urls.map((url, index) => new UpstreamNode(index, url, { ...parts, prove }));
     this.registry = new RegistryAdmin(parts.config, parts.claim);
+    this.supportedApis = new SupportedApis(parts.clock);
     this.states = new NodeStates(this.all, this.registry, parts);
     this.proof = new NodeProof({
       ...parts,
       signal: this.closing.signal,
       expected: () => this.admin,
-      told: (node, admin) => {
+      told: (node, admin, supportedApis) => {
         this.states.hear(node, admin);
+        this.hearApis(node, supportedApis);
         this.throwIfDisabled();
       },
       failed: (node, failure) => {
@@ -108,10 +112,12 @@ export class Nodes {
   adopt(old: Nodes): void {
     if (old.disabledBecause !== undefined) return;
     this.registry.inherit(old.registry);
+    this.supportedApis.inherit(old.supportedApis);
     for (const node of this.all) {
       const same = old.all.find(({ url }) => url === node.url);
       if (same?.admin === undefined || same.admin !== this.admin) continue;
       node.admin = same.admin;
+      node.supportedApis = same.supportedApis;
       node.state = "up";
       node.connections.inherit(same.connections);
     }
@@ -199,6 +205,12 @@ export class Nodes {
     } finally {
       this.schedule(node);
     }
+  }
+
+  /** The node's own info, which names the right admin, says which APIs the registry supports. */
+  hearApis(node: UpstreamNode, supportedApis: readonly string[] | undefined): void {
+    const change = supportedApis === undefined ? undefined : this.supportedApis.hear(node, supportedApis);
+    if (change !== undefined) this.parts.observer.supportedApisChanged(this.parts.config.name, change);
   }
 
   /** One check for all that wait for it; rejects when it proves nothing. */

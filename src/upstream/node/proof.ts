@@ -29,8 +29,8 @@ interface ProofParts {
   readonly signal: AbortSignal;
   /** The admin that is expected; undefined before one is known. */
   readonly expected: () => string | undefined;
-  /** The node named this admin. @throws GatewayError when a call may not go that way */
-  readonly told: (node: UpstreamNode, admin: string) => void;
+  /** The node named this admin, and these APIs. @throws GatewayError when a call may not go that way */
+  readonly told: (node: UpstreamNode, admin: string, supportedApis: readonly string[] | undefined) => void;
   /** The node named none. Returns what those get who wait for it. */
   readonly failed: (node: UpstreamNode, failure: Failure) => ProofFailed;
 }
@@ -88,8 +88,9 @@ export class NodeProof {
   async askOver(connection: Connection, node: UpstreamNode, deadline: Instant): Promise<void> {
     const { config, expected, told, failed } = this.parts;
     let admin: string;
+    let supportedApis: readonly string[] | undefined;
     try {
-      admin = await this.askAdmin(node, connection, deadline);
+      ({ adminId: admin, supportedApis } = await this.askInfo(node, connection, deadline));
       if (expected() === undefined && !isPartyId(admin)) {
         throw unproved(unusable(config.name, `names the admin ${quote(admin)} in its info, which is no party id`));
       }
@@ -97,14 +98,14 @@ export class NodeProof {
       throw failed(node, connectionFailure(config.name, error, false));
     }
     try {
-      told(node, admin);
+      told(node, admin, supportedApis);
     } catch (error) {
       throw new ProofFailed({ reason: "wrong-admin", error: toGatewayError(error) });
     }
   }
 
-  /** The admin that the node's own info (spec.md §4.1) names. @throws ProofFailed that says why there is none */
-  private async askAdmin(node: UpstreamNode, connection: Connection, deadline: Instant): Promise<string> {
+  /** What the node's own info (spec.md §4.1) says. @throws ProofFailed that says why it names no admin */
+  private async askInfo(node: UpstreamNode, connection: Connection, deadline: Instant): Promise<Info> {
     const { config, clock, credentials, signal } = this.parts;
     const upstream = config.name;
     const credentialFields = credentials === undefined ? [] : await credentials.fields({ deadline, signal });
@@ -137,11 +138,16 @@ export class NodeProof {
       throw unproved(failure?.error ?? unusable(upstream, "gave no answer"));
     }
     if (answer.status !== 200) throw unproved(statusError(upstream, answer.status, retryAfter(answer.fields)));
-    const admin = answer.content?.adminId;
-    if (admin === undefined)
+    const { adminId, supportedApis } = answer.content ?? {};
+    if (adminId === undefined)
       throw unproved(unusable(upstream, `has an info without adminId (${INFO_PATH}): it is no registry`));
-    return admin;
+    return { adminId, supportedApis };
   }
+}
+
+interface Info {
+  readonly adminId: string;
+  readonly supportedApis: readonly string[] | undefined;
 }
 
 function unproved(error: GatewayError): ProofFailed {
