@@ -109,6 +109,31 @@ export const ERRORS = {
     means: "No credential came, or a bad one.",
     remedy: "Send the credential that the text asks for.",
   },
+  credential_missing: {
+    status: 401,
+    means: "The request shows no credential, and this gateway serves known clients alone.",
+    remedy: "Send an API key as `X-API-Key`, or a key or token as `Authorization: Bearer`.",
+  },
+  credential_invalid: {
+    status: 401,
+    means: "The API key or token is malformed, is not known here, or was sent in the URL.",
+    remedy: "Copy it again, or ask the gateway's operator for another; send it in a header.",
+  },
+  credential_expired: {
+    status: 401,
+    means: "The API key or token has expired.",
+    remedy: "Get a new one.",
+  },
+  credentials_differ: {
+    status: 401,
+    means: "The request shows several credentials that are not the same.",
+    remedy: "Send one.",
+  },
+  upstream_forbidden: {
+    status: 403,
+    means: "The client's tier may not use this registry.",
+    remedy: "Use another registry, or ask the gateway's operator.",
+  },
   forbidden: {
     status: 403,
     means: "This may not be asked from there.",
@@ -193,6 +218,16 @@ export const ERRORS = {
     status: 429,
     means: "The registry's rate limit leaves no call for this request in time.",
     remedy: TRY_LATER,
+  },
+  client_rate_limited: {
+    status: 429,
+    means: "The client has sent more requests than its tier allows.",
+    remedy: "Try again after `Retry-After`; `RateLimit` says how many requests are left.",
+  },
+  client_concurrency: {
+    status: 429,
+    means: "As many of the client's requests run as its tier allows at once.",
+    remedy: "Wait until some of them are answered.",
   },
   client_gone: {
     status: 499,

@@ -1,22 +1,9 @@
+import type { ClientsConfig } from "../config/schema.ts";
 import type { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 
-/** A limit: it refills with `requests` in `per` milliseconds, and holds `burst`. */
-export interface RateConfig {
-  readonly requests?: number | undefined;
-  readonly per?: number | undefined;
-  /** `requests` where it is left out. */
-  readonly burst?: number | undefined;
-}
-
 /** A tier as it is configured. Each part may be left out: there is no limit then. */
-export interface TierConfig extends RateConfig {
-  /** Of POSTs, which count in both. */
-  readonly posts?: RateConfig | undefined;
-  /** Requests at once that are no fresh hits. */
-  readonly concurrency?: number | undefined;
-  readonly upstreams: readonly string[];
-}
+export type TierConfig = ClientsConfig["tiers"][string];
 
 /** What a client may do. */
 export interface Tier {
@@ -37,6 +24,8 @@ export interface Client {
   /** For log lines and labels: `anonymous` for all anonymous ones. Never a credential, never an address. */
   readonly name: string;
   readonly tier: Tier;
+  /** The host of a token's issuer: its clients are counted together where there are too many names. */
+  readonly issuer?: string;
   /** What its limits are counted under: `key:wallet-a`, `token:<digest>`, `address:2001:db8:1:2::/64`. */
   readonly id: string;
 }

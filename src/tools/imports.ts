@@ -76,7 +76,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["fastify", "@fastify/http-proxy", "lru-cache", "structured-headers"],
   },
   operations: {
-    rooms: ["bodies", "cache", "config", "coordination", "http", "registry", "spec", "upstream"],
+    rooms: ["bodies", "clients", "cache", "config", "coordination", "http", "registry", "spec", "upstream"],
     types: ["cache/stores", "observe"],
     packages: ["fastify", "typebox"],
   },
@@ -87,12 +87,12 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   observe: {
     rooms: ["cache", "config", "coordination/redis", "observe/metrics", "observe/tracing"],
-    types: ["cache/stores", "coordination", "http", "registry", "spec", "upstream"],
+    types: ["cache/stores", "clients", "coordination", "http", "registry", "spec", "upstream"],
     packages: ["pino", "@prometheus-io/client"],
   },
   "observe/metrics": {
     rooms: ["cache", "coordination", "coordination/redis", "observe", "spec", "upstream"],
-    types: ["cache/stores", "config"],
+    types: ["cache/stores", "clients", "config"],
     packages: ["@prometheus-io/client"],
   },
   "observe/tracing": {
