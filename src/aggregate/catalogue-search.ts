@@ -17,6 +17,8 @@ export interface CatalogueQuery {
   readonly paused: boolean | undefined;
   readonly pageSize: number;
   readonly pageToken: string | undefined;
+  /** Tells searches of some registries apart from those of others, whose page tokens are no good here. */
+  readonly view?: string;
 }
 
 /** A page of what was found. */
@@ -148,6 +150,6 @@ function readPosition(token: string): Position {
 }
 
 /** A token goes on with the search that gave it out; only the page size may change on the way. */
-function digestOf({ query, symbol, paused }: CatalogueQuery): string {
-  return shortDigest(JSON.stringify(paused === undefined ? [query, symbol] : [query, symbol, paused]));
+function digestOf({ query, symbol, paused, view = "" }: CatalogueQuery): string {
+  return shortDigest(JSON.stringify(paused === undefined ? [query, symbol] : [query, symbol, paused]) + view);
 }

@@ -28,9 +28,12 @@ export interface MergedPage {
 /** The instruments of all registries in the order of the configuration, as one listing in pages. */
 export class MergedListing {
   private readonly registries: readonly RegistryMetadata[];
+  private readonly view: string;
 
-  constructor(registries: readonly RegistryMetadata[]) {
+  /** @param view tells listings of some registries apart from those of others, whose page tokens are no good here */
+  constructor(registries: readonly RegistryMetadata[], view = "") {
     this.registries = registries;
+    this.view = view;
   }
 
   /**
@@ -86,8 +89,8 @@ export class MergedListing {
   }
 
   /**
-   * The registry to go on with. The configuration may have changed in between: what counts is that the same registries
-   * lie before it, and that a registry which was begun is still there.
+   * The registry to go on with. The configuration may have changed in between: what counts is that it is the same view, that
+   * the same registries lie before it, and that a registry which was begun is still there.
    */
   private locate({ done, doneDigest, within }: Cursor): number {
     const isSame = done <= this.registries.length && this.doneDigest(done) === doneDigest;
@@ -103,7 +106,8 @@ export class MergedListing {
 
   /** The same whatever the order. */
   private doneDigest(count: number): string {
-    return shortDigest(JSON.stringify(this.registries.slice(0, count).map(identityOf).sort()));
+    const done = JSON.stringify(this.registries.slice(0, count).map(identityOf).sort());
+    return shortDigest(done + this.view);
   }
 }
 

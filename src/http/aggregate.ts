@@ -8,9 +8,11 @@ import { mergeInfo } from "../aggregate/merged-info.ts";
 import { DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MergedListing } from "../aggregate/merged-listing.ts";
 import type { ClientRequest } from "../aggregate/registries.ts";
 import { findInstrument } from "../aggregate/single-instrument.ts";
+import type { Tier } from "../clients/client.ts";
 import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { clientSignal, deadlineFromNow, deadlineWhenAsked, type RequestContext } from "./context.ts";
+import { maySee } from "./resolve-upstream.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { addressForm, parsePageQuery, queryPairs, type RegistryTarget } from "./target.ts";
 
@@ -36,9 +38,17 @@ export async function answerAggregate(context: RequestContext): Promise<Composed
   return answer;
 }
 
-/** The registries that the aggregate is made of. */
-export function registriesOf({ registries }: Snapshot): RegistryMetadata[] {
-  return [...registries.values()];
+/** The registries that the aggregate is made of, for a client of this tier. */
+export function registriesOf({ registries }: Snapshot, tier: Tier | undefined): RegistryMetadata[] {
+  return [...registries.values()].filter(({ upstream }) => maySee(tier, upstream));
+}
+
+/**
+ * What tells page tokens of one view apart from those of another: empty where everything is seen, so that a listing goes on
+ * while registries come.
+ */
+export function viewOf(tier: Tier | undefined): string {
+  return tier === undefined || tier.seesAll ? "" : JSON.stringify([...new Set(tier.config.upstreams)].toSorted());
 }
 
 /** The path below which one registry is served by itself. */
@@ -48,14 +58,18 @@ export function basePathOf({ config }: Snapshot, { upstream }: RegistryMetadata)
 
 function compose(context: RequestContext, asked: ClientRequest): Promise<Composition> {
   const { endpoint, id, query } = context.target as RegistryTarget;
-  if (endpoint.operation === "info") return composeInfo(context.snapshot, asked);
+  if (endpoint.operation === "info") return composeInfo(context, asked);
   if (endpoint.operation === "instrument") return composeInstrument(context, id!, asked);
   return composePage(context, query, asked);
 }
 
-async function composePage({ snapshot }: RequestContext, query: string, asked: ClientRequest): Promise<Composition> {
+async function composePage(
+  { snapshot, client }: RequestContext,
+  query: string,
+  asked: ClientRequest,
+): Promise<Composition> {
   const { pageSize = DEFAULT_PAGE_SIZE, pageToken } = parsePageQuery(query);
-  const listing = new MergedListing(registriesOf(snapshot));
+  const listing = new MergedListing(registriesOf(snapshot, client?.tier), viewOf(client?.tier));
   const page = await listing.page(Math.min(pageSize, MAX_PAGE_SIZE), pageToken || undefined, asked);
   const next = page.nextPageToken === undefined ? "" : `,"nextPageToken":${JSON.stringify(page.nextPageToken)}`;
   return {
@@ -66,11 +80,11 @@ async function composePage({ snapshot }: RequestContext, query: string, asked: C
 }
 
 async function composeInstrument(
-  { services, snapshot }: RequestContext,
+  { services, snapshot, client }: RequestContext,
   id: string,
   asked: ClientRequest,
 ): Promise<Composition> {
-  const registries = registriesOf(snapshot);
+  const registries = registriesOf(snapshot, client?.tier);
   const { text, parts, missing } = await findInstrument(registries, id, {
     known: services.aggregation.catalogue.known(registries, id),
     request: asked,
@@ -80,9 +94,9 @@ async function composeInstrument(
 }
 
 /** Wallets deal with the party that info names as `adminId`: only the operator can say which party that is. */
-async function composeInfo(snapshot: Snapshot, asked: ClientRequest): Promise<Composition> {
+async function composeInfo({ snapshot, client }: RequestContext, asked: ClientRequest): Promise<Composition> {
   const { adminId } = snapshot.config.aggregate;
-  const registries = registriesOf(snapshot);
+  const registries = registriesOf(snapshot, client?.tier);
   if (adminId === undefined) {
     const listed = registries.slice(0, MAX_LISTED).map((registry) => basePathOf(snapshot, registry));
     const more = registries.length > listed.length ? `, and ${registries.length - listed.length} more` : "";

@@ -7,10 +7,12 @@ import {
   type Composition,
 } from "../aggregate/composed-answer.ts";
 import { DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE } from "../aggregate/merged-listing.ts";
+import type { Tier } from "../clients/client.ts";
 import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import { basePathOf, registriesOf } from "./aggregate.ts";
-import type { RequestContext, Services } from "./context.ts";
+import { basePathOf, registriesOf, viewOf } from "./aggregate.ts";
+import type { RequestContext } from "./context.ts";
+import { checkMayUse } from "./resolve-upstream.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { type LocalTarget, parsePageQuery } from "./target.ts";
 
@@ -22,26 +24,27 @@ const FIRST_READ_WAIT = 5_000;
 
 /** The catalogue of all registries and their instruments, from what was read in the background. */
 export async function answerCatalogue(context: RequestContext): Promise<ComposedAnswer> {
-  const { services, snapshot } = context;
+  const { services, snapshot, client } = context;
   const { aggregation, backgroundReader, clock } = services;
   const { path, query } = context.target as LocalTarget;
   const parameters = readParameters(query, path === CATALOGUE_REGISTRIES ? NO_FILTERS : FILTERS);
-  const unknown = registriesOf(snapshot).filter(
+  const unknown = registriesOf(snapshot, client?.tier).filter(
     (registry) => aggregation.catalogue.instrumentsOf(registry) === undefined,
   );
   backgroundReader.wake(unknown);
   await backgroundReader.whenRead(clock.now() + FIRST_READ_WAIT);
   const composition =
-    path === CATALOGUE_REGISTRIES ? listRegistries(services, snapshot) : listInstruments(context, query, parameters);
+    path === CATALOGUE_REGISTRIES ? listRegistries(context) : listInstruments(context, query, parameters);
   const answer = composeAnswer(composition, context.request.headers, clock);
   context.outcome = answer.outcome;
   return answer;
 }
 
-function listRegistries({ aggregation, clock }: Services, snapshot: Snapshot): Composition {
+function listRegistries({ services, snapshot, client }: RequestContext): Composition {
+  const { aggregation, clock } = services;
   const wallNow = clock.wallNow();
   const cutShort: string[] = [];
-  const registries = registriesOf(snapshot).map((registry) => {
+  const registries = registriesOf(snapshot, client?.tier).map((registry) => {
     const { upstream } = registry;
     const known = aggregation.catalogue.instrumentsOf(registry);
     if (known?.listing.isWhole === false) cutShort.push(upstream.name);
@@ -59,19 +62,24 @@ function listRegistries({ aggregation, clock }: Services, snapshot: Snapshot): C
 }
 
 function listInstruments(
-  { services, snapshot }: RequestContext,
+  { services, snapshot, client }: RequestContext,
   query: string,
   parameters: ReadonlyMap<string, string>,
 ): Composition {
   const { aggregation, clock } = services;
   const { pageSize = DEFAULT_PAGE_SIZE, pageToken } = parsePageQuery(query);
-  const page = searchCatalogue(aggregation.catalogue, selectRegistries(snapshot, parameters.get("admin")), {
-    query: parameters.get("query") ?? "",
-    symbol: parameters.get("symbol"),
-    paused: readPaused(parameters.get("paused")),
-    pageSize: Math.min(pageSize, MAX_PAGE_SIZE),
-    pageToken: pageToken || undefined,
-  });
+  const page = searchCatalogue(
+    aggregation.catalogue,
+    selectRegistries(snapshot, client?.tier, parameters.get("admin")),
+    {
+      query: parameters.get("query") ?? "",
+      symbol: parameters.get("symbol"),
+      paused: readPaused(parameters.get("paused")),
+      pageSize: Math.min(pageSize, MAX_PAGE_SIZE),
+      pageToken: pageToken || undefined,
+      view: viewOf(client?.tier),
+    },
+  );
   const now = clock.now();
   const next = page.nextPageToken === undefined ? "" : `,"nextPageToken":${JSON.stringify(page.nextPageToken)}`;
   return {
@@ -81,11 +89,12 @@ function listInstruments(
   };
 }
 
-/** @throws GatewayError 404 for an admin of no registry here */
-function selectRegistries(snapshot: Snapshot, admin: string | undefined): RegistryMetadata[] {
-  const registries = registriesOf(snapshot);
+/** @throws GatewayError 404 for an admin of no registry here, 403 for one that the client may not see */
+function selectRegistries(snapshot: Snapshot, tier: Tier | undefined, admin: string | undefined): RegistryMetadata[] {
+  const registries = registriesOf(snapshot, tier);
   if (admin === undefined) return registries;
   const upstream = snapshot.upstreams.byName(admin) ?? snapshot.upstreams.byAdmin(admin);
+  if (upstream !== undefined) checkMayUse(tier, upstream);
   const selected = registries.filter((registry) => registry.upstream === upstream);
   if (selected.length > 0) return selected;
   throw new GatewayError("admin_unknown", "this gateway serves no registry of that admin; see /catalog/v1/registries");

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { probeContract } from "../aggregate/contract-probe.ts";
+import type { ContractAdmins } from "../aggregate/contract-admins.ts";
 import { neverKept } from "../answer-fields.ts";
 import type { RequestContent } from "../bodies/request.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
@@ -13,7 +14,7 @@ import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext, routeTo } from "./context.ts";
 import { checkBodyHeaders, checkContentCoding, readRequest } from "./request-body.ts";
-import { adminHeaderOf, adminNotNamed, namedBy, resolveUpstream } from "./resolve-upstream.ts";
+import { adminHeaderOf, adminNotNamed, checkMayUse, maySee, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
 import { hasPlainUpstream, plainUpstream, type Snapshot } from "./snapshot.ts";
 import type { RegistryTarget } from "./target.ts";
@@ -48,7 +49,7 @@ export async function answerChoiceContext(context: RequestContext, bytes: Buffer
   const header = adminHeaderOf(request.rawHeaders, snapshot.config.routing.adminHeader);
   const deadlineOf = deadlineFromNow(request.headers, services.clock);
   const named = resolveUpstream(
-    { ...snapshot.config.routing, upstreams: snapshot.upstreams },
+    { ...snapshot.config.routing, upstreams: snapshot.upstreams, tier: context.client?.tier },
     { path: target.registry, header, body: body?.admins ?? [] },
     { deadline: deadlineOf, signal: clientSignal(context) },
   );
@@ -58,6 +59,7 @@ export async function answerChoiceContext(context: RequestContext, bytes: Buffer
   if (route === "probe") return probeRegistries(call);
   const upstream =
     route === "plain" ? plainUpstream(snapshot, pathsOf(target) !== undefined && !isSettlement(target)) : route;
+  checkMayUse(context.client?.tier, upstream);
   const byItself = route === "plain" ? "plain" : "learned";
   routeTo(context, upstream, resolved === undefined ? byItself : namedBy({ path: target.registry, header }));
   checkStrictly(call, upstream);
@@ -156,7 +158,7 @@ async function routeContract(
   const allocations = body?.allocations ?? [];
   if (learn && allocations.length > 0) return routeSettlement(context, allocations);
   if (endpoint.kind !== "context" || id === undefined) return undefined;
-  const learned = learn ? await services.aggregation.contracts.recall(id) : undefined;
+  const learned = learn ? seenBy(context, await services.aggregation.contracts.recall(id)) : undefined;
   if (learned === "several") {
     throw new GatewayError(
       "contract_ambiguous",
@@ -165,6 +167,18 @@ async function routeContract(
   }
   const upstream = learned === undefined ? undefined : snapshot.upstreams.byAdmin(learned.admin);
   return upstream ?? (probe ? "probe" : undefined);
+}
+
+type Learned = Awaited<ReturnType<ContractAdmins["recall"]>>;
+
+/**
+ * What a client may know of what was learned: of a registry that it may not use, nothing, as if the contract were unknown.
+ * Among several one may be such.
+ */
+function seenBy({ client, snapshot }: RequestContext, learned: Learned): Learned {
+  if (client === undefined || client.tier.seesAll || learned === undefined) return learned;
+  const upstream = learned === "several" ? undefined : snapshot.upstreams.byAdmin(learned.admin);
+  return upstream !== undefined && maySee(client.tier, upstream) ? learned : undefined;
 }
 
 /** Registries may take a hundred allocations at once; with more than this the registry has to be named. */
@@ -176,13 +190,12 @@ const MAX_SETTLED = 256;
  *
  * @throws GatewayError 400 for allocations of several registries
  */
-async function routeSettlement(
-  { services, snapshot }: RequestContext,
-  allocations: readonly string[],
-): Promise<Upstream | undefined> {
+async function routeSettlement(context: RequestContext, allocations: readonly string[]): Promise<Upstream | undefined> {
+  const { services, snapshot } = context;
   const ids = new Set(allocations);
   if (ids.size > MAX_SETTLED) return undefined;
-  const learned = await Promise.all([...ids].map((id) => services.aggregation.contracts.recall(id)));
+  const recalled = await Promise.all([...ids].map((id) => services.aggregation.contracts.recall(id)));
+  const learned = recalled.map((each) => seenBy(context, each));
   const admins = new Set(learned.map((each) => (each === "several" ? each : each?.admin)));
   const isComplete = !admins.delete(undefined);
   if (admins.size > 1 || admins.has("several")) {
@@ -197,8 +210,8 @@ async function routeSettlement(
 
 /** Asks all registries; see {@link probeContract}. */
 async function probeRegistries(call: ClientCall): Promise<Answer> {
-  const { snapshot } = call.context;
-  const { all } = snapshot.upstreams;
+  const { snapshot, client } = call.context;
+  const all = snapshot.upstreams.all.filter((each) => maySee(client?.tier, each));
   for (const each of all) checkStrictly(call, each);
   // No client's token is shown to registries that it may not be meant for.
   const probed = await probeContract(all, (each) => send(call, each, false), howToName(snapshot));

@@ -5,14 +5,17 @@ import type { BodyReader } from "../bodies/body-reader.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { CacheStatus } from "../cache/rfc/cache-status.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
+import type { Client, Standing } from "../clients/client.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
 import type { Logger } from "../observe/log.ts";
+import type { ClientTraffic } from "../observe/metrics/client-traffic.ts";
 import type { Traffic } from "../observe/metrics/traffic.ts";
 import type { RequestTrace, Tracing } from "../observe/tracing/tracing.ts";
 import type { BackgroundReader } from "../registry/background-reader.ts";
 import type { MetadataObserver } from "../registry/registry-metadata.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
+import type { Admission } from "./gate.ts";
 import type { HitTarget } from "./hit.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { parseTarget, type Target } from "./target.ts";
@@ -24,8 +27,24 @@ export interface RequestObservers {
   /** Undefined where requests are not traced. */
   readonly tracing: Tracing | undefined;
   readonly metadata: Pick<MetadataObserver, "schemaViolated">;
+  readonly clients: ClientTraffic;
   /** A request is over: its answer is out, or its client has gone. */
   record(context: RequestContext): void;
+  /** A request was refused at the gate. */
+  recordRefused(request: RefusedRequest): void;
+}
+
+/** A request that was refused before anything was done for it. */
+export interface RefusedRequest {
+  readonly id: string;
+  readonly request: IncomingMessage;
+  /** Undefined where it is not known who asked. */
+  readonly client: Client | undefined;
+  readonly operation: Operation | "none";
+  readonly error: GatewayError;
+  readonly startedAt: Instant;
+  /** Of the answer's body. */
+  readonly bytes: number;
 }
 
 /** What the process has for all requests. */
@@ -64,6 +83,10 @@ export interface RequestContext {
   readonly operation: Operation | "none";
   /** Undefined where requests are not traced. */
   readonly trace: RequestTrace | undefined;
+  /** Who sent it; undefined where that plays no part, or is not known. */
+  client: Client | undefined;
+  /** What its answer says of the client's limits; undefined where it makes no difference who asks. */
+  standing: Standing | undefined;
   upstream: Upstream | undefined;
   outcome: Outcome;
   /** The gateway's own error, when that was the answer. */
@@ -84,7 +107,12 @@ const CONTEXT = Symbol("request context");
 type KnownRequest = IncomingMessage & { [CONTEXT]?: RequestContext };
 
 /** Makes the context of a request. Its URL is read here, and nowhere else. */
-export function beginContext(services: Services, request: IncomingMessage, response: ServerResponse): RequestContext {
+export function beginContext(
+  services: Services,
+  request: IncomingMessage,
+  response: ServerResponse,
+  admission?: Admission,
+): RequestContext {
   const snapshot = services.snapshot();
   const remembered = snapshot.hits.find(request.url!);
   const target = remembered?.target ?? targetOf(request.url!, snapshot);
@@ -99,6 +127,8 @@ export function beginContext(services: Services, request: IncomingMessage, respo
     target,
     operation: operationOf(target),
     trace: services.observers.tracing?.begin(request.headers),
+    client: admission?.client,
+    standing: admission?.standing,
     upstream: undefined,
     outcome: "bypass",
     error: undefined,

@@ -7,7 +7,8 @@ import type { CachedOperation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { type RequestContext, requestIdOf, type Services } from "./context.ts";
 import { isFramedSafely } from "./framing.ts";
-import { commonFieldsOf, headOf, REQUEST_ID, sendUnder } from "./send.ts";
+import type { Admission } from "./gate.ts";
+import { commonFieldsOf, headOf, REQUEST_ID, sendUnder, STANDING } from "./send.ts";
 import type { PageQuery, RegistryTarget } from "./target.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */
@@ -29,6 +30,8 @@ interface SentHead {
   readonly fields: Fields;
   readonly cors: Fields;
   readonly head: string[];
+  /** Of the client that got it, see {@link STANDING}. */
+  standing: Fields | undefined;
 }
 
 interface RememberedTarget extends HitTarget {
@@ -61,8 +64,12 @@ export class HitMemo {
   }
 }
 
-/** Answers requests that are fresh hits in memory; everything else is left to the routes. */
-export type AnswerHit = (request: IncomingMessage, response: ServerResponse) => boolean;
+/**
+ * Answers requests that are fresh hits in memory; everything else is left to the routes.
+ *
+ * @param admission of the client, where it makes a difference who asks
+ */
+export type AnswerHit = (request: IncomingMessage, response: ServerResponse, admission?: Admission) => boolean;
 
 /**
  * The shortest way through the gateway: URL → resource → memory → one write. It runs before Fastify's routing and
@@ -70,15 +77,18 @@ export type AnswerHit = (request: IncomingMessage, response: ServerResponse) => 
  */
 export function createAnswerHit(services: Services): AnswerHit {
   const { clock, random, cache } = services;
-  const { log, tracing } = services.observers;
+  const { log, tracing, clients } = services.observers;
 
-  return function answerHit(request, response) {
+  return function answerHit(request, response, admission) {
     const { method } = request;
     // While the process drains, answers also close their connections: the routes see to it.
     if ((method !== "GET" && method !== "HEAD") || services.isDraining()) return false;
     const snapshot = services.snapshot();
     const target = snapshot.hits.find(request.url!);
     if (target === undefined) return false;
+    const client = admission?.client;
+    // The routes say what is forbidden.
+    if (client !== undefined && !client.tier.allows(target.upstream.name)) return false;
     const { headers } = request;
     const { config } = snapshot;
     if (headers[config.routing.adminHeader] !== undefined || !isFramedSafely(request)) return false;
@@ -87,10 +97,16 @@ export function createAnswerHit(services: Services): AnswerHit {
     if (answer === undefined) return false;
 
     const id = requestIdOf(headers["x-request-id"]);
-    sendUnder(headFor(target, answer, { id, snapshot, request }), request, response, answer);
+    sendUnder(
+      headFor(target, answer, { id, snapshot, request, standing: admission?.standing }),
+      request,
+      response,
+      answer,
+    );
 
     const { status, age, body } = answer;
     target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });
+    if (client !== undefined) clients.count(client, target.operation, "hit", startedAt);
     tracing?.begin(headers, clock.now() - startedAt).end({
       requestId: id,
       method,
@@ -101,7 +117,8 @@ export function createAnswerHit(services: Services): AnswerHit {
     });
     if (config.log.hits > 0 && random() < config.log.hits) {
       const { operation, upstream } = target;
-      log.info({ requestId: id, method, operation, upstream: upstream.name, status, outcome: "hit" }, "request");
+      const line = { requestId: id, method, operation, upstream: upstream.name, status, outcome: "hit" };
+      log.info(client === undefined ? line : { ...line, client: client.name }, "request");
     }
     return true;
   };
@@ -114,15 +131,25 @@ export function createAnswerHit(services: Services): AnswerHit {
 function headFor(
   target: RememberedTarget,
   answer: CacheAnswer,
-  context: Pick<RequestContext, "id" | "snapshot" | "request">,
+  context: Pick<RequestContext, "id" | "snapshot" | "request" | "standing">,
 ): readonly string[] {
   const cors = context.snapshot.cors.answerFields(context.request.headers.origin);
+  const standing = context.standing?.fields;
   const { sent } = target;
-  if (sent !== undefined && sent.fields === answer.fields && sent.cors === cors) {
+  if (sent !== undefined && sent.fields === answer.fields && sent.cors === cors && restand(sent, standing)) {
     sent.head[REQUEST_ID] = context.id;
     return sent.head;
   }
   const head = headOf(answer, commonFieldsOf(context, false));
-  target.sent = { fields: answer.fields, cors, head };
+  target.sent = { fields: answer.fields, cors, head, standing };
   return head;
+}
+
+/** Writes a client's limits in the place of those of the client before; false where they are other fields. */
+function restand(sent: SentHead, standing: Fields | undefined): boolean {
+  if (sent.standing === standing) return true;
+  if (sent.standing?.length !== standing?.length || standing === undefined) return false;
+  for (let i = 0; i < standing.length; i++) sent.head[STANDING + i] = standing[i]!;
+  sent.standing = standing;
+  return true;
 }

@@ -6,7 +6,7 @@ import type { CachedOperation } from "../spec/endpoints.ts";
 import { answerAggregate } from "./aggregate.ts";
 import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext, routeTo } from "./context.ts";
 import type { HitTarget } from "./hit.ts";
-import { adminHeaderOf, namedBy, resolveUpstream } from "./resolve-upstream.ts";
+import { adminHeaderOf, checkMayUse, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
 import { isAggregate, plainUpstream } from "./snapshot.ts";
 import { parsePageQuery, type RegistryTarget } from "./target.ts";
@@ -23,6 +23,7 @@ export async function answerMetadata(context: RequestContext): Promise<Answer> {
   const found = remembered ?? (await findTarget(context, header, deadlineOf));
   if (found === undefined) return answerAggregate(context);
   const { upstream, page } = found;
+  checkMayUse(context.client?.tier, upstream);
   context.upstream = upstream;
   const answer = await services.cache.respond(found.resource, new MetadataRequest(context, deadlineOf(upstream)));
   if (page !== undefined && answer.status === 200 && answer.tier !== "memory") {
@@ -70,12 +71,13 @@ async function findTarget(
   const page = operation === "instruments" ? parsePageQuery(target.query) : undefined;
   const signal = clientSignal(context);
   const named = await resolveUpstream(
-    { ...snapshot.config.routing, upstreams: snapshot.upstreams },
+    { ...snapshot.config.routing, upstreams: snapshot.upstreams, tier: context.client?.tier },
     { path: target.registry, header, body: [] },
     { deadline: deadlineOf, signal },
   );
   if (named === undefined && isAggregate(snapshot)) return undefined;
   const upstream = named ?? plainUpstream(snapshot, false);
+  checkMayUse(context.client?.tier, upstream);
   // Before it is waited for: if that fails, its name is counted and logged.
   routeTo(context, upstream, named === undefined ? "plain" : namedBy({ path: target.registry, header }));
   const admin = upstream.admin ?? (await upstream.learnAdmin(deadlineOf(upstream), signal));

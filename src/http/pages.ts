@@ -5,6 +5,7 @@ import { weightOf } from "../cache/rfc/vary.ts";
 import { describeApi } from "../spec/openapi.ts";
 import { basePathOf, registriesOf } from "./aggregate.ts";
 import { answerCatalogue, CATALOGUE_INSTRUMENTS, CATALOGUE_REGISTRIES } from "./catalogue.ts";
+import type { Tier } from "../clients/client.ts";
 import type { RequestContext } from "./context.ts";
 import { renderDocs } from "./docs-page.ts";
 import { type Home, type HtmlPage, pageFields, renderHome } from "./html.ts";
@@ -30,23 +31,28 @@ interface Page {
   readonly body: Buffer;
 }
 
-/** Made once for each configuration. */
-const made = new WeakMap<Snapshot, Map<string, Page>>();
+type Pages = ReadonlyMap<string, Page>;
+
+/** Made once for each configuration and tier. */
+const made = new WeakMap<Snapshot, Map<Tier | undefined, Pages>>();
+
+/** Whether `path` is the description of the API, which needs no credential: a client reads there how to show one. */
+export function isDescription(path: string, snapshot: Snapshot): boolean {
+  return DESCRIPTIONS.has(path) && snapshot.config.docs;
+}
 
 /** Whether the gateway itself has something at `path`. */
 export function isOwnPage(path: string, snapshot: Snapshot): boolean {
   if (path === HOME) return true;
-  return (CATALOGUE.has(path) && isAggregate(snapshot)) || (DESCRIPTIONS.has(path) && snapshot.config.docs);
+  return (CATALOGUE.has(path) && isAggregate(snapshot)) || isDescription(path, snapshot);
 }
 
 /** The gateway's own pages: the catalogue, the description of the API, and what names both. */
 export async function answerPage(context: RequestContext): Promise<Answer> {
   const { path } = context.target as LocalTarget;
   if (CATALOGUE.has(path)) return answerCatalogue(context);
-  const { services, snapshot, request } = context;
-  const pages = made.get(snapshot) ?? makePages(snapshot, services.version);
-  made.set(snapshot, pages);
-  const { fields, body } = pages.get(path === HOME ? homeFor(request.headers.accept) : path)!;
+  const { services, request } = context;
+  const { fields, body } = pagesFor(context).get(path === HOME ? homeFor(request.headers.accept) : path)!;
   const etag = makeEntityTag(body);
   const sent = [...fields, "etag", etag, "cache-control", CACHE_CONTROL];
   const validators = { etag, lastModified: undefined, date: undefined };
@@ -76,7 +82,18 @@ function qualityOf(accept: string | undefined, type: string): number {
   return 0;
 }
 
-function makePages(snapshot: Snapshot, version: string): Map<string, Page> {
+/** The pages as the client may see them; where none was identified, as those without credentials may. */
+function pagesFor({ services, snapshot, client }: RequestContext): Pages {
+  const { clients } = snapshot;
+  const tier = client === undefined ? clients?.openTier : client.tier;
+  const byTier = made.get(snapshot) ?? new Map<Tier | undefined, Pages>();
+  made.set(snapshot, byTier);
+  const pages = byTier.get(tier) ?? makePages(snapshot, tier, services.version);
+  byTier.set(tier, pages);
+  return pages;
+}
+
+function makePages(snapshot: Snapshot, tier: Tier | undefined, version: string): Pages {
   const { routing, upstreams } = snapshot.config;
   const document = describeApi({
     version,
@@ -85,7 +102,7 @@ function makePages(snapshot: Snapshot, version: string): Map<string, Page> {
     isAggregate: isAggregate(snapshot),
     takesAuthorization: upstreams.some(({ forwardAuthorization }) => forwardAuthorization),
   });
-  const home = describeHome(snapshot);
+  const home = describeHome(snapshot, tier);
   return new Map([
     [OPENAPI, jsonPage(document)],
     [DOCS, htmlPage(renderDocs(document, home.registries))],
@@ -95,13 +112,13 @@ function makePages(snapshot: Snapshot, version: string): Map<string, Page> {
 }
 
 /** What `/` answers: names and paths, nothing that changes but with the configuration. */
-function describeHome(snapshot: Snapshot): Home {
+function describeHome(snapshot: Snapshot, tier: Tier | undefined): Home {
   const catalog = { registries: CATALOGUE_REGISTRIES, instruments: CATALOGUE_INSTRUMENTS };
   return {
     name: "registry-gateway",
     ...(snapshot.config.docs ? { docs: DOCS, openapi: OPENAPI } : {}),
     ...(isAggregate(snapshot) ? { catalog } : {}),
-    registries: registriesOf(snapshot).map((registry) => ({
+    registries: registriesOf(snapshot, tier).map((registry) => ({
       name: registry.upstream.name,
       basePath: basePathOf(snapshot, registry),
     })),

@@ -10,7 +10,7 @@ import type { Upstream } from "../upstream/upstream.ts";
 import { forwardedFields } from "./choice-context.ts";
 import { clientSignal, deadlineFromNow, type RequestContext, routeTo } from "./context.ts";
 import { checkBodyHeaders, checkContentCoding, readRequest, type Uploads } from "./request-body.ts";
-import { adminHeaderOf, adminNotNamed, namedBy, resolveUpstream } from "./resolve-upstream.ts";
+import { adminHeaderOf, adminNotNamed, checkMayUse, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import { commonFieldsOf } from "./send.ts";
 import { isAggregate, plainUpstream } from "./snapshot.ts";
 import type { PassThroughTarget } from "./target.ts";
@@ -83,7 +83,9 @@ export function registerPassThrough(app: FastifyInstance, uploads: Uploads): voi
       rewriteRequestHeaders: () => ({}),
       rewriteHeaders: (headers, request) => {
         const { context } = request as unknown as FastifyRequest;
-        return { ...headers, ...recordOf(commonFieldsOf(context, context.services.isDraining())) };
+        const common = recordOf(commonFieldsOf(context, context.services.isDraining()));
+        const vary = [headers.vary ?? [], common.vary ?? []].flat();
+        return { ...headers, ...common, ...(vary.length === 0 ? {} : { vary: vary.join(", ") }) };
       },
       onError: (reply, { error }) => {
         void reply.send(error.cause instanceof GatewayError ? error.cause : toGatewayError(error));
@@ -133,12 +135,13 @@ async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads
   // What the client took to send it is not the upstream's time.
   const deadlineOf = deadlineFromNow(headers, services.clock);
   const named = await resolveUpstream(
-    { ...routing, upstreams: snapshot.upstreams },
+    { ...routing, upstreams: snapshot.upstreams, tier: context.client?.tier },
     { path: registry, header, body },
     { deadline: deadlineOf, signal: clientSignal(context) },
   );
   if (named === undefined && isAggregate(snapshot)) throw adminNotNamed(routing, paths !== undefined);
   const upstream = named ?? plainUpstream(snapshot, paths !== undefined);
+  checkMayUse(context.client?.tier, upstream);
   routeTo(context, upstream, named === undefined ? "plain" : namedBy({ path: registry, header }));
   const fields = forwardedFields(context.id, headers, upstream.config.forwardAuthorization);
   const call: StreamedCall = {

@@ -1,16 +1,37 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { performance } from "node:perf_hooks";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Slot } from "../clients/client.ts";
+import type { Instant } from "../clock.ts";
 import { GatewayError, isClientGone, toGatewayError } from "../errors.ts";
-import { beginContext, type RequestContext, type Services } from "./context.ts";
+import { beginContext, type RequestContext, requestIdOf, type Services } from "./context.ts";
 import { framingProblem, hasUnreadBody, isBroken } from "./framing.ts";
+import {
+  type Admission,
+  admit,
+  holdUntilClosed,
+  needsNoClient,
+  NOT_YET_ADMITTED,
+  refusalAnswer,
+  tooManyAtOnce,
+  waitAtGate,
+} from "./gate.ts";
 import { type AnswerHit, createAnswerHit } from "./hit.ts";
 import { cacheStatusOfError } from "./refusals.ts";
 import { type Answer, commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";
+import type { Snapshot } from "./snapshot.ts";
 import type { InFlight } from "./workload.ts";
 
 /** Answers the requests of one route; what it throws is answered as an error. */
 export type AnswerRoute = (context: RequestContext, body: unknown) => Promise<Answer>;
+
+/** A request as the server hands it over. */
+interface Received {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Chooses one of the routes. */
+  readonly route: RequestListener;
+}
 
 /** The path of a client's request: {@link receive}, read, route, {@link answerBy}, record. */
 export class Pipeline {
@@ -32,7 +53,9 @@ export class Pipeline {
   receive(route: RequestListener): RequestListener {
     return (request, response) => {
       try {
-        if (!this.answerHit(request, response)) this.turn.atEnd(() => this.read(request, response, route));
+        const snapshot = this.services.snapshot();
+        if (snapshot.clients !== undefined) this.receiveFrom(snapshot, { request, response, route });
+        else if (!this.answerHit(request, response)) this.turn.atEnd(() => this.read({ request, response, route }));
       } catch (error) {
         refuse(this.begin(request, response), toGatewayError(error));
       }
@@ -60,18 +83,95 @@ export class Pipeline {
     };
   }
 
-  private read(request: IncomingMessage, response: ServerResponse, route: RequestListener): void {
+  /** The same where it makes a difference who asks: that is found out before anything else. */
+  private receiveFrom(snapshot: Snapshot, received: Received): void {
+    const { request, response } = received;
+    if (needsNoClient(request, snapshot) || framingProblem(request) !== undefined) {
+      this.turn.atEnd(() => this.read(received));
+      return;
+    }
+    const startedAt = this.services.clock.now();
+    const admission = admit(snapshot.clients!, snapshot, request);
+    if (admission instanceof Promise) {
+      // Handled before it is waited for: it may be settled by then.
+      const settled = admission.catch((error: unknown) => ({ ...NOT_YET_ADMITTED, refusal: toGatewayError(error) }));
+      this.turn.atEnd(() => this.readLater(received, settled));
+    } else if (admission.refusal !== undefined) this.refuseAtGate(received, admission, startedAt);
+    else if (!this.answerHit(request, response, admission)) this.turn.atEnd(() => this.read(received, admission));
+  }
+
+  private read({ request, response, route }: Received, admission?: Admission): void {
     if (isBroken(request)) return;
-    const context = this.begin(request, response);
+    const context = this.begin(request, response, admission);
     const problem = framingProblem(request);
     if (problem !== undefined) refuseAndClose(context, problem);
     // The client may have gone in the very turn that brought the request.
-    else if (!response.destroyed) route(request, response);
+    else if (!response.destroyed) this.enter(context, route);
+  }
+
+  /** {@link read} for a client that is not known at once. */
+  private readLater({ request, response, route }: Received, pending: Promise<Admission>): void {
+    if (isBroken(request)) return;
+    const context = this.begin(request, response, NOT_YET_ADMITTED);
+    this.waitAtGate(context, pending, ({ client, standing, refusal }) => {
+      context.client = client;
+      context.standing = standing;
+      if (refusal !== undefined) refuse(context, refusal);
+      else this.enter(context, route);
+    });
+  }
+
+  /** Lets a request go on to its route, in a place among those of its client that run at once. */
+  private enter(context: RequestContext, route: RequestListener): void {
+    const { request, response, snapshot, client } = context;
+    if (client === undefined || client.tier.config.concurrency === undefined) {
+      route(request, response);
+      return;
+    }
+    const take = (slot: Slot | undefined): void => {
+      if (slot === undefined) refuse(context, tooManyAtOnce(client.tier));
+      else route(request, response);
+    };
+    const slot = snapshot.clients!.limits.enter(client);
+    if (slot instanceof Promise) {
+      // Given back whatever becomes of the request, even while it waits.
+      const held = slot.then((each) => holdUntilClosed(each, response));
+      this.waitAtGate(context, held, take);
+    } else take(holdUntilClosed(slot, response));
+  }
+
+  private waitAtGate<T>(context: RequestContext, pending: Promise<T>, next: (value: T) => void): void {
+    waitAtGate(context, pending)
+      .then(next)
+      .catch((error: unknown) => refuse(context, toGatewayError(error)));
+  }
+
+  /** Answers at once, from what was made before where it can be: a client that is over its limit costs less than a hit. */
+  private refuseAtGate(
+    { request, response }: Received,
+    { client, standing, refusal }: Admission,
+    startedAt: Instant,
+  ): void {
+    const answer = refusalAnswer(refusal!);
+    const send = (): void => {
+      if (isBroken(request) || response.destroyed) return;
+      const snapshot = this.services.snapshot();
+      const id = requestIdOf(request.headers["x-request-id"]);
+      const common = commonFieldsOf({ id, snapshot, request, standing }, this.services.isDraining());
+      if (hasUnreadBody(request)) common.push("connection", "close");
+      sendAnswer(request, response, answer, common);
+      const operation = snapshot.hits.find(request.url!)?.operation ?? "none";
+      const bytes = answer.body!.length;
+      this.services.observers.recordRefused({ id, request, client, operation, error: refusal!, startedAt, bytes });
+    };
+    // Whether a body is HTTP is known at the end of the turn.
+    if (hasUnreadBody(request)) this.turn.atEnd(send);
+    else send();
   }
 
   /** Makes the context of a request, and sees to it that its end is counted and logged. */
-  private begin(request: IncomingMessage, response: ServerResponse): RequestContext {
-    const context = beginContext(this.services, request, response);
+  private begin(request: IncomingMessage, response: ServerResponse, admission?: Admission): RequestContext {
+    const context = beginContext(this.services, request, response, admission);
     const { observers } = this.services;
     observers.traffic.begin();
     if (response.destroyed) observers.record(context);

@@ -1,4 +1,5 @@
 import type { Instant } from "../clock.ts";
+import type { Tier } from "../clients/client.ts";
 import { suggest } from "../config/suggestion.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
@@ -21,6 +22,8 @@ export interface RoutingRules {
   readonly upstreams: Upstreams;
   readonly prefix: string;
   readonly adminHeader: string;
+  /** Of the client; undefined where everybody may use everything. */
+  readonly tier?: Tier | undefined;
 }
 
 export interface ResolveLimits {
@@ -42,8 +45,9 @@ interface Naming {
  * An upstream addressed by alias that has not told its admin yet is waited for, within the deadline, before a body is
  * compared with it.
  *
- * @throws GatewayError 400 when sources disagree, 404 for an unknown admin, 503 for one that may belong to an upstream
- * that has not told its admin yet, or what waiting for an admin failed with
+ * @throws GatewayError 400 when sources disagree, 403 for a registry that the client may not use, 404 for an unknown
+ * admin, 503 for one that may belong to an upstream that has not told its admin yet, or what waiting for an admin failed
+ * with
  */
 export function resolveUpstream(
   rules: RoutingRules,
@@ -62,6 +66,7 @@ export function resolveUpstream(
     if (known !== undefined && !rules.upstreams.unlearned) throw disagreement(first, known);
     throw unknownAdmin(rules, first);
   }
+  if (!maySee(rules.tier, upstream)) throw upstreamForbidden(`${quote(first.value)} named in ${first.where}`);
   if (namings.length === 1) return upstream;
   if (upstream.admin === undefined && namings.some((each) => !matches(upstream, each))) {
     return upstream
@@ -75,6 +80,24 @@ export function resolveUpstream(
 export function namedBy({ path, header }: Omit<NamedRegistries, "body">): "path" | "header" | "body" {
   if (path !== undefined) return "path";
   return header === undefined ? "body" : "header";
+}
+
+/** Whether a client of this tier may use the upstream, and see it in what is made of several. */
+export function maySee(tier: Tier | undefined, { name }: Upstream): boolean {
+  return tier === undefined || tier.allows(name);
+}
+
+/** @throws GatewayError 403 where a client of this tier may not use the upstream that its request goes to */
+export function checkMayUse(tier: Tier | undefined, upstream: Upstream): void {
+  if (!maySee(tier, upstream)) throw upstreamForbidden("that this URL stands for");
+}
+
+/** The 403 says no more of a registry than the client did. */
+function upstreamForbidden(registry: string): GatewayError {
+  return new GatewayError(
+    "upstream_forbidden",
+    `this client may not use the registry ${registry}; use another one, or ask the gateway's operator to allow it`,
+  );
 }
 
 /** The value of the admin header. @throws GatewayError 400 when it is there twice or empty */
@@ -151,16 +174,16 @@ function unknownAdmin(rules: RoutingRules, naming: Naming): GatewayError {
     "admin_unknown",
     `this gateway serves no registry of the instrument admin ${quote(naming.value)} named in ${naming.where}; ` +
       "check the party id, or ask the gateway's operator to add the registry" +
-      suggestAlias(rules.upstreams, naming),
+      suggestAlias(rules, naming),
   );
 }
 
-/** The alias that was meant, where it is near; nothing is told of upstreams that are not enabled. */
-function suggestAlias({ all }: Upstreams, { value, mayBeAlias }: Naming): string {
+/** The alias that was meant, where it is near; nothing is told of upstreams that are not enabled, or not for the client. */
+function suggestAlias({ upstreams, tier }: RoutingRules, { value, mayBeAlias }: Naming): string {
   if (!mayBeAlias || value.includes("::")) return "";
   return suggest(
     value,
-    all.map(({ name }) => name),
+    upstreams.all.filter((each) => maySee(tier, each)).map(({ name }) => name),
   );
 }
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Item, serializeList, Token } from "structured-headers";
 import type { Config } from "../config/schema.ts";
-import { ERROR_FIELD, errorBody, type GatewayError } from "../errors.ts";
+import { ERROR_FIELD, errorBody, type ErrorCode, type GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import type { RequestContext } from "./context.ts";
 
@@ -45,8 +45,17 @@ export function sendUnder(
 export function headOf(answer: Answer, commonFields: readonly string[]): string[] {
   const body = bodyOf(answer);
   const head = [...commonFields, ...answer.fields];
+  if (commonFields[VARY] === VARY_BY_CLIENT) joinVary(head);
   if (body !== undefined) head.push("content-length", String(body.length));
   return head;
+}
+
+/** One line: of several, some caches in front read only the last. */
+function joinVary(head: string[]): void {
+  for (let i = VARY + 1; i < head.length;) {
+    if (head[i] !== "vary") i += 2;
+    else head[VARY] += `, ${head.splice(i, 2)[1]}`;
+  }
 }
 
 /** RFC 9110 §8.6: a 204 has no content-length, nor a body. */
@@ -57,18 +66,21 @@ function bodyOf({ status, body }: Answer): Buffer | undefined {
 /** Where among the fields that every answer has, which begin its head, the id's value is. */
 export const REQUEST_ID = 1;
 
-/** The fields that every answer has: id, CORS, `nosniff`, and `close` while the process drains. */
+/** What makes a difference to who asks. A cache in front must not give one client what another one may see. */
+const VARY_BY_CLIENT = "X-API-Key, Authorization";
+
+/** Where, in answers that depend on the client, the value of `Vary` is, and where the fields of its standing begin. */
+const VARY = 5;
+export const STANDING = 6;
+
+/** The fields that every answer has: id, `nosniff`, CORS, the client's limits, and `close` while the process drains. */
 export function commonFieldsOf(
-  { id, snapshot, request }: Pick<RequestContext, "id" | "snapshot" | "request">,
+  { id, snapshot, request, standing }: Pick<RequestContext, "id" | "snapshot" | "request" | "standing">,
   isDraining: boolean,
 ): string[] {
-  const fields = [
-    "x-request-id",
-    id,
-    "x-content-type-options",
-    "nosniff",
-    ...snapshot.cors.answerFields(request.headers.origin),
-  ];
+  const fields = ["x-request-id", id, "x-content-type-options", "nosniff"];
+  if (standing !== undefined) fields.push("vary", VARY_BY_CLIENT, ...standing.fields);
+  fields.push(...snapshot.cors.answerFields(request.headers.origin));
   if (isDraining) fields.push("connection", "close");
   return fields;
 }
@@ -77,9 +89,16 @@ export function commonFieldsOf(
 export function errorAnswer(error: GatewayError): Answer {
   const fields = ["content-type", "application/json", "cache-control", "no-store", ERROR_FIELD, error.code];
   if (error.retryAfter !== undefined) fields.push("retry-after", String(error.retryAfter));
+  if (error.status === 401) fields.push("www-authenticate", challengeOf(error.code));
   if (error.allow !== undefined) fields.push("allow", error.allow);
   if (error.proxyError !== undefined && error.status >= 502) fields.push("proxy-status", proxyStatus(error.proxyError));
   return { status: error.status, fields, body: Buffer.from(errorBody(error.message)) };
+}
+
+/** How to authenticate (RFC 9110 §11.6.1); a request without any credential is told no fault (RFC 6750 §3.1). */
+function challengeOf(code: ErrorCode): string {
+  const challenge = 'Bearer realm="registry-gateway"';
+  return code === "credential_missing" ? challenge : `${challenge}, error="invalid_token"`;
 }
 
 /** `Proxy-Status: registry-gateway; error=…` (RFC 9209 §2.1, §2.3). */

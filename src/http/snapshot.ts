@@ -1,3 +1,4 @@
+import type { Clients } from "../clients/clients.ts";
 import type { Config } from "../config/schema.ts";
 import { RegistryMetadata, type RegistryMetadataOptions } from "../registry/registry-metadata.ts";
 import type { UpstreamEnvironment } from "../upstream/parts.ts";
@@ -18,15 +19,13 @@ export interface Snapshot {
   readonly registries: ReadonlyMap<Upstream, RegistryMetadata>;
   readonly cors: Cors;
   readonly hits: HitMemo;
+  /** Undefined where everybody may call, without limits. */
+  readonly clients: Clients | undefined;
 }
 
-function createSnapshot(
-  config: Config,
-  upstreams: Upstreams,
-  registries: ReadonlyMap<Upstream, RegistryMetadata>,
-): Snapshot {
-  const cors = createCors(config.cors, config.routing.adminHeader);
-  return { config, upstreams, registries, cors, hits: new HitMemo() };
+function createSnapshot(parts: Omit<Snapshot, "cors" | "hits">): Snapshot {
+  const { config } = parts;
+  return { ...parts, cors: createCors(config.cors, config.routing.adminHeader), hits: new HitMemo() };
 }
 
 /** True where the plain base URL stands for all registries together. */
@@ -59,6 +58,8 @@ function findPlainUpstream({ upstreams, config }: Snapshot): Upstream | undefine
 export interface SnapshotParts {
   readonly upstream: Omit<UpstreamEnvironment, "limits">;
   readonly registry: Omit<RegistryMetadataOptions, "upstream">;
+  /** Who calls, by `config.clients`; what did not change is taken from those before. */
+  clients(config: Config, previous: Clients | undefined): Clients;
 }
 
 /** The snapshot that requests take, and how a reload replaces it. */
@@ -97,6 +98,7 @@ export class Snapshots {
       (upstream) =>
         [upstream, previous?.registries.get(upstream) ?? new RegistryMetadata({ ...registry, upstream })] as const,
     );
-    return createSnapshot(config, upstreams, new Map(registries));
+    const clients = config.clients && this.parts.clients(config, previous?.clients);
+    return createSnapshot({ config, upstreams, registries: new Map(registries), clients });
   }
 }

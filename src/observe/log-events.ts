@@ -27,6 +27,7 @@ export const LOG_EVENTS = {
       method: "HTTP method",
       operation: "endpoint, pass_through, or none",
       upstream: `${ALIAS}, or none`,
+      "client?": "name of the client, anonymous, or none: not known who; where clients is configured",
       "instrument?": "hash of the instrument id",
       "contract?": "hash of the contract id",
       status: "HTTP status; 499: the client went away first",
@@ -37,6 +38,15 @@ export const LOG_EVENTS = {
       "reason?": "error type as in Proxy-Status (RFC 9209)",
       "cause?": "code or class of the error below",
       "err?": "with level error: the fault",
+    },
+  },
+  "client refused": {
+    levels: ["warn"],
+    says: "A client's request was refused because of who it is or how much it asked. The first of each client in a minute.",
+    fields: {
+      client: "name of the client, anonymous, or none",
+      tier: "its tier, or none",
+      reason: "code of the error",
     },
   },
   "request routed": {

@@ -11,11 +11,12 @@ import type { Upstreams } from "../upstream/upstreams.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { announce, forgetUpstreams } from "./metrics/announcement.ts";
+import { ClientTraffic } from "./metrics/client-traffic.ts";
 import type { LiveRegistry } from "./metrics/live-registry.ts";
 import { refreshGauges } from "./metrics/refresh.ts";
 import { Traffic } from "./metrics/traffic.ts";
 import { createCacheObserver, createMetadataObserver, createUpstreamObserver } from "./observers.ts";
-import { recordRequest } from "./request-record.ts";
+import { recordRefused, recordRequest } from "./request-record.ts";
 import { traceCache } from "./tracing/traced-observers.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
@@ -72,13 +73,17 @@ export class ServerObservers {
       },
       onShed: (kind) => metrics.shedRequests.inc({ kind }),
     };
+    const clients = new ClientTraffic({ metrics, onRefused: (refused) => log.warn(refused, "client refused") });
+    const records = { traffic, clients, log, clock, random };
     this.traffic = traffic;
     this.requests = {
       log,
       traffic,
       tracing,
       metadata: this.metadata,
-      record: (context) => recordRequest(context, { traffic, log, clock, random }),
+      clients,
+      record: (context) => recordRequest(context, records),
+      recordRefused: (refused) => recordRefused(refused, tracing, records),
     };
   }
 

@@ -1,4 +1,4 @@
-import { ALIAS_OR_NONE, type LabelSet, type NoLabels } from "./labels.ts";
+import { ALIAS_OR_NONE, CLIENT, type LabelSet, type NoLabels } from "./labels.ts";
 
 /** How the workers' values of a gauge become one. */
 export type Aggregation = "sum" | "max" | "min" | "first";
@@ -86,13 +86,14 @@ export function histogram<const Labels extends LabelSet = NoLabels>(
   };
 }
 
-/** The most series that a metric has with so many upstreams. */
-export function seriesOf(definition: Definition, upstreams: number): number {
-  const combinations = Object.values(definition.labels).reduce(
-    (product, values) =>
-      product * (typeof values === "string" ? upstreams + (values === ALIAS_OR_NONE ? 1 : 0) : values.length),
-    1,
-  );
+/** The most series that a metric has with so many upstreams and clients. */
+export function seriesOf(definition: Definition, upstreams: number, clients = 0): number {
+  const countOf = (values: readonly string[] | string): number => {
+    if (typeof values !== "string") return values.length;
+    if (values === CLIENT) return clients;
+    return upstreams + (values === ALIAS_OR_NONE ? 1 : 0);
+  };
+  const combinations = Object.values(definition.labels).reduce((product, values) => product * countOf(values), 1);
   const children = definition.series?.(upstreams) ?? combinations;
   return definition.type === "histogram" ? children * (definition.buckets.length + 3) : children;
 }

@@ -9,8 +9,16 @@ export const ALIAS = "alias";
 /** The same, and `none` for what was about no upstream or about several. */
 export const ALIAS_OR_NONE = "alias or none";
 
+/** Stands for the names of clients; the most that there can be is {@link MOST_CLIENT_LABELS}. */
+export const CLIENT = "client";
+
+/** Names of clients that are labels of their own; what comes then is counted under its tier. */
+export const MOST_NAMES = { key: 1_000, token: 200, certificate: 200 } as const;
+
 /** Labels of a metric, each with every value it may have: that is what bounds the number of series. */
-export type LabelSet = Readonly<Record<string, readonly string[] | typeof ALIAS | typeof ALIAS_OR_NONE>>;
+export type LabelSet = Readonly<
+  Record<string, readonly string[] | typeof ALIAS | typeof ALIAS_OR_NONE | typeof CLIENT>
+>;
 
 /** Of a metric without labels. */
 export type NoLabels = Readonly<Record<string, never>>;
@@ -57,6 +65,18 @@ export function statusLabelOf(status: number): string {
  */
 export const CLOSING_REASON = ["pipelined", "unread", "crowded", "idle", "refused"] as const;
 export type ClosingReason = (typeof CLOSING_REASON)[number];
+
+/** Codes of errors that say that a client may not call, or not now. */
+export const CLIENT_REFUSAL = [
+  "credential_missing",
+  "credential_invalid",
+  "credential_expired",
+  "credentials_differ",
+  "upstream_forbidden",
+  "client_rate_limited",
+  "client_concurrency",
+] as const satisfies readonly ErrorCode[];
+export type ClientRefusal = (typeof CLIENT_REFUSAL)[number];
 
 /** Of the fetches that one replica makes for all. */
 export const LEASE_STATE = ["held", "awaited"] as const;

@@ -1,4 +1,5 @@
 import { CACHE } from "./table-cache.ts";
+import { CLIENTS } from "./table-clients.ts";
 import { PROCESS, REDIS } from "./table-process.ts";
 import { TRAFFIC } from "./table-traffic.ts";
 import { UPSTREAM } from "./table-upstream.ts";
@@ -6,6 +7,7 @@ import { UPSTREAM } from "./table-upstream.ts";
 /** The metrics by what they are about; the dashboards have a row for each. */
 export const METRIC_GROUPS = {
   Traffic: TRAFFIC,
+  Clients: CLIENTS,
   Cache: CACHE,
   Upstreams: UPSTREAM,
   Redis: REDIS,
@@ -19,6 +21,6 @@ export const METRIC_GROUPS = {
  * Labels are bounded: an operation is one of the endpoints, an upstream is called by its alias, and no party, contract
  * or instrument id is a label ever.
  */
-export const METRICS = { ...TRAFFIC, ...CACHE, ...UPSTREAM, ...REDIS, ...PROCESS } as const;
+export const METRICS = { ...TRAFFIC, ...CLIENTS, ...CACHE, ...UPSTREAM, ...REDIS, ...PROCESS } as const;
 
 export type MetricKey = keyof typeof METRICS;

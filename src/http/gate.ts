@@ -1,0 +1,130 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Client, Identity, Slot, Standing, Tier } from "../clients/client.ts";
+import type { Clients } from "../clients/clients.ts";
+import { credentialInUrl } from "../clients/credential.ts";
+import type { Duration } from "../clock.ts";
+import { withDeadline } from "../deadline.ts";
+import { GatewayError } from "../errors.ts";
+import { clientSignal, type RequestContext } from "./context.ts";
+import { isDescription } from "./pages.ts";
+import { type Answer, errorAnswer } from "./send.ts";
+import type { Snapshot } from "./snapshot.ts";
+import { parseTarget } from "./target.ts";
+
+/** Whether a request may come in, decided before anything is done for it. */
+export interface Admission {
+  /** Undefined where it is not known who asks. */
+  readonly client: Client | undefined;
+  readonly standing: Standing;
+  readonly refusal: GatewayError | undefined;
+}
+
+const NO_STANDING: Standing = { isOver: false, retryAfter: 0, fields: [] };
+
+/** Of a request whose client is still to be found out. */
+export const NOT_YET_ADMITTED: Admission = { client: undefined, standing: NO_STANDING, refusal: undefined };
+
+/** Whether it makes no difference who sends the request: preflights, and the pages that say how to call. */
+export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapshot): boolean {
+  if (method === "OPTIONS") return true;
+  if (!url!.includes("/docs") && !url!.includes("/openapi.json")) return false;
+  try {
+    const target = parseTarget(url!, snapshot.config.routing.prefix);
+    return target.kind === "local" && isDescription(target.path, snapshot);
+  } catch {
+    return false;
+  }
+}
+
+/** Who sends a request, and whether that client may send one now: at once, where it can be told at once. */
+export function admit(clients: Clients, { hits }: Snapshot, request: IncomingMessage): Admission | Promise<Admission> {
+  // A URL that was answered before was looked at then.
+  if (MAY_SHOW_CREDENTIAL.test(request.url!) && hits.find(request.url!) === undefined) {
+    const refusal = credentialInUrl(request.url!);
+    if (refusal !== undefined) return refused(refusal);
+  }
+  const isPost = request.method === "POST";
+  const identity = clients.identify(request);
+  if (identity instanceof Promise) return identity.then((each) => admitAs(clients, each, isPost));
+  return admitAs(clients, identity, isPost);
+}
+
+/** What no URL without a credential in it has, most URLs anyway: a test of this is cheaper than a closer look. */
+const MAY_SHOW_CREDENTIAL = /rgk_|key|access_token|%/i;
+
+function admitAs(clients: Clients, identity: Identity, isPost: boolean): Admission | Promise<Admission> {
+  if (identity instanceof GatewayError) return refused(identity);
+  const standing = clients.limits.admit(identity, isPost);
+  if (standing instanceof Promise) return standing.then((each) => admissionOf(identity, each));
+  return admissionOf(identity, standing);
+}
+
+function refused(refusal: GatewayError): Admission {
+  return { client: undefined, standing: NO_STANDING, refusal };
+}
+
+function admissionOf(client: Client, standing: Standing): Admission {
+  return { client, standing, refusal: standing.isOver ? overLimit(client.tier, standing.retryAfter) : undefined };
+}
+
+/** Kept, for a client that is over its limit asks again and again. */
+const overLimits = new WeakMap<Tier, Map<number, GatewayError>>();
+const MOST_KEPT = 1_000;
+
+function overLimit(tier: Tier, retryAfter: number): GatewayError {
+  const ofTier = overLimits.get(tier) ?? new Map<number, GatewayError>();
+  overLimits.set(tier, ofTier);
+  const known = ofTier.get(retryAfter);
+  if (known !== undefined) return known;
+  if (ofTier.size === MOST_KEPT) ofTier.clear();
+  const error = new GatewayError(
+    "client_rate_limited",
+    `this client has sent all requests that its tier ${tier.name} allows for now; try again in ${retryAfter} s`,
+    { retryAfter },
+  );
+  ofTier.set(retryAfter, error);
+  return error;
+}
+
+/** The 429 for a client that has as many requests running as its tier allows. */
+export function tooManyAtOnce({ name, config }: Tier): GatewayError {
+  return new GatewayError(
+    "client_concurrency",
+    `${config.concurrency} requests of this client run already, as many as its tier ${name} allows at once; try again ` +
+      "when one of them is answered",
+    { retryAfter: 1 },
+  );
+}
+
+/** So long it may take to find out who calls, and whether that client may call: longer than any part of it takes. */
+const GATE_TIMEOUT: Duration = 5_000;
+
+/** What `pending` becomes; rejects when that takes too long, and when the client leaves meanwhile. */
+export function waitAtGate<T>(context: RequestContext, pending: Promise<T>): Promise<T> {
+  const { clock } = context.services;
+  const deadline = clock.now() + GATE_TIMEOUT;
+  return withDeadline(pending, { deadline, signal: clientSignal(context), late: tooSlow }, clock);
+}
+
+function tooSlow(): GatewayError {
+  const text = "the gateway could not find out in time whether this client may call; try again";
+  return new GatewayError("overloaded", text, { retryAfter: 1 });
+}
+
+/** Gives a place back when the answer is out, or its client has left. */
+export function holdUntilClosed(slot: Slot | undefined, response: ServerResponse): Slot | undefined {
+  if (response.closed) slot?.leave();
+  else if (slot !== undefined) response.once("close", () => slot.leave());
+  return slot;
+}
+
+const answers = new WeakMap<GatewayError, Answer>();
+
+/** The answer for an error that is kept: made once, so that a flood of refused requests costs little. */
+export function refusalAnswer(error: GatewayError): Answer {
+  const known = answers.get(error);
+  if (known !== undefined) return known;
+  const answer = errorAnswer(error);
+  answers.set(error, answer);
+  return answer;
+}

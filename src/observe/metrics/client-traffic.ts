@@ -1,0 +1,145 @@
+import type { Client } from "../../clients/client.ts";
+import type { Instant } from "../../clock.ts";
+import type { ErrorCode } from "../../errors.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Tally } from "./bound.ts";
+import { CLIENT_REFUSAL, type ClientRefusal, MOST_NAMES, type OperationLabel, type OutcomeLabel } from "./labels.ts";
+
+/** What a client used since the process began. */
+export interface ClientUse {
+  readonly name: string;
+  readonly kind: Client["kind"];
+  readonly tier: string;
+  readonly requests: number;
+  readonly refusals: Readonly<Partial<Record<ClientRefusal, number>>>;
+  /** When its last request came. */
+  readonly lastSeen: Instant;
+}
+
+interface CountedClient {
+  /** The last one that was counted here. */
+  client: Client;
+  readonly name: string;
+  readonly tallies: Map<string, Tally>;
+  requests: number;
+  lastSeen: Instant;
+  readonly refusals: Partial<Record<ClientRefusal, number>>;
+  /** When a refusal was written into the log last. */
+  auditedAt: Instant;
+}
+
+/** What a refusal is told by. */
+export interface RefusedClient {
+  readonly client: string;
+  readonly tier: string;
+  readonly reason: ClientRefusal;
+}
+
+export interface ClientTrafficOptions {
+  readonly metrics: Metrics;
+  /** Told of a client's first refusal in a minute. */
+  readonly onRefused: (refused: RefusedClient) => void;
+}
+
+const AUDIT_EVERY = 60_000;
+
+/** The name of those of whom it is not known who they are. */
+const NOBODY = "none";
+const ANONYMOUS = "anonymous";
+
+const REFUSALS: ReadonlySet<string> = new Set(CLIENT_REFUSAL);
+
+/** Counts what each client asked for, and what was refused to it. */
+export class ClientTraffic {
+  private readonly options: ClientTrafficOptions;
+  /** By kind and label: a token may have the name of a key. */
+  private readonly counted = {
+    key: new Map<string, CountedClient>(),
+    token: new Map<string, CountedClient>(),
+    certificate: new Map<string, CountedClient>(),
+    anonymous: new Map<string, CountedClient>(),
+  };
+  private readonly nobody = { tallies: new Map<string, Tally>(), auditedAt: -Infinity };
+
+  constructor(options: ClientTrafficOptions) {
+    this.options = options;
+  }
+
+  /** Counts a request; `client` is undefined where it is not known who asked. */
+  count(client: Client | undefined, operation: OperationLabel, outcome: OutcomeLabel, at: Instant): void {
+    if (client === undefined) {
+      this.tally(this.nobody.tallies, NOBODY, operation, outcome);
+      return;
+    }
+    const counted = this.of(client);
+    counted.requests += 1;
+    counted.lastSeen = at;
+    this.tally(counted.tallies, counted.name, operation, outcome);
+  }
+
+  /** Counts why a request was refused, where that is about its client. */
+  refused(client: Client | undefined, code: ErrorCode, at: Instant): void {
+    if (!isClientRefusal(code)) return;
+    const counted = client === undefined ? undefined : this.of(client);
+    const name = counted?.name ?? NOBODY;
+    this.options.metrics.clientRefusals.inc({ client: name, reason: code });
+    if (counted !== undefined) counted.refusals[code] = (counted.refusals[code] ?? 0) + 1;
+    const audited = counted ?? this.nobody;
+    if (at - audited.auditedAt < AUDIT_EVERY) return;
+    audited.auditedAt = at;
+    this.options.onRefused({ client: name, tier: client?.tier.name ?? NOBODY, reason: code });
+  }
+
+  /** What each client used, those that were seen last first. */
+  uses(): ClientUse[] {
+    return Object.values(this.counted)
+      .flatMap((ofKind) => Array.from(ofKind.values()))
+      .map(({ client, name, requests, refusals, lastSeen }) => {
+        return { name, kind: client.kind, tier: client.tier.name, requests, refusals, lastSeen };
+      })
+      .toSorted((one, other) => other.lastSeen - one.lastSeen);
+  }
+
+  private tally(tallies: Map<string, Tally>, client: string, operation: OperationLabel, outcome: OutcomeLabel): void {
+    const key = outcome === "hit" ? operation : `${operation} ${outcome}`;
+    let tally = tallies.get(key);
+    if (tally === undefined) {
+      tally = this.options.metrics.clientRequests.tally({ client, operation, outcome });
+      tallies.set(key, tally);
+    }
+    tally.add(1);
+  }
+
+  private of(client: Client): CountedClient {
+    const ofKind = this.counted[client.kind];
+    const known = ofKind.get(client.name);
+    if (known !== undefined) {
+      known.client = client;
+      return known;
+    }
+    const isNamed = client.kind === "anonymous" || ofKind.size < MOST_NAMES[client.kind];
+    const key = isNamed ? client.name : groupOf(client);
+    const counted = ofKind.get(key) ?? newlyCounted(client, isNamed ? labelOf(client) : key);
+    ofKind.set(key, counted);
+    return counted;
+  }
+}
+
+function newlyCounted(client: Client, name: string): CountedClient {
+  return { client, name, tallies: new Map(), requests: 0, lastSeen: 0, refusals: {}, auditedAt: -Infinity };
+}
+
+/** A client's name, where it is not one of those that stand for others. */
+function labelOf({ kind, name }: Client): string {
+  const isTaken = name === NOBODY || name === ANONYMOUS;
+  return isTaken && kind !== ANONYMOUS ? `${kind}/${name}` : name;
+}
+
+/** What clients are counted under when there are too many names of their kind. */
+function groupOf({ kind, tier, issuer }: Client): string {
+  return `${issuer ?? kind}/${tier.name}`;
+}
+
+function isClientRefusal(code: ErrorCode): code is ClientRefusal {
+  return REFUSALS.has(code);
+}

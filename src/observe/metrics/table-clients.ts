@@ -1,0 +1,16 @@
+import { counter } from "./definition.ts";
+import { CLIENT, CLIENT_REFUSAL, OPERATION, OUTCOME } from "./labels.ts";
+
+/** Who asked, and whom the gateway sent away; nothing where `clients` is not configured. */
+export const CLIENTS = {
+  clientRequests: counter("client_requests", {
+    help: "Requests answered, by client. Of tokens beyond 200 names, by issuer and tier; anonymous: those without a credential; none: not known who.",
+    labels: { client: CLIENT, operation: OPERATION, outcome: OUTCOME },
+    panel: { title: "Requests by client", unit: "per second", by: ["client"] },
+  }),
+  clientRefusals: counter("client_refusals", {
+    help: "Requests refused because of who sent them, by client and code of the error.",
+    labels: { client: CLIENT, reason: CLIENT_REFUSAL },
+    panel: { title: "Refused requests by client", unit: "per second", by: ["client", "reason"] },
+  }),
+} as const;
