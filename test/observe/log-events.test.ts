@@ -111,7 +111,9 @@ describe("the log of a gateway under everything that can happen", () => {
       lines.filter((line) => line["msg"] === message && line["requestId"] === requestId);
     for (const post of posts) {
       expect(of("request routed", post)).toMatchObject([{ upstream: "amulet", by: "path" }]);
-      expect(of("attempt ended", post).at(-1)).toMatchObject({ upstream: "amulet", status: post["status"] });
+      // Not the last of them: an attempt that was hedged on a busy machine ends after the one that won.
+      const answer = expect.objectContaining({ upstream: "amulet", status: post["status"] });
+      expect(of("attempt ended", post)).toContainEqual(answer);
     }
     // The node that was killed, and the one asked in its place.
     const attempts = lines.filter(({ msg, upstream }) => msg === "attempt ended" && upstream === "amulet");
