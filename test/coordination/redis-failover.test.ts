@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { cacheKey } from "../../src/cache/stores/store.ts";
 import { digestOf } from "../../src/digest.ts";
+import { measureLoopTime } from "../support/loop-time.ts";
 import { startCluster } from "../support/redis-cluster.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
 import { until } from "../support/redis.ts";
@@ -17,12 +18,12 @@ describe.concurrent("fail-over", () => {
     const keys = Array.from({ length: 12 }, (_, i) => cacheKey({ ...infoKey, partition: `party${i}::1220` }));
     for (const key of keys) await put(replica, key, entryOf(replica, {}, key));
     await (await cluster.masterOf("{*}")).kill();
-    const start = performance.now();
+    const took = measureLoopTime();
     for (const key of keys) await replica.store.get(key);
-    expect(performance.now() - start).toBeLessThan(2_000);
+    expect(took()).toBeLessThan(2_000);
     for (const key of keys) await put(replica, key, entryOf(replica, { body: Buffer.from("after") }, key));
     // A second of it is the cluster's own time to notice.
-    expect(performance.now() - start).toBeLessThan(8_000);
+    expect(took()).toBeLessThan(8_000);
   });
 
   test("a cluster without one of its masters goes on sharing what lies on the others", async () => {
@@ -66,11 +67,11 @@ describe.concurrent("fail-over", () => {
     const replica = await replicaOn({ sentinel: { name: sentinel.name, nodes: sentinel.nodes, ...logins } });
     await put(replica, infoKey, entryOf(replica));
     await sentinel.master.kill();
-    const start = performance.now();
+    const took = measureLoopTime();
     await ask(replica);
     expect(await replica.coordinator.acquire("key")).toBeDefined();
     await until(async () => (await sentinel.replica.client.info("replication")).includes("role:master"));
     expect(await healing(replica)).toBeLessThan(5_000);
-    expect(performance.now() - start).toBeLessThan(10_000);
+    expect(took()).toBeLessThan(10_000);
   });
 });

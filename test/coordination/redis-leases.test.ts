@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from "vitest";
+import { measureLoopTime } from "../support/loop-time.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { clock, type Replica } from "../support/redis-replicas.ts";
 import { closeAll, later, replicaOn, replicasOfOne } from "../support/redis-scene.ts";
@@ -27,10 +28,10 @@ describe.concurrent("leases", () => {
     await until(() => holder.events.sent("lease_renew") >= 4);
     expect(await replicas[0]!.coordinator.acquire("key")).toBeUndefined();
     const waiting = replicas.map(({ coordinator }) => coordinator.whenReleased("key", clock.now() + 10_000));
-    const died = performance.now();
+    const took = measureLoopTime();
     proxy.blackhole = true;
     expect(await Promise.all(waiting)).toEqual(["failed", "failed"]);
-    expect(performance.now() - died).toBeLessThan(3_000);
+    expect(took()).toBeLessThan(3_000);
     const next = await Promise.all(replicas.map(async ({ coordinator }) => coordinator.acquire("key")));
     expect(next.filter((lease) => lease !== undefined)).toHaveLength(1);
   });
@@ -39,10 +40,10 @@ describe.concurrent("leases", () => {
     const { replicas } = await replicasOfOne(2);
     await replicas[0]!.coordinator.acquire("key");
     const waiting = replicas[1]!.coordinator.whenReleased("key", clock.now() + 10_000);
-    const stopped = performance.now();
+    const took = measureLoopTime();
     await replicas[0]!.close();
     expect(await waiting).toBe("failed");
-    expect(performance.now() - stopped).toBeLessThan(1_000);
+    expect(took()).toBeLessThan(1_000);
   });
 
   test("an outcome reaches those whose message was lost", async () => {

@@ -2,6 +2,7 @@ import { Agent, request } from "undici";
 import { afterEach, describe, expect, test, onTestFinished } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { measureLoopTime } from "../support/loop-time.ts";
 import { RealProcess } from "../support/real-process.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
@@ -103,9 +104,9 @@ describe("a registry that is replaced by another one", () => {
 
     const other = await replace(registry);
     expect((await once(first.url + ACCEPT, "POST")).status).toBe(502);
-    const found = performance.now();
+    const took = measureLoopTime();
     await until(async () => (await once(second.url + LIST)).status === 502);
-    expect(performance.now() - found).toBeLessThan(2_000);
+    expect(took()).toBeLessThan(2_000);
     expect((await once(first.url + LIST)).status).toBe(502);
     for (const { operations } of [first, second]) {
       const { upstreams } = (await (await fetch(`${operations}/status`)).json()) as Status;
@@ -126,12 +127,12 @@ describe("a registry that is replaced by another one", () => {
     // The same process, and so the same connections, names another admin from now on.
     await registry.faults.set({ kind: "wrong-admin", admin: UTILITY_ADMIN, operations: ["info"] });
     expect((await once(`${replicas[0]!.url}/registry/metadata/v1/info`)).status).toBe(502);
-    const found = performance.now();
+    const took = measureLoopTime();
     await until(async () => {
       const answers = await Promise.all(replicas.map(({ url }) => once(url + DRAFT, "POST")));
       return answers.every(({ status }) => status === 502);
     });
-    expect(performance.now() - found).toBeLessThan(2_000);
+    expect(took()).toBeLessThan(2_000);
   });
 
   test("found out by one worker: all workers of the machine know within 2 s", { timeout: 60_000 }, async () => {
@@ -142,11 +143,11 @@ describe("a registry that is replaced by another one", () => {
     for (let i = 0; i < 4; i += 1) expect((await draft()).status).toBeLessThan(500);
     await registry.faults.set({ kind: "wrong-admin", admin: UTILITY_ADMIN, operations: ["info"] });
     expect((await once(`${gateway.url}/registry/metadata/v1/info`)).status).toBe(502);
-    const found = performance.now();
+    const took = measureLoopTime();
     await until(async () => {
       const answers = [await draft(), await draft(), await draft(), await draft()];
       return answers.every(({ status }) => status === 502);
     });
-    expect(performance.now() - found).toBeLessThan(2_000);
+    expect(took()).toBeLessThan(2_000);
   });
 });

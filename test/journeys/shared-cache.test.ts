@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from "vitest";
+import { measureLoopTime } from "../support/loop-time.ts";
 import { get, instrumentsOf } from "../support/aggregate-registries.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
@@ -74,9 +75,9 @@ test("a replica that starts beside a warm Redis serves its very first request fr
 test("a start does not wait longer than a second for a Redis that is away", async () => {
   const [redis, sample] = [await redisServer(), await registry()];
   await redis.kill();
-  const begun = performance.now();
+  const took = measureLoopTime();
   expect(await cacheStatus(await gatewayOn(redis, sample, sample.admin))).toContain("fwd=uri-miss");
-  expect(performance.now() - begun).toBeLessThan(5_000);
+  expect(took()).toBeLessThan(5_000);
 });
 
 test("a purge of an upstream whose admin has yet to be learned reaches what Redis has of it", async () => {

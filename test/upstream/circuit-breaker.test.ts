@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { CircuitBreaker } from "../../src/upstream/limits/circuit-breaker.ts";
 import type { FailureReason } from "../../src/upstream/failure.ts";
+import { measureLoopTime } from "../support/loop-time.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { acceptCall, inTime, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
@@ -176,7 +177,7 @@ describe("an upstream that fails on all nodes", () => {
       lastError: expect.stringMatching(/503/),
     });
     const asked = registries.reduce((sum, { calls }) => sum + calls.count("transfer_accept"), 0);
-    const begun = performance.now();
+    const took = measureLoopTime();
     await expect(upstream.call(acceptCall())).rejects.toMatchObject({
       status: 503,
       retryAfter: expect.any(Number),
@@ -184,7 +185,7 @@ describe("an upstream that fails on all nodes", () => {
         /upstream "amulet" fails on all its nodes and is given a pause; try again in \d+ s/,
       ),
     });
-    expect(performance.now() - begun).toBeLessThan(100);
+    expect(took()).toBeLessThan(100);
     expect(registries.reduce((sum, { calls }) => sum + calls.count("transfer_accept"), 0)).toBe(asked);
     expect(observer.events).toContain("refused amulet breaker");
     for (const { faults } of registries) await faults.clear();

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import type { Fault } from "../../src/sandbox/faults.ts";
+import { measureLoopTime } from "../support/loop-time.ts";
 import {
   acceptCall,
   ANSWER_KINDS,
@@ -150,9 +151,9 @@ describe("a deadline holds", () => {
     // Accepts and never shakes hands.
     const silent = await startRawServer(() => undefined);
     const { upstream } = openUpstream([`https://127.0.0.1:${silent.port}`]);
-    const begun = performance.now();
+    const took = measureLoopTime();
     await expect(upstream.call(listCall({ deadline: inTime(100) }))).rejects.toMatchObject({ status: 504 });
-    expect(performance.now() - begun).toBeLessThan(1_000);
+    expect(took()).toBeLessThan(1_000);
     await upstream.close();
     await expect.poll(() => silent.sockets.size).toBe(0);
   });
@@ -162,10 +163,10 @@ describe("a deadline holds", () => {
     const { upstream } = openUpstream([registry], { concurrency: { max: 2 } });
     await upstream.learnAdmin(inTime(5_000));
     await registry.faults.set({ kind: "hang", times: 1 }, { kind: "hang-body", times: 3 });
-    const begun = performance.now();
+    const took = measureLoopTime();
     const calls = Array.from({ length: 4 }, () => upstream.call(acceptCall({ deadline: inTime(150) })));
     const outcomes = await Promise.allSettled(calls);
-    expect(performance.now() - begun).toBeLessThan(1_000);
+    expect(took()).toBeLessThan(1_000);
     expect(outcomes.map((outcome) => outcome.status)).toEqual(["rejected", "rejected", "rejected", "rejected"]);
     await expect.poll(() => registry.calls.open).toBe(0);
     expect(upstream.status()).toMatchObject({ running: 0, queued: 0, nodes: [{ inFlight: 0 }] });

@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
+import { measureLoopTime } from "../support/loop-time.ts";
 import {
   ADMIN,
   acceptCall,
@@ -68,9 +69,9 @@ describe("no request reaches a node that has not proved its admin:", () => {
     const registry = await startRegistry();
     await registry.faults.set({ kind: "hang" });
     const { upstream } = openUpstream([registry]);
-    const begun = performance.now();
+    const took = measureLoopTime();
     await expect(upstream.call(acceptCall({ deadline: inTime(100) }))).rejects.toMatchObject({ status: 504 });
-    expect(performance.now() - begun).toBeLessThan(1_000);
+    expect(took()).toBeLessThan(1_000);
   });
 
   test("a compressed info is read", async () => {
