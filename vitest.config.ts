@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
@@ -10,7 +11,8 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 20_000 } },
-    maxWorkers: "100%",
+    // Half of a test is waiting: for a deadline, for another process, for Redis to notice.
+    maxWorkers: 2 * availableParallelism(),
     // A worker runs one file after the other and loads the sources once: two thirds of the CPU time went into loading
     // them for each file anew. A test therefore leaves nothing behind: no listener of the process, no timer, no server.
     isolate: false,
