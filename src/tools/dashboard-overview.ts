@@ -3,6 +3,7 @@ import { type DashboardRow, EVERYTHING as q, renderDashboard } from "./dashboard
 import { type PanelSpec, panelOf } from "./dashboard-panels.ts";
 import { aggregate, ratio, sum } from "./promql.ts";
 import { upstreamPanels } from "./dashboard-upstream-panels.ts";
+import { versionPanels } from "./dashboard-versions.ts";
 
 const SERVED_FROM_CACHE = { outcome: ["hit", "stale", "revalidated"] } as const;
 const CACHEABLE = { outcome: { not: ["bypass"] } } as const;
@@ -98,6 +99,7 @@ const TRAFFIC: readonly PanelSpec[] = [
     unit: "seconds",
     queries: [{ expr: q.quantile(0.95, "requestDuration", ["operation"]), legend: "{{operation}}" }],
   },
+  ...versionPanels(q),
 ];
 
 const CACHE: readonly PanelSpec[] = [

@@ -3,6 +3,7 @@ import type { Definition } from "../observe/metrics/definition.ts";
 import { CHOSEN_UPSTREAM as q, renderDashboard } from "./dashboard.ts";
 import { type PanelSpec, panelOf } from "./dashboard-panels.ts";
 import { upstreamPanels } from "./dashboard-upstream-panels.ts";
+import { versionPanels } from "./dashboard-versions.ts";
 import { sum } from "./promql.ts";
 
 const REQUESTS: readonly PanelSpec[] = [
@@ -24,6 +25,7 @@ const REQUESTS: readonly PanelSpec[] = [
     unit: "per second",
     queries: [{ expr: sum(["upstream", "outcome"], q.rate("cacheAnswers")), legend: "{{upstream}} {{outcome}}" }],
   },
+  ...versionPanels(q, ["upstream"]),
 ];
 
 /** Metrics of the cache that are about one upstream and not shown above. */

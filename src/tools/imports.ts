@@ -119,7 +119,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["undici", "yaml"],
   },
   tools: {
-    rooms: ["config", "observe", "observe/metrics", "upstream"],
+    rooms: ["config", "observe", "observe/metrics", "spec", "upstream"],
     packages: ["@grafana/grafana-foundation-sdk", "yaml"],
   },
   "main.ts": { rooms: ["commands"], packages: [] },

@@ -16,6 +16,22 @@ const CONTEXTS = [
   `allocations/v1/${CONTRACT}/choice-contexts/cancel`,
 ];
 
+const FACTORIES_V2 = [
+  "transfer-instruction/v2/transfer-factory",
+  "allocation-instruction/v2/allocation-factory",
+  "allocation/v2/settlement-factory",
+];
+
+const CONTEXTS_V2 = [
+  `transfer-instruction/v2/${CONTRACT}/choice-contexts/accept`,
+  `transfer-instruction/v2/${CONTRACT}/choice-contexts/reject`,
+  `transfer-instruction/v2/${CONTRACT}/choice-contexts/withdraw`,
+  `allocation-instruction/v2/${CONTRACT}/choice-contexts/accept`,
+  `allocation-instruction/v2/${CONTRACT}/choice-contexts/withdraw`,
+  `allocations/v2/${CONTRACT}/choice-contexts/withdraw`,
+  `allocations/v2/${CONTRACT}/choice-contexts/cancel`,
+];
+
 /** A credential that must not turn up anywhere. */
 export const CLIENT_TOKEN = "client-token-that-nobody-may-see";
 
@@ -49,9 +65,11 @@ export async function sendEverything(base: string, name: string): Promise<void> 
   await ask(`${root}/metadata/v1/instruments/nobody-has-this`);
   await post(`${root}/transfer-instruction/v1/transfer-factory`, FACTORY_BODY);
   await post(`${root}/allocation-instruction/v1/allocation-factory`, ALLOCATION_BODY);
-  for (const path of CONTEXTS) await post(`${root}/${path}`, "{}");
+  for (const path of FACTORIES_V2) await post(`${root}/${path}`, '{"choiceArguments":{}}');
+  for (const path of [...CONTEXTS, ...CONTEXTS_V2]) await post(`${root}/${path}`, "{}");
   await ask(`${root}/some-draft/v3/echo`);
   await post(`${root}/transfer-instruction/v1/transfer-factory`, "not json");
+  await post(`${root}/transfer-instruction/v2/transfer-factory`, "not json");
   await ask(`${root}/transfer-instruction/v1/transfer-factory`);
   await ask(`${root}/metadata/v1/instruments?pageSize=`);
 }
