@@ -203,6 +203,7 @@ export function renderOverview(): string {
     rows: [
       { title: "At a glance", panels: SUMMARY },
       tableRow("Traffic", TRAFFIC),
+      tableRow("Clients", []),
       tableRow("Cache", CACHE),
       { title: "Upstreams", panels: upstreamPanels(q) },
       tableRow("Redis", []),
