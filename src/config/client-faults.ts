@@ -2,7 +2,7 @@ import { isIPv4, isIPv6 } from "node:net";
 import { isObject } from "../json.ts";
 import { suggest } from "./suggestion.ts";
 
-// Why a text of `clients` or `listen.trustedProxies` is none of its form, as the rest of a sentence that begins with it;
+// Why a text of `clients`, `listen.trustedProxies` or a keys file is none of its form, as the rest of a sentence that begins with it;
 // undefined when it is good.
 
 /** An address, or a range of them (RFC 4632, RFC 4291 §2.3). */
@@ -41,4 +41,23 @@ export function findJwksFault(text: string): string | undefined {
   if (keys.some((key) => "d" in key || key.kty === "oct"))
     return "holds a private or secret key: only public ones belong here";
   return undefined;
+}
+
+/** The digest of an API key. */
+export function findDigestFault(text: string): string | undefined {
+  if (text.startsWith("rgk_"))
+    return "is a key: the file holds digests alone. Take the entry that clients new printed, and a new key";
+  return /^sha256:[0-9A-Fa-f]{64}$/.test(text) ? undefined : "is not sha256: and 64 hex digits";
+}
+
+const TIME = /^(\d{4})-(\d{2})-(\d{2})T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/;
+
+/** A point in time (RFC 3339 §5.6). */
+export function findTimeFault(text: string): string | undefined {
+  const [, year, month, day] = TIME.exec(text) ?? [];
+  if (year === undefined) return "is not a time such as 2027-01-31T00:00:00Z";
+  // Date.parse makes March of the 30th of February.
+  const days = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate();
+  const isTime = !Number.isNaN(Date.parse(text)) && Number(day) <= days;
+  return isTime ? undefined : "is no time that there is";
 }

@@ -1,5 +1,7 @@
 import { checkKeyPair, checkTwice } from "./common-rules.ts";
 import type { Draft } from "./complete.ts";
+import { checkKeysFile } from "./keys-file.ts";
+import { formatProblem } from "./problem.ts";
 import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
 
@@ -54,6 +56,19 @@ function checkCertificates(reading: Reading, { listen, clients }: Draft): void {
   }
 }
 
+/** So many are named here; `clients check` names all. */
+const MAX_KEYS_PROBLEMS = 20;
+
+function checkKeys(reading: Reading, { keysFile, tiers }: ClientsDraft): void {
+  const path = "clients.keysFile";
+  if (keysFile === undefined || reading.hasProblem(path)) return;
+  const { problems } = checkKeysFile(keysFile, Object.keys(tiers ?? {}));
+  const name = reading.isReplaced(path) ? "the file that the environment names" : keysFile;
+  for (const problem of problems.slice(0, MAX_KEYS_PROBLEMS)) reading.reportFile(path, formatProblem(name, problem));
+  const more = problems.length - MAX_KEYS_PROBLEMS;
+  if (more > 0) reading.reportFile(path, `and ${more} more: registry-gateway clients check FILE names them all`);
+}
+
 /** Reports what is wrong between the keys that say who may call. */
 export function checkClients(reading: Reading, draft: Draft): void {
   const { listen, clients } = draft;
@@ -61,6 +76,7 @@ export function checkClients(reading: Reading, draft: Draft): void {
   if (clients === undefined) return;
   const { anonymous, jwt, tiers } = clients;
   checkTierNames(reading, clients);
+  checkKeys(reading, clients);
   const upstreams = (draft.upstreams ?? []).flatMap((upstream) => upstream?.name ?? []);
   for (const [name, tier] of Object.entries(tiers ?? {})) {
     checkTier(reading, `clients.tiers.${name}`, tier?.upstreams ?? [], upstreams);

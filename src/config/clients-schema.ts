@@ -2,7 +2,7 @@ import { Type } from "typebox";
 import { choice, count, flag, formed, group, named, off, text } from "./keys.ts";
 
 /** Free of dots, so that a tier can stand in the path of a key. */
-const TIER_NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$";
+export const TIER_NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$";
 
 const TIER_WORDS = "1 to 64 letters, digits, dashes or underscores, beginning with a letter or digit";
 

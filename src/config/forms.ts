@@ -1,5 +1,5 @@
 import type { Duration } from "../clock.ts";
-import { findAlgorithmFault, findCidrFault, findJwksFault } from "./client-faults.ts";
+import { findAlgorithmFault, findCidrFault, findDigestFault, findJwksFault, findTimeFault } from "./client-faults.ts";
 import { findSecretFault, findTokenFault } from "./secret.ts";
 import { findCertificateFault, findKeyFault } from "./tls-files.ts";
 import { DURATION_PATTERN, formatDuration, formatSize, parseDuration, parseSize, SIZE_PATTERN } from "./units.ts";
@@ -33,6 +33,10 @@ export interface FormValues {
   cidr: string;
   /** Of a signature with a key pair. */
   algorithm: string;
+  /** Of an API key: SHA-256 in lower-case hex. */
+  digest: string;
+  /** Milliseconds since the Unix epoch. */
+  time: number;
   fieldName: string;
   secret: string;
   /** A secret that is sent in a header field. */
@@ -126,6 +130,17 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
   }),
   cidr: textForm({ pattern: "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$", findFault: findCidrFault }),
   algorithm: textForm({ pattern: "^([RPE]S(256|384|512)|EdDSA)$", findFault: findAlgorithmFault }),
+  digest: textForm({
+    pattern: "^sha256:[0-9A-Fa-f]{64}$",
+    findFault: findDigestFault,
+    parse: (text) => text.slice("sha256:".length).toLowerCase(),
+  }),
+  time: {
+    pattern: String.raw`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?(Z|[+-]\d{2}:\d{2})$`,
+    findFault: findTimeFault,
+    parse: Date.parse,
+    format: (value) => new Date(value).toISOString().replace(".000Z", "Z"),
+  },
   fieldName: textForm({
     pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$",
     expected: "the name of a header field",

@@ -39,6 +39,7 @@ const UNSPOKEN: ReadonlySet<FormName> = new Set([
   "hostPort",
   "secret",
   "token",
+  "digest",
 ]);
 
 const SPOKEN_LENGTH = 60;
@@ -64,12 +65,17 @@ function coerce(schema: Schema, text: string): unknown {
   return text;
 }
 
+/** Bytes. */
+const LARGEST_FILE = 16 * 2 ** 20;
+
 function lookAt(path: string, { replaced }: Given, content: FileContent): NamedFile {
   const name = replaced ? "the file that the environment names" : path;
   const version = versionOf(path);
   const faulty = (fault: string): NamedFile => ({ path, version, fault });
   try {
-    if (!statSync(path).isFile()) return faulty(`${name} is not a file`);
+    const stat = statSync(path);
+    if (!stat.isFile()) return faulty(`${name} is not a file`);
+    if (stat.size > LARGEST_FILE) return faulty(`${name} is larger than 16 MiB`);
     const text = readFileSync(path, "utf8");
     const fault = text.trim() === "" ? "is empty" : content.findFault(text);
     return { path, version, fault: fault === undefined ? undefined : `${name} ${fault}` };

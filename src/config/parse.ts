@@ -1,13 +1,12 @@
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { LineCounter, parseDocument } from "yaml";
 import { complete } from "./complete.ts";
 import type { Draft } from "./complete.ts";
 import type { Environment } from "./environment.ts";
 import { asData } from "./keys.ts";
 import { ConfigError } from "./problem.ts";
 import type { Problem } from "./problem.ts";
-import { Reading } from "./reading.ts";
+import { readYaml } from "./reading.ts";
 import { readRoot } from "./read.ts";
 import { checkRules } from "./rules.ts";
 import { configSchema } from "./schema.ts";
@@ -45,19 +44,7 @@ function byPlace(a: Problem, b: Problem): number {
 
 /** The configuration in `text`, or everything that is wrong with it. Reads only the files that `…File` keys name. */
 export function parseConfig({ text, file, env }: ConfigSource): ParsedConfig {
-  const lines = new LineCounter();
-  // Repeated keys are found while reading, where their path is known.
-  const document = parseDocument(text, {
-    lineCounter: lines,
-    prettyErrors: false,
-    uniqueKeys: false,
-    stringKeys: true,
-    // "silent" would let a second document pass without an error.
-    logLevel: "error",
-  });
-  const reading = new Reading({ document, lines, env, folder: dirname(resolve(file)) });
-  const faults = [...document.errors, ...document.warnings];
-  for (const { pos, message } of faults) reading.reportAt(pos[0], "", `not valid YAML: ${message}`);
+  const reading = readYaml({ text, env, folder: dirname(resolve(file)) });
   const { files } = reading;
   const refuse = (): ParsedConfig => ({
     problems: reading.problems.toSorted(byPlace),
@@ -65,7 +52,7 @@ export function parseConfig({ text, file, env }: ConfigSource): ParsedConfig {
     givenCount: reading.givenCount,
   });
   // Where the syntax is wrong, the tree is a guess: what else it seems to say would mislead.
-  if (faults.length > 0) return refuse();
+  if (reading.problems.length > 0) return refuse();
   const read: Draft | undefined = readRoot(reading, asData(configSchema));
   if (read === undefined) return refuse();
   const draft = complete(read, reading);

@@ -34,7 +34,7 @@ function followAlias(reading: Reading, node: unknown, path: string): Node | null
 
 /** The scalar with the environment's variables put in; undefined, with a problem, when a reference is wrong. */
 function readScalar(reading: Reading, value: unknown, path: string): Given | undefined {
-  if (typeof value !== "string") return { value, replaced: false };
+  if (typeof value !== "string" || reading.env === undefined) return { value, replaced: false };
   const { text, replaced, faults } = substitute(value, reading.env);
   for (const fault of faults) reading.report(path, fault);
   return faults.length > 0 ? undefined : { value: text, replaced };
@@ -160,6 +160,16 @@ function readValue(reading: Reading, place: Place, node: Node): unknown {
   if ("fault" in outcome) reading.report(path, outcome.fault);
   else if (outcome.file !== undefined) reading.noteFile(path, outcome.file);
   return outcome.value;
+}
+
+/** Reads a file that is a list of `what`; what is wrong is in the reading's problems. */
+export function readListRoot(reading: Reading, schema: Schema, what: string): unknown[] {
+  const root = reading.document.contents;
+  if (root !== null) reading.place("", root);
+  if (isSeq(root)) return readList(reading, { schema, path: "" }, root);
+  const isEmpty = root === null || (isScalar(root) && root.value === null);
+  reading.report("", isEmpty ? `the file is empty: [] is a list without ${what}` : `must be ${schema.expected}`);
+  return [];
 }
 
 /** Reads the whole file as far as it can be read; what is wrong is in the reading's problems. */

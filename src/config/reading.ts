@@ -1,4 +1,5 @@
-import type { Document, LineCounter, Node } from "yaml";
+import { LineCounter, parseDocument } from "yaml";
+import type { Document, Node } from "yaml";
 import type { Environment } from "./environment.ts";
 import { speak } from "./leaf.ts";
 import type { Given, NamedFile } from "./leaf.ts";
@@ -9,24 +10,69 @@ interface Position {
   readonly column: number;
 }
 
+/** API keys that got into the wrong place must not be read again in a message. */
+function withoutKeys(text: string): string {
+  return text.replaceAll(/rgk_[\w-]{8,}/g, "rgk_…");
+}
+
+/** Text to read, and what it is read with. */
+interface Source {
+  readonly text: string;
+  /** Undefined: references to variables stay as they are. */
+  readonly env?: Environment;
+  readonly folder: string;
+  /** Where the text begins in its file, counted from 1. */
+  readonly firstLine?: number;
+}
+
+/** YAML, with its errors as problems: where there is any, the tree is a guess. */
+export function readYaml({ text, env, folder, firstLine = 1 }: Source): Reading {
+  const lines = new LineCounter();
+  // Repeated keys are found while reading, where their path is known.
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    uniqueKeys: false,
+    stringKeys: true,
+    // "silent" would let a second document pass without an error.
+    logLevel: "error",
+  });
+  const reading = new Reading({ document, lines, env, folder, firstLine });
+  for (const { pos, message } of [...document.errors, ...document.warnings]) {
+    reading.reportAt(pos[0], "", `not valid YAML: ${message}`);
+  }
+  return reading;
+}
+
+interface ReadingSource {
+  readonly document: Document;
+  readonly lines: LineCounter;
+  readonly env: Environment | undefined;
+  readonly folder: string;
+  readonly firstLine: number;
+}
+
 /** The reading of one file: what it is read with, and what was found so far. */
 export class Reading {
   readonly problems: Problem[] = [];
   readonly document: Document;
-  readonly env: Environment;
+  /** Undefined: references are not replaced. */
+  readonly env: Environment | undefined;
   /** Relative file names start here. */
   readonly folder: string;
   /** Files that keys name → their version when they were looked at. */
   readonly files = new Map<string, string>();
   private readonly lines: LineCounter;
+  private readonly firstLine: number;
   private readonly positions = new Map<string, Position>();
   private readonly given = new Map<string, Given>();
 
-  constructor(source: { document: Document; lines: LineCounter; env: Environment; folder: string }) {
+  constructor(source: ReadingSource) {
     this.document = source.document;
     this.lines = source.lines;
     this.env = source.env;
     this.folder = source.folder;
+    this.firstLine = source.firstLine;
   }
 
   /** Notes where the value at `path` stands. */
@@ -58,7 +104,7 @@ export class Reading {
 
   /** Reports a problem with the value at `path`; where the file has none, at the nearest key around it. */
   report(path: string, message: string): void {
-    this.problems.push({ ...this.positionOf(path), path, message });
+    this.add({ ...this.positionOf(path), path, message });
   }
 
   /** Notes a file that the key at `path` names, and reports what is wrong with it. */
@@ -69,12 +115,12 @@ export class Reading {
 
   /** Reports a problem with a file that the key at `path` names. */
   reportFile(path: string, message: string): void {
-    this.problems.push({ ...this.positionOf(path), path, message, isOfFile: true });
+    this.add({ ...this.positionOf(path), path, message, isOfFile: true });
   }
 
   /** Reports a problem with a place in the text rather than with a value. */
   reportAt(offset: number, path: string, message: string): void {
-    this.problems.push({ ...this.at(offset), path, message });
+    this.add({ ...this.at(offset), path, message });
   }
 
   hasProblem(path: string): boolean {
@@ -85,19 +131,30 @@ export class Reading {
     return this.at(offset).line;
   }
 
+  /** Whether the environment supplied the value. */
+  isReplaced(path: string): boolean {
+    return this.given.get(path)?.replaced === true;
+  }
+
+  private add(problem: Problem): void {
+    const { path, message } = problem;
+    this.problems.push({ ...problem, path: withoutKeys(path), message: withoutKeys(message) });
+  }
+
   private at(offset: number): Position {
     const { line, col } = this.lines.linePos(offset);
     // An empty text has no lines.
-    return { line: Math.max(line, 1), column: Math.max(col, 1) };
+    return { line: Math.max(line, 1) + this.firstLine - 1, column: Math.max(col, 1) };
   }
 
-  private positionOf(path: string): Position {
+  /** Where the value at `path` stands, or what is around it. */
+  positionOf(path: string): Position {
     let key = path;
     while (key !== "") {
       const position = this.positions.get(key);
       if (position !== undefined) return position;
       key = key.slice(0, Math.max(key.lastIndexOf("."), key.lastIndexOf("["), 0));
     }
-    return this.positions.get("") ?? { line: 1, column: 1 };
+    return this.positions.get("") ?? { line: this.firstLine, column: 1 };
   }
 }
