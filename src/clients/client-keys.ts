@@ -1,0 +1,218 @@
+import { hash, timingSafeEqual } from "node:crypto";
+import { stat } from "node:fs/promises";
+import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
+import { type ClientKey, readKeysFile } from "../config/keys-file.ts";
+import { versionOf } from "../config/secret.ts";
+import { isKey } from "./api-key.ts";
+import type { Client, Tier } from "./client.ts";
+
+/** Between two looks at the file. */
+const LOOK_EVERY: Duration = 500;
+
+/** A content that may be half of one that is being written has to stay the same for so long. */
+const DOUBT: Duration = 2_000;
+
+/** What became of the clients when a file was read again: their names, in the order of the file. */
+export interface KeyChanges {
+  readonly added: readonly string[];
+  readonly removed: readonly string[];
+  /** Other keys, another expiry, another tier. */
+  readonly changed: readonly string[];
+}
+
+/** Told what becomes of the keys file. */
+export interface KeysObserver {
+  /** Other keys are in use than before. */
+  keysChanged(changes: KeyChanges): void;
+  /** The file was read: what is wrong with it, all problems of it, or undefined where it is in use. */
+  keysRead(fault: string | undefined): void;
+}
+
+interface ClientKeysOptions {
+  readonly file: string;
+  readonly tiers: ReadonlyMap<string, Tier>;
+  readonly clock: Clock;
+  readonly observer: KeysObserver;
+  /** Of the configuration before. */
+  readonly previous?: ClientKeys | undefined;
+}
+
+interface KnownKey {
+  readonly digest: Buffer;
+  readonly expires: number;
+  readonly client: Client;
+}
+
+/** The keys by the first 48 bits of their digests. */
+type Table = ReadonlyMap<number, readonly KnownKey[]>;
+
+/** A version of the file that is not in use yet, and when it was seen first. */
+interface Sight {
+  readonly version: string;
+  readonly since: Instant;
+}
+
+/** The clients of a keys file, and their keys, of which nothing but digests is known. */
+export class ClientKeys {
+  private readonly options: ClientKeysOptions;
+  private keys: readonly ClientKey[];
+  private clients: ReadonlyMap<string, Client> = new Map();
+  private table: Table = new Map();
+  /** Of the file when it was read last, whether it was good or not. */
+  private version: string;
+  private cancel: CancelTimer = () => {};
+  private isStopped = false;
+
+  /**
+   * Reads the file. Where it is no good, the keys that `previous` had from it stay in use.
+   * @throws {ConfigError} where there are none, or one of them is of a tier that there is no more
+   */
+  constructor(options: ClientKeysOptions) {
+    const { file, tiers, observer, previous } = options;
+    this.options = options;
+    // Before the content: what is written in between is then found to have changed.
+    this.version = versionOf(file);
+    let fault: string | undefined;
+    try {
+      this.keys = this.read();
+    } catch (error) {
+      const earlier = previous?.options.file === file ? previous.keys : undefined;
+      if (earlier?.every(({ tier }) => tiers.has(tier)) !== true) throw error;
+      this.keys = earlier;
+      fault = messageOf(error);
+    }
+    this.use(this.keys, previous?.clients ?? new Map());
+    observer.keysRead(fault);
+    if (previous !== undefined) this.tell(previous.keys);
+  }
+
+  /** Looks at the file from now on. */
+  start(): void {
+    this.next(undefined);
+  }
+
+  stop(): void {
+    this.isStopped = true;
+    this.cancel();
+  }
+
+  /**
+   * The client of a key, or what is wrong with the key. The digests of two keys are compared in constant time, and there
+   * are 2^-48 chances to meet one at all.
+   *
+   * @param now wall-clock time, in milliseconds since the Unix epoch
+   */
+  find(key: string, now: number): Client | "invalid" | "unknown" | "expired" {
+    if (!isKey(key)) return "invalid";
+    const digest = hash("sha256", key, "buffer");
+    const known = this.table.get(placeOf(digest))?.find((each) => timingSafeEqual(each.digest, digest));
+    if (known === undefined) return "unknown";
+    return now < known.expires ? known.client : "expired";
+  }
+
+  private read(): readonly ClientKey[] {
+    const { file, tiers } = this.options;
+    return readKeysFile(file, [...tiers.keys()]);
+  }
+
+  private use(keys: readonly ClientKey[], before: ReadonlyMap<string, Client>): void {
+    const { tiers } = this.options;
+    const clients = new Map<string, Client>();
+    const table = new Map<number, KnownKey[]>();
+    for (const { name, tier: tierName, digest: hex, expires = Infinity } of keys) {
+      const tier = tiers.get(tierName)!;
+      const known = clients.get(name) ?? before.get(name);
+      const client = known?.tier === tier ? known : ({ kind: "key", name, tier, id: `key:${name}` } as const);
+      const digest = Buffer.from(hex, "hex");
+      const place = placeOf(digest);
+      const entry = { digest, expires, client };
+      const others = table.get(place);
+      if (others === undefined) table.set(place, [entry]);
+      else others.push(entry);
+      clients.set(name, client);
+    }
+    this.keys = keys;
+    this.clients = clients;
+    this.table = table;
+  }
+
+  private tell(before: readonly ClientKey[]): void {
+    const changes = compare(before, this.keys);
+    if (Object.values(changes).some((names) => names.length > 0)) this.options.observer.keysChanged(changes);
+  }
+
+  private next(seen: Sight | undefined): void {
+    if (this.isStopped) return;
+    this.cancel = this.options.clock.after(LOOK_EVERY, () => void this.look(seen));
+  }
+
+  /** A version has to be seen twice in a row, and for a while where it may be half of one. */
+  private async look(seen: Sight | undefined): Promise<void> {
+    const version = await seeVersion(this.options.file);
+    if (this.isStopped || version === this.version) return this.next(undefined);
+    const now = this.options.clock.now();
+    if (seen?.version !== version) return this.next({ version, since: now });
+    return this.next(this.take(version, now - seen.since) ? undefined : seen);
+  }
+
+  /** Puts the file to use, or says why not; false where it is too early to tell. */
+  private take(version: string, age: Duration): boolean {
+    const { observer } = this.options;
+    let keys: readonly ClientKey[];
+    try {
+      keys = this.read();
+    } catch (error) {
+      if (age < DOUBT) return false;
+      this.version = version;
+      observer.keysRead(messageOf(error));
+      return true;
+    }
+    if (keys.length < this.keys.length && age < DOUBT) return false;
+    const before = this.keys;
+    this.version = version;
+    this.use(keys, this.clients);
+    observer.keysRead(undefined);
+    this.tell(before);
+    return true;
+  }
+}
+
+function placeOf(digest: Buffer): number {
+  return digest.readUIntBE(0, 6);
+}
+
+/** As `versionOf`, without stopping the process on a slow disk. */
+async function seeVersion(file: string): Promise<string> {
+  try {
+    const { ino, size, mtimeMs } = await stat(file);
+    return `${ino}:${size}:${mtimeMs}`;
+  } catch {
+    return "absent";
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function compare(before: readonly ClientKey[], now: readonly ClientKey[]): KeyChanges {
+  const [old, next] = [groupByName(before), groupByName(now)];
+  const names = [...next.keys()];
+  return {
+    added: names.filter((name) => !old.has(name)),
+    removed: [...old.keys()].filter((name) => !next.has(name)),
+    changed: names.filter((name) => old.has(name) && old.get(name) !== next.get(name)),
+  };
+}
+
+/** All that is said of each client, as text to compare. */
+function groupByName(keys: readonly ClientKey[]): ReadonlyMap<string, string> {
+  const texts = new Map<string, string[]>();
+  for (const { name, tier, digest, expires } of keys) {
+    const text = `${tier} ${digest} ${expires ?? ""}`;
+    const others = texts.get(name);
+    if (others === undefined) texts.set(name, [text]);
+    else others.push(text);
+  }
+  return new Map([...texts].map(([name, all]) => [name, all.toSorted().join("\n")]));
+}

@@ -1,0 +1,243 @@
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import { createKey, digestOfKey } from "../../src/clients/api-key.ts";
+import { ClientKeys, type KeyChanges } from "../../src/clients/client-keys.ts";
+import type { Client, Tier } from "../../src/clients/client.ts";
+import type { Clock } from "../../src/clock.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
+
+const folder = useTemporaryFolder();
+const started: ClientKeys[] = [];
+afterEach(() => started.splice(0).forEach((keys) => keys.stop()));
+
+function tierOf(name: string): Tier {
+  return { name, config: { per: 60_000, upstreams: ["*"] }, seesAll: true, allows: () => true };
+}
+
+const TIERS = new Map(["wallet", "exchange"].map((name) => [name, tierOf(name)]));
+
+interface Entry {
+  readonly key: string;
+  readonly name?: string;
+  readonly tier?: string;
+  readonly expires?: string;
+}
+
+function list(entries: readonly Entry[]): string {
+  if (entries.length === 0) return "[]\n";
+  return entries
+    .map(({ key, name = "wallet-a", tier = "wallet", expires }) => {
+      const end = expires === undefined ? "" : `  expires: ${expires}\n`;
+      return `- name: ${name}\n  tier: ${tier}\n  digest: ${digestOfKey(key)}\n${end}`;
+    })
+    .join("");
+}
+
+function open(entries: readonly Entry[], options: { tiers?: ReadonlyMap<string, Tier>; previous?: ClientKeys } = {}) {
+  const file = join(folder(), "clients.yaml");
+  const write = (text: string) => writeFileSync(file, text);
+  if (entries.length > 0) write(list(entries));
+  const clock = new ManualClock();
+  const looks = { begun: 0, planned: 0 };
+  const observed: Clock = {
+    now: () => clock.now(),
+    wallNow: () => clock.wallNow(),
+    after(delay, fire) {
+      looks.planned += 1;
+      return clock.after(delay, () => {
+        looks.begun += 1;
+        fire();
+      });
+    },
+  };
+  const changes: KeyChanges[] = [];
+  const faults: (string | undefined)[] = [];
+  const observer = {
+    keysChanged: (each: KeyChanges) => void changes.push(each),
+    keysRead: (fault: string | undefined) => void faults.push(fault),
+  };
+  const keys = new ClientKeys({
+    file,
+    tiers: options.tiers ?? TIERS,
+    clock: observed,
+    observer,
+    previous: options.previous,
+  });
+  started.push(keys);
+  const now = clock.wallNow();
+  const find = (key: string) => keys.find(key, now);
+  const nameOf = (key: string) => (find(key) as Client).name ?? find(key);
+  /** Lets `seconds` pass, with the looks at the file that fall due. */
+  const pass = async (seconds: number) => {
+    for (let halves = 0; halves < seconds * 2; halves++) {
+      clock.advance(500);
+      // A look asks the file system, and plans the next one when it has the answer.
+      while (looks.begun > 0 && looks.planned === looks.begun) await new Promise(setImmediate);
+    }
+  };
+  return { keys, file, clock, changes, faults, find, nameOf, pass, write };
+}
+
+test("a key names its client, and a client has one object for all of its keys", () => {
+  const [a, b, c] = [createKey(), createKey(), createKey()];
+  const { find } = open([{ key: a }, { key: b }, { key: c, name: "exchange", tier: "exchange" }]);
+  expect(find(a)).toEqual({ kind: "key", name: "wallet-a", tier: TIERS.get("wallet"), id: "key:wallet-a" });
+  expect(find(b)).toBe(find(a));
+  expect(find(c)).toMatchObject({ name: "exchange", tier: { name: "exchange" } });
+});
+
+test("a mistyped key is told apart from one that is not known", () => {
+  const key = createKey();
+  const { find } = open([{ key }]);
+  expect(find(createKey())).toBe("unknown");
+  expect(find(`${key.slice(0, -1)}${key.endsWith("0") ? "1" : "0"}`)).toBe("invalid");
+  expect(find("")).toBe("invalid");
+  expect(find(digestOfKey(key))).toBe("invalid");
+});
+
+test("a key is refused from the instant on at which it expires, by the wall clock", () => {
+  const [a, b] = [createKey(), createKey()];
+  const { keys } = open([{ key: a, expires: "2027-01-31T00:00:00Z" }, { key: b }]);
+  const end = Date.UTC(2027, 0, 31);
+  expect(keys.find(a, end - 1)).toMatchObject({ name: "wallet-a" });
+  expect(keys.find(a, end)).toBe("expired");
+  expect(keys.find(b, end)).toMatchObject({ name: "wallet-a" });
+});
+
+test("a changed file is in use within a second, and says who came and who changed", async () => {
+  const [a, b, c] = [createKey(), createKey(), createKey()];
+  const { keys, find, changes, faults, pass, write } = open([{ key: a }]);
+  keys.start();
+  const before = find(a);
+  await pass(5);
+  expect(faults).toEqual([undefined]);
+  write(list([{ key: a }, { key: b }, { key: c, name: "exchange", tier: "exchange" }]));
+  await pass(1);
+  expect(find(b)).toBe(before);
+  expect(find(c)).toMatchObject({ name: "exchange" });
+  expect(changes).toEqual([{ added: ["exchange"], removed: [], changed: ["wallet-a"] }]);
+  expect(faults).toEqual([undefined, undefined]);
+});
+
+test("a key that is taken out is refused within three seconds, for the file may be half written", async () => {
+  const [a, b] = [createKey(), createKey()];
+  const { keys, find, nameOf, changes, pass, write } = open([{ key: a }, { key: b, name: "old" }]);
+  keys.start();
+  write(list([{ key: a }]));
+  await pass(2);
+  expect(nameOf(b)).toBe("old");
+  await pass(1);
+  expect(find(b)).toBe("unknown");
+  expect(nameOf(a)).toBe("wallet-a");
+  expect(changes).toEqual([{ added: [], removed: ["old"], changed: [] }]);
+});
+
+test("a broken file is refused once with all of its mistakes, and the last good one stays", async () => {
+  const a = createKey();
+  const { keys, file, nameOf, faults, pass, write } = open([{ key: a }]);
+  keys.start();
+  write("- name: b\n  tier: gold\n");
+  await pass(5);
+  expect(faults).toEqual([undefined, `${file}:1:3 [0].digest: is missing: it must be sha256: and 64 hex digits`]);
+  expect(nameOf(a)).toBe("wallet-a");
+  rmSync(file);
+  await pass(5);
+  expect(faults.slice(2)).toEqual([`${file}: there is no such file`]);
+  expect(nameOf(a)).toBe("wallet-a");
+  write(list([{ key: a, name: "again" }]));
+  await pass(1);
+  expect(nameOf(a)).toBe("again");
+  expect(faults.slice(3)).toEqual([undefined]);
+});
+
+test("a file that is written slowly is used when all of it is there", async () => {
+  const all = Array.from({ length: 6 }, () => createKey());
+  const entries = all.map((key, i) => ({ key, name: `client-${i}` }));
+  const { keys, find, faults, changes, pass, write } = open(entries);
+  keys.start();
+  const text = list([...entries, { key: createKey(), name: "new" }]);
+  for (let part = 1; part <= 6; part++) {
+    write(text.slice(0, Math.floor((text.length * part) / 6)));
+    await pass(1);
+    for (const key of all) expect(find(key)).toMatchObject({ kind: "key" });
+  }
+  expect(changes).toEqual([{ added: ["new"], removed: [], changed: [] }]);
+  expect(faults).toEqual([undefined, undefined]);
+});
+
+test("a file that is renamed over, or comes behind another link, is found", async () => {
+  const [a, b, c] = [createKey(), createKey(), createKey()];
+  const { keys, file, nameOf, pass } = open([{ key: a }]);
+  keys.start();
+  writeFileSync(`${file}.new`, list([{ key: b, name: "b" }]));
+  renameSync(`${file}.new`, file);
+  await pass(1);
+  expect(nameOf(b)).toBe("b");
+  const data = join(folder(), "data");
+  mkdirSync(data);
+  writeFileSync(join(data, "clients.yaml"), list([{ key: c, name: "c" }]));
+  symlinkSync(join(data, "clients.yaml"), `${file}.link`);
+  renameSync(`${file}.link`, file);
+  await pass(1);
+  expect(nameOf(c)).toBe("c");
+});
+
+test("nothing is looked at any more after the stop", async () => {
+  const [a, b] = [createKey(), createKey()];
+  const { keys, find, pass, write, faults } = open([{ key: a }]);
+  keys.start();
+  await pass(1);
+  keys.stop();
+  write(list([{ key: b }]));
+  await pass(5);
+  expect(find(b)).toBe("unknown");
+  expect(faults).toEqual([undefined]);
+});
+
+test("a client stays the same object over reloads of the configuration, as long as its tier does", () => {
+  const [a, b] = [createKey(), createKey()];
+  const first = open([{ key: a }, { key: b, name: "exchange", tier: "exchange" }]);
+  const tiers = new Map([...TIERS, ["exchange", tierOf("exchange")]]);
+  const second = open([], { tiers, previous: first.keys });
+  expect(second.find(a)).toBe(first.find(a));
+  expect(second.find(b)).not.toBe(first.find(b));
+  expect((second.find(b) as Client).tier).toBe(tiers.get("exchange"));
+  expect(second.changes).toEqual([]);
+});
+
+test("a reload of the configuration keeps the keys of a file that is broken meanwhile", () => {
+  const a = createKey();
+  const first = open([{ key: a }]);
+  first.write("- nothing\n");
+  const second = open([], { previous: first.keys });
+  expect(second.nameOf(a)).toBe("wallet-a");
+  expect(second.faults).toEqual([`${second.file}:1:3 [0]: must be a group of keys`]);
+});
+
+test("a reload that leaves a key without its tier, or a start with a broken file, is refused", () => {
+  const first = open([{ key: createKey(), tier: "exchange" }]);
+  const tiers = new Map([["wallet", tierOf("wallet")]]);
+  expect(() => open([], { tiers, previous: first.keys })).toThrow('[0].tier: "exchange" is no tier');
+  first.write("- nothing\n");
+  expect(() => open([])).toThrow("[0]: must be a group of keys");
+  expect(() => open([], { tiers, previous: first.keys })).toThrow("[0]: must be a group of keys");
+});
+
+test("a key is found among others, and no copy of one is kept", () => {
+  const key = createKey();
+  const others = Array.from({ length: 1_000 }, (_, i) => ({ key: createKey(), name: `client-${i}` }));
+  const { keys, nameOf } = open([...others, { key, name: "last" }]);
+  expect(nameOf(key)).toBe("last");
+  expect(nameOf(others[500]!.key)).toBe("client-500");
+  const seen = new Set<unknown>();
+  const holds = (value: unknown): boolean => {
+    if (typeof value === "string") return value.includes(key);
+    if (typeof value !== "object" || value === null || seen.has(value)) return false;
+    seen.add(value);
+    const below = value instanceof Map ? [...value.keys(), ...value.values()] : Object.values(value);
+    return below.some(holds);
+  };
+  expect(holds(keys)).toBe(false);
+});
