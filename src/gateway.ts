@@ -23,9 +23,13 @@ import { isAggregate, type SnapshotParts, Snapshots } from "./http/snapshot.ts";
 import { InFlight, type LoopLoad, Overload } from "./http/workload.ts";
 import type { Logger } from "./observe/log.ts";
 import type { Metrics } from "./observe/metrics.ts";
-import type { LiveRegistry } from "./observe/metrics/live-registry.ts";
-import { createRedisObserver } from "./observe/observers.ts";
-import { createInstruments, type ServerObserverOptions, ServerObservers } from "./observe/server-observers.ts";
+import type { LiveRegistry } from "./observe/metrics/bound.ts";
+import {
+  createInstruments,
+  createRedisObserver,
+  type ServerObserverOptions,
+  ServerObservers,
+} from "./observe/observers.ts";
 import { traceRedis } from "./observe/tracing/traced-observers.ts";
 import { loadTracing } from "./observe/tracing/tracing.ts";
 import { accessOf } from "./operations/access.ts";

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { LRUCache } from "lru-cache";
 import type { CacheAnswer, Resource } from "../cache/resource.ts";
 import type { Fields } from "../fields.ts";
-import type { RecordRequest } from "../observe/metrics/traffic.ts";
+import type { RecordRequest } from "../observe/traffic.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { type RequestContext, requestIdOf, type Services } from "./context.ts";

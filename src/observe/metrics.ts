@@ -1,9 +1,8 @@
 import { Gauge, type Registry } from "@prometheus-io/client";
 import { announce } from "./metrics/announcement.ts";
+import { BoundCounter, BoundHistogram, type Distribution, LiveRegistry, type Tally } from "./metrics/bound.ts";
 import type { CounterDefinition, Definition, GaugeDefinition, HistogramDefinition } from "./metrics/definition.ts";
-import { BoundCounter, BoundHistogram, type Distribution, type Tally } from "./metrics/bound.ts";
 import type { LabelSet, LabelValues } from "./metrics/labels.ts";
-import { LiveRegistry } from "./metrics/live-registry.ts";
 import { METRICS } from "./metrics/table.ts";
 
 /** Labels, all of them, each with one of its values; nothing for a metric without labels. */

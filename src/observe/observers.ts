@@ -1,18 +1,143 @@
 import type { CacheObserver } from "../cache/observer.ts";
 import { CACHE_OUTCOMES, CACHE_TIERS, type CacheOutcome, type CacheTier } from "../cache/resource.ts";
-import { fieldValue } from "../fields.ts";
-import type { Logger } from "./log.ts";
-import type { Metrics } from "./metrics.ts";
-import { type CallKind } from "./metrics/labels.ts";
-import type { Tally } from "./metrics/bound.ts";
-import type { MetadataObserver } from "../registry/registry-metadata.ts";
+import type { MemoryStore } from "../cache/stores/memory-store.ts";
+import type { Clock } from "../clock.ts";
+import type { Coordination } from "../coordination/coordination.ts";
 import { COMMAND_OUTCOMES, type CommandOutcome, type RedisObserver } from "../coordination/redis/connection.ts";
+import { fieldValue } from "../fields.ts";
+import type { RequestObservers } from "../http/context.ts";
+import type { Snapshot } from "../http/snapshot.ts";
+import type { Overload, OverloadOptions } from "../http/workload.ts";
+import type { MetadataObserver } from "../registry/registry-metadata.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
+import type { Logger } from "./log.ts";
+import { createMetrics, type Metrics } from "./metrics.ts";
+import { announce, forgetUpstreams } from "./metrics/announcement.ts";
+import type { LiveRegistry, Tally } from "./metrics/bound.ts";
+import { ClientTraffic } from "./metrics/client-traffic.ts";
+import type { CallKind } from "./metrics/labels.ts";
+import { refreshGauges } from "./metrics/refresh.ts";
 import { hashId, withoutSecrets } from "./redaction.ts";
+import { traceCache } from "./tracing/traced-observers.ts";
+import type { Tracing } from "./tracing/tracing.ts";
+import { recordRefused, recordRequest, Traffic } from "./traffic.ts";
+
+export interface ServerObserverOptions {
+  readonly metrics: Metrics;
+  readonly registry: LiveRegistry;
+  readonly log: Logger;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly tracing: Tracing | undefined;
+  /** Told as soon as an upstream's admin is known. */
+  readonly onAdminProved?: (upstream: string, admin: string) => void;
+}
+
+/** What the gauges show of a server; asked when the metrics are read. */
+export interface ObservedParts {
+  readonly memory: MemoryStore;
+  readonly overload: Overload;
+  readonly coordination: Pick<Coordination, "redisStatus">;
+  readonly snapshot: () => Snapshot;
+}
+
+/** The metrics of a process, with what is so from its start. */
+export function createInstruments(version: string, clock: Clock): { metrics: Metrics; registry: LiveRegistry } {
+  const instruments = createMetrics();
+  const { metrics } = instruments;
+  metrics.buildInfo.set({ version }, 1);
+  metrics.lastReloadGood.set(1);
+  metrics.lastReloadTime.set(clock.wallNow() / 1000);
+  return instruments;
+}
+
+/** What the parts of a process that answers clients tell of their work, as metrics, log lines and traces. */
+export class ServerObservers {
+  readonly cache: CacheObserver;
+  readonly metadata: MetadataObserver;
+  readonly overload: Pick<OverloadOptions, "onChange" | "onShed">;
+  readonly requests: RequestObservers;
+  readonly traffic: Traffic;
+  private readonly options: ServerObserverOptions;
+
+  constructor(options: ServerObserverOptions) {
+    const { metrics, log, clock, random, tracing } = options;
+    const cache = createCacheObserver(metrics);
+    const traffic = new Traffic(metrics);
+    this.options = options;
+    this.cache = tracing === undefined ? cache : traceCache(cache, tracing);
+    this.metadata = createMetadataObserver(metrics);
+    this.overload = {
+      onChange(isShedding, delay) {
+        const line = { delayMs: Math.round(delay) };
+        if (isShedding) log.warn(line, "too much to do: misses and calls are refused");
+        else log.info(line, "misses and calls are answered again");
+      },
+      onShed: (kind) => metrics.shedRequests.inc({ kind }),
+    };
+    const clients = new ClientTraffic({ metrics, onRefused: (refused) => log.warn(refused, "client refused") });
+    const records = { traffic, clients, log, clock, random };
+    this.traffic = traffic;
+    this.requests = {
+      log,
+      traffic,
+      tracing,
+      metadata: this.metadata,
+      clients,
+      record: (context) => recordRequest(context, records),
+      recordRefused: (refused) => recordRefused(refused, tracing, records),
+    };
+  }
+
+  /** Observes upstreams; `current` tells which place a node has in the configuration in use. */
+  upstreams(current: () => Upstreams): UpstreamObserver {
+    const { metrics, log, onAdminProved } = this.options;
+    const observer = createUpstreamObserver(metrics, log, (name, url) => {
+      return current().byName(name)?.config.urls.indexOf(url) ?? -1;
+    });
+    if (onAdminProved === undefined) return observer;
+    return {
+      ...observer,
+      adminProved(upstream, admin) {
+        observer.adminProved(upstream, admin);
+        onAdminProved(upstream, admin);
+      },
+    };
+  }
+
+  /** Lets the metrics show these upstreams, and forget those that a reload took away. */
+  show(after: Upstreams, before: Upstreams = after): void {
+    const { registry } = this.options;
+    const names = new Set(after.all.map(({ name }) => name));
+    if (before.all.some(({ name }) => !names.has(name))) {
+      this.traffic.forgetRecorders();
+      void forgetUpstreams(registry, names);
+    }
+    announce(registry, [...names]);
+  }
+
+  /** Lets the gauges show, whenever they are read, how things are then. */
+  readGauges({ memory, overload, coordination, snapshot }: ObservedParts): void {
+    const { metrics, registry } = this.options;
+    registry.onRead(() => {
+      const { upstreams, config } = snapshot();
+      metrics.eventLoopDelay.set(overload.delay / 1000);
+      metrics.shedding.set(overload.isShedding ? 1 : 0);
+      refreshGauges(metrics, {
+        upstreams: upstreams.all,
+        memory,
+        maxBytes: config.cache.memory.maxBytes,
+        traffic: this.traffic,
+        redis: coordination.redisStatus(),
+      });
+    });
+  }
+}
 
 /** Counts what the cache does. */
-export function createCacheObserver(metrics: Metrics): CacheObserver {
+function createCacheObserver(metrics: Metrics): CacheObserver {
   // Asked on every hit: the counter's children are looked up once.
   const lookups = Object.fromEntries(
     CACHE_TIERS.map((tier) => [
@@ -32,7 +157,7 @@ export function createCacheObserver(metrics: Metrics): CacheObserver {
 }
 
 /** Counts what registries say and how they change. */
-export function createMetadataObserver(metrics: Metrics): MetadataObserver {
+function createMetadataObserver(metrics: Metrics): MetadataObserver {
   const newest = new Map<string, number>();
   return {
     schemaViolated: (upstream, operation) => metrics.schemaViolations.inc({ upstream, operation }),
@@ -57,7 +182,7 @@ export type NodeIndex = (upstream: string, url: string) => number;
  * Counts what happens on the way to upstreams, and logs changes of state in one line each. Nodes are named by their
  * place in the configuration, parties by hashes: a log goes to more people than the configuration does.
  */
-export function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex: NodeIndex): UpstreamObserver {
+function createUpstreamObserver(metrics: Metrics, log: Logger, nodeIndex: NodeIndex): UpstreamObserver {
   return { ...observeCalls(metrics, log), ...observeStates(metrics, log, nodeIndex) };
 }
 

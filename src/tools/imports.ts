@@ -86,8 +86,8 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["fastify", "lru-cache", "@prometheus-io/client"],
   },
   observe: {
-    rooms: ["cache", "config", "coordination/redis", "observe/metrics", "observe/tracing"],
-    types: ["cache/stores", "clients", "coordination", "http", "registry", "spec", "upstream"],
+    rooms: ["cache", "config", "coordination/redis", "observe/metrics", "observe/tracing", "spec"],
+    types: ["cache/stores", "clients", "coordination", "http", "registry", "upstream"],
     packages: ["pino", "@prometheus-io/client"],
   },
   "observe/metrics": {

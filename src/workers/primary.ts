@@ -7,7 +7,7 @@ import { sleep } from "../deadline.ts";
 import { openListener } from "../http/listening.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { LiveRegistry } from "../observe/metrics/live-registry.ts";
+import type { LiveRegistry } from "../observe/metrics/bound.ts";
 import type { OperationsOptions } from "../operations/listener.ts";
 import { WorkerMetrics } from "./metrics.ts";
 import { WorkerOperations } from "./operations.ts";

@@ -1,10 +1,10 @@
 import type { Clock, Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
+import { coordinateWithoutRedis, type Coordination } from "../coordination/coordination.ts";
 import type { Logger } from "../observe/log.ts";
 import { createMetrics, type Metrics } from "../observe/metrics.ts";
-import type { LiveRegistry } from "../observe/metrics/live-registry.ts";
+import type { LiveRegistry } from "../observe/metrics/bound.ts";
 import type { Server } from "../server.ts";
-import { type Coordination, coordinateWithoutRedis } from "../coordination/coordination.ts";
 import type { PrimaryTopics, WorkerState, WorkerTopics } from "./protocol.ts";
 import { type Channel, Peer } from "./rpc.ts";
 import { SharedEntryStore } from "./shared-entries.ts";

@@ -2,14 +2,14 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import { announce, forgetUpstreams } from "../../src/observe/metrics/announcement.ts";
+import { LiveRegistry } from "../../src/observe/metrics/bound.ts";
 import { type Definition, seriesOf } from "../../src/observe/metrics/definition.ts";
-import { LiveRegistry } from "../../src/observe/metrics/live-registry.ts";
 import { collectProcessMetrics } from "../../src/observe/metrics/process.ts";
 import { METRICS } from "../../src/observe/metrics/table.ts";
-import { Traffic } from "../../src/observe/metrics/traffic.ts";
+import { Traffic } from "../../src/observe/traffic.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { metricOf, parseExposition, type Series } from "../support/exposition.ts";
+import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { breakAndAsk, sendEverything, sendStrays } from "../support/traffic.ts";
 
 const UPSTREAMS = 10;

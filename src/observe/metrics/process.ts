@@ -1,7 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { collectDefaultMetrics } from "@prometheus-io/client";
 import type { Metrics } from "../metrics.ts";
-import type { LiveRegistry } from "./live-registry.ts";
+import type { LiveRegistry } from "./bound.ts";
 
 /**
  * Adds what is about the process as a whole: the client library's usual `process_` and `nodejs_` metrics, and how busy

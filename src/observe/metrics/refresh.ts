@@ -1,14 +1,12 @@
-import { NODE_STATES, UPSTREAM_STATES } from "../../upstream/status.ts";
-import { CACHED_OPERATIONS } from "../../spec/endpoints.ts";
-import type { Duration } from "../../clock.ts";
-import type { LeaseStatus } from "../../coordination/redis/shared-leases.ts";
 import type { MemoryStore } from "../../cache/stores/memory-store.ts";
-import type { Metrics } from "../metrics.ts";
+import type { Duration } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
-import type { CachedOperation } from "../../spec/endpoints.ts";
+import type { LeaseStatus } from "../../coordination/redis/shared-leases.ts";
+import { CACHED_OPERATIONS, type CachedOperation } from "../../spec/endpoints.ts";
 import type { BreakerState } from "../../upstream/observer.ts";
-import type { UpstreamStatus } from "../../upstream/status.ts";
-import type { Traffic } from "./traffic.ts";
+import { NODE_STATES, UPSTREAM_STATES, type UpstreamStatus } from "../../upstream/status.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Traffic } from "../traffic.ts";
 
 /** What the gauges show. */
 export interface GaugeSources {
