@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { OWN_TARGETED_FIELD } from "../answer-fields.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import { fieldValue, type Fields } from "../fields.ts";
+import { type Fields, fieldValue, OWN_TARGETED_FIELD } from "../fields.ts";
 import { isCompressible } from "./compressor.ts";
 import type { Entry } from "./entry.ts";
 import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier } from "./resource.ts";

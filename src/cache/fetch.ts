@@ -1,15 +1,15 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { isHeadTooLarge } from "../answer-fields.ts";
 import type { Clock, Instant } from "../clock.ts";
 import type { Coordinator, FetchOutcome, Lease } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
+import { isHeadTooLarge } from "../fields.ts";
 import { CachedEntry } from "./cached-entry.ts";
-import { deriveResponse, type Entry, judgeResponse, type JudgedResponse } from "./entry.ts";
+import { deriveResponse, type Entry, type JudgedResponse, judgeResponse } from "./entry.ts";
 import type { CacheObserver, SkipReason } from "./observer.ts";
 import type { Fetched, FetchRequest, FillSource, Resource } from "./resource.ts";
 import { madeAt } from "./rfc/age.ts";
-import { conditionalFields, confirms, freshen } from "./rfc/revalidation.ts";
 import { isFailure } from "./rfc/reuse.ts";
+import { conditionalFields, confirms, freshen } from "./rfc/revalidation.ts";
 import { selectingNames, variantOf } from "./rfc/vary.ts";
 import type { Tiers } from "./stores/tiers.ts";
 

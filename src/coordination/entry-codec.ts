@@ -1,10 +1,10 @@
 import { crc32 } from "node:zlib";
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
-import { endToEndFields } from "../answer-fields.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { CacheKey } from "../cache/stores/store.ts";
 import type { Instant } from "../clock.ts";
+import { endToEndFields } from "../fields.ts";
 
 const Milliseconds = Type.Number();
 const FieldText = Type.String({ pattern: "^[\\t\\x20-\\x7e\\x80-\\xff]*$" });

@@ -1,15 +1,13 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { probeContract } from "../aggregate/contract-probe.ts";
 import type { ContractAdmins } from "../aggregate/contract-admins.ts";
-import { neverKept } from "../answer-fields.ts";
+import { probeContract } from "../aggregate/contract-probe.ts";
 import type { RequestContent } from "../bodies/request.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
-import { type Fields, filterFields } from "../fields.ts";
+import { type Fields, filterFields, neverKept, traceFieldsOf } from "../fields.ts";
 import { checkAnswer } from "../registry/answer-check.ts";
 import { adminPathsOf } from "../spec/body-admin.ts";
 import { endpointPath } from "../spec/endpoints.ts";
-import { traceFieldsOf } from "../trace-context.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext, routeTo } from "./context.ts";

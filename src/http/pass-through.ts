@@ -1,9 +1,8 @@
 import { Readable } from "node:stream";
 import httpProxy from "@fastify/http-proxy";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { neverKept, OWN_TARGETED_FIELD } from "../answer-fields.ts";
 import { clientGone, GatewayError, toGatewayError } from "../errors.ts";
-import { type Fields, filterFields } from "../fields.ts";
+import { type Fields, filterFields, neverKept, OWN_TARGETED_FIELD } from "../fields.ts";
 import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
 import type { StreamedAnswer, StreamedCall } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";

@@ -4,8 +4,7 @@ import type { CachePolicy, Fetched, FetchRequest, Resource } from "../cache/reso
 import { forwardedFields } from "../cache/rfc/forwarded.ts";
 import type { CacheKey } from "../cache/stores/store.ts";
 import type { Duration } from "../clock.ts";
-import { type Fields, filterFields } from "../fields.ts";
-import { TRACE_FIELDS, traceFieldsOf } from "../trace-context.ts";
+import { type Fields, filterFields, TRACE_FIELDS, traceFieldsOf } from "../fields.ts";
 import type { Priority, UpstreamAnswer } from "../upstream/call.ts";
 import { checkAnswer } from "./answer-check.ts";
 import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "./metadata-key.ts";

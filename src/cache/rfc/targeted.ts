@@ -1,7 +1,6 @@
 import { isInnerList, parseDictionary, Token } from "structured-headers";
-import { OWN_TARGETED_FIELD } from "../../answer-fields.ts";
-import { fieldValue, fieldValues, type Fields } from "../../fields.ts";
-import { parseDirectives, responseDirectives, type DirectiveMap, type ResponseDirectives } from "./cache-control.ts";
+import { type Fields, fieldValue, fieldValues, OWN_TARGETED_FIELD } from "../../fields.ts";
+import { type DirectiveMap, parseDirectives, responseDirectives, type ResponseDirectives } from "./cache-control.ts";
 
 /** RFC 9213 §2.2: the fields that address this cache, the most specific first. */
 const TARGET_LIST = [OWN_TARGETED_FIELD, "cdn-cache-control"];

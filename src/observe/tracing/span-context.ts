@@ -1,7 +1,6 @@
-import { createTraceState, type SpanContext } from "@opentelemetry/api";
 import type { IncomingHttpHeaders } from "node:http";
-import type { Fields } from "../../fields.ts";
-import { traceFieldsOf } from "../../trace-context.ts";
+import { createTraceState, type SpanContext } from "@opentelemetry/api";
+import { type Fields, traceFieldsOf } from "../../fields.ts";
 
 /** The client's place in a trace, if its headers name one. */
 export function readTraceContext(headers: IncomingHttpHeaders): SpanContext | undefined {

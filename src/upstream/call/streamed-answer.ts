@@ -1,6 +1,5 @@
 import { Readable } from "node:stream";
-import { endToEndFields } from "../../answer-fields.ts";
-import type { Fields } from "../../fields.ts";
+import { endToEndFields, type Fields } from "../../fields.ts";
 import type { StreamedAnswer } from "../call.ts";
 import type { Failure } from "../failure.ts";
 import { findBusy, refuseHead } from "../wire/answer.ts";

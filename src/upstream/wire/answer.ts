@@ -1,15 +1,12 @@
 import { STATUS_CODES } from "node:http";
 import type { AnswerContent } from "../../bodies/answer.ts";
 import { errorBody, GatewayError } from "../../errors.ts";
-import { fieldValue } from "../../fields.ts";
-import type { Fields } from "../../fields.ts";
-import { endToEndFields, fieldsOfReplacedBody, isHeadTooLarge } from "../../answer-fields.ts";
+import { endToEndFields, type Fields, fieldsOfReplacedBody, fieldValue, isHeadTooLarge } from "../../fields.ts";
 import type { UpstreamAnswer } from "../call.ts";
+import { type Failure, type FailureReason, tooLarge, tooLargeHead, undecodable, unusable } from "../failure.ts";
+import type { RawAnswer } from "./collected-answer.ts";
 import { contentCodings, decodeBody, DecodedTooLarge } from "./content-coding.ts";
 import { isHtml, readErrorText } from "./error-text.ts";
-import type { RawAnswer } from "./collected-answer.ts";
-import { tooLarge, tooLargeHead, undecodable, unusable } from "../failure.ts";
-import type { Failure, FailureReason } from "../failure.ts";
 
 /** What is made of an answer from the wire. */
 export interface Reading<Answer = UpstreamAnswer> {

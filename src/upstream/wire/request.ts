@@ -1,11 +1,9 @@
 import type { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
-import { type Fields, fieldsFromRaw, filterFields } from "../../fields.ts";
-import { TRACE_FIELDS } from "../../trace-context.ts";
+import { type Fields, fieldsFromRaw, filterFields, TRACE_FIELDS } from "../../fields.ts";
 import { ConnectionGone } from "./connection-failure.ts";
 import type { Connection } from "./connection.ts";
-import { Opening } from "./connections.ts";
-import type { Connections } from "./connections.ts";
+import { type Connections, Opening } from "./connections.ts";
 
 /** What is sent to a node. */
 export interface NodeRequest {
