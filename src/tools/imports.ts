@@ -38,7 +38,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "upstream/node": {
     rooms: ["bodies", "upstream", "upstream/credentials", "upstream/limits", "upstream/wire"],
     types: ["config"],
-    packages: [],
+    packages: ["lru-cache"],
   },
   "upstream/call": {
     rooms: ["bodies", "spec", "upstream", "upstream/credentials", "upstream/limits", "upstream/node", "upstream/wire"],

@@ -1,18 +1,18 @@
 import type { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
-import { digestOf } from "../digest.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
-import { Latencies } from "./call/latencies.ts";
-import { NodeChoice } from "./call/node-choice.ts";
+import { digestOf } from "../digest.ts";
+import { RecentRequests } from "./recent-requests.ts";
+import { TokenBucket } from "./call/attempts.ts";
+import { Latencies } from "./call/hedging.ts";
 import type { Credentials, OwnCredentials } from "./credentials/credentials.ts";
 import { CircuitBreaker } from "./limits/circuit-breaker.ts";
 import { ConcurrencyLimit } from "./limits/concurrency-limit.ts";
 import { RateLimit } from "./limits/rate-limit.ts";
-import { TokenBucket } from "./limits/token-bucket.ts";
+import { NodeChoice } from "./node/node.ts";
 import { Nodes } from "./node/nodes.ts";
 import type { BreakerScope, UpstreamObserver } from "./observer.ts";
-import { RecentRequests } from "./recent-requests.ts";
 
 /** Sizes of bodies, bytes. */
 export type UpstreamLimits = Pick<Config["limits"], "requestBody" | "responseBody">;

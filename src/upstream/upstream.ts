@@ -1,19 +1,17 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Instant } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
-import type { AdminClaims } from "./admin-claims.ts";
-import { runCall, streamCall } from "./call/call-run.ts";
 import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
-import { openCredentials } from "./credentials/credentials.ts";
-import type { CredentialParts, OwnCredentials } from "./credentials/credentials.ts";
-import { CredentialLooks } from "./news.ts";
+import { runCall, streamCall } from "./call/call-run.ts";
+import { type CredentialParts, openCredentials, type OwnCredentials } from "./credentials/credentials.ts";
 import { removed } from "./failure.ts";
+import { CredentialLooks } from "./news.ts";
 import { countUp } from "./node/node-states.ts";
 import type { UpstreamNode } from "./node/node.ts";
 import { CREDENTIAL_KEYS } from "./observer.ts";
-import { createParts, impostorAt } from "./parts.ts";
-import type { UpstreamEnvironment, UpstreamLimits, UpstreamParts } from "./parts.ts";
+import { createParts, impostorAt, type UpstreamEnvironment, type UpstreamLimits, type UpstreamParts } from "./parts.ts";
 import type { UpstreamState, UpstreamStatus } from "./status.ts";
+import type { AdminClaims } from "./upstreams.ts";
 
 /** An upstream among others. */
 export interface UpstreamRelations {

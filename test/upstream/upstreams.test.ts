@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { AdminClaims } from "../../src/upstream/admin-claims.ts";
-import { Upstreams } from "../../src/upstream/upstreams.ts";
+import { AdminClaims, Upstreams } from "../../src/upstream/upstreams.ts";
 import {
-  ADMIN,
   acceptCall,
+  ADMIN,
   inTime,
   openUpstreams,
   OTHER_ADMIN,

@@ -1,10 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
-import { ConcurrencyLimit } from "../../src/upstream/limits/concurrency-limit.ts";
 import type { Priority } from "../../src/upstream/call.ts";
-import { LatencyQuantile } from "../../src/upstream/call/latencies.ts";
-import { TokenBucket } from "../../src/upstream/limits/token-bucket.ts";
-import { WaitQueue } from "../../src/upstream/limits/wait-queue.ts";
+import { TokenBucket } from "../../src/upstream/call/attempts.ts";
+import { LatencyQuantile } from "../../src/upstream/call/hedging.ts";
+import { ConcurrencyLimit, WaitQueue } from "../../src/upstream/limits/concurrency-limit.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { acceptCall, openUpstreams, startRegistry, upstreamConfigs } from "../support/upstream-registries.ts";
 

@@ -2,12 +2,8 @@ import { type AnswerContent, readAnswerBody } from "../../bodies/answer.ts";
 import { AT_ONCE, TooCostly } from "../../bodies/body-reader.ts";
 import { toGatewayError } from "../../errors.ts";
 import type { UpstreamAnswer } from "../call.ts";
-import { tooCostly } from "../failure.ts";
-import type { Failure } from "../failure.ts";
-import { decodeAnswer, isCoded, readAnswer } from "../wire/answer.ts";
-import type { Reading } from "../wire/answer.ts";
-import { AnswerCollector } from "../wire/collected-answer.ts";
-import type { RawAnswer } from "../wire/collected-answer.ts";
+import { type Failure, tooCostly } from "../failure.ts";
+import { AnswerCollector, decodeAnswer, isCoded, type RawAnswer, readAnswer, type Reading } from "../wire/answer.ts";
 import type { AnswerReader, Attempt } from "./attempt.ts";
 import type { AnswerMode } from "./attempts.ts";
 

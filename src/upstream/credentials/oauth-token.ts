@@ -1,13 +1,12 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { AuthConfig } from "../../config/schema.ts";
 import type { MaybePromise } from "../../coordination/coordinator.ts";
+import { type Deadline, withDeadline } from "../../deadline.ts";
 import { type ErrorCode, GatewayError, isClientGone } from "../../errors.ts";
-import { Connections } from "../wire/connections.ts";
-import { fetchAnswer } from "../wire/collected-answer.ts";
-import type { RawAnswer } from "../wire/collected-answer.ts";
+import type { RawAnswer } from "../wire/answer.ts";
 import type { ConnectionTarget } from "../wire/connection.ts";
-import type { Deadline } from "../../deadline.ts";
-import { withDeadline } from "../../deadline.ts";
+import { Connections } from "../wire/connections.ts";
+import { fetchAnswer } from "../wire/request.ts";
 
 export type OAuthConfig = NonNullable<AuthConfig["oauth2"]>;
 

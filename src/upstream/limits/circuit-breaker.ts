@@ -1,9 +1,8 @@
 import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
-import { consequences } from "../failure.ts";
-import type { FailureReason } from "../failure.ts";
+import { RecentRequests } from "../recent-requests.ts";
+import { consequences, type FailureReason } from "../failure.ts";
 import { News } from "../news.ts";
 import type { BreakerChange, BreakerState } from "../observer.ts";
-import { RecentRequests } from "../recent-requests.ts";
 
 /** So many calls in a row without an answer are worth a look at the registry's info. */
 const LEAST_FAILURES = 10;

@@ -5,7 +5,7 @@ import { GatewayError } from "../../errors.ts";
 import type { Operation } from "../../spec/endpoints.ts";
 import type { Priority } from "../call.ts";
 import { News } from "../news.ts";
-import { PRIORITIES, WaitQueue } from "./wait-queue.ts";
+import { PRIORITIES, WaitQueue } from "./concurrency-limit.ts";
 
 export type RateLimitConfig = NonNullable<UpstreamConfig["rateLimit"]>;
 

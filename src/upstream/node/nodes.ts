@@ -1,19 +1,15 @@
 import type { Clock, Instant } from "../../clock.ts";
+import { type Deadline, withDeadline } from "../../deadline.ts";
 import type { GatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
+import { answerTimeout, consequences, type FailureReason } from "../failure.ts";
 import type { RateLimit } from "../limits/rate-limit.ts";
 import { ProofFailed } from "../wire/connection-failure.ts";
-import { answerTimeout, consequences } from "../failure.ts";
-import type { FailureReason } from "../failure.ts";
 import type { Connection, ConnectionTarget } from "../wire/connection.ts";
-import { NodeProof } from "./proof.ts";
-import { RegistryAdmin } from "./registry-admin.ts";
-import { countUp, hasProved, NodeStates } from "./node-states.ts";
-import type { NodeStatesParts } from "./node-states.ts";
+import { countUp, hasProved, NodeStates, type NodeStatesParts, RegistryAdmin } from "./node-states.ts";
 import { UpstreamNode } from "./node.ts";
+import { NodeProof } from "./proof.ts";
 import { SupportedApis } from "./supported-apis.ts";
-import { withDeadline } from "../../deadline.ts";
-import type { Deadline } from "../../deadline.ts";
 
 interface NodesParts extends NodeStatesParts {
   readonly clock: Clock;

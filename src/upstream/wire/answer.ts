@@ -1,12 +1,121 @@
 import { STATUS_CODES } from "node:http";
 import type { AnswerContent } from "../../bodies/answer.ts";
+import { AT_ONCE } from "../../bodies/body-reader.ts";
+import type { Clock, Instant } from "../../clock.ts";
 import { errorBody, GatewayError } from "../../errors.ts";
 import { endToEndFields, type Fields, fieldsOfReplacedBody, fieldValue, isHeadTooLarge } from "../../fields.ts";
 import type { UpstreamAnswer } from "../call.ts";
 import { type Failure, type FailureReason, tooLarge, tooLargeHead, undecodable, unusable } from "../failure.ts";
-import type { RawAnswer } from "./collected-answer.ts";
+import { connectionFailure } from "./connection-failure.ts";
 import { contentCodings, decodeBody, DecodedTooLarge } from "./content-coding.ts";
 import { isHtml, readErrorText } from "./error-text.ts";
+import type { AnswerListener } from "./request.ts";
+
+/** A complete answer as it came from the wire. */
+export interface RawAnswer {
+  readonly status: number;
+  readonly fields: Fields;
+  readonly body: Buffer;
+  readonly requestedAt: Instant;
+  readonly receivedAt: Instant;
+}
+
+export interface CollectorOptions {
+  readonly clock: Clock;
+  /** For the texts of errors. */
+  readonly upstream: string;
+  /** Largest body, bytes. */
+  readonly maxBody: number;
+  readonly requestedAt: Instant;
+}
+
+/** Large answers that are complete; no more than there are calls at once. */
+const complete: (() => void)[] = [];
+
+/**
+ * Does what there is to do with large answers one in a turn of the event loop: to put one together takes some
+ * milliseconds, and twenty may end in the same turn.
+ */
+function inTurn(finish: () => void): void {
+  if (complete.push(finish) === 1) setImmediate(finishNext);
+}
+
+function finishNext(): void {
+  const finish = complete.shift();
+  if (complete.length > 0) setImmediate(finishNext);
+  finish?.();
+}
+
+/**
+ * Keeps an answer as it comes until it is complete, if it does not grow too large. Calls one of the two abstract methods,
+ * once, unless it was stopped. Whoever hears of a failure aborts the request.
+ */
+export abstract class AnswerCollector implements AnswerListener {
+  private readonly options: CollectorOptions;
+  private status = 0;
+  private fields: Fields = [];
+  private readonly chunks: Buffer[] = [];
+  private size = 0;
+  private isOver = false;
+
+  constructor(options: CollectorOptions) {
+    this.options = options;
+  }
+
+  protected abstract collected(raw: RawAnswer): void;
+  protected abstract failed(failure: Failure): void;
+
+  /** Nothing is wanted of it any more. */
+  stop(): void {
+    this.isOver = true;
+  }
+
+  onHead(status: number, fields: Fields): void {
+    this.status = status;
+    this.fields = fields;
+    const length = fields.indexOf("content-length");
+    if (length !== -1 && Number(fields[length + 1]) > this.options.maxBody) this.refuseSize();
+  }
+
+  onData(chunk: Buffer): void {
+    if (this.isOver) return;
+    this.size += chunk.length;
+    if (this.size > this.options.maxBody) this.refuseSize();
+    else this.chunks.push(chunk);
+  }
+
+  onComplete(): void {
+    const receivedAt = this.options.clock.now();
+    if (this.size > AT_ONCE) inTurn(() => this.finish(receivedAt));
+    else this.finish(receivedAt);
+  }
+
+  onFailure(error: unknown): void {
+    this.fail(connectionFailure(this.options.upstream, error, this.status !== 0));
+  }
+
+  private finish(receivedAt: Instant): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    const { status, fields } = this;
+    this.collected({ status, fields, body: this.body(), requestedAt: this.options.requestedAt, receivedAt });
+  }
+
+  private body(): Buffer {
+    if (this.chunks.length === 1) return this.chunks[0]!;
+    return this.chunks.length === 0 ? NO_BODY : Buffer.concat(this.chunks, this.size);
+  }
+
+  private refuseSize(): void {
+    this.fail(tooLarge(this.options.upstream, this.options.maxBody));
+  }
+
+  private fail(failure: Failure): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.failed(failure);
+  }
+}
 
 /** What is made of an answer from the wire. */
 export interface Reading<Answer = UpstreamAnswer> {

@@ -1,6 +1,9 @@
 import type { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
+import type { Instant } from "../../clock.ts";
 import { type Fields, fieldsFromRaw, filterFields, TRACE_FIELDS } from "../../fields.ts";
+import { answerTimeout, type Failure, removed } from "../failure.ts";
+import { AnswerCollector, type CollectorOptions, type RawAnswer } from "./answer.ts";
 import { ConnectionGone } from "./connection-failure.ts";
 import type { Connection } from "./connection.ts";
 import { type Connections, Opening } from "./connections.ts";
@@ -196,4 +199,50 @@ export function tracedFields(fields: Fields, traceFields: Fields): Fields {
 /** Whether 304 may be the answer (RFC 9110 §13.1). */
 export function isConditional(fields: Fields): boolean {
   return fields.includes("if-none-match") || fields.includes("if-modified-since");
+}
+
+class AwaitedAnswer extends AnswerCollector {
+  private readonly settle: (outcome: RawAnswer | Failure) => void;
+
+  constructor(options: CollectorOptions, settle: (outcome: RawAnswer | Failure) => void) {
+    super(options);
+    this.settle = settle;
+  }
+
+  protected collected(raw: RawAnswer): void {
+    this.settle(raw);
+  }
+
+  protected failed(failure: Failure): void {
+    this.settle(failure);
+  }
+}
+
+export interface FetchOptions extends Omit<CollectorOptions, "requestedAt"> {
+  readonly deadline: Instant;
+  /** Aborts when the upstream is closed. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The answer to one request that is no call: a check of a node, a token. Never rejects. */
+export function fetchAnswer(
+  source: ConnectionSource,
+  request: NodeRequest,
+  options: FetchOptions,
+): Promise<RawAnswer | Failure> {
+  const { clock, upstream, deadline, signal } = options;
+  return new Promise((resolve) => {
+    const requestedAt = clock.now();
+    const settle = (outcome: RawAnswer | Failure): void => {
+      cancelTimer();
+      signal?.removeEventListener("abort", onAbort);
+      wire.abort();
+      resolve(outcome);
+    };
+    const onAbort = (): void => settle({ reason: "unproved", error: removed(upstream) });
+    const cancelTimer = clock.after(deadline - requestedAt, () => settle(answerTimeout(upstream)));
+    signal?.addEventListener("abort", onAbort);
+    const wire = new WireRequest(source, request, new AwaitedAnswer({ ...options, requestedAt }, settle));
+    wire.send();
+  });
 }
