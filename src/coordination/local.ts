@@ -1,5 +1,6 @@
+import { LRUCache } from "lru-cache";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import { CallWindows } from "./call-windows.ts";
+import { valueWithin } from "../deadline.ts";
 import type {
   CallGrant,
   CallLimit,
@@ -10,8 +11,6 @@ import type {
   PurgeReach,
 } from "./coordinator.ts";
 import { Epochs } from "./epochs.ts";
-import { Facts } from "./facts.ts";
-import { LocalLeases } from "./leases.ts";
 
 export interface LocalCoordinatorOptions {
   clock: Clock;
@@ -74,5 +73,207 @@ export class LocalCoordinator implements Coordinator {
   close(): Promise<void> {
     this.leases.close();
     return Promise.resolve();
+  }
+}
+
+/** Leases beyond this many are granted without being noted: a bound on memory costs at most a fetch made twice. */
+const MAX_LEASES = 100_000;
+
+/** All who wait for the lease of one key. */
+interface Wait extends PromiseWithResolvers<FetchOutcome> {
+  waiters: number;
+}
+
+/** Requests that wait for leases to be released. {@link Waiters.wake} tells them of a release. */
+export class Waiters {
+  private readonly clock: Clock;
+  private readonly waits = new Map<string, Wait>();
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** How many keys are waited for. */
+  get size(): number {
+    return this.waits.size;
+  }
+
+  /** The keys that are waited for. */
+  keys(): IterableIterator<string> {
+    return this.waits.keys();
+  }
+
+  /** Resolves with what {@link Waiters.wake} said of `key`, or undefined at `deadline`. */
+  async wait(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
+    const wait: Wait = this.waits.get(key) ?? { ...Promise.withResolvers<FetchOutcome>(), waiters: 0 };
+    this.waits.set(key, wait);
+    wait.waiters += 1;
+    const outcome = await valueWithin(wait.promise, deadline - this.clock.now(), this.clock);
+    wait.waiters -= 1;
+    if (wait.waiters === 0 && this.waits.get(key) === wait) this.waits.delete(key);
+    return outcome;
+  }
+
+  wake(key: string, outcome: FetchOutcome): void {
+    this.waits.get(key)?.resolve(outcome);
+    this.waits.delete(key);
+  }
+
+  wakeAll(outcome: FetchOutcome): void {
+    for (const key of this.waits.keys()) this.wake(key, outcome);
+  }
+}
+
+/** Leases within one process. */
+export class LocalLeases {
+  private readonly held = new Set<string>();
+  private readonly waiters: Waiters;
+
+  constructor(clock: Clock) {
+    this.waiters = new Waiters(clock);
+  }
+
+  acquire(key: string): Lease | undefined {
+    if (this.held.has(key)) return undefined;
+    if (this.held.size >= MAX_LEASES) return { release: () => {} };
+    this.held.add(key);
+    let isHeld = true;
+    return {
+      release: (outcome) => {
+        if (!isHeld) return;
+        isHeld = false;
+        this.held.delete(key);
+        this.waiters.wake(key, outcome);
+      },
+    };
+  }
+
+  isHeld(key: string): boolean {
+    return this.held.has(key);
+  }
+
+  /** See {@link Coordinator.whenReleased}; a key without a lease is "failed" at once. */
+  whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
+    return this.held.has(key) ? this.waiters.wait(key, deadline) : Promise.resolve("failed");
+  }
+
+  close(): void {
+    this.held.clear();
+    this.waiters.wakeAll("failed");
+  }
+}
+
+const MAX_FACTS = 50_000;
+
+interface Fact {
+  readonly value: string;
+  readonly until: Instant;
+}
+
+/** Small facts of one process, each for its time; the least recently used go first when they are too many. */
+export class Facts {
+  private readonly clock: Clock;
+  // A size of one each, not `max`, which takes the memory of all at the start: milliseconds and a megabyte.
+  private readonly facts = new LRUCache<string, Fact>({ maxSize: MAX_FACTS, sizeCalculation: () => 1 });
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  remember(key: string, value: string, ttl: Duration): void {
+    if (ttl > 0) this.facts.set(key, { value, until: this.clock.now() + ttl });
+    else this.facts.delete(key);
+  }
+
+  recall(key: string): string | undefined {
+    const fact = this.facts.get(key);
+    if (fact === undefined) return undefined;
+    if (fact.until > this.clock.now()) return fact.value;
+    this.facts.delete(key);
+    return undefined;
+  }
+}
+
+/** Rate limits are few (upstreams times endpoints); the bound is for names gone with an old configuration. */
+const MAX_WINDOWS = 4_096;
+
+/** The calls of one rate limit in its last window. */
+interface CallWindow {
+  readonly name: string;
+  readonly per: Duration;
+  /** Oldest first. */
+  readonly calls: readonly Instant[];
+}
+
+/**
+ * Rate limits of one process, exact in any window: a call is granted only when the call `requests` before it was made
+ * at least `per` ago.
+ */
+export class CallWindows {
+  private readonly clock: Clock;
+  private readonly windows = new LRUCache<string, { per: Duration; calls: Instant[] }>({
+    maxSize: MAX_WINDOWS,
+    sizeCalculation: () => 1,
+  });
+  private lastStamp: Instant = -Infinity;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  take(name: string, limit: CallLimit): CallGrant {
+    const retryIn = this.retryIn(name, limit);
+    if (retryIn > 0) return { granted: false, retryIn };
+    const calls = this.recent(name, limit.per);
+    calls.push(this.stamp());
+    return { granted: true, left: limit.requests - calls.length };
+  }
+
+  /** How long until a call may be granted; 0 when one may be now. */
+  retryIn(name: string, { requests, per }: CallLimit): Duration {
+    if (requests <= 0) return per;
+    const calls = this.recent(name, per);
+    return calls.length < requests ? 0 : calls[calls.length - requests]! + per - this.clock.now();
+  }
+
+  /** Notes a call that is about to be granted elsewhere; the instant it has is no other call's. */
+  note(name: string, per: Duration): Instant {
+    const at = this.stamp();
+    this.recent(name, per).push(at);
+    return at;
+  }
+
+  /** Forgets a call that was not granted after all. */
+  forget(name: string, per: Duration, at: Instant): void {
+    const calls = this.recent(name, per);
+    const index = calls.lastIndexOf(at);
+    if (index !== -1) calls.splice(index, 1);
+  }
+
+  /** How many calls there were in the last `per`. */
+  count(name: string, per: Duration): number {
+    return this.recent(name, per).length;
+  }
+
+  all(): CallWindow[] {
+    return [...this.windows.entries()].map(([name, { per }]) => ({ name, per, calls: this.recent(name, per) }));
+  }
+
+  private stamp(): Instant {
+    this.lastStamp = Math.max(this.clock.now(), this.lastStamp + 0.001);
+    return this.lastStamp;
+  }
+
+  /** The calls of the last `per`, oldest first. */
+  private recent(name: string, per: Duration): Instant[] {
+    const window = this.windows.get(name) ?? { per, calls: [] };
+    window.per = per;
+    this.windows.set(name, window);
+    const { calls } = window;
+    const begin = this.clock.now() - per;
+    let old = 0;
+    while (old < calls.length && calls[old]! <= begin) old += 1;
+    if (old > 0) calls.splice(0, old);
+    return calls;
   }
 }

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { decodeEntry, encodeEntry } from "../../src/coordination/entry-codec.ts";
-import { cacheKey } from "../../src/cache/stores/store.ts";
-import { Keys } from "../../src/coordination/redis/keys.ts";
 import type { Entry } from "../../src/cache/entry.ts";
+import { cacheKey } from "../../src/cache/stores/store.ts";
+import { decodeEntry, encodeEntry } from "../../src/coordination/entry-codec.ts";
+import { Keys } from "../../src/coordination/redis/protocol.ts";
 
 const KEY = cacheKey({ partition: "DSO::1220", id: "info", scopes: ["all", "info"] });
 
@@ -26,7 +26,7 @@ const ENTRY: Entry = {
 
 /**
  * Releases at one Redis read each other's entries when the number in the key is the same. Whoever changes the layout
- * below gives it another number in `redis/keys.ts`, and then writes both anew here.
+ * below gives it another number in `redis/protocol.ts`, and then writes both anew here.
  */
 const NUMBER = 3;
 const LAYOUT =

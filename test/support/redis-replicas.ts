@@ -1,14 +1,15 @@
 import { systemClock } from "../../src/clock.ts";
 import type { RedisConfig } from "../../src/config/schema.ts";
-import { RedisStore } from "../../src/coordination/redis/entry-store.ts";
-import { RedisCoordinator } from "../../src/coordination/redis/coordinator.ts";
 import {
+  type CommandOutcome,
   type ConnectionListener,
   RedisConnection,
   type RedisConnectionOptions,
+  type RedisObserver,
 } from "../../src/coordination/redis/connection.ts";
-import type { Message } from "../../src/coordination/redis/message.ts";
-import type { CommandOutcome, RedisObserver } from "../../src/coordination/redis/connection.ts";
+import { RedisCoordinator } from "../../src/coordination/redis/coordinator.ts";
+import { RedisStore } from "../../src/coordination/redis/entry-store.ts";
+import type { Message } from "../../src/coordination/redis/protocol.ts";
 
 /** One replica's share of a Redis: what the gateway builds of the same parts. */
 export interface Replica {

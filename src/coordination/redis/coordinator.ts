@@ -1,7 +1,4 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
-import type { RedisConnection, RedisObserver } from "./connection.ts";
-import type { Message } from "./message.ts";
-import { defineScript } from "./script.ts";
 import type {
   CallGrant,
   CallLimit,
@@ -12,12 +9,13 @@ import type {
   MaybePromise,
   PurgeReach,
 } from "../coordinator.ts";
+import type { RedisConnection, RedisObserver } from "./connection.ts";
+import { defineScript, type Message } from "./protocol.ts";
 import { Replicas } from "./replicas.ts";
-import { SharedRateLimits } from "./shared-rate-limits.ts";
-import { SharedChains } from "./shared-chains.ts";
-import { SharedEpochs } from "./shared-epochs.ts";
+import { SharedChains, SharedEpochs } from "./shared-epochs.ts";
 import { SharedFacts } from "./shared-facts.ts";
 import { type LeaseStatus, SharedLeases } from "./shared-leases.ts";
+import { SharedRateLimits } from "./shared-rate-limits.ts";
 
 /** So many news may wait for a Redis that is away. */
 const MAX_UNSENT = 256;

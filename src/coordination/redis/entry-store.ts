@@ -2,15 +2,14 @@ import type { Entry } from "../../cache/entry.ts";
 import { type CacheKey, MAX_VARIANTS, type Store } from "../../cache/stores/store.ts";
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import { withReply } from "../../deadline.ts";
+import { digestOf } from "../../digest.ts";
 import type { MaybePromise } from "../coordinator.ts";
 import { decodeEntry, encodeEntry } from "../entry-codec.ts";
 import { BASE } from "../epochs.ts";
-import { MAX_WAIT } from "./circuit-breaker.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
 import type { RedisCoordinator } from "./coordinator.ts";
-import { digestOf } from "../../digest.ts";
-import type { PartitionView } from "./partition-views.ts";
-import { defineScript, NOW } from "./script.ts";
+import { MAX_WAIT, type PartitionView } from "./partition-views.ts";
+import { defineScript, NOW } from "./protocol.ts";
 
 /** Nothing is kept longer, whatever its windows say. */
 const MAX_KEPT: Duration = 30 * 24 * 60 * 60 * 1_000;

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { Clock, Duration } from "../../clock.ts";
 import { TimedOut, withReply } from "../../deadline.ts";
-import type { RedisConnection } from "./connection.ts";
-import { defineScript, NOW, type Script } from "./script.ts";
 import { BASE, type Epoch, epochCount, type Epochs, type EpochSet, MAX_COUNT } from "../epochs.ts";
+import type { RedisConnection } from "./connection.ts";
 import type { PartitionView } from "./partition-views.ts";
+import { defineScript, NOW, type Script } from "./protocol.ts";
 
 /** How the scripts read an epoch, see `epochCount`: what is none is older than all. */
 const COUNT = `

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
 import type { RedisConnection } from "./connection.ts";
-import { defineScript, NOW_MICROSECONDS } from "./script.ts";
+import { defineScript, NOW_MICROSECONDS } from "./protocol.ts";
 
 const BEAT_EVERY: Duration = 1_000;
 

@@ -1,13 +1,18 @@
 import type { Clock, Duration } from "../../clock.ts";
 import { valueWithin } from "../../deadline.ts";
-import type { RedisConnection, RedisObserver } from "./connection.ts";
-import type { Message } from "./message.ts";
 import type { Dependencies, PurgeReach } from "../coordinator.ts";
+import { BASE, chainName, type Epoch, Epochs } from "../epochs.ts";
+import type { RedisConnection, RedisObserver } from "./connection.ts";
 import { EpochSync } from "./epoch-sync.ts";
-import { BASE, type Epoch, Epochs } from "../epochs.ts";
-import { isCurrent, notePending, type PartitionView, PartitionViews } from "./partition-views.ts";
-import { type CircuitBreaker, MAX_WAIT } from "./circuit-breaker.ts";
-import type { ScriptCall } from "./script.ts";
+import {
+  type CircuitBreaker,
+  isCurrent,
+  MAX_WAIT,
+  notePending,
+  type PartitionView,
+  PartitionViews,
+} from "./partition-views.ts";
+import { defineScript, type Message, type ScriptCall } from "./protocol.ts";
 
 /**
  * How often epochs are read again, for messages that were lost: a purge holds everywhere within 2 s. Often enough for
@@ -241,5 +246,83 @@ export class SharedEpochs {
     this.changed(isUp);
     if (isUp) this.up.resolve();
     else this.up = Promise.withResolvers();
+  }
+}
+
+/** A token stays known for as long after its page was last fetched: longer than a listing takes, and any entry lives. */
+const TOKEN_LIFETIME: Duration = 24 * 60 * 60 * 1_000;
+
+/** Issued tokens that wait for Redis; older ones are forgotten there, and their pages stay unshared. */
+const MAX_UNWRITTEN = 10_000;
+
+/**
+ * Notes an issued token. KEYS: chain. ARGV: digest, how long it is kept (ms), channel, tag, chain. Tells the others
+ * when the digest is another than before.
+ */
+const issueToken = defineScript(
+  "chain_issue",
+  "allow-oom",
+  `
+local last = redis.pcall('GET', KEYS[1])
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+if type(last) == 'string' and last ~= ARGV[1] then
+  redis.call('PUBLISH', ARGV[3], cjson.encode({ 'chain', ARGV[4], ARGV[5], ARGV[1] }))
+end`,
+);
+
+/** The page tokens issued by any replica. */
+export class SharedChains {
+  private readonly connection: RedisConnection;
+  private readonly epochs: SharedEpochs;
+  private readonly table: Epochs;
+  /** Not known to be in Redis as they are here, by partition and chain. */
+  private readonly unwritten = new Map<string, string>();
+
+  constructor(connection: RedisConnection, epochs: SharedEpochs) {
+    this.connection = connection;
+    this.epochs = epochs;
+    this.table = epochs.table;
+  }
+
+  issue(partition: string, chain: string, digest: string): void {
+    this.table.issueChain(partition, chain, digest);
+    void this.write(partition, chain, digest);
+  }
+
+  /**
+   * Takes over the digest that came with an entry; `sent` is the one known here when it was asked for. What was issued
+   * here in the meantime, or could not be written, is the newer one.
+   */
+  observe(view: PartitionView, chain: string, answer: { sent: string | undefined; found: string | undefined }): void {
+    const partition = view.partition!;
+    const ours = this.table.chainDigest(partition, chain);
+    if (answer.found === ours) return;
+    if (ours !== answer.sent) return;
+    if (ours !== undefined && (answer.found === undefined || this.unwritten.has(chainName(partition, chain)))) {
+      void this.write(partition, chain, ours);
+    } else if (answer.found !== undefined) {
+      this.table.issueChain(partition, chain, answer.found);
+    }
+  }
+
+  received(message: Extract<Message, { kind: "chain" }>): void {
+    const partition = this.epochs.partitionOf(message.tag);
+    if (partition !== undefined) this.table.issueChain(partition, message.chain, message.digest);
+  }
+
+  private async write(partition: string, chain: string, digest: string): Promise<void> {
+    const name = chainName(partition, chain);
+    this.unwritten.set(name, digest);
+    if (this.unwritten.size > MAX_UNWRITTEN) this.unwritten.delete(this.unwritten.keys().next().value!);
+    if (!this.connection.isConnected) return;
+    const { tag } = this.epochs.view(partition);
+    const { keys } = this.connection;
+    const args = [digest, TOKEN_LIFETIME, keys.channel, tag, chain];
+    try {
+      await this.connection.run({ script: issueToken, keys: [keys.chain(tag, chain)], args });
+      if (this.unwritten.get(name) === digest) this.unwritten.delete(name);
+    } catch {
+      // It stays unwritten, and is written when the page behind it is next looked for.
+    }
   }
 }

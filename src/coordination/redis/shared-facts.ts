@@ -1,8 +1,8 @@
 import type { Clock, Duration } from "../../clock.ts";
-import type { RedisConnection } from "./connection.ts";
-import { defineScript } from "./script.ts";
 import type { MaybePromise } from "../coordinator.ts";
-import { Facts } from "../facts.ts";
+import { Facts } from "../local.ts";
+import type { RedisConnection } from "./connection.ts";
+import { defineScript } from "./protocol.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
 
 const writeFact = defineScript("fact_write", "", "return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])");

@@ -1,13 +1,12 @@
 import { randomBytes } from "node:crypto";
 import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
-import { digestOf } from "../../digest.ts";
-import type { RedisConnection } from "./connection.ts";
-import type { Message } from "./message.ts";
-import type { FetchOutcome, Lease, MaybePromise } from "../coordinator.ts";
-import { LocalLeases, Waiters } from "../leases.ts";
-import type { SharedEpochs } from "./shared-epochs.ts";
-import { defineScript } from "./script.ts";
 import { sleep } from "../../deadline.ts";
+import { digestOf } from "../../digest.ts";
+import type { FetchOutcome, Lease, MaybePromise } from "../coordinator.ts";
+import { LocalLeases, Waiters } from "../local.ts";
+import type { RedisConnection } from "./connection.ts";
+import { defineScript, type Message } from "./protocol.ts";
+import type { SharedEpochs } from "./shared-epochs.ts";
 
 /** A dead holder keeps the others waiting for this long at most; a living one renews at a third of it. */
 const LEASE: Duration = 2_000;

@@ -1,12 +1,11 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
-import type { RedisConnection } from "./connection.ts";
-import type { Message } from "./message.ts";
-import { CallWindows } from "../call-windows.ts";
 import type { CallGrant, CallLimit, MaybePromise } from "../coordinator.ts";
+import { CallWindows } from "../local.ts";
+import type { RedisConnection } from "./connection.ts";
+import { MAX_WAIT } from "./partition-views.ts";
+import { defineScript, type Message, NOW_MICROSECONDS } from "./protocol.ts";
 import { CHANGING_OVER, type Replicas } from "./replicas.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
-import { MAX_WAIT } from "./circuit-breaker.ts";
-import { defineScript, NOW_MICROSECONDS } from "./script.ts";
 
 /**
  * Takes one call out of a rate limit, exact in any window. KEYS: rate limit. ARGV: requests, per (ms), a name for the call;

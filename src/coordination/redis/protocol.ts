@@ -1,0 +1,145 @@
+import type { Cluster, Redis } from "ioredis";
+import { digestOf } from "../../digest.ts";
+
+/** Written into the key of each entry: a release that reads entries differently does not find the old ones. */
+const ENTRY_FORMAT = 3;
+
+/**
+ * The keys in Redis. What is in braces is a hash tag: epochs, chains and entries of one partition share a slot of a
+ * cluster, so that one script reads them all.
+ */
+export class Keys {
+  private readonly prefix: string;
+
+  constructor(prefix: string) {
+    this.prefix = prefix;
+  }
+
+  /** Epochs: a hash of scope → epoch. */
+  epochs(tag: string): string {
+    return `${this.prefix}{${tag}}:e`;
+  }
+
+  /** The digest of the page that issued a token. */
+  chain(tag: string, chain: string): string {
+    return `${this.prefix}{${tag}}:c:${digestOf(chain)}`;
+  }
+
+  /** The variants of one resource: a hash of variant → entry. */
+  entry(tag: string, id: string): string {
+    return `${this.prefix}{${tag}}:${ENTRY_FORMAT}:${digestOf(id)}`;
+  }
+
+  lease(name: string): string {
+    return `${this.prefix}l:${name}`;
+  }
+
+  rateLimit(name: string): string {
+    return `${this.prefix}b:${digestOf(name)}`;
+  }
+
+  fact(name: string): string {
+    return `${this.prefix}f:${digestOf(name)}`;
+  }
+
+  /** The replicas alive: a sorted set of id → time of the last beat. */
+  get replicas(): string {
+    return `${this.prefix}r`;
+  }
+
+  /** The one channel that replicas talk on. */
+  get channel(): string {
+    return `${this.prefix}bus`;
+  }
+}
+
+/** A Lua script that Redis runs as one command. */
+export interface Script {
+  /** For metrics. Also the name of the command that the client has for it. */
+  readonly name: string;
+  readonly lua: string;
+}
+
+/**
+ * `no-writes` also runs on a read-only replica and in a full Redis; `allow-oom` writes little and also runs in a full
+ * Redis, where purging and leasing must go on.
+ */
+export type ScriptFlags = "no-writes" | "allow-oom" | "";
+
+export function defineScript(name: string, flags: ScriptFlags, body: string): Script {
+  return { name, lua: `#!lua${flags === "" ? "" : ` flags=${flags}`}\n${body.trim()}\n` };
+}
+
+/** Lua for `now`: Redis's time in milliseconds. */
+export const NOW = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
+
+/** Lua for `now`: Redis's time in milliseconds with microseconds behind the point. */
+export const NOW_MICROSECONDS = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000`;
+
+/** What a script takes besides its keys. */
+type ScriptArgument = string | number | Buffer;
+
+/** One run of a script. */
+export interface ScriptCall {
+  readonly script: Script;
+  /** All in one slot of a cluster. */
+  readonly keys: readonly string[];
+  readonly args: readonly ScriptArgument[];
+  /** Strings in the reply come as bytes. */
+  readonly binary?: boolean;
+}
+
+type Command = (keyCount: number, ...keysAndArgs: readonly ScriptArgument[]) => Promise<unknown>;
+
+/** Runs a script by its digest; one that Redis does not know (it was restarted) is sent in full by the client. */
+export function runScript(client: Redis | Cluster, { script, keys, args, binary }: ScriptCall): Promise<unknown> {
+  const commands = client as unknown as Record<string, Command | undefined>;
+  if (commands[script.name] === undefined) client.defineCommand(script.name, { lua: script.lua });
+  return commands[binary === true ? `${script.name}Buffer` : script.name]!(keys.length, ...keys, ...args);
+}
+
+/** What replicas tell each other. Each is told once and may be lost: nothing may depend on its arrival but speed. */
+export type Message =
+  /** The scope of the partition behind `tag` has a new epoch since `at` (Redis's clock). */
+  | {
+      readonly kind: "epoch";
+      readonly tag: string;
+      readonly scope: string;
+      readonly epoch: string;
+      readonly at: number;
+    }
+  /** The epochs behind `tag` are to be read: a replica found them lost or behind, and mended them as far as it knew. */
+  | { readonly kind: "look"; readonly tag: string }
+  /** A token was issued by a page with other contents than before. */
+  | { readonly kind: "chain"; readonly tag: string; readonly chain: string; readonly digest: string }
+  | { readonly kind: "lease"; readonly name: string; readonly outcome: string }
+  /** A replica took a call of the rate limit behind `key` that is beyond its share of it. */
+  | { readonly kind: "borrowed"; readonly key: string; readonly by: string; readonly per: number }
+  /** What a process announced to all. */
+  | { readonly kind: "news"; readonly news: string };
+
+/** The message in `text`, or undefined: other versions of this program may say other things. */
+export function parseMessage(text: string): Message | undefined {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (!Array.isArray(json)) return undefined;
+  const parts: readonly unknown[] = json;
+  const [kind, first, second, third, at] = parts;
+  if (kind === "look" && typeof first === "string") return { kind, tag: first };
+  if (kind === "news" && typeof first === "string") return { kind, news: first };
+  if (typeof first !== "string" || typeof second !== "string") return undefined;
+  if (kind === "lease") return { kind, name: first, outcome: second };
+  if (kind === "borrowed") return Number(third) > 0 ? { kind, key: first, by: second, per: Number(third) } : undefined;
+  if (typeof third !== "string") return undefined;
+  if (kind === "chain") return { kind, tag: first, chain: second, digest: third };
+  if (kind === "epoch") return { kind, tag: first, scope: second, epoch: third, at: Number(at) };
+  return undefined;
+}
