@@ -1,3 +1,5 @@
+import { clientGone } from "./errors.ts";
+
 /** Milliseconds on the gateway's own clock (see {@link Clock.now}); only differences have meaning. */
 export type Instant = number;
 
@@ -52,4 +54,123 @@ export function systemClock(): Clock {
       return () => clearTimeout(timer);
     },
   };
+}
+
+/** How long one client waits for what others may wait for too. */
+export interface Deadline {
+  readonly deadline: Instant;
+  /** Aborts when the client goes away. */
+  readonly signal?: AbortSignal | undefined;
+  /** What the client is told when the deadline passes. */
+  readonly late: () => Error;
+}
+
+/**
+ * What `promise` becomes, unless the deadline passes or the client goes away first. The promise itself goes on for the
+ * others.
+ * @throws what `promise` throws, what `late` makes, or {@link clientGone}.
+ */
+export function withDeadline<T>(promise: Promise<T>, { deadline, signal, late }: Deadline, clock: Clock): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    const settle = (): void => {
+      cancelTimer();
+      signal?.removeEventListener("abort", leave);
+    };
+    const fail = (error: unknown): void => {
+      settle();
+      reject(asError(error));
+    };
+    const leave = (): void => fail(clientGone());
+    const cancelTimer = clock.after(deadline - clock.now(), () => fail(late()));
+    promise.then((value) => {
+      settle();
+      resolve(value);
+    }, fail);
+    if (signal?.aborted === true) leave();
+    else signal?.addEventListener("abort", leave, { once: true });
+  });
+}
+
+/** Nothing came back in time. */
+export class TimedOut extends Error {
+  constructor(timeout: Duration) {
+    super(`no reply within ${timeout} ms`);
+    this.name = "TimedOut";
+  }
+}
+
+/** Into so many parts a wait for a reply is cut. */
+const SLICES = 5;
+
+/**
+ * What `promise`, a reply on a socket, becomes, or a rejection with {@link TimedOut} after `timeout`.
+ *
+ * Only time in which this process could have read the reply counts: the wait is cut into slices, and a pause of ours
+ * (a burst of requests, garbage) lengthens the one it falls into. Else every burst would look like a slow Redis, just
+ * when sharing counts most.
+ */
+export function withReply<T>(promise: Promise<T>, timeout: Duration, clock: Clock): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    let elapsed = 0;
+    let cancel: CancelTimer;
+    const wait = (): void => {
+      cancel = clock.after(timeout / SLICES, () => {
+        elapsed += 1;
+        if (elapsed < SLICES) wait();
+        // Sockets are read between timers and immediates: what has arrived by now is in time.
+        else setImmediate(() => reject(new TimedOut(timeout)));
+      });
+    };
+    wait();
+    promise.then(
+      (value) => {
+        cancel();
+        resolve(value);
+      },
+      (error: unknown) => {
+        cancel();
+        reject(asError(error));
+      },
+    );
+  });
+}
+
+/** Waits until `work` has ended, well or not, but no longer than `timeout`. Says whether it has. Never rejects. */
+export function settledWithin(work: Promise<unknown>, timeout: Duration, clock: Clock): Promise<boolean> {
+  return new Promise((resolve) => {
+    const cancel = clock.after(timeout, () => resolve(false));
+    const settle = (): void => {
+      cancel();
+      resolve(true);
+    };
+    work.then(settle, settle);
+  });
+}
+
+/** What `promise` becomes, or undefined when it is still open after `timeout`. */
+export function valueWithin<T>(promise: Promise<T>, timeout: Duration, clock: Clock): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(timeout, () => resolve(undefined));
+    promise.then(
+      (value) => {
+        cancel();
+        resolve(value);
+      },
+      (error: unknown) => {
+        cancel();
+        reject(asError(error));
+      },
+    );
+  });
+}
+
+/** Resolves after `duration`. */
+export function sleep(duration: Duration, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    clock.after(duration, resolve);
+  });
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
 }

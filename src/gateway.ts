@@ -3,10 +3,10 @@ import { BodyReader } from "./bodies/body-reader.ts";
 import { ListedPages } from "./bodies/listed-pages.ts";
 import { HttpCache } from "./cache/http-cache.ts";
 import { MemoryStore } from "./cache/stores/memory-store.ts";
-import type { ClientLimits } from "./clients/client.ts";
 import { ClientAddresses } from "./clients/client-address.ts";
+import type { ClientLimits } from "./clients/client.ts";
 import { Clients, createTiers } from "./clients/clients.ts";
-import type { Clock } from "./clock.ts";
+import { type Clock, sleep } from "./clock.ts";
 import type { Config } from "./config/schema.ts";
 import {
   coordinateAlone,
@@ -14,7 +14,6 @@ import {
   type Coordination,
   isRedisConnected,
 } from "./coordination/coordination.ts";
-import { sleep } from "./deadline.ts";
 import { ClientConnections } from "./http/connections.ts";
 import type { Services } from "./http/context.ts";
 import { createPublicListener } from "./http/listener.ts";
@@ -36,7 +35,7 @@ import { accessOf } from "./operations/access.ts";
 import { createOperationsListener } from "./operations/listener.ts";
 import { Readiness } from "./operations/readiness.ts";
 import { BackgroundReader } from "./registry/background-reader.ts";
-import { SCOPES } from "./registry/metadata-key.ts";
+import { SCOPES } from "./registry/metadata-resource.ts";
 import { Server } from "./server.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 import { Primary } from "./workers/primary.ts";

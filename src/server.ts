@@ -1,9 +1,8 @@
 import type { FastifyInstance } from "fastify";
 import type { MemoryStore } from "./cache/stores/memory-store.ts";
-import type { Duration } from "./clock.ts";
+import { type Duration, settledWithin, sleep } from "./clock.ts";
 import type { Config } from "./config/schema.ts";
 import type { Coordination } from "./coordination/coordination.ts";
-import { settledWithin, sleep } from "./deadline.ts";
 import type { Services } from "./http/context.ts";
 import { openListener } from "./http/listening.ts";
 import type { Snapshots } from "./http/snapshot.ts";

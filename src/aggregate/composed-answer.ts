@@ -2,8 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { CacheAnswer, CacheOutcome } from "../cache/resource.ts";
 import { parseDirectives, responseDirectives, type ResponseDirectives } from "../cache/rfc/cache-control.ts";
 import { formatCacheStatus } from "../cache/rfc/cache-status.ts";
-import { isNotModified, notModifiedFields } from "../cache/rfc/conditional.ts";
-import { makeEntityTag } from "../cache/rfc/entity-tag.ts";
+import { isNotModified, makeEntityTag, notModifiedFields } from "../cache/rfc/conditional.ts";
 import type { Clock } from "../clock.ts";
 import { type Fields, fieldValues } from "../fields.ts";
 

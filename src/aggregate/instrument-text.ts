@@ -1,4 +1,4 @@
-import { memberSpans, type MemberSpan, skipSpace } from "../spec/json-scan.ts";
+import { type MemberSpan, memberSpans, skipSpace } from "../json.ts";
 
 /** Whether a JSON text, accepted by `JSON.parse`, is that of an object. */
 export function isObjectText(text: string): boolean {

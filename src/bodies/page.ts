@@ -1,6 +1,5 @@
 import { digestOf } from "../digest.ts";
-import { isObject } from "../json.ts";
-import { elementSpans, memberSpans } from "../spec/json-scan.ts";
+import { elementSpans, isObject, memberSpans } from "../json.ts";
 
 /** What a page says, so that it can be handed from thread to thread. An instrument it lists twice counts once. */
 export interface PageParts {

@@ -1,4 +1,4 @@
-import { BACKSLASH, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE } from "../spec/json-scan.ts";
+import { BACKSLASH, COMMA, OPEN_BRACE, OPEN_BRACKET, QUOTE } from "../json.ts";
 
 /** Bytes of heap that the parts of a parsed text take, at the most: see the cases of `test/bodies/weight.test.ts`. */
 const CONTAINER = 64;

@@ -1,18 +1,108 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { type Fields, fieldValue, OWN_TARGETED_FIELD } from "../fields.ts";
-import { isCompressible } from "./compressor.ts";
+import { CodingChoice, isCompressible } from "./compression.ts";
 import type { Entry } from "./entry.ts";
-import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier } from "./resource.ts";
-import { type CacheStatus, formatCacheStatus, upstreamCacheStatus } from "./rfc/cache-status.ts";
-import { isConditional, isNotModified, notModifiedFields, type Validators } from "./rfc/conditional.ts";
-import { CodingChoice } from "./rfc/content-coding.ts";
-import { codedEntityTag } from "./rfc/entity-tag.ts";
-import { isForAll } from "./rfc/storable.ts";
-import { governingDirectives } from "./rfc/targeted.ts";
+import type { FetchResult } from "./fetch.ts";
+import type { CacheObserver, StaleReason } from "./observer.ts";
+import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier, Resource } from "./resource.ts";
+import { governingDirectives } from "./rfc/cache-control.ts";
+import { type CacheStatus, formatCacheStatus, type ForwardReason, upstreamCacheStatus } from "./rfc/cache-status.ts";
+import { codedEntityTag, isConditional, isNotModified, notModifiedFields, type Validators } from "./rfc/conditional.ts";
+import { isForAll } from "./rfc/reuse.ts";
+
+/** How a request went upstream. */
+export interface Forwarding {
+  readonly reason: ForwardReason;
+  /** It joined a fetch that was running. */
+  readonly collapsed: boolean;
+}
+
+/** Why a stale answer is given, and what was tried before. */
+export interface Staleness {
+  readonly reason: StaleReason;
+  readonly tier: CacheTier;
+  readonly status?: CacheStatus;
+}
+
+/** Makes the answer for a request out of an entry, and tells the observer. */
+export class Responder {
+  private readonly clock: Clock;
+  private readonly observer: CacheObserver;
+
+  constructor(clock: Clock, observer: CacheObserver) {
+    this.clock = clock;
+    this.observer = observer;
+  }
+
+  /** A fresh hit in memory. */
+  hit({ key, policy }: Resource, headers: IncomingHttpHeaders, cached: CachedEntry, now: Instant): CacheAnswer {
+    this.observer.lookup(key, "memory", "hit");
+    return cached.hit(cached.formFor(headers, this.clock), now, policy);
+  }
+
+  /** A fresh hit in the shared tier. */
+  sharedHit(resource: Resource, headers: IncomingHttpHeaders, cached: CachedEntry): CacheAnswer {
+    const status = { ttl: cached.ttl(this.clock.now()), detail: "shared" };
+    return this.respond(resource, headers, cached, { outcome: "hit", tier: "shared", status });
+  }
+
+  /** An entry that is served though it is, or may be, stale. */
+  stale(
+    resource: Resource,
+    headers: IncomingHttpHeaders,
+    cached: CachedEntry,
+    { reason, tier, status }: Staleness,
+  ): CacheAnswer {
+    const ttl = cached.ttl(this.clock.now());
+    if (ttl < 0) this.observer.servedStale(resource.key, reason);
+    const outcome: CacheOutcome = ttl < 0 ? "stale" : "hit";
+    return this.respond(resource, headers, cached, { outcome, tier, status: { ...status, ttl, detail: reason } });
+  }
+
+  /** What came from the upstream, or was fetched by another process meanwhile. */
+  fetched(
+    resource: Resource,
+    headers: IncomingHttpHeaders,
+    { cached, own, upstreamStatus, stored, skipped }: FetchResult,
+    { reason, collapsed }: Forwarding,
+  ): CacheAnswer {
+    if (upstreamStatus === undefined) return this.sharedHit(resource, headers, cached);
+    const shown = collapsed ? cached : own;
+    const isNotModified = (shown.formFor(headers, this.clock) & NOT_MODIFIED) !== 0;
+    const status = isNotModified ? 304 : shown.entry.status;
+    return this.respond(resource, headers, shown, {
+      outcome: outcomeOf(upstreamStatus, reason),
+      tier: "upstream",
+      status: {
+        forward: reason,
+        forwardStatus: upstreamStatus === status ? undefined : upstreamStatus,
+        ttl: stored ? cached.ttl(this.clock.now()) : undefined,
+        stored: stored && upstreamStatus !== 304,
+        collapsed,
+        detail: skipped,
+      },
+    });
+  }
+
+  private respond(
+    { key, policy }: Resource,
+    headers: IncomingHttpHeaders,
+    cached: CachedEntry,
+    handling: Handling,
+  ): CacheAnswer {
+    this.observer.lookup(key, handling.tier, handling.outcome);
+    return cached.answer(cached.formFor(headers, this.clock), this.clock.now(), policy, handling);
+  }
+}
+
+function outcomeOf(upstreamStatus: number, reason: ForwardReason): CacheOutcome {
+  if (upstreamStatus === 304) return "revalidated";
+  return reason === "bypass" ? "bypass" : "miss";
+}
 
 /** The form of an answer is a sum of these: 0 is the whole body as it was received. */
-export const NOT_MODIFIED = 1;
+const NOT_MODIFIED = 1;
 const GZIP = 2;
 
 /** How the request that is answered was handled. */

@@ -1,18 +1,13 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Duration, Instant } from "../clock.ts";
-import { fieldValue, filterFields, type Fields } from "../fields.ts";
+import { type Fields, fieldValue, filterFields } from "../fields.ts";
 import type { SkipReason } from "./observer.ts";
 import type { CachePolicy, Fetched } from "./resource.ts";
-import { dateValue } from "./rfc/age.ts";
-import type { ResponseDirectives } from "./rfc/cache-control.ts";
-import { makeEntityTag } from "./rfc/entity-tag.ts";
-import { isAuthorized } from "./rfc/forwarded.ts";
-import { judgeFreshness } from "./rfc/freshness.ts";
-import { formatHttpDate } from "./rfc/http-date.ts";
-import { conditionalFields } from "./rfc/revalidation.ts";
-import { isExclusive, whyNotStorable } from "./rfc/storable.ts";
-import { governingDirectives } from "./rfc/targeted.ts";
-import { selectingNames, variantOf, varyNames } from "./rfc/vary.ts";
+import { governingDirectives, type ResponseDirectives } from "./rfc/cache-control.ts";
+import { conditionalFields, makeEntityTag } from "./rfc/conditional.ts";
+import { dateValue, formatHttpDate, judgeFreshness } from "./rfc/freshness.ts";
+import { isAuthorized, selectingNames, variantOf, varyNames } from "./rfc/request-fields.ts";
+import { isExclusive, whyNotStorable } from "./rfc/reuse.ts";
 
 /** Where the numbers of an entry came from: a header field with its directive, or a configuration key. For people. */
 export interface EntryOrigins {

@@ -2,13 +2,11 @@ import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
 import { fieldValue } from "../fields.ts";
 import type { CachedEntry } from "./cached-entry.ts";
-import type { CollapsedForwarding } from "./collapsed-forwarding.ts";
+import type { CollapsedForwarding, HitForMiss } from "./collapsed-forwarding.ts";
 import type { EntryOrigins } from "./entry.ts";
-import type { HitForMiss } from "./hit-for-miss.ts";
 import type { SkipReason } from "./observer.ts";
 import type { CachePolicy, CacheTier, Resource } from "./resource.ts";
-import type { CacheKey } from "./stores/store.ts";
-import type { Tiers } from "./stores/tiers.ts";
+import type { CacheKey, Tiers } from "./stores/tiers.ts";
 
 /** Why a resource is answered as it is; for people. Durations in milliseconds, negative when over. */
 export interface Explanation {

@@ -7,10 +7,10 @@ import { CachedEntry } from "./cached-entry.ts";
 import { deriveResponse, type Entry, type JudgedResponse, judgeResponse } from "./entry.ts";
 import type { CacheObserver, SkipReason } from "./observer.ts";
 import type { Fetched, FetchRequest, FillSource, Resource } from "./resource.ts";
-import { madeAt } from "./rfc/age.ts";
+import { conditionalFields, confirms, freshen } from "./rfc/conditional.ts";
+import { madeAt } from "./rfc/freshness.ts";
+import { selectingNames, variantOf } from "./rfc/request-fields.ts";
 import { isFailure } from "./rfc/reuse.ts";
-import { conditionalFields, confirms, freshen } from "./rfc/revalidation.ts";
-import { selectingNames, variantOf } from "./rfc/vary.ts";
 import type { Tiers } from "./stores/tiers.ts";
 
 /** A request that no stored entry satisfies. */

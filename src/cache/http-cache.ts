@@ -1,16 +1,13 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Clock, Duration, Instant } from "../clock.ts";
+import { type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
-import { settledWithin } from "../deadline.ts";
 import { GatewayError } from "../errors.ts";
-import type { CachedEntry } from "./cached-entry.ts";
-import { CollapsedForwarding, waitFor } from "./collapsed-forwarding.ts";
+import { type CachedEntry, type Forwarding, Responder } from "./cached-entry.ts";
+import { CollapsedForwarding, HitForMiss, waitFor } from "./collapsed-forwarding.ts";
 import { explain, type Explanation } from "./explanation.ts";
 import { Fetcher, type FetchResult, isFor } from "./fetch.ts";
-import { HitForMiss } from "./hit-for-miss.ts";
 import type { CacheObserver } from "./observer.ts";
 import type { CacheAnswer, CacheRequest, FillSource, Resource } from "./resource.ts";
-import { type Forwarding, Responder } from "./responder.ts";
 import type { ForwardReason } from "./rfc/cache-status.ts";
 import {
   isFailure,
@@ -22,8 +19,7 @@ import {
   withoutInsistence,
 } from "./rfc/reuse.ts";
 import type { MemoryStore } from "./stores/memory-store.ts";
-import type { Store } from "./stores/store.ts";
-import { Tiers } from "./stores/tiers.ts";
+import { type Store, Tiers } from "./stores/tiers.ts";
 
 export interface HttpCacheOptions {
   readonly memory: MemoryStore;

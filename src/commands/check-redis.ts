@@ -1,8 +1,7 @@
-import type { Clock, Duration } from "../clock.ts";
+import { type Clock, type Duration, withReply } from "../clock.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import { createClient, readFault, type RedisClient, type RedisFault } from "../coordination/redis/client.ts";
 import { defineScript, runScript } from "../coordination/redis/protocol.ts";
-import { withReply } from "../deadline.ts";
 
 /** A server that is well answers in a fraction of it; a client tries a dozen times in it. */
 const DEADLINE: Duration = 4_000;

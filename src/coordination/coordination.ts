@@ -1,4 +1,4 @@
-import type { Store } from "../cache/stores/store.ts";
+import type { Store } from "../cache/stores/tiers.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import type { Coordinator } from "./coordinator.ts";

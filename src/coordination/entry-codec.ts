@@ -2,7 +2,7 @@ import { crc32 } from "node:zlib";
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { Entry } from "../cache/entry.ts";
-import type { CacheKey } from "../cache/stores/store.ts";
+import type { CacheKey } from "../cache/stores/tiers.ts";
 import type { Instant } from "../clock.ts";
 import { endToEndFields } from "../fields.ts";
 

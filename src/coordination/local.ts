@@ -1,6 +1,5 @@
 import { LRUCache } from "lru-cache";
-import type { Clock, Duration, Instant } from "../clock.ts";
-import { valueWithin } from "../deadline.ts";
+import { type Clock, type Duration, type Instant, valueWithin } from "../clock.ts";
 import type {
   CallGrant,
   CallLimit,

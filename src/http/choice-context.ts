@@ -5,7 +5,7 @@ import type { RequestContent } from "../bodies/request.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { type Fields, filterFields, neverKept, traceFieldsOf } from "../fields.ts";
-import { checkAnswer } from "../registry/answer-check.ts";
+import { checkAnswer } from "../registry/metadata-resource.ts";
 import { adminPathsOf } from "../spec/body-admin.ts";
 import { endpointPath } from "../spec/endpoints.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";

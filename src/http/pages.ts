@@ -1,7 +1,6 @@
 import { splitList } from "../cache/rfc/cache-control.ts";
-import { isNotModified, notModifiedFields } from "../cache/rfc/conditional.ts";
-import { makeEntityTag } from "../cache/rfc/entity-tag.ts";
-import { weightOf } from "../cache/rfc/vary.ts";
+import { isNotModified, makeEntityTag, notModifiedFields } from "../cache/rfc/conditional.ts";
+import { weightOf } from "../cache/rfc/request-fields.ts";
 import { describeApi } from "../spec/openapi.ts";
 import { basePathOf, registriesOf } from "./aggregate.ts";
 import { answerCatalogue, CATALOGUE_INSTRUMENTS, CATALOGUE_REGISTRIES } from "./catalogue.ts";

@@ -1,8 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { monitorEventLoopDelay, performance } from "node:perf_hooks";
 import type { FastifyInstance } from "fastify";
-import type { CancelTimer, Clock, Duration } from "../clock.ts";
-import { settledWithin, sleep } from "../deadline.ts";
+import { type CancelTimer, type Clock, type Duration, settledWithin, sleep } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { RequestContext } from "./context.ts";
 import { commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";

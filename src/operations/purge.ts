@@ -3,7 +3,7 @@ import { Compile } from "typebox/compile";
 import type { Clock, Duration } from "../clock.ts";
 import type { Coordinator, PurgeReach } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
-import { SCOPES } from "../registry/metadata-key.ts";
+import { SCOPES } from "../registry/metadata-resource.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 

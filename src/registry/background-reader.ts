@@ -1,5 +1,4 @@
-import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
-import { settledWithin } from "../deadline.ts";
+import { type CancelTimer, type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
 import type { PageAddress } from "./pagination.ts";
 import type { MetadataRequest, RegistryMetadata } from "./registry-metadata.ts";
 import { ReadingBudget, readWholeListing, warmUp, type WholeListing } from "./whole-listing.ts";

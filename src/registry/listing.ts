@@ -2,9 +2,9 @@ import { chainDigest, type ListedPage } from "../bodies/page.ts";
 import type { CacheAnswer } from "../cache/resource.ts";
 import { GatewayError } from "../errors.ts";
 import { retryAfter } from "../upstream/wire/answer.ts";
+import type { MetadataAddress } from "./metadata-resource.ts";
 import { isRefusal, PAGE_SIZES } from "./page-size-negotiation.ts";
 import { type NextPage, nextPages, type PageAddress } from "./pagination.ts";
-import type { MetadataAddress } from "./metadata-key.ts";
 import type { MetadataRequest, RegistryMetadata } from "./registry-metadata.ts";
 
 /** A page, where it is, and how the cache came by it. */

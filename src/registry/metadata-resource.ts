@@ -1,15 +1,103 @@
+import { hash } from "node:crypto";
 import { chainDigest, type ListedPage } from "../bodies/page.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { CachePolicy, Fetched, FetchRequest, Resource } from "../cache/resource.ts";
-import { forwardedFields } from "../cache/rfc/forwarded.ts";
-import type { CacheKey } from "../cache/stores/store.ts";
+import { forwardedFields } from "../cache/rfc/request-fields.ts";
+import { type CacheKey, cacheKey } from "../cache/stores/tiers.ts";
 import type { Duration } from "../clock.ts";
+import { GatewayError } from "../errors.ts";
 import { type Fields, filterFields, TRACE_FIELDS, traceFieldsOf } from "../fields.ts";
+import type { CachedOperation, Operation } from "../spec/endpoints.ts";
 import type { Priority, UpstreamAnswer } from "../upstream/call.ts";
-import { checkAnswer } from "./answer-check.ts";
-import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "./metadata-key.ts";
+import type { Upstream } from "../upstream/upstream.ts";
 import { PAGE_SIZES } from "./page-size-negotiation.ts";
-import type { RegistryMetadata, Requester } from "./registry-metadata.ts";
+import type { MetadataObserver, RegistryMetadata, Requester } from "./registry-metadata.ts";
+
+/** What one cached resource of a registry is. */
+export interface MetadataAddress {
+  readonly operation: CachedOperation;
+  /** The instrument id, decoded. */
+  readonly id?: string | undefined;
+  readonly pageSize?: number | undefined;
+  /** What a page is asked for with where the client names no size; undefined: with none. */
+  readonly defaultPageSize?: number | undefined;
+  /** Percent-encoded, canonical. */
+  readonly pageToken?: string | undefined;
+}
+
+/** Purge scopes within a partition: `all`, and below it info apart from what is about instruments. */
+export const SCOPES = {
+  all: ["all"],
+  info: ["info"],
+  /** Pages and single instruments hold the same data, so they go together. */
+  instruments: ["list"],
+  /** One instrument, and the pages that may hold it. */
+  instrument: (id: string) => ["pages", `instrument:${id}`],
+} as const;
+
+/**
+ * The cache key: the admin, the endpoint, and the id or page as sent; nothing else of a request takes part.
+ *
+ * @param admin the registry's party id, which names the partition
+ */
+export function metadataKey(admin: string, address: MetadataAddress): CacheKey {
+  switch (address.operation) {
+    case "info":
+      return cacheKey({ partition: admin, id: "info", scopes: ["all", "info"] });
+    case "instrument":
+      return cacheKey({
+        partition: admin,
+        id: `instrument ${address.id}`,
+        scopes: ["all", "list", `instrument:${address.id}`],
+      });
+    case "instruments": {
+      const { pageToken } = address;
+      const size = sizeName(address);
+      const page = { partition: admin, id: `instruments ${size} ${pageToken ?? ""}`, scopes: PAGE_SCOPES };
+      return cacheKey(pageToken === undefined ? page : { ...page, chain: chainOf(address, pageToken) });
+    }
+  }
+}
+
+type PageSizes = Pick<MetadataAddress, "pageSize" | "defaultPageSize">;
+
+/** Tells sizes apart: one that is asked for by default may be lowered where the registry refuses it, a client's may not. */
+function sizeName({ pageSize, defaultPageSize }: PageSizes): string {
+  if (pageSize !== undefined) return String(pageSize);
+  return defaultPageSize === undefined ? "" : `~${defaultPageSize}`;
+}
+
+/** Characters of a token that are kept as they are in the name of its chain. */
+const MAX_PLAIN_TOKEN = 64;
+
+/**
+ * Names a page by its token: tokens are only good for the page size they were issued with. Short,
+ * whatever clients and registries make of tokens: thousands of names are remembered.
+ */
+export function chainOf(address: PageSizes, pageToken: string): string {
+  // Servers read `+` as a space or as itself; both spellings of a token mean the one that was issued.
+  const token = pageToken.replaceAll("+", "%20");
+  return `${sizeName(address)} ${token.length > MAX_PLAIN_TOKEN ? `#${hash("sha256", token, "base64url")}` : token}`;
+}
+
+/** The path and query that fetch the resource from its registry, without the size that is asked for by default. */
+export function metadataPath(address: MetadataAddress): string {
+  switch (address.operation) {
+    case "info":
+      return "/registry/metadata/v1/info";
+    case "instrument":
+      return `/registry/metadata/v1/instruments/${encodeURIComponent(address.id ?? "")}`;
+    case "instruments": {
+      const parameters: string[] = [];
+      if (address.pageSize !== undefined) parameters.push(`pageSize=${address.pageSize}`);
+      if (address.pageToken !== undefined) parameters.push(`pageToken=${address.pageToken}`);
+      const query = parameters.length === 0 ? "" : `?${parameters.join("&")}`;
+      return `/registry/metadata/v1/instruments${query}`;
+    }
+  }
+}
+
+const PAGE_SCOPES = ["all", "list", "pages"];
 
 /** Instruments of a page that are stored before anything else may run: two or three milliseconds' worth. */
 const FILLED_AT_ONCE = 100;
@@ -172,4 +260,27 @@ function requestFields(request: FetchRequest, policy: CachePolicy): Fields {
   const accept = fields.includes("accept") ? [] : ["accept", "application/json"];
   // A trace goes through, and takes no part in what the upstream answers.
   return [...accept, ...traceFieldsOf(request.headers), ...fields, ...request.conditional];
+}
+
+/**
+ * Compares a success answer with the published schema of its endpoint.
+ *
+ * @returns what is wrong with it, for an upstream whose `validation` is lenient: such an answer is passed on
+ * @throws GatewayError 502 for an upstream whose `validation` is strict
+ */
+export function checkAnswer(
+  upstream: Upstream,
+  operation: Operation,
+  answer: UpstreamAnswer,
+  observer: Pick<MetadataObserver, "schemaViolated">,
+): string | undefined {
+  if (answer.status !== 200) return undefined;
+  const problem = answer.content?.problem;
+  if (problem === undefined) return undefined;
+  observer.schemaViolated(upstream.name, operation);
+  if (upstream.config.validation !== "strict") return problem;
+  throw new GatewayError(
+    "upstream_invalid",
+    `the registry "${upstream.name}" sent an answer that breaks the published schema: ${problem}`,
+  );
 }

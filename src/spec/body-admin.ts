@@ -1,5 +1,5 @@
+import { type KeyTree, keyTree, repeatedKey } from "../json.ts";
 import type { Operation } from "./endpoints.ts";
-import { type KeyTree, keyTree, repeatedKey } from "./json-scan.ts";
 
 /** Where the body of a factory request names its instrument admin (field.md, *Which admin does a request mean?*). */
 export type AdminPaths = readonly (readonly string[])[];

@@ -1,9 +1,8 @@
 import { availableParallelism } from "node:os";
 import type { FastifyInstance } from "fastify";
-import type { Clock, Duration } from "../clock.ts";
+import { type Clock, type Duration, sleep } from "../clock.ts";
 import { diffConfig } from "../config/diff.ts";
 import type { Config } from "../config/schema.ts";
-import { sleep } from "../deadline.ts";
 import { openListener } from "../http/listening.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";

@@ -1,6 +1,5 @@
-import type { Clock, Duration } from "../clock.ts";
+import { type Clock, type Duration, withDeadline } from "../clock.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
-import { withDeadline } from "../deadline.ts";
 import { type ErrorCode, GatewayError, type GatewayErrorOptions } from "../errors.ts";
 
 /** A way to send messages to another process of this machine. They arrive whole, in order, or not at all. */

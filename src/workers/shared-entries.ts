@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Entry } from "../cache/entry.ts";
-import { type CacheKey, MAX_VARIANTS, type Store } from "../cache/stores/store.ts";
+import { type CacheKey, MAX_VARIANTS, type Store } from "../cache/stores/tiers.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { decodeEntry, encodeEntry } from "../coordination/entry-codec.ts";
 import type { PrimaryTopics, SharedEntry, SharedWrite, WorkerTopics } from "./protocol.ts";

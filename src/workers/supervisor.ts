@@ -1,5 +1,4 @@
-import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
-import { settledWithin, sleep } from "../deadline.ts";
+import { type CancelTimer, type Clock, type Duration, type Instant, settledWithin, sleep } from "../clock.ts";
 import type { Logger } from "../observe/log.ts";
 import { withoutSecrets } from "../observe/redaction.ts";
 import type { Boot } from "./protocol.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ageValue, correctedInitialAge } from "../../src/cache/rfc/age.ts";
+import { ageValue, correctedInitialAge } from "../../src/cache/rfc/freshness.ts";
 
 const WALL = Date.UTC(2026, 0, 1, 12);
 

@@ -1,6 +1,6 @@
 import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { Compressor } from "../../src/cache/compressor.ts";
+import { Compressor } from "../../src/cache/compression.ts";
 
 const MIB = 2 ** 20;
 

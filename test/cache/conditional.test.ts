@@ -1,6 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { isConditional, isNotModified, notModifiedFields } from "../../src/cache/rfc/conditional.ts";
-import { codedEntityTag, makeEntityTag, weakMatch } from "../../src/cache/rfc/entity-tag.ts";
+import {
+  codedEntityTag,
+  isConditional,
+  isNotModified,
+  makeEntityTag,
+  notModifiedFields,
+  weakMatch,
+} from "../../src/cache/rfc/conditional.ts";
 
 const WALL = Date.UTC(2026, 0, 1, 12);
 const at = (seconds: number): string => new Date(WALL + seconds * 1000).toUTCString();

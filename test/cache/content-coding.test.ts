@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isCompressible } from "../../src/cache/compressor.ts";
-import { CodingChoice, prefersGzip } from "../../src/cache/rfc/content-coding.ts";
+import { CodingChoice, isCompressible, prefersGzip } from "../../src/cache/compression.ts";
 
 describe("gzip is chosen", () => {
   test.for([

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { judgeFreshness } from "../../src/cache/rfc/freshness.ts";
 import type { CachePolicy } from "../../src/cache/resource.ts";
-import { governingDirectives } from "../../src/cache/rfc/targeted.ts";
+import { governingDirectives } from "../../src/cache/rfc/cache-control.ts";
+import { judgeFreshness } from "../../src/cache/rfc/freshness.ts";
 import { HOUR, MINUTE, policy, SECOND } from "../support/cache-policy.ts";
 
 const RECEIVED = 1_000_000;

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { formatHttpDate, parseHttpDate } from "../../src/cache/rfc/http-date.ts";
+import { formatHttpDate, parseHttpDate } from "../../src/cache/rfc/freshness.ts";
 
 const NOW = Date.UTC(2026, 5, 1);
 const WANTED = Date.UTC(1994, 10, 6, 8, 49, 37);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
-import { type CacheKey, cacheKey } from "../../src/cache/stores/store.ts";
+import { type CacheKey, cacheKey } from "../../src/cache/stores/tiers.ts";
 
 const MIB = 2 ** 20;
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { cacheKey } from "../../src/cache/stores/store.ts";
-import { CacheFixture, RemoteStore, field } from "../support/cache-fixture.ts";
+import { cacheKey } from "../../src/cache/stores/tiers.ts";
+import { CacheFixture, field, RemoteStore } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";
 
 const PARTITION = "party::1220";

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { type Entry, judgeResponse } from "../../src/cache/entry.ts";
+import { conditionalFields, confirms, freshen } from "../../src/cache/rfc/conditional.ts";
 import type { Fields } from "../../src/fields.ts";
-import type { Entry } from "../../src/cache/entry.ts";
-import { judgeResponse } from "../../src/cache/entry.ts";
-import { conditionalFields, confirms, freshen } from "../../src/cache/rfc/revalidation.ts";
 import { policy } from "../support/cache-policy.ts";
 
 const WALL = Date.UTC(2026, 0, 1, 12);

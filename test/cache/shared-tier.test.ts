@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/resource.ts";
-import type { Store } from "../../src/cache/stores/store.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
+import type { Store } from "../../src/cache/stores/tiers.ts";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
-import { ManualClock } from "../support/manual-clock.ts";
 import { CacheFixture, field, RemoteStore, type Script } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";
+import { ManualClock } from "../support/manual-clock.ts";
 
 const POLICY: Partial<CachePolicy> = { ttl: 30 * SECOND, staleWhileRevalidate: MINUTE, staleIfError: MINUTE };
 

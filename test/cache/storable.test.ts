@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { parseDirectives, responseDirectives } from "../../src/cache/rfc/cache-control.ts";
 import type { CachePolicy } from "../../src/cache/resource.ts";
-import { isExclusive, whyNotStorable, type StorableInput } from "../../src/cache/rfc/storable.ts";
+import { parseDirectives, responseDirectives } from "../../src/cache/rfc/cache-control.ts";
+import { isExclusive, type StorableInput, whyNotStorable } from "../../src/cache/rfc/reuse.ts";
 import { policy, SECOND } from "../support/cache-policy.ts";
 
 const HONOR: Partial<CachePolicy> = { errors: "honor" };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { governingDirectives } from "../../src/cache/rfc/targeted.ts";
+import { governingDirectives } from "../../src/cache/rfc/cache-control.ts";
 
 const OWN = "registry-gateway-cache-control";
 const CDN = "cdn-cache-control";

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { forwardedFields } from "../../src/cache/rfc/forwarded.ts";
-import { selectingNames, variantOf, varyNames } from "../../src/cache/rfc/vary.ts";
+import { forwardedFields, selectingNames, variantOf, varyNames } from "../../src/cache/rfc/request-fields.ts";
 import { policy } from "../support/cache-policy.ts";
 
 describe("Vary", () => {

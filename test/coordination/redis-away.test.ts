@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { cacheKey } from "../../src/cache/stores/store.ts";
-import { clock } from "../support/redis-replicas.ts";
+import { cacheKey } from "../../src/cache/stores/tiers.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
-import { until, type RedisServer } from "../support/redis.ts";
+import { clock } from "../support/redis-replicas.ts";
 import { ask, closeAll, entryOf, healing, later, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
+import { type RedisServer, until } from "../support/redis.ts";
 import { infoKey, put } from "../support/store-suite.ts";
 
 afterAll(closeAll);

@@ -1,11 +1,11 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { cacheKey } from "../../src/cache/stores/store.ts";
+import { cacheKey } from "../../src/cache/stores/tiers.ts";
 import { digestOf } from "../../src/digest.ts";
 import { measureLoopTime } from "../support/loop-time.ts";
 import { startCluster } from "../support/redis-cluster.ts";
+import { ask, closeAll, entryOf, healing, later, replicaOn } from "../support/redis-scene.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
 import { until } from "../support/redis.ts";
-import { ask, closeAll, entryOf, healing, later, replicaOn } from "../support/redis-scene.ts";
 import { infoKey, put } from "../support/store-suite.ts";
 
 // All at once: each waits most of its time, on servers of its own.

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
-import { cacheKey } from "../../src/cache/stores/store.ts";
+import { cacheKey } from "../../src/cache/stores/tiers.ts";
 import { decodeEntry, encodeEntry } from "../../src/coordination/entry-codec.ts";
 import { Keys } from "../../src/coordination/redis/protocol.ts";
 

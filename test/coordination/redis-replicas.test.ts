@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { cacheKey } from "../../src/cache/stores/store.ts";
+import { cacheKey } from "../../src/cache/stores/tiers.ts";
 import { measureLoopTime } from "../support/loop-time.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { clock, type Replica } from "../support/redis-replicas.ts";

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { crc32 } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
-import { cacheKey } from "../../src/cache/stores/store.ts";
+import { cacheKey } from "../../src/cache/stores/tiers.ts";
 import { digestOf } from "../../src/digest.ts";
 import { clock } from "../support/redis-replicas.ts";
-import { type RedisServer, until } from "../support/redis.ts";
 import { closeAll, entryOf, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
+import { type RedisServer, until } from "../support/redis.ts";
 import { infoKey, makeEntry, put } from "../support/store-suite.ts";
 
 afterEach(closeAll);

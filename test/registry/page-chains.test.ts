@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { PageChains } from "../../src/registry/page-chains.ts";
+import { PageChains } from "../../src/registry/registry-metadata.ts";
 
 describe("the pagination that a page belongs to", () => {
   test("is that of the page which issued its token", () => {

@@ -1,17 +1,17 @@
 import type { IncomingHttpHeaders } from "node:http";
+import type { Entry } from "../../src/cache/entry.ts";
+import { HttpCache } from "../../src/cache/http-cache.ts";
+import type { CacheObserver } from "../../src/cache/observer.ts";
+import type { CacheAnswer, CachePolicy, Fetched, FetchRequest, Resource } from "../../src/cache/resource.ts";
+import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
+import { cacheKey, type Store } from "../../src/cache/stores/tiers.ts";
 import type { Duration } from "../../src/clock.ts";
 import type { Coordinator } from "../../src/coordination/coordinator.ts";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import { GatewayError } from "../../src/errors.ts";
-import { fieldValue, type Fields } from "../../src/fields.ts";
-import { HttpCache } from "../../src/cache/http-cache.ts";
-import type { CacheObserver } from "../../src/cache/observer.ts";
-import type { CacheAnswer, CachePolicy, FetchRequest, Fetched, Resource } from "../../src/cache/resource.ts";
-import type { Entry } from "../../src/cache/entry.ts";
-import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
-import { cacheKey, type Store } from "../../src/cache/stores/store.ts";
-import { ManualClock } from "./manual-clock.ts";
+import { type Fields, fieldValue } from "../../src/fields.ts";
 import { policy, SECOND } from "./cache-policy.ts";
+import { ManualClock } from "./manual-clock.ts";
 
 /** One scripted answer of an upstream. `Date` is added unless `undated`. */
 export interface Scripted {

@@ -2,12 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { HttpCache } from "../../src/cache/http-cache.ts";
 import type { CachePolicy, Fetched, Resource } from "../../src/cache/resource.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
-import { type CacheKey, cacheKey } from "../../src/cache/stores/store.ts";
+import { type CacheKey, cacheKey } from "../../src/cache/stores/tiers.ts";
 import type { PurgeReach } from "../../src/coordination/coordinator.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
-import { clock, type Post, startReplica, type Replica } from "./redis-replicas.ts";
-import { startSlowProxy, type SlowProxy } from "./redis-proxy.ts";
-import { startRedis, type RedisServer } from "./redis.ts";
+import { type SlowProxy, startSlowProxy } from "./redis-proxy.ts";
+import { clock, type Post, type Replica, startReplica } from "./redis-replicas.ts";
+import { type RedisServer, startRedis } from "./redis.ts";
 
 export interface PurgeStoryOptions {
   seed: number;

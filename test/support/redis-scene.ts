@@ -1,8 +1,8 @@
 import type { Entry } from "../../src/cache/entry.ts";
-import type { CacheKey } from "../../src/cache/stores/store.ts";
+import type { CacheKey } from "../../src/cache/stores/tiers.ts";
 import { measureLoopTime } from "./loop-time.ts";
-import { clock, startReplica, type Replica } from "./redis-replicas.ts";
-import { startRedis, until, type RedisServer } from "./redis.ts";
+import { clock, type Replica, startReplica } from "./redis-replicas.ts";
+import { type RedisServer, startRedis, until } from "./redis.ts";
 import { infoKey, makeEntry, put } from "./store-suite.ts";
 
 const closing: (() => Promise<unknown>)[] = [];

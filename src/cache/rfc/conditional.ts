@@ -1,8 +1,9 @@
+import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import { filterFields, type Fields } from "../../fields.ts";
+import { type Fields, fieldValue, filterFields } from "../../fields.ts";
+import type { Entry } from "../entry.ts";
 import { splitList } from "./cache-control.ts";
-import { weakMatch } from "./entity-tag.ts";
-import { parseHttpDate } from "./http-date.ts";
+import { formatHttpDate, parseHttpDate } from "./freshness.ts";
 
 /** What a client's conditions are compared with. */
 export interface Validators {
@@ -55,4 +56,79 @@ function matchesAny(tags: string, etag: string | undefined): boolean {
   const listed = splitList(tags);
   if (listed.length === 1 && listed[0] === "*") return true;
   return etag !== undefined && listed.some((tag) => weakMatch(tag, etag));
+}
+
+/** A strong entity-tag from the bytes of a body (RFC 9110 §8.8.3): equal bytes, equal tag, in every replica. */
+export function makeEntityTag(body: Buffer): string {
+  return `"${createHash("sha256").update(body).digest("base64url").slice(0, 27)}"`;
+}
+
+/** Whether two tags match by weak comparison (RFC 9110 §8.8.3.2). */
+export function weakMatch(a: string, b: string): boolean {
+  return opaque(a) === opaque(b);
+}
+
+/** The tag of the same representation in content coding `coding`: `"x"` becomes `"x-gzip"`. */
+export function codedEntityTag(tag: string, coding: string): string {
+  return tag.endsWith('"') ? `${tag.slice(0, -1)}-${coding}"` : `${tag}-${coding}`;
+}
+
+function opaque(tag: string): string {
+  return tag.startsWith("W/") ? tag.slice(2) : tag;
+}
+
+/**
+ * Fields of a 304 that leave the stored ones alone (RFC 9111 §3.2): they describe the stored bytes, which were checked
+ * and decoded as what they were received as.
+ */
+const KEPT_ON_UPDATE = new Set([
+  "content-digest",
+  "content-encoding",
+  "content-length",
+  "content-md5",
+  "content-range",
+  "content-type",
+  "digest",
+  "repr-digest",
+  "transfer-encoding",
+]);
+
+/** Fields that speak of one transfer only: those of the earlier one end with it. */
+const OF_ONE_TRANSFER = new Set(["age", "cache-status"]);
+
+/** The condition to send for an entry (RFC 9111 §4.3.1); empty when the upstream gave no validator. */
+export function conditionalFields(entry: Entry): string[] {
+  const fields: string[] = [];
+  const etag = entry.madeEtag ? undefined : fieldValue(entry.fields, "etag");
+  if (etag !== undefined) fields.push("if-none-match", etag);
+  const lastModified = fieldValue(entry.fields, "last-modified");
+  if (lastModified !== undefined && parseHttpDate(lastModified, 0) !== undefined) {
+    fields.push("if-modified-since", lastModified);
+  }
+  return fields;
+}
+
+/**
+ * Whether a 304 speaks of `entry` (RFC 9111 §4.3.4): its entity-tag matches, or without one its date does. A 304 with no
+ * validator speaks of the one entry the condition named.
+ */
+export function confirms(notModified: Fields, entry: Entry): boolean {
+  const tag = fieldValue(notModified, "etag");
+  const storedTag = entry.madeEtag ? undefined : fieldValue(entry.fields, "etag");
+  if (tag !== undefined && storedTag !== undefined) return weakMatch(tag, storedTag);
+  const modified = fieldValue(notModified, "last-modified");
+  const storedModified = fieldValue(entry.fields, "last-modified");
+  return modified === undefined || storedModified === undefined || modified === storedModified;
+}
+
+/** The stored fields updated by those of a 304 (RFC 9111 §3.2). `receivedWall` dates a 304 that has no `Date`. */
+export function freshen(entry: Entry, notModified: Fields, receivedWall: number): string[] {
+  const update = filterFields(notModified, (name) => !KEPT_ON_UPDATE.has(name));
+  if (fieldValue(update, "date") === undefined) update.push("date", formatHttpDate(receivedWall));
+  const replaced = new Set(update.filter((_, i) => i % 2 === 0));
+  const kept = filterFields(entry.fields, (name) => {
+    if (name === "etag" && entry.madeEtag) return false;
+    return !replaced.has(name) && !OF_ONE_TRANSFER.has(name);
+  });
+  return kept.concat(update);
 }

@@ -1,10 +1,8 @@
 import type { Duration, Instant } from "../../clock.ts";
-import { fieldValues, type Fields } from "../../fields.ts";
-import { correctedInitialAge, dateValue, type Receipt } from "./age.ts";
+import { type Fields, fieldValue, fieldValues } from "../../fields.ts";
 import type { Entry, EntryOrigins } from "../entry.ts";
-import { parseHttpDate } from "./http-date.ts";
 import type { CachePolicy } from "../resource.ts";
-import type { Governing } from "./targeted.ts";
+import { type Governing, parseDeltaSeconds } from "./cache-control.ts";
 
 /** A promise about time and who made it: a header field with its directive, or a configuration key. */
 interface Promised {
@@ -133,4 +131,111 @@ function errorWindow({ policy, governing, status }: FreshnessInput): Promised {
 function boundedWindow(stated: Promised, configured: Promised, { maxTtl }: CachePolicy): Promised {
   const bounds = [configured, { value: maxTtl, origin: "cache.maxTtl" }];
   return bounds.reduce((least, bound) => (bound.value < least.value ? bound : least), stated);
+}
+
+/** When a response was asked for and received on the gateway's clock, and what the wall clock said at receipt. */
+export interface Receipt {
+  readonly requestedAt: Instant;
+  readonly receivedAt: Instant;
+  readonly receivedWall: number;
+}
+
+/** Seconds in `Date` are whole: below this, a difference is rounding and transit and says nothing about age. */
+const DATE_ROUNDING = 999;
+
+/**
+ * The `Age` of a response in milliseconds; 0 when absent or not a number (RFC 9111 §5.1: of a list the first member
+ * counts, what is invalid is ignored).
+ */
+export function ageValue(fields: Fields): Duration {
+  const first = fieldValue(fields, "age")?.split(",")[0]?.trim() ?? "";
+  return parseDeltaSeconds(first) ?? 0;
+}
+
+/** The response's `Date` in milliseconds since the Unix epoch; undefined when absent, repeated or malformed. */
+export function dateValue(fields: Fields, wallNow: number): number | undefined {
+  const values = fieldValues(fields, "date");
+  return values.length === 1 ? parseHttpDate(values[0]!, wallNow) : undefined;
+}
+
+/**
+ * How old a response was when it was received (RFC 9111 §4.2.3, corrected_initial_age): the larger of what the clocks
+ * show and what `Age` says plus the time the answer took.
+ */
+export function correctedInitialAge(fields: Fields, receipt: Receipt): Duration {
+  const responseDelay = Math.max(0, receipt.receivedAt - receipt.requestedAt);
+  return Math.max(apparentAge(fields, receipt.receivedWall), ageValue(fields) + responseDelay);
+}
+
+/**
+ * The earliest instant at which a response can have been made: it was asked for then, and older by its `Age` if a cache
+ * answered. `Date` is left out: the clock of a registry is nothing to compare its own answers by.
+ */
+export function madeAt(fields: Fields, { requestedAt }: Pick<Receipt, "requestedAt">): Instant {
+  return requestedAt - ageValue(fields);
+}
+
+/** RFC 9111 §4.2.3, apparent_age. Without the allowance a fresh second-old `Date` would eat half of `max-age=2`. */
+function apparentAge(fields: Fields, receivedWall: number): Duration {
+  const date = dateValue(fields, receivedWall);
+  if (date === undefined) return 0;
+  const difference = Math.max(0, receivedWall - date);
+  return difference < 2_000 ? Math.max(0, difference - DATE_ROUNDING) : difference;
+}
+
+const SHORT_DAYS = "mon|tue|wed|thu|fri|sat|sun";
+const LONG_DAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday";
+const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTH = MONTHS.join("|");
+const TIME = "(\\d{2}):(\\d{2}):(\\d{2})";
+
+// RFC 9111 §4.2 asks caches to match names of days, months and the zone in any case.
+const IMF_FIXDATE = new RegExp(`^(?:${SHORT_DAYS}), (\\d{2}) (${MONTH}) (\\d{4}) ${TIME} GMT$`, "i");
+const RFC850 = new RegExp(`^(?:${LONG_DAYS}), (\\d{2})-(${MONTH})-(\\d{2}) ${TIME} GMT$`, "i");
+const ASCTIME = new RegExp(`^(?:${SHORT_DAYS}) (${MONTH}) ( \\d|\\d{2}) ${TIME} (\\d{4})$`, "i");
+
+/**
+ * An HTTP-date as milliseconds since the Unix epoch, or undefined when it is none of the three forms of RFC 9110
+ * §5.6.7. Nothing else is guessed: a malformed `Expires` has to count as the past.
+ *
+ * @param wallNow milliseconds since the Unix epoch; a two-digit year more than 50 years ahead of it is a past one.
+ */
+export function parseHttpDate(text: string, wallNow: number): number | undefined {
+  const imf = IMF_FIXDATE.exec(text);
+  if (imf !== null) return instantOf([imf[3]!, imf[2]!, imf[1]!, imf[4]!, imf[5]!, imf[6]!]);
+  const asctime = ASCTIME.exec(text);
+  if (asctime !== null) {
+    return instantOf([asctime[6]!, asctime[1]!, asctime[2]!, asctime[3]!, asctime[4]!, asctime[5]!]);
+  }
+  const rfc850 = RFC850.exec(text);
+  if (rfc850 === null) return undefined;
+  const year = fullYear(Number(rfc850[3]), wallNow);
+  return instantOf([String(year), rfc850[2]!, rfc850[1]!, rfc850[4]!, rfc850[5]!, rfc850[6]!]);
+}
+
+/** The IMF-fixdate form, the one to be sent. */
+export function formatHttpDate(wall: number): string {
+  return new Date(wall).toUTCString();
+}
+
+/** RFC 9110 §5.6.7: a year that appears to be more than 50 years in the future is the most recent past one. */
+function fullYear(twoDigits: number, wallNow: number): number {
+  const thisYear = new Date(wallNow).getUTCFullYear();
+  const year = thisYear - (thisYear % 100) + twoDigits;
+  return year > thisYear + 50 ? year - 100 : year;
+}
+
+/** Year, month name, day, hour, minute, second; undefined when there is no such moment (31 Feb, 25:00). */
+function instantOf(parts: readonly [string, string, string, string, string, string]): number | undefined {
+  const [yearText, monthName, dayText, hourText, minuteText, secondText] = parts;
+  const month = MONTHS.indexOf(monthName.toLowerCase());
+  const [year, day, hour] = [Number(yearText), Number(dayText), Number(hourText)];
+  const [minute, second] = [Number(minuteText), Number(secondText)];
+  // 60 is a leap second; it counts as the first second of the next minute.
+  if (hour > 23 || minute > 59 || second > 60) return undefined;
+  const date = new Date(0);
+  date.setUTCFullYear(year, month, day);
+  if (date.getUTCMonth() !== month || date.getUTCDate() !== day) return undefined;
+  date.setUTCHours(hour, minute, second);
+  return date.getTime();
 }

@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import { CachedEntry } from "../cached-entry.ts";
 import type { Entry } from "../entry.ts";
 import type { CacheObserver } from "../observer.ts";
-import { type CacheKey, MAX_VARIANTS, type Store } from "./store.ts";
+import { type CacheKey, MAX_VARIANTS, type Store } from "./tiers.ts";
 
 export interface MemoryStoreOptions {
   /** Bound of everything stored, in bytes. */

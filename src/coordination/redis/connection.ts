@@ -1,7 +1,6 @@
 import { Redis } from "ioredis";
-import type { Clock, Duration, Instant } from "../../clock.ts";
+import { type Clock, type Duration, type Instant, TimedOut, withReply } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
-import { TimedOut, withReply } from "../../deadline.ts";
 import { createClient, readFault, type RedisClient } from "./client.ts";
 import { Keys, type Message, parseMessage, runScript, type ScriptCall } from "./protocol.ts";
 

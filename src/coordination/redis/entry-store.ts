@@ -1,7 +1,6 @@
 import type { Entry } from "../../cache/entry.ts";
-import { type CacheKey, MAX_VARIANTS, type Store } from "../../cache/stores/store.ts";
-import type { Clock, Duration, Instant } from "../../clock.ts";
-import { withReply } from "../../deadline.ts";
+import { type CacheKey, MAX_VARIANTS, type Store } from "../../cache/stores/tiers.ts";
+import { type Clock, type Duration, type Instant, withReply } from "../../clock.ts";
 import { digestOf } from "../../digest.ts";
 import type { MaybePromise } from "../coordinator.ts";
 import { decodeEntry, encodeEntry } from "../entry-codec.ts";

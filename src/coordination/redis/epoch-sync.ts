@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Clock, Duration } from "../../clock.ts";
-import { TimedOut, withReply } from "../../deadline.ts";
+import { type Clock, type Duration, TimedOut, withReply } from "../../clock.ts";
 import { BASE, type Epoch, epochCount, type Epochs, type EpochSet, MAX_COUNT } from "../epochs.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { PartitionView } from "./partition-views.ts";

@@ -1,5 +1,4 @@
-import type { Clock, Duration } from "../../clock.ts";
-import { valueWithin } from "../../deadline.ts";
+import { type Clock, type Duration, valueWithin } from "../../clock.ts";
 import type { Dependencies, PurgeReach } from "../coordinator.ts";
 import { BASE, chainName, type Epoch, Epochs } from "../epochs.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";

@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
-import { sleep } from "../../deadline.ts";
+import { type CancelTimer, type Clock, type Duration, type Instant, sleep } from "../../clock.ts";
 import { digestOf } from "../../digest.ts";
 import type { FetchOutcome, Lease, MaybePromise } from "../coordinator.ts";
 import { LocalLeases, Waiters } from "../local.ts";

@@ -1,11 +1,9 @@
-import type { Instant } from "../../clock.ts";
-import { withDeadline } from "../../deadline.ts";
+import { type Instant, withDeadline } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Priority } from "../call.ts";
 import type { CircuitBreaker } from "../limits/circuit-breaker.ts";
 import type { UpstreamParts } from "../parts.ts";
-import { uploadTimeout } from "../wire/upload.ts";
-import type { Upload } from "../wire/upload.ts";
+import { type Upload, uploadTimeout } from "../wire/upload.ts";
 
 /** A call that wants to begin. */
 export interface Entrant {

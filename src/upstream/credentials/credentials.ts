@@ -1,18 +1,13 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock, Deadline } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
-import { findSecretFault, findTokenFault, readSecret } from "../../config/secret.ts";
-import type { FindFault } from "../../config/secret.ts";
-import { readTls } from "../../config/tls-files.ts";
-import type { TlsMaterial } from "../../config/tls-files.ts";
+import { type FindFault, findSecretFault, findTokenFault, readSecret } from "../../config/secret.ts";
+import { readTls, type TlsMaterial } from "../../config/tls-files.ts";
 import { WatchedFiles } from "../../config/watched-files.ts";
 import type { MaybePromise } from "../../coordination/coordinator.ts";
 import { GatewayError } from "../../errors.ts";
-import { fieldValue } from "../../fields.ts";
-import type { Fields } from "../../fields.ts";
-import { OAuthToken } from "./oauth-token.ts";
-import type { OAuthConfig } from "./oauth-token.ts";
+import { type Fields, fieldValue } from "../../fields.ts";
 import type { CredentialKey } from "../observer.ts";
-import type { Deadline } from "../../deadline.ts";
+import { type OAuthConfig, OAuthToken } from "./oauth-token.ts";
 
 /** The gateway's credentials for one upstream. They are sent to its nodes only and never logged. */
 export interface Credentials {

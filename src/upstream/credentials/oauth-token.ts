@@ -1,7 +1,6 @@
-import type { Clock, Duration, Instant } from "../../clock.ts";
+import { type Clock, type Deadline, type Duration, type Instant, withDeadline } from "../../clock.ts";
 import type { AuthConfig } from "../../config/schema.ts";
 import type { MaybePromise } from "../../coordination/coordinator.ts";
-import { type Deadline, withDeadline } from "../../deadline.ts";
 import { type ErrorCode, GatewayError, isClientGone } from "../../errors.ts";
 import type { RawAnswer } from "../wire/answer.ts";
 import type { ConnectionTarget } from "../wire/connection.ts";

@@ -1,5 +1,4 @@
-import type { Clock, Instant } from "../../clock.ts";
-import { type Deadline, withDeadline } from "../../deadline.ts";
+import { type Clock, type Deadline, type Instant, withDeadline } from "../../clock.ts";
 import type { GatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
 import { answerTimeout, consequences, type FailureReason } from "../failure.ts";

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { elementSpans, keyTree, memberSpans, repeatedKey } from "../../src/spec/json-scan.ts";
+import { elementSpans, keyTree, memberSpans, repeatedKey } from "../../src/json.ts";
 import { jsonText } from "../support/json-text.ts";
 
 const valuesAt = (text: string, key: string): unknown[] =>
