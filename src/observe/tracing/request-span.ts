@@ -1,8 +1,18 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
-import { type Context, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from "@opentelemetry/api";
+import type { IncomingHttpHeaders } from "node:http";
+import {
+  type Context,
+  createTraceState,
+  type Span,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Tracer,
+} from "@opentelemetry/api";
 import type { Clock, Duration } from "../../clock.ts";
+import { type Fields, traceFieldsOf } from "../../fields.ts";
 import type { AttemptTopic, AttemptTrace } from "../../upstream/observer.ts";
-import { traceFields } from "./span-context.ts";
 import type { Attributes, RequestSummary, RequestTrace } from "./tracing.ts";
 
 export interface RequestSpanParts {
@@ -81,4 +91,25 @@ export class RequestSpan implements RequestTrace {
     if (status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
     span.end(this.parts.clock.wallNow());
   }
+}
+
+/** The client's place in a trace, if its headers name one. */
+export function readTraceContext(headers: IncomingHttpHeaders): SpanContext | undefined {
+  const [, traceparent, , tracestate] = traceFieldsOf(headers);
+  if (traceparent === undefined) return undefined;
+  const [, traceId, spanId, flags] = traceparent.split("-");
+  return {
+    traceId: traceId!,
+    spanId: spanId!,
+    traceFlags: Number.parseInt(flags!, 16) & 1,
+    isRemote: true,
+    ...(tracestate === undefined ? {} : { traceState: createTraceState(tracestate) }),
+  };
+}
+
+/** What tells the next one its place in the trace. */
+export function traceFields({ traceId, spanId, traceFlags, traceState }: SpanContext): Fields {
+  const fields = ["traceparent", `00-${traceId}-${spanId}-0${traceFlags & 1}`];
+  const state = traceState?.serialize() ?? "";
+  return state === "" ? fields : [...fields, "tracestate", state];
 }
