@@ -1,23 +1,20 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock, Duration } from "../clock.ts";
 import type { Operation } from "../spec/endpoints.ts";
-import { jsonAnswer, tooManyRequestsAnswer, type Answer } from "./answer.ts";
-import { breakAnswer } from "./broken-answer.ts";
-import { CallLog, type Call } from "./call-log.ts";
+import { type Answer, jsonAnswer, tooManyRequestsAnswer } from "./answer.ts";
+import { type Call, CallLog } from "./call-log.ts";
 import { Catalogue } from "./catalogue.ts";
-import { delay } from "./delay.ts";
 import type { ErrorStyle } from "./error-style.ts";
-import { FaultKnobs, faultAskedFor, isBreaking, type CallFault } from "./faults.ts";
-import { sampleInstruments, type Instrument } from "./instrument.ts";
+import { type CallFault, faultAskedFor, FaultKnobs, isBreaking } from "./faults.ts";
+import { breakAnswer, spoilAnswer } from "./faulty-answer.ts";
+import { type Instrument, sampleInstruments } from "./instrument.ts";
 import { Listener, type ListenerTls } from "./listener.ts";
 import type { MaxPageSize, PageStyle } from "./paging.ts";
 import { hashText, mulberry32 } from "./random.ts";
-import { SlidingWindow, type RateLimit } from "./rate-limit.ts";
+import { type RateLimit, SlidingWindow } from "./rate-limit.ts";
 import { RegistryAnswers, withEtag } from "./registry-answers.ts";
-import { readBody } from "./request-body.ts";
 import { readRoute, type Route } from "./route.ts";
-import { sendScripted, type Script } from "./script.ts";
-import { spoilAnswer } from "./spoiled-answer.ts";
+import { delay, type Script, sendScripted } from "./script.ts";
 
 export interface SampleRegistryOptions {
   /** The party id it is the registry of. */
@@ -218,4 +215,18 @@ function sendAnswer(answer: Answer, response: ServerResponse): void {
   const length = answer.status === 304 ? {} : { "content-length": Buffer.byteLength(answer.body) };
   response.writeHead(answer.status, { ...answer.headers, ...length });
   response.end(answer.body);
+}
+
+const MAX_BODY = 8 * 1024 * 1024;
+
+/** The whole body. Rejects when the client goes away before its end, and for a body beyond 8 MiB. */
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > MAX_BODY) throw new Error("request body beyond 8 MiB");
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }

@@ -3,7 +3,14 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Clock, Duration } from "../clock.ts";
 import type { Call } from "./call-log.ts";
-import { delay } from "./delay.ts";
+
+/** Resolves after `duration` on `clock`; at once when there is nothing to wait for. */
+export async function delay(clock: Clock, duration: Duration): Promise<void> {
+  if (duration <= 0) return;
+  await new Promise<void>((resolve) => {
+    clock.after(duration, resolve);
+  });
+}
 
 /** An answer given field by field, for tests of what exactly comes over the wire. */
 export type ScriptedAnswer =

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readTraceContext, traceFields } from "../../src/observe/tracing/span-context.ts";
+import { readTraceContext, traceFields } from "../../src/observe/tracing/request-span.ts";
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN = "00f067aa0ba902b7";

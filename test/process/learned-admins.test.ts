@@ -1,11 +1,11 @@
 import { afterEach, expect, test } from "vitest";
-import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { systemClock } from "../../src/clock.ts";
-import { LearnedAdmins } from "../../src/commands/learned-admins.ts";
+import { LearnedAdmins } from "../../src/commands/start.ts";
+import { createGateway, type Gateway } from "../../src/gateway.ts";
 import { createLogger } from "../../src/observe/log.ts";
-import { useSampleRegistries } from "../support/sample-registries.ts";
 import { testConfig } from "../support/gateway.ts";
 import { until } from "../support/redis.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
 
 const registry = useSampleRegistries();
 let gateway: Gateway | undefined;

@@ -2,14 +2,13 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
+import { ConfigWatch, Reloader } from "../../src/commands/reloader.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
-import { ConfigWatch } from "../../src/commands/config-watch.ts";
-import { Reloader } from "../../src/commands/reloader.ts";
-import { until } from "../support/redis.ts";
 import { CountingClock } from "../support/counting-clock.ts";
+import { until } from "../support/redis.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
 const folder = useTemporaryFolder();

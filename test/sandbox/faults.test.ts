@@ -1,8 +1,8 @@
 import { gunzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import { FaultKnobs, type CallFault, type Fault } from "../../src/sandbox/faults.ts";
+import { type CallFault, type Fault, FaultKnobs } from "../../src/sandbox/faults.ts";
+import { WRONG_ADMIN } from "../../src/sandbox/faulty-answer.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
-import { WRONG_ADMIN } from "../../src/sandbox/spoiled-answer.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO, sampleText } from "../support/sample.ts";
