@@ -5,6 +5,7 @@ import { configFromFlags } from "../config/flags.ts";
 import { loadConfig } from "../config/parse.ts";
 import { ConfigError } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
+import { isLoopback } from "../config/urls.ts";
 import { warnings } from "../config/warnings.ts";
 import { measureLoop } from "../http/workload.ts";
 import { createLogger, type Logger } from "../observe/log.ts";
@@ -14,10 +15,8 @@ import { withoutSecrets } from "../observe/redaction.ts";
 import { version } from "../version.ts";
 import { workerCount } from "../workers/primary.ts";
 import { configFileOf, EXIT, parsePort, UsageError } from "./command-line.ts";
-import { ConfigWatch } from "./config-watch.ts";
 import { handleFaults } from "./faults.ts";
-import { LearnedAdmins } from "./learned-admins.ts";
-import { type Reloadable, Reloader } from "./reloader.ts";
+import { ConfigWatch, type Reloadable, Reloader } from "./reloader.ts";
 import { printLine, printLines } from "./terminal.ts";
 
 interface StartOptions {
@@ -150,4 +149,39 @@ function stopSignal(): Promise<NodeJS.Signals> {
       });
     }
   });
+}
+
+/** For a gateway that was started with flags alone: tells people which registries it found, and how to address them. */
+export class LearnedAdmins {
+  private readonly config: Config;
+  private readonly print: (line: string) => void;
+  private readonly early: (readonly [upstream: string, admin: string])[] = [];
+  private port: number | undefined;
+
+  /** @param print called with each line */
+  constructor(config: Config, print: (line: string) => void) {
+    this.config = config;
+    this.print = print;
+  }
+
+  /** An upstream's admin is known. */
+  learn(upstream: string, admin: string): void {
+    if (this.port === undefined) this.early.push([upstream, admin]);
+    else this.tell(upstream, admin);
+  }
+
+  /** The gateway can be reached at `port` from now on. */
+  listening(port: number): void {
+    this.port = port;
+    for (const [upstream, admin] of this.early.splice(0)) this.tell(upstream, admin);
+  }
+
+  private tell(upstream: string, admin: string): void {
+    const { listen, routing } = this.config;
+    const host =
+      isLoopback(listen.host) || listen.host === "0.0.0.0" || listen.host === "::" ? "localhost" : listen.host;
+    const base = `http://${host}:${this.port}${routing.prefix}/${encodeURIComponent(admin)}`;
+    this.print(`${upstream}: instrument admin ${admin}`);
+    this.print(`  base URL ${base}`);
+  }
 }
