@@ -5,7 +5,7 @@ import { readTls, type TlsMaterial } from "../../config/tls-files.ts";
 import { WatchedFiles } from "../../config/watched-files.ts";
 import type { MaybePromise } from "../../coordination/coordinator.ts";
 import { GatewayError } from "../../errors.ts";
-import { type Fields, fieldValue } from "../../fields.ts";
+import type { Fields } from "../../fields.ts";
 import type { CredentialKey } from "../observer.ts";
 import { type OAuthConfig, OAuthToken } from "./oauth-token.ts";
 
@@ -33,15 +33,6 @@ export interface OwnCredentials {
   readonly isLacking: boolean;
   /** For those that take their place: see {@link WatchedFiles}. */
   readonly watches: { readonly secret: WatchedFiles<string> | undefined; readonly tls: WatchedFiles<TlsMaterial> };
-}
-
-/**
- * Whether a 401 or 403 to a request with these fields is about the gateway: it showed its own credentials, or its client
- * certificate. Where a client's Authorization went along, it is about the client.
- */
-export function isOwnRefusal({ auth, tls, forwardAuthorization }: UpstreamConfig, clientFields: Fields): boolean {
-  if (auth === undefined && tls?.certFile === undefined) return false;
-  return !(forwardAuthorization && fieldValue(clientFields, "authorization") !== undefined);
 }
 
 export interface CredentialParts {

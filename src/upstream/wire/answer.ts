@@ -2,6 +2,7 @@ import { STATUS_CODES } from "node:http";
 import type { AnswerContent } from "../../bodies/answer.ts";
 import { AT_ONCE } from "../../bodies/body-reader.ts";
 import type { Clock, Instant } from "../../clock.ts";
+import type { UpstreamConfig } from "../../config/schema.ts";
 import { errorBody, GatewayError } from "../../errors.ts";
 import { endToEndFields, type Fields, fieldsOfReplacedBody, fieldValue, isHeadTooLarge } from "../../fields.ts";
 import type { UpstreamAnswer } from "../call.ts";
@@ -123,6 +124,15 @@ export interface Reading<Answer = UpstreamAnswer> {
   readonly answer: Answer | undefined;
   /** Why another node would be worth asking, or why there is no answer. */
   readonly failure: Failure | undefined;
+}
+
+/**
+ * Whether a 401 or 403 to a request with these fields is about the gateway: it showed its own credentials, or its client
+ * certificate. Where a client's Authorization went along, it is about the client.
+ */
+export function isOwnRefusal({ auth, tls, forwardAuthorization }: UpstreamConfig, clientFields: Fields): boolean {
+  if (auth === undefined && tls?.certFile === undefined) return false;
+  return !(forwardAuthorization && fieldValue(clientFields, "authorization") !== undefined);
 }
 
 /** What has to be known to read an answer. */
