@@ -32,7 +32,7 @@ test("three processes behind a balancer are replaced one after the other without
   const amulet = await registry({ latency: 10 });
   const keys = {
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
-    shutdown: { grace: "400ms", timeout: "5s" },
+    shutdown: { grace: "2s", timeout: "5s" },
   };
   const backendOf = (each: RealProcess) => ({
     process: each,

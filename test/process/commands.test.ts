@@ -105,7 +105,7 @@ describe("a bad configuration", () => {
 
   test("has all its problems told at once", async () => {
     const file = fileWith("workers: none\nlog: { level: loud }\nupstreams: [{ name: a, urls: ['nonsense'] }]\n");
-    const { code, stderr } = await outcomeOf(run(["check", "--config", file]));
+    const { code, stderr } = await runHere(["check", "--config", file]);
     expect(code).toBe(78);
     for (const where of ["workers", "log.level", "urls"]) expect(stderr).toContain(where);
     for (const line of [1, 2, 3]) expect(stderr).toMatch(new RegExp(`gateway\\.yaml:${line}\\b`));
@@ -202,7 +202,7 @@ describe("start", () => {
   test("at SIGTERM goes on for the grace, finishes what runs, and ends with 0", async () => {
     const registry = await startRegistry();
     const file = fileWith(
-      `${ANY_PORTS}shutdown: { grace: 300ms }\nupstreams: [{ name: amulet, urls: ["${registry.url}"] }]\n`,
+      `${ANY_PORTS}shutdown: { grace: 2s }\nupstreams: [{ name: amulet, urls: ["${registry.url}"] }]\n`,
     );
     const command = run(["start", "--config", file]);
     const [, port] = await command.printed(/"publicPort":(\d+)/);

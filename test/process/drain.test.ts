@@ -38,7 +38,7 @@ test("after SIGTERM readiness falls first, then the gateway still accepts for it
   const amulet = await registry();
   const process = await gateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
-    shutdown: { grace: "600ms", timeout: "5s" },
+    shutdown: { grace: "2s", timeout: "5s" },
   });
   process.signal("SIGTERM");
   await until(async () => (await readiness(process)) === 503);
@@ -55,7 +55,7 @@ test("no request is lost while the gateway stops under load", async () => {
   const amulet = await registry({ latency: 20 });
   const process = await gateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
-    shutdown: { grace: "800ms", timeout: "5s" },
+    shutdown: { grace: "2s", timeout: "5s" },
   });
   // Where clients go once the probe of the first one fails.
   const other = await gateway({ upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }] });

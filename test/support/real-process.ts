@@ -40,7 +40,8 @@ export class RealProcess {
     this.child.stderr!.on("data", (chunk: Buffer) => (this.stderr += chunk.toString()));
     const kill = (): void => void this.child.kill("SIGKILL");
     process.once("exit", kill);
-    this.ended = once(this.child, "exit").then(([code]) => {
+    // "close", not "exit": all output has been read by then.
+    this.ended = once(this.child, "close").then(([code]) => {
       process.off("exit", kill);
       return code as number | null;
     });
