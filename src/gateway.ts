@@ -3,9 +3,8 @@ import { BodyReader } from "./bodies/body-reader.ts";
 import { ListedPages } from "./bodies/listed-pages.ts";
 import { HttpCache } from "./cache/http-cache.ts";
 import { MemoryStore } from "./cache/stores/memory-store.ts";
-import { ClientAddresses } from "./clients/client-address.ts";
 import type { ClientLimits } from "./clients/client.ts";
-import { Clients, createTiers } from "./clients/clients.ts";
+import { Clients } from "./clients/clients.ts";
 import { type Clock, sleep } from "./clock.ts";
 import type { Config } from "./config/schema.ts";
 import {
@@ -18,7 +17,7 @@ import { ClientConnections } from "./http/connections.ts";
 import type { Services } from "./http/context.ts";
 import { createPublicListener } from "./http/listener.ts";
 import { openListener } from "./http/listening.ts";
-import { isAggregate, type SnapshotParts, Snapshots } from "./http/snapshot.ts";
+import { isAggregate, Snapshots } from "./http/snapshot.ts";
 import { InFlight, type LoopLoad, Overload } from "./http/workload.ts";
 import type { Logger } from "./observe/log.ts";
 import type { Metrics } from "./observe/metrics.ts";
@@ -95,6 +94,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     registry,
     readiness,
     explain: server.explain,
+    clients: () => server.clients(),
     purge: (body) => server.purge(body),
     status: () => server.status(),
     access: accessOf(config),
@@ -221,31 +221,10 @@ function createSnapshots(
       trace: tracing === undefined ? undefined : () => tracing.current(),
       admit: () => overload.refuseWork("metadata"),
     },
-    clients: createClients(clock),
+    clients: (next, previous) =>
+      Clients.open(next, { clock, limits: NO_LIMITS, observer: observers.clients }, previous),
   });
   return { snapshots, bodies };
-}
-
-/** What makes who calls of a configuration. How much each has asked outlives it. */
-function createClients(clock: Clock): SnapshotParts["clients"] {
-  const limits = NO_LIMITS;
-  return ({ clients, listen, upstreams }, previous) => {
-    const addresses = new ClientAddresses(listen.trustedProxies);
-    return new Clients(
-      clients!,
-      createTiers(clients!, previous?.tiers),
-      {
-        clock,
-        limits,
-        keys: undefined,
-        tokens: undefined,
-        certificateOf: undefined,
-        addressOf: (request) => addresses.of(request).block,
-        isForwarded: upstreams.some(({ forwardAuthorization }) => forwardAuthorization),
-      },
-      previous,
-    );
-  };
 }
 
 const NO_LIMITS: ClientLimits = {

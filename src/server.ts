@@ -7,6 +7,7 @@ import type { Services } from "./http/context.ts";
 import { openListener } from "./http/listening.ts";
 import type { Snapshots } from "./http/snapshot.ts";
 import { drain, type InFlight, type Overload } from "./http/workload.ts";
+import { type ClientsReport, reportClients } from "./operations/clients-report.ts";
 import { createExplain, type Explain } from "./operations/explain.ts";
 import { purge, type PurgeResult } from "./operations/purge.ts";
 import { type ProcessStatus, statusOf } from "./operations/status.ts";
@@ -68,6 +69,7 @@ export class Server {
   async start(): Promise<number> {
     const { services, coordination, overload, listener, isWorker } = this.parts;
     this.upstreams.start();
+    this.parts.snapshots.current.clients?.start();
     // The very first request is to find what other replicas have cached.
     await coordination.whenReady(REDIS_TIMEOUT);
     const port = await openListener(listener, { ...this.config.listen, isShared: isWorker }, "public");
@@ -85,8 +87,10 @@ export class Server {
   async reload(next: Config): Promise<void> {
     const { services, snapshots, memory, inFlight, onReload } = this.parts;
     const { clock, observers } = services;
-    const { config, upstreams } = snapshots.replace(next);
+    const { config, upstreams, clients } = snapshots.replace(next);
     this.upstreams.start();
+    clients?.stop();
+    snapshots.current.clients?.start();
     memory.resize(next.cache.memory);
     if (next.log.level !== config.log.level) observers.log.level = next.log.level;
     onReload(upstreams, this.upstreams);
@@ -98,6 +102,12 @@ export class Server {
   status(): ProcessStatus {
     const { memory, coordination } = this.parts;
     return statusOf({ memory, config: this.config, redis: coordination.redisStatus(), upstreams: this.upstreams });
+  }
+
+  /** What `/clients` answers. */
+  clients(): ClientsReport {
+    const { services, snapshots } = this.parts;
+    return reportClients(snapshots.current.clients, services.observers.clients.uses(), services.clock);
   }
 
   /** See `purge`. */
@@ -125,6 +135,7 @@ export class Server {
     await settledWithin(backgroundReader.stop(), CLOSE_TIMEOUT, clock);
     await cache.drain();
     await settledWithin(this.upstreams.close(), CLOSE_TIMEOUT, clock);
+    this.parts.snapshots.current.clients?.stop();
     bodies.close();
     await settledWithin(coordination.coordinator.close(), CLOSE_TIMEOUT, clock);
     if (observers.tracing !== undefined) await settledWithin(observers.tracing.close(), CLOSE_TIMEOUT, clock);

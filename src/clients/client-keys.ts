@@ -20,6 +20,14 @@ export interface KeyChanges {
   readonly changed: readonly string[];
 }
 
+/** A client of the file. */
+export interface KeyHolder {
+  readonly name: string;
+  readonly tier: string;
+  /** When its keys expire, one for each; null: never. */
+  readonly expires: readonly (string | null)[];
+}
+
 /** Told what becomes of the keys file. */
 export interface KeysObserver {
   /** Other keys are in use than before. */
@@ -108,6 +116,16 @@ export class ClientKeys {
     const known = this.table.get(placeOf(digest))?.find((each) => timingSafeEqual(each.digest, digest));
     if (known === undefined) return "unknown";
     return now < known.expires ? known.client : "expired";
+  }
+
+  /** Those of the file, whether they have called or not. */
+  holders(): KeyHolder[] {
+    const expiries = Map.groupBy(this.keys, ({ name }) => name);
+    return [...expiries].map(([name, keys]) => ({
+      name,
+      tier: keys[0]!.tier,
+      expires: keys.map(({ expires }) => (expires === undefined ? null : new Date(expires).toISOString())),
+    }));
   }
 
   private read(): readonly ClientKey[] {

@@ -1,39 +1,46 @@
 import type { IncomingMessage } from "node:http";
+import type { TLSSocket } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../clock.ts";
-import type { ClientsConfig } from "../config/schema.ts";
+import type { ClientsConfig, Config } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
 import { AnonymousClients } from "./anonymous-clients.ts";
+import { ClientAddresses } from "./client-address.ts";
+import { ClientKeys, type KeyHolder, type KeysObserver } from "./client-keys.ts";
 import type { Client, ClientLimits, Identity, Tier, TierConfig } from "./client.ts";
 import { credentialMissing, type CredentialRules, credentialsDiffer, isKey, takeCredential } from "./credential.ts";
 
-/** The clients of a keys file. */
-export interface KeyClients {
-  /** @param now wall-clock time, for keys that expire */
-  find(key: string, now: number): Client | "invalid" | "unknown" | "expired";
-}
-
-/** The clients whose tokens issuers sign. */
-export interface TokenClients {
-  /** The client of a token that was verified a moment ago. */
-  verified(token: string): Client | undefined;
-  verify(token: string): Promise<Identity>;
-  /** Whether a token says, unproved, that it is of one of the issuers. */
-  claimsIssuer(token: string): boolean;
-}
-
 /** Whom {@link Clients} asks. What is not configured is undefined. */
-export interface ClientsParts {
+interface ClientsParts {
   readonly clock: Clock;
   readonly limits: ClientLimits;
-  readonly keys: KeyClients | undefined;
-  readonly tokens: TokenClients | undefined;
-  /** The client whose certificate came with the connection. */
-  readonly certificateOf: ((request: IncomingMessage) => Identity | undefined) | undefined;
-  /** Where a request comes from, as it is counted. */
-  addressOf(request: IncomingMessage): string;
+  readonly tiers: ReadonlyMap<string, Tier>;
+  readonly keys: ClientKeys | undefined;
+  readonly tokens: Tokens | undefined;
+  readonly certificates: CertificateClients | undefined;
+  readonly anonymous: AnonymousClients | undefined;
+  readonly addresses: ClientAddresses;
   /** Whether some registry gets the client's `Authorization`. */
   readonly isForwarded: boolean;
+}
+
+/** What clients are made with besides the configuration. */
+export interface ClientsEnvironment {
+  readonly clock: Clock;
+  /** Outlives configurations, and with it what was counted. */
+  readonly limits: ClientLimits;
+  readonly observer: { readonly keys: KeysObserver };
+}
+
+interface Tokens {
+  verified(token: string): Identity | undefined;
+  verify(token: string): Promise<Identity>;
+  claimsIssuer(token: string): boolean;
+  close(): void;
+}
+
+interface CertificateClients {
+  at(socket: TLSSocket): Identity | undefined;
 }
 
 const NOTHING: Tier = {
@@ -63,23 +70,11 @@ const NO_TOKENS = new GatewayError(
 
 /** Who calls, of one configuration. */
 export class Clients {
-  readonly tiers: ReadonlyMap<string, Tier>;
-  readonly limits: ClientLimits;
-  /** Of those who need no credential: what the pages show that everybody may read. */
-  readonly openTier: Tier;
   private readonly parts: ClientsParts;
-  private readonly anonymous: AnonymousClients | undefined;
   private readonly rules: CredentialRules;
 
-  /** @param previous of the configuration before: what did not change stays, with the state of its clients' limits */
-  constructor(config: ClientsConfig, tiers: ReadonlyMap<string, Tier>, parts: ClientsParts, previous?: Clients) {
-    this.tiers = tiers;
+  private constructor(parts: ClientsParts) {
     this.parts = parts;
-    this.limits = parts.limits;
-    const tier = config.anonymous === false ? undefined : tiers.get(config.anonymous)!;
-    const isSame = tier !== undefined && previous?.anonymous?.tier === tier;
-    this.anonymous = isSame ? previous.anonymous : tier && new AnonymousClients(tier);
-    this.openTier = tier ?? NOTHING;
     this.rules = {
       isForwarded: parts.isForwarded,
       isOurToken: (token) => parts.tokens?.claimsIssuer(token) ?? false,
@@ -87,14 +82,71 @@ export class Clients {
   }
 
   /**
+   * The clients of a configuration that has `clients`.
+   *
+   * @param previous of the configuration before: what did not change stays, with the state of its clients' limits
+   * @throws {ConfigError} where the keys file is no good and never was
+   */
+  static open({ clients, listen, upstreams }: Config, environment: ClientsEnvironment, previous?: Clients): Clients {
+    const { clock, limits, observer } = environment;
+    const { keysFile, anonymous } = clients!;
+    const before = previous?.parts;
+    const tiers = createTiers(clients!, before?.tiers);
+    const keys =
+      keysFile === undefined
+        ? undefined
+        : new ClientKeys({ file: keysFile, tiers, clock, observer: observer.keys, previous: before?.keys });
+    return new Clients({
+      clock,
+      limits,
+      tiers,
+      keys,
+      tokens: undefined,
+      certificates: undefined,
+      anonymous: anonymous === false ? undefined : anonymousOf(tiers.get(anonymous)!, before?.anonymous),
+      addresses: new ClientAddresses(listen.trustedProxies),
+      isForwarded: upstreams.some(({ forwardAuthorization }) => forwardAuthorization),
+    });
+  }
+
+  get tiers(): ReadonlyMap<string, Tier> {
+    return this.parts.tiers;
+  }
+
+  get limits(): ClientLimits {
+    return this.parts.limits;
+  }
+
+  /** Of those who need no credential: what the pages show that everybody may read. */
+  get openTier(): Tier {
+    return this.parts.anonymous?.tier ?? NOTHING;
+  }
+
+  /** Those of the keys file, whether they have called or not. */
+  keyHolders(): readonly KeyHolder[] {
+    return this.parts.keys?.holders() ?? [];
+  }
+
+  /** Looks for changes of its files from now on. */
+  start(): void {
+    this.parts.keys?.start();
+  }
+
+  /** Looks for none any more. Requests that began with it can still be told who sends them. */
+  stop(): void {
+    this.parts.keys?.stop();
+    this.parts.tokens?.close();
+  }
+
+  /**
    * Who sent a request, or the 401 for it. Its credential is gone from its header fields then. At once, but for a token
    * that was not verified before.
    */
   identify(request: IncomingMessage): Identity | Promise<Identity> {
-    const { certificateOf } = this.parts;
+    const { certificates } = this.parts;
     const credential = takeCredential(request, this.rules);
     if (credential instanceof GatewayError) return credential;
-    const shown = certificateOf?.(request);
+    const shown = certificates?.at(request.socket as TLSSocket);
     if (shown instanceof GatewayError) return shown;
     if (credential === undefined) return shown ?? this.withoutCredential(request);
     const identity = isKey(credential) ? this.byKey(credential) : this.byToken(credential);
@@ -103,7 +155,8 @@ export class Clients {
   }
 
   private withoutCredential(request: IncomingMessage): Identity {
-    return this.anonymous?.at(this.parts.addressOf(request)) ?? credentialMissing();
+    const { anonymous, addresses } = this.parts;
+    return anonymous?.at(addresses.of(request).block) ?? credentialMissing();
   }
 
   private byKey(key: string): Identity {
@@ -123,8 +176,12 @@ function sameClient(shown: Client, identity: Identity): Identity {
   return identity instanceof GatewayError || identity.name === shown.name ? identity : credentialsDiffer();
 }
 
+function anonymousOf(tier: Tier, before: AnonymousClients | undefined): AnonymousClients {
+  return before?.tier === tier ? before : new AnonymousClients(tier);
+}
+
 /** The tiers of a configuration; those that did not change are the same objects as before. */
-export function createTiers(config: ClientsConfig, previous?: ReadonlyMap<string, Tier>): ReadonlyMap<string, Tier> {
+function createTiers(config: ClientsConfig, previous?: ReadonlyMap<string, Tier>): ReadonlyMap<string, Tier> {
   return new Map(
     Object.entries(config.tiers).map(([name, tier]) => {
       const before = previous?.get(name);

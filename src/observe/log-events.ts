@@ -49,6 +49,26 @@ export const LOG_EVENTS = {
       reason: "code of the error",
     },
   },
+  "client keys changed": {
+    levels: ["info"],
+    says: "The keys of clients were read again, and are others than before. Names of clients, 20 of each kind at most.",
+    fields: {
+      changes: "how many clients it is about",
+      added: "clients that were not known before",
+      removed: "clients that are known no more",
+      changed: "clients with other keys, another expiry or another tier",
+    },
+  },
+  "client keys cannot be used": {
+    levels: ["error"],
+    says: "The keys file, or the keys of an issuer, cannot be read or are no good; the last good ones stay in use. Once for each reason.",
+    fields: { source: "file or issuer", reason: REASON },
+  },
+  "client keys can be used again": {
+    levels: ["info"],
+    says: "What was no good was replaced by something that is.",
+    fields: { source: "file or issuer" },
+  },
   "request routed": {
     levels: ["debug"],
     says: "Which registry a request goes to, and what says so. Not for fresh hits of a URL that was routed before.",

@@ -12,6 +12,7 @@ import type { MetadataObserver } from "../registry/registry-metadata.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
+import { type ClientsObserver, createClientsObserver } from "./client-observers.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { announce, forgetUpstreams } from "./metrics/announcement.ts";
@@ -59,6 +60,7 @@ export class ServerObservers {
   readonly metadata: MetadataObserver;
   readonly overload: Pick<OverloadOptions, "onChange" | "onShed">;
   readonly requests: RequestObservers;
+  readonly clients: ClientsObserver;
   readonly traffic: Traffic;
   private readonly options: ServerObserverOptions;
 
@@ -77,6 +79,7 @@ export class ServerObservers {
       },
       onShed: (kind) => metrics.shedRequests.inc({ kind }),
     };
+    this.clients = createClientsObserver(metrics, log);
     const clients = new ClientTraffic({ metrics, onRefused: (refused) => log.warn(refused, "client refused") });
     const records = { traffic, clients, log, clock, random };
     this.traffic = traffic;

@@ -414,6 +414,21 @@ export const ALERT_RULES: readonly AlertRule[] = [
     },
   },
   {
+    alert: "RegistryGatewayClientKeysUnusable",
+    severity: "ticket",
+    conditions: [
+      { value: aggregate("max", [...JOB, "source"], q.over("5m").highest("clientKeysUnusable")), is: ">", bound: 0 },
+    ],
+    for: "0m",
+    summary: "the keys of clients ({{ $labels.source }}) cannot be read, or are no good",
+    runbook: {
+      means:
+        "The last good keys stay in use: clients that were added since are refused, and clients that were removed are still served. With a bad keys file a replica does not come up at its next start.",
+      look: 'The log: "client keys cannot be used" says why, with the line of the file.',
+      act: "registry-gateway clients check FILE names every mistake of a keys file. Of an issuer: look whether its JWKS can be fetched from the gateway's machine. Either is read again within seconds.",
+    },
+  },
+  {
     alert: "RegistryGatewayCredentialUnusable",
     severity: "ticket",
     conditions: [

@@ -102,6 +102,16 @@ const TRAFFIC: readonly PanelSpec[] = [
   ...versionPanels(q),
 ];
 
+const CLIENTS: readonly PanelSpec[] = [
+  {
+    title: "Refused requests",
+    description: "Share of each client's requests that were refused because of who sent them, or how many.",
+    unit: "share",
+    max: 1,
+    queries: [{ expr: ratio(["client"], q.rate("clientRefusals"), q.rate("clientRequests")), legend: "{{client}}" }],
+  },
+];
+
 const CACHE: readonly PanelSpec[] = [
   {
     title: "Hit ratio by requests",
@@ -198,12 +208,12 @@ export function renderOverview(): string {
   return renderDashboard({
     uid: "registry-gateway-overview",
     title: "Registry Gateway / Overview",
-    description: "Rate, errors and duration per endpoint, the cache, the registries, Redis and the process.",
+    description: "Rate, errors and duration per endpoint, who calls, the cache, the registries, Redis and the process.",
     hasUpstream: false,
     rows: [
       { title: "At a glance", panels: SUMMARY },
       tableRow("Traffic", TRAFFIC),
-      tableRow("Clients", []),
+      tableRow("Clients", CLIENTS),
       tableRow("Cache", CACHE),
       { title: "Upstreams", panels: upstreamPanels(q) },
       tableRow("Redis", []),

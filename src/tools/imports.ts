@@ -67,7 +67,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   operations: {
     rooms: ["bodies", "clients", "cache", "config", "coordination", "http", "registry", "spec", "upstream"],
-    types: ["cache/stores", "observe"],
+    types: ["cache/stores", "observe", "observe/metrics"],
     packages: ["fastify", "typebox"],
   },
   workers: {

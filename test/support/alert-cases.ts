@@ -222,6 +222,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: [series("supportedApisChanges", AMULET, "1x20")],
   },
   {
+    alert: "RegistryGatewayClientKeysUnusable",
+    at: "10m",
+    fires: [series("clientKeysUnusable", { source: "file" }, "0x5 1x10")],
+    silent: [series("clientKeysUnusable", { source: "file" }, "1x1 0x20")],
+  },
+  {
     alert: "RegistryGatewayCredentialUnusable",
     at: "10m",
     fires: [series("credentialUnusable", { ...AMULET, key: "tls" }, "0x5 1x10")],

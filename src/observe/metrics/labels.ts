@@ -66,6 +66,9 @@ export function statusLabelOf(status: number): string {
 export const CLOSING_REASON = ["pipelined", "unread", "crowded", "idle", "refused"] as const;
 export type ClosingReason = (typeof CLOSING_REASON)[number];
 
+/** Where the keys of clients come from: the keys file, and issuers of tokens. */
+export const CLIENT_KEYS = ["file", "issuer"] as const;
+
 /** Codes of errors that say that a client may not call, or not now. */
 export const CLIENT_REFUSAL = [
   "credential_missing",

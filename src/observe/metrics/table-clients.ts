@@ -1,5 +1,5 @@
-import { counter } from "./definition.ts";
-import { CLIENT, CLIENT_REFUSAL, OPERATION, OUTCOME } from "./labels.ts";
+import { counter, gauge } from "./definition.ts";
+import { CLIENT, CLIENT_KEYS, CLIENT_REFUSAL, OPERATION, OUTCOME } from "./labels.ts";
 
 /** Who asked, and whom the gateway sent away; nothing where `clients` is not configured. */
 export const CLIENTS = {
@@ -12,5 +12,11 @@ export const CLIENTS = {
     help: "Requests refused because of who sent them, by client and code of the error.",
     labels: { client: CLIENT, reason: CLIENT_REFUSAL },
     panel: { title: "Refused requests by client", unit: "per second", by: ["client", "reason"] },
+  }),
+  clientKeysUnusable: gauge("client_keys_unusable", {
+    help: "1 while the keys file, or the keys of an issuer of tokens, are no good: the last good ones are used.",
+    labels: { source: CLIENT_KEYS },
+    aggregation: "max",
+    panel: { title: "Keys of clients that are no good", unit: "state", by: ["source"] },
   }),
 } as const;

@@ -1,0 +1,41 @@
+import type { KeyChanges, KeysObserver } from "../clients/client-keys.ts";
+import type { Logger } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
+import { CLIENT_KEYS } from "./metrics/labels.ts";
+import { withoutSecrets } from "./redaction.ts";
+
+/** Is told what becomes of what names clients. */
+export interface ClientsObserver {
+  readonly keys: KeysObserver;
+}
+
+/** Names in one line of the log. */
+const MOST_NAMED = 20;
+
+/** Counts and logs what becomes of the keys of clients: every change of them is a line. */
+export function createClientsObserver(metrics: Metrics, log: Logger): ClientsObserver {
+  for (const source of CLIENT_KEYS) metrics.clientKeysUnusable.set({ source }, 0);
+  let lastFault: string | undefined;
+  return {
+    keys: {
+      keysChanged: (changes) => log.info(summaryOf(changes), "client keys changed"),
+      keysRead(fault) {
+        metrics.clientKeysUnusable.set({ source: "file" }, fault === undefined ? 0 : 1);
+        if (fault === lastFault) return;
+        lastFault = fault;
+        if (fault === undefined) log.info({ source: "file" }, "client keys can be used again");
+        else log.error({ source: "file", reason: withoutSecrets(fault) }, "client keys cannot be used");
+      },
+    },
+  };
+}
+
+/** The changes with how many there are, for there may be more than a line names. */
+function summaryOf({ added, removed, changed }: KeyChanges) {
+  return {
+    changes: added.length + removed.length + changed.length,
+    added: added.slice(0, MOST_NAMED),
+    removed: removed.slice(0, MOST_NAMED),
+    changed: changed.slice(0, MOST_NAMED),
+  };
+}
