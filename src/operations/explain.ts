@@ -3,7 +3,7 @@ import { GatewayError } from "../errors.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import type { Services } from "../http/context.ts";
 import { resolveUpstream } from "../http/resolve-upstream.ts";
-import { isAggregate, plainUpstream } from "../http/snapshot.ts";
+import { isAggregate, plainUpstream, type Snapshot } from "../http/snapshot.ts";
 import { parsePageQuery, parseTarget } from "../http/target.ts";
 
 /** What `GET /explain` answers: which registry a path means, and what the cache has and would do. */
@@ -12,6 +12,8 @@ export interface PathExplanation {
   readonly admin: string | undefined;
   readonly operation: string;
   readonly cached: boolean;
+  /** The tiers whose clients may use the upstream; absent where everybody may. */
+  readonly tiers?: readonly string[];
   readonly explanation?: Explanation;
 }
 
@@ -43,15 +45,20 @@ export function createExplain({
     }
     const upstream = named ?? plainUpstream(snapshot, false);
     const { admin, name } = upstream;
-    if (target.kind === "pass-through") {
-      return { upstream: name, admin, operation: "pass_through", cached: false };
-    }
+    const about = { upstream: name, admin, ...tiersFor(snapshot, name) };
+    if (target.kind === "pass-through") return { ...about, operation: "pass_through", cached: false };
     const { operation, kind } = target.endpoint;
-    if (kind !== "metadata" || admin === undefined) return { upstream: name, admin, operation, cached: false };
+    if (kind !== "metadata" || admin === undefined) return { ...about, operation, cached: false };
     const page = operation === "instruments" ? parsePageQuery(target.query) : undefined;
     const resource = snapshot.registries
       .get(upstream)!
       .resource(admin, { operation: operation as CachedOperation, id: target.id, ...page });
-    return { upstream: name, admin, operation, cached: true, explanation: await cache.explain(resource) };
+    return { ...about, operation, cached: true, explanation: await cache.explain(resource) };
   };
+}
+
+function tiersFor({ clients }: Snapshot, upstream: string): { readonly tiers?: readonly string[] } {
+  if (clients === undefined) return {};
+  const allowed = [...clients.tiers.values()].filter((tier) => tier.allows(upstream));
+  return { tiers: allowed.map(({ name }) => name) };
 }

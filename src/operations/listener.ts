@@ -9,6 +9,7 @@ import { answerParserErrors, framingProblem } from "../http/framing.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { checkAccess, type OperationsAccess } from "./access.ts";
+import type { ClientsReport } from "./clients-report.ts";
 import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
 import type { ReadinessReport } from "./readiness.ts";
@@ -23,6 +24,8 @@ export interface OperationsOptions {
   readonly registry: { readonly contentType: string; metrics(): Promise<string> };
   readonly readiness: { report(): ReadinessReport };
   readonly explain: Explain;
+  /** What each client used. */
+  clients(): MaybePromise<ClientsReport>;
   /** See `purge`. */
   purge(body: unknown): Promise<PurgeResult>;
   /** `/status` besides version and uptime. */
@@ -119,6 +122,7 @@ function addReports(app: FastifyInstance, options: OperationsOptions): void {
     const body = JSON.stringify(status, (_key, value: unknown) => (value === undefined ? null : value));
     return reply.type("application/json").send(body);
   });
+  app.get("/clients", async (_request, reply) => reply.send(await options.clients()));
   app.get("/explain", async (request, reply) => {
     const { path } = request.query as { path?: unknown };
     if (typeof path !== "string") throw new GatewayError("invalid_query", "explain needs the query parameter path");

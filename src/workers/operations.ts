@@ -1,5 +1,6 @@
 import type { Clock, Duration } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
+import { type ClientsReport, mergeClientsReports } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";
 import { Readiness, type ReadinessReport } from "../operations/readiness.ts";
@@ -105,6 +106,12 @@ export class WorkerOperations {
   async explain(path: string): Promise<PathExplanation> {
     const explained = await this.askAll((worker) => worker.peer.ask("explain", path, REPLY_TIMEOUT));
     return mergeExplanations(explained.map(([worker, explanation]) => [worker.id, explanation] as const));
+  }
+
+  /** What each client used, of all workers. */
+  async clients(): Promise<ClientsReport> {
+    const reports = await this.askAll((worker) => worker.peer.ask("clients", undefined, REPLY_TIMEOUT));
+    return mergeClientsReports(reports.map(([, report]) => report));
   }
 
   /** What each worker says that answers clients. Rejects with what a worker refuses, and when none replies. */

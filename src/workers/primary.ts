@@ -88,6 +88,7 @@ export class Primary {
       registry: { contentType: this.workerMetrics.contentType, metrics: () => this.operations.readMetrics() },
       readiness: this.operations,
       explain: (path) => this.operations.explain(path),
+      clients: () => this.operations.clients(),
       purge: (body) => this.operations.purge(body),
       status: () => this.operations.status(),
     });

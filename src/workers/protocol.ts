@@ -2,6 +2,7 @@ import type { Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
 import type { CallGrant, CallLimit, FetchOutcome } from "../coordination/coordinator.ts";
 import type { EpochChange, EpochSnapshot } from "../coordination/epochs.ts";
+import type { ClientsReport } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";
 import type { ProcessStatus } from "../operations/status.ts";
@@ -89,6 +90,7 @@ export interface WorkerTopics {
   /** The body of an operator's purge, which one worker carries out for all. */
   readonly operatorPurge: { readonly payload: unknown; readonly reply: PurgeResult };
   readonly explain: { readonly payload: string; readonly reply: PathExplanation };
+  readonly clients: { readonly payload: undefined; readonly reply: ClientsReport };
   /** Answers close their connections from now on. */
   readonly announceDrain: { readonly payload: undefined; readonly reply: undefined };
   /** Stop accepting, finish, and end. */

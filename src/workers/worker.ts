@@ -52,6 +52,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   primary.answer("metrics", () => registry.getMetricsAsJSON());
   primary.answer("operatorPurge", async (body) => (await ready).purge(body));
   primary.answer("explain", async (path) => (await ready).explain(path));
+  primary.answer("clients", async () => (await ready).clients());
   primary.answer("announceDrain", async () => {
     (await ready).announceDrain();
     return undefined;

@@ -23,6 +23,7 @@ async function start(access: { isExposed: boolean; token?: string; hosts?: strin
     version: "0.0.0-test",
     registry,
     readiness: { report: () => ({ ready: true, upstreams: [] }) },
+    clients: () => ({ tiers: {}, clients: [] }),
     explain: async () => ({ upstream: "amulet", admin: undefined, operation: "info", cached: false }),
     purge: async () => ({ purged: {}, reach: "replica" }),
     status: () => ({ upstreams: [] }),

@@ -1,0 +1,69 @@
+import type { Client, TierConfig } from "../clients/client.ts";
+import type { Clients } from "../clients/clients.ts";
+import type { Clock } from "../clock.ts";
+import type { ClientUse } from "../observe/metrics/client-traffic.ts";
+
+/** What is told of a client: its name, never a credential, a digest of one, or an address. */
+export interface ClientReport {
+  readonly name: string;
+  readonly kind: Client["kind"];
+  readonly tier: string;
+  /** Since the gateway began, refused ones included. */
+  readonly requests: number;
+  /** By the code of the error. */
+  readonly refusals: Readonly<Record<string, number>>;
+  /** Null: not since the gateway began. */
+  readonly lastSeen: string | null;
+  /** When its keys expire, one for each; null: never. */
+  readonly keys?: readonly (string | null)[];
+}
+
+/** What `GET /clients` answers. */
+export interface ClientsReport {
+  /** Empty where `clients` is not configured. */
+  readonly tiers: Readonly<Record<string, TierConfig>>;
+  /** Those that were seen last first; then those of the keys file that never were. */
+  readonly clients: readonly ClientReport[];
+}
+
+/** What each client used, as far as this process has seen. */
+export function reportClients(clients: Clients | undefined, uses: readonly ClientUse[], clock: Clock): ClientsReport {
+  if (clients === undefined) return { tiers: {}, clients: [] };
+  const began = clock.wallNow() - clock.now();
+  const keys = new Map(clients.keyHolders().map((holder) => [holder.name, holder]));
+  const seen = uses.map(({ name, kind, tier, requests, refusals, lastSeen }): ClientReport => {
+    const holder = kind === "key" ? keys.get(name) : undefined;
+    keys.delete(holder?.name ?? "");
+    const use = { name, kind, tier, requests, refusals, lastSeen: new Date(began + lastSeen).toISOString() };
+    return holder === undefined ? use : { ...use, keys: holder.expires };
+  });
+  const unseen = [...keys.values()].map(({ name, tier, expires }): ClientReport => {
+    return { name, kind: "key", tier, requests: 0, refusals: {}, lastSeen: null, keys: expires };
+  });
+  const tiers = Object.fromEntries([...clients.tiers.values()].map(({ name, config }) => [name, config]));
+  return { tiers, clients: [...seen, ...unseen] };
+}
+
+/** What several workers have seen of the same clients. */
+export function mergeClientsReports(reports: readonly ClientsReport[]): ClientsReport {
+  const merged = new Map<string, ClientReport>();
+  for (const report of reports.flatMap(({ clients }) => clients)) {
+    const id = `${report.kind} ${report.name}`;
+    const known = merged.get(id);
+    merged.set(id, known === undefined ? report : mergeClient(known, report));
+  }
+  const clients = [...merged.values()].toSorted((one, other) => compareSeen(other.lastSeen, one.lastSeen));
+  return { tiers: reports[0]?.tiers ?? {}, clients };
+}
+
+function mergeClient(one: ClientReport, other: ClientReport): ClientReport {
+  const refusals: Record<string, number> = { ...one.refusals };
+  for (const [reason, count] of Object.entries(other.refusals)) refusals[reason] = (refusals[reason] ?? 0) + count;
+  const later = compareSeen(one.lastSeen, other.lastSeen) >= 0 ? one : other;
+  return { ...later, requests: one.requests + other.requests, refusals };
+}
+
+/** By time; never is before every time. Both are ISO 8601 in UTC, which sort as text. */
+function compareSeen(one: string | null, other: string | null): number {
+  return (one ?? "").localeCompare(other ?? "");
+}
