@@ -1,4 +1,5 @@
 import { aggregateRows } from "./aggregate-rows.ts";
+import { clientRows } from "./client-rows.ts";
 import { hitRows } from "./hit-rows.ts";
 import { overheadRows } from "./overhead-rows.ts";
 import { missRow } from "./miss-row.ts";
@@ -16,6 +17,7 @@ export const ROWS: readonly Row[] = [
   worstBodyRow,
   ...redisRows,
   ...overheadRows,
+  ...clientRows,
   ...workersRows,
   ...aggregateRows,
 ];
