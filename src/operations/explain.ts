@@ -14,8 +14,18 @@ export interface PathExplanation {
   readonly cached: boolean;
   /** The tiers whose clients may use the upstream; absent where everybody may. */
   readonly tiers?: readonly string[];
+  /** Why nothing is kept, where `cached` is false. */
+  readonly reason?: string;
   readonly explanation?: Explanation;
 }
+
+const NOT_KEPT = {
+  call: "factories and choice contexts depend on parties, holdings and the moment: each request is a call, and no answer is kept",
+  passedThrough: "what is passed through is streamed and never kept",
+  unproved: "the registry has not told its admin yet, under which entries are kept",
+};
+
+const BY_BODY = "a body that names another admin goes to the registry of that one";
 
 /** @throws GatewayError as a request to `path` would be refused */
 export type Explain = (path: string) => Promise<PathExplanation>;
@@ -46,9 +56,16 @@ export function createExplain({
     const upstream = named ?? plainUpstream(snapshot, false);
     const { admin, name } = upstream;
     const about = { upstream: name, admin, ...tiersFor(snapshot, name) };
-    if (target.kind === "pass-through") return { ...about, operation: "pass_through", cached: false };
+    if (target.kind === "pass-through") {
+      return { ...about, operation: "pass_through", cached: false, reason: NOT_KEPT.passedThrough };
+    }
     const { operation, kind } = target.endpoint;
-    if (kind !== "metadata" || admin === undefined) return { ...about, operation, cached: false };
+    if (kind !== "metadata") {
+      const isOpen = kind === "factory" && named === undefined;
+      const reason = isOpen ? `${NOT_KEPT.call}; ${BY_BODY}` : NOT_KEPT.call;
+      return { ...about, operation, cached: false, reason };
+    }
+    if (admin === undefined) return { ...about, operation, cached: false, reason: NOT_KEPT.unproved };
     const page = operation === "instruments" ? parsePageQuery(target.query) : undefined;
     const resource = snapshot.registries
       .get(upstream)!

@@ -1,3 +1,4 @@
+import { ENDPOINTS, endpointPath, isOfVersion2 } from "../../src/spec/endpoints.ts";
 import { describe, expect, test } from "vitest";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO } from "../support/sample.ts";
@@ -213,7 +214,24 @@ describe("explain", () => {
       [`${base("bonds")}/allocations/v1/x/choice-contexts/cancel`, "allocation_cancel"],
       [`${base("bonds")}/drafts/v1/x`, "pass_through"],
     ] as const) {
-      expect(JSON.parse((await explain(path)).text)).toMatchObject({ upstream: "bonds", operation, cached: false });
+      const explained: unknown = JSON.parse((await explain(path)).text);
+      expect(explained).toMatchObject({ upstream: "bonds", operation, cached: false, reason: expect.any(String) });
+    }
+  });
+
+  test("says of every endpoint of version 2 where it goes, and why no answer is kept", async () => {
+    for (const endpoint of ENDPOINTS.filter(({ operation }) => isOfVersion2(operation))) {
+      const { operation } = endpoint;
+      const path = `${base("bonds")}${endpointPath(endpoint, "00ab").slice("/registry".length)}`;
+      expect(JSON.parse((await explain(path)).text)).toEqual({
+        upstream: "bonds",
+        admin: ADMINS.bonds,
+        operation,
+        cached: false,
+        reason: expect.stringContaining("no answer is kept"),
+      });
+      // At the plain base URL of several registries the body or a contract decides.
+      expect((await explain(endpointPath(endpoint, "00ab"))).status).toBe(400);
     }
   });
 
