@@ -69,8 +69,14 @@ ${renderRegistries(registries)}
 <h2 id="client">A client</h2>
 <p>The official client, <code>@canton-network/core-token-standard</code>, takes a base URL as it is; <code>GATEWAY</code> stands for this page's host, here and in every line below:</p>
 <pre>const registry = new TokenStandardClient(\`\${GATEWAY}${escape(base)}\`, logger, accessTokenProvider);</pre>
-<p>A wallet that knows several registries by one base URL names the admin in the header of each request. Where
-<code>supportedApis</code> of a registry's info names no version 2, its paths are 404, and version 1 is to be used.</p>
+<p>A wallet that knows several registries by one base URL names the admin in the header of each request.</p>
+<h2 id="versions">Two versions</h2>
+<p>Prefer version 2 of a path where <code>supportedApis</code> of the registry's info names it, and fall back to version 1
+on <b>404</b>: a registry without version 2 is answered so, whatever its own web server says. <b>409</b> says that a contract
+is on its way to another synchronizer: ask again in some seconds, of the same registry. Both are the registry's own answers,
+and come with its words. A contract id is known in both versions.</p>
+<h2 id="request-headers">Header fields of requests</h2>
+${renderRequestHeaders(operations, components)}
 <h2 id="headers">Header fields of answers</h2>
 ${renderHeaders(components.headers)}
 <h2 id="operations">Operations</h2>
@@ -78,7 +84,8 @@ ${renderHeaders(components.headers)}
 ${operations.map((each) => renderOperation(each, components, base)).join("\n")}
 <h2 id="errors">Errors</h2>
 <p>Every error of this gateway is <code>{"error": "registry-gateway: …"}</code>, a sentence for people. The field
-<code>Registry-Gateway-Error</code> has its code, which does not change. An error without it is the registry's own.</p>
+<code>Registry-Gateway-Error</code> has its code, which does not change. An error without it is the registry's own, in the
+registry's words: a 4xx is about the request, a 429 or 5xx may pass.</p>
 ${renderErrors()}
 <h2 id="schemas">Schemas</h2>
 ${schemas.join("\n")}`,
@@ -88,6 +95,8 @@ ${schemas.join("\n")}`,
 const CHAPTERS = [
   ["registries", "Registries of this gateway"],
   ["client", "A client"],
+  ["versions", "Two versions of the standard"],
+  ["request-headers", "Header fields of requests"],
   ["headers", "Header fields of answers"],
   ["operations", "Operations"],
   ["errors", "Errors"],
@@ -107,6 +116,21 @@ function renderHeaders(headers: Components["headers"]): string {
     return `<tr><td><code>${escape(name)}</code></td><td>${escape(description)}</td><td><code>${escape(String(example))}</code></td></tr>`;
   });
   return `<table><tr><th>Field<th>Meaning<th>Example</tr>${rows.join("")}</table>`;
+}
+
+/** Those that any operation takes. */
+function renderRequestHeaders(operations: readonly Place[], components: Components): string {
+  const fields = new Map<string, string>();
+  for (const { operation } of operations) {
+    for (const each of operation.parameters) {
+      const { name, in: where, description } = resolve(each, components);
+      if (where === "header") fields.set(name, description);
+    }
+  }
+  const rows = [...fields].map(
+    ([name, description]) => `<tr><td><code>${escape(name)}</code></td><td>${escape(description)}</td></tr>`,
+  );
+  return `<table><tr><th>Field<th>Meaning</tr>${rows.join("")}</table>`;
 }
 
 function renderErrors(): string {

@@ -67,7 +67,8 @@ export const ERRORS = {
   },
   NotFound: {
     status: "404",
-    description: "The registry has no such thing, or the gateway no such registry or path.",
+    description:
+      "The registry has no such thing, or no version 2 (its paths end in /v1/ then), or the gateway no such registry or path.",
     fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example: "registry-gateway: no such path; the token-registry API is below /registry/",
   },
@@ -84,6 +85,13 @@ export const ERRORS = {
     example:
       "registry-gateway: several registries have an instrument with this id; ask one of them: " +
       "/api/token-standard/v0/registrars/amulet of DSO::1220…, /api/token-standard/v0/registrars/bonds of bonds::1220…",
+  },
+  Reassigned: {
+    status: "409",
+    description:
+      "The contract is being reassigned to another synchronizer: try again in some seconds. The registry's own.",
+    fields: ["X-Request-Id"],
+    example: "The contract is being reassigned to another synchronizer. Try again later.",
   },
   ContentTooLarge: {
     status: "413",
@@ -161,7 +169,7 @@ export const ANSWER_KINDS: Readonly<Record<AnswerKind, KindOfAnswer>> = {
   composed: { fields: OF_CACHED, errors: OF_ANY },
   call: {
     fields: ["X-Request-Id", "Cache-Control"],
-    errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY],
+    errors: [...OF_ANY, "Reassigned", ...OF_BODY, ...OF_REGISTRY],
   },
   streamed: { fields: ["X-Request-Id"], errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY] },
   page: { fields: ["X-Request-Id", "ETag", "Cache-Control"], errors: OF_ANY },

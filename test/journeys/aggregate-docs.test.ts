@@ -1,4 +1,5 @@
 import { ERRORS } from "../../src/errors.ts";
+import { ENDPOINTS } from "../../src/spec/endpoints.ts";
 import { describe, expect, test } from "vitest";
 import { get, useAggregates } from "../support/aggregate-registries.ts";
 
@@ -129,6 +130,17 @@ describe("the description of the API", () => {
     for (const [code, { status }] of Object.entries(ERRORS)) {
       if (code !== "client_gone")
         expect(text).toContain(`<tr id="${code}"><td><code>${code}</code></td><td>${status}</td>`);
+    }
+    for (const field of ["x-instrument-admin", "X-Request-Id", "Request-Timeout"])
+      expect(text).toContain(`<code>${field}</code>`);
+    // Each endpoint shows a request and an answer, and says when it is 409.
+    for (const { operation, kind } of ENDPOINTS) {
+      const from = text.indexOf(`<section id="${operation}">`);
+      const section = text.slice(from, text.indexOf("</section>", from));
+      expect(section, operation).toMatch(/<pre>curl .*<\/pre><p>Answer /s);
+      expect(section.includes("<td><code>409</code>"), operation).toBe(
+        kind !== "metadata" || operation === "instrument",
+      );
     }
     // Every anchor that is linked is there, and every line to copy is answered by the registry itself.
     for (const [, anchor] of text.matchAll(/href="#([^"]+)"/g)) expect(text, anchor).toContain(`id="${anchor}"`);
