@@ -11,6 +11,9 @@ export const INSTRUMENT = sampleText("03-instrument.response.amulet.json");
 /** A transfer of four holdings, 1.5 kB. */
 export const FACTORY_REQUEST = withHoldings(4);
 
+/** The same in version 2, where parties are accounts. */
+export const FACTORY_REQUEST_V2 = inVersion2(FACTORY_REQUEST);
+
 /** Five disclosed contracts with their debug fields, 13 kB. */
 export const FACTORY_RESPONSE = JSON.stringify(sampleJson("04-transfer-factory.response.amulet.self.with-debug.json"));
 
@@ -26,6 +29,17 @@ function withShapes(size: number): string {
     length += JSON.stringify(shape).length + 1;
   }
   return JSON.stringify({ ...request, shapes }).replace('"shapes":', '"s\\u0068apes":');
+}
+
+function inVersion2(text: string): string {
+  const request = JSON.parse(text) as {
+    choiceArguments: { expectedAdmin?: string; transfer: { sender: unknown; receiver: unknown } };
+  };
+  const { expectedAdmin: _, transfer, ...others } = request.choiceArguments;
+  const account = (owner: unknown) => ({ owner, provider: null, id: "" });
+  const accounts = { sender: account(transfer.sender), receiver: account(transfer.receiver) };
+  const choiceArguments = { transfer: { ...transfer, ...accounts }, actors: [transfer.sender], ...others };
+  return JSON.stringify({ ...request, choiceArguments });
 }
 
 function withHoldings(count: number): string {

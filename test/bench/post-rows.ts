@@ -1,4 +1,4 @@
-import { FACTORY_REQUEST, FACTORY_RESPONSE } from "./bodies.ts";
+import { FACTORY_REQUEST, FACTORY_REQUEST_V2, FACTORY_RESPONSE } from "./bodies.ts";
 import { requestText } from "./client.ts";
 import { compare } from "./comparison.ts";
 import { startGateway } from "./gateway.ts";
@@ -9,7 +9,13 @@ import { type BenchRegistry, gatewayBefore, startRegistry } from "./registry.ts"
 import { type BenchContext, cpuResults, type Limits, newFolder, type Result, type Row } from "./row.ts";
 import type { BenchServer } from "./server.ts";
 
-const FACTORY = "/registry/transfer-instruction/v1/transfer-factory";
+interface FactoryCall {
+  readonly path: string;
+  readonly body: string;
+}
+
+const V1: FactoryCall = { path: "/registry/transfer-instruction/v1/transfer-factory", body: FACTORY_REQUEST };
+const V2: FactoryCall = { path: "/registry/transfer-instruction/v2/transfer-factory", body: FACTORY_REQUEST_V2 };
 const REQUESTS = 1_500;
 const CONNECTIONS = 16;
 
@@ -19,17 +25,22 @@ const LIMITS: Limits = {
 };
 
 const POST = "POST factory, 1.5 kB in, 13 kB out";
+const POST_V2 = "POST factory of version 2, 1.5 kB in, 13 kB out";
 
 /** Factory calls with all checks, against proxies that only pass them on. */
 export const postRows: readonly Row[] = [
   {
     name: "post",
-    run: (context) => runPostRow(context, POST, ([node]) => gatewayBefore([node!])),
+    run: (context) => runPostRow(context, { what: POST, call: V1 }, ([node]) => gatewayBefore([node!])),
+  },
+  {
+    name: "post-v2",
+    run: (context) => runPostRow(context, { what: POST_V2, call: V2 }, ([node]) => gatewayBefore([node!])),
   },
   {
     name: "post-care",
     run: (context) =>
-      runPostRow(context, "the same with two nodes, hedging and a rate limit", (nodes) =>
+      runPostRow(context, { what: "the same with two nodes, hedging and a rate limit", call: V1 }, (nodes) =>
         gatewayBefore(nodes, { rateLimit: { requests: 1_000_000, per: "1m", maxWait: "2s" } }),
       ),
   },
@@ -37,7 +48,7 @@ export const postRows: readonly Row[] = [
 
 async function runPostRow(
   context: BenchContext,
-  what: string,
+  { what, call }: { readonly what: string; readonly call: FactoryCall },
   configOf: (nodes: readonly BenchRegistry[]) => Record<string, unknown>,
 ): Promise<Result[]> {
   const node = await context.started(startRegistry());
@@ -56,8 +67,8 @@ async function runPostRow(
     count: REQUESTS,
     request: requestText({
       method: "POST",
-      path: server === gateway ? REGISTRAR + FACTORY : FACTORY,
-      body: FACTORY_REQUEST,
+      path: server === gateway ? REGISTRAR + call.path : call.path,
+      body: call.body,
     }),
     expected: { status: 200, bodyLength: Buffer.byteLength(FACTORY_RESPONSE) },
   });
