@@ -17,6 +17,7 @@ const THOROUGH = [
   "test/aggregate/merged-listing.test.ts",
   "test/journeys/hostile-json.test.ts",
   "test/journeys/page-walk.test.ts",
+  "test/journeys/random-requests.test.ts",
   "test/journeys/routing-properties.test.ts",
 ];
 
