@@ -15,6 +15,7 @@ const PUSH = [
 /** Those of `npm test` that try a share of their cases there. */
 const THOROUGH = [
   "test/aggregate/merged-listing.test.ts",
+  "test/journeys/byte-identity.test.ts",
   "test/journeys/hostile-json.test.ts",
   "test/journeys/page-walk.test.ts",
   "test/journeys/random-requests.test.ts",
