@@ -176,7 +176,8 @@ interface Chain {
  * what is forgotten costs a call to another node, or a token that is issued once more.
  */
 export class PageChains {
-  private readonly chains = new LRUCache<string, Chain>({ max: MAX_CHAINS });
+  // A size of one each: with `max` each of hundreds of upstreams takes the memory of all at once.
+  private readonly chains = new LRUCache<string, Chain>({ maxSize: MAX_CHAINS, sizeCalculation: () => 1 });
   private begun = 0;
 
   /**

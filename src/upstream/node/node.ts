@@ -208,7 +208,8 @@ const MAX_PAGINATIONS = 4_096;
 export class NodeChoice {
   private readonly nodes: readonly UpstreamNode[];
   private readonly random: () => number;
-  private readonly paginations = new LRUCache<string, number>({ max: MAX_PAGINATIONS });
+  // A size of one each: with `max` each of hundreds of upstreams takes the memory of all at once.
+  private readonly paginations = new LRUCache<string, number>({ maxSize: MAX_PAGINATIONS, sizeCalculation: () => 1 });
 
   constructor(nodes: readonly UpstreamNode[], random: () => number) {
     this.nodes = nodes;
