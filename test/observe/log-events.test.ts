@@ -48,7 +48,14 @@ describe("the log of a gateway under everything that can happen", () => {
       log: { level: "debug" },
       cache: { ttl: { info: "0s" } },
       upstreams: [
-        { name: "amulet", admin: DSO, urls: [amulet.url, second.url], auth: { bearerToken: UPSTREAM_TOKEN } },
+        {
+          name: "amulet",
+          admin: DSO,
+          urls: [amulet.url, second.url],
+          auth: { bearerToken: UPSTREAM_TOKEN },
+          // A busy machine would have a hedge in the place of the retry.
+          hedge: { enabled: false },
+        },
         { name: "bonds", urls: [bonds.url], rateLimit: { requests: 1_000, per: "1s" } },
         { name: "liar", admin: `truth::1220${"d4".repeat(32)}`, urls: [liar.url] },
       ],
@@ -58,9 +65,10 @@ describe("the log of a gateway under everything that can happen", () => {
     await sendStrays(gateway.url);
     await breakAndAsk(bonds, gateway.url, "bonds");
     await second.kill();
-    // The node that is left may be asked first for a while.
-    const hasMetIt = () => gateway.lines.some(({ node, outcome }) => node === 1 && outcome === "failure");
-    for (let turn = 0; turn < 8 || !hasMetIt(); turn += 1) await sendEverything(gateway.url, "amulet");
+    // All at once, so that some ask the node that is gone before it is taken out, and are tried again.
+    const accept = `${gateway.url}/api/token-standard/v0/registrars/amulet/registry/transfer-instruction/v1/00aa/choice-contexts/accept`;
+    await Promise.all(Array.from({ length: 24 }, () => fetch(accept, { method: "POST" }).then((each) => each.text())));
+    for (let turn = 0; turn < 8; turn += 1) await sendEverything(gateway.url, "amulet");
     const headers = { "content-type": "application/json" };
     await fetch(`${gateway.operations}/purge`, { method: "POST", headers, body: '{"upstream":"amulet"}' });
     await redis.kill();
@@ -111,15 +119,14 @@ describe("the log of a gateway under everything that can happen", () => {
       lines.filter((line) => line["msg"] === message && line["requestId"] === requestId);
     for (const post of posts) {
       expect(of("request routed", post)).toMatchObject([{ upstream: "amulet", by: "path" }]);
-      // Not the last of them: an attempt that was hedged on a busy machine ends after the one that won.
-      const answer = expect.objectContaining({ upstream: "amulet", status: post["status"] });
-      expect(of("attempt ended", post)).toContainEqual(answer);
+      expect(of("attempt ended", post).at(-1)).toMatchObject({ upstream: "amulet", status: post["status"] });
     }
     // The node that was killed, and the one asked in its place.
     const attempts = lines.filter(({ msg, upstream }) => msg === "attempt ended" && upstream === "amulet");
-    const failed = attempts.findIndex(({ node, outcome }) => node === 1 && outcome === "failure");
-    expect(attempts[failed]!["reason"]).toMatch(/^(refused|reset)$/);
-    expect(attempts.slice(failed)).toContainEqual(expect.objectContaining({ node: 0, kind: "retry" }));
+    const failed = attempts.filter(({ node, outcome }) => node === 1 && outcome === "failure");
+    for (const { reason } of failed) expect(reason).toMatch(/^(refused|reset)$/);
+    const next = failed.filter(({ requestId }) => requestId !== undefined).flatMap((line) => of("attempt ended", line));
+    expect(next).toContainEqual(expect.objectContaining({ node: 0, kind: "retry", outcome: "success" }));
   });
 
   test.each([
