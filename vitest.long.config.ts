@@ -16,6 +16,7 @@ const PUSH = [
 const THOROUGH = [
   "test/aggregate/merged-listing.test.ts",
   "test/journeys/byte-identity.test.ts",
+  "test/journeys/clients-under-change.test.ts",
   "test/journeys/hostile-json.test.ts",
   "test/journeys/page-walk.test.ts",
   "test/journeys/random-requests.test.ts",
