@@ -331,6 +331,11 @@ export const ERRORS = {
     means: "The gateway has too much to do.",
     remedy: TRY_LATER,
   },
+  client_keys_unavailable: {
+    status: 503,
+    means: "The keys of a token's issuer cannot be had, so that the token can be neither taken nor refused.",
+    remedy: TRY_LATER,
+  },
   stopping: {
     status: 503,
     proxyError: "connection_terminated",

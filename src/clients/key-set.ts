@@ -1,0 +1,131 @@
+import { type CancelTimer, type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
+
+import { type KeySource, KeySetFault, type PublishedKeys } from "./key-source.ts";
+import type { VerificationKey } from "./verification-key.ts";
+
+/** Tokens with keys that the set does not have make it be read no more often. */
+const ASK_EVERY: Duration = 10_000;
+
+/** A request waits no longer for keys; they may come later. */
+const WAIT: Duration = 2_000;
+
+/** A fault that stays is told again after so long. */
+const REMINDER: Duration = 600_000;
+
+/** What reading an issuer's keys came to. */
+export interface KeySetLook {
+  /** Why they cannot be had or are no good, without addresses; undefined: they are in use. */
+  readonly fault: string | undefined;
+  /** Whether that is worth a line in the log. */
+  readonly isNews: boolean;
+}
+
+export interface KeySetParts {
+  readonly source: KeySource;
+  readonly clock: Clock;
+  readonly onLook: (look: KeySetLook) => void;
+}
+
+/**
+ * The public keys of one issuer, read again in the background. The last good ones stay in use while they cannot be had. A
+ * reading belongs to no request: all share it.
+ */
+export class KeySet {
+  private readonly parts: KeySetParts;
+  private keys: readonly VerificationKey[] = [];
+  private usableUntil: Instant = -Infinity;
+  private reading: Promise<void> | undefined;
+  private readAt: Instant = -Infinity;
+  private dueAt: Instant = -Infinity;
+  private failures = 0;
+  private told: { readonly fault: string; readonly at: Instant } | undefined;
+  private cancelTimer: CancelTimer = () => undefined;
+  private users = 0;
+
+  constructor(parts: KeySetParts) {
+    this.parts = parts;
+  }
+
+  /** Begins to use the set: it is read, unless it was read a moment ago. Each use is ended by {@link leave}. */
+  join(): void {
+    this.users += 1;
+    if (this.users > 1) return;
+    if (this.told !== undefined) this.parts.onLook({ fault: this.told.fault, isNews: false });
+    if (this.dueAt <= this.parts.clock.now()) void this.read();
+    else this.schedule();
+  }
+
+  /** Ends one use; after the last one nothing is read in the background. */
+  leave(): void {
+    this.users -= 1;
+    if (this.users === 0) this.cancelTimer();
+  }
+
+  /** There are keys, and they are not too old. */
+  get isUsable(): boolean {
+    return this.parts.clock.now() < this.usableUntil;
+  }
+
+  /** Keys that a token can be signed with: of that id, or all where it names none. */
+  find(algorithm: string, keyId: string | undefined): readonly VerificationKey[] {
+    if (!this.isUsable) return [];
+    return this.keys.filter((key) => key.fits(algorithm) && (keyId === undefined || key.id === keyId));
+  }
+
+  /** Waits until the set was read once more, where that may be done now; not for long. */
+  async lookAgain(): Promise<void> {
+    const { clock } = this.parts;
+    if (this.reading === undefined && clock.now() - this.readAt < ASK_EVERY) return;
+    await settledWithin(this.read(), WAIT, clock);
+  }
+
+  private read(): Promise<void> {
+    this.cancelTimer();
+    return (this.reading ??= this.readAnew().finally(() => {
+      this.reading = undefined;
+    }));
+  }
+
+  private async readAnew(): Promise<void> {
+    const { source, clock } = this.parts;
+    this.readAt = clock.now();
+    let next: Duration;
+    try {
+      const published = await source.read();
+      this.take(published);
+      this.failures = 0;
+      this.tell(undefined);
+      next = published.freshFor;
+    } catch (error) {
+      this.failures += 1;
+      this.tell(error instanceof KeySetFault ? error.message : "cannot be read (unknown error)");
+      next = source.retryAfter(this.failures);
+    }
+    this.dueAt = clock.now() + next;
+    if (this.users > 0) this.schedule();
+  }
+
+  private schedule(): void {
+    this.cancelTimer();
+    const { clock } = this.parts;
+    this.cancelTimer = clock.after(this.dueAt - clock.now(), () => void this.read());
+  }
+
+  /** A key that stays in the set stays the same object; one that is gone counts no more. */
+  private take({ keys, freshFor }: PublishedKeys): void {
+    this.usableUntil = this.parts.clock.now() + freshFor + this.parts.source.usableFor;
+    const before = new Map(this.keys.map((key) => [key.fingerprint, key]));
+    for (const key of this.keys) key.usableUntil = -Infinity;
+    this.keys = keys.map((key) => before.get(key.fingerprint) ?? key);
+    for (const key of this.keys) key.usableUntil = this.usableUntil;
+  }
+
+  private tell(fault: string | undefined): void {
+    const now = this.parts.clock.now();
+    const isKnown = fault === undefined ? this.told === undefined : this.told?.fault === fault;
+    const isNews = !isKnown || (this.told !== undefined && now - this.told.at >= REMINDER);
+    if (fault === undefined) this.told = undefined;
+    else if (isNews) this.told = { fault, at: now };
+    this.parts.onLook({ fault, isNews });
+  }
+}

@@ -1,0 +1,172 @@
+import { readFileSync } from "node:fs";
+import { Client, type Dispatcher } from "undici";
+import type { Clock, Duration } from "../clock.ts";
+import { FileFault } from "../config/secret.ts";
+import { WatchedFiles } from "../config/watched-files.ts";
+import { readJsonObject } from "./strict-json.ts";
+import { readVerificationKey, type VerificationKey } from "./verification-key.ts";
+
+/** Bytes of the largest set. */
+const MAX_SET = 1024 * 1024;
+const MAX_KEYS = 100;
+
+/** A fetch is over after so long, whatever it has brought. */
+const FETCH_TIMEOUT: Duration = 5_000;
+
+/** A file is looked at so often. */
+const READ_EVERY: Duration = 5_000;
+
+const MINUTE: Duration = 60_000;
+/** How long a fetched set stays fresh: what its answer says, within these bounds. */
+const FRESH = { least: 5 * MINUTE, most: 24 * 60 * MINUTE, unsaid: 10 * MINUTE };
+
+/** Keys that an issuer has published. */
+export interface PublishedKeys {
+  readonly keys: readonly VerificationKey[];
+  /** They are to be read again after so long. */
+  readonly freshFor: Duration;
+}
+
+/** Where the keys of an issuer are. */
+export interface KeySource {
+  /**
+   * Reads them.
+   * @throws {@link KeySetFault} when they cannot be had or are no good
+   */
+  read(): Promise<PublishedKeys>;
+  /** How long to wait after that has failed, for so many times in a row. */
+  retryAfter(failures: number): Duration;
+  /** For how long they count after they should have been read again. */
+  readonly usableFor: Duration;
+}
+
+/** Why the keys of an issuer cannot be used. */
+export class KeySetFault extends Error {
+  /** The message is the rest of a sentence that begins with the file or URL; no addresses. */
+  constructor(fault: string) {
+    super(fault);
+    this.name = "KeySetFault";
+  }
+}
+
+/** A JWK set in a file (RFC 7517 §5): looked at every 5 s; the last good one counts until there is another. */
+export function keyFile(file: string, clock: Clock): KeySource {
+  let fault: string | undefined;
+  const watch = new WatchedFiles({
+    clock,
+    files: [file],
+    read: () => readFileSet(file),
+    onLook: (found) => {
+      fault = found;
+    },
+  });
+  return {
+    usableFor: Infinity,
+    retryAfter: () => READ_EVERY,
+    async read() {
+      watch.distrust();
+      const keys = await watch.current();
+      if (keys === undefined || fault !== undefined) throw new KeySetFault(fault ?? "is not there");
+      return { keys, freshFor: READ_EVERY };
+    },
+  };
+}
+
+function readFileSet(file: string): readonly VerificationKey[] {
+  try {
+    return readSet(readFileSync(file));
+  } catch (error) {
+    throw error instanceof KeySetFault ? new FileFault(file, error.message) : error;
+  }
+}
+
+/** A JWK set at a URL: the last good one counts for 24 h after it should have been fetched again. */
+export function keyUrl(url: string, clock: Clock): KeySource {
+  const { origin, pathname, search } = new URL(url);
+  return {
+    usableFor: 24 * 60 * MINUTE,
+    retryAfter: (failures) => Math.min(10_000 * 2 ** (failures - 1), 5 * MINUTE),
+    async read() {
+      const { body, freshFor } = await fetchSet(origin, `${pathname}${search}`, clock);
+      return { keys: readSet(body), freshFor };
+    },
+  };
+}
+
+/** One connection for one answer: there is one fetch in minutes. undici follows no redirect and checks certificates. */
+async function fetchSet(origin: string, path: string, clock: Clock): Promise<{ body: Buffer; freshFor: Duration }> {
+  const client = new Client(origin, { pipelining: 0, maxHeaderSize: 16 * 1024, headersTimeout: 0, bodyTimeout: 0 });
+  const late = new AbortController();
+  const cancelTimer = clock.after(FETCH_TIMEOUT, () => late.abort());
+  try {
+    const answer = await client.request({
+      method: "GET",
+      path,
+      headers: ["accept", "application/jwk-set+json, application/json", "accept-encoding", "identity"],
+      signal: late.signal,
+    });
+    return { body: await readAnswer(answer), freshFor: freshnessOf(answer.headers) };
+  } catch (error) {
+    if (error instanceof KeySetFault) throw error;
+    throw new KeySetFault(late.signal.aborted ? "did not answer within 5 s" : `cannot be fetched (${codeOf(error)})`);
+  } finally {
+    cancelTimer();
+    client.destroy().catch(() => undefined);
+  }
+}
+
+async function readAnswer({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<Buffer> {
+  // What is not read ends with the connection.
+  body.on("error", () => undefined);
+  if (statusCode >= 300 && statusCode < 400) throw new KeySetFault("redirects, which is not followed");
+  if (statusCode !== 200) throw new KeySetFault(`answered ${statusCode}`);
+  const coding = headers["content-encoding"] ?? "identity";
+  if (coding !== "identity") throw new KeySetFault("is encoded, though it was asked for as it is");
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > MAX_SET) break;
+    chunks.push(chunk);
+  }
+  if (size > MAX_SET) throw tooLarge();
+  return Buffer.concat(chunks);
+}
+
+/** A code such as ECONNREFUSED, else the kind of error: no message, which could hold an address. */
+function codeOf(error: unknown): string {
+  const { code, name } = error as NodeJS.ErrnoException;
+  return [code, name].find((each) => typeof each === "string" && /^\w{1,60}$/.test(each)) ?? "unknown error";
+}
+
+function tooLarge(): KeySetFault {
+  return new KeySetFault("is larger than 1 MiB");
+}
+
+/** `max-age` less the time the answer spent in caches (RFC 9111 §4.2). */
+function freshnessOf(headers: Dispatcher.ResponseData["headers"]): Duration {
+  const directives = String(headers["cache-control"] ?? "").toLowerCase();
+  const [, seconds] = /(?:^|[\s,])max-age="?(\d{1,10})"?(?=$|[\s,])/.exec(directives) ?? [];
+  const isUnstored = /(?:^|[\s,])no-(?:store|cache)(?=$|[\s,=])/.test(directives);
+  if (seconds === undefined) return isUnstored ? FRESH.least : FRESH.unsaid;
+  const [age] = /^\d{1,10}$/.exec(String(headers["age"] ?? "0")) ?? ["0"];
+  const told = isUnstored ? 0 : (Number(seconds) - Number(age)) * 1_000;
+  return Math.min(Math.max(told, FRESH.least), FRESH.most);
+}
+
+/** Keys of a set that are for signatures. Others may stand beside them, but not alone: that is a mistake. */
+function readSet(bytes: Buffer): readonly VerificationKey[] {
+  if (bytes.length > MAX_SET) throw tooLarge();
+  const jwks = readJsonObject(bytes)?.["keys"];
+  if (!Array.isArray(jwks)) throw new KeySetFault('is no JWK set: JSON such as {"keys": […]}, no key in it twice');
+  if (jwks.length > MAX_KEYS) throw new KeySetFault(`has ${jwks.length} keys: ${MAX_KEYS} are the most`);
+  const found = jwks.map(readVerificationKey);
+  const keys = found.filter((each) => typeof each === "object");
+  if (jwks.length > 0 && keys.length === 0) {
+    const fault = found.find((each) => typeof each === "string");
+    throw new KeySetFault(
+      fault === undefined ? "has no key for signatures" : `has no good key: key ${found.indexOf(fault) + 1} ${fault}`,
+    );
+  }
+  return keys;
+}
