@@ -6,9 +6,11 @@ import type { ClientsConfig, Config } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
 import { AnonymousClients } from "./anonymous-clients.ts";
 import { ClientAddresses } from "./client-address.ts";
+import { CertificateClients, type CertificateOptions } from "./client-certificate.ts";
 import { ClientKeys, type KeyHolder, type KeysObserver } from "./client-keys.ts";
 import type { Client, ClientLimits, Identity, Tier, TierConfig } from "./client.ts";
 import { credentialMissing, type CredentialRules, credentialsDiffer, isKey, takeCredential } from "./credential.ts";
+import { type TokenObserver, Tokens } from "./tokens.ts";
 
 /** Whom {@link Clients} asks. What is not configured is undefined. */
 interface ClientsParts {
@@ -29,18 +31,7 @@ export interface ClientsEnvironment {
   readonly clock: Clock;
   /** Outlives configurations, and with it what was counted. */
   readonly limits: ClientLimits;
-  readonly observer: { readonly keys: KeysObserver };
-}
-
-interface Tokens {
-  verified(token: string): Identity | undefined;
-  verify(token: string): Promise<Identity>;
-  claimsIssuer(token: string): boolean;
-  close(): void;
-}
-
-interface CertificateClients {
-  at(socket: TLSSocket): Identity | undefined;
+  readonly observer: { readonly keys: KeysObserver; readonly tokens: TokenObserver };
 }
 
 const NOTHING: Tier = {
@@ -89,20 +80,23 @@ export class Clients {
    */
   static open({ clients, listen, upstreams }: Config, environment: ClientsEnvironment, previous?: Clients): Clients {
     const { clock, limits, observer } = environment;
-    const { keysFile, anonymous } = clients!;
+    const { keysFile, jwt, certificates, anonymous } = clients!;
     const before = previous?.parts;
     const tiers = createTiers(clients!, before?.tiers);
     const keys =
       keysFile === undefined
         ? undefined
         : new ClientKeys({ file: keysFile, tiers, clock, observer: observer.keys, previous: before?.keys });
+    const tokens = { issuers: jwt, tiers, clock, observer: observer.tokens };
     return new Clients({
       clock,
       limits,
       tiers,
       keys,
-      tokens: undefined,
-      certificates: undefined,
+      tokens: jwt.length === 0 ? undefined : new Tokens(tokens, before?.tokens),
+      certificates:
+        certificates &&
+        certificatesOf({ ...certificates, tier: tiers.get(certificates.tier)!, clock }, before?.certificates),
       anonymous: anonymous === false ? undefined : anonymousOf(tiers.get(anonymous)!, before?.anonymous),
       addresses: new ClientAddresses(listen.trustedProxies),
       isForwarded: upstreams.some(({ forwardAuthorization }) => forwardAuthorization),
@@ -130,12 +124,13 @@ export class Clients {
   /** Looks for changes of its files from now on. */
   start(): void {
     this.parts.keys?.start();
+    this.parts.tokens?.start();
   }
 
   /** Looks for none any more. Requests that began with it can still be told who sends them. */
   stop(): void {
     this.parts.keys?.stop();
-    this.parts.tokens?.close();
+    this.parts.tokens?.stop();
   }
 
   /**
@@ -178,6 +173,13 @@ function sameClient(shown: Client, identity: Identity): Identity {
 
 function anonymousOf(tier: Tier, before: AnonymousClients | undefined): AnonymousClients {
   return before?.tier === tier ? before : new AnonymousClients(tier);
+}
+
+function certificatesOf(options: CertificateOptions, before: CertificateClients | undefined): CertificateClients {
+  const { name, tier } = before?.options ?? {};
+  return before !== undefined && name === options.name && tier === options.tier
+    ? before
+    : new CertificateClients(options);
 }
 
 /** The tiers of a configuration; those that did not change are the same objects as before. */

@@ -1,4 +1,5 @@
 import type { KeyChanges, KeysObserver } from "../clients/client-keys.ts";
+import type { TokenObserver } from "../clients/tokens.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { CLIENT_KEYS } from "./metrics/labels.ts";
@@ -7,6 +8,7 @@ import { withoutSecrets } from "./redaction.ts";
 /** Is told what becomes of what names clients. */
 export interface ClientsObserver {
   readonly keys: KeysObserver;
+  readonly tokens: TokenObserver;
 }
 
 /** Names in one line of the log. */
@@ -26,6 +28,25 @@ export function createClientsObserver(metrics: Metrics, log: Logger): ClientsObs
         if (fault === undefined) log.info({ source: "file" }, "client keys can be used again");
         else log.error({ source: "file", reason: withoutSecrets(fault) }, "client keys cannot be used");
       },
+    },
+    tokens: createTokenObserver(metrics, log),
+  };
+}
+
+function createTokenObserver(metrics: Metrics, log: Logger): TokenObserver {
+  const faulty = new Set<string>();
+  const note = (issuer: string, isFaulty: boolean): void => {
+    if (isFaulty) faulty.add(issuer);
+    else faulty.delete(issuer);
+    metrics.clientKeysUnusable.set({ source: "issuer" }, faulty.size === 0 ? 0 : 1);
+  };
+  return {
+    keysLeft: (issuer) => note(issuer, false),
+    keysRead(issuer, { fault, isNews }) {
+      note(issuer, fault !== undefined);
+      if (!isNews) return;
+      if (fault === undefined) log.info({ source: issuer }, "client keys can be used again");
+      else log.error({ source: issuer, reason: fault }, "client keys cannot be used");
     },
   };
 }

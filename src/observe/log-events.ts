@@ -61,13 +61,13 @@ export const LOG_EVENTS = {
   },
   "client keys cannot be used": {
     levels: ["error"],
-    says: "The keys file, or the keys of an issuer, cannot be read or are no good; the last good ones stay in use. Once for each reason.",
-    fields: { source: "file or issuer", reason: REASON },
+    says: "The keys file, or the keys of an issuer, cannot be read or are no good; the last good ones stay in use, those of a URL for 24 hours. Once for each reason; of an issuer again every 10 minutes.",
+    fields: { source: "file, or the host of the issuer", reason: REASON },
   },
   "client keys can be used again": {
     levels: ["info"],
     says: "What was no good was replaced by something that is.",
-    fields: { source: "file or issuer" },
+    fields: { source: "file, or the host of the issuer" },
   },
   "request routed": {
     levels: ["debug"],
