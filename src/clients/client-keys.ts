@@ -1,7 +1,8 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { stat } from "node:fs/promises";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
-import { type ClientKey, readKeysFile } from "../config/keys-file.ts";
+import { type ClientKey, describeProblems, readKeysFile } from "../config/keys-file.ts";
+import { ConfigError } from "../config/problem.ts";
 import { versionOf } from "../config/secret.ts";
 import { isKey } from "./api-key.ts";
 import type { Client, Tier } from "./client.ts";
@@ -32,7 +33,7 @@ export interface KeyHolder {
 export interface KeysObserver {
   /** Other keys are in use than before. */
   keysChanged(changes: KeyChanges): void;
-  /** The file was read: what is wrong with it, all problems of it, or undefined where it is in use. */
+  /** The file was read: what is wrong with it, by line, or undefined where it is in use. */
   keysRead(fault: string | undefined): void;
 }
 
@@ -210,7 +211,7 @@ async function seeVersion(file: string): Promise<string> {
 }
 
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return error instanceof ConfigError ? describeProblems(error.problems).join("; ") : String(error);
 }
 
 function compare(before: readonly ClientKey[], now: readonly ClientKey[]): KeyChanges {

@@ -21,6 +21,11 @@ Usage:
       A sample registry for those who integrate and have none, with faults as told.
   registry-gateway explain URL [--operations URL] [--token-file FILE]
       Why an answer of a running gateway was or was not cached.
+  registry-gateway clients new NAME [--tier TIER] [--expires 90d]
+      An API key for a client, printed once, with the entry for clients.keysFile that holds only
+      its digest. TIER defaults to anonymous; a key without --expires is good until it is taken out.
+  registry-gateway clients check FILE [--config FILE]
+      Report every problem of a keys file; with --config also tiers that are not there.
   registry-gateway import FILE [--network NAME] [--verify] [--allow-private]
       Published registry lists into a config fragment. --verify asks each registry who it is, at
       public addresses only unless --allow-private.

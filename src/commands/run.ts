@@ -57,6 +57,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
         tokenFile: values["token-file"],
       }),
   },
+  clients: {
+    options: { tier: text, expires: text, config: text },
+    positionals: 2,
+    run: async (values, [action, subject]) => (await import("./clients.ts")).clients(action!, subject!, values),
+  },
   import: {
     options: { verify: flag, "allow-private": flag, network: text },
     positionals: 1,

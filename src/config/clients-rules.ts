@@ -1,7 +1,6 @@
 import { checkKeyPair, checkTwice } from "./common-rules.ts";
 import type { Draft } from "./complete.ts";
-import { checkKeysFile } from "./keys-file.ts";
-import { formatProblem } from "./problem.ts";
+import { checkKeysFile, describeProblems } from "./keys-file.ts";
 import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
 
@@ -56,17 +55,12 @@ function checkCertificates(reading: Reading, { listen, clients }: Draft): void {
   }
 }
 
-/** So many are named here; `clients check` names all. */
-const MAX_KEYS_PROBLEMS = 20;
-
 function checkKeys(reading: Reading, { keysFile, tiers }: ClientsDraft): void {
   const path = "clients.keysFile";
   if (keysFile === undefined || reading.hasProblem(path)) return;
   const { problems } = checkKeysFile(keysFile, Object.keys(tiers ?? {}));
   const name = reading.isReplaced(path) ? "the file that the environment names" : keysFile;
-  for (const problem of problems.slice(0, MAX_KEYS_PROBLEMS)) reading.reportFile(path, formatProblem(name, problem));
-  const more = problems.length - MAX_KEYS_PROBLEMS;
-  if (more > 0) reading.reportFile(path, `and ${more} more: registry-gateway clients check FILE names them all`);
+  for (const each of describeProblems(problems)) reading.reportFile(path, `${name} ${each}`);
 }
 
 /** Reports what is wrong between the keys that say who may call. */

@@ -184,6 +184,20 @@ export function checkKeysFile(file: string, tiers?: readonly string[]): ParsedKe
   return typeof content === "string" ? parseKeys(content, tiers) : { keys: [], problems: [content] };
 }
 
+/** So many are described in a message or a log line. */
+const MAX_DESCRIBED = 20;
+
+/** Problems as the rest of sentences that begin with the file. Not as `file:line`, which logs take for an address. */
+export function describeProblems(problems: readonly Problem[]): readonly string[] {
+  const described = problems.slice(0, MAX_DESCRIBED).map(({ line, path, message }) => {
+    const place = [line === 0 ? "" : `line ${line}:`, path === "" ? "" : `${path}:`];
+    return [...place, message].filter((part) => part !== "").join(" ");
+  });
+  const more = problems.length - described.length;
+  const rest = `has ${more} more problems: registry-gateway clients check FILE names them all`;
+  return more > 0 ? [...described, rest] : described;
+}
+
 /**
  * The keys in a file.
  * @throws {ConfigError} with everything that is wrong with it

@@ -64,10 +64,10 @@ export function parseConfig({ text, file, env }: ConfigSource): ParsedConfig {
 }
 
 /**
- * The configuration in `file`.
- * @throws {ConfigError} when the file cannot be read, or has any problem.
+ * What {@link parseConfig} says of a file.
+ * @throws {ConfigError} when it cannot be read
  */
-export function loadConfig(file: string, env: Environment): Config {
+export function parseConfigFile(file: string, env: Environment): ParsedConfig {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
@@ -76,7 +76,15 @@ export function loadConfig(file: string, env: Environment): Config {
     const message = code === "ENOENT" ? "there is no such file" : `cannot be read (${code})`;
     throw new ConfigError(file, [{ line: 0, column: 0, path: "", message }]);
   }
-  const { config, problems } = parseConfig({ text, file, env });
+  return parseConfig({ text, file, env });
+}
+
+/**
+ * The configuration in `file`.
+ * @throws {ConfigError} when the file cannot be read, or has any problem.
+ */
+export function loadConfig(file: string, env: Environment): Config {
+  const { config, problems } = parseConfigFile(file, env);
   if (config === undefined) throw new ConfigError(file, problems);
   return config;
 }

@@ -13,7 +13,7 @@ export interface Problem {
 }
 
 /** `file:line:column path: message`, leaving out what is not known. */
-export function formatProblem(file: string, { line, column, path, message }: Problem): string {
+function formatProblem(file: string, { line, column, path, message }: Problem): string {
   const place = line === 0 ? file : `${file}:${line}:${column}`;
   return [place, path === "" ? "" : `${path}:`, message]
     .filter((part) => part !== "")

@@ -94,6 +94,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   commands: {
     rooms: [
       "bodies",
+      "clients",
       "config",
       "coordination",
       "coordination/redis",

@@ -330,7 +330,7 @@ test("a configuration is bad where its keys file is, and says where in that file
       line: 2,
       column: 13,
       path: "clients.keysFile",
-      message: `${file}:6:11 [1].digest: is not sha256: and 64 hex digits`,
+      message: `${file} line 6: [1].digest: is not sha256: and 64 hex digits`,
       isOfFile: true,
     },
   ]);
@@ -339,7 +339,7 @@ test("a configuration is bad where its keys file is, and says where in that file
     ({ message }) => message,
   );
   expect(named).toEqual([
-    'the file that the environment names:5:1 [1].tier: "gold" is no tier: clients.tiers has anonymous, wallet',
+    'the file that the environment names line 5: [1].tier: "gold" is no tier: clients.tiers has anonymous, wallet',
   ]);
 });
 
@@ -349,5 +349,7 @@ test("a configuration names twenty mistakes of a keys file and counts the others
   const text = `clients: { keysFile: ${file} }\nupstreams: [{ name: a, urls: ["https://a.example"] }]\n`;
   const { problems } = parseConfig({ text, file: "gateway.yaml", env: {} });
   expect(problems).toHaveLength(21);
-  expect(problems[20]!.message).toBe("and 80 more: registry-gateway clients check FILE names them all");
+  expect(problems[20]!.message).toBe(
+    `${file} has 80 more problems: registry-gateway clients check FILE names them all`,
+  );
 });
