@@ -36,8 +36,8 @@ export type ReloadCause = "signal" | "file";
 
 /**
  * Puts the configuration file to use anew: all of it or nothing, and one reload after the other. What it says last is
- * in use, or a log line and a metric say why not. Files that upstreams' `auth` and `tls` name keep nothing else out:
- * where one is no good, that upstream goes on with what it had.
+ * in use, or a log line and a metric say why not. Files that upstreams' `auth` and `tls`, `listen.tls` and `clients` name
+ * keep nothing else out: where one is no good, what it is for goes on with what it had.
  */
 export class Reloader {
   private readonly options: ReloaderOptions;
@@ -125,7 +125,10 @@ export class Reloader {
       log.warn({ changed: needRestart }, "these changes of the configuration need a restart and have no effect yet");
     }
     if (problems.length > 0) {
-      log.error({ problems: tell(problems) }, "registries go on with what they had: files that they name are no good");
+      log.error(
+        { problems: tell(problems) },
+        "files that the configuration names are no good: what was read of them before stays in use",
+      );
     }
   }
 

@@ -137,7 +137,7 @@ export const LOG_EVENTS = {
     says: "The file cannot be used.",
     fields: { cause: "signal or file", problems: "each with line, key and what is wrong" },
   },
-  "registries go on with what they had: files that they name are no good": {
+  "files that the configuration names are no good: what was read of them before stays in use": {
     levels: ["error"],
     says: "The rest of a changed configuration is in use. The files are tried again when they change.",
     fields: { problems: "each with line, key and what is wrong" },
