@@ -4,7 +4,7 @@ import { truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { stringify } from "yaml";
-import { parseConfig } from "../../src/config/parse.ts";
+import { loadConfig, parseConfig } from "../../src/config/parse.ts";
 import { checkKeysFile, parseKeys, readKeysFile } from "../../src/config/keys-file.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
 import { runs } from "../support/thorough.ts";
@@ -352,4 +352,17 @@ test("a configuration names twenty mistakes of a keys file and counts the others
   expect(problems[20]!.message).toBe(
     `${file} has 80 more problems: registry-gateway clients check FILE names them all`,
   );
+});
+
+test("the example of a gateway with three tiers is good, and its digests are of no key", () => {
+  const example = join(import.meta.dirname, "../../config/clients");
+  const { clients } = loadConfig(join(example, "gateway.yaml"), {});
+  expect(Object.keys(clients!.tiers)).toEqual(["wallet", "exchange", "browser"]);
+  const keys = readKeysFile(clients!.keysFile!, Object.keys(clients!.tiers));
+  expect(keys.map(({ name, tier }) => [name, tier])).toEqual([
+    ["wallet-a", "wallet"],
+    ["wallet-a", "wallet"],
+    ["exchange-b", "exchange"],
+  ]);
+  for (const { digest } of keys) expect(digest).toMatch(/^0{62}/);
 });
