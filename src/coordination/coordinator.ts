@@ -1,4 +1,5 @@
 import type { Duration, Instant } from "../clock.ts";
+import type { SharedLimits } from "./shared-limits.ts";
 
 /**
  * What an entry of the cache depends on. When the epoch of any scope changes, or the page that issued its token
@@ -78,6 +79,9 @@ export interface Coordinator {
 
   /** Takes one call out of the rate limit `name`. */
   takeCall(name: string, limit: CallLimit): MaybePromise<CallGrant>;
+
+  /** What limits of clients are shared by; undefined where this process is alone and its own count is exact. */
+  readonly clientLimits: SharedLimits | undefined;
 
   /** Keeps a small fact for `ttl`; bounded, so it may be forgotten sooner. */
   remember(key: string, value: string, ttl: Duration): void;

@@ -18,6 +18,7 @@ export interface LocalCoordinatorOptions {
 /** The coordinator of a process that shares nothing: everything it promises holds within this process. */
 export class LocalCoordinator implements Coordinator {
   readonly epochs = new Epochs();
+  readonly clientLimits = undefined;
   private readonly leases: LocalLeases;
   private readonly windows: CallWindows;
   private readonly facts: Facts;

@@ -1,6 +1,7 @@
 import type { Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
 import type { CallGrant, CallLimit, FetchOutcome } from "../coordination/coordinator.ts";
+import type { SlotClaim, TokenClaim, TokenGrant } from "../coordination/shared-limits.ts";
 import type { EpochChange, EpochSnapshot } from "../coordination/epochs.ts";
 import type { ClientsReport } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
@@ -39,6 +40,13 @@ export interface SharedWrite {
   readonly sentAt: number;
 }
 
+/** What is said of something that the workers share. */
+export interface Shared<T> {
+  readonly value: T;
+  /** Among so many workers. */
+  readonly workers: number;
+}
+
 /** What a worker needs to begin. */
 export interface Boot {
   readonly id: number;
@@ -68,6 +76,8 @@ export interface PrimaryTopics {
   readonly release: { readonly payload: { key: string; outcome: FetchOutcome }; readonly reply: undefined };
   readonly wait: { readonly payload: { key: string; timeout: Duration }; readonly reply: FetchOutcome | undefined };
   readonly takeCall: { readonly payload: { name: string; limit: CallLimit }; readonly reply: CallGrant };
+  readonly takeTokens: { readonly payload: { name: string; claim: TokenClaim }; readonly reply: Shared<TokenGrant> };
+  readonly holdSlots: { readonly payload: { name: string; claim: SlotClaim }; readonly reply: Shared<number> };
   readonly remember: { readonly payload: { key: string; value: string; ttl: Duration }; readonly reply: undefined };
   readonly recall: { readonly payload: string; readonly reply: string | undefined };
   /** For all other workers. */

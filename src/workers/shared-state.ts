@@ -1,8 +1,9 @@
 import type { Clock, Duration } from "../clock.ts";
 import type { Lease } from "../coordination/coordinator.ts";
+import { SlotTable, TokenTable } from "../coordination/limit-tables.ts";
 import type { EpochSnapshot } from "../coordination/epochs.ts";
 import { LocalCoordinator } from "../coordination/local.ts";
-import type { IssuedChain, PrimaryTopics, WorkerTopics } from "./protocol.ts";
+import type { IssuedChain, PrimaryTopics, Shared, WorkerTopics } from "./protocol.ts";
 import type { Peer } from "./rpc.ts";
 
 /** A worker that does not take note of a purge within this time must not go on answering: it is hung. */
@@ -18,17 +19,20 @@ interface Served {
 
 /**
  * What the workers of one machine share, kept by their primary, which is the authority on it: epochs, page chains,
- * leases, rate limits and facts. Workers have copies of the epochs. All it does for a worker ends with the worker.
+ * leases, rate limits, limits of clients and facts. Workers have copies of the epochs. All it does for a worker ends with the worker.
  */
 export class SharedState {
   private readonly clock: Clock;
   private readonly tables: LocalCoordinator;
+  private readonly tokens: TokenTable;
+  private readonly slots = new SlotTable<Served>();
   /** Those that have a copy of the epochs. */
   private readonly workers = new Set<Served>();
 
   constructor(clock: Clock) {
     this.clock = clock;
     this.tables = new LocalCoordinator({ clock });
+    this.tokens = new TokenTable(clock);
   }
 
   /**
@@ -55,6 +59,8 @@ export class SharedState {
     });
     peer.answer("wait", ({ key, timeout }) => tables.whenReleased(key, this.clock.now() + timeout));
     peer.answer("takeCall", ({ name, limit }) => tables.takeCall(name, limit));
+    peer.answer("takeTokens", ({ name, claim }) => this.shared(this.tokens.take(name, claim)));
+    peer.answer("holdSlots", ({ name, claim }) => this.shared(this.slots.hold(name, worker, claim)));
     peer.answer("remember", ({ key, value, ttl }) => {
       tables.remember(key, value, ttl);
       return undefined;
@@ -90,8 +96,13 @@ export class SharedState {
 
   private leave(worker: Served): void {
     this.workers.delete(worker);
+    this.slots.leave(worker);
     for (const lease of worker.leases.values()) lease.release("failed");
     worker.leases.clear();
+  }
+
+  private shared<T>(value: T): Shared<T> {
+    return { value, workers: this.workers.size };
   }
 
   private chain(issued: IssuedChain): undefined {

@@ -9,7 +9,8 @@ import type {
   PurgeReach,
 } from "../coordination/coordinator.ts";
 import { Epochs, type EpochSnapshot } from "../coordination/epochs.ts";
-import type { PrimaryTopics, WorkerTopics } from "./protocol.ts";
+import type { SharedLimits, SharingPhase, SlotClaim, TokenClaim, TokenGrant } from "../coordination/shared-limits.ts";
+import type { PrimaryTopics, Shared, WorkerTopics } from "./protocol.ts";
 import type { Peer } from "./rpc.ts";
 
 /** The primary is on this machine: a reply that takes longer will not come before the request's own deadline matters. */
@@ -28,6 +29,7 @@ type Primary = Peer<WorkerTopics, PrimaryTopics>;
  * the primary; the rest it asks the primary (see SharedState).
  */
 export class WorkerCoordinator implements Coordinator {
+  readonly clientLimits: SharedLimits;
   private readonly primary: Primary;
   private readonly clock: Clock;
   private readonly epochs = new Epochs();
@@ -37,6 +39,7 @@ export class WorkerCoordinator implements Coordinator {
     this.primary = primary;
     this.clock = clock;
     this.epochs.restore(snapshot);
+    this.clientLimits = new PrimaryLimits(primary, clock);
   }
 
   /** Joins the workers of the primary at the other end. Rejects when it does not answer. */
@@ -122,5 +125,53 @@ export class WorkerCoordinator implements Coordinator {
 
   close(): Promise<void> {
     return Promise.resolve();
+  }
+}
+
+/** A request waits no longer for the primary to count it. */
+const COUNT_TIMEOUT: Duration = 250;
+
+/** Limits of clients counted by the primary; while it does not answer, this worker has its share of them. */
+class PrimaryLimits implements SharedLimits {
+  /** The primary says how many with each answer. Until then it is asked about everything. */
+  processes = Infinity;
+  private readonly primary: Primary;
+  private readonly clock: Clock;
+  private silentUntil: Instant = -Infinity;
+
+  constructor(primary: Primary, clock: Clock) {
+    this.primary = primary;
+    this.clock = clock;
+  }
+
+  get phase(): SharingPhase {
+    return this.clock.now() < this.silentUntil ? "away" : "counted";
+  }
+
+  shareOf(whole: number): number {
+    return this.processes === Infinity ? 1 : Math.max(1, Math.floor(whole / this.processes));
+  }
+
+  takeTokens(name: string, claim: TokenClaim): Promise<TokenGrant | undefined> {
+    return this.told(this.primary.ask("takeTokens", { name, claim }, COUNT_TIMEOUT));
+  }
+
+  holdSlots(name: string, claim: SlotClaim): Promise<number | undefined> {
+    return this.told(this.primary.ask("holdSlots", { name, claim }, COUNT_TIMEOUT));
+  }
+
+  onReturned(): void {
+    // A primary that paused forgot nothing, and one that ended takes its workers along.
+  }
+
+  private async told<T>(answer: Promise<Shared<T>>): Promise<T | undefined> {
+    try {
+      const { value, workers } = await answer;
+      this.processes = Math.max(1, workers);
+      return value;
+    } catch {
+      this.silentUntil = this.clock.now() + REPLY_TIMEOUT;
+      return undefined;
+    }
   }
 }

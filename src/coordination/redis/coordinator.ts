@@ -12,6 +12,7 @@ import type {
 import type { RedisConnection, RedisObserver } from "./connection.ts";
 import { defineScript, type Message } from "./protocol.ts";
 import { Replicas } from "./replicas.ts";
+import { RedisClientLimits } from "./shared-client-limits.ts";
 import { SharedChains, SharedEpochs } from "./shared-epochs.ts";
 import { SharedFacts } from "./shared-facts.ts";
 import { type LeaseStatus, SharedLeases } from "./shared-leases.ts";
@@ -60,6 +61,7 @@ export class RedisCoordinator implements Coordinator {
   /** For the shared tier of the cache. */
   readonly epochs: SharedEpochs;
   readonly chains: SharedChains;
+  readonly clientLimits: RedisClientLimits;
   private readonly connection: RedisConnection;
   private readonly clock: Clock;
   private readonly replicas: Replicas;
@@ -84,6 +86,7 @@ export class RedisCoordinator implements Coordinator {
     this.replicas = new Replicas(connection, clock);
     this.leases = new SharedLeases(connection, this.epochs, clock);
     this.rateLimits = new SharedRateLimits({ connection, epochs: this.epochs, replicas: this.replicas, clock });
+    this.clientLimits = new RedisClientLimits({ connection, epochs: this.epochs, replicas: this.replicas, clock });
     this.facts = new SharedFacts(connection, this.epochs, clock);
     connection.start({
       connected: () => {
@@ -176,8 +179,9 @@ export class RedisCoordinator implements Coordinator {
   }
 
   private changed(isUp: boolean): void {
-    if (isUp) this.rateLimits.regained();
-    else this.rateLimits.lost();
+    if (!isUp) return this.rateLimits.lost();
+    this.rateLimits.regained();
+    this.clientLimits.regained();
   }
 
   private received(message: Message): void {

@@ -38,6 +38,16 @@ export class Keys {
     return `${this.prefix}b:${digestOf(name)}`;
   }
 
+  /** The buckets of a client. */
+  tokens(name: string): string {
+    return `${this.prefix}t:${digestOf(name)}`;
+  }
+
+  /** The slots of a client's requests that run at once. */
+  slots(name: string): string {
+    return `${this.prefix}s:${digestOf(name)}`;
+  }
+
   fact(name: string): string {
     return `${this.prefix}f:${digestOf(name)}`;
   }

@@ -54,10 +54,15 @@ export class Replicas {
     return this.ids.length;
   }
 
+  /** The same, but a replica that has not seen the others yet assumes some. */
+  get likelyCount(): number {
+    return this.isAcquainted ? this.count : Math.max(this.count, ASSUMED);
+  }
+
   /** What this replica may take of `whole` by itself: the shares of all that were last seen add up to it. */
   shareOf(whole: number): number {
-    const { count } = this;
-    if (!this.isAcquainted) return Math.max(1, Math.floor(whole / Math.max(count, ASSUMED)));
+    const count = this.likelyCount;
+    if (!this.isAcquainted) return Math.max(1, Math.floor(whole / count));
     const rank = this.ids.indexOf(this.id);
     return Math.floor(whole / count) + (rank < whole % count ? 1 : 0);
   }
