@@ -3,7 +3,7 @@ import { BodyReader } from "./bodies/body-reader.ts";
 import { ListedPages } from "./bodies/listed-pages.ts";
 import { HttpCache } from "./cache/http-cache.ts";
 import { MemoryStore } from "./cache/stores/memory-store.ts";
-import type { ClientLimits } from "./clients/client.ts";
+import { TieredLimits } from "./clients/client-limits.ts";
 import { Clients } from "./clients/clients.ts";
 import { type Clock, sleep } from "./clock.ts";
 import type { Config } from "./config/schema.ts";
@@ -204,6 +204,8 @@ function createSnapshots(
   const { coordinator } = coordination;
   const limits = () => snapshots.current.config.limits;
   const bodies = new BodyReader({ clock, largest: () => Math.max(limits().requestBody, limits().responseBody) });
+  // Outlives reloads, and with it what clients have used.
+  const clientLimits = new TieredLimits({ clock, shared: coordinator.clientLimits });
   const snapshots: Snapshots = new Snapshots(config, {
     upstream: {
       coordinator,
@@ -222,15 +224,10 @@ function createSnapshots(
       admit: () => overload.refuseWork("metadata"),
     },
     clients: (next, previous) =>
-      Clients.open(next, { clock, limits: NO_LIMITS, observer: observers.clients }, previous),
+      Clients.open(next, { clock, limits: clientLimits, observer: observers.clients }, previous),
   });
   return { snapshots, bodies };
 }
-
-const NO_LIMITS: ClientLimits = {
-  admit: () => ({ isOver: false, retryAfter: 0, fields: [] }),
-  enter: () => ({ leave: () => undefined }),
-};
 
 /** What requests find in the process, with what works for them in the background. */
 function createServices(

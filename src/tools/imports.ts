@@ -59,7 +59,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
     types: ["cache", "coordination"],
     packages: ["typebox"],
   },
-  clients: { rooms: ["config"], types: ["coordination"], packages: ["ipaddr.js", "jose", "lru-cache", "undici"] },
+  clients: { rooms: ["config", "coordination"], packages: ["ipaddr.js", "jose", "lru-cache", "undici"] },
   http: {
     rooms: ["aggregate", "bodies", "cache", "cache/rfc", "clients", "config", "registry", "spec", "upstream"],
     types: ["coordination", "observe", "observe/metrics", "observe/tracing"],
