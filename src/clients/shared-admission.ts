@@ -82,7 +82,8 @@ export class SharedAdmission {
     for (let i = 0; i < needed; i += 1) {
       const level = levelAt(buckets, i);
       level.spent += 1;
-      if (level.spent * 2 >= this.creditOf(tier.quotas[i]!.burst)) isDue = true;
+      // A client that sends one request is never told of.
+      if (level.spent > 1 && level.spent * 2 >= this.creditOf(tier.quotas[i]!.burst)) isDue = true;
     }
     if (isDue && buckets.waiting === undefined) this.ask({ tier, id, buckets });
     return standingOf(tier, buckets, needed, false);

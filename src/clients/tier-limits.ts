@@ -40,7 +40,7 @@ export interface ClientBuckets {
 }
 
 export function newLevel(now: Instant): CountedLevel {
-  return { missing: 0, at: now, spent: 0, refusedUntil: -Infinity, share: undefined };
+  return { missing: 0, at: now, spent: 0, refusedUntil: 0, share: undefined };
 }
 
 /** What the limits of one tier come to, and the buckets of its clients. */
