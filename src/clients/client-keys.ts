@@ -1,11 +1,15 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { stat } from "node:fs/promises";
+import { LRUCache } from "lru-cache";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import { type ClientKey, describeProblems, readKeysFile } from "../config/keys-file.ts";
 import { ConfigError } from "../config/problem.ts";
 import { versionOf } from "../config/secret.ts";
 import { isKey } from "./api-key.ts";
 import type { Client, Tier } from "./client.ts";
+
+/** Keys that clients showed, and that are good. */
+const MAX_SHOWN = 10_000;
 
 /** Between two looks at the file. */
 const LOOK_EVERY: Duration = 500;
@@ -67,6 +71,8 @@ export class ClientKeys {
   private keys: readonly ClientKey[];
   private clients: ReadonlyMap<string, Client> = new Map();
   private table: Table = new Map();
+  /** By the key itself: to hash it costs a tenth of a memory hit. */
+  private readonly shown = new LRUCache<string, KnownKey>({ max: MAX_SHOWN });
   /** Of the file when it was read last, whether it was good or not. */
   private version: string;
   private cancel: CancelTimer = () => {};
@@ -112,11 +118,18 @@ export class ClientKeys {
    * @param now wall-clock time, in milliseconds since the Unix epoch
    */
   find(key: string, now: number): Client | "invalid" | "unknown" | "expired" {
+    const known = this.shown.get(key) ?? this.lookUp(key);
+    if (typeof known === "string") return known;
+    return now < known.expires ? known.client : "expired";
+  }
+
+  private lookUp(key: string): KnownKey | "invalid" | "unknown" {
     if (!isKey(key)) return "invalid";
     const digest = hash("sha256", key, "buffer");
     const known = this.table.get(placeOf(digest))?.find((each) => timingSafeEqual(each.digest, digest));
     if (known === undefined) return "unknown";
-    return now < known.expires ? known.client : "expired";
+    this.shown.set(key, known);
+    return known;
   }
 
   /** Those of the file, whether they have called or not. */
@@ -153,6 +166,7 @@ export class ClientKeys {
     this.keys = keys;
     this.clients = clients;
     this.table = table;
+    this.shown.clear();
   }
 
   private tell(before: readonly ClientKey[]): void {

@@ -23,9 +23,16 @@ const NO_STANDING: Standing = { isOver: false, retryAfter: 0, fields: [] };
 /** Of a request whose client is still to be found out. */
 export const NOT_YET_ADMITTED: Admission = { client: undefined, standing: NO_STANDING, refusal: undefined };
 
+const SLASH = "/".charCodeAt(0);
+const DOCS = "d".charCodeAt(0);
+const OPENAPI = "o".charCodeAt(0);
+
 /** Whether it makes no difference who sends the request: preflights, and the pages that say how to call. */
 export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapshot): boolean {
   if (method === "OPTIONS") return true;
+  // Most paths are told from these by their second character.
+  const second = url!.charCodeAt(1);
+  if (second !== DOCS && second !== OPENAPI && url!.charCodeAt(0) === SLASH) return false;
   if (!url!.includes("/docs") && !url!.includes("/openapi.json")) return false;
   try {
     const target = parseTarget(url!, snapshot.config.routing.prefix);

@@ -67,7 +67,7 @@ export class HitMemo {
 /**
  * Answers requests that are fresh hits in memory; everything else is left to the routes.
  *
- * @param admission of the client, where it makes a difference who asks
+ * @param admission of the client, where it makes a difference who asks; such a request is framed safely
  */
 export type AnswerHit = (request: IncomingMessage, response: ServerResponse, admission?: Admission) => boolean;
 
@@ -91,7 +91,9 @@ export function createAnswerHit(services: Services): AnswerHit {
     if (client !== undefined && !client.tier.allows(target.upstream.name)) return false;
     const { headers } = request;
     const { config } = snapshot;
-    if (headers[config.routing.adminHeader] !== undefined || !isFramedSafely(request)) return false;
+    if (headers[config.routing.adminHeader] !== undefined) return false;
+    // With an admission this was found out before.
+    if (admission === undefined && !isFramedSafely(request)) return false;
     const startedAt = clock.now();
     const answer = cache.hit(target.resource, { method, headers });
     if (answer === undefined) return false;

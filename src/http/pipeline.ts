@@ -2,10 +2,9 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { performance } from "node:perf_hooks";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Slot } from "../clients/client.ts";
-import type { Instant } from "../clock.ts";
 import { GatewayError, isClientGone, toGatewayError } from "../errors.ts";
 import { beginContext, type RequestContext, requestIdOf, type Services } from "./context.ts";
-import { framingProblem, hasUnreadBody, isBroken } from "./framing.ts";
+import { framingProblem, hasUnreadBody, isBroken, isFramedSafely } from "./framing.ts";
 import {
   type Admission,
   admit,
@@ -86,18 +85,19 @@ export class Pipeline {
   /** The same where it makes a difference who asks: that is found out before anything else. */
   private receiveFrom(snapshot: Snapshot, received: Received): void {
     const { request, response } = received;
-    if (needsNoClient(request, snapshot) || framingProblem(request) !== undefined) {
+    const isSafe = isFramedSafely(request);
+    if (needsNoClient(request, snapshot) || (!isSafe && framingProblem(request) !== undefined)) {
       this.turn.atEnd(() => this.read(received));
       return;
     }
-    const startedAt = this.services.clock.now();
     const admission = admit(snapshot.clients!, snapshot, request);
     if (admission instanceof Promise) {
       // Handled before it is waited for: it may be settled by then.
       const settled = admission.catch((error: unknown) => ({ ...NOT_YET_ADMITTED, refusal: toGatewayError(error) }));
       this.turn.atEnd(() => this.readLater(received, settled));
-    } else if (admission.refusal !== undefined) this.refuseAtGate(received, admission, startedAt);
-    else if (!this.answerHit(request, response, admission)) this.turn.atEnd(() => this.read(received, admission));
+    } else if (admission.refusal !== undefined) this.refuseAtGate(received, admission);
+    else if (!isSafe || !this.answerHit(request, response, admission))
+      this.turn.atEnd(() => this.read(received, admission));
   }
 
   private read({ request, response, route }: Received, admission?: Admission): void {
@@ -147,11 +147,8 @@ export class Pipeline {
   }
 
   /** Answers at once, from what was made before where it can be: a client that is over its limit costs less than a hit. */
-  private refuseAtGate(
-    { request, response }: Received,
-    { client, standing, refusal }: Admission,
-    startedAt: Instant,
-  ): void {
+  private refuseAtGate({ request, response }: Received, { client, standing, refusal }: Admission): void {
+    const startedAt = this.services.clock.now();
     const answer = refusalAnswer(refusal!);
     const send = (): void => {
       if (isBroken(request) || response.destroyed) return;

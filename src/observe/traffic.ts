@@ -44,6 +44,7 @@ export class Traffic {
   private readonly metrics: Metrics;
   /** As many as there are kinds: of the upstreams that are configured. */
   private readonly recorders = new Map<string, RecordRequest>();
+  private readonly errors = new Map<ErrorCode, Tally>();
   private inFlight = 0;
   private open = 0;
 
@@ -81,7 +82,12 @@ export class Traffic {
 
   /** A request was answered with an error of the gateway's own, or its client went away. */
   failed(code: ErrorCode): void {
-    this.metrics.errors.inc({ code });
+    let tally = this.errors.get(code);
+    if (tally === undefined) {
+      tally = this.metrics.errors.tally({ code });
+      this.errors.set(code, tally);
+    }
+    tally.add(1);
   }
 
   /** A request was answered that was never begun: it was refused before anything was done for it. */

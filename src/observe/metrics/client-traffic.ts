@@ -20,6 +20,7 @@ interface CountedClient {
   /** The last one that was counted here. */
   client: Client;
   readonly name: string;
+  /** Of requests by operation and outcome, and of refusals by their code. */
   readonly tallies: Map<string, Tally>;
   requests: number;
   lastSeen: Instant;
@@ -82,9 +83,9 @@ export class ClientTraffic {
     if (!isClientRefusal(code)) return;
     const counted = client === undefined ? undefined : this.of(client);
     const name = counted?.name ?? NOBODY;
-    this.options.metrics.clientRefusals.inc({ client: name, reason: code });
     if (counted !== undefined) counted.refusals[code] = (counted.refusals[code] ?? 0) + 1;
     const audited = counted ?? this.nobody;
+    this.refusalTally(audited.tallies, name, code).add(1);
     if (at - audited.auditedAt < AUDIT_EVERY) return;
     audited.auditedAt = at;
     this.options.onRefused({ client: name, tier: client?.tier.name ?? NOBODY, reason: code });
@@ -98,6 +99,14 @@ export class ClientTraffic {
         return { name, kind: client.kind, tier: client.tier.name, requests, refusals, lastSeen };
       })
       .toSorted((one, other) => other.lastSeen - one.lastSeen);
+  }
+
+  private refusalTally(tallies: Map<string, Tally>, client: string, reason: ClientRefusal): Tally {
+    const known = tallies.get(reason);
+    if (known !== undefined) return known;
+    const tally = this.options.metrics.clientRefusals.tally({ client, reason });
+    tallies.set(reason, tally);
+    return tally;
   }
 
   private tally(tallies: Map<string, Tally>, client: string, operation: OperationLabel, outcome: OutcomeLabel): void {
