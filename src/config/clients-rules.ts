@@ -81,6 +81,10 @@ export function checkClients(reading: Reading, draft: Draft): void {
     (jwt ?? []).map((issuer, index) => [`clients.jwt[${index}].issuer`, issuer?.issuer]),
   );
   checkCertificates(reading, draft);
+  const adminHeader = draft.routing?.adminHeader;
+  if (adminHeader === "authorization" || adminHeader === "x-api-key") {
+    reading.report("routing.adminHeader", `${adminHeader} holds the credential of a client: take another header`);
+  }
   const isGiven = (key: string) => reading.isGiven(`clients.${key}`);
   const hasCredentials = isGiven("keysFile") || isGiven("certificates") || jwt?.length !== 0;
   if (anonymous === false && !hasCredentials) {

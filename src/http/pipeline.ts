@@ -124,7 +124,9 @@ export class Pipeline {
   /** Lets a request go on to its route, in a place among those of its client that run at once. */
   private enter(context: RequestContext, route: RequestListener): void {
     const { request, response, snapshot, client } = context;
-    if (client === undefined || client.tier.config.concurrency === undefined) {
+    // A reload may have come since the client was let in.
+    const limits = snapshot.clients?.limits;
+    if (client === undefined || limits === undefined || client.tier.config.concurrency === undefined) {
       route(request, response);
       return;
     }
@@ -132,7 +134,7 @@ export class Pipeline {
       if (slot === undefined) refuse(context, tooManyAtOnce(client.tier));
       else route(request, response);
     };
-    const slot = snapshot.clients!.limits.enter(client);
+    const slot = limits.enter(client);
     if (slot instanceof Promise) {
       // Given back whatever becomes of the request, even while it waits.
       const held = slot.then((each) => holdUntilClosed(each, response));

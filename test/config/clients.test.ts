@@ -146,6 +146,10 @@ test.each<[text: string, problem: string]>([
   ["clients: { anonymous: true }", "clients.anonymous: must be the name of a tier, or false, not true"],
   [`clients: { jwt: [{ ${JWT}, tier: gold }] }`, 'clients.jwt[0].tier: "gold" is no tier: clients.tiers has anonymous'],
   [
+    "routing: { adminHeader: X-API-Key }\nclients: {}",
+    "routing.adminHeader: x-api-key holds the credential of a client: take another header",
+  ],
+  [
     "clients: { anonymous: false }",
     "clients: nobody could call: give keysFile, jwt or certificates, or a tier as anonymous",
   ],
