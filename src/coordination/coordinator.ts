@@ -1,5 +1,6 @@
 import type { Duration, Instant } from "../clock.ts";
 import type { SharedLimits } from "./shared-limits.ts";
+import type { ActionOrder, Actions } from "./actions.ts";
 
 /**
  * What an entry of the cache depends on. When the epoch of any scope changes, or the page that issued its token
@@ -15,7 +16,7 @@ export interface Dependencies {
 }
 
 /**
- * How far a purge got: this replica only, every replica (`fleet`, as `POST /purge` answers), or this replica and noted
+ * How far a purge or an action got: this replica only, every replica (`fleet`, as `POST /purge` answers), or this replica and noted
  * down until Redis is back.
  */
 export const PURGE_REACHES = ["replica", "fleet", "pending"] as const;
@@ -49,7 +50,7 @@ export type CallGrant =
 export type MaybePromise<T> = T | Promise<T>;
 
 /**
- * The one small port for what replicas and workers share: epochs, leases, rate limits and small facts. The local adapter
+ * The one small port for what replicas and workers share: epochs, actions, leases, rate limits and small facts. The local adapter
  * serves one process, the Redis adapter replicas, that of `src/workers` the workers of one machine.
  *
  * No method rejects: when what is shared is away, adapters answer from what this process knows.
@@ -70,6 +71,12 @@ export interface Coordinator {
 
   /** Gives the scopes of `partition` (undefined: of every partition) new epochs, here at once. */
   purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach>;
+
+  /** What operators did that is in force, as this process knows it. */
+  readonly actions: Pick<Actions, "all" | "find" | "isFull" | "onChange">;
+
+  /** Has an operator's action in force, here at once, in the place of what is for the same upstream or node. */
+  act(order: ActionOrder): Promise<PurgeReach>;
 
   /** The lease for `key`, or undefined when another request or process has it. */
   acquire(key: string): MaybePromise<Lease | undefined>;

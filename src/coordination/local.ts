@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { type Clock, type Duration, type Instant, valueWithin } from "../clock.ts";
+import { type ActionOrder, Actions } from "./actions.ts";
 import type {
   CallGrant,
   CallLimit,
@@ -19,11 +20,13 @@ export interface LocalCoordinatorOptions {
 export class LocalCoordinator implements Coordinator {
   readonly epochs = new Epochs();
   readonly clientLimits = undefined;
+  readonly actions: Actions;
   private readonly leases: LocalLeases;
   private readonly windows: CallWindows;
   private readonly facts: Facts;
 
   constructor({ clock }: LocalCoordinatorOptions) {
+    this.actions = new Actions(clock);
     this.leases = new LocalLeases(clock);
     this.windows = new CallWindows(clock);
     this.facts = new Facts(clock);
@@ -39,6 +42,11 @@ export class LocalCoordinator implements Coordinator {
 
   purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
     this.epochs.raise(partition, scopes);
+    return Promise.resolve("replica");
+  }
+
+  act(order: ActionOrder): Promise<PurgeReach> {
+    this.actions.begin(order);
     return Promise.resolve("replica");
   }
 
@@ -71,6 +79,7 @@ export class LocalCoordinator implements Coordinator {
   }
 
   close(): Promise<void> {
+    this.actions.close();
     this.leases.close();
     return Promise.resolve();
   }

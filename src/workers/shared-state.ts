@@ -1,9 +1,9 @@
 import type { Clock, Duration } from "../clock.ts";
+import type { ActionMessage } from "../coordination/actions.ts";
 import type { Lease } from "../coordination/coordinator.ts";
 import { SlotTable, TokenTable } from "../coordination/limit-tables.ts";
-import type { EpochSnapshot } from "../coordination/epochs.ts";
 import { LocalCoordinator } from "../coordination/local.ts";
-import type { IssuedChain, PrimaryTopics, Shared, WorkerTopics } from "./protocol.ts";
+import type { IssuedChain, JoinReply, PrimaryTopics, Shared, WorkerTopics } from "./protocol.ts";
 import type { Peer } from "./rpc.ts";
 
 /** A worker that does not take note of a purge within this time must not go on answering: it is hung. */
@@ -19,14 +19,14 @@ interface Served {
 
 /**
  * What the workers of one machine share, kept by their primary, which is the authority on it: epochs, page chains,
- * leases, rate limits, limits of clients and facts. Workers have copies of the epochs. All it does for a worker ends with the worker.
+ * actions, leases, rate limits, limits of clients and facts. Workers have copies of epochs and actions. All it does for a worker ends with the worker.
  */
 export class SharedState {
   private readonly clock: Clock;
   private readonly tables: LocalCoordinator;
   private readonly tokens: TokenTable;
   private readonly slots = new SlotTable<Served>();
-  /** Those that have a copy of the epochs. */
+  /** Those that have copies. */
   private readonly workers = new Set<Served>();
 
   constructor(clock: Clock) {
@@ -47,6 +47,10 @@ export class SharedState {
     peer.answer("join", () => this.join(worker));
     peer.answer("purge", async ({ partition, scopes }) => {
       await this.purge(partition, scopes);
+      return undefined;
+    });
+    peer.answer("act", async (message) => {
+      await this.act(message);
       return undefined;
     });
     peer.answer("chain", (issued) => this.chain(issued));
@@ -76,22 +80,34 @@ export class SharedState {
   /** Gives the scopes new epochs: one message to each worker. Resolves when every worker has them, or is gone. */
   async purge(partition: string | undefined, scopes: readonly string[]): Promise<void> {
     const change = this.tables.epochs.raise(partition, scopes);
-    const told = [...this.workers].map((worker) =>
-      worker.peer.ask("purged", change, PURGE_TIMEOUT).catch(() => {
+    await this.askAll(({ peer }) => peer.ask("purged", change, PURGE_TIMEOUT));
+  }
+
+  /** Has an operator's action in force at every worker. */
+  private async act(message: ActionMessage): Promise<void> {
+    this.tables.actions.follow(message);
+    await this.askAll(({ peer }) => peer.ask("acted", message, PURGE_TIMEOUT));
+  }
+
+  /** Resolves when every worker has replied, or is gone. */
+  private async askAll(ask: (worker: Served) => Promise<undefined>): Promise<void> {
+    const asked = [...this.workers].map((worker) =>
+      ask(worker).catch(() => {
         if (this.workers.has(worker)) worker.end();
       }),
     );
-    await Promise.all(told);
+    await Promise.all(asked);
   }
 
   close(): Promise<void> {
     return this.tables.close();
   }
 
-  private join(worker: Served): EpochSnapshot {
+  private join(worker: Served): JoinReply {
     // From here on it is told what is new, in the same channel behind this reply.
     this.workers.add(worker);
-    return this.tables.epochs.snapshot();
+    const { epochs, actions } = this.tables;
+    return { epochs: epochs.snapshot(), actions: actions.everything().map((held) => actions.message(held)) };
   }
 
   private leave(worker: Served): void {

@@ -1,4 +1,5 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
+import { type ActionOrder, Actions } from "../coordination/actions.ts";
 import type {
   CallGrant,
   CallLimit,
@@ -8,9 +9,9 @@ import type {
   Lease,
   PurgeReach,
 } from "../coordination/coordinator.ts";
-import { Epochs, type EpochSnapshot } from "../coordination/epochs.ts";
+import { Epochs } from "../coordination/epochs.ts";
 import type { SharedLimits, SharingPhase, SlotClaim, TokenClaim, TokenGrant } from "../coordination/shared-limits.ts";
-import type { PrimaryTopics, Shared, WorkerTopics } from "./protocol.ts";
+import type { JoinReply, PrimaryTopics, Shared, WorkerTopics } from "./protocol.ts";
 import type { Peer } from "./rpc.ts";
 
 /** The primary is on this machine: a reply that takes longer will not come before the request's own deadline matters. */
@@ -25,21 +26,24 @@ const LATEST_REPLY: Duration = 250;
 type Primary = Peer<WorkerTopics, PrimaryTopics>;
 
 /**
- * The coordinator of a worker. It has a copy of the epochs and page chains, which it needs at once, kept up to date by
+ * The coordinator of a worker. It has a copy of epochs, page chains and actions, which it needs at once, kept up to date by
  * the primary; the rest it asks the primary (see SharedState).
  */
 export class WorkerCoordinator implements Coordinator {
   readonly clientLimits: SharedLimits;
+  readonly actions: Actions;
   private readonly primary: Primary;
   private readonly clock: Clock;
   private readonly epochs = new Epochs();
   private hear: (news: string) => void = () => undefined;
 
-  private constructor(primary: Primary, clock: Clock, snapshot: EpochSnapshot) {
+  private constructor(primary: Primary, clock: Clock, { epochs, actions }: JoinReply) {
     this.primary = primary;
     this.clock = clock;
-    this.epochs.restore(snapshot);
     this.clientLimits = new PrimaryLimits(primary, clock);
+    this.actions = new Actions(clock);
+    this.epochs.restore(epochs);
+    for (const action of actions) this.actions.follow(action);
   }
 
   /** Joins the workers of the primary at the other end. Rejects when it does not answer. */
@@ -53,6 +57,7 @@ export class WorkerCoordinator implements Coordinator {
       return undefined;
     };
     primary.answer("purged", (change) => soon(({ epochs }) => epochs.follow(change)));
+    primary.answer("acted", (message) => soon(({ actions }) => actions.follow(message)));
     primary.answer("chained", ({ partition, chain, digest }) =>
       soon(({ epochs }) => epochs.issueChain(partition, chain, digest)),
     );
@@ -77,6 +82,13 @@ export class WorkerCoordinator implements Coordinator {
     // Here at once; the primary's own epochs, which all workers have in the end, take their place.
     this.epochs.raise(partition, scopes);
     await this.primary.ask("purge", { partition, scopes }, PURGE_TIMEOUT).catch(() => undefined);
+    return "replica";
+  }
+
+  async act(order: ActionOrder): Promise<PurgeReach> {
+    // Here at once; what the primary says of it takes its place.
+    const held = this.actions.begin(order);
+    await this.primary.ask("act", this.actions.message(held), PURGE_TIMEOUT).catch(() => undefined);
     return "replica";
   }
 
@@ -124,6 +136,7 @@ export class WorkerCoordinator implements Coordinator {
   }
 
   close(): Promise<void> {
+    this.actions.close();
     return Promise.resolve();
   }
 }

@@ -19,6 +19,8 @@ const usd = { partition: "DSO::1220aa", scopes: ["all", "list", "instrument:USD"
 const info = { partition: "DSO::1220aa", scopes: ["all", "info"] };
 const elsewhere = { partition: "other::1220bb", scopes: ["all", "info"] };
 
+const OPERATOR = { upstream: "amulet", by: "operations token", from: "loopback" };
+
 /** What every coordinator promises, whatever it shares its state through. Tests run at once: no two set-ups share state. */
 export function describeCoordinator(name: string, setUp: () => Promise<CoordinatorSetup>): void {
   async function use(run: (setup: CoordinatorSetup) => Promise<void>): Promise<void> {
@@ -87,6 +89,38 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
         coordinator.issueChain(page.partition, page.chain, "digest-2");
         expect(coordinator.epochOf(page)).not.toBe(first);
         expect(coordinator.epochOf({ ...page, partition: elsewhere.partition })).toBeUndefined();
+      }));
+  });
+
+  describe.concurrent(`${name}: actions of operators`, () => {
+    test("are in force at once, for their target alone, until they are undone", () =>
+      use(async ({ coordinator }) => {
+        const { actions } = coordinator;
+        await coordinator.act({
+          action: { ...OPERATOR, node: "https://a.example", state: "cordoned" },
+          lasts: undefined,
+        });
+        await coordinator.act({ action: { ...OPERATOR, mode: "cache-only", reason: "migration" }, lasts: undefined });
+        expect(actions.find("amulet", "https://a.example")?.action.state).toBe("cordoned");
+        expect(actions.find("amulet")?.action).toEqual({ ...OPERATOR, mode: "cache-only", reason: "migration" });
+        expect(actions.find("amulet", "https://b.example")).toBeUndefined();
+        expect(actions.find("usdx")).toBeUndefined();
+        await coordinator.act({ action: { ...OPERATOR, node: "https://a.example" }, lasts: undefined });
+        expect(actions.find("amulet", "https://a.example")).toBeUndefined();
+        expect(actions.all().map(({ action }) => action.mode)).toEqual(["cache-only"]);
+      }));
+
+    test("end by themselves, and say so", () =>
+      use(async ({ coordinator, pass }) => {
+        const states: (string | undefined)[] = [];
+        const { actions } = coordinator;
+        actions.onChange(() => states.push(actions.find("amulet")?.action.mode));
+        await coordinator.act({ action: { ...OPERATOR, mode: "cache-only" }, lasts: 1_000 });
+        await pass(700);
+        expect(actions.find("amulet")?.action.mode).toBe("cache-only");
+        await pass(500);
+        expect(actions.find("amulet")).toBeUndefined();
+        expect([states[0], states.at(-1)]).toEqual(["cache-only", undefined]);
       }));
   });
 

@@ -44,6 +44,32 @@ describe("workers of one machine", () => {
     expect(late.coordinator.epochOf(key)).toBe(second);
   });
 
+  test("have the same actions in force when one was answered, and those that begin later as well", async () => {
+    const [a, b] = [await scene.join(), await scene.join()];
+    const action = {
+      upstream: "amulet",
+      node: "https://a.example",
+      state: "cordoned",
+      by: "no token",
+      from: "loopback",
+    } as const;
+    const acting = a.coordinator.act({ action, lasts: 60_000 });
+    await settle();
+    await acting;
+    const ends = a.coordinator.actions.find("amulet", action.node)!.until;
+    expect(b.coordinator.actions.find("amulet", action.node)).toMatchObject({ action, until: ends });
+    await scene.pass(10_000);
+    const late = await scene.join();
+    expect(late.coordinator.actions.find("amulet", action.node)).toMatchObject({ action, until: ends });
+    await scene.pass(50_001);
+    for (const { coordinator } of [a, b, late]) expect(coordinator.actions.all()).toEqual([]);
+    const { state: _, ...undoing } = action;
+    const undone = b.coordinator.act({ action: { ...undoing, weight: 3 }, lasts: undefined });
+    await settle();
+    await undone;
+    expect(late.coordinator.actions.find("amulet", action.node)?.action.weight).toBe(3);
+  });
+
   test("hear what another one announces", async () => {
     const workers = [await scene.join(), await scene.join(), await scene.join()];
     const heard = workers.map(({ coordinator }) => {

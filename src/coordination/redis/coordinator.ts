@@ -1,4 +1,5 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
+import { type ActionOrder, Actions } from "../actions.ts";
 import type {
   CallGrant,
   CallLimit,
@@ -13,6 +14,7 @@ import type { RedisConnection, RedisObserver } from "./connection.ts";
 import { defineScript, type Message } from "./protocol.ts";
 import { Replicas } from "./replicas.ts";
 import { RedisClientLimits } from "./shared-client-limits.ts";
+import { SharedActions } from "./shared-actions.ts";
 import { SharedChains, SharedEpochs } from "./shared-epochs.ts";
 import { SharedFacts } from "./shared-facts.ts";
 import { type LeaseStatus, SharedLeases } from "./shared-leases.ts";
@@ -62,8 +64,10 @@ export class RedisCoordinator implements Coordinator {
   readonly epochs: SharedEpochs;
   readonly chains: SharedChains;
   readonly clientLimits: RedisClientLimits;
+  readonly actions: Actions;
   private readonly connection: RedisConnection;
   private readonly clock: Clock;
+  private readonly sharedActions: SharedActions;
   private readonly replicas: Replicas;
   private readonly leases: SharedLeases;
   private readonly rateLimits: SharedRateLimits;
@@ -83,6 +87,8 @@ export class RedisCoordinator implements Coordinator {
       changed: (isUp) => this.changed(isUp),
     });
     this.chains = new SharedChains(connection, this.epochs);
+    this.actions = new Actions(clock);
+    this.sharedActions = new SharedActions({ connection, table: this.actions, clock, observer });
     this.replicas = new Replicas(connection, clock);
     this.leases = new SharedLeases(connection, this.epochs, clock);
     this.rateLimits = new SharedRateLimits({ connection, epochs: this.epochs, replicas: this.replicas, clock });
@@ -92,6 +98,7 @@ export class RedisCoordinator implements Coordinator {
       connected: () => {
         this.replicas.connected();
         void this.sendNews();
+        this.sharedActions.look();
         this.epochs.connectionChanged();
       },
       disconnected: () => this.epochs.connectionChanged(),
@@ -101,8 +108,9 @@ export class RedisCoordinator implements Coordinator {
   }
 
   /** Resolves with true once Redis is read and written, with false when that takes longer than `timeout`. */
-  whenReady(timeout: Duration): Promise<boolean> {
-    return this.epochs.whenUsable(timeout);
+  async whenReady(timeout: Duration): Promise<boolean> {
+    const [isUsable] = await Promise.all([this.epochs.whenUsable(timeout), this.sharedActions.whenRead(timeout)]);
+    return isUsable;
   }
 
   status(): RedisStatus {
@@ -127,6 +135,10 @@ export class RedisCoordinator implements Coordinator {
 
   purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
     return this.epochs.purge(partition, scopes);
+  }
+
+  act(order: ActionOrder): Promise<PurgeReach> {
+    return this.sharedActions.act(order);
   }
 
   acquire(key: string): MaybePromise<Lease | undefined> {
@@ -162,6 +174,7 @@ export class RedisCoordinator implements Coordinator {
   async close(): Promise<void> {
     await Promise.all([this.leases.close(), this.replicas.close()]);
     this.epochs.close();
+    this.sharedActions.close();
     await this.connection.close(this.clock.now() + CLOSE_TIMEOUT);
   }
 
@@ -196,6 +209,8 @@ export class RedisCoordinator implements Coordinator {
         return this.leases.received(message);
       case "borrowed":
         return this.rateLimits.received(message);
+      case "actions":
+        return this.sharedActions.look();
       case "news":
         return this.hear(message.news);
     }

@@ -52,6 +52,11 @@ export class Keys {
     return `${this.prefix}f:${digestOf(name)}`;
   }
 
+  /** What operators did: a hash of target → action. */
+  get actions(): string {
+    return `${this.prefix}actions`;
+  }
+
   /** The replicas alive: a sorted set of id → time of the last beat. */
   get replicas(): string {
     return `${this.prefix}r`;
@@ -129,6 +134,8 @@ export type Message =
   | { readonly kind: "lease"; readonly name: string; readonly outcome: string }
   /** A replica took a call of the rate limit behind `key` that is beyond its share of it. */
   | { readonly kind: "borrowed"; readonly key: string; readonly by: string; readonly per: number }
+  /** An operator did something: the actions are to be read. */
+  | { readonly kind: "actions" }
   /** What a process announced to all. */
   | { readonly kind: "news"; readonly news: string };
 
@@ -143,6 +150,7 @@ export function parseMessage(text: string): Message | undefined {
   if (!Array.isArray(json)) return undefined;
   const parts: readonly unknown[] = json;
   const [kind, first, second, third, at] = parts;
+  if (kind === "actions") return { kind };
   if (kind === "look" && typeof first === "string") return { kind, tag: first };
   if (kind === "news" && typeof first === "string") return { kind, news: first };
   if (typeof first !== "string" || typeof second !== "string") return undefined;
