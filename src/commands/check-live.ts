@@ -1,3 +1,4 @@
+import { addressOf } from "../config/urls.ts";
 import type { AnswerContent } from "../bodies/answer.ts";
 import { BodyReader } from "../bodies/body-reader.ts";
 import { type Clock, type Duration, systemClock, withReply } from "../clock.ts";
@@ -29,7 +30,7 @@ export async function checkLive(config: Config, print: (line: string) => void): 
   let isGood = redis?.isWell !== false;
   const admins = new Map<string, string>();
   for (const upstream of config.upstreams.filter(({ enabled }) => enabled)) {
-    const reports = await Promise.all(upstream.urls.map((url) => checkNode(upstream, url, config)));
+    const reports = await Promise.all(upstream.urls.map((node) => checkNode(upstream, addressOf(node).url, config)));
     for (const { line } of reports) print(line);
     const taught = new Set(reports.map(({ admin }) => admin));
     if (taught.has(undefined)) isGood = false;

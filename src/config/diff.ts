@@ -98,7 +98,7 @@ function compareUpstreams(old: Config, now: Config, shared: readonly Change[]): 
     const [before, after] = [earlier.get(name), later.get(name)];
     const path = `upstreams[${name}]`;
     if (before === undefined || after === undefined) {
-      const urls = [before, after].map((upstream) => upstream?.urls.join(", "));
+      const urls = [before, after].map((upstream) => upstream?.urls.map(show).join(", "));
       changes.push({ path, before: urls[0], after: urls[1], effect: "reload" });
       continue;
     }

@@ -6,10 +6,11 @@ import { asData } from "./keys.ts";
 import type { Schema } from "./keys.ts";
 import { configSchema } from "./schema.ts";
 import type { Config } from "./schema.ts";
+import { isObject } from "../json.ts";
 
 /** `value` in the form of the file, as data, with every secret replaced by `***`. */
 export function present(schema: Schema, value: unknown): unknown {
-  const { properties, items, values: named, form } = schema;
+  const { properties, items, values: named, form } = alternativeFor(schema, value);
   if (properties !== undefined) {
     const values = value as Readonly<Record<string, unknown>>;
     const keys = Object.entries(properties).filter(([key]) => values[key] !== undefined);
@@ -22,6 +23,12 @@ export function present(schema: Schema, value: unknown): unknown {
   if (items !== undefined) return (value as readonly unknown[]).map((item) => present(items, item));
   if (form !== undefined) return escapeReferences((forms[form] as Form<unknown>).format(value));
   return typeof value === "string" ? escapeReferences(value) : value;
+}
+
+/** Of a key that takes text or a group of keys, the one that `value` is. */
+function alternativeFor(schema: Schema, value: unknown): Schema {
+  const isGroup = isObject(value);
+  return schema.anyOf?.find(({ properties, form }) => (isGroup ? properties : form) !== undefined) ?? schema;
 }
 
 /** The effective configuration as YAML: every key that is on, secrets redacted. Parsing it gives the same again. */

@@ -146,6 +146,8 @@ function readValue(reading: Reading, place: Place, node: Node): unknown {
   // A group is pointed at by its key, anything else by its value.
   if (!isGroup) reading.place(path, node);
   if (isGroup && isMap(node)) return (schema.values === undefined ? readGroup : readNamed)(reading, place, node);
+  const group = schema.anyOf?.find(({ properties }) => properties !== undefined);
+  if (group !== undefined && isMap(node)) return readGroup(reading, { schema: group, path }, node);
   const list = [schema, ...(schema.anyOf ?? [])].find(({ items }) => items !== undefined);
   if (list !== undefined && isSeq(node)) return readList(reading, { schema: list, path }, node);
   const given = isScalar(node) ? readScalar(reading, node.value, path) : { value: node, replaced: false };
@@ -156,7 +158,8 @@ function readValue(reading: Reading, place: Place, node: Node): unknown {
     return undefined;
   }
   reading.noteGiven(path, given);
-  const outcome = readLeaf(schema, given, reading.folder);
+  const leaf = schema.anyOf?.find(({ form }) => form !== undefined) ?? schema;
+  const outcome = readLeaf(leaf, given, reading.folder);
   if ("fault" in outcome) reading.report(path, outcome.fault);
   else if (outcome.file !== undefined) reading.noteFile(path, outcome.file);
   return outcome.value;

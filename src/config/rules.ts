@@ -113,7 +113,7 @@ function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft):
   checkTwice(
     reading,
     "node",
-    (upstream.urls ?? []).map((url, index) => [`${path}.urls[${index}]`, url]),
+    (upstream.urls ?? []).map((node, index) => [`${path}.urls[${index}]`, typeof node === "string" ? node : node?.url]),
   );
   const takesAuthorization =
     auth?.bearerToken !== undefined ||

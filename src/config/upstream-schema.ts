@@ -96,6 +96,8 @@ const auth = off(
 
 const tls = off(group("TLS to this upstream; certificates are always verified.", tlsKeys));
 
+const nodeUrl = formed("nodeUrl", { examples: ["https://registry.example"], description: "Base URL of one node." });
+
 /** One registry behind the gateway. */
 export const upstreamSchema = group("One registry.", {
   name: text({
@@ -115,13 +117,26 @@ export const upstreamSchema = group("One registry.", {
     }),
   ),
   urls: Type.Array(
-    formed("nodeUrl", { examples: ["https://registry.example"], description: "Base URL of one node." }),
+    Type.Union([
+      nodeUrl,
+      group("A node with its weight.", {
+        url: nodeUrl,
+        weight: count({
+          default: 1,
+          minimum: 0,
+          maximum: 100,
+          description:
+            "Share of the calls in relation to the other nodes; where all are equal, the node that is likely to answer soonest is asked. 0: used only when no other can be.",
+        }),
+      }),
+    ]),
     {
       minItems: 1,
       maxItems: 64,
       examples: [["https://registry.example/amulet", "https://registry-2.example/amulet"]],
       expected: "a list of URLs",
-      description: "Nodes of the same registry. A trailing slash or /registry is tolerated.",
+      description:
+        "Nodes of the same registry, each its URL or {url, weight}. A trailing slash or /registry is tolerated.",
     },
   ),
   timeout: formed("duration", { default: "15s", least: 1, description: "All attempts together." }),

@@ -12,6 +12,20 @@ const REDIS = ["redis:", "rediss:"];
 /** For URLs that may hold a password, which breaks them where it has one of these characters in it. */
 const ENCODE = "; in a password, percent-encode # as %23, / as %2F, ? as %3F, @ as %40 and % as %25";
 
+/** A node in the configuration: its URL, or that with its weight. */
+export type NodeEntry = NodeUrl | NodeAddress;
+
+export interface NodeAddress {
+  readonly url: NodeUrl;
+  /** Its share of the calls in relation to the other nodes. 0: used only when no other can be. */
+  readonly weight: number;
+}
+
+/** A node with its weight, which is 1 where none is given. */
+export function addressOf(node: NodeEntry): NodeAddress {
+  return typeof node === "string" ? { url: node, weight: 1 } : node;
+}
+
 /** Why something is not a URL of the wanted kind; undefined when it is. */
 function findFault(text: string, protocols: readonly string[]): string | undefined {
   const hint = text.includes("@") ? ENCODE : "";

@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
 import { type Setting, settingsOf, upstreamSettingsOf } from "./diff.ts";
 import type { Config, UpstreamConfig } from "./schema.ts";
-import { isLoopback, isReadable } from "./urls.ts";
+import { addressOf, isLoopback, isReadable } from "./urls.ts";
 
 /** Every key that has a value; upstreams are named, not numbered. */
 function listSettings(config: Config): Map<string, Setting> {
@@ -31,7 +31,7 @@ function warnOfProxies({ trustedProxies }: Config["listen"]): string[] {
 
 function warnOfPlainText({ name, auth, forwardAuthorization, urls }: UpstreamConfig): string[] {
   const warnings: string[] = [];
-  if ((auth !== undefined || forwardAuthorization) && urls.some(isReadable)) {
+  if ((auth !== undefined || forwardAuthorization) && urls.some((node) => isReadable(addressOf(node).url))) {
     const whose = auth === undefined ? "the clients' Authorization" : "its credentials";
     warnings.push(`upstreams[${name}].urls: ${whose} can be read on the way: use https:// beyond this machine`);
   }

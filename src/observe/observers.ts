@@ -2,6 +2,7 @@ import type { CacheObserver } from "../cache/observer.ts";
 import { CACHE_OUTCOMES, CACHE_TIERS, type CacheOutcome, type CacheTier } from "../cache/resource.ts";
 import type { MemoryStore } from "../cache/stores/memory-store.ts";
 import type { Clock } from "../clock.ts";
+import { addressOf } from "../config/urls.ts";
 import type { Coordination } from "../coordination/coordination.ts";
 import { COMMAND_OUTCOMES, type CommandOutcome, type RedisObserver } from "../coordination/redis/connection.ts";
 import { fieldValue } from "../fields.ts";
@@ -98,7 +99,11 @@ export class ServerObservers {
   upstreams(current: () => Upstreams): UpstreamObserver {
     const { metrics, log, onAdminProved } = this.options;
     const observer = createUpstreamObserver(metrics, log, (name, url) => {
-      return current().byName(name)?.config.urls.indexOf(url) ?? -1;
+      return (
+        current()
+          .byName(name)
+          ?.config.urls.findIndex((node) => addressOf(node).url === url) ?? -1
+      );
     });
     if (onAdminProved === undefined) return observer;
     return {
