@@ -164,10 +164,25 @@ export const ERRORS = {
     means: "The configuration has no upstream of this name.",
     remedy: "See `/status` for the names.",
   },
+  unknown_node: {
+    status: 404,
+    means: "The upstream has no node at this place.",
+    remedy: "See `/status` for its nodes: the first is 0.",
+  },
   method_not_allowed: {
     status: 405,
     means: "The path exists, but not with this method.",
     remedy: "Use a method that `Allow` names.",
+  },
+  last_node: {
+    status: 409,
+    means: "No other node of the upstream could take the calls of the one that was to be cordoned.",
+    remedy: 'Add `"force": true` to cordon it all the same.',
+  },
+  too_many_actions: {
+    status: 409,
+    means: "As many actions of operators are in force as there may be.",
+    remedy: "Undo one of those that `/status` names.",
   },
   request_timeout: {
     status: 408,
@@ -313,6 +328,18 @@ export const ERRORS = {
     means: "The registry says that it is busy or away.",
     remedy: TRY_LATER,
   },
+  cache_only: {
+    status: 503,
+    proxyError: "destination_unavailable",
+    means: "An operator has the registry in cache-only mode, and what is asked for is not in the cache.",
+    remedy: "Try again after `Retry-After`.",
+  },
+  node_cordoned: {
+    status: 503,
+    proxyError: "destination_unavailable",
+    means: "An operator has cordoned every node of the registry that could answer.",
+    remedy: "Try again after `Retry-After`.",
+  },
   circuit_open: {
     status: 503,
     proxyError: "destination_unavailable",
@@ -349,8 +376,8 @@ export const ERRORS = {
   },
   redis_away: {
     status: 503,
-    means: "A purge was done on this replica alone, because Redis is away.",
-    remedy: "It is written to Redis before that is read again.",
+    means: "A purge or an operator's action was done on this replica alone, because Redis is away.",
+    remedy: "It is written to Redis when that is back: a purge before it is read again.",
   },
   upstream_connect_timeout: {
     status: 504,

@@ -36,8 +36,8 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "upstream/wire": { rooms: ["bodies", "upstream"], types: ["config", "coordination"], packages: ["undici"] },
   "upstream/credentials": { rooms: ["config", "upstream", "upstream/wire"], types: ["coordination"], packages: [] },
   "upstream/node": {
-    rooms: ["bodies", "upstream", "upstream/credentials", "upstream/limits", "upstream/wire"],
-    types: ["config"],
+    rooms: ["bodies", "config", "upstream", "upstream/credentials", "upstream/limits", "upstream/wire"],
+    types: ["coordination"],
     packages: ["lru-cache"],
   },
   "upstream/call": {

@@ -71,7 +71,7 @@ export interface CredentialLook {
 }
 
 /** Why a call was refused before any attempt. */
-export const REFUSALS = ["breaker", "queue", "rate-limit", "disabled"] as const;
+export const REFUSALS = ["breaker", "queue", "rate-limit", "disabled", "cache-only"] as const;
 type Refusal = (typeof REFUSALS)[number];
 
 /**

@@ -3,6 +3,7 @@ import type { Clock, Duration } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
 import { digestOf } from "../digest.ts";
+import { OperatorOrders } from "./operator-orders.ts";
 import { RecentRequests } from "./recent-requests.ts";
 import { TokenBucket } from "./call/attempts.ts";
 import { Latencies } from "./call/hedging.ts";
@@ -40,6 +41,8 @@ export interface UpstreamParts {
   readonly random: () => number;
   readonly observer: UpstreamObserver;
   readonly nodes: Nodes;
+  /** What operators did to it. */
+  readonly orders: OperatorOrders;
   readonly choice: NodeChoice;
   readonly breaker: CircuitBreaker;
   /** Of what is passed through: paths of which nothing is known, and which clients choose as they like. */
@@ -81,7 +84,8 @@ export function createParts(
   const { clock, bodies, random, observer, limits } = environment;
   const { auth: credentials } = hooks.own;
   const rateLimit = createRateLimit(config, environment);
-  const { nodes, breaker, passThroughBreaker } = createNodes({ config, rateLimit }, environment, hooks);
+  const orders = new OperatorOrders(config.name, environment.coordinator.actions, clock);
+  const { nodes, breaker, passThroughBreaker } = createNodes({ config, rateLimit, orders }, environment, hooks);
   return {
     config,
     limits,
@@ -90,6 +94,7 @@ export function createParts(
     random,
     observer,
     nodes,
+    orders,
     breaker,
     passThroughBreaker,
     doubtful: new RecentRequests(clock, REMEMBERED),
@@ -123,7 +128,7 @@ function createRateLimit(config: UpstreamConfig, environment: UpstreamEnvironmen
 
 /** The nodes, and the breakers that ask them for the registry's info and close when one tells it. */
 function createNodes(
-  { config, rateLimit }: { readonly config: UpstreamConfig; readonly rateLimit: RateLimit | undefined },
+  { config, rateLimit, orders }: Pick<UpstreamParts, "config" | "rateLimit" | "orders">,
   { clock, random, observer, coordinator, forget }: UpstreamEnvironment,
   { own, claim, onChange }: UpstreamHooks,
 ) {
@@ -135,6 +140,7 @@ function createNodes(
     observer,
     credentials: own.auth,
     rateLimit,
+    orders,
     claim,
     target: { connectTimeout: timeout, httpProxy: config.httpProxy, tls: own.tls },
     onImpostor: (node, admin) => {

@@ -4,8 +4,11 @@ import type { BreakerState } from "./observer.ts";
 export const NODE_STATES = ["unproved", "up", "ejected", "wrong-admin"] as const;
 export type NodeState = (typeof NODE_STATES)[number];
 
+export const UPSTREAM_MODES = ["normal", "cache-only"] as const;
+export type UpstreamMode = (typeof UPSTREAM_MODES)[number];
+
 /**
- * `unproved`: no node has proved the admin yet · `up`: every node takes requests · `degraded`: some do ·
+ * `unproved`: no node has proved the admin yet · `up`: every node is well · `degraded`: some are ·
  * `failing`: the breaker is open · `wrong-admin`: every node serves another registry than configured ·
  * `disabled`: by configuration, or because nodes or upstreams contradict each other.
  */
@@ -22,6 +25,10 @@ export interface NodeStatus {
   readonly inFlight: number;
   /** How often it was ejected since the start. */
   readonly ejections: number;
+  /** An operator took it out: no new calls. */
+  readonly cordoned: boolean;
+  /** Its share of the calls in relation to the other nodes: configured, or by an operator. */
+  readonly weight: number;
 }
 
 /** For `/status` and `/readyz`. */
@@ -29,6 +36,8 @@ export interface UpstreamStatus {
   readonly name: string;
   readonly admin: string | undefined;
   readonly state: UpstreamState;
+  /** `cache-only`: by an operator, nothing is asked of the registry. */
+  readonly mode: UpstreamMode;
   /** Another upstream claims the same admin, and neither has it configured: neither is used. */
   readonly isContested: boolean;
   readonly lastError: string | undefined;

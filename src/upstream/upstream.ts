@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Instant } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
+import type { GatewayError } from "../errors.ts";
 import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
 import { runCall, streamCall } from "./call/call-run.ts";
 import { type CredentialParts, openCredentials, type OwnCredentials } from "./credentials/credentials.ts";
@@ -54,6 +55,7 @@ export class Upstream {
       onChange: () => this.noteState(),
     });
     if (old !== undefined) this.parts.nodes.adopt(old.parts.nodes);
+    this.heed();
   }
 
   /** The party id of the registry's admin: configured, or learned from a node. */
@@ -115,6 +117,24 @@ export class Upstream {
     this.noteState();
   }
 
+  /** What operators did may be another now: takes it from the coordinator. */
+  heed(): void {
+    const { orders, nodes, choice } = this.parts;
+    orders.heed();
+    nodes.heed();
+    choice.reweigh();
+  }
+
+  /** The place of the node at this URL in the configuration; -1 where there is none. */
+  nodeIndex(url: string): number {
+    return this.parts.nodes.all.findIndex((node) => node.url === url);
+  }
+
+  /** What a call would get now because an operator lets nothing be asked of the registry; undefined: nothing. */
+  refusal(): GatewayError | undefined {
+    return this.parts.orders.refusal();
+  }
+
   /** See `Upstreams.hear`. */
   hear(news: string | undefined): void {
     const { nodes } = this.parts;
@@ -138,7 +158,8 @@ export class Upstream {
    * @throws {@link GatewayError} 429, 502, 503 or 504; ClientGone when `signal` aborts.
    */
   call(call: UpstreamCall): Promise<UpstreamAnswer> {
-    if (this.isClosed) return Promise.reject(removed(this.name));
+    const refused = this.refuse();
+    if (refused !== undefined) return refused;
     this.running += 1;
     return runCall(this.parts, call, this.settled);
   }
@@ -148,17 +169,19 @@ export class Upstream {
    * @throws as {@link call}, and 413 when the request body is too large.
    */
   stream(call: StreamedCall): Promise<StreamedAnswer> {
-    if (this.isClosed) return Promise.reject(removed(this.name));
+    const refused = this.refuse();
+    if (refused !== undefined) return refused;
     this.running += 1;
     return streamCall(this.parts, call, this.settled);
   }
 
   status(): UpstreamStatus {
-    const { nodes, breaker, passThroughBreaker, concurrency, rateLimit, retries } = this.parts;
+    const { nodes, orders, breaker, passThroughBreaker, concurrency, rateLimit, retries } = this.parts;
     return {
       name: this.name,
       admin: this.admin,
       state: this.state,
+      mode: orders.isCacheOnly ? "cache-only" : "normal",
       isContested: this.admin !== undefined && this.claims?.isContested(this.admin) === true,
       lastError: nodes.disabledBecause ?? this.findLastError(),
       breaker: breaker.state,
@@ -169,6 +192,15 @@ export class Upstream {
       retriesLeft: Math.floor(retries.left),
       nodes: nodes.all.map((node) => node.status()),
     };
+  }
+
+  /** Why no call may begin at all. */
+  private refuse(): Promise<never> | undefined {
+    const { isClosed, parts } = this;
+    if (!isClosed && !parts.orders.isCacheOnly) return undefined;
+    if (isClosed) return Promise.reject(removed(this.name));
+    this.environment.observer.refused(this.name, "cache-only");
+    return Promise.reject(parts.orders.refusal() ?? removed(this.name));
   }
 
   private readonly settled = (): void => {

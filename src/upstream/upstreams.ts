@@ -72,6 +72,11 @@ export class Upstreams {
     for (const upstream of this.all) upstream.hear(news);
   }
 
+  /** What operators did may be another now. */
+  heed(): void {
+    for (const upstream of this.all) upstream.heed();
+  }
+
   status(): UpstreamStatus[] {
     return this.all.map((upstream) => upstream.status());
   }

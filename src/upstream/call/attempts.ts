@@ -176,7 +176,7 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
     const state = {
       schedule: attempt.schedule,
       isAlone: this.running.length === 1 && !this.isStartingBeside,
-      hasOther: this.parts.choice.hasOther(now, this.tried),
+      hasOther: this.parts.choice.hasOtherBeside(now, this.tried),
       mayRetry: this.counted < this.parts.config.retry.attempts && !isHopeless(this.parts, "timeout", this.call),
     };
     const { action, schedule } = decideHedge(state, now);
@@ -215,6 +215,8 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
     const { parts, call } = this;
     const { deadline, upload, mode } = this.run;
     const now = parts.clock.now();
+    const refusal = parts.orders.isCacheOnly ? parts.orders.refusal() : undefined;
+    if (refusal !== undefined) return this.giveUp(refusal);
     if (parts.nodes.disabledBecause !== undefined) return this.giveUp(parts.nodes.whyNone());
     let node = parts.choice.choose(now, this.tried, call.pagination);
     if (!isBeside) node ??= parts.choice.choose(now, [], call.pagination);

@@ -63,9 +63,7 @@ function findPlan({ choice, nodes, clock, random }: UpstreamParts, failed: Faile
   // Nodes that all say 429 count by the same address: ours. The client learns when to come back.
   if (choice.hasOther(Infinity, [node]) && reason !== "http-429") {
     // All were tried, or asked for a pause: the one that may be asked first.
-    const pause = Math.min(
-      ...nodes.all.filter((each) => each !== node && each.state === "up").map((each) => each.pausedUntil),
-    );
+    const pause = Math.min(...nodes.all.filter((each) => each !== node && each.isOpen).map((each) => each.pausedUntil));
     return pause - now > LONGEST_WAIT ? undefined : { at: Math.max(soon, pause), avoid: [node] };
   }
   if (!consequences[reason].again) return undefined;

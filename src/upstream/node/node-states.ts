@@ -59,7 +59,7 @@ export class NodeStates {
 
   /** Takes a node that is up out for a while, unless it is the last one that takes requests. Returns whether it is out. */
   eject(node: UpstreamNode, why: string): boolean {
-    if (countUp(this.nodes) === 1) return false;
+    if (!node.isCordoned && countOpen(this.nodes) === 1) return false;
     node.watch.noteEjected();
     node.ejections += 1;
     node.lastError = why;
@@ -111,7 +111,14 @@ export function hasProved(nodes: readonly UpstreamNode[]): boolean {
   return false;
 }
 
-/** How many nodes take requests. */
+/** How many nodes take calls: they are well, and not cordoned. */
+export function countOpen(nodes: readonly UpstreamNode[]): number {
+  let count = 0;
+  for (const { isOpen } of nodes) if (isOpen) count += 1;
+  return count;
+}
+
+/** How many nodes are well. */
 export function countUp(nodes: readonly UpstreamNode[]): number {
   let count = 0;
   for (const { state } of nodes) if (state === "up") count += 1;

@@ -1,5 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Duration, Instant } from "../../clock.ts";
+import type { NodeAddress } from "../../config/urls.ts";
+import type { Action } from "../../coordination/actions.ts";
 import { Connections } from "../wire/connections.ts";
 import type { Connection, ConnectionTarget } from "../wire/connection.ts";
 import type { NodeState, NodeStatus } from "../status.ts";
@@ -49,6 +51,11 @@ export class UpstreamNode {
   pausedUntil: Instant = -Infinity;
   lastGoodAt: Instant = -Infinity;
   ejections = 0;
+  /** An operator took it out: it gets no new calls, and goes on being checked. */
+  isCordoned = false;
+  /** Its share of the calls, in relation to those of the other nodes. 0: used only when no other can be. */
+  weight: number;
+  private readonly configuredWeight: number;
   private readonly clock: Clock;
   private readonly window = new OutcomeWindow(SPAN);
   private average: Duration | undefined;
@@ -58,10 +65,12 @@ export class UpstreamNode {
   private outrunInARow = 0;
   private probation = 0;
 
-  constructor(index: number, url: string, parts: NodeParts) {
+  constructor(index: number, { url, weight }: NodeAddress, parts: NodeParts) {
     const { origin, pathname } = new URL(url);
     this.index = index;
     this.url = url;
+    this.weight = weight;
+    this.configuredWeight = weight;
     this.basePath = pathname.replace(/\/+$/, "");
     this.clock = parts.clock;
     this.watch = new NodeWatch(parts.clock, parts.random);
@@ -137,6 +146,17 @@ export class UpstreamNode {
     this.probation = PROBATION;
   }
 
+  /** Whether it takes calls: it is well, and no operator has cordoned it. */
+  get isOpen(): boolean {
+    return this.state === "up" && !this.isCordoned;
+  }
+
+  /** What an operator did to it from now on; undefined: nothing, it is as configured. */
+  heed(action: Action | undefined): void {
+    this.isCordoned = action?.state === "cordoned";
+    this.weight = action?.weight ?? this.configuredWeight;
+  }
+
   status(): NodeStatus {
     return {
       url: this.url,
@@ -145,6 +165,8 @@ export class UpstreamNode {
       latencyMs: this.average === undefined ? undefined : Math.round(this.average * 10) / 10,
       inFlight: this.inFlight,
       ejections: this.ejections,
+      cordoned: this.isCordoned,
+      weight: this.weight,
     };
   }
 }
@@ -204,16 +226,32 @@ class OutcomeWindow {
 /** Paginations that are remembered; a forgotten one may go on at another node. */
 const MAX_PAGINATIONS = 4_096;
 
-/** Chooses the node for each attempt: the least loaded by latency and calls in flight, a random one among equals. */
+/**
+ * Chooses the node for each attempt: the least loaded by latency and calls in flight, a random one among equals. Where
+ * nodes differ in weight, each gets its share instead.
+ */
 export class NodeChoice {
   private readonly nodes: readonly UpstreamNode[];
   private readonly random: () => number;
   // A size of one each: with `max` each of hundreds of upstreams takes the memory of all at once.
   private readonly paginations = new LRUCache<string, number>({ maxSize: MAX_PAGINATIONS, sizeCalculation: () => 1 });
 
+  /** What each node is owed while weights differ, in the order of the nodes. */
+  private readonly credits: number[];
+  private areWeighted = false;
+
   constructor(nodes: readonly UpstreamNode[], random: () => number) {
     this.nodes = nodes;
     this.random = random;
+    this.credits = nodes.map(() => 0);
+    this.reweigh();
+  }
+
+  /** Weights or cordons may have changed. */
+  reweigh(): void {
+    const weights = this.nodes.filter(({ isCordoned }) => !isCordoned).map(({ weight }) => weight);
+    this.areWeighted = weights.some((weight) => weight !== weights[0]);
+    this.credits.fill(0);
   }
 
   /**
@@ -223,10 +261,10 @@ export class NodeChoice {
    */
   choose(now: Instant, tried: readonly UpstreamNode[], pagination?: string): UpstreamNode | undefined {
     if (this.nodes.length === 1) return this.isOpen(this.nodes[0]!, tried) ? this.nodes[0] : undefined;
-    if (!this.nodes.some(({ state }) => state === "up")) return this.nodes.find(({ state }) => state === "ejected");
+    if (!this.nodes.some(({ isOpen }) => isOpen)) return this.nodes.find(isBetterThanNone);
     const stayed = pagination === undefined ? undefined : this.nodes[this.paginations.get(pagination) ?? -1];
     if (stayed !== undefined && this.isOpen(stayed, tried) && !stayed.isFailing) return stayed;
-    const chosen = this.cheapest(tried, now) ?? this.cheapest(tried, Infinity);
+    const chosen = this.next(tried, now) ?? this.next(tried, Infinity);
     if (chosen !== undefined && pagination !== undefined) this.paginations.set(pagination, chosen.index);
     return chosen;
   }
@@ -236,8 +274,37 @@ export class NodeChoice {
     return this.nodes.some((node) => this.isOpen(node, tried) && node.pausedUntil <= now);
   }
 
+  /** The same for an attempt beside one that runs: no reason to use a node of weight 0. */
+  hasOtherBeside(now: Instant, tried: readonly UpstreamNode[]): boolean {
+    if (!this.areWeighted) return this.hasOther(now, tried);
+    return this.nodes.some((node) => this.isOpen(node, tried) && node.pausedUntil <= now && node.weight > 0);
+  }
+
   private isOpen(node: UpstreamNode, tried: readonly UpstreamNode[]): boolean {
-    return node.state === "up" && !tried.includes(node);
+    return node.isOpen && !tried.includes(node);
+  }
+
+  private next(tried: readonly UpstreamNode[], pausedBefore: Instant): UpstreamNode | undefined {
+    if (!this.areWeighted) return this.cheapest(tried, pausedBefore);
+    return this.mostOwed(tried, pausedBefore) ?? this.cheapest(tried, pausedBefore);
+  }
+
+  /**
+   * By smooth weighted round robin, as nginx does it: each choice owes every node that could be chosen its weight, and the
+   * one that is owed most pays for all. Undefined where only nodes of weight 0 are left.
+   */
+  private mostOwed(tried: readonly UpstreamNode[], pausedBefore: Instant): UpstreamNode | undefined {
+    const { nodes, credits } = this;
+    let best: UpstreamNode | undefined;
+    let total = 0;
+    for (const node of nodes) {
+      if (node.weight === 0 || !this.isOpen(node, tried) || node.pausedUntil > pausedBefore) continue;
+      credits[node.index]! += node.weight;
+      total += node.weight;
+      if (best === undefined || credits[node.index]! > credits[best.index]!) best = node;
+    }
+    if (best !== undefined) credits[best.index]! -= total;
+    return best;
   }
 
   private cheapest(tried: readonly UpstreamNode[], pausedBefore: Instant): UpstreamNode | undefined {
@@ -264,4 +331,9 @@ export class NodeChoice {
     for (const { latency } of this.nodes) if (latency !== undefined && latency < least) least = latency;
     return least === Infinity ? 1 : least / 2;
   }
+}
+
+/** An ejected node is better than none, but for one that an operator has cordoned. */
+function isBetterThanNone({ state, isCordoned }: UpstreamNode): boolean {
+  return state === "ejected" && !isCordoned;
 }

@@ -1,11 +1,13 @@
 import { type Clock, type Deadline, type Instant, withDeadline } from "../../clock.ts";
 import type { GatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
+import { addressOf } from "../../config/urls.ts";
 import { answerTimeout, consequences, type FailureReason } from "../failure.ts";
+import type { OperatorOrders } from "../operator-orders.ts";
 import type { RateLimit } from "../limits/rate-limit.ts";
 import { ProofFailed } from "../wire/connection-failure.ts";
 import type { Connection, ConnectionTarget } from "../wire/connection.ts";
-import { countUp, hasProved, NodeStates, type NodeStatesParts, RegistryAdmin } from "./node-states.ts";
+import { countOpen, hasProved, NodeStates, type NodeStatesParts, RegistryAdmin } from "./node-states.ts";
 import { UpstreamNode } from "./node.ts";
 import { NodeProof } from "./proof.ts";
 import { SupportedApis } from "./supported-apis.ts";
@@ -18,6 +20,7 @@ interface NodesParts extends NodeStatesParts {
   readonly target: Omit<ConnectionTarget, "origin">;
   /** Why this upstream may not have `admin`, if it may not. */
   readonly claim: (admin: string) => string | undefined;
+  readonly orders: OperatorOrders;
 }
 
 /**
@@ -34,11 +37,13 @@ export class Nodes {
   private readonly closing = new AbortController();
   private hasStarted = false;
   private hasStopped = false;
+  /** In cache-only mode. */
+  private isPaused = false;
 
   constructor(parts: NodesParts) {
     this.parts = parts;
     const prove = (node: UpstreamNode, connection: Connection) => this.prove(node, connection);
-    this.all = parts.config.urls.map((url, index) => new UpstreamNode(index, url, { ...parts, prove }));
+    this.all = parts.config.urls.map((node, index) => new UpstreamNode(index, addressOf(node), { ...parts, prove }));
     this.registry = new RegistryAdmin(parts.config, parts.claim);
     this.supportedApis = new SupportedApis(parts.clock);
     this.states = new NodeStates(this.all, this.registry, parts);
@@ -70,7 +75,10 @@ export class Nodes {
 
   /** What a call is told when no node may be asked. */
   whyNone(): GatewayError {
-    return this.registry.whyNone(this.all);
+    const { disabledBecause, all } = this;
+    const cordoned = all.find(({ isCordoned, state }) => isCordoned && (state === "up" || state === "ejected"));
+    if (disabledBecause === undefined && cordoned !== undefined) return this.parts.orders.whyCordoned(cordoned.url);
+    return this.registry.whyNone(all);
   }
 
   /** Finds out anew whether nodes or upstreams contradict each other. */
@@ -87,7 +95,7 @@ export class Nodes {
   start(): void {
     if (this.hasStarted) return;
     this.hasStarted = true;
-    for (const node of this.all) this.checkInBackground(node);
+    this.checkAll();
   }
 
   /** Begins no more checks by itself; calls may still have nodes asked. */
@@ -146,7 +154,27 @@ export class Nodes {
 
   /** Asks every node anew. */
   checkAll(): void {
-    if (this.hasStarted && !this.hasStopped) for (const node of this.all) this.checkInBackground(node);
+    if (!this.mayCheck) return;
+    for (const node of this.all) this.checkInBackground(node);
+  }
+
+  /**
+   * What operators did may be another now. In cache-only mode no node is checked; afterwards each is asked before it gets
+   * another call, for much may have happened meanwhile.
+   */
+  heed(): void {
+    const { orders } = this.parts;
+    for (const node of this.all) node.heed(orders.ofNode(node.url));
+    if (orders.isCacheOnly === this.isPaused) return;
+    this.isPaused = orders.isCacheOnly;
+    for (const node of this.all) {
+      if (this.isPaused) node.watch.cancel();
+      else if (this.mayCheck) this.doubt(node);
+    }
+  }
+
+  private get mayCheck(): boolean {
+    return this.hasStarted && !this.hasStopped && !this.isPaused;
   }
 
   /** Takes a node out for a while, unless it is the last one that takes requests. */
@@ -159,7 +187,11 @@ export class Nodes {
    * takes requests is checked only when it `refused` the connection, for then another registry may come in its place.
    */
   suspect(node: UpstreamNode, reason?: FailureReason): void {
-    if (!this.hasStarted || this.hasStopped || node.state !== "up" || (countUp(this.all) === 1 && reason !== "refused"))
+    if (
+      !this.mayCheck ||
+      node.state !== "up" ||
+      (countOpen(this.all) === 1 && !node.isCordoned && reason !== "refused")
+    )
       return;
     const isCertain = reason !== undefined && consequences[reason].fault === "node";
     if (node.watch.suspect(isCertain)) this.checkInBackground(node);
@@ -173,7 +205,7 @@ export class Nodes {
     const { clock, config, rateLimit } = this.parts;
     const { signal } = this.closing;
     const timeout = Math.min(config.attemptTimeout, config.timeout);
-    const asked = this.all.filter(({ state }) => state === "up" || state === "ejected");
+    const asked = this.all.filter(({ state, isCordoned }) => !isCordoned && (state === "up" || state === "ejected"));
     const late = () => answerTimeout(config.name).error;
     try {
       const deadline = clock.now() + timeout;
@@ -211,6 +243,8 @@ export class Nodes {
   /** One check for all that wait for it; rejects when it proves nothing. */
   private check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
     return this.share(node, async () => {
+      const refusal = this.parts.orders.refusal();
+      if (refusal !== undefined) throw refusal;
       // No call left for a check says nothing about the node.
       await this.proof.pay(isWaitedFor, this.deadlineOf(node));
       await this.proof.ask(node, this.deadlineOf(node));
@@ -248,7 +282,7 @@ export class Nodes {
   }
 
   private schedule(node: UpstreamNode): void {
-    if (this.hasStopped || !this.hasStarted) return;
+    if (!this.mayCheck) return;
     node.watch.schedule(node.state, () => this.checkInBackground(node));
   }
 }

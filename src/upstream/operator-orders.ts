@@ -1,0 +1,59 @@
+import type { Clock } from "../clock.ts";
+import type { Action, HeldAction } from "../coordination/actions.ts";
+import type { Coordinator } from "../coordination/coordinator.ts";
+import { type ErrorCode, GatewayError } from "../errors.ts";
+
+/** When to come back, in seconds, where the operator did not say how long it lasts. */
+const COME_BACK = 30;
+
+/** What operators did to one upstream and its nodes, see {@link Actions}. */
+export class OperatorOrders {
+  private readonly upstream: string;
+  private readonly actions: Coordinator["actions"];
+  private readonly clock: Clock;
+  private cacheOnly: HeldAction | undefined;
+
+  constructor(upstream: string, actions: Coordinator["actions"], clock: Clock) {
+    this.upstream = upstream;
+    this.actions = actions;
+    this.clock = clock;
+    this.heed();
+  }
+
+  /** They may have changed. */
+  heed(): void {
+    this.cacheOnly = this.actions.find(this.upstream);
+  }
+
+  /** Nothing may be asked of the registry. */
+  get isCacheOnly(): boolean {
+    return this.cacheOnly !== undefined;
+  }
+
+  /** What is in force for the node at this URL. */
+  ofNode(url: string): Action | undefined {
+    return this.actions.find(this.upstream, url)?.action;
+  }
+
+  /** What a call gets while nothing may be asked of the registry. */
+  refusal(): GatewayError | undefined {
+    const { cacheOnly } = this;
+    if (cacheOnly === undefined) return undefined;
+    return this.explain("cache_only", "is in cache-only mode, and this is not in the cache", cacheOnly);
+  }
+
+  /** What a call gets when the node at this URL could answer, but for the operator who cordoned it. */
+  whyCordoned(url: string): GatewayError {
+    return this.explain("node_cordoned", "has no node that takes calls", this.actions.find(this.upstream, url));
+  }
+
+  private explain(code: ErrorCode, what: string, held: HeldAction | undefined): GatewayError {
+    const reason = held?.action.reason;
+    const left =
+      held?.until === undefined ? undefined : Math.max(1, Math.ceil((held.until - this.clock.now()) / 1_000));
+    const when = left === undefined ? "later" : `in ${left} s`;
+    const why = reason === undefined ? "by its operator" : `by its operator: ${reason}`;
+    const text = `upstream "${this.upstream}" ${what}, ${why}; try again ${when}`;
+    return new GatewayError(code, text, { retryAfter: left ?? COME_BACK });
+  }
+}
