@@ -159,7 +159,7 @@ export class CollapsedForwarding {
   /** Renews an entry while it is served, unless that is being done or has just failed. */
   refresh(resource: Resource, headers: IncomingHttpHeaders, stale: CachedEntry): void {
     const { clock, observer } = this.options;
-    if (clock.now() < stale.retryAt) return;
+    if (clock.now() < stale.retryAt || resource.refusal?.() !== undefined) return;
     const id = this.idOf(resource, headers);
     if (this.running.has(id)) return;
     const fetch = this.start(id, { resource, headers, stale }, true);

@@ -115,6 +115,8 @@ export class HttpCache {
         await this.askShared(search);
         continue;
       }
+      const refusal = resource.refusal?.();
+      if (refusal !== undefined) return this.serveCacheOnly(search, cached, refusal);
       if (search.asked.onlyIfCached) {
         throw new GatewayError(
           "not_cached",
@@ -177,6 +179,20 @@ export class HttpCache {
       default:
         return undefined;
     }
+  }
+
+  /**
+   * However stale it is: an operator lets nothing be asked of the upstream.
+   * @throws `refusal` where nothing is stored, or an upstream's directive forbids that it is served stale (RFC 9111 §4.2.4)
+   */
+  private serveCacheOnly(
+    { resource, request, adopted }: Search,
+    cached: CachedEntry | undefined,
+    refusal: GatewayError,
+  ): CacheAnswer {
+    if (cached === undefined || cached.entry.staleProhibited || isFailure(cached.entry.status)) throw refusal;
+    const tier = adopted.includes(cached) ? "shared" : "memory";
+    return this.responder.stale(resource, request.headers, cached, { reason: "cache-only", tier });
   }
 
   private serveFresh(resource: Resource, headers: IncomingHttpHeaders, cached: CachedEntry, now: Instant): CacheAnswer {

@@ -34,7 +34,7 @@ export const COLLAPSE_SCOPES = ["process", "replicas"] as const;
 type CollapseScope = (typeof COLLAPSE_SCOPES)[number];
 
 /** What allowed a stale answer. */
-export const STALE_REASONS = ["stale-while-revalidate", "stale-if-error", "max-stale"] as const;
+export const STALE_REASONS = ["stale-while-revalidate", "stale-if-error", "max-stale", "cache-only"] as const;
 export type StaleReason = (typeof STALE_REASONS)[number];
 
 /** What became of a background refresh. */

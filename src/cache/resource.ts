@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Duration, Instant } from "../clock.ts";
+import type { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import type { Entry } from "./entry.ts";
 import type { CacheStatus } from "./rfc/cache-status.ts";
@@ -71,6 +72,8 @@ export interface Resource {
   readonly policy: CachePolicy;
   /** How long a fetch may take that no single client's deadline bounds. */
   readonly timeout: Duration;
+  /** What a fetch would reject with because an operator lets nothing be asked of the upstream; undefined: nothing. */
+  refusal?(): GatewayError | undefined;
   /** Rejects with a GatewayError. */
   fetch(request: FetchRequest): Promise<Fetched>;
   /**

@@ -125,6 +125,10 @@ export class MetadataResource implements Resource {
     this.timeout = registry.upstream.config.timeout;
   }
 
+  refusal(): GatewayError | undefined {
+    return this.registry.upstream.refusal();
+  }
+
   async fetch(request: FetchRequest): Promise<Fetched> {
     const { upstream, observer } = this.registry;
     const { operation } = this.address;
