@@ -96,6 +96,8 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     explain: server.explain,
     clients: () => server.clients(),
     purge: (body) => server.purge(body),
+    act: (request) => server.act(request),
+    inForce: () => server.status().inForce,
     status: () => server.status(),
     access: accessOf(config),
   });
@@ -181,6 +183,7 @@ function createServer(options: ServerOptions): Server {
   const listener = createPublicListener({ services, config, connections, inFlight, overload });
   observers.show(snapshot().upstreams);
   observers.readGauges({ memory, overload, coordination, snapshot });
+  coordinator.actions.onChange(() => snapshot().upstreams.heed());
   coordinator.onAnnounced((news) => snapshot().upstreams.hear(news));
   return new Server({
     services,

@@ -7,6 +7,7 @@ import type { Services } from "./http/context.ts";
 import { openListener } from "./http/listening.ts";
 import type { Snapshots } from "./http/snapshot.ts";
 import { drain, type InFlight, type Overload } from "./http/workload.ts";
+import { act, type ActRequest, type ActResult } from "./operations/actions.ts";
 import { type ClientsReport, reportClients } from "./operations/clients-report.ts";
 import { createExplain, type Explain } from "./operations/explain.ts";
 import { purge, type PurgeResult } from "./operations/purge.ts";
@@ -68,10 +69,11 @@ export class Server {
   /** Listens; resolves with the port. Rejects when it cannot be had. */
   async start(): Promise<number> {
     const { services, coordination, overload, listener, isWorker } = this.parts;
-    this.upstreams.start();
     this.parts.snapshots.current.clients?.start();
-    // The very first request is to find what other replicas have cached.
+    // The very first request is to find what other replicas have cached, and no node is asked that operators cordoned
+    // or spared.
     await coordination.whenReady(REDIS_TIMEOUT);
+    this.upstreams.start();
     const port = await openListener(listener, { ...this.config.listen, isShared: isWorker }, "public");
     services.backgroundReader.start();
     overload.start();
@@ -100,8 +102,21 @@ export class Server {
 
   /** `/status` besides version and uptime. */
   status(): ProcessStatus {
-    const { memory, coordination } = this.parts;
-    return statusOf({ memory, config: this.config, redis: coordination.redisStatus(), upstreams: this.upstreams });
+    const { memory, coordination, services } = this.parts;
+    return statusOf({
+      memory,
+      config: this.config,
+      redis: coordination.redisStatus(),
+      coordinator: coordination.coordinator,
+      upstreams: this.upstreams,
+      clock: services.clock,
+    });
+  }
+
+  /** See `act`. */
+  act(request: ActRequest): Promise<ActResult> {
+    const { coordination, services } = this.parts;
+    return act({ coordinator: coordination.coordinator, upstreams: this.upstreams, clock: services.clock }, request);
   }
 
   /** What `/clients` answers. */

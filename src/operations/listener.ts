@@ -1,5 +1,5 @@
 import type { RequestListener, Server } from "node:http";
-import { fastify, type FastifyInstance, type FastifyReply, LogController } from "fastify";
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from "fastify";
 import { parseJson } from "../bodies/request.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
@@ -8,6 +8,8 @@ import { ClientConnections } from "../http/connections.ts";
 import { answerParserErrors, framingProblem } from "../http/framing.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
+import { Audit, operatorOf } from "./audit.ts";
 import { checkAccess, type OperationsAccess } from "./access.ts";
 import type { ClientsReport } from "./clients-report.ts";
 import type { Explain } from "./explain.ts";
@@ -28,6 +30,10 @@ export interface OperationsOptions {
   clients(): MaybePromise<ClientsReport>;
   /** See `purge`. */
   purge(body: unknown): Promise<PurgeResult>;
+  /** See `act`. */
+  act(request: ActRequest): Promise<ActResult>;
+  /** What operators did that has effect now. */
+  inForce(): readonly ActionReport[];
   /** `/status` besides version and uptime. */
   status(): MaybePromise<object>;
   readonly access: OperationsAccess;
@@ -48,7 +54,7 @@ const MAX_HEAD = 16 * 1024;
 const HEAD_TIMEOUT: Duration = 15_000;
 const KEEP_ALIVE: Duration = 72_000;
 
-/** The operations listener: probes, metrics, status, purge and explain. */
+/** The operations listener: probes, metrics, status, explain and what operators can do. */
 export function createOperationsListener(options: OperationsOptions): FastifyInstance {
   const connections = new ClientConnections({
     clock: options.clock,
@@ -73,7 +79,11 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
     if (!OPEN.has(request.routeOptions.url ?? "")) checkAccess(request.headers, options.access);
   });
   addReports(app, options);
-  addActions(app, options);
+  const audit = new Audit(options.clock, options.log);
+  app.get("/audit", async (_request, reply) => reply.send({ actions: audit.latest() }));
+  addActions(app, options, audit);
+  app.addHook("onReady", async () => audit.remind(() => options.inForce()));
+  app.addHook("onClose", async () => audit.close());
   app.setNotFoundHandler(({ method, url }, reply) => {
     sendError(reply, new GatewayError("no_such_path", `there is no ${method} ${url.split("?", 1)[0]} here`));
   });
@@ -131,25 +141,39 @@ function addReports(app: FastifyInstance, options: OperationsOptions): void {
 }
 
 /** What is done. */
-function addActions(app: FastifyInstance, options: OperationsOptions): void {
-  const { metrics, log } = options;
+function addActions(app: FastifyInstance, options: OperationsOptions, audit: Audit): void {
+  const { metrics, access } = options;
   app.post("/purge", async (request, reply) => {
-    if (!Buffer.isBuffer(request.body))
-      throw new GatewayError("unsupported_media_type", "a purge is sent as application/json");
-    const parsed = parseJson(request.body);
-    if (typeof parsed === "string") throw new GatewayError("malformed_body", parsed);
-    const { purged, reach } = await options.purge(parsed.json);
+    const { purged, reach } = await options.purge(bodyOf(request));
     metrics.purges.inc({ reach });
-    log.info({ upstream: purged.upstream, endpoint: purged.endpoint, reach }, "purged");
+    audit.note("purge", operatorOf(request.raw, access.token), { what: purged, scope: reach });
     if (reach === "pending") {
-      throw new GatewayError(
-        "redis_away",
-        "purged on this replica only: Redis is away. The purge is written to Redis before it is read again",
-        { retryAfter: 5 },
-      );
+      const text = "purged on this replica only: Redis is away. The purge is written to Redis before it is read again";
+      throw new GatewayError("redis_away", text, { retryAfter: 5 });
     }
     return reply.send({ purged, scope: reach });
   });
+  for (const [path, on] of [["/nodes", "node"] as const, ["/upstreams", "upstream"] as const]) {
+    app.post(path, async (request, reply) => {
+      const body = bodyOf(request);
+      const operator = operatorOf(request.raw, access.token);
+      const { action, reach } = await options.act({ on, body, operator });
+      audit.note(on, operator, { what: body, scope: reach });
+      if (reach === "pending") {
+        const text = "done on this replica only: Redis is away. It is written to Redis when that is back";
+        throw new GatewayError("redis_away", text, { retryAfter: 5 });
+      }
+      return reply.send({ action, scope: reach });
+    });
+  }
+}
+
+/** The JSON that an operator sent. @throws GatewayError 415 or 400 */
+function bodyOf({ body }: FastifyRequest): unknown {
+  if (!Buffer.isBuffer(body)) throw new GatewayError("unsupported_media_type", "this is sent as application/json");
+  const parsed = parseJson(body);
+  if (typeof parsed === "string") throw new GatewayError("malformed_body", parsed);
+  return parsed.json;
 }
 
 /** Fastify's own refusals in our words. */

@@ -2,7 +2,7 @@ import type { MemoryStore } from "../cache/stores/memory-store.ts";
 import type { Config } from "../config/schema.ts";
 import type { RedisPart } from "../coordination/coordination.ts";
 import type { UpstreamStatus } from "../upstream/status.ts";
-import type { Upstreams } from "../upstream/upstreams.ts";
+import { type ActionReport, type ActParts, reportInForce } from "./actions.ts";
 
 /** The `cache` part of `/status`; the tier behind it is Redis, see {@link RedisPart}. */
 export interface CachePart {
@@ -13,21 +13,24 @@ export interface CachePart {
 export interface ProcessStatus {
   readonly cache: CachePart;
   readonly redis: RedisPart;
+  /** What operators did that has effect now. */
+  readonly inForce: readonly ActionReport[];
   readonly upstreams: readonly UpstreamStatus[];
 }
 
-export interface StatusSources {
+export interface StatusSources extends ActParts {
   readonly memory: Pick<MemoryStore, "entries" | "bytes">;
   readonly config: Config;
   readonly redis: RedisPart;
-  readonly upstreams: Upstreams;
 }
 
-export function statusOf({ memory, config, redis, upstreams }: StatusSources): ProcessStatus {
+export function statusOf(sources: StatusSources): ProcessStatus {
+  const { memory, config, redis, upstreams } = sources;
   const { entries, bytes } = memory;
   return {
     cache: { memory: { entries, bytes, maxBytes: config.cache.memory.maxBytes } },
     redis,
+    inForce: reportInForce(sources),
     upstreams: upstreams.status(),
   };
 }

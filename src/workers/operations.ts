@@ -1,5 +1,7 @@
 import type { Clock, Duration } from "../clock.ts";
+import type { PurgeReach } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
+import type { ActionReport, ActRequest, ActResult } from "../operations/actions.ts";
 import { type ClientsReport, mergeClientsReports } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";
@@ -7,7 +9,7 @@ import { Readiness, type ReadinessReport } from "../operations/readiness.ts";
 import type { WorkerMetrics } from "./metrics.ts";
 import type { WorkerState } from "./protocol.ts";
 import { Unanswered } from "./rpc.ts";
-import { mergeCache, mergeExplanations, mergeRedis, mergeUpstreams } from "./status.ts";
+import { mergeCache, mergeExplanations, mergeInForce, mergeRedis, mergeUpstreams } from "./status.ts";
 import { isRedisConnected } from "../coordination/coordination.ts";
 import type { Supervisor } from "./supervisor.ts";
 import type { Worker } from "./worker-process.ts";
@@ -22,8 +24,8 @@ export interface WorkerOperationsOptions {
 /** A worker does little for an answer to the operator; one that is busy may take its time. */
 const REPLY_TIMEOUT: Duration = 2_000;
 
-/** Longer than a purge waits for a worker that hangs. */
-const PURGE_TIMEOUT: Duration = 6_000;
+/** Longer than a purge or an action waits for a worker that hangs. */
+const ACTION_TIMEOUT: Duration = 6_000;
 
 /** A scrape waits no longer for one worker; its last numbers are used then. */
 const METRICS_TIMEOUT: Duration = 1_000;
@@ -65,6 +67,7 @@ export class WorkerOperations {
     return {
       cache: mergeCache(states),
       redis: mergeRedis(states),
+      inForce: mergeInForce(states),
       upstreams: mergeUpstreams(states),
       workers: this.supervisor.all.map(({ id, process, isListening, age }) => ({
         id,
@@ -75,26 +78,44 @@ export class WorkerOperations {
     };
   }
 
-  /** One worker purges for all, through what they share. Where that is a Redis that is away, each purges by itself. */
-  async purge(body: unknown): Promise<PurgeResult> {
+  /** What operators did that has effect now. */
+  inForce(): readonly ActionReport[] {
+    return mergeInForce(this.states());
+  }
+
+  purge(body: unknown): Promise<PurgeResult> {
+    return this.carryOut((worker) => worker.peer.ask("operatorPurge", body, ACTION_TIMEOUT));
+  }
+
+  act(request: ActRequest): Promise<ActResult> {
+    return this.carryOut((worker) => worker.peer.ask("operatorAct", request, ACTION_TIMEOUT));
+  }
+
+  /** One worker does it for all, through what they share. Where that is a Redis that is away, each does it by itself. */
+  private async carryOut<Result extends { readonly reach: PurgeReach }>(
+    ask: (worker: Worker) => Promise<Result>,
+  ): Promise<Result> {
     // One that hangs is asked last.
     const workers = this.supervisor.listening.toSorted((one, other) => one.silence - other.silence);
     for (const worker of workers) {
-      const result = await this.purgeBy(worker, body);
+      const result = await this.carryOutBy(worker, ask);
       if (result === undefined) continue;
       if (result.reach === "pending") {
         const others = workers.filter((other) => other !== worker);
-        await Promise.all(others.map((other) => this.purgeBy(other, body)));
+        await Promise.all(others.map((other) => this.carryOutBy(other, ask)));
       }
       return result;
     }
     throw noWorker();
   }
 
-  /** Undefined when the worker did not reply: it is ended, since it would go on serving what is purged. */
-  private async purgeBy(worker: Worker, body: unknown): Promise<PurgeResult | undefined> {
+  /** Undefined when the worker did not reply: it is ended, since it would go on as before. */
+  private async carryOutBy<Result>(
+    worker: Worker,
+    ask: (worker: Worker) => Promise<Result>,
+  ): Promise<Result | undefined> {
     try {
-      return await worker.peer.ask("operatorPurge", body, PURGE_TIMEOUT);
+      return await ask(worker);
     } catch (error) {
       if (!(error instanceof Unanswered)) throw error;
       this.supervisor.kill(worker);

@@ -90,6 +90,8 @@ export class Primary {
       explain: (path) => this.operations.explain(path),
       clients: () => this.operations.clients(),
       purge: (body) => this.operations.purge(body),
+      act: (request) => this.operations.act(request),
+      inForce: () => this.operations.inForce(),
       status: () => this.operations.status(),
     });
   }

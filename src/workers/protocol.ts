@@ -1,8 +1,10 @@
 import type { Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
+import type { ActionMessage } from "../coordination/actions.ts";
 import type { CallGrant, CallLimit, FetchOutcome } from "../coordination/coordinator.ts";
 import type { SlotClaim, TokenClaim, TokenGrant } from "../coordination/shared-limits.ts";
 import type { EpochChange, EpochSnapshot } from "../coordination/epochs.ts";
+import type { ActRequest, ActResult } from "../operations/actions.ts";
 import type { ClientsReport } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";
@@ -47,6 +49,12 @@ export interface Shared<T> {
   readonly workers: number;
 }
 
+/** What a worker has a copy of. */
+export interface JoinReply {
+  readonly epochs: EpochSnapshot;
+  readonly actions: readonly ActionMessage[];
+}
+
 /** What a worker needs to begin. */
 export interface Boot {
   readonly id: number;
@@ -67,10 +75,12 @@ export interface PrimaryTopics {
   /** It lives. */
   readonly beat: { readonly payload: WorkerState; readonly reply: undefined };
 
-  /** It wants a copy of the epochs, and hears of changes from now on. */
-  readonly join: { readonly payload: undefined; readonly reply: EpochSnapshot };
+  /** It wants copies of epochs and actions, and hears of changes from now on. */
+  readonly join: { readonly payload: undefined; readonly reply: JoinReply };
   /** Resolves when every worker knows of it, the one that asked included. */
   readonly purge: { readonly payload: PurgeScopes; readonly reply: undefined };
+  /** Resolves when every worker knows of it, the one that asked included. */
+  readonly act: { readonly payload: ActionMessage; readonly reply: undefined };
   readonly chain: { readonly payload: IssuedChain; readonly reply: undefined };
   readonly acquire: { readonly payload: string; readonly reply: boolean };
   readonly release: { readonly payload: { key: string; outcome: FetchOutcome }; readonly reply: undefined };
@@ -92,6 +102,8 @@ export interface PrimaryTopics {
 export interface WorkerTopics {
   /** A purge; the reply says that it has effect. */
   readonly purged: { readonly payload: EpochChange; readonly reply: undefined };
+  /** What an operator did; the reply says that it has effect. */
+  readonly acted: { readonly payload: ActionMessage; readonly reply: undefined };
   readonly chained: { readonly payload: IssuedChain; readonly reply: undefined };
   readonly announced: { readonly payload: string; readonly reply: undefined };
 
@@ -99,6 +111,8 @@ export interface WorkerTopics {
   readonly metrics: { readonly payload: undefined; readonly reply: MetricsSnapshot };
   /** The body of an operator's purge, which one worker carries out for all. */
   readonly operatorPurge: { readonly payload: unknown; readonly reply: PurgeResult };
+  /** The same for an operator's action. */
+  readonly operatorAct: { readonly payload: ActRequest; readonly reply: ActResult };
   readonly explain: { readonly payload: string; readonly reply: PathExplanation };
   readonly clients: { readonly payload: undefined; readonly reply: ClientsReport };
   /** Answers close their connections from now on. */

@@ -1,7 +1,14 @@
 import type { Explanation } from "../cache/explanation.ts";
+import type { ActionReport } from "../operations/actions.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { BreakerState } from "../upstream/observer.ts";
-import type { NodeState, NodeStatus, UpstreamState, UpstreamStatus } from "../upstream/status.ts";
+import {
+  type NodeState,
+  type NodeStatus,
+  UPSTREAM_MODES,
+  type UpstreamState,
+  type UpstreamStatus,
+} from "../upstream/status.ts";
 import type { CachePart } from "../operations/status.ts";
 import type { RedisPart } from "../coordination/coordination.ts";
 import type { WorkerState } from "./protocol.ts";
@@ -35,6 +42,12 @@ export function mergeRedis(states: readonly WorkerState[]): RedisPart {
       awaited: sum(parts.map(({ leases }) => leases.awaited)),
     },
   };
+}
+
+/** What has effect in any worker: all have the same, but for moments. */
+export function mergeInForce(states: readonly WorkerState[]): ActionReport[] {
+  const reports = states.flatMap(({ inForce }) => inForce);
+  return [...new Map(reports.map((report) => [`${report.upstream} ${report.node}`, report])).values()];
 }
 
 /** The memory of all workers together. */
@@ -72,6 +85,7 @@ function mergeUpstream(one: UpstreamStatus, other: UpstreamStatus): UpstreamStat
     name: one.name,
     admin: one.admin ?? other.admin,
     state,
+    mode: laterOf(UPSTREAM_MODES, one.mode, other.mode),
     isContested: one.isContested || other.isContested,
     lastError: (other.state === state ? other.lastError : undefined) ?? one.lastError ?? other.lastError,
     breaker: laterOf(BREAKER_STATES, one.breaker, other.breaker),
@@ -96,6 +110,8 @@ function mergeNode(one: NodeStatus, other: NodeStatus): NodeStatus {
     latencyMs: greatest(one.latencyMs, other.latencyMs),
     inFlight: one.inFlight + other.inFlight,
     ejections: one.ejections + other.ejections,
+    cordoned: one.cordoned || other.cordoned,
+    weight: one.weight,
   };
 }
 

@@ -103,7 +103,7 @@ describe("the log of a gateway under everything that can happen", () => {
     "node names another admin",
     "upstream state changed",
     "Redis state changed",
-    "purged",
+    "operator action",
     "upstream answered 429: calling it less",
   ])("has the line: %s", (message) => {
     expect(lines.map(({ msg }) => msg)).toContain(message);

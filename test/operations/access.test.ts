@@ -8,7 +8,7 @@ import { sendRaw } from "../support/raw-connection.ts";
 import { errorOf, send } from "../support/send.ts";
 
 const OPEN = ["/livez", "/readyz", "/metrics"];
-const GUARDED = ["/status", "/explain?path=/", "/nothing"];
+const GUARDED = ["/status", "/audit", "/explain?path=/", "/nothing"];
 
 let listener: FastifyInstance | undefined;
 afterEach(() => listener?.close());
@@ -26,6 +26,8 @@ async function start(access: { isExposed: boolean; token?: string; hosts?: strin
     clients: () => ({ tiers: {}, clients: [] }),
     explain: async () => ({ upstream: "amulet", admin: undefined, operation: "info", cached: false }),
     purge: async () => ({ purged: {}, reach: "replica" }),
+    act: () => Promise.reject(new Error("nothing is done here")),
+    inForce: () => [],
     status: () => ({ upstreams: [] }),
     access: { token: undefined, hosts: [], ...access },
   });

@@ -22,6 +22,7 @@ class SleepingClock extends ManualClock {
 const state = {
   cache: { memory: { entries: 0, bytes: 0, maxBytes: 0 } },
   redis: { configured: false },
+  inForce: [],
   upstreams: [],
 } as const;
 

@@ -88,6 +88,9 @@ export const LEASE_STATE = ["held", "awaited"] as const;
 export const CALL_KIND = ["metadata", "other"] as const;
 export type CallKind = (typeof CALL_KIND)[number];
 
+/** Places of nodes in `urls`, which takes so many. */
+export const NODE_PLACE: readonly string[] = Array.from({ length: 64 }, (_, place) => String(place));
+
 export const CHECK_OUTCOME = ["success", "failure"] as const;
 
 export const RELOAD_RESULT = ["applied", "unchanged", "refused"] as const;

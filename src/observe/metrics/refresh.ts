@@ -4,7 +4,7 @@ import type { UpstreamConfig } from "../../config/schema.ts";
 import type { LeaseStatus } from "../../coordination/redis/shared-leases.ts";
 import { CACHED_OPERATIONS, type CachedOperation } from "../../spec/endpoints.ts";
 import type { BreakerState } from "../../upstream/observer.ts";
-import { NODE_STATES, UPSTREAM_STATES, type UpstreamStatus } from "../../upstream/status.ts";
+import { NODE_STATES, UPSTREAM_MODES, UPSTREAM_STATES, type UpstreamStatus } from "../../upstream/status.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Traffic } from "../traffic.ts";
 
@@ -33,6 +33,8 @@ export function refreshGauges(metrics: Metrics, { upstreams, memory, maxBytes, t
     const ages = upstreams.map(({ config }) => oldestAge(config, operation));
     metrics.agePromise.set({ operation }, Math.max(0, ...ages) / 1000);
   }
+  // A reload may have taken nodes away.
+  metrics.nodeCordoned.reset();
   for (const { config, status } of upstreams.map((each) => ({ config: each.config, status: each.status() }))) {
     refreshUpstream(metrics, config, status);
   }
@@ -49,6 +51,10 @@ function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: Upstr
   for (const state of UPSTREAM_STATES) metrics.upstreamState.set({ upstream, state }, status.state === state ? 1 : 0);
   for (const state of NODE_STATES) {
     metrics.upstreamNodes.set({ upstream, state }, status.nodes.filter((node) => node.state === state).length);
+  }
+  for (const mode of UPSTREAM_MODES) metrics.upstreamMode.set({ upstream, mode }, status.mode === mode ? 1 : 0);
+  for (const [place, { cordoned }] of status.nodes.entries()) {
+    metrics.nodeCordoned.set({ upstream, node: String(place) }, cordoned ? 1 : 0);
   }
   const isProved = status.nodes.some(({ state }) => state === "up" || state === "ejected");
   metrics.adminProved.set({ upstream }, isProved ? 1 : 0);

@@ -7,10 +7,10 @@ import {
   CREDENTIAL_KEYS,
 } from "../../upstream/observer.ts";
 import { FAILURE_REASONS } from "../../upstream/failure.ts";
-import { NODE_STATES, UPSTREAM_STATES } from "../../upstream/status.ts";
+import { NODE_STATES, UPSTREAM_MODES, UPSTREAM_STATES } from "../../upstream/status.ts";
 import { OPERATIONS } from "../../spec/endpoints.ts";
 import { counter, gauge, histogram } from "./definition.ts";
-import { ALIAS, CALL_KIND, CHECK_OUTCOME } from "./labels.ts";
+import { ALIAS, CALL_KIND, CHECK_OUTCOME, NODE_PLACE } from "./labels.ts";
 
 /** How the registries and the way to them are doing. */
 export const UPSTREAM = {
@@ -25,6 +25,18 @@ export const UPSTREAM = {
     labels: { upstream: ALIAS, state: NODE_STATES },
     aggregation: "max",
     panel: { title: "Nodes by state", unit: "count", by: ["upstream", "state"] },
+  }),
+  upstreamMode: gauge("upstream_mode", {
+    help: "1 for the mode the upstream is in, 0 for the other; cache-only: by an operator, nothing is asked of it.",
+    labels: { upstream: ALIAS, mode: UPSTREAM_MODES },
+    aggregation: "max",
+    panel: { title: "Mode of upstreams", unit: "count", by: ["upstream", "mode"] },
+  }),
+  nodeCordoned: gauge("node_cordoned", {
+    help: "1 while an operator has the node cordoned: it gets no new calls. The node is its place in urls, from 0.",
+    labels: { upstream: ALIAS, node: NODE_PLACE },
+    aggregation: "max",
+    panel: { title: "Cordoned nodes", unit: "state", by: ["upstream", "node"] },
   }),
   upstreamCalls: counter("upstream_calls", {
     help: "Calls of the registry's API, whatever their attempts; failed: a 5xx or 429 of the registry's, or no usable answer.",
