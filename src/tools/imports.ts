@@ -71,8 +71,8 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["fastify", "typebox"],
   },
   workers: {
-    rooms: ["cache/stores", "config", "coordination", "http", "observe", "observe/metrics", "operations"],
-    types: ["cache", "server.ts", "upstream"],
+    rooms: ["cache/stores", "config", "coordination", "http", "observe", "observe/metrics", "operations", "upstream"],
+    types: ["cache", "server.ts"],
     packages: ["fastify", "lru-cache", "@prometheus-io/client"],
   },
   observe: {
