@@ -15,6 +15,7 @@ import {
 } from "./coordination/coordination.ts";
 import { ClientConnections } from "./http/connections.ts";
 import type { Services } from "./http/context.ts";
+import { ListenerCertificate } from "./http/listener-certificate.ts";
 import { createPublicListener } from "./http/listener.ts";
 import { openListener } from "./http/listening.ts";
 import { isAggregate, Snapshots } from "./http/snapshot.ts";
@@ -180,7 +181,9 @@ function createServer(options: ServerOptions): Server {
     onDropped: () => observers.traffic.connectionDropped(),
     onClosed: (reason) => observers.traffic.connectionCutOff(reason),
   });
-  const listener = createPublicListener({ services, config, connections, inFlight, overload });
+  const { tls } = config.listen;
+  const certificate = tls === undefined ? undefined : new ListenerCertificate({ tls, clock, ...observers.certificate });
+  const listener = createPublicListener({ services, config, connections, inFlight, overload, certificate });
   observers.show(snapshot().upstreams);
   observers.readGauges({ memory, overload, coordination, snapshot });
   coordinator.actions.onChange(() => snapshot().upstreams.heed());
@@ -193,6 +196,8 @@ function createServer(options: ServerOptions): Server {
     overload,
     inFlight,
     listener,
+    connections,
+    certificate,
     isWorker: options.isWorker,
     drainState,
     onReload: (before, after) => observers.show(after, before),

@@ -3,7 +3,9 @@ import type { MemoryStore } from "./cache/stores/memory-store.ts";
 import { type Duration, settledWithin, sleep } from "./clock.ts";
 import type { Config } from "./config/schema.ts";
 import type { Coordination } from "./coordination/coordination.ts";
+import type { ClientConnections } from "./http/connections.ts";
 import type { Services } from "./http/context.ts";
+import type { ListenerCertificate } from "./http/listener-certificate.ts";
 import { openListener } from "./http/listening.ts";
 import type { Snapshots } from "./http/snapshot.ts";
 import { drain, type InFlight, type Overload } from "./http/workload.ts";
@@ -23,6 +25,9 @@ export interface ServerParts {
   readonly overload: Overload;
   readonly inFlight: InFlight;
   readonly listener: FastifyInstance;
+  readonly connections: ClientConnections;
+  /** Of `listen.tls`. */
+  readonly certificate: ListenerCertificate | undefined;
   /** Other workers of this gateway listen on the same port. */
   readonly isWorker: boolean;
   /** What {@link Services.isDraining} tells. */
@@ -68,7 +73,7 @@ export class Server {
 
   /** Listens; resolves with the port. Rejects when it cannot be had. */
   async start(): Promise<number> {
-    const { services, coordination, overload, listener, isWorker } = this.parts;
+    const { services, coordination, overload, listener, certificate, isWorker } = this.parts;
     this.parts.snapshots.current.clients?.start();
     // The very first request is to find what other replicas have cached, and no node is asked that operators cordoned
     // or spared.
@@ -77,6 +82,7 @@ export class Server {
     const port = await openListener(listener, { ...this.config.listen, isShared: isWorker }, "public");
     services.backgroundReader.start();
     overload.start();
+    certificate?.start();
     return port;
   }
 
@@ -142,10 +148,11 @@ export class Server {
 
   /** Stops accepting, finishes what runs within `shutdown.timeout`, refuses the rest, and closes everything. */
   async drain(): Promise<void> {
-    const { services, coordination, overload, listener, inFlight } = this.parts;
+    const { services, coordination, overload, listener, connections, certificate, inFlight } = this.parts;
     const { clock, backgroundReader, cache, bodies, observers } = services;
     this.announceDrain();
-    await drain({ listener, inFlight, clock, timeout: this.config.shutdown.timeout });
+    certificate?.stop();
+    await drain({ listener, connections, inFlight, clock, timeout: this.config.shutdown.timeout });
     overload.stop();
     await settledWithin(backgroundReader.stop(), CLOSE_TIMEOUT, clock);
     await cache.drain();

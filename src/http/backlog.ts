@@ -75,6 +75,11 @@ export function endParserWith(socket: Socket): void {
   parser.onIncoming = (request, keepAlive) => (socket.destroyed ? PARSER_STOP : onIncoming(request, keepAlive));
 }
 
+/** What a connection's bytes go through: the socket itself, or the one below its TLS, which Node alone knows. */
+export function transportOf(socket: Socket): Socket {
+  return (socket as { _parent?: Socket | null })._parent ?? socket;
+}
+
 /** A client that has taken not a byte of its answer for so long reads no more. */
 const UNREAD_TIMEOUT: Duration = 30_000;
 
@@ -88,11 +93,13 @@ const MAX_WAITING_BYTES = 128 * 1024 * 1024;
 export class UnreadAnswer {
   readonly socket: Socket;
   isWatched = false;
+  /** It is of all streams of a connection of HTTP/2. */
+  hasStreams = false;
   /** Bytes of the answer that the client has not taken. */
   unread = 0;
   /** What of them is counted in all. */
   weight = 0;
-  /** Bytes that the kernel had not taken when it was last looked. */
+  /** Bytes that the client, or the kernel for it, had not taken when it was last looked. */
   unsent = 0;
   /** When the client last took something. */
   progressAt: Instant = 0;
@@ -115,6 +122,18 @@ export class UnreadAnswer {
       });
     }
     this.all.weigh(this);
+  }
+
+  /** Counts what is written, or was taken, on one of several streams; 16 KiB of a stream are taken at once. */
+  add(bytes: number): void {
+    this.hasStreams = true;
+    this.unread = Math.max(0, this.unread + bytes);
+    this.all.weigh(this);
+  }
+
+  /** Bytes that are still here; it changes when the client reads. */
+  stillUnsent(): number {
+    return this.hasStreams ? this.unread : unsentBytes(this.socket);
   }
 
   /** The client waits for no byte any more. */
@@ -185,11 +204,11 @@ export class UnreadAnswers {
     if (!this.waiting.has(answer)) {
       this.waiting.add(answer);
       answer.progressAt = this.options.clock.now();
-      answer.unsent = unsentBytes(socket);
+      answer.unsent = answer.stillUnsent();
       this.cancelLook ??= this.options.clock.after(LOOK_EVERY, this.look);
     }
-    // One alone may have all of it.
-    while (this.waitingBytes > MAX_WAITING_BYTES && this.waiting.size > 1) {
+    // One answer alone may have all of it.
+    while (this.waitingBytes > MAX_WAITING_BYTES && (this.waiting.size > 1 || answer.hasStreams)) {
       const [longest] = this.waiting;
       this.close(longest!, "crowded");
     }
@@ -201,7 +220,7 @@ export class UnreadAnswers {
     // What made progress goes to the end, and is not to be met there again.
     const waiting = [...this.waiting];
     for (const answer of waiting) {
-      const unsent = unsentBytes(answer.socket);
+      const unsent = answer.stillUnsent();
       // A stream whose next bytes are still to come.
       if (unsent === 0) answer.drop();
       else if (unsent !== answer.unsent) {
@@ -222,9 +241,16 @@ export class UnreadAnswers {
   }
 }
 
+interface WriteQueue {
+  readonly writeQueueSize?: number;
+  readonly _parent?: WriteQueue | null;
+}
+
 /** Nothing public tells how far a large write has come; Node's own timeouts look here. */
 function unsentBytes(socket: Socket): number {
-  return (socket as { _handle?: { writeQueueSize?: number } | null })._handle?.writeQueueSize ?? 0;
+  const { _handle: handle } = socket as { _handle?: WriteQueue | null };
+  // Of TLS, what is encrypted and what the kernel has yet to take.
+  return (handle?.writeQueueSize ?? 0) + (handle?._parent?.writeQueueSize ?? 0);
 }
 
 /** Whether an answer has begun on the connection and is not complete; only Node knows whose turn it is. */

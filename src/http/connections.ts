@@ -1,5 +1,6 @@
-import { createServer, type RequestListener, type Server, type ServerOptions } from "node:http";
+import { createServer, type RequestListener, type Server, type ServerOptions, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import type { ClosingReason } from "../observe/metrics/labels.ts";
 import {
@@ -7,9 +8,11 @@ import {
   endParserWith,
   QueuedRequests,
   type RequestQueue,
+  transportOf,
   type UnreadAnswer,
   UnreadAnswers,
 } from "./backlog.ts";
+import { createTlsServer, type TlsServerOptions } from "./tls-server.ts";
 
 /** After a refusal that ends the connection, the client may read it for so long. */
 const REFUSED_GRACE: Duration = 1_000;
@@ -110,9 +113,24 @@ const CONNECTION = Symbol("client connection");
 type ClientSocket = Socket & { [CONNECTION]?: Connection };
 
 interface Connection extends RequestQueue {
+  /** What HTTP is spoken on: once there is one, the TLS over what was accepted. */
+  socket: ClientSocket;
   /** When it was opened or brought its last request, counted in these, of whatever connection. */
   lastUse: number;
+  answer: UnreadAnswer;
+  /** Streams of HTTP/2 that are open; undefined with HTTP/1.1. */
+  streams: number | undefined;
+}
+
+/** A connection that several requests are under way on at once. */
+export interface StreamConnection {
+  readonly socket: Socket;
+  /** What its client has not read, of all streams. */
   readonly answer: UnreadAnswer;
+  readonly streams: number;
+  /** A stream is opened, or closed. */
+  begin(): void;
+  end(): void;
 }
 
 /**
@@ -142,12 +160,14 @@ export class ClientConnections {
     this.halfClosed = new HalfClosedConnections(clock);
   }
 
-  /** A server whose connections these are. */
-  createServer(options: ServerOptions, answer: RequestListener): Server {
-    const server: Server & { httpAllowHalfOpen?: boolean } = createServer(
-      { ...options, ServerResponse: ClientResponse },
-      this.inTurn(answer),
-    );
+  /** A server whose connections these are; of HTTPS where there is `tls`. */
+  createServer(options: ServerOptions, answer: RequestListener, tls?: TlsServerOptions): Server {
+    const http: ServerOptions = { ...options, ServerResponse: ClientResponse as typeof ServerResponse };
+    const secured = { begin: (socket: TLSSocket) => this.secure(socket), beginHttp1: endParserWith };
+    const server: Server & { httpAllowHalfOpen?: boolean } =
+      tls === undefined
+        ? createServer(http, this.inTurn(answer))
+        : createTlsServer(http, this.inTurn(answer), secured, tls);
     // Node's own name for it: the end of what a client sends is not the end of what it reads.
     server.httpAllowHalfOpen = true;
     server.maxConnections = this.options.max + ADMISSION_ROOM;
@@ -183,6 +203,40 @@ export class ClientConnections {
     this.refused.add(socket);
   }
 
+  /** A connection that speaks HTTP/2 from now on; undefined where it is closed already. */
+  streamsOf(socket: TLSSocket): StreamConnection | undefined {
+    const connection = (socket as ClientSocket)[CONNECTION];
+    if (connection === undefined || socket.destroyed) return undefined;
+    let streams = 0;
+    connection.streams = 0;
+    const { answer } = connection;
+    return {
+      socket,
+      answer,
+      get streams() {
+        return streams;
+      },
+      begin: () => {
+        connection.lastUse = ++this.uses;
+        connection.streams = ++streams;
+      },
+      end() {
+        connection.streams = --streams;
+      },
+    };
+  }
+
+  /** Notes why the gateway closes a connection, and closes it by `close`. */
+  cutOff(socket: Socket, reason: ClosingReason, close: () => void): void {
+    if (!socket.destroyed) this.options.onClosed?.(reason);
+    close();
+  }
+
+  /** Closes every connection at once. */
+  closeAll(): void {
+    for (const { socket } of this.open) socket.destroy();
+  }
+
   /** Closes at once what {@link closeSoon} was to close. */
   closeRefused(): void {
     this.refused.closeAll();
@@ -201,12 +255,23 @@ export class ClientConnections {
       queued: 0,
       afterQueued: undefined,
       answer: this.answers.follow(socket),
+      streams: undefined,
     };
     socket[CONNECTION] = connection;
     endParserWith(socket);
     this.open.add(connection);
     socket.once("end", () => this.halfClosed.add(socket));
     socket.once("close", () => this.forget(connection));
+  }
+
+  /** From here on HTTP is spoken on the TLS over a connection that was admitted. */
+  private secure(socket: TLSSocket & ClientSocket): void {
+    const connection = (transportOf(socket) as ClientSocket)[CONNECTION];
+    if (connection === undefined) return;
+    connection.socket = socket;
+    connection.answer = this.answers.follow(socket);
+    socket[CONNECTION] = connection;
+    socket.once("end", () => this.halfClosed.add(socket));
   }
 
   private forget(connection: Connection): void {
@@ -252,13 +317,16 @@ export class ClientConnections {
   private reset(socket: Socket, reason: ClosingReason): void {
     if (socket.destroyed) return;
     this.options.onClosed?.(reason);
-    socket.resetAndDestroy();
+    transportOf(socket).resetAndDestroy();
+    // TLS hears of it later.
+    socket.destroy();
   }
 }
 
 /** Whether nothing is under way on a connection, and no part of a first request has come. */
-function isIdle({ socket, answer }: Connection): boolean {
+function isIdle({ socket, answer, streams }: Connection): boolean {
   if (answer.weight > 0 || socket.destroyed) return false;
+  if (streams !== undefined) return streams === 0;
   // Node sets this when the last answer is out, and takes it away with the next request.
   return (socket.timeout ?? 0) > 0 || socket.bytesRead === 0;
 }

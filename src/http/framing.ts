@@ -3,8 +3,9 @@ import { isIPv6, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
-import { isAnswering } from "./backlog.ts";
+import { isAnswering, transportOf } from "./backlog.ts";
 import type { ClientConnections } from "./connections.ts";
+import { http2RequestOf } from "./http2-request.ts";
 import { errorAnswer } from "./send.ts";
 
 /**
@@ -12,9 +13,10 @@ import { errorAnswer } from "./send.ts";
  * differently.
  */
 export function isFramedSafely(request: IncomingMessage): boolean {
-  const { headers } = request;
+  const { headers, httpVersionMajor } = request;
+  if (httpVersionMajor === 2) return isStreamFramedSafely(request);
   return (
-    request.httpVersionMajor === 1 &&
+    httpVersionMajor === 1 &&
     headers["transfer-encoding"] === undefined &&
     (headers["content-length"] === undefined || headers["content-length"] === "0") &&
     countHosts(request.rawHeaders) === 1 &&
@@ -30,24 +32,36 @@ export function isFramedSafely(request: IncomingMessage): boolean {
  * (RFC 9112 §3.2), a transfer coding other than `chunked`, or any in HTTP/1.0 (§6.1)
  */
 export function framingProblem(request: IncomingMessage): GatewayError | undefined {
-  if (request.httpVersionMajor !== 1)
+  if (request.httpVersionMajor !== 1) {
+    const http2 = http2RequestOf(request);
+    if (http2 !== undefined) return http2.problem ?? authorityProblem(request);
     return new GatewayError("malformed_request", "the gateway speaks HTTP/1.1 and HTTP/1.0 only");
+  }
   const hosts = countHosts(request.rawHeaders);
   if (hosts > 1) return new GatewayError("malformed_request", "the header host is there twice");
   const isHttp10 = request.httpVersionMinor === 0;
   if (hosts === 0 && !isHttp10) return new GatewayError("malformed_request", "the header host is missing");
-  if (hosts === 1 && !isAuthority(request.headers.host!)) {
-    return new GatewayError(
-      "malformed_request",
-      "the header host must be one host name or IP address, with or without a port",
-    );
-  }
+  const problem = hosts === 1 ? authorityProblem(request) : undefined;
+  if (problem !== undefined) return problem;
   const coding = request.headers["transfer-encoding"];
   if (coding === undefined) return undefined;
   if (isHttp10) return new GatewayError("malformed_request", "HTTP/1.0 has no transfer-encoding");
   if (coding.toLowerCase() !== "chunked")
     return new GatewayError("malformed_request", "the only transfer-encoding here is chunked");
   return undefined;
+}
+
+function authorityProblem({ headers }: IncomingMessage): GatewayError | undefined {
+  if (isAuthority(headers.host!)) return undefined;
+  return new GatewayError(
+    "malformed_request",
+    "the header host must be one host name or IP address, with or without a port",
+  );
+}
+
+function isStreamFramedSafely(request: IncomingMessage): boolean {
+  const http2 = http2RequestOf(request);
+  return http2?.isEmpty === true && http2.problem === undefined && isAuthority(http2.headers.host!);
 }
 
 /** True while a body is still to come, so that the connection can't serve another request before it was read. */
@@ -140,6 +154,15 @@ export function answerParserErrors(server: Server, options: ParserErrorOptions):
     if (error.code === "ECONNRESET") socket.destroy();
     else if (!broken.has(socket)) refuse(socket, parserError(error, maxUri));
     broken.add(socket);
+  });
+  server.on("tlsClientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (error.code !== "ERR_SSL_HTTP_REQUEST") return;
+    // Below what was to become TLS.
+    const transport = transportOf(socket);
+    const refusal = new GatewayError("malformed_request", "this port speaks HTTPS; use https://");
+    onRefused(refusal);
+    endSocket(transport, refusal, corsFields());
+    connections.closeSoon(transport);
   });
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {
     // From here on nothing else listens, and a reset would end the process.

@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server } from "node:http";
+import type { IncomingMessage, RequestListener, Server } from "node:http";
 import { Readable } from "node:stream";
 import { fastify, type FastifyInstance, LogController } from "fastify";
 import type { Config } from "../config/schema.ts";
@@ -7,11 +7,14 @@ import { answerChoiceContext } from "./choice-context.ts";
 import type { ClientConnections } from "./connections.ts";
 import { contextOf, type RequestContext, type Services } from "./context.ts";
 import { answerParserErrors } from "./framing.ts";
+import { type Http2Options, Http2Sessions } from "./http2-sessions.ts";
+import type { ListenerCertificate } from "./listener-certificate.ts";
 import { answerMetadata } from "./metadata.ts";
 import { answerPage, isOwnPage } from "./pages.ts";
 import { registerPassThrough } from "./pass-through.ts";
 import { Pipeline, refuse, reply } from "./pipeline.ts";
 import { allowedMethods, fastifyRefusal, routeRefusal } from "./refusals.ts";
+import type { TlsServerOptions } from "./tls-server.ts";
 import { Uploads } from "./request-body.ts";
 import type { Answer } from "./send.ts";
 import type { InFlight, Overload } from "./workload.ts";
@@ -29,6 +32,8 @@ export interface PublicListenerOptions {
   readonly connections: ClientConnections;
   readonly inFlight: InFlight;
   readonly overload: Overload;
+  /** Of `listen.tls`; undefined where clients speak plain HTTP. */
+  readonly certificate: ListenerCertificate | undefined;
 }
 
 /** Room for header fields beside the longest URL; Node bounds both together. */
@@ -59,8 +64,19 @@ const byTarget = {
 
 /** The public listener: the token-registry API of every configured registry. */
 export function createPublicListener(options: PublicListenerOptions): FastifyInstance {
-  const { services, config, connections } = options;
+  const { services, config, connections, certificate } = options;
   const pipeline = new Pipeline(services, options.inFlight);
+  const sessions: Http2Sessions[] = [];
+  const tls = (answer: RequestListener): TlsServerOptions | undefined => {
+    if (certificate === undefined) return undefined;
+    const http2 = certificate.offersHttp2 ? new Http2Sessions(http2Options(options, pipeline, answer)) : undefined;
+    if (http2 !== undefined) sessions.push(http2);
+    return {
+      certificate,
+      serveHttp2: http2 === undefined ? undefined : (socket) => http2.serve(socket),
+      onHandshakeFailed: (reason) => services.observers.traffic.handshakeFailed(reason),
+    };
+  };
   const app = fastify({
     logController: new LogController({ disableRequestLogging: true }),
     exposeHeadRoutes: false,
@@ -72,7 +88,8 @@ export function createPublicListener(options: PublicListenerOptions): FastifyIns
     // A path that is not percent-encoded UTF-8.
     frameworkErrors: (_error, { raw }) => answerUnrouted(contextOf(raw)),
     serverFactory(route) {
-      const server = connections.createServer(serverOptions(config), pipeline.receive(route));
+      const answer = pipeline.receive(route);
+      const server = connections.createServer(serverOptions(config), answer, tls(answer));
       server.on("checkExpectation", connections.inTurn(pipeline.refuseExpectation));
       observeServer(server, options);
       return server;
@@ -83,7 +100,10 @@ export function createPublicListener(options: PublicListenerOptions): FastifyIns
       return contextOf(this.raw);
     },
   });
-  app.addHook("preClose", async () => connections.closeRefused());
+  app.addHook("preClose", async () => {
+    connections.closeRefused();
+    for (const each of sessions) each.close();
+  });
   app.addHook("onRequest", ({ context }, _reply, done) => {
     // Before the body is read: to read and to check it is most of what a call costs.
     const isCall = context.request.method === "POST" || routeOf(context) === "pass-through";
@@ -188,6 +208,25 @@ function serverOptions({ limits, listen }: Pick<Config, "listen" | "limits">) {
     noDelay: true,
     // Requests without a body, hits above all, are spared a stream that only ends.
     optimizeEmptyRequests: true,
+  };
+}
+
+function http2Options(
+  { services, config, connections }: PublicListenerOptions,
+  pipeline: Pipeline,
+  answer: RequestListener,
+): Http2Options {
+  const { maxHeaderSize, keepAliveTimeout, headersTimeout, requestTimeout } = serverOptions(config);
+  return {
+    clock: services.clock,
+    connections,
+    answer,
+    refuseExpectation: pipeline.refuseExpectation,
+    maxHeaderSize,
+    keepAliveTimeout,
+    headersTimeout,
+    requestTimeout,
+    isDraining: () => services.isDraining(),
   };
 }
 

@@ -3,6 +3,7 @@ import { monitorEventLoopDelay, performance } from "node:perf_hooks";
 import type { FastifyInstance } from "fastify";
 import { type CancelTimer, type Clock, type Duration, settledWithin, sleep } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
+import type { ClientConnections } from "./connections.ts";
 import type { RequestContext } from "./context.ts";
 import { commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";
 
@@ -66,6 +67,7 @@ const LATE_REQUEST_LOOK_EVERY: Duration = 20;
 
 export interface DrainOptions {
   readonly listener: FastifyInstance;
+  readonly connections: Pick<ClientConnections, "closeAll">;
   readonly inFlight: InFlight;
   readonly clock: Clock;
   /** What still runs after so long is refused. */
@@ -76,7 +78,7 @@ export interface DrainOptions {
  * Stops accepting connections, closes idle ones at once and busy ones after their answer, which has to say
  * `Connection: close`. Resolves when no connection is left: after `timeout` and little more at the latest.
  */
-export async function drain({ listener, inFlight, clock, timeout }: DrainOptions): Promise<void> {
+export async function drain({ listener, connections, inFlight, clock, timeout }: DrainOptions): Promise<void> {
   const deadline = clock.now() + timeout;
   const closed = listener.close();
   let isClosed = false;
@@ -95,7 +97,7 @@ export async function drain({ listener, inFlight, clock, timeout }: DrainOptions
   const late = inFlight.settled();
   for (const context of inFlight.all()) refuseLate(context);
   await settledWithin(late, FLUSH_TIMEOUT, clock);
-  listener.server.closeAllConnections();
+  connections.closeAll();
   await settledWithin(closed, FLUSH_TIMEOUT, clock);
 }
 

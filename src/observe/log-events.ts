@@ -198,6 +198,21 @@ export const LOG_EVENTS = {
     says: "What was no good was replaced by something that is.",
     fields: { upstream: ALIAS, key: "key of the upstream that names it" },
   },
+  "listener certificate cannot be used": {
+    levels: ["error"],
+    says: "A file of listen.tls cannot be read or is no good; the last good ones stay in use. Once for each reason, and again every 10 minutes.",
+    fields: { reason: REASON },
+  },
+  "listener certificate can be used again": {
+    levels: ["info"],
+    says: "What was no good was replaced by something that is.",
+    fields: {},
+  },
+  "listener certificate replaced": {
+    levels: ["info"],
+    says: "The files of listen.tls were read again, and serve new connections.",
+    fields: { expiresAt: "when the first certificate in certFile ends" },
+  },
   "Redis state changed": {
     levels: ["info", "warn"],
     says: "Redis is up, or away and done without.",

@@ -1,12 +1,13 @@
 import type { CacheObserver } from "../cache/observer.ts";
 import { CACHE_OUTCOMES, CACHE_TIERS, type CacheOutcome, type CacheTier } from "../cache/resource.ts";
 import type { MemoryStore } from "../cache/stores/memory-store.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
 import { addressOf } from "../config/urls.ts";
 import type { Coordination } from "../coordination/coordination.ts";
 import { COMMAND_OUTCOMES, type CommandOutcome, type RedisObserver } from "../coordination/redis/connection.ts";
 import { fieldValue } from "../fields.ts";
 import type { RequestObservers } from "../http/context.ts";
+import type { ListenerCertificateOptions } from "../http/listener-certificate.ts";
 import type { Snapshot } from "../http/snapshot.ts";
 import type { Overload, OverloadOptions } from "../http/workload.ts";
 import type { MetadataObserver } from "../registry/registry-metadata.ts";
@@ -25,6 +26,9 @@ import { hashId, withoutSecrets } from "./redaction.ts";
 import { traceCache } from "./tracing/traced-observers.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import { recordRefused, recordRequest, Traffic } from "./traffic.ts";
+
+/** What is still so is told again. */
+const REMINDER: Duration = 600_000;
 
 export interface ServerObserverOptions {
   readonly metrics: Metrics;
@@ -55,12 +59,36 @@ export function createInstruments(version: string, clock: Clock): { metrics: Met
   return instruments;
 }
 
+function observeCertificate({
+  metrics,
+  log,
+  clock,
+}: ServerObserverOptions): Pick<ListenerCertificateOptions, "onLook" | "onReplaced"> {
+  let told: string | undefined;
+  let toldAt: Instant = -Infinity;
+  return {
+    onLook(fault) {
+      metrics.listenerTlsUnusable.set(fault === undefined ? 0 : 1);
+      if (fault === undefined) {
+        if (told !== undefined) log.info({}, "listener certificate can be used again");
+        told = undefined;
+      } else if (fault !== told || clock.now() - toldAt >= REMINDER) {
+        told = fault;
+        toldAt = clock.now();
+        log.error({ reason: withoutSecrets(fault) }, "listener certificate cannot be used");
+      }
+    },
+    onReplaced: (endsAt) => log.info({ expiresAt: new Date(endsAt).toISOString() }, "listener certificate replaced"),
+  };
+}
+
 /** What the parts of a process that answers clients tell of their work, as metrics, log lines and traces. */
 export class ServerObservers {
   readonly cache: CacheObserver;
   readonly metadata: MetadataObserver;
   readonly overload: Pick<OverloadOptions, "onChange" | "onShed">;
   readonly requests: RequestObservers;
+  readonly certificate: Pick<ListenerCertificateOptions, "onLook" | "onReplaced">;
   readonly clients: ClientsObserver;
   readonly traffic: Traffic;
   private readonly options: ServerObserverOptions;
@@ -83,6 +111,7 @@ export class ServerObservers {
     this.clients = createClientsObserver(metrics, log);
     const clients = new ClientTraffic({ metrics, onRefused: (refused) => log.warn(refused, "client refused") });
     const records = { traffic, clients, log, clock, random };
+    this.certificate = observeCertificate(options);
     this.traffic = traffic;
     this.requests = {
       log,

@@ -10,6 +10,7 @@ import type { ClientTraffic } from "./metrics/client-traffic.ts";
 import {
   CLIENT_GONE,
   type ClosingReason,
+  type HandshakeFailure,
   type OperationLabel,
   type OutcomeLabel,
   statusClassOf,
@@ -78,6 +79,11 @@ export class Traffic {
   /** A connection was closed that its client would have kept. */
   connectionCutOff(reason: ClosingReason): void {
     this.metrics.connectionsClosed.inc({ reason });
+  }
+
+  /** No TLS came of a connection. */
+  handshakeFailed(reason: HandshakeFailure): void {
+    this.metrics.handshakeFailures.inc({ reason });
   }
 
   /** A request was answered with an error of the gateway's own, or its client went away. */

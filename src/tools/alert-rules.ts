@@ -429,6 +429,19 @@ export const ALERT_RULES: readonly AlertRule[] = [
     },
   },
   {
+    alert: "RegistryGatewayListenerCertificateUnusable",
+    severity: "ticket",
+    conditions: [{ value: aggregate("max", JOB, q.over("5m").highest("listenerTlsUnusable")), is: ">", bound: 0 }],
+    for: "0m",
+    summary: "A file of listen.tls cannot be read or is no good",
+    runbook: {
+      means:
+        "Clients notice nothing while the last good certificate lasts. At its next start a replica will not come up.",
+      look: 'The log: "listener certificate cannot be used" says why.',
+      act: "Look at path, rights and contents of certFile, keyFile and clientCaFile; the key has to be the certificate's. registry-gateway check finds the same. They are read again within seconds.",
+    },
+  },
+  {
     alert: "RegistryGatewayCredentialUnusable",
     severity: "ticket",
     conditions: [

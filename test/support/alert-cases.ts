@@ -228,6 +228,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: [series("clientKeysUnusable", { source: "file" }, "1x1 0x20")],
   },
   {
+    alert: "RegistryGatewayListenerCertificateUnusable",
+    at: "10m",
+    fires: [series("listenerTlsUnusable", {}, "0x5 1x10")],
+    silent: [series("listenerTlsUnusable", {}, "1x1 0x20")],
+  },
+  {
     alert: "RegistryGatewayCredentialUnusable",
     at: "10m",
     fires: [series("credentialUnusable", { ...AMULET, key: "tls" }, "0x5 1x10")],

@@ -51,7 +51,7 @@ export async function startGateway(
     version: "0.0.0-test",
   });
   const { publicPort, operationsPort } = await gateway.start();
-  const url = `http://127.0.0.1:${publicPort}`;
+  const url = `${config.listen.tls === undefined ? "http" : "https"}://127.0.0.1:${publicPort}`;
   return {
     gateway,
     url,

@@ -17,6 +17,11 @@ export function pem(name: string): string {
   return readFileSync(new URL(`tls/${name}.pem`, ROOT), "utf8");
 }
 
+/** The path of such a file. */
+export function pemFile(name: string): string {
+  return new URL(`tls/${name}.pem`, ROOT).pathname;
+}
+
 const IDS = sampleJson("00-README-ids.json") as Record<"DSO" | "utilityAdmin" | "alice" | "bob", string>;
 
 /** The party ids that the samples use. */

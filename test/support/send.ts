@@ -1,4 +1,7 @@
-import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from "node:http";
+import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request as requestPlainly } from "node:http";
+import { request as requestSecurely } from "node:https";
+import type { SecureContextOptions } from "node:tls";
+import { pem } from "./sample.ts";
 
 export interface SentRequest {
   readonly method?: string;
@@ -19,11 +22,17 @@ export interface ReceivedAnswer {
   readonly text: string;
 }
 
-/** One request on a connection of its own. */
-export function send(base: string, { method, path, headers = {}, body }: SentRequest): Promise<ReceivedAnswer> {
-  const { hostname, port } = new URL(base);
+/** One request on a connection of its own; with TLS, the tests' authority is trusted. */
+export function send(
+  base: string,
+  { method, path, headers = {}, body }: SentRequest,
+  tls: Pick<SecureContextOptions, "cert" | "key"> = {},
+): Promise<ReceivedAnswer> {
+  const { hostname, port, protocol } = new URL(base);
+  const request = protocol === "https:" ? requestSecurely : requestPlainly;
   return new Promise((resolve, reject) => {
     const sent = request({
+      ...(protocol === "https:" ? { ca: pem("ca-and-successor"), ...tls } : {}),
       hostname,
       port,
       path,

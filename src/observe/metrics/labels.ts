@@ -61,9 +61,9 @@ export function statusLabelOf(status: number): string {
 
 /**
  * Why the gateway closed a connection of a client: nothing was read on it, too much waited on all of them together, its
- * place was needed while it was idle, or it stayed open after a refusal.
+ * place was needed while it was idle, it stayed open after a refusal, or it was used for a flood of HTTP/2's frames.
  */
-export const CLOSING_REASON = ["pipelined", "unread", "crowded", "idle", "refused"] as const;
+export const CLOSING_REASON = ["pipelined", "unread", "crowded", "idle", "refused", "flood"] as const;
 export type ClosingReason = (typeof CLOSING_REASON)[number];
 
 /** Where the keys of clients come from: the keys file, and issuers of tokens. */
@@ -80,6 +80,10 @@ export const CLIENT_REFUSAL = [
   "client_concurrency",
 ] as const satisfies readonly ErrorCode[];
 export type ClientRefusal = (typeof CLIENT_REFUSAL)[number];
+
+/** Why no connection came out of a TLS handshake: `http`, the client does not know that it is to speak TLS. */
+export const HANDSHAKE_FAILURE = ["certificate", "http", "timeout", "other"] as const;
+export type HandshakeFailure = (typeof HANDSHAKE_FAILURE)[number];
 
 /** Of the fetches that one replica makes for all. */
 export const LEASE_STATE = ["held", "awaited"] as const;

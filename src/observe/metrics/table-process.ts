@@ -73,6 +73,11 @@ export const PROCESS = {
     labels: { kind: ["metadata", "call"] },
     panel: { title: "Requests shed", unit: "per second", by: ["kind"] },
   }),
+  listenerTlsUnusable: gauge("listener_tls_unusable", {
+    help: "1 while a file of listen.tls is no good: the last good ones are used.",
+    aggregation: "max",
+    panel: { title: "Listener's TLS files no good", unit: "state" },
+  }),
   workers: gauge("workers", {
     help: "Processes that share the public port and answer.",
     aggregation: "max",

@@ -1,6 +1,15 @@
 import { CACHED_OPERATIONS } from "../../spec/endpoints.ts";
 import { counter, gauge, histogram } from "./definition.ts";
-import { ALIAS_OR_NONE, CLOSING_REASON, ERROR_CODE, OPERATION, OUTCOME, STATUS, STATUS_CLASS } from "./labels.ts";
+import {
+  ALIAS_OR_NONE,
+  CLOSING_REASON,
+  ERROR_CODE,
+  HANDSHAKE_FAILURE,
+  OPERATION,
+  OUTCOME,
+  STATUS,
+  STATUS_CLASS,
+} from "./labels.ts";
 
 const CACHED = CACHED_OPERATIONS.length;
 const UNCACHED = OPERATION.length - CACHED;
@@ -44,8 +53,13 @@ export const TRAFFIC = {
     panel: { title: "Connections refused", unit: "per second" },
   }),
   connectionsClosed: counter("closed_connections", {
-    help: "Connections closed by the gateway: unread, the client took nothing of an answer for 30 s; crowded, too much waited for clients in all; idle, its place was needed; refused, it stayed open after a refusal.",
+    help: "Connections closed by the gateway: unread, the client took nothing of an answer for 30 s; crowded, too much waited for clients in all; idle, its place was needed; refused, it stayed open after a refusal; flood, too many HTTP/2 streams given up or frames without use.",
     labels: { reason: CLOSING_REASON },
     panel: { title: "Connections closed by the gateway", unit: "per second", by: ["reason"] },
+  }),
+  handshakeFailures: counter("tls_handshake_failures", {
+    help: "Connections of clients that no TLS came of: certificate, the client showed none; http, it sent plain HTTP; timeout, 10 s were not enough.",
+    labels: { reason: HANDSHAKE_FAILURE },
+    panel: { title: "TLS handshakes failed", unit: "per second", by: ["reason"] },
   }),
 } as const;
