@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from "node:http";
 import type { ContractAdmins } from "../aggregate/contract-admins.ts";
 import { probeContract } from "../aggregate/contract-probe.ts";
 import type { RequestContent } from "../bodies/request.ts";
@@ -68,13 +67,20 @@ export async function answerChoiceContext(context: RequestContext, bytes: Buffer
  * The header fields of a client's request that go to a registry, and the id under which both sides log it. Each goes
  * once, as Node read it (RFC 9110 §5.3): of two content types, the one that was checked.
  */
-export function forwardedFields(id: string, headers: IncomingHttpHeaders, forwardAuthorization: boolean): Fields {
+export function forwardedFields(
+  { id, request, snapshot }: RequestContext,
+  { config }: Upstream,
+  forwardAuthorization: boolean = config.forwardAuthorization,
+): Fields {
+  const { headers } = request;
   const fields: string[] = [];
   for (const name of forwardAuthorization ? [...FORWARDED, "authorization"] : FORWARDED) {
     const value = headers[name];
     if (typeof value === "string") fields.push(name, value);
   }
   fields.push(...traceFieldsOf(headers), "x-request-id", id);
+  // What the client itself says of its address goes nowhere.
+  if (config.forwardClientAddress) fields.push("x-forwarded-for", snapshot.addresses.of(request).address);
   return fields;
 }
 
@@ -117,7 +123,7 @@ function send(
     operation: target.endpoint.operation,
     method: "POST",
     path: endpointPath(target.endpoint, target.id),
-    fields: forwardedFields(context.id, context.request.headers, forwardAuthorization),
+    fields: forwardedFields(context, upstream, forwardAuthorization),
     body: bytes ?? EMPTY,
     priority: "post",
     deadline: deadlineOf(upstream),

@@ -142,7 +142,7 @@ async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads
   const upstream = named ?? plainUpstream(snapshot, paths !== undefined);
   checkMayUse(context.client?.tier, upstream);
   routeTo(context, upstream, named === undefined ? "plain" : namedBy({ path: registry, header }));
-  const fields = forwardedFields(context.id, headers, upstream.config.forwardAuthorization);
+  const fields = forwardedFields(context, upstream);
   const call: StreamedCall = {
     operation: "pass_through",
     method: request.method as "GET" | "POST",

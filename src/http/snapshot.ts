@@ -1,3 +1,4 @@
+import { ClientAddresses } from "../clients/client-address.ts";
 import type { Clients } from "../clients/clients.ts";
 import type { Config } from "../config/schema.ts";
 import { RegistryMetadata, type RegistryMetadataOptions } from "../registry/registry-metadata.ts";
@@ -18,14 +19,17 @@ export interface Snapshot {
   /** The cached endpoints of each upstream. */
   readonly registries: ReadonlyMap<Upstream, RegistryMetadata>;
   readonly cors: Cors;
+  /** Where requests come from. */
+  readonly addresses: ClientAddresses;
   readonly hits: HitMemo;
   /** Undefined where everybody may call, without limits. */
   readonly clients: Clients | undefined;
 }
 
-function createSnapshot(parts: Omit<Snapshot, "cors" | "hits">): Snapshot {
+function createSnapshot(parts: Omit<Snapshot, "cors" | "hits" | "addresses">): Snapshot {
   const { config } = parts;
-  return { ...parts, cors: createCors(config.cors, config.routing.adminHeader), hits: new HitMemo() };
+  const cors = createCors(config.cors, config.routing.adminHeader);
+  return { ...parts, cors, addresses: new ClientAddresses(config.listen.trustedProxies), hits: new HitMemo() };
 }
 
 /** True where the plain base URL stands for all registries together. */
