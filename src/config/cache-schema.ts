@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../schema/type.ts";
 import { choice, flag, formed, group } from "./keys.ts";
 
 const ttl = group("How long an answer is fresh where the upstream says nothing. 0s: not stored then.", {

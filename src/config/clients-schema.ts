@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../schema/type.ts";
 import { choice, count, flag, formed, group, named, off, text } from "./keys.ts";
 
 /** Free of dots, so that a tier can stand in the path of a key. */

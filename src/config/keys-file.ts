@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from "node:fs";
-import { Type } from "typebox";
+import { Type } from "../schema/type.ts";
 import { TIER_NAME } from "./clients-schema.ts";
 import { asData, formed, group, off, text } from "./keys.ts";
 import { ConfigError } from "./problem.ts";

@@ -1,5 +1,5 @@
-import { Type } from "typebox";
-import type { Static, TProperties, TSchema, TUnsafe } from "typebox";
+import { isOptional, Type } from "../schema/type.ts";
+import type { Static, TProperties, TSchema, TUnsafe } from "../schema/type.ts";
 import { forms } from "./forms.ts";
 import type { FormName, FormValues } from "./forms.ts";
 
@@ -108,10 +108,10 @@ export type Schema = TSchema &
 
 /** Whether the key is off where it is absent. */
 export function isOff(schema: Schema): boolean {
-  return Type.IsOptional(schema);
+  return isOptional(schema);
 }
 
-/** A schema of TypeBox read as data. */
+/** A schema read as data. */
 export function asData(schema: TSchema): Schema {
   return schema;
 }

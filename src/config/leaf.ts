@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
-import { Value } from "typebox/value";
+import { compile } from "../schema/validator.ts";
 import { forms } from "./forms.ts";
 import type { FileContent, Form, FormName } from "./forms.ts";
 import type { Schema } from "./keys.ts";
@@ -114,7 +114,7 @@ export function readLeaf(schema: Schema, given: Given, folder: string): Outcome 
   const { form } = schema;
   if (form !== undefined) return readFormed({ ...schema, form }, given, folder);
   const value = given.replaced ? coerce(schema, String(given.value)) : given.value;
-  if (Value.Check(schema, value)) return { value };
+  if (compile(schema).accepts(value)) return { value };
   if (schema.type === "string" && typeof value !== "string") return { fault: "must be text: put it in quotes" };
   const hint = typeof value === "string" ? suggest(value, schema.enum ?? []) : "";
   return { fault: `must be ${schema.expected}, not ${speak({ ...given, value })}${hint}` };

@@ -1,5 +1,5 @@
-import { Type } from "typebox";
-import type { Static } from "typebox";
+import { Type } from "../schema/type.ts";
+import type { Static } from "../schema/type.ts";
 import type { cacheOverridesSchema } from "./cache-schema.ts";
 import { cacheSchema } from "./cache-schema.ts";
 import { clientsSchema, listenTlsSchema, trustedProxiesSchema } from "./clients-schema.ts";

@@ -1,4 +1,4 @@
-import { Type } from "typebox";
+import { Type } from "../schema/type.ts";
 import { cacheOverridesSchema } from "./cache-schema.ts";
 import { choice, count, flag, formed, group, off, share, text } from "./keys.ts";
 import { tlsKeys } from "./tls-schema.ts";

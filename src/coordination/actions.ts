@@ -1,5 +1,5 @@
-import { type Static, Type } from "typebox";
-import { Compile } from "typebox/compile";
+import { type Static, Type } from "../schema/type.ts";
+import { compile } from "../schema/validator.ts";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 
 /**
@@ -27,11 +27,11 @@ const Action = Type.Object(
 
 export type Action = Static<typeof Action>;
 
-const validator = Compile(Action);
+const validator = compile(Action);
 
 /** The action in `value`, or undefined: foreign bytes. */
 export function parseAction(value: unknown): Action | undefined {
-  return validator.Check(value) ? value : undefined;
+  return validator.accepts(value) ? value : undefined;
 }
 
 /** An action that is to have effect from now on. */

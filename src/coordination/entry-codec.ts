@@ -1,6 +1,6 @@
 import { crc32 } from "node:zlib";
-import { type Static, Type } from "typebox";
-import { Compile } from "typebox/compile";
+import { type Static, Type } from "../schema/type.ts";
+import { compile } from "../schema/validator.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { CacheKey } from "../cache/stores/tiers.ts";
 import type { Instant } from "../clock.ts";
@@ -40,7 +40,7 @@ const Header = Type.Tuple([
 
 type Header = Static<typeof Header>;
 
-const headers = Compile(Header);
+const headers = compile(Header);
 
 const CHECKSUM_LENGTH = 4;
 const SIZE_LENGTH = 4;
@@ -111,7 +111,7 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
 function parseHeader(json: string): Header | undefined {
   try {
     const header = JSON.parse(json) as unknown;
-    return headers.Check(header) && header[15].length % 2 === 0 ? header : undefined;
+    return headers.accepts(header) && header[15].length % 2 === 0 ? header : undefined;
   } catch {
     return undefined;
   }

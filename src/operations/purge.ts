@@ -1,5 +1,5 @@
-import { Type } from "typebox";
-import { Compile } from "typebox/compile";
+import { type Static, Type } from "../schema/type.ts";
+import { compile } from "../schema/validator.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Coordinator, PurgeReach } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
@@ -19,10 +19,10 @@ const PurgeRequest = Type.Object(
   { additionalProperties: false },
 );
 
-const validator = Compile(PurgeRequest);
+const validator = compile(PurgeRequest);
 
 export interface PurgeResult {
-  readonly purged: Type.Static<typeof PurgeRequest>;
+  readonly purged: Static<typeof PurgeRequest>;
   readonly reach: PurgeReach;
 }
 
@@ -44,7 +44,7 @@ export interface PurgeParts {
  */
 export async function purge(parts: PurgeParts, body: unknown): Promise<PurgeResult> {
   const { coordinator, upstreams } = parts;
-  if (!validator.Check(body)) {
+  if (!validator.accepts(body)) {
     const takes = 'upstream, endpoint ("info", "instruments" or "instrument") and instrument, as strings';
     throw new GatewayError(
       "invalid_request",

@@ -1,4 +1,4 @@
-import { type TSchema, Type } from "typebox";
+import { type TSchema, Type } from "../schema/type.ts";
 import type { Endpoint } from "./endpoints.ts";
 import type { AnswerKind } from "./openapi-answers.ts";
 import { CATALOGUE_EXAMPLE, ENDPOINT_EXAMPLES, REGISTRIES_EXAMPLE } from "./openapi-examples.ts";

@@ -1,4 +1,4 @@
-import type { TSchema } from "typebox";
+import type { TSchema } from "../schema/type.ts";
 import { type Endpoint, endpointPath, ENDPOINTS } from "./endpoints.ts";
 import {
   ANSWER_KINDS,

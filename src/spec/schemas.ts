@@ -1,5 +1,5 @@
-import { Type, type Static } from "typebox";
-import { Compile, type Validator } from "typebox/compile";
+import { Type, type Static } from "../schema/type.ts";
+import { compile, type Validator } from "../schema/validator.ts";
 import type { Operation } from "./endpoints.ts";
 
 /**
@@ -160,7 +160,7 @@ export const ContextRequest = Type.Object(
 );
 
 /** Adds the published rule that `meta` is a flat map of strings. */
-const StrictContextRequest = Type.Object(
+export const StrictContextRequest = Type.Object(
   {
     meta: Type.Optional(Type.Union([Type.Record(Type.String(), Type.String()), Type.Null()])),
     excludeDebugFields: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
@@ -172,15 +172,15 @@ export type RegistryInfo = Static<typeof RegistryInfo>;
 export type Instrument = Static<typeof Instrument>;
 export type InstrumentPage = Static<typeof InstrumentPage>;
 
-const INFO = Compile(RegistryInfo);
-const PAGE = Compile(InstrumentPage);
-const INSTRUMENT = Compile(Instrument);
-const CONTEXT = Compile(ChoiceContext);
-const TRANSFER_FACTORY = Compile(TransferFactory);
-const ALLOCATION_FACTORY = Compile(AllocationFactory);
-const FACTORY_REQUEST = Compile(FactoryRequest);
-const CONTEXT_REQUEST = Compile(ContextRequest);
-const STRICT_CONTEXT_REQUEST = Compile(StrictContextRequest);
+const INFO = compile(RegistryInfo);
+const PAGE = compile(InstrumentPage);
+const INSTRUMENT = compile(Instrument);
+const CONTEXT = compile(ChoiceContext);
+const TRANSFER_FACTORY = compile(TransferFactory);
+const ALLOCATION_FACTORY = compile(AllocationFactory);
+const FACTORY_REQUEST = compile(FactoryRequest);
+const CONTEXT_REQUEST = compile(ContextRequest);
+const STRICT_CONTEXT_REQUEST = compile(StrictContextRequest);
 
 /** What is wrong with the success body of `operation`, or undefined when it fits its schema. */
 export function answerProblem(operation: Operation, body: unknown): string | undefined {
@@ -211,12 +211,10 @@ export function requestProblem(kind: "factory" | "context", body: unknown, stric
   return problem(strict ? STRICT_CONTEXT_REQUEST : CONTEXT_REQUEST, body);
 }
 
-function problem(validator: Pick<Validator, "Check" | "Errors">, body: unknown): string | undefined {
-  if (validator.Check(body)) return undefined;
-  const [first] = validator.Errors(body);
-  if (first === undefined) return "does not fit its schema";
-  const missing = first.keyword === "required" ? first.params.requiredProperties.join(", ") : undefined;
-  const place = first.instancePath.slice(1).replaceAll("/", ".");
-  if (missing !== undefined) return `${place === "" ? "" : `${place}: `}${missing} is missing`;
-  return `${place === "" ? "the body" : place} ${first.message}`;
+function problem(validator: Validator<unknown>, body: unknown): string | undefined {
+  const fault = validator.findFault(body);
+  if (fault === undefined) return undefined;
+  const place = fault.path.slice(1).replaceAll("/", ".");
+  if (fault.missing !== undefined) return `${place === "" ? "" : `${place}: `}${fault.missing.join(", ")} is missing`;
+  return `${place === "" ? "the body" : place} ${fault.message}`;
 }

@@ -5,7 +5,7 @@ import { dirname, join, normalize } from "node:path";
 interface Room {
   /** Other rooms, and files at the root of src/. */
   readonly rooms: readonly string[];
-  /** Rooms of which only types may be imported. */
+  /** Rooms and packages of which only types may be imported. */
   readonly types?: readonly string[];
   /** Packages; Node's own modules are allowed to all but `spec`. */
   readonly packages?: readonly string[];
@@ -17,16 +17,17 @@ const LEAVES = ["clock.ts", "digest.ts", "errors.ts", "fields.ts", "json.ts", "v
 /**
  * The one table of what each folder of src/ may import besides the leaves. It is an allowlist: what is not here fails, and
  * so does a folder or a file at the root that is not in it. The direction is main → commands → gateway → http, operations,
- * workers → clients, aggregate → registry → cache, upstream → coordination → bodies, config, spec.
+ * workers → clients, aggregate → registry → cache, upstream → coordination → bodies, config, spec → schema.
  */
 const ROOMS: Readonly<Record<string, Room>> = {
-  spec: { rooms: ["json.ts"], packages: ["typebox"] },
-  config: { rooms: [], packages: ["typebox", "yaml"] },
+  schema: { rooms: [], types: ["typebox"] },
+  spec: { rooms: ["json.ts", "schema"], packages: [] },
+  config: { rooms: ["schema"], packages: ["yaml"] },
   bodies: { rooms: ["spec"], types: ["coordination"], packages: ["lru-cache", "secure-json-parse"] },
   coordination: {
-    rooms: ["coordination/redis"],
+    rooms: ["coordination/redis", "schema"],
     types: ["cache", "cache/stores", "config"],
-    packages: ["lru-cache", "typebox"],
+    packages: ["lru-cache"],
   },
   "coordination/redis": { rooms: ["cache/stores", "config", "coordination"], types: ["cache"], packages: ["ioredis"] },
   "cache/rfc": { rooms: [], types: ["cache"], packages: ["lru-cache", "structured-headers"] },
@@ -55,9 +56,9 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["lru-cache"],
   },
   aggregate: {
-    rooms: ["bodies", "cache/rfc", "registry", "spec", "upstream", "upstream/wire"],
+    rooms: ["bodies", "cache/rfc", "registry", "schema", "spec", "upstream", "upstream/wire"],
     types: ["cache", "coordination"],
-    packages: ["typebox"],
+    packages: [],
   },
   clients: { rooms: ["config", "coordination"], packages: ["ipaddr.js", "jose", "lru-cache", "undici"] },
   http: {
@@ -66,9 +67,9 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["fastify", "@fastify/http-proxy", "lru-cache", "structured-headers"],
   },
   operations: {
-    rooms: ["bodies", "clients", "cache", "config", "coordination", "http", "registry", "spec", "upstream"],
+    rooms: ["bodies", "clients", "cache", "config", "coordination", "http", "registry", "schema", "spec", "upstream"],
     types: ["cache/stores", "observe", "observe/metrics"],
-    packages: ["fastify", "typebox"],
+    packages: ["fastify"],
   },
   workers: {
     rooms: ["cache/stores", "config", "coordination", "http", "observe", "observe/metrics", "operations", "upstream"],
@@ -186,7 +187,8 @@ function refusalOf(file: string, { target, isType }: Import): string | undefined
   if (rules === undefined) return `${file} is in no room: add ${room} to the table`;
   if (target.startsWith("node:")) return room === "spec" ? `${file} imports ${target}` : undefined;
   if (!target.startsWith("src/")) {
-    return isListed(rules.packages ?? [], packageOf(target)) ? undefined : `${file} imports the package ${target}`;
+    const packages = [...(rules.packages ?? []), ...(isType ? (rules.types ?? []) : [])];
+    return isListed(packages, packageOf(target)) ? undefined : `${file} imports the package ${target}`;
   }
   const other = roomOf(target);
   const leaves = room === "spec" ? [] : LEAVES;
