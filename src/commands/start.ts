@@ -46,12 +46,12 @@ export async function start(options: StartOptions): Promise<number> {
     return EXIT.badConfig;
   }
   const { config, file } = source;
-  const log = createLogger(config.log.level);
+  const clock = systemClock();
+  const log = createLogger(config.log.level, { clock });
   for (const warning of warnings(config)) log.warn({ warning }, "configuration");
   handleFaults(log);
   const signal = stopSignal();
   const learned = new LearnedAdmins(config, (line) => printLine(line, process.stderr));
-  const clock = systemClock();
   const workers = workerCount(config);
   const common = { config, log, clock, version };
   // Not before the configuration is known to be good: it is most of what this program loads.

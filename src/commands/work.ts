@@ -18,7 +18,7 @@ export async function work(): Promise<number> {
     channel: channelToPrimary(),
     clock,
     createLogger(config, worker) {
-      const log = createLogger(config.log.level, { worker });
+      const log = createLogger(config.log.level, { worker, clock });
       handleFaults(log);
       return log;
     },

@@ -339,4 +339,6 @@ export interface Logger {
   readonly error: Write<"error">;
   readonly fatal: Write<"fatal">;
   isLevelEnabled(level: LogLevel): boolean;
+  /** Writes the lines that wait for others: what ends the process has to. */
+  flush(): void;
 }
