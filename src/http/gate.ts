@@ -5,8 +5,9 @@ import { credentialInUrl } from "../clients/credential.ts";
 import { type Duration, withDeadline } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { clientSignal, type RequestContext } from "./context.ts";
+import { hasUnreadBody } from "./framing.ts";
 import { isDescription } from "./pages.ts";
-import { type Answer, errorAnswer } from "./send.ts";
+import { type Answer, commonFieldsOf, errorAnswer, headFor, sendAnswer, sendUnder, type SentHead } from "./send.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { parseTarget } from "./target.ts";
 
@@ -124,13 +125,30 @@ export function holdUntilClosed(slot: Slot | undefined, response: ServerResponse
   return slot;
 }
 
-const answers = new WeakMap<GatewayError, Answer>();
+interface KeptRefusal {
+  readonly answer: Answer;
+  sent: SentHead | undefined;
+}
 
-/** The answer for an error that is kept: made once, so that a flood of refused requests costs little. */
-export function refusalAnswer(error: GatewayError): Answer {
-  const known = answers.get(error);
-  if (known !== undefined) return known;
-  const answer = errorAnswer(error);
-  answers.set(error, answer);
+const refusals = new WeakMap<GatewayError, KeptRefusal>();
+
+/** Sends an error that is kept: its answer is made once, so that a flood of refused requests costs little. */
+export function sendRefusal(
+  { request, response }: Pick<RequestContext, "request" | "response">,
+  error: GatewayError,
+  context: Pick<RequestContext, "id" | "snapshot" | "request" | "standing"> & { readonly isDraining: boolean },
+): Answer {
+  const refusal = refusals.get(error) ?? { answer: errorAnswer(error), sent: undefined };
+  refusals.set(error, refusal);
+  const { answer } = refusal;
+  const isUnread = hasUnreadBody(request);
+  if (isUnread || context.isDraining) {
+    const common = commonFieldsOf(context, context.isDraining);
+    if (isUnread) common.push("connection", "close");
+    sendAnswer(request, response, answer, common);
+  } else {
+    refusal.sent = headFor(refusal.sent, answer, context);
+    sendUnder(refusal.sent.head, request, response, answer);
+  }
   return answer;
 }

@@ -1,14 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { LRUCache } from "lru-cache";
-import type { CacheAnswer, Resource } from "../cache/resource.ts";
-import type { Fields } from "../fields.ts";
+import type { Resource } from "../cache/resource.ts";
 import type { RecordRequest } from "../observe/traffic.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import { type RequestContext, requestIdOf, type Services } from "./context.ts";
+import { requestIdOf, type Services } from "./context.ts";
 import { isFramedSafely } from "./framing.ts";
 import type { Admission } from "./gate.ts";
-import { commonFieldsOf, headOf, REQUEST_ID, sendUnder, STANDING } from "./send.ts";
+import { headFor, type SentHead, sendUnder } from "./send.ts";
 import type { PageQuery, RegistryTarget } from "./target.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */
@@ -22,16 +21,6 @@ export interface HitTarget {
   readonly admin: string;
   readonly resource: Resource;
   readonly recordHit: RecordRequest;
-}
-
-/** A head that was sent, and what it was made of besides the request's id. It must not keep a body in memory. */
-interface SentHead {
-  /** Those of one answer and no other. */
-  readonly fields: Fields;
-  readonly cors: Fields;
-  readonly head: string[];
-  /** Of the client that got it, see {@link STANDING}. */
-  standing: Fields | undefined;
 }
 
 interface RememberedTarget extends HitTarget {
@@ -99,12 +88,8 @@ export function createAnswerHit(services: Services): AnswerHit {
     if (answer === undefined) return false;
 
     const id = requestIdOf(headers["x-request-id"]);
-    sendUnder(
-      headFor(target, answer, { id, snapshot, request, standing: admission?.standing }),
-      request,
-      response,
-      answer,
-    );
+    target.sent = headFor(target.sent, answer, { id, snapshot, request, standing: admission?.standing });
+    sendUnder(target.sent.head, request, response, answer);
 
     const { status, age, body } = answer;
     target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });
@@ -124,34 +109,4 @@ export function createAnswerHit(services: Services): AnswerHit {
     }
     return true;
   };
-}
-
-/**
- * The head of the target's last hit, with the id of this one, as long as nothing else in it has changed: until age or
- * ttl do. Filling in one of thirty strings costs less than making the list anew.
- */
-function headFor(
-  target: RememberedTarget,
-  answer: CacheAnswer,
-  context: Pick<RequestContext, "id" | "snapshot" | "request" | "standing">,
-): readonly string[] {
-  const cors = context.snapshot.cors.answerFields(context.request.headers.origin);
-  const standing = context.standing?.fields;
-  const { sent } = target;
-  if (sent !== undefined && sent.fields === answer.fields && sent.cors === cors && restand(sent, standing)) {
-    sent.head[REQUEST_ID] = context.id;
-    return sent.head;
-  }
-  const head = headOf(answer, commonFieldsOf(context, false));
-  target.sent = { fields: answer.fields, cors, head, standing };
-  return head;
-}
-
-/** Writes a client's limits in the place of those of the client before; false where they are other fields. */
-function restand(sent: SentHead, standing: Fields | undefined): boolean {
-  if (sent.standing === standing) return true;
-  if (sent.standing?.length !== standing?.length || standing === undefined) return false;
-  for (let i = 0; i < standing.length; i++) sent.head[STANDING + i] = standing[i]!;
-  sent.standing = standing;
-  return true;
 }

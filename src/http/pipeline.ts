@@ -11,7 +11,7 @@ import {
   holdUntilClosed,
   needsNoClient,
   NOT_YET_ADMITTED,
-  refusalAnswer,
+  sendRefusal,
   tooManyAtOnce,
   waitAtGate,
 } from "./gate.ts";
@@ -151,21 +151,18 @@ export class Pipeline {
   /** Answers at once, from what was made before where it can be: a client that is over its limit costs less than a hit. */
   private refuseAtGate({ request, response }: Received, { client, standing, refusal }: Admission): void {
     const startedAt = this.services.clock.now();
-    const answer = refusalAnswer(refusal!);
     const send = (): void => {
       if (isBroken(request) || response.destroyed) return;
       const snapshot = this.services.snapshot();
       const id = requestIdOf(request.headers["x-request-id"]);
-      const common = commonFieldsOf({ id, snapshot, request, standing }, this.services.isDraining());
-      if (hasUnreadBody(request)) common.push("connection", "close");
-      sendAnswer(request, response, answer, common);
+      const isDraining = this.services.isDraining();
+      const answer = sendRefusal({ request, response }, refusal!, { id, snapshot, request, standing, isDraining });
       const operation = snapshot.hits.find(request.url!)?.operation ?? "none";
       const bytes = answer.body!.length;
       this.services.observers.recordRefused({ id, request, client, operation, error: refusal!, startedAt, bytes });
     };
-    // Whether a body is HTTP is known at the end of the turn.
-    if (hasUnreadBody(request)) this.turn.atEnd(send);
-    else send();
+    // Whether a body is HTTP is known at the end of the turn; and what is written together costs less.
+    this.turn.atEnd(send);
   }
 
   /** Makes the context of a request, and sees to it that its end is counted and logged. */

@@ -42,12 +42,50 @@ export function sendUnder(
 }
 
 /** All fields of an answer. */
-export function headOf(answer: Answer, commonFields: readonly string[]): string[] {
+function headOf(answer: Answer, commonFields: readonly string[]): string[] {
   const body = bodyOf(answer);
   const head = [...commonFields, ...answer.fields];
   if (commonFields[VARY] === VARY_BY_CLIENT) joinVary(head);
   if (body !== undefined) head.push("content-length", String(body.length));
   return head;
+}
+
+/** A head that was sent, and what it was made of besides the request's id. It must not keep a body in memory. */
+export interface SentHead {
+  /** Those of one answer and no other. */
+  readonly fields: Fields;
+  readonly cors: Fields;
+  readonly head: string[];
+  /** Of the client that got it, see {@link STANDING}. */
+  standing: Fields | undefined;
+}
+
+/**
+ * The head of an answer in a process that does not drain: the one that was `sent` last, with the id and the standing of
+ * this one, as long as nothing else in it has changed. Filling in one of thirty strings costs less than making the list
+ * anew.
+ */
+export function headFor(
+  sent: SentHead | undefined,
+  answer: Answer,
+  context: Pick<RequestContext, "id" | "snapshot" | "request" | "standing">,
+): SentHead {
+  const cors = context.snapshot.cors.answerFields(context.request.headers.origin);
+  const standing = context.standing?.fields;
+  if (sent !== undefined && sent.fields === answer.fields && sent.cors === cors && restand(sent, standing)) {
+    sent.head[REQUEST_ID] = context.id;
+    return sent;
+  }
+  return { fields: answer.fields, cors, head: headOf(answer, commonFieldsOf(context, false)), standing };
+}
+
+/** Writes a client's limits in the place of those of the client before; false where they are other fields. */
+function restand(sent: SentHead, standing: Fields | undefined): boolean {
+  if (sent.standing === standing) return true;
+  if (sent.standing?.length !== standing?.length || standing === undefined) return false;
+  for (let i = 0; i < standing.length; i++) sent.head[STANDING + i] = standing[i]!;
+  sent.standing = standing;
+  return true;
 }
 
 /** One line: of several, some caches in front read only the last. */
@@ -64,14 +102,14 @@ function bodyOf({ status, body }: Answer): Buffer | undefined {
 }
 
 /** Where among the fields that every answer has, which begin its head, the id's value is. */
-export const REQUEST_ID = 1;
+const REQUEST_ID = 1;
 
 /** What makes a difference to who asks. A cache in front must not give one client what another one may see. */
 const VARY_BY_CLIENT = "X-API-Key, Authorization";
 
 /** Where, in answers that depend on the client, the value of `Vary` is, and where the fields of its standing begin. */
 const VARY = 5;
-export const STANDING = 6;
+const STANDING = 6;
 
 /** The fields that every answer has: id, `nosniff`, CORS, the client's limits, and `close` while the process drains. */
 export function commonFieldsOf(
