@@ -1,7 +1,7 @@
-import { diffConfig } from "../config/diff.ts";
+import { type Change, diffConfig } from "../config/diff.ts";
 import { loadConfig } from "../config/parse.ts";
-import { printConfig } from "../config/print.ts";
-import { ConfigError } from "../config/problem.ts";
+import { presentConfig, printConfig } from "../config/print.ts";
+import { ConfigError, type Problem } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
 import { warnings, warnOfUnpinned } from "../config/warnings.ts";
 import { EXIT, configFileOf } from "./command-line.ts";
@@ -12,6 +12,22 @@ interface CheckOptions {
   readonly live?: unknown;
   readonly print?: unknown;
   readonly diff?: unknown;
+  readonly json?: unknown;
+}
+
+/** What `check --json` prints. What was not asked for is absent, and so is what a bad file leaves open. */
+interface CheckReport {
+  readonly file: string;
+  /** Whether the exit code is 0. */
+  readonly good: boolean;
+  /** Of `file`, or of the one that `--diff` names. */
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly string[];
+  readonly changes?: readonly Change[];
+  /** What each node, and Redis, had to say. */
+  readonly live?: readonly string[];
+  /** Effective, without secrets. */
+  readonly config?: unknown;
 }
 
 const HOW_TO_CHANGE =
@@ -20,30 +36,53 @@ const HOW_TO_CHANGE =
 /** `check`: says everything that is wrong with a config file, or that it is good. */
 export async function check(options: CheckOptions): Promise<number> {
   const file = configFileOf(options.config);
+  const isJson = options.json === true;
   try {
     const config = loadConfig(file, process.env);
-    if (typeof options.diff === "string") printDiff(loadConfig(options.diff, process.env), config);
-    if (options.print === true) printLines(printConfig(config));
-    for (const warning of [...warnings(config), ...warnOfUnpinned(config)]) printLine(`warning: ${warning}`);
-    const isGood = options.live !== true || (await isLive(config));
-    printLine(isGood ? `${file} is good` : `${file} is valid, but not everything it names is well`);
-    printLine(HOW_TO_CHANGE);
-    return isGood ? EXIT.ok : EXIT.badConfig;
+    const changes =
+      typeof options.diff === "string" ? diffConfig(loadConfig(options.diff, process.env), config) : undefined;
+    const told = [...warnings(config), ...warnOfUnpinned(config)];
+    if (!isJson) {
+      if (changes !== undefined) printDiff(changes);
+      if (options.print === true) printLines(printConfig(config));
+      for (const warning of told) printLine(`warning: ${warning}`);
+    }
+    const live: string[] = [];
+    const good = options.live !== true || (await isLive(config, isJson ? (line) => void live.push(line) : printLine));
+    if (isJson) {
+      printReport({
+        file,
+        good,
+        problems: [],
+        warnings: told,
+        ...(changes !== undefined && { changes }),
+        ...(options.live === true && { live }),
+        ...(options.print === true && { config: presentConfig(config) }),
+      });
+    } else {
+      printLine(good ? `${file} is good` : `${file} is valid, but not everything it names is well`);
+      printLine(HOW_TO_CHANGE);
+    }
+    return good ? EXIT.ok : EXIT.badConfig;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    printLines(error.message, process.stderr);
+    if (isJson) printReport({ file: error.file, good: false, problems: error.problems, warnings: [] });
+    else printLines(error.message, process.stderr);
     return EXIT.badConfig;
   }
 }
 
 /** Loads what calls registries and Redis only where they are called: it is half of what a command loads. */
-async function isLive(config: Config): Promise<boolean> {
+async function isLive(config: Config, print: (line: string) => void): Promise<boolean> {
   const { checkLive } = await import("./check-live.ts");
-  return checkLive(config, printLine);
+  return checkLive(config, print);
 }
 
-function printDiff(before: Config, after: Config): void {
-  const changes = diffConfig(before, after);
+function printReport(report: CheckReport): void {
+  printLines(JSON.stringify(report, undefined, 2));
+}
+
+function printDiff(changes: readonly Change[]): void {
   if (changes.length === 0) printLine("no difference");
   for (const { path, before: old, after: now, effect } of changes) {
     const values = `${JSON.stringify(old) ?? "absent"} → ${JSON.stringify(now) ?? "absent"}`;

@@ -9,9 +9,9 @@ Usage:
       Serve. FILE defaults to $GATEWAY_CONFIG, then config/gateway.yaml.
   registry-gateway [start] --upstream URL [--upstream URL …] [--redis URL] [--port N]
       Serve with no file at all: admins are learned from the registries and printed.
-  registry-gateway check [--config FILE] [--live] [--print] [--diff OLD]
+  registry-gateway check [--config FILE] [--live] [--print] [--diff OLD] [--json]
       Report every problem of a config file. --live asks each node, --print shows the effective
-      config without secrets, --diff says what a reload from OLD would change.
+      config without secrets, --diff says what a reload from OLD would change. --json: as JSON.
   registry-gateway demo [--port N] [--operations-port N]
       Three sample registries on loopback with the gateway before them, and commands to try.
   registry-gateway sandbox [--port N] [--host HOST] [--admin PARTY] [--instruments N]
@@ -19,8 +19,24 @@ Usage:
                            [--style splice|utility] [--versions v1,v2] [--unknown-paths own|html]
                            [--fault 429:0.1] [--fault hang:0.01@instruments …]
       A sample registry for those who integrate and have none, with faults as told.
-  registry-gateway explain URL [--operations URL] [--token-file FILE]
-      Why an answer of a running gateway was or was not cached.
+  registry-gateway status
+      How a running gateway is: cache, Redis, workers, upstreams, what operators did.
+  registry-gateway explain URL
+      Why an answer of a running gateway was or was not cached, and what the next request gets.
+  registry-gateway purge UPSTREAM [--endpoint info|instruments|instrument] [--instrument ID] [--soft]
+  registry-gateway purge --all [--soft]
+      Take answers out of the cache, on all replicas. --soft: they become stale.
+  registry-gateway nodes [UPSTREAM]
+  registry-gateway nodes cordon|activate UPSTREAM NODE [--weight N] [--for 30m] [--reason TEXT] [--force]
+      List the nodes; or send no new calls to one (NODE: its place in urls, from 0), or send them
+      again, with a weight from 0 to 100. --force cordons the last node, too.
+  registry-gateway upstreams [UPSTREAM]
+  registry-gateway upstreams cache-only|normal UPSTREAM [--for 30m] [--reason TEXT]
+      List the upstreams; or ask nothing of one and answer from the cache, or ask it again.
+
+      These six ask the operations listener. Its address and token are those of the config file
+      (--config FILE, with the same default as start); or --url URL and --token-file FILE name
+      them. --json prints the answer as JSON.
   registry-gateway clients new NAME [--tier TIER] [--expires 90d]
       An API key for a client, printed once, with the entry for clients.keysFile that holds only
       its digest. TIER defaults to anonymous; a key without --expires is good until it is taken out.

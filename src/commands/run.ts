@@ -5,8 +5,8 @@ import { printLine } from "./terminal.ts";
 
 interface Command {
   readonly options: ParseArgsOptionsConfig;
-  /** How many arguments it takes besides options. */
-  readonly positionals: number;
+  /** How many arguments it takes besides options: so many, or from so many to so many. */
+  readonly positionals: number | readonly [least: number, most: number];
   /** Loads and runs it: a command pays for its own modules only. */
   run(values: Record<string, unknown>, positionals: readonly string[]): Promise<number>;
 }
@@ -15,6 +15,9 @@ const text = { type: "string" } as const;
 const texts = { type: "string", multiple: true } as const;
 const flag = { type: "boolean" } as const;
 
+/** Where the operations listener is, and how its answers are printed. */
+const operations = { config: text, url: text, "token-file": text, json: flag };
+
 const COMMANDS: Readonly<Record<string, Command>> = {
   start: {
     options: { config: text, upstream: texts, redis: text, port: text },
@@ -22,7 +25,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     run: async (values) => (await import("./start.ts")).start(values),
   },
   check: {
-    options: { config: text, live: flag, print: flag, diff: text },
+    options: { config: text, live: flag, print: flag, diff: text, json: flag },
     positionals: 0,
     run: async (values) => (await import("./check.ts")).check(values),
   },
@@ -48,14 +51,31 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     positionals: 0,
     run: async (values) => (await import("./sandbox.ts")).sandbox(values),
   },
+  status: {
+    options: operations,
+    positionals: 0,
+    run: async (values) => (await import("./operate.ts")).status(values),
+  },
+  purge: {
+    options: { ...operations, all: flag, endpoint: text, instrument: text, soft: flag },
+    positionals: [0, 1],
+    run: async (values, words) => (await import("./operate.ts")).purge(values, words),
+  },
+  nodes: {
+    options: { ...operations, weight: text, for: text, reason: text, force: flag },
+    positionals: [0, 3],
+    run: async (values, words) => (await import("./operate.ts")).nodes(values, words),
+  },
+  upstreams: {
+    options: { ...operations, for: text, reason: text },
+    positionals: [0, 2],
+    run: async (values, words) => (await import("./operate.ts")).upstreams(values, words),
+  },
   explain: {
-    options: { operations: text, "token-file": text },
+    options: { ...operations, operations: text },
     positionals: 1,
-    run: async (values, [url]) =>
-      (await import("./explain.ts")).explain(url!, {
-        operations: values.operations,
-        tokenFile: values["token-file"],
-      }),
+    run: async ({ operations: named, ...values }, [url]) =>
+      (await import("./explain.ts")).explain(url!, { url: named, ...values }),
   },
   clients: {
     options: { tier: text, expires: text, config: text },
@@ -105,8 +125,11 @@ export async function run(args: readonly string[]): Promise<number> {
 function parseCommandLine(command: Command, args: readonly string[]) {
   try {
     const parsed = parseArgs({ args: [...args], options: command.options, allowPositionals: true });
-    if (parsed.positionals.length !== command.positionals) {
-      throw new UsageError(`expected ${command.positionals} argument(s), got ${parsed.positionals.length}`);
+    const { positionals } = command;
+    const [least, most] = typeof positionals === "number" ? [positionals, positionals] : positionals;
+    const given = parsed.positionals.length;
+    if (given < least || given > most) {
+      throw new UsageError(`expected ${least === most ? least : `${least} to ${most}`} argument(s), got ${given}`);
     }
     return parsed;
   } catch (error) {

@@ -31,7 +31,12 @@ function alternativeFor(schema: Schema, value: unknown): Schema {
   return schema.anyOf?.find(({ properties, form }) => (isGroup ? properties : form) !== undefined) ?? schema;
 }
 
+/** The effective configuration as data in the form of the file: every key that is on, secrets redacted. */
+export function presentConfig(config: Config): unknown {
+  return present(asData(configSchema), config);
+}
+
 /** The effective configuration as YAML: every key that is on, secrets redacted. Parsing it gives the same again. */
 export function printConfig(config: Config): string {
-  return stringify(present(asData(configSchema), config), { lineWidth: 0, aliasDuplicateObjects: false });
+  return stringify(presentConfig(config), { lineWidth: 0, aliasDuplicateObjects: false });
 }

@@ -23,11 +23,13 @@ function formatProblem(file: string, { line, column, path, message }: Problem): 
 
 /** A configuration that cannot be used. Its message lists every problem, one a line. */
 export class ConfigError extends Error {
+  readonly file: string;
   readonly problems: readonly Problem[];
 
   constructor(file: string, problems: readonly Problem[]) {
     super(problems.map((problem) => formatProblem(file, problem)).join("\n"));
     this.name = "ConfigError";
+    this.file = file;
     this.problems = problems;
   }
 }

@@ -108,7 +108,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
       "upstream",
       "workers",
     ],
-    packages: ["undici", "yaml"],
+    packages: ["typebox", "undici", "yaml"],
   },
   tools: {
     rooms: ["config", "observe", "observe/metrics", "spec", "upstream"],

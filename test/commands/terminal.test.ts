@@ -84,9 +84,34 @@ describe("what a registry says does not reach the operator's terminal as it is:"
 
   test("explain", async () => {
     const url = await startEvil({ stored: EVIL });
-    const output = await outputOf(["explain", "/x", "--operations", url]);
+    const output = await outputOf(["explain", "/x", "--url", url, "--json"]);
     expectHarmless(output);
     expect(JSON.parse(output)).toEqual({ stored: EVIL });
+    const inWords = await startEvil({ upstream: EVIL, admin: EVIL, operation: EVIL, cached: false, reason: EVIL });
+    const words = await outputOf(["explain", "/x", "--url", inWords]);
+    expect(words).toContain("Never answered from the cache");
+    expectHarmless(words);
+  });
+
+  test("status, nodes and upstreams", async () => {
+    const node = { url: EVIL, state: EVIL, lastError: EVIL, inFlight: 0, ejections: 0 };
+    const numbers = { running: 0, queued: 0, retriesLeft: 0 };
+    const upstream = { name: EVIL, admin: EVIL, state: EVIL, lastError: `x${EVIL}`, breaker: EVIL, ...numbers };
+    const url = await startEvil({
+      version: EVIL,
+      uptimeSeconds: 1,
+      cache: { memory: { entries: 0, bytes: 0, maxBytes: 0 } },
+      redis: { configured: true, state: "away", lastError: EVIL },
+      inForce: [{ upstream: EVIL, node: 0, state: "cordoned", reason: EVIL, until: EVIL }],
+      upstreams: [{ ...upstream, nodes: [node] }],
+    });
+    for (const command of ["status", "nodes", "upstreams"]) {
+      for (const more of [[], ["--json"]]) {
+        const output = await outputOf([command, "--url", url, ...more]);
+        expect(output).toContain("owned");
+        expectHarmless(output);
+      }
+    }
   });
 
   test("import, with --verify and without", async () => {

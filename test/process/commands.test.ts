@@ -38,7 +38,19 @@ describe("a command line", () => {
     async (...args) => {
       const { code, stdout, stderr } = await runHere(args);
       expect([code, stderr]).toEqual([0, ""]);
-      for (const command of ["start", "check", "demo", "explain", "import", "--upstream", "--live", "78"]) {
+      for (const command of [
+        "start",
+        "check",
+        "demo",
+        "explain",
+        "import",
+        "status",
+        "purge",
+        "nodes",
+        "--upstream",
+        "--live",
+        "78",
+      ]) {
         expect(stdout).toContain(command);
       }
     },
@@ -129,6 +141,48 @@ describe("check", () => {
   test("takes the file from the environment", async () => {
     const file = fileWith("upstreams: [{ name: a, urls: ['${WHERE:-http://127.0.0.1:1}'] }]\n");
     expect((await runHere(["check"], { GATEWAY_CONFIG: file })).code).toBe(0);
+  });
+
+  test("--json prints one object for scripts: problems, warnings, and what else was asked for", async () => {
+    const entry = "upstreams: [{ name: a, urls: ['http://127.0.0.1:1'], auth: { bearerToken: very-secret } }]\n";
+    const good = fileWith(`log: { level: debug }\n${entry}`);
+    const old = join(folder(), "old.yaml");
+    writeFileSync(old, entry);
+    const well = await runHere(["check", "--json", "--print", "--diff", old, "--config", good]);
+    expect([well.code, well.stderr]).toEqual([0, ""]);
+    expect(JSON.parse(well.stdout)).toMatchObject({
+      file: good,
+      good: true,
+      problems: [],
+      warnings: expect.arrayContaining([expect.stringContaining("upstreams[a].admin is not set")]),
+      changes: [{ path: "log.level", before: "info", after: "debug", effect: "reload" }],
+      config: { log: { level: "debug" }, upstreams: [{ auth: { bearerToken: "***" } }] },
+    });
+    expect(well.stdout).not.toContain("very-secret");
+
+    const registry = await startRegistry();
+    const wrong = `upstreams: [{ name: amulet, admin: "${UTILITY_ADMIN}", urls: ["${registry.url}"] }]\n`;
+    const ill = await runHere(["check", "--json", "--live", "--config", fileWith(wrong)]);
+    expect(ill.code).toBe(78);
+    expect(JSON.parse(ill.stdout)).toMatchObject({ good: false, live: [expect.stringContaining("amulet")] });
+
+    const bad = await runHere(["check", "--json", "--config", fileWith("workers: none\nupstreams: []\n")]);
+    expect([bad.code, bad.stderr]).toEqual([78, ""]);
+    expect(JSON.parse(bad.stdout)).toMatchObject({
+      good: false,
+      problems: [
+        { line: 1, path: "workers", message: expect.any(String) },
+        { line: 2, path: "upstreams", message: expect.any(String) },
+      ],
+    });
+    const missing = await runHere(["check", "--json", "--config", join(folder(), "nowhere.yaml")]);
+    expect([missing.code, JSON.parse(missing.stdout)]).toEqual([
+      78,
+      expect.objectContaining({
+        good: false,
+        problems: [expect.objectContaining({ message: "there is no such file" })],
+      }),
+    ]);
   });
 
   test("--live asks each node, and is 78 when one is not well", async () => {
@@ -333,7 +387,7 @@ describe("demo", () => {
     const [, explain] = await command.printed(/curl -s '(\S+explain\S+)'/);
     expect(await (await fetch(explain!)).json()).toMatchObject({ upstream: "funds", cached: true });
 
-    const explained = await runHere(["explain", list, "--operations", operations!]);
+    const explained = await runHere(["explain", list, "--operations", operations!, "--json"]);
     expect(explained.code).toBe(0);
     expect(JSON.parse(explained.stdout)).toMatchObject({ upstream: "funds" });
 

@@ -1,0 +1,215 @@
+import { existsSync } from "node:fs";
+import { isIPv6 } from "node:net";
+import { Agent, request } from "undici";
+import type { Duration } from "../clock.ts";
+import { parseConfigFile } from "../config/parse.ts";
+import { ConfigError } from "../config/problem.ts";
+import type { Config } from "../config/schema.ts";
+import { faultOfFile, findTokenFault, readSecret } from "../config/secret.ts";
+import { configFileOf, EXIT, UsageError } from "./command-line.ts";
+import { printLine, printLines } from "./terminal.ts";
+
+/** Where the operations listener is, and how its answers are printed: options that its commands have in common. */
+export interface OperationsFlags {
+  readonly config?: unknown;
+  readonly url?: unknown;
+  readonly "token-file"?: unknown;
+  readonly json?: unknown;
+}
+
+/** What the command asks; with a `body` it is a POST of JSON. */
+export interface Question {
+  /** With the query, without a slash at its beginning. */
+  readonly path: string;
+  readonly body?: object;
+}
+
+const DEADLINE: Duration = 10_000;
+
+/** In bytes. A thousand upstreams of ten nodes take a tenth of it. */
+const MAX_ANSWER = 32 * 1024 * 1024;
+
+const USUAL_URL = "http://127.0.0.1:9090/";
+
+/** Nothing came of a question; `message` says why and what to do. */
+export class OperationsError extends Error {}
+
+/** The operations listener of a running gateway. */
+export interface OperationsTarget {
+  /** Ends with a slash. */
+  readonly url: string;
+  readonly token: string | undefined;
+  readonly deadline: Duration;
+}
+
+/**
+ * Asks a gateway and prints what it answers: as JSON where `--json` is given, else by `print`. Where nothing comes of
+ * it, stderr says why.
+ *
+ * @returns the exit code
+ * @throws UsageError for options that cannot be understood
+ */
+export async function askGateway(
+  flags: OperationsFlags,
+  question: Question,
+  print: (answer: unknown) => boolean,
+): Promise<number> {
+  try {
+    const target = targetOf(flags);
+    const answer = await ask(target, question);
+    // Escapes that printing adds stand in strings alone, where they mean the same in JSON.
+    if (flags.json === true) printLines(JSON.stringify(answer, undefined, 2));
+    else if (!print(answer))
+      throw new OperationsError(`the answer of ${target.url} is of another form: ${WRONG_LISTENER}`);
+    return EXIT.ok;
+  } catch (error) {
+    if (error instanceof ConfigError) {
+      printLines(error.message, process.stderr);
+      printLine("--url and --token-file name the operations listener without the file.", process.stderr);
+      return EXIT.badConfig;
+    }
+    if (!(error instanceof OperationsError)) throw error;
+    printLine(`registry-gateway: ${error.message}`, process.stderr);
+    return EXIT.failure;
+  }
+}
+
+const WRONG_LISTENER = "is it the operations listener of a gateway of this version?";
+
+/**
+ * The listener that the options name: `--url`, else that of the configuration. A token goes to a `--url` only if the
+ * command line names its file or the configuration, too.
+ */
+function targetOf(flags: OperationsFlags): OperationsTarget {
+  const { config: file, url, "token-file": tokenFile } = flags;
+  const named = typeof url === "string" ? parseUrl(url) : undefined;
+  const operations = named === undefined || typeof file === "string" ? readOperations(file) : undefined;
+  const token = typeof tokenFile === "string" ? readToken(tokenFile) : operations?.token;
+  return { url: named ?? operations?.url ?? USUAL_URL, token, deadline: DEADLINE };
+}
+
+function parseUrl(text: string): string {
+  const url = URL.parse(text);
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    throw new UsageError(`--url takes the URL of the operations listener, such as ${USUAL_URL.slice(0, -1)}`);
+  }
+  if (url.username !== "" || url.password !== "") throw new UsageError("--url takes no credentials: use --token-file");
+  return `${url.origin}${url.pathname.replace(/\/*$/, "/")}`;
+}
+
+/** @throws ConfigError; a configuration that is named by nobody and is not there is none. */
+function readOperations(file: unknown): Pick<OperationsTarget, "url" | "token"> | undefined {
+  const name = configFileOf(file);
+  const isNamed = typeof file === "string" || (process.env.GATEWAY_CONFIG ?? "") !== "";
+  if (!isNamed && !existsSync(name)) return undefined;
+  const { usable, problems } = parseConfigFile(name, process.env);
+  if (usable === undefined) throw new ConfigError(name, problems);
+  const { token, tokenFile } = usable.operations;
+  return { url: urlOf(usable), token: tokenFile === undefined ? token : readToken(tokenFile) };
+}
+
+function urlOf({ operations: { host, port } }: Config): string {
+  if (port === 0) throw new OperationsError("operations.port is 0, any free port: name the one it is with --url");
+  const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  return `http://${isIPv6(reached) ? `[${reached}]` : reached}:${port}/`;
+}
+
+function readToken(file: string): string {
+  try {
+    return readSecret(file, findTokenFault);
+  } catch (error) {
+    throw new OperationsError(`the token file ${file} ${faultOfFile(error)}`);
+  }
+}
+
+/**
+ * The JSON that the listener answers.
+ *
+ * @throws OperationsError when it cannot be reached, refuses, or is none
+ */
+export async function ask(target: OperationsTarget, { path, body }: Question): Promise<unknown> {
+  const { url, token, deadline } = target;
+  const agent = new Agent({ connect: { timeout: deadline } });
+  try {
+    const answer = await request(new URL(path, url), {
+      dispatcher: agent,
+      method: body === undefined ? "GET" : "POST",
+      headers: {
+        accept: "application/json",
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(deadline),
+    });
+    const json = parseJson(await readText(answer.body, url));
+    const { "registry-gateway-error": code, "retry-after": retryAfter } = answer.headers;
+    if (answer.statusCode !== 200)
+      throw new OperationsError(refusalOf(url, { status: answer.statusCode, json, code, retryAfter }));
+    if (json === undefined) throw new OperationsError(`${url} does not answer with JSON: ${WRONG_LISTENER}`);
+    return json;
+  } catch (error) {
+    throw error instanceof OperationsError ? error : new OperationsError(failureOf(target, error));
+  } finally {
+    await agent.destroy();
+  }
+}
+
+async function readText(body: AsyncIterable<Buffer>, url: string): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER)
+      throw new OperationsError(`${url} answers with more than ${MAX_ANSWER} bytes: ${WRONG_LISTENER}`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/** Undefined: it is no JSON. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+interface Refusal {
+  readonly status: number;
+  readonly json: unknown;
+  readonly code: unknown;
+  readonly retryAfter: unknown;
+}
+
+const ADVICE: Readonly<Record<number, string>> = {
+  401: "Name the file with the operations token by --token-file, or the gateway's configuration by --config.",
+  421: "Name the listener by localhost or an IP address in --url, or add its name to operations.hosts.",
+};
+
+function refusalOf(url: string, { status, json, code, retryAfter }: Refusal): string {
+  const { error } = (json ?? {}) as { readonly error?: unknown };
+  const isOurs = typeof error === "string" && typeof code === "string";
+  const why = isOurs ? error.replace(/^registry-gateway: /, "") : "it does not say why";
+  const advice = !isOurs || code === "no_such_path" ? `I${WRONG_LISTENER.slice(1)}` : ADVICE[status];
+  const when = typeof retryAfter === "string" && isOurs ? `Try again in ${retryAfter} s.` : undefined;
+  return [`${url} refuses (${status}): ${why}.`, advice, when].filter((part) => part !== undefined).join(" ");
+}
+
+/** Why the listener could not be asked, and what to do. */
+function failureOf({ url, deadline }: OperationsTarget, error: unknown): string {
+  const { code = "", name, message, cause } = error as NodeJS.ErrnoException & { readonly cause?: unknown };
+  if (name === "TimeoutError" || code === "UND_ERR_CONNECT_TIMEOUT") {
+    return `${url} does not answer within ${deadline / 1000} s`;
+  }
+  if (code === "ECONNREFUSED") {
+    return `${url} does not answer, nothing listens there: is the gateway running, and is that its operations.host and operations.port? --url names another address`;
+  }
+  if (code === "ENOTFOUND" || code === "EAI_AGAIN") return `the host of ${url} cannot be found`;
+  if (code === "UND_ERR_SOCKET" || code === "ECONNRESET") return `${url} closes the connection without an answer`;
+  if (code.startsWith("HPE_")) return `${url} does not answer with HTTP: does it take https://?`;
+  if (code.startsWith("ERR_SSL") || code === "EPROTO") return `${url} does not answer with TLS: does it take http://?`;
+  if (cause instanceof Error) return failureOf({ url, token: undefined, deadline }, cause);
+  return `${url} cannot be asked: ${code === "" ? message : code}`;
+}

@@ -1,0 +1,78 @@
+import { toPrintable } from "./terminal.ts";
+
+/** A column of a table. */
+export interface Column {
+  readonly head: string;
+  readonly isNumber?: true;
+  /** Where its cells lose letters when the table is wider than the terminal; absent: they never do. */
+  readonly shortened?: "middle" | "end";
+}
+
+/** The narrowest and widest that a table or a text gets, whatever the terminal is. */
+const NARROWEST = 80;
+const WIDEST = 120;
+const USUAL = 100;
+
+/** A column is shortened no further than to so many letters. */
+const LEAST = 8;
+
+const GAP = "  ";
+
+/** How wide what is printed may be. */
+export function terminalWidth(): number {
+  const { columns = USUAL } = process.stdout as { readonly columns?: number };
+  return Math.min(WIDEST, Math.max(NARROWEST, columns));
+}
+
+/** The lines of a table, its head first. Cells are made printable. */
+export function formatTable(columns: readonly Column[], rows: readonly (readonly string[])[], width: number): string[] {
+  const cells = [columns.map(({ head }) => head), ...rows.map((row) => row.map(toPrintable))];
+  const widths = columns.map((_, i) => Math.max(...cells.map((row) => row[i]!.length)));
+  const total = () => widths.reduce((sum, each) => sum + each, 0) + GAP.length * (columns.length - 1);
+  while (total() > width) {
+    const i = widestOf(columns, widths);
+    if (i === undefined) break;
+    widths[i]! -= 1;
+  }
+  return cells.map((row) =>
+    row
+      .map((cell, i) => align(shorten(cell, widths[i]!, columns[i]!), widths[i]!, columns[i]!))
+      .join(GAP)
+      .trimEnd(),
+  );
+}
+
+/** The widest column that may lose a letter. */
+function widestOf(columns: readonly Column[], widths: readonly number[]): number | undefined {
+  let widest: number | undefined;
+  for (const [i, { shortened }] of columns.entries()) {
+    if (shortened !== undefined && widths[i]! > (widest === undefined ? LEAST : widths[widest]!)) widest = i;
+  }
+  return widest;
+}
+
+function shorten(cell: string, width: number, { shortened }: Column): string {
+  if (cell.length <= width) return cell;
+  const tail = shortened === "middle" ? Math.floor((width - 1) / 2) : 0;
+  return `${cell.slice(0, width - 1 - tail)}…${tail === 0 ? "" : cell.slice(-tail)}`;
+}
+
+function align(cell: string, width: number, { isNumber }: Column): string {
+  return isNumber === true ? cell.padStart(width) : cell.padEnd(width);
+}
+
+/** `text` in lines of `width` at most, broken between words; all but the first begin with `indent`. */
+export function wrap(text: string, width: number, indent = "  "): string[] {
+  const lines: string[] = [];
+  const [, margin = "", words = ""] = /^( *)(.*)$/.exec(toPrintable(text)) ?? [];
+  let line = "";
+  for (const word of words.split(" ")) {
+    if (line !== "" && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = `${indent}${word}`;
+    } else {
+      line = line === "" ? `${margin}${word}` : `${line} ${word}`;
+    }
+  }
+  return [...lines, line];
+}
