@@ -41,6 +41,7 @@ const operations = group(
       expected: "a list of host names",
       description: "Names it answers to besides localhost and IP addresses. Probes and metrics answer to any.",
     }),
+    readonly: flag(false, "Show, and refuse (403) whatever changes something: purges, nodes, upstreams."),
     token: off(formed("token", { examples: ["${OPERATIONS_TOKEN}"], description: "Bearer token." })),
     tokenFile: off(
       formed("tokenFile", { examples: ["/run/secrets/operations"], description: "File with the bearer token." }),

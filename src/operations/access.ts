@@ -14,12 +14,15 @@ export interface OperationsAccess {
   readonly token: string | undefined;
   /** Names it answers to besides `localhost` and IP addresses: lower case, without a dot at the end. */
   readonly hosts: readonly string[];
+  /** Nothing may be changed from here. */
+  readonly isReadonly: boolean;
 }
 
 /** @throws when the file of the token cannot be read */
 export function accessOf({ operations }: Config): OperationsAccess {
-  const { host, hosts, token, tokenFile } = operations;
-  return { isExposed: !isLoopback(host), token: tokenFile === undefined ? token : readSecret(tokenFile), hosts };
+  const { host, hosts, token, tokenFile, readonly: isReadonly } = operations;
+  const secret = tokenFile === undefined ? token : readSecret(tokenFile);
+  return { isExposed: !isLoopback(host), token: secret, hosts, isReadonly };
 }
 
 /**
@@ -49,6 +52,15 @@ export function checkAccess(headers: IncomingHttpHeaders, { isExposed, token, ho
       "this listener can be reached from other machines: configure operations.tokenFile",
     );
   }
+}
+
+/** @throws GatewayError 403 where the listener is only to show */
+export function checkMayAct({ isReadonly }: OperationsAccess): void {
+  if (!isReadonly) return;
+  throw new GatewayError(
+    "forbidden",
+    "operations.readonly is true: this listener changes nothing. Set it to false and start the gateway anew",
+  );
 }
 
 /** The name in a `Host` field; of `[::1]:9090`, the address without brackets. */

@@ -10,7 +10,7 @@ import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
 import { Audit, operatorOf } from "./audit.ts";
-import { checkAccess, type OperationsAccess } from "./access.ts";
+import { checkAccess, checkMayAct, type OperationsAccess } from "./access.ts";
 import type { ClientsReport } from "./clients-report.ts";
 import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
@@ -76,7 +76,10 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   app.addHook("onRequest", async (request) => {
     const refusal = framingProblem(request.raw);
     if (refusal !== undefined) throw refusal;
-    if (!OPEN.has(request.routeOptions.url ?? "")) checkAccess(request.headers, options.access);
+    const route = request.routeOptions.url;
+    if (!OPEN.has(route ?? "")) checkAccess(request.headers, options.access);
+    // By method: an action that is added later is refused, too.
+    if (route !== undefined && request.method !== "GET" && request.method !== "HEAD") checkMayAct(options.access);
   });
   addReports(app, options);
   const audit = new Audit(options.clock, options.log);

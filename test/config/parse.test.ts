@@ -44,7 +44,7 @@ test("what a file leaves out has the documented defaults, and what is off is abs
       maxConnections: 10_000,
       trustedProxies: [],
     },
-    operations: { host: "127.0.0.1", port: 9090, hosts: [] },
+    operations: { host: "127.0.0.1", port: 9090, hosts: [], readonly: false },
     routing: {
       prefix: "/api/token-standard/v0/registrars",
       adminHeader: "x-instrument-admin",

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
+import type { OperationsAccess } from "../../src/operations/access.ts";
 import { createOperationsListener } from "../../src/operations/listener.ts";
 import { sendRaw } from "../support/raw-connection.ts";
 import { errorOf, send } from "../support/send.ts";
@@ -14,7 +15,7 @@ let listener: FastifyInstance | undefined;
 afterEach(() => listener?.close());
 
 /** The listener alone, as it is when other machines can reach it; here none can. */
-async function start(access: { isExposed: boolean; token?: string; hosts?: string[] }): Promise<string> {
+async function start(access: Partial<OperationsAccess> & { readonly isExposed: boolean }): Promise<string> {
   const { metrics, registry } = createMetrics();
   listener = createOperationsListener({
     clock: systemClock(),
@@ -29,7 +30,7 @@ async function start(access: { isExposed: boolean; token?: string; hosts?: strin
     act: () => Promise.reject(new Error("nothing is done here")),
     inForce: () => [],
     status: () => ({ upstreams: [] }),
-    access: { token: undefined, hosts: [], ...access },
+    access: { token: undefined, hosts: [], isReadonly: false, ...access },
   });
   return listener.listen({ host: "127.0.0.1", port: 0 });
 }
@@ -202,5 +203,25 @@ describe("an operations listener does nothing for a web page of another origin",
     const headers = { host: "localhost:9090", ...fields };
     expect((await send(base, { path: "/status", headers })).status).toBe(200);
     expect((await send(base, { ...PURGE, headers })).status).toBe(200);
+  });
+});
+
+describe("an operations listener that is only to show", () => {
+  test("refuses every action, and shows as ever", async () => {
+    const base = await start({ isExposed: false, isReadonly: true });
+    const headers = { "content-type": "application/json" };
+    for (const path of ["/purge", "/nodes", "/upstreams"]) {
+      const answer = await send(base, { path, method: "POST", headers, body: "{}" });
+      expect(answer.status).toBe(403);
+      expect(errorOf(answer)).toContain("operations.readonly");
+    }
+    for (const path of [...OPEN, "/status", "/audit"]) expect((await send(base, { path })).status).toBe(200);
+    expect((await send(base, { path: "/nothing", method: "POST", headers, body: "{}" })).status).toBe(404);
+  });
+
+  test("asks for its token first", async () => {
+    const base = await start({ isExposed: true, token: "secret", isReadonly: true });
+    expect(await statusOf(base, "/purge", undefined, "POST")).toBe(401);
+    expect(await statusOf(base, "/purge", "Bearer secret", "POST")).toBe(403);
   });
 });
