@@ -64,12 +64,28 @@ export interface Coordinator {
   epochOf(dependencies: Dependencies): string | undefined;
 
   /**
+   * The soft purges that an entry stored now is later than, as one string; empty where there were none. `softVersion`
+   * stays the same while it is the same for all dependencies: that is asked on every hit.
+   */
+  softEpochOf(dependencies: Dependencies): string;
+  readonly softVersion: number;
+
+  /**
+   * When the first soft purge was (Unix ms) that is not among those of `since`, a {@link softEpochOf}: what depends on this is
+   * stale since then. -Infinity: it is not known when. Undefined: there was none.
+   */
+  softPurgedAt(dependencies: Dependencies, since: string): number | undefined;
+
+  /**
    * Notes that a page issued a token: `chain` names it, `digest` stands for the contents of the page and of those
    * before it. Another digest than last time makes every entry behind the token unusable.
    */
   issueChain(partition: string, chain: string, digest: string): void;
 
-  /** Gives the scopes of `partition` (undefined: of every partition) new epochs, here at once. */
+  /**
+   * Gives the scopes of `partition` (undefined: of every partition) new epochs, here at once. Scopes named by `softScope`
+   * are purged softly: entries become stale.
+   */
   purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach>;
 
   /** What operators did that is in force, as this process knows it. */

@@ -36,6 +36,8 @@ const Header = Type.Tuple([
   // Vary, fields.
   Type.Array(Type.String()),
   Type.Array(FieldText),
+  // Soft epoch.
+  Type.String(),
 ]);
 
 type Header = Static<typeof Header>;
@@ -66,6 +68,7 @@ export function encodeEntry(key: CacheKey, entry: Entry, now: Instant): Buffer {
     [origins.lifetime, origins.staleWhileRevalidate, origins.staleIfError],
     [...entry.vary],
     [...entry.fields],
+    entry.softEpoch,
   ];
   const json = Buffer.from(JSON.stringify(header));
   const bytes = Buffer.allocUnsafe(HEADER_START + json.length + body.length);
@@ -86,7 +89,7 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
   const header = parseHeader(bytes.toString("utf8", HEADER_START, bodyStart));
   if (header === undefined || header[0] !== key.partition || header[1] !== key.id) return undefined;
   const [, , status, madeEtag, epoch, variant, receivedAt, bornAt, freshUntil, revalidateUntil, ...more] = header;
-  const [usableUntil, staleProhibited, lifetime, origins, vary, fields] = more;
+  const [usableUntil, staleProhibited, lifetime, origins, vary, fields, softEpoch] = more;
   return {
     status,
     // A version before this one may have stored what is not sent on any more.
@@ -94,6 +97,7 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
     body: bytes.subarray(bodyStart),
     madeEtag,
     epoch,
+    softEpoch,
     vary,
     variant,
     receivedAt: writtenAt + receivedAt,

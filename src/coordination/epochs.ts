@@ -41,6 +41,22 @@ export interface EpochSnapshot {
   readonly chains: readonly (readonly [name: string, digest: string])[];
 }
 
+/**
+ * Before a scope, it names what is purged softly of it: such an epoch has the time (`@` and Unix ms), and entries of older
+ * ones are stale since then. They are told, kept and mended as those of scopes are.
+ */
+const SOFT = "~";
+
+export function softScope(scope: string): string {
+  return SOFT + scope;
+}
+
+/** When a soft purge was, Unix ms; -Infinity where its epoch does not say. */
+function softPurgeTime(epoch: Epoch): number {
+  const at = epoch.indexOf("@");
+  return at === -1 ? -Infinity : Number(epoch.slice(at + 1)) || -Infinity;
+}
+
 /** More scopes with an epoch of their own than this in one partition become one epoch for the whole partition. */
 const MAX_SCOPES = 256;
 
@@ -53,6 +69,8 @@ const MAX_CHAINS = 50_000;
 interface Share {
   base: Epoch;
   readonly scopes: Map<string, Epoch>;
+  /** How many of them are no soft ones. */
+  hard: number;
   /** The part of the epoch that every entry of the partition shares; made when needed. */
   prefix: string | undefined;
 }
@@ -84,6 +102,8 @@ export function chainName(partition: string, chain: string): string {
  * epoch must never bring an entry back.
  */
 export class Epochs {
+  /** Changes with every soft purge that this process hears of; 0: none yet. */
+  softVersion = 0;
   private initial = newEpoch(0);
   private readonly everywhere: Share = newShare(this.initial);
   private untouched: Share = newShare(this.initial);
@@ -112,7 +132,7 @@ export class Epochs {
   private scopesEpoch(partition: string, scopes: readonly string[]): string {
     const share = this.shares.get(partition) ?? this.untouched;
     share.prefix ??= `${this.everywhere.base}/${share.base}`;
-    if (share.scopes.size === 0 && this.everywhere.scopes.size === 0) return share.prefix;
+    if (share.hard === 0 && this.everywhere.hard === 0) return share.prefix;
     let epoch = share.prefix;
     for (const scope of scopes) {
       const own = share.scopes.get(scope);
@@ -123,13 +143,30 @@ export class Epochs {
     return epoch;
   }
 
+  /** See {@link Coordinator.softEpochOf}. */
+  softEpochOf(dependencies: Dependencies): string {
+    return this.softVersion === 0 ? "" : this.softEpochs(dependencies).join(",");
+  }
+
+  /** See {@link Coordinator.softPurgedAt}. */
+  softPurgedAt(dependencies: Dependencies, since: string): number | undefined {
+    const known = since.split(",");
+    const unknown = this.softEpochs(dependencies).filter((epoch) => !known.includes(epoch));
+    return unknown.length === 0 ? undefined : Math.min(...unknown.map(softPurgeTime));
+  }
+
+  private softEpochs({ partition, scopes }: Dependencies): Epoch[] {
+    const shares = [this.shares.get(partition) ?? this.untouched, this.everywhere];
+    return scopes.flatMap((scope) => shares.flatMap((share) => share.scopes.get(softScope(scope)) ?? []));
+  }
+
   /** The epochs of `partition` (undefined: those of every partition at once) as an entry stored now depends on them. */
   read(partition: string | undefined): EpochSet {
     return partition === undefined ? this.everywhere : (this.shares.get(partition) ?? this.untouched);
   }
 
-  /** Gives each of `scopes` a new epoch, higher than its last. Returns what others have to be told. */
-  raise(partition: string | undefined, scopes: readonly string[]): EpochChange {
+  /** Gives each of `scopes` a new epoch at `time` (Unix ms), higher than its last. Returns what others have to be told. */
+  raise(partition: string | undefined, scopes: readonly string[], time: number): EpochChange {
     const share = this.own(partition);
     if (share.scopes.size + scopes.length > MAX_SCOPES) {
       const base = newEpoch(epochCount(share.base) + 1);
@@ -138,8 +175,9 @@ export class Epochs {
     }
     const raised = scopes.map((scope) => {
       const last = share.scopes.get(scope);
-      const epoch = newEpoch(last === undefined ? 1 : epochCount(last) + 1);
-      share.scopes.set(scope, epoch);
+      const count = last === undefined ? 1 : epochCount(last) + 1;
+      const epoch = scope.startsWith(SOFT) ? `${newEpoch(count)}@${Math.floor(time)}` : newEpoch(count);
+      this.set(share, scope, epoch);
       return { scope, epoch };
     });
     return { initial: this.initial, partition, raised };
@@ -172,7 +210,7 @@ export class Epochs {
 
   /** Takes over one epoch from elsewhere. */
   put(partition: string | undefined, scope: string, epoch: Epoch): void {
-    this.own(partition).scopes.set(scope, epoch);
+    this.set(this.own(partition), scope, epoch);
   }
 
   /** Takes over all epochs of a partition from elsewhere. */
@@ -180,7 +218,8 @@ export class Epochs {
     const share = this.own(partition);
     share.base = set.base;
     share.scopes.clear();
-    for (const [scope, epoch] of set.scopes) share.scopes.set(scope, epoch);
+    share.hard = 0;
+    for (const [scope, epoch] of set.scopes) this.set(share, scope, epoch);
     if (partition === undefined) this.dropPrefixes();
     else share.prefix = undefined;
   }
@@ -188,6 +227,13 @@ export class Epochs {
   /** Gives everything of the partition a new epoch, and remembers no more of it than that. */
   renew(partition: string): void {
     this.replace(partition, { base: newEpoch(0), scopes: new Map() });
+  }
+
+  private set(share: Share, scope: string, epoch: Epoch): void {
+    const isSoft = scope.startsWith(SOFT);
+    if (isSoft) this.softVersion += 1;
+    else if (!share.scopes.has(scope)) share.hard += 1;
+    share.scopes.set(scope, epoch);
   }
 
   private own(partition: string | undefined): Share {
@@ -214,5 +260,5 @@ export class Epochs {
 }
 
 function newShare(base: Epoch): Share {
-  return { base, scopes: new Map(), prefix: undefined };
+  return { base, scopes: new Map(), hard: 0, prefix: undefined };
 }

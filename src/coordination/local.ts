@@ -21,11 +21,13 @@ export class LocalCoordinator implements Coordinator {
   readonly epochs = new Epochs();
   readonly clientLimits = undefined;
   readonly actions: Actions;
+  private readonly clock: Clock;
   private readonly leases: LocalLeases;
   private readonly windows: CallWindows;
   private readonly facts: Facts;
 
   constructor({ clock }: LocalCoordinatorOptions) {
+    this.clock = clock;
     this.actions = new Actions(clock);
     this.leases = new LocalLeases(clock);
     this.windows = new CallWindows(clock);
@@ -36,12 +38,24 @@ export class LocalCoordinator implements Coordinator {
     return this.epochs.epochOf(dependencies);
   }
 
+  softEpochOf(dependencies: Dependencies): string {
+    return this.epochs.softEpochOf(dependencies);
+  }
+
+  get softVersion(): number {
+    return this.epochs.softVersion;
+  }
+
+  softPurgedAt(dependencies: Dependencies, since: string): number | undefined {
+    return this.epochs.softPurgedAt(dependencies, since);
+  }
+
   issueChain(partition: string, chain: string, digest: string): void {
     this.epochs.issueChain(partition, chain, digest);
   }
 
   purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
-    this.epochs.raise(partition, scopes);
+    this.epochs.raise(partition, scopes, this.clock.wallNow());
     return Promise.resolve("replica");
   }
 

@@ -79,7 +79,7 @@ export class SharedState {
 
   /** Gives the scopes new epochs: one message to each worker. Resolves when every worker has them, or is gone. */
   async purge(partition: string | undefined, scopes: readonly string[]): Promise<void> {
-    const change = this.tables.epochs.raise(partition, scopes);
+    const change = this.tables.epochs.raise(partition, scopes, this.clock.wallNow());
     await this.askAll(({ peer }) => peer.ask("purged", change, PURGE_TIMEOUT));
   }
 

@@ -72,6 +72,18 @@ export class WorkerCoordinator implements Coordinator {
     return this.epochs.epochOf(dependencies);
   }
 
+  softEpochOf(dependencies: Dependencies): string {
+    return this.epochs.softEpochOf(dependencies);
+  }
+
+  get softVersion(): number {
+    return this.epochs.softVersion;
+  }
+
+  softPurgedAt(dependencies: Dependencies, since: string): number | undefined {
+    return this.epochs.softPurgedAt(dependencies, since);
+  }
+
   issueChain(partition: string, chain: string, digest: string): void {
     if (this.epochs.chainDigest(partition, chain) === digest) return;
     this.epochs.issueChain(partition, chain, digest);
@@ -80,7 +92,7 @@ export class WorkerCoordinator implements Coordinator {
 
   async purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
     // Here at once; the primary's own epochs, which all workers have in the end, take their place.
-    this.epochs.raise(partition, scopes);
+    this.epochs.raise(partition, scopes, this.clock.wallNow());
     await this.primary.ask("purge", { partition, scopes }, PURGE_TIMEOUT).catch(() => undefined);
     return "replica";
   }

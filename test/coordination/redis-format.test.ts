@@ -11,6 +11,7 @@ const ENTRY: Entry = {
   fields: ["date", "Thu, 10 Sep 2026 06:00:00 GMT", "etag", '"a"'],
   body: Buffer.from("{}"),
   madeEtag: false,
+  softEpoch: "1.a@2",
   epoch: "generation",
   vary: ["accept"],
   variant: "variant",
@@ -28,10 +29,10 @@ const ENTRY: Entry = {
  * Releases at one Redis read each other's entries when the number in the key is the same. Whoever changes the layout
  * below gives it another number in `redis/protocol.ts`, and then writes both anew here.
  */
-const NUMBER = 3;
+const NUMBER = 4;
 const LAYOUT =
   '["DSO::1220","info",200,false,"generation","variant",500,400,1500,2500,3500,false,1000,["cache.ttl","a","b"],' +
-  '["accept"],["date","Thu, 10 Sep 2026 06:00:00 GMT","etag","\\"a\\""]]{}';
+  '["accept"],["date","Thu, 10 Sep 2026 06:00:00 GMT","etag","\\"a\\""],"1.a@2"]{}';
 
 test("an entry in Redis is laid out as the number in its key says, for releases that run beside each other", () => {
   expect(new Keys("rg:").entry("tag", "id")).toMatch(new RegExp(`^rg:\\{tag\\}:${NUMBER}:`));

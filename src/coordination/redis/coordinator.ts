@@ -129,6 +129,18 @@ export class RedisCoordinator implements Coordinator {
     return this.epochs.epochOf(dependencies);
   }
 
+  softEpochOf(dependencies: Dependencies): string {
+    return this.epochs.table.softEpochOf(dependencies);
+  }
+
+  get softVersion(): number {
+    return this.epochs.table.softVersion;
+  }
+
+  softPurgedAt(dependencies: Dependencies, since: string): number | undefined {
+    return this.epochs.table.softPurgedAt(dependencies, since);
+  }
+
   issueChain(partition: string, chain: string, digest: string): void {
     this.chains.issue(partition, chain, digest);
   }

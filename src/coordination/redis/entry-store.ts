@@ -4,7 +4,7 @@ import { type Clock, type Duration, type Instant, withReply } from "../../clock.
 import { digestOf } from "../../digest.ts";
 import type { MaybePromise } from "../coordinator.ts";
 import { decodeEntry, encodeEntry } from "../entry-codec.ts";
-import { BASE } from "../epochs.ts";
+import { BASE, softScope } from "../epochs.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
 import type { RedisCoordinator } from "./coordinator.ts";
 import { MAX_WAIT, type PartitionView } from "./partition-views.ts";
@@ -147,10 +147,11 @@ export class RedisStore implements Store {
     const known = key.chain === undefined ? undefined : epochs.table.chainDigest(key.partition, key.chain);
     const sentAt = this.clock.now();
     try {
-      const call = { script: readEntry, keys: names, args: [BASE, ...key.scopes], binary: true };
+      const scopes = [...key.scopes, ...key.scopes.map(softScope)];
+      const call = { script: readEntry, keys: names, args: [BASE, ...scopes], binary: true };
       const [time, chain, found, hash] = (await this.connection.run(call, MAX_WAIT)) as Reply;
       if (learned !== undefined) await withReply(learned, MAX_WAIT, this.clock);
-      if (!view.isKnown || !epochs.observe(view, key.scopes, found.map(textOf))) return undefined;
+      if (!view.isKnown || !epochs.observe(view, scopes, found.map(textOf))) return undefined;
       if (key.chain !== undefined) chains.observe(view, key.chain, { sent: known, found: textOf(chain) });
       // Counted from when it was asked: a slow reply makes an entry older, never younger.
       return this.decode(key, hash, sentAt - time);

@@ -2,7 +2,7 @@ import type { Cluster, Redis } from "ioredis";
 import { digestOf } from "../../digest.ts";
 
 /** Written into the key of each entry: a release that reads entries differently does not find the old ones. */
-const ENTRY_FORMAT = 3;
+const ENTRY_FORMAT = 4;
 
 /**
  * The keys in Redis. What is in braces is a hash tag: epochs, chains and entries of one partition share a slot of a

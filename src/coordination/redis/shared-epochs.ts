@@ -144,7 +144,7 @@ export class SharedEpochs {
   /** See {@link Coordinator.purge}. */
   async purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
     const view = this.view(partition);
-    for (const raised of this.table.raise(partition, scopes).raised) notePending(view, raised);
+    for (const raised of this.table.raise(partition, scopes, this.clock.wallNow()).raised) notePending(view, raised);
     if (!this.connection.isConnected) return "pending";
     const { session } = view.breaker;
     try {
