@@ -165,6 +165,8 @@ export class CachedEntry {
    * instant at which that answer can have been made.
    */
   derivedAt: Instant | undefined = undefined;
+  /** The soft purges that are seen to in the entry, see Coordinator.softVersion. */
+  softVersion = 0;
   private readonly heads: (Head | undefined)[] = [];
   private readonly renderedHits: (RenderedHit | undefined)[] = [];
   private upstreamStatus: string | undefined | null = null;

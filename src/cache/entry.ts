@@ -30,6 +30,8 @@ export interface Entry {
   readonly madeEtag: boolean;
   /** The epoch (see Coordinator.epoch) read before the fetch began. */
   readonly epoch: string;
+  /** The soft purges before it (see Coordinator.softEpochOf), read with the epoch. */
+  readonly softEpoch: string;
   /** The request fields this response was selected by (lower case, sorted); none for most. */
   readonly vary: readonly string[];
   /** Those fields' normalised values; equal strings mean the same variant. Empty when `vary` is. */
@@ -58,6 +60,7 @@ export interface ReceivedResponse {
   /** Of the request that was forwarded. */
   readonly headers: IncomingHttpHeaders;
   readonly epoch: string;
+  readonly softEpoch: string;
   /** The wall clock at receipt. */
   readonly receivedWall: number;
   /** How much of a configured TTL to take off: 0 to 0.1. */
@@ -99,6 +102,7 @@ export function judgeResponse(input: ReceivedResponse): JudgedResponse {
     body: fetched.body,
     madeEtag,
     epoch: input.epoch,
+    softEpoch: input.softEpoch,
     vary: selecting,
     variant: variantOf(selecting, headers),
     receivedAt: fetched.receivedAt,
@@ -111,6 +115,22 @@ export function judgeResponse(input: ReceivedResponse): JudgedResponse {
     skipped: forbidden ?? whyNotWorthwhile(input, entry, known),
     exclusive: isExclusive(fetched.status, forbidden, directives),
     ownFields: withheld.size === 0 ? undefined : fields,
+  };
+}
+
+/**
+ * The entry after a soft purge at `at`: stale since then, and usable in its windows from then on. It never becomes any
+ * fresher by that.
+ */
+export function softened(entry: Entry, at: Instant, softEpoch: string): Entry {
+  const freshUntil = Math.min(entry.freshUntil, Math.max(at, entry.receivedAt));
+  const earlier = entry.freshUntil - freshUntil;
+  return {
+    ...entry,
+    softEpoch,
+    freshUntil,
+    revalidateUntil: entry.revalidateUntil - earlier,
+    usableUntil: entry.usableUntil - earlier,
   };
 }
 

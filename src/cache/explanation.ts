@@ -54,7 +54,7 @@ export async function explain(resource: Resource, cache: ExplainedCache): Promis
   const { tiers, coordinator, clock, fetches, hitForMiss } = cache;
   const { key, policy } = resource;
   const now = clock.now();
-  const before = new Set(tiers.memory.variants(key));
+  const before = new Set(tiers.variants(key));
   await tiers.lookUpShared(key);
   const epoch = coordinator.epochOf(key);
   const last = hitForMiss.last(resource);
@@ -62,9 +62,11 @@ export async function explain(resource: Resource, cache: ExplainedCache): Promis
     key,
     policy,
     epoch,
-    entries: (tiers.memory.variants(key) ?? []).map((cached) =>
-      describe(cached, now, { tier: before.has(cached) ? "memory" : "shared", purged: cached.entry.epoch !== epoch }),
-    ),
+    entries: tiers
+      .variants(key)
+      .map((cached) =>
+        describe(cached, now, { tier: before.has(cached) ? "memory" : "shared", purged: cached.entry.epoch !== epoch }),
+      ),
     lastSkip: last?.skipped === undefined ? undefined : { reason: last.skipped, ago: now - last.at },
     fetching: fetches.isRunning(key),
   };

@@ -38,6 +38,12 @@ export interface FetchResult {
   readonly upstreamStatus: number | undefined;
 }
 
+/** Both as they were before the upstream was asked. */
+interface EpochsBefore {
+  readonly epoch: string | undefined;
+  readonly softEpoch: string;
+}
+
 export interface FetcherOptions {
   readonly tiers: Tiers;
   readonly coordinator: Coordinator;
@@ -107,11 +113,12 @@ export class Fetcher {
   async fetch(miss: Miss, limits: FetchLimits): Promise<FetchResult> {
     const { resource, headers } = miss;
     const epoch = this.coordinator.epochOf(resource.key);
+    const softEpoch = this.coordinator.softEpochOf(resource.key);
     // Purged while this waited for its turn: a 304 must not bring it back.
     const stale = miss.stale?.entry.epoch === epoch ? miss.stale : undefined;
     const conditional = stale === undefined ? [] : conditionalFields(stale.entry);
     const fetched = await resource.fetch({ ...limits, headers, conditional, epoch });
-    if (fetched.status !== 304) return this.store(miss, fetched, epoch);
+    if (fetched.status !== 304) return this.store(miss, fetched, { epoch, softEpoch });
     if (stale !== undefined && conditional.length > 0 && confirms(fetched.fields, stale.entry)) {
       const fields = freshen(stale.entry, fetched.fields, this.clock.wallNow());
       // Else a head could grow beyond all bounds, 304 by 304; then the whole answer is asked for.
@@ -120,13 +127,13 @@ export class Fetcher {
         // The stored entry renewed (RFC 9111 §4.3.4), with the fields of both.
         const { status, body } = stale.entry;
         const renewed = { ...fetched, fields, status, body };
-        return { ...this.store({ ...miss, stale }, renewed, epoch), upstreamStatus: 304 };
+        return { ...this.store({ ...miss, stale }, renewed, { epoch, softEpoch }), upstreamStatus: 304 };
       }
     }
     // RFC 9111 §4.3.4: a 304 for something else than what is stored confirms nothing.
     const full =
       conditional.length > 0 ? await resource.fetch({ ...limits, headers, conditional: [], epoch }) : fetched;
-    if (full.status !== 304) return this.store(miss, full, epoch);
+    if (full.status !== 304) return this.store(miss, full, { epoch, softEpoch });
     throw new GatewayError(
       "upstream_invalid",
       "the registry answered 304 Not Modified to a request without conditions",
@@ -152,6 +159,7 @@ export class Fetcher {
       // Whose request it was is unknown here: where that matters, nothing is derived.
       headers: policy.sharedAuthorization ? { authorization: "" } : {},
       epoch,
+      softEpoch: this.coordinator.softEpochOf(key),
       receivedWall: this.clock.wallNow() - (this.clock.now() - entryOf.receivedAt),
       shortening: this.shortening(),
       maxLifetime,
@@ -166,13 +174,14 @@ export class Fetcher {
     return this.random() * MAX_SHORTENING;
   }
 
-  private store(miss: Miss, fetched: Fetched, epoch: string | undefined): FetchResult {
+  private store(miss: Miss, fetched: Fetched, { epoch, softEpoch }: EpochsBefore): FetchResult {
     const { resource, headers, stale } = miss;
     const judged = judgeResponse({
       fetched,
       headers,
       policy: resource.policy,
       epoch: epoch ?? "",
+      softEpoch,
       receivedWall: this.clock.wallNow() - (this.clock.now() - fetched.receivedAt),
       shortening: this.shortening(),
     });

@@ -66,7 +66,7 @@ export class HttpCache {
   private readonly hitForMiss = new HitForMiss();
 
   constructor({ memory, shared, coordinator, clock, random, observer }: HttpCacheOptions) {
-    const tiers = new Tiers(memory, shared, coordinator);
+    const tiers = new Tiers({ memory, shared, coordinator, clock });
     const fetcher = new Fetcher({ tiers, coordinator, clock, random, observer });
     const { hitForMiss } = this;
     this.tiers = tiers;

@@ -2,6 +2,7 @@ import { type Static, Type } from "../schema/type.ts";
 import { compile } from "../schema/validator.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Coordinator, PurgeReach } from "../coordination/coordinator.ts";
+import { softScope } from "../coordination/epochs.ts";
 import { GatewayError } from "../errors.ts";
 import { SCOPES } from "../registry/metadata-resource.ts";
 import type { Upstream } from "../upstream/upstream.ts";
@@ -15,6 +16,7 @@ const PurgeRequest = Type.Object(
       Type.Union([Type.Literal("info"), Type.Literal("instruments"), Type.Literal("instrument")]),
     ),
     instrument: Type.Optional(Type.String()),
+    soft: Type.Optional(Type.Boolean()),
   },
   { additionalProperties: false },
 );
@@ -38,34 +40,37 @@ export interface PurgeParts {
 }
 
 /**
- * Purges what `body` names: everything, one upstream, one kind of resource of it, or one instrument.
+ * Purges what `body` names: everything, one upstream, one kind of resource of it, or one instrument. Softly: what is
+ * stored becomes stale instead of going.
  *
  * @throws GatewayError 400 for a body of another form, 404 for an unknown upstream, 503 while its admin is not known
  */
 export async function purge(parts: PurgeParts, body: unknown): Promise<PurgeResult> {
   const { coordinator, upstreams } = parts;
   if (!validator.accepts(body)) {
-    const takes = 'upstream, endpoint ("info", "instruments" or "instrument") and instrument, as strings';
+    const takes =
+      'upstream, endpoint ("info", "instruments" or "instrument") and instrument, as strings, and soft (true or false)';
     throw new GatewayError(
       "invalid_request",
       `the purge is not valid: it is a JSON object that takes ${takes}, and nothing else`,
     );
   }
-  const { upstream: name, endpoint, instrument } = body;
+  const { upstream: name, endpoint, instrument, soft } = body;
+  const named = (scopes: readonly string[]) => (soft === true ? scopes.map(softScope) : scopes);
   if (name === undefined && (endpoint !== undefined || instrument !== undefined)) {
     throw new GatewayError("invalid_request", "the purge is not valid: endpoint and instrument need an upstream");
   }
   if (instrument !== undefined && endpoint !== "instrument") {
     throw new GatewayError("invalid_request", 'the purge is not valid: instrument needs "endpoint": "instrument"');
   }
-  if (name === undefined) return { purged: body, reach: await coordinator.purge(undefined, SCOPES.all) };
+  if (name === undefined) return { purged: body, reach: await coordinator.purge(undefined, named(SCOPES.all)) };
   const upstream = upstreams.byName(name);
   if (upstream === undefined)
     throw new GatewayError("unknown_upstream", `there is no upstream ${JSON.stringify(name)}`);
   const admin = upstream.admin ?? (parts.hasRedis ? await learnAdmin(upstream, parts.clock) : undefined);
   // Entries are kept under the admin: while it is not known there are none, but in a Redis that had them before.
   if (admin === undefined) return { purged: body, reach: "replica" };
-  return { purged: body, reach: await coordinator.purge(admin, scopesOf(endpoint, instrument)) };
+  return { purged: body, reach: await coordinator.purge(admin, named(scopesOf(endpoint, instrument))) };
 }
 
 async function learnAdmin(upstream: Upstream, clock: Clock): Promise<string> {

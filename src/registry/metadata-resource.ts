@@ -225,9 +225,10 @@ export class MetadataResource implements Resource {
     if (end < Math.min(page.ids.length, MAX_FILLED)) setImmediate(() => this.fill(page, end, source));
   }
 
-  /** Whether neither the page nor any instrument on it was purged: each purge of one of them ends its epoch. */
+  /** Whether neither the page nor any instrument on it was purged, softly or not: that changes the page's own epochs. */
   private isCurrent(entry: Entry): boolean {
-    return this.registry.coordinator.epochOf(this.key) === entry.epoch;
+    const { coordinator } = this.registry;
+    return coordinator.epochOf(this.key) === entry.epoch && coordinator.softEpochOf(this.key) === entry.softEpoch;
   }
 
   private pageProblem({ status, body, content }: UpstreamAnswer): string | undefined {

@@ -11,6 +11,7 @@ function entry(changes: Partial<Entry> = {}): Entry {
     fields: ["etag", '"a"'],
     body: Buffer.alloc(100, "a"),
     madeEtag: false,
+    softEpoch: "",
     epoch: "g",
     vary: [],
     variant: "",

@@ -15,6 +15,7 @@ const ENTRY: Entry = {
   fields: [],
   body: Buffer.from(""),
   madeEtag: false,
+  softEpoch: "",
   epoch: "g",
   vary: [],
   variant: "",

@@ -16,7 +16,15 @@ function entry(...fields: Fields): Entry {
     requestedAt: 0,
     receivedAt: 0,
   };
-  return judgeResponse({ fetched, policy: policy(), headers: {}, epoch: "g", receivedWall: WALL, shortening: 0 }).entry;
+  return judgeResponse({
+    fetched,
+    policy: policy(),
+    headers: {},
+    epoch: "g",
+    softEpoch: "",
+    receivedWall: WALL,
+    shortening: 0,
+  }).entry;
 }
 
 describe("the condition sent upstream", () => {

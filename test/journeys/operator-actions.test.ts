@@ -247,3 +247,24 @@ describe("what is no action", () => {
     expect(await read(gateway.operations, "/status")).toMatchObject({ inForce: [] });
   });
 });
+
+describe("a soft purge", () => {
+  test("has what is stored served stale, and refreshed", async () => {
+    const gateway = await startWell();
+    const path = `/registry${LIST}?pageSize=3`;
+    await send(gateway.url, { path });
+    const answer = await post(gateway, "/purge", { upstream: "amulet", soft: true });
+    expect([answer.status, jsonOf(answer)]).toEqual([
+      200,
+      { purged: { upstream: "amulet", soft: true }, scope: "replica" },
+    ]);
+    const stale = await send(gateway.url, { path });
+    expect(stale.headers["cache-status"]).toContain("detail=stale-while-revalidate");
+    await expect.poll(async () => (await send(gateway.url, { path })).headers["cache-status"]).not.toContain("detail");
+    expect(callsOf(gateway.registries).reduce((sum, each) => sum + each)).toBe(2);
+    expect((await post(gateway, "/purge", { soft: 1 })).status).toBe(400);
+    expect(await read(gateway.operations, "/audit")).toMatchObject({
+      actions: [{ did: "purge", what: { soft: true } }],
+    });
+  });
+});

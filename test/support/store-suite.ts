@@ -22,6 +22,7 @@ export function makeEntry(epoch: string, now: number, changes: Partial<Entry> = 
     fields: ["content-type", "application/json", "etag", '"ü"', "x-twice", "1", "x-twice", "2"],
     body: Buffer.from('{"adminId":"DSO::1220aa","supportedApis":{}}'),
     madeEtag: true,
+    softEpoch: "",
     epoch,
     vary: [],
     variant: "",

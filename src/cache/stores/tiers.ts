@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Duration } from "../../clock.ts";
+import type { Clock, Duration } from "../../clock.ts";
 import type { Coordinator, Dependencies, MaybePromise } from "../../coordination/coordinator.ts";
 import { fieldValue } from "../../fields.ts";
-import type { CachedEntry } from "../cached-entry.ts";
+import { CachedEntry } from "../cached-entry.ts";
 import { Compressor } from "../compression.ts";
-import type { Entry } from "../entry.ts";
+import { type Entry, softened } from "../entry.ts";
 import type { Resource } from "../resource.ts";
 import { isAuthorized, selectingNames, variantOf } from "../rfc/request-fields.ts";
 import type { MemoryStore } from "./memory-store.ts";
@@ -48,12 +48,20 @@ interface LookUp {
   found: Promise<readonly CachedEntry[]> | undefined;
 }
 
+interface TiersOptions {
+  readonly memory: MemoryStore;
+  readonly shared: Store | undefined;
+  readonly coordinator: Coordinator;
+  readonly clock: Clock;
+}
+
 /** Memory, and a shared tier behind it where there is one. What a purge made unusable is never found here. */
 export class Tiers {
   readonly memory: MemoryStore;
   readonly hasShared: boolean;
   private readonly shared: Store | undefined;
   private readonly coordinator: Coordinator;
+  private readonly clock: Clock;
   private readonly compressor = new Compressor();
   /**
    * One look-up in the shared tier per key at a time, however many ask; each ends within half a second. What was found
@@ -62,11 +70,12 @@ export class Tiers {
    */
   private readonly lookups = new Map<string, LookUp>();
 
-  constructor(memory: MemoryStore, shared: Store | undefined, coordinator: Coordinator) {
+  constructor({ memory, shared, coordinator, clock }: TiersOptions) {
     this.memory = memory;
     this.shared = shared;
     this.hasShared = shared !== undefined;
     this.coordinator = coordinator;
+    this.clock = clock;
   }
 
   /**
@@ -82,7 +91,34 @@ export class Tiers {
     if (variants === undefined && adopted.length === 0) return undefined;
     const epoch = this.coordinator.epochOf(resource.key);
     const isUsable = (cached: CachedEntry) => cached.entry.epoch === epoch && matches(cached, resource, headers);
-    return variants?.find(isUsable) ?? adopted.find(isUsable);
+    const found = variants?.find(isUsable) ?? adopted.find(isUsable);
+    if (found === undefined || found.softVersion === this.coordinator.softVersion) return found;
+    return this.soften(resource.key, found);
+  }
+
+  /** What is stored in memory under the key, of any epoch, with soft purges seen to. */
+  variants(key: CacheKey): readonly CachedEntry[] {
+    const epoch = this.coordinator.epochOf(key);
+    for (const cached of this.memory.variants(key) ?? []) {
+      // What was purged must not take the place of what came after it.
+      const isCurrent = cached.entry.epoch === epoch;
+      if (isCurrent && cached.softVersion !== this.coordinator.softVersion) this.soften(key, cached);
+    }
+    return this.memory.variants(key) ?? [];
+  }
+
+  /** Sees to soft purges that the entry does not know of: it takes its own place, stale. */
+  private soften(key: CacheKey, cached: CachedEntry): CachedEntry {
+    const { coordinator, clock } = this;
+    const { softVersion } = coordinator;
+    cached.softVersion = softVersion;
+    const at = coordinator.softPurgedAt(key, cached.entry.softEpoch);
+    if (at === undefined) return cached;
+    const instant = clock.now() - Math.max(0, clock.wallNow() - at);
+    const entry = softened(cached.entry, instant, coordinator.softEpochOf(key));
+    const stored = this.memory.put(key, entry, cached.gzip) ?? new CachedEntry(entry, cached.gzip);
+    const { derivedAt, retryAt, triedAt, failedSlowly, compressionAsked } = cached;
+    return Object.assign(stored, { softVersion, derivedAt, retryAt, triedAt, failedSlowly, compressionAsked });
   }
 
   /** Whether an entry is stored for other requests than this one. */
