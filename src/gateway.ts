@@ -6,7 +6,9 @@ import { MemoryStore } from "./cache/stores/memory-store.ts";
 import { TieredLimits } from "./clients/client-limits.ts";
 import { Clients } from "./clients/clients.ts";
 import { type Clock, sleep } from "./clock.ts";
+import { type CertificateStatus, certificatesOf } from "./config/certificates.ts";
 import type { Config } from "./config/schema.ts";
+import { readTls, type TlsFiles } from "./config/tls-files.ts";
 import {
   coordinateAlone,
   coordinateByRedis,
@@ -185,7 +187,9 @@ function createServer(options: ServerOptions): Server {
   const certificate = tls === undefined ? undefined : new ListenerCertificate({ tls, clock, ...observers.certificate });
   const listener = createPublicListener({ services, config, connections, inFlight, overload, certificate });
   observers.show(snapshot().upstreams);
-  observers.readGauges({ memory, overload, coordination, snapshot });
+  const ofRedis = config.redis?.tls === undefined ? [] : redisCertificates(config.redis.tls);
+  const certificates = () => [...(certificate?.certificates() ?? []), ...ofRedis];
+  observers.readGauges({ memory, overload, coordination, snapshot, certificates });
   coordinator.actions.onChange(() => snapshot().upstreams.heed());
   coordinator.onAnnounced((news) => snapshot().upstreams.hear(news));
   return new Server({
@@ -198,10 +202,16 @@ function createServer(options: ServerOptions): Server {
     listener,
     connections,
     certificate,
+    certificates,
     isWorker: options.isWorker,
     drainState,
     onReload: (before, after) => observers.show(after, before),
   });
+}
+
+/** As its client has read them, at the start and never again. */
+function redisCertificates(files: TlsFiles): readonly CertificateStatus[] {
+  return certificatesOf(readTls(files), "redis", "redis_authority");
 }
 
 /** The snapshots, and what reads bodies within the limits of the current one. */

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import type { MemoryStore } from "./cache/stores/memory-store.ts";
 import { type Duration, settledWithin, sleep } from "./clock.ts";
+import type { CertificateStatus } from "./config/certificates.ts";
 import type { Config } from "./config/schema.ts";
 import type { Coordination } from "./coordination/coordination.ts";
 import type { ClientConnections } from "./http/connections.ts";
@@ -28,6 +29,8 @@ export interface ServerParts {
   readonly connections: ClientConnections;
   /** Of `listen.tls`. */
   readonly certificate: ListenerCertificate | undefined;
+  /** Those of the process itself, those of upstreams apart. */
+  readonly certificates: () => readonly CertificateStatus[];
   /** Other workers of this gateway listen on the same port. */
   readonly isWorker: boolean;
   /** What {@link Services.isDraining} tells. */
@@ -108,7 +111,7 @@ export class Server {
 
   /** `/status` besides version and uptime. */
   status(): ProcessStatus {
-    const { memory, coordination, services } = this.parts;
+    const { memory, coordination, services, certificates } = this.parts;
     return statusOf({
       memory,
       config: this.config,
@@ -116,6 +119,7 @@ export class Server {
       coordinator: coordination.coordinator,
       upstreams: this.upstreams,
       clock: services.clock,
+      certificates: certificates(),
     });
   }
 

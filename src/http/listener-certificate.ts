@@ -1,7 +1,8 @@
-import { constants, X509Certificate } from "node:crypto";
+import { constants } from "node:crypto";
 import type { Server } from "node:https";
 import type { SecureContextOptions } from "node:tls";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
+import { type CertificateStatus, certificatesOf } from "../config/certificates.ts";
 import type { Config } from "../config/schema.ts";
 import { readTls, type TlsMaterial } from "../config/tls-files.ts";
 import { WatchedFiles } from "../config/watched-files.ts";
@@ -16,8 +17,8 @@ export interface ListenerCertificateOptions {
   readonly clock: Clock;
   /** Told of each look at the files: why they are no good, or undefined. */
   readonly onLook: (fault: string | undefined) => void;
-  /** Told of files that took the place of others, and when the first certificate in `certFile` ends, as Unix time. */
-  readonly onReplaced: (endsAt: number) => void;
+  /** Told of files that took the place of others. */
+  readonly onReplaced: (now: readonly CertificateStatus[]) => void;
 }
 
 /**
@@ -84,10 +85,9 @@ export class ListenerCertificate {
     this.start = () => {};
   }
 
-  /** Unix times, in milliseconds, at which the certificates of each kind end: of several in a file the first. */
-  ends(): { readonly listener: number; readonly clientAuthority: number | undefined } {
-    const { cert, ca } = this.inUse;
-    return { listener: endOf(cert!), clientAuthority: ca === undefined ? undefined : endOf(ca) };
+  /** When what is in use ends. */
+  certificates(): readonly CertificateStatus[] {
+    return certificatesOf(this.inUse, "listener", "client_authority");
   }
 
   private async look(): Promise<void> {
@@ -96,16 +96,10 @@ export class ListenerCertificate {
     this.inUse = read;
     const context = this.context();
     for (const server of this.servers) server.setSecureContext(context);
-    this.options.onReplaced(this.ends().listener);
+    this.options.onReplaced(this.certificates());
   }
 }
 
 function isSame(one: TlsMaterial, other: TlsMaterial): boolean {
   return one.cert === other.cert && one.key === other.key && one.ca === other.ca;
-}
-
-/** When the first of the certificates in a PEM text ends, as Unix time in milliseconds. */
-function endOf(pem: string): number {
-  const all = pem.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----/g) ?? [];
-  return Math.min(...all.map((text) => new X509Certificate(text).validToDate.getTime()));
 }

@@ -2,6 +2,7 @@ import type { CacheObserver } from "../cache/observer.ts";
 import { CACHE_OUTCOMES, CACHE_TIERS, type CacheOutcome, type CacheTier } from "../cache/resource.ts";
 import type { MemoryStore } from "../cache/stores/memory-store.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
+import type { CertificateStatus } from "../config/certificates.ts";
 import { addressOf } from "../config/urls.ts";
 import type { Coordination } from "../coordination/coordination.ts";
 import { COMMAND_OUTCOMES, type CommandOutcome, type RedisObserver } from "../coordination/redis/connection.ts";
@@ -47,6 +48,8 @@ export interface ObservedParts {
   readonly overload: Overload;
   readonly coordination: Pick<Coordination, "redisStatus">;
   readonly snapshot: () => Snapshot;
+  /** Of the process itself, those of upstreams apart. */
+  readonly certificates: () => readonly CertificateStatus[];
 }
 
 /** The metrics of a process, with what is so from its start. */
@@ -78,7 +81,8 @@ function observeCertificate({
         log.error({ reason: withoutSecrets(fault) }, "listener certificate cannot be used");
       }
     },
-    onReplaced: (endsAt) => log.info({ expiresAt: new Date(endsAt).toISOString() }, "listener certificate replaced"),
+    onReplaced: (now) =>
+      log.info({ expiresAt: now.find(({ role }) => role === "listener")?.expiresAt }, "listener certificate replaced"),
   };
 }
 
@@ -156,8 +160,8 @@ export class ServerObservers {
   }
 
   /** Lets the gauges show, whenever they are read, how things are then. */
-  readGauges({ memory, overload, coordination, snapshot }: ObservedParts): void {
-    const { metrics, registry } = this.options;
+  readGauges({ memory, overload, coordination, snapshot, certificates }: ObservedParts): void {
+    const { metrics, registry, clock } = this.options;
     registry.onRead(() => {
       const { upstreams, config } = snapshot();
       metrics.eventLoopDelay.set(overload.delay / 1000);
@@ -168,6 +172,8 @@ export class ServerObservers {
         maxBytes: config.cache.memory.maxBytes,
         traffic: this.traffic,
         redis: coordination.redisStatus(),
+        certificates: certificates(),
+        wallNow: clock.wallNow(),
       });
     });
   }

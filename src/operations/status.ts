@@ -1,4 +1,5 @@
 import type { MemoryStore } from "../cache/stores/memory-store.ts";
+import type { CertificateStatus } from "../config/certificates.ts";
 import type { Config } from "../config/schema.ts";
 import type { RedisPart } from "../coordination/coordination.ts";
 import type { UpstreamStatus } from "../upstream/status.ts";
@@ -15,6 +16,8 @@ export interface ProcessStatus {
   readonly redis: RedisPart;
   /** What operators did that has effect now. */
   readonly inForce: readonly ActionReport[];
+  /** When certificates end that are no upstream's. */
+  readonly certificates: readonly CertificateStatus[];
   readonly upstreams: readonly UpstreamStatus[];
 }
 
@@ -22,6 +25,7 @@ export interface StatusSources extends ActParts {
   readonly memory: Pick<MemoryStore, "entries" | "bytes">;
   readonly config: Config;
   readonly redis: RedisPart;
+  readonly certificates: readonly CertificateStatus[];
 }
 
 export function statusOf(sources: StatusSources): ProcessStatus {
@@ -31,6 +35,7 @@ export function statusOf(sources: StatusSources): ProcessStatus {
     cache: { memory: { entries, bytes, maxBytes: config.cache.memory.maxBytes } },
     redis,
     inForce: reportInForce(sources),
+    certificates: sources.certificates,
     upstreams: upstreams.status(),
   };
 }

@@ -428,6 +428,28 @@ export const ALERT_RULES: readonly AlertRule[] = [
       act: "registry-gateway clients check FILE names every mistake of a keys file. Of an issuer: look whether its JWKS can be fetched from the gateway's machine. Either is read again within seconds.",
     },
   },
+  ...(["ticket", "page"] as const).map((severity): AlertRule => {
+    const days = severity === "page" ? 3 : 14;
+    return {
+      alert: severity === "page" ? "RegistryGatewayCertificateEnds" : "RegistryGatewayCertificateEndsSoon",
+      severity,
+      conditions: [
+        {
+          value: aggregate("min", [...UPSTREAM, "role"], q.series("certificateExpiry")),
+          is: "<",
+          bound: days * 86_400,
+        },
+      ],
+      for: "15m",
+      summary: `A certificate ends within ${days} days: {{ $labels.role }}, upstream {{ $labels.upstream }}`,
+      runbook: {
+        means:
+          "Once it has ended, no connection is made with it: listener, clients cannot connect; client_authority, clients by certificate cannot; client, the registry refuses the gateway; node and authority, the gateway refuses the registry; redis, replicas no longer share.",
+        look: "GET /status: certificates, and those of each upstream, with their ends.",
+        act: "Put a new file in the place of the old one: those of listen.tls and of upstreams are read again within seconds, those of redis at the next start. node: ask the registry's operator.",
+      },
+    };
+  }),
   {
     alert: "RegistryGatewayListenerCertificateUnusable",
     severity: "ticket",

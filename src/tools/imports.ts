@@ -46,8 +46,8 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["lru-cache"],
   },
   upstream: {
-    rooms: ["spec", "upstream/call", "upstream/credentials", "upstream/limits", "upstream/node"],
-    types: ["bodies", "config", "coordination"],
+    rooms: ["config", "spec", "upstream/call", "upstream/credentials", "upstream/limits", "upstream/node"],
+    types: ["bodies", "coordination"],
     packages: ["lru-cache"],
   },
   registry: {
@@ -82,8 +82,8 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["pino", "@prometheus-io/client"],
   },
   "observe/metrics": {
-    rooms: ["cache", "coordination", "coordination/redis", "observe", "spec", "upstream"],
-    types: ["cache/stores", "clients", "config"],
+    rooms: ["cache", "config", "coordination", "coordination/redis", "observe", "spec", "upstream"],
+    types: ["cache/stores", "clients"],
     packages: ["@prometheus-io/client"],
   },
   "observe/tracing": {

@@ -1,3 +1,4 @@
+import type { CertificateStatus } from "../config/certificates.ts";
 import type { BreakerState } from "./observer.ts";
 
 /** `unproved`: its admin is not known yet; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
@@ -51,5 +52,7 @@ export interface UpstreamStatus {
   readonly queued: number;
   /** Whole retries the retry budget allows now. */
   readonly retriesLeft: number;
+  /** Its own, those that it trusts, and of those that its nodes show the one that ends first. */
+  readonly certificates: readonly CertificateStatus[];
   readonly nodes: readonly NodeStatus[];
 }

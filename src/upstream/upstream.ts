@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Instant } from "../clock.ts";
+import { firstEnds } from "../config/certificates.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import type { GatewayError } from "../errors.ts";
 import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
@@ -190,6 +191,7 @@ export class Upstream {
       running: concurrency.running,
       queued: concurrency.queued + (rateLimit?.queued ?? 0),
       retriesLeft: Math.floor(retries.left),
+      certificates: firstEnds([this.own.certificates(), ...nodes.all.map((node) => node.certificates())]),
       nodes: nodes.all.map((node) => node.status()),
     };
   }

@@ -9,7 +9,14 @@ import { Readiness, type ReadinessReport } from "../operations/readiness.ts";
 import type { WorkerMetrics } from "./metrics.ts";
 import type { WorkerState } from "./protocol.ts";
 import { Unanswered } from "./rpc.ts";
-import { mergeCache, mergeExplanations, mergeInForce, mergeRedis, mergeUpstreams } from "./status.ts";
+import {
+  mergeCache,
+  mergeCertificates,
+  mergeExplanations,
+  mergeInForce,
+  mergeRedis,
+  mergeUpstreams,
+} from "./status.ts";
 import { isRedisConnected } from "../coordination/coordination.ts";
 import type { Supervisor } from "./supervisor.ts";
 import type { Worker } from "./worker-process.ts";
@@ -68,6 +75,7 @@ export class WorkerOperations {
       cache: mergeCache(states),
       redis: mergeRedis(states),
       inForce: mergeInForce(states),
+      certificates: mergeCertificates(states),
       upstreams: mergeUpstreams(states),
       workers: this.supervisor.all.map(({ id, process, isListening, age }) => ({
         id,

@@ -1,3 +1,4 @@
+import { type CertificateStatus, firstEnds } from "../config/certificates.ts";
 import type { Explanation } from "../cache/explanation.ts";
 import type { ActionReport } from "../operations/actions.ts";
 import type { PathExplanation } from "../operations/explain.ts";
@@ -50,6 +51,11 @@ export function mergeInForce(states: readonly WorkerState[]): ActionReport[] {
   return [...new Map(reports.map((report) => [`${report.upstream} ${report.node}`, report])).values()];
 }
 
+/** When certificates end that are no upstream's: of workers that have read them at different times, the first end. */
+export function mergeCertificates(states: readonly WorkerState[]): CertificateStatus[] {
+  return firstEnds(states.map(({ certificates }) => certificates));
+}
+
 /** The memory of all workers together. */
 export function mergeCache(states: readonly WorkerState[]): CachePart {
   const parts = states.map(({ cache }) => cache.memory);
@@ -94,6 +100,7 @@ function mergeUpstream(one: UpstreamStatus, other: UpstreamStatus): UpstreamStat
     running: one.running + other.running,
     queued: one.queued + other.queued,
     retriesLeft: one.retriesLeft + other.retriesLeft,
+    certificates: firstEnds([one.certificates, other.certificates]),
     nodes: one.nodes.map((node) => {
       const same = other.nodes.find(({ url }) => url === node.url);
       return same === undefined ? node : mergeNode(node, same);

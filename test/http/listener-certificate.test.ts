@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { copyFileSync, renameSync, writeFileSync } from "node:fs";
 import { Agent, request, type Server } from "node:https";
@@ -17,7 +18,7 @@ interface Scene {
   readonly clock: ManualClock;
   readonly port: number;
   readonly faults: (string | undefined)[];
-  readonly replaced: number[];
+  readonly replaced: string[];
   /** Puts files of test/fixtures/tls in the place of those in use, as a mount of secrets does. */
   readonly put: (cert: string, key: string) => void;
   /** Lets the files be looked at. */
@@ -40,12 +41,12 @@ async function start(tls: object = {}): Promise<Scene> {
   put("server", "server-key");
   const clock = new ManualClock();
   const faults: (string | undefined)[] = [];
-  const replaced: number[] = [];
+  const replaced: string[] = [];
   const certificate = new ListenerCertificate({
     tls: { certFile, keyFile, clientAuth: "none", http2: false, ...tls },
     clock,
     onLook: (fault) => faults.push(fault),
-    onReplaced: (endsAt) => replaced.push(endsAt),
+    onReplaced: ([listener]) => replaced.push(listener!.expiresAt),
   });
   const connections = new ClientConnections({ clock, max: 100 });
   const server = connections.createServer({ keepAliveTimeout: 60_000 }, (_request, response) => response.end("ok"), {
@@ -96,7 +97,7 @@ test("a certificate that is replaced serves new connections, and those that are 
   const after = await shown(port, anew());
   expect(after).not.toBe(before);
   expect(await shown(port, kept)).toBe(before);
-  expect(replaced).toHaveLength(1);
+  expect(replaced).toEqual([new Date(new X509Certificate(pem("successor")).validTo).toISOString()]);
   put("server", "server-key");
   await look();
   expect(await shown(port, anew())).toBe(before);

@@ -1,5 +1,7 @@
+import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
-import { connect as connectPlainly } from "node:net";
+import { createServer } from "node:https";
+import { type AddressInfo, connect as connectPlainly } from "node:net";
 import { connect, type ConnectionOptions, type TLSSocket } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { useGateways } from "../support/gateways.ts";
@@ -241,4 +243,60 @@ describe("the client's address", () => {
     const { call, other } = await forwardedTo({ trustedProxies: ["127.0.0.0/8"] }, told);
     expect([call, other]).toEqual(["203.0.113.9", "203.0.113.9"]);
   });
+});
+
+test("when certificates end, in and out, is in /status and a metric", async () => {
+  const registry = createServer({ cert: pem("server"), key: pem("server-key") }, (_request, response) => {
+    response.setHeader("content-type", "application/json");
+    response.end(sampleText("01-info.response.amulet.json"));
+  });
+  registry.listen(0, "127.0.0.1");
+  await once(registry, "listening");
+  onTestFinished(() => void registry.close());
+  const gateway = await startGateway({
+    listen: {
+      host: "127.0.0.1",
+      port: 0,
+      tls: { ...TLS, clientAuth: "request", clientCaFile: pemFile("ca-and-successor") },
+    },
+    upstreams: [
+      {
+        name: "amulet",
+        urls: [`https://127.0.0.1:${(registry.address() as AddressInfo).port}`],
+        tls: { caFile: pemFile("ca"), certFile: pemFile("client"), keyFile: pemFile("client-key") },
+      },
+    ],
+  });
+  expect((await send(gateway.url, { path: INFO })).status).toBe(200);
+  const end = (...names: string[]) =>
+    new Date(Math.min(...names.map((name) => Date.parse(new X509Certificate(pem(name)).validTo)))).toISOString();
+  const status = (await (await fetch(`${gateway.operations}/status`)).json()) as {
+    certificates: object[];
+    upstreams: { certificates: object[] }[];
+  };
+  expect(status.certificates).toEqual([
+    { role: "listener", expiresAt: end("server") },
+    { role: "client_authority", expiresAt: end("ca", "successor") },
+  ]);
+  expect(status.upstreams[0]!.certificates).toEqual([
+    { role: "client", expiresAt: end("client") },
+    { role: "authority", expiresAt: end("ca") },
+    { role: "node", expiresAt: end("server") },
+  ]);
+  const metrics = await (await fetch(`${gateway.operations}/metrics`)).text();
+  const left = (upstream: string, role: string) =>
+    Number(
+      new RegExp(
+        `^registry_gateway_certificate_expiry_seconds\\{upstream="${upstream}",role="${role}"\\} (.+)$`,
+        "m",
+      ).exec(metrics)?.[1],
+    );
+  for (const [upstream, role, name] of [
+    ["none", "listener", "server"],
+    ["amulet", "client", "client"],
+    ["amulet", "node", "server"],
+  ] as const) {
+    const wanted = (Date.parse(end(name)) - Date.now()) / 1_000;
+    expect(Math.abs(left(upstream, role) - wanted)).toBeLessThan(60);
+  }
 });

@@ -23,6 +23,7 @@ const state = {
   cache: { memory: { entries: 0, bytes: 0, maxBytes: 0 } },
   redis: { configured: false },
   inForce: [],
+  certificates: [],
   upstreams: [],
 } as const;
 

@@ -228,6 +228,18 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: [series("clientKeysUnusable", { source: "file" }, "1x1 0x20")],
   },
   {
+    alert: "RegistryGatewayCertificateEndsSoon",
+    at: "1h",
+    fires: [series("certificateExpiry", { upstream: "none", role: "listener" }, "1209000-60x100")],
+    silent: [series("certificateExpiry", { upstream: "none", role: "listener" }, "1300000-60x100")],
+  },
+  {
+    alert: "RegistryGatewayCertificateEnds",
+    at: "1h",
+    fires: [series("certificateExpiry", { ...AMULET, role: "node" }, "259000-60x100")],
+    silent: [series("certificateExpiry", { ...AMULET, role: "node" }, "1000000-60x100")],
+  },
+  {
     alert: "RegistryGatewayListenerCertificateUnusable",
     at: "10m",
     fires: [series("listenerTlsUnusable", {}, "0x5 1x10")],

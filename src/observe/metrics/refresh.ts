@@ -1,5 +1,6 @@
 import type { MemoryStore } from "../../cache/stores/memory-store.ts";
 import type { Duration } from "../../clock.ts";
+import type { CertificateStatus } from "../../config/certificates.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import type { LeaseStatus } from "../../coordination/redis/shared-leases.ts";
 import { CACHED_OPERATIONS, type CachedOperation } from "../../spec/endpoints.ts";
@@ -14,6 +15,10 @@ export interface GaugeSources {
   readonly memory: Pick<MemoryStore, "bytes" | "entries">;
   readonly maxBytes: number;
   readonly traffic: Traffic;
+  /** Of no upstream. */
+  readonly certificates: readonly CertificateStatus[];
+  /** Unix time in milliseconds. */
+  readonly wallNow: number;
   readonly redis: { readonly configured: false } | { readonly configured: true; readonly leases: LeaseStatus };
 }
 
@@ -21,7 +26,8 @@ export interface GaugeSources {
 const BREAKER_VALUE: Readonly<Record<BreakerState, number>> = { closed: 0, "half-open": 1, open: 2 };
 
 /** Sets the gauges to what is so now. */
-export function refreshGauges(metrics: Metrics, { upstreams, memory, maxBytes, traffic, redis }: GaugeSources): void {
+export function refreshGauges(metrics: Metrics, sources: GaugeSources): void {
+  const { upstreams, memory, maxBytes, traffic, redis } = sources;
   metrics.cacheBytes.set(memory.bytes);
   metrics.cacheEntries.set(memory.entries);
   metrics.cacheMaxBytes.set(maxBytes);
@@ -35,8 +41,22 @@ export function refreshGauges(metrics: Metrics, { upstreams, memory, maxBytes, t
   }
   // A reload may have taken nodes away.
   metrics.nodeCordoned.reset();
+  metrics.certificateExpiry.reset();
+  refreshCertificates(metrics, "none", sources.certificates, sources.wallNow);
   for (const { config, status } of upstreams.map((each) => ({ config: each.config, status: each.status() }))) {
     refreshUpstream(metrics, config, status);
+    refreshCertificates(metrics, status.name, status.certificates, sources.wallNow);
+  }
+}
+
+function refreshCertificates(
+  metrics: Metrics,
+  upstream: string,
+  certificates: readonly CertificateStatus[],
+  wallNow: number,
+): void {
+  for (const { role, expiresAt } of certificates) {
+    metrics.certificateExpiry.set({ upstream, role }, (Date.parse(expiresAt) - wallNow) / 1000);
   }
 }
 

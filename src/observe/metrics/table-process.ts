@@ -1,6 +1,7 @@
+import { CERTIFICATE_ROLES } from "../../config/certificates.ts";
 import { COMMAND_OUTCOMES } from "../../coordination/redis/connection.ts";
 import { counter, gauge, histogram } from "./definition.ts";
-import { ALIAS, RELOAD_RESULT } from "./labels.ts";
+import { ALIAS, ALIAS_OR_NONE, RELOAD_RESULT } from "./labels.ts";
 
 /** What replicas share. */
 export const REDIS = {
@@ -72,6 +73,12 @@ export const PROCESS = {
     help: "Requests refused because the event loop was too late: metadata that was not cached, and calls passed on.",
     labels: { kind: ["metadata", "call"] },
     panel: { title: "Requests shed", unit: "per second", by: ["kind"] },
+  }),
+  certificateExpiry: gauge("certificate_expiry_seconds", {
+    help: "Seconds until the first certificate of a role ends, negative once it has: listener and client_authority of listen.tls; client, authority and node of an upstream; redis and redis_authority.",
+    labels: { upstream: ALIAS_OR_NONE, role: CERTIFICATE_ROLES },
+    aggregation: "min",
+    panel: { title: "Certificates end in", unit: "seconds", by: ["upstream", "role"] },
   }),
   listenerTlsUnusable: gauge("listener_tls_unusable", {
     help: "1 while a file of listen.tls is no good: the last good ones are used.",

@@ -1,4 +1,5 @@
 import type { Clock, Deadline } from "../../clock.ts";
+import { type CertificateStatus, certificatesOf } from "../../config/certificates.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import { type FindFault, findSecretFault, findTokenFault, readSecret } from "../../config/secret.ts";
 import { readTls, type TlsMaterial } from "../../config/tls-files.ts";
@@ -29,6 +30,8 @@ export interface OwnCredentials {
   readonly auth: Credentials | undefined;
   /** For handshakes; an error where the files were never any good. At once where connections go through a proxy. */
   readonly tls: () => MaybePromise<TlsMaterial | GatewayError>;
+  /** When what `tls` names ends. */
+  certificates(): readonly CertificateStatus[];
   /** Something that is configured was never good: the upstream cannot be called. */
   readonly isLacking: boolean;
   /** For those that take their place: see {@link WatchedFiles}. */
@@ -57,6 +60,10 @@ export function openCredentials(parts: CredentialParts): OwnCredentials {
   return {
     auth: secret === undefined ? undefined : createAuth(parts, secret, tls),
     tls,
+    certificates() {
+      const material = files.latest();
+      return material === undefined ? [] : certificatesOf(material, "client", "authority");
+    },
     get isLacking() {
       return files.isEmpty || secret?.isEmpty === true;
     },

@@ -1,3 +1,4 @@
+import type { CertificateStatus } from "../../config/certificates.ts";
 import { LRUCache } from "lru-cache";
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { NodeAddress } from "../../config/urls.ts";
@@ -155,6 +156,12 @@ export class UpstreamNode {
   heed(action: Action | undefined): void {
     this.isCordoned = action?.state === "cordoned";
     this.weight = action?.weight ?? this.configuredWeight;
+  }
+
+  /** The one that it showed last. */
+  certificates(): readonly CertificateStatus[] {
+    const { certificateEnd } = this.connections;
+    return certificateEnd === undefined ? [] : [{ role: "node", expiresAt: certificateEnd }];
   }
 
   status(): NodeStatus {

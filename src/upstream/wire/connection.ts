@@ -1,6 +1,6 @@
 import { connect as connectTcp } from "node:net";
 import type { Socket } from "node:net";
-import { connect as connectTls, TLSSocket } from "node:tls";
+import { connect as connectTls, type PeerCertificate, TLSSocket } from "node:tls";
 import { Client, ProxyAgent } from "undici";
 import type { Dispatcher, buildConnector } from "undici";
 import type { Clock, Duration, Instant } from "../../clock.ts";
@@ -49,6 +49,8 @@ export class Connection {
   isProved = false;
   /** Whom it leads to, once open: the remote address and port and, with TLS, the certificate that was shown. */
   peer = "";
+  /** When the certificate ends that was shown (RFC 3339); undefined without TLS. */
+  certificateEnd: string | undefined;
   /** When it was opened. */
   openedAt: Instant;
   private readonly target: ConnectionTarget;
@@ -151,7 +153,9 @@ export class Connection {
   private keep(socket: Socket): void {
     this.socket = socket;
     this.openedAt = this.clock.now();
-    this.peer = peerOf(socket);
+    const certificate = socket instanceof TLSSocket ? socket.getPeerCertificate() : undefined;
+    this.peer = peerOf(socket, certificate);
+    this.certificateEnd = endOf(certificate);
     // What has taken the address of a machine that is gone says so to a probe: none may vouch for it for long.
     socket.setKeepAlive(true, KEEP_ALIVE);
     // Heard here as well as by undici, which has it only when something is sent.
@@ -208,9 +212,14 @@ export class Connection {
   }
 }
 
-function peerOf(socket: Socket): string {
+function peerOf(socket: Socket, certificate: PeerCertificate | undefined): string {
   const address = `${socket.remoteAddress} ${socket.remotePort}`;
-  return socket instanceof TLSSocket ? `${address} ${socket.getPeerCertificate().fingerprint256}` : address;
+  return certificate === undefined ? address : `${address} ${certificate.fingerprint256}`;
+}
+
+function endOf(certificate: PeerCertificate | undefined): string | undefined {
+  const end = Date.parse(certificate?.valid_to ?? "");
+  return Number.isNaN(end) ? undefined : new Date(end).toISOString();
 }
 
 function connectPlainly({ hostname, port }: buildConnector.Options): Socket {

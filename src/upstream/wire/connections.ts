@@ -36,6 +36,8 @@ export class Opening {
  * them may carry calls.
  */
 export class Connections {
+  /** When the certificate ends that was shown last (RFC 3339); undefined without TLS, and before the first. */
+  certificateEnd: string | undefined;
   private readonly target: ConnectionTarget;
   private readonly clock: Clock;
   private readonly prove: Prove | undefined;
@@ -178,6 +180,7 @@ export class Connections {
     const connection = new Connection(this.target, this.clock, this.onConnectionClose);
     opening.connections.add(connection);
     await connection.open();
+    this.certificateEnd = connection.certificateEnd;
     // What the other connections have heard by now has to be known before they vouch for this one.
     await new Promise((resolve) => setImmediate(resolve));
     if (opening.isCancelled) throw new ConnectionGone();

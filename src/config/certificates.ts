@@ -1,0 +1,59 @@
+import { X509Certificate } from "node:crypto";
+import type { TlsMaterial } from "./tls-files.ts";
+
+/**
+ * What a certificate is for. `listener`: shown to clients · `client_authority`: vouches for theirs · `client`: shown to an
+ * upstream · `authority`: vouches for its nodes · `node`: shown by one of these · `redis`, `redis_authority`: the same for
+ * Redis.
+ */
+export const CERTIFICATE_ROLES = [
+  "listener",
+  "client_authority",
+  "client",
+  "authority",
+  "node",
+  "redis",
+  "redis_authority",
+] as const;
+export type CertificateRole = (typeof CERTIFICATE_ROLES)[number];
+
+/** For `/status`: when the first of the certificates in one role ends. */
+export interface CertificateStatus {
+  readonly role: CertificateRole;
+  /** A date and time (RFC 3339). */
+  readonly expiresAt: string;
+}
+
+const known = new WeakMap<TlsMaterial, readonly CertificateStatus[]>();
+
+/** The own certificate and the authorities of what a handshake is made with. */
+export function certificatesOf(
+  material: TlsMaterial,
+  own: CertificateRole,
+  authorities: CertificateRole,
+): readonly CertificateStatus[] {
+  const before = known.get(material);
+  if (before !== undefined) return before;
+  const found: CertificateStatus[] = [];
+  if (material.cert !== undefined) found.push({ role: own, expiresAt: endOf(material.cert) });
+  if (material.ca !== undefined) found.push({ role: authorities, expiresAt: endOf(material.ca) });
+  known.set(material, found);
+  return found;
+}
+
+/** Of several lists, each role once: with the first end. */
+export function firstEnds(lists: readonly (readonly CertificateStatus[])[]): CertificateStatus[] {
+  const byRole = new Map<CertificateRole, CertificateStatus>();
+  for (const each of lists.flat()) {
+    const other = byRole.get(each.role);
+    if (other === undefined || each.expiresAt < other.expiresAt) byRole.set(each.role, each);
+  }
+  return [...byRole.values()];
+}
+
+/** When the first of the certificates in a PEM text ends. */
+function endOf(pem: string): string {
+  const all = pem.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----/g) ?? [];
+  const ends = all.map((text) => new X509Certificate(text).validToDate.getTime());
+  return new Date(Math.min(...ends)).toISOString();
+}
