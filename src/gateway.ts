@@ -34,6 +34,7 @@ import {
 import { traceRedis } from "./observe/tracing/traced-observers.ts";
 import { loadTracing } from "./observe/tracing/tracing.ts";
 import { accessOf } from "./operations/access.ts";
+import type { ReloadReport } from "./operations/config-report.ts";
 import { createOperationsListener } from "./operations/listener.ts";
 import { Readiness } from "./operations/readiness.ts";
 import { BackgroundReader } from "./registry/background-reader.ts";
@@ -54,6 +55,8 @@ export interface GatewayOptions {
   readonly loop?: () => LoopLoad;
   /** Told as soon as an upstream's admin is known. */
   readonly onAdminProved?: (upstream: string, admin: string) => void;
+  /** What became of the configuration file last, where it is read again. */
+  readonly lastReload?: () => ReloadReport | undefined;
 }
 
 /** A gateway that can be started and stopped once. */
@@ -102,6 +105,8 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     act: (request) => server.act(request),
     inForce: () => server.status().inForce,
     status: () => server.status(),
+    config: () => server.config,
+    lastReload: options.lastReload,
     access: accessOf(config),
   });
   return {
@@ -136,7 +141,8 @@ export function createPrimary(
     ...createInstruments(options.version, options.clock),
     reservePort,
     spawn: spawnWorker,
-    createOperations: (parts) => createOperationsListener({ ...parts, access: accessOf(options.config) }),
+    createOperations: (parts) =>
+      createOperationsListener({ ...parts, access: accessOf(options.config), lastReload: options.lastReload }),
   });
 }
 

@@ -4,13 +4,13 @@ import { type Change, diffConfig } from "../config/diff.ts";
 import type { Environment } from "../config/environment.ts";
 import { asData, type Schema } from "../config/keys.ts";
 import { parseConfig, type ParsedConfig } from "../config/parse.ts";
-import type { Problem } from "../config/problem.ts";
 import { type Config, configSchema } from "../config/schema.ts";
 import { versionOf } from "../config/secret.ts";
 import { isObject } from "../json.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { withoutSecrets } from "../observe/redaction.ts";
+import type { ReloadReport, ToldProblem } from "../operations/config-report.ts";
 
 /** What can take another configuration while it runs. */
 export interface Reloadable {
@@ -32,7 +32,7 @@ export interface ReloaderOptions {
 }
 
 /** Why a reload happens. */
-export type ReloadCause = "signal" | "file";
+export type ReloadCause = ReloadReport["cause"];
 
 /**
  * Puts the configuration file to use anew: all of it or nothing, and one reload after the other. What it says last is
@@ -50,12 +50,18 @@ export class Reloader {
   /** Files that it names and that may become good → their version when they were tried. */
   private waitsFor: ReadonlyMap<string, string> = new Map();
   private turn: Promise<void> = Promise.resolve();
+  private report: ReloadReport | undefined;
 
   constructor(options: ReloaderOptions) {
     this.options = options;
     this.applied = options.text;
     this.tried = options.text;
     this.givenCount = this.parse(options.text).givenCount;
+  }
+
+  /** What became of the last reload; undefined before the first. */
+  get last(): ReloadReport | undefined {
+    return this.report;
   }
 
   /** Whether a file with this text (undefined: no file) was looked at already, and with it the files that it names. */
@@ -119,8 +125,10 @@ export class Reloader {
     metrics.reloads.inc({ result: "applied" });
     metrics.lastReloadGood.set(1);
     metrics.lastReloadTime.set(clock.wallNow() / 1000);
-    log.info({ cause, changed: pathsOf(changes, "reload") }, "configuration reloaded");
+    const changed = pathsOf(changes, "reload");
     const needRestart = pathsOf(changes, "restart");
+    this.note({ cause, result: "applied", changed, needRestart, problems: tell(problems) });
+    log.info({ cause, changed }, "configuration reloaded");
     if (needRestart.length > 0) {
       log.warn({ changed: needRestart }, "these changes of the configuration need a restart and have no effect yet");
     }
@@ -135,6 +143,7 @@ export class Reloader {
   /** The file says what is in use. */
   private leave(cause: ReloadCause): void {
     const { log, metrics } = this.options;
+    this.note({ cause, result: "unchanged", changed: [], needRestart: [], problems: [] });
     metrics.reloads.inc({ result: "unchanged" });
     metrics.lastReloadGood.set(1);
     log.info({ cause }, "configuration unchanged");
@@ -142,17 +151,23 @@ export class Reloader {
 
   private refuse(cause: ReloadCause, problems: readonly ToldProblem[]): void {
     const { log, metrics } = this.options;
+    const told = tell(problems);
+    this.note({ cause, result: "refused", changed: [], needRestart: [], problems: told });
     metrics.reloads.inc({ result: "refused" });
     metrics.lastReloadGood.set(0);
-    log.error({ cause, problems: tell(problems) }, "configuration refused: the one in use stays");
+    log.error({ cause, problems: told }, "configuration refused: the one in use stays");
+  }
+
+  private note(report: Omit<ReloadReport, "at">): void {
+    this.report = { at: new Date(this.options.clock.wallNow()).toISOString(), ...report };
   }
 }
 
-type ToldProblem = Pick<Problem, "path" | "message"> & Partial<Problem>;
-
-/** Problems as they may stand in a log line. */
-function tell(problems: readonly ToldProblem[]): object[] {
-  return problems.map(({ line, path, message }) => ({ line, path, message: withoutSecrets(message) }));
+/** Problems as they may stand in a log line, or be shown to operators. */
+function tell(problems: readonly ToldProblem[]): ToldProblem[] {
+  return problems.map(({ line, path, message }) => {
+    return { ...(line === undefined ? {} : { line }), path, message: withoutSecrets(message) };
+  });
 }
 
 /** What `file` holds; undefined when it cannot be read. */

@@ -53,7 +53,8 @@ export async function start(options: StartOptions): Promise<number> {
   const signal = stopSignal();
   const learned = new LearnedAdmins(config, (line) => printLine(line, process.stderr));
   const workers = workerCount(config);
-  const common = { config, log, clock, version };
+  const reloads: { by?: Reloader } = {};
+  const common = { config, log, clock, version, lastReload: () => reloads.by?.last };
   // Not before the configuration is known to be good: it is most of what this program loads.
   const { createGateway, createPrimary } = await import("../gateway.ts");
   const gateway =
@@ -74,7 +75,11 @@ export async function start(options: StartOptions): Promise<number> {
     await gateway.stop({ grace: false });
     return EXIT.failure;
   }
-  const watch = file === undefined ? undefined : watchConfig(file, { gateway, log, clock });
+  let watch: ConfigWatch | undefined;
+  if (file !== undefined) {
+    reloads.by = createReloader(file, { gateway, log, clock });
+    watch = watchConfig(file.name, reloads.by, clock);
+  }
   const name = await signal;
   watch?.stop();
   log.info({ signal: name }, "stopping");
@@ -113,16 +118,15 @@ function readTextIfThere(file: string): string {
   }
 }
 
-/** Reloads when the file changes, and at SIGHUP. */
-function watchConfig(
+function createReloader(
   file: { readonly name: string; readonly text: string },
   {
     gateway,
     log,
     clock,
   }: { readonly gateway: Reloadable & { readonly metrics: Metrics }; readonly log: Logger; readonly clock: Clock },
-): ConfigWatch {
-  const reloader = new Reloader({
+): Reloader {
+  return new Reloader({
     file: file.name,
     text: file.text,
     env: process.env,
@@ -131,8 +135,12 @@ function watchConfig(
     metrics: gateway.metrics,
     clock,
   });
+}
+
+/** Reloads when the file changes, and at SIGHUP. */
+function watchConfig(file: string, reloader: Reloader, clock: Clock): ConfigWatch {
   process.on("SIGHUP", () => void reloader.reload("signal"));
-  const watch = new ConfigWatch(file.name, reloader, clock);
+  const watch = new ConfigWatch(file, reloader, clock);
   watch.start();
   return watch;
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { forms } from "./forms.ts";
+import { type Form, forms } from "./forms.ts";
 import { asData } from "./keys.ts";
 import type { Schema } from "./keys.ts";
 import { present } from "./print.ts";
@@ -26,6 +26,8 @@ export interface Setting {
   readonly effect: Effect;
   /** The value is the path of a file that nobody else should read. */
   readonly isSecretFile: boolean;
+  /** The value is the one that the schema has for a key that the file leaves out. */
+  readonly isDefault: boolean;
 }
 
 type Settings = Map<string, Setting>;
@@ -48,13 +50,22 @@ function collect(settings: Settings, part: Part, value: unknown): Settings {
   const keys = schema.values === undefined ? schema.properties : schemasOf(schema.values, value);
   if (keys === undefined) {
     const isSecretFile = schema.form !== undefined && forms[schema.form].content?.isSecret === true;
-    return settings.set(path, { value, shown: show(present(schema, value)), effect, isSecretFile });
+    const isDefault = schema.default !== undefined && isDeepStrictEqual(value, defaultOf(schema));
+    return settings.set(path, { value, shown: show(present(schema, value)), effect, isSecretFile, isDefault });
   }
   const values = value as Readonly<Record<string, unknown>>;
   for (const [key, keySchema] of Object.entries(keys)) {
     collect(settings, { schema: keySchema, path: path === "" ? key : `${path}.${key}`, effect }, values[key]);
   }
   return settings;
+}
+
+/** The default of a key, which the schema has in the form of the file, as a value. */
+function defaultOf({ default: value, form, items }: Schema): unknown {
+  if (form !== undefined) return (forms[form] as Form<unknown>).parse(value as string);
+  return items === undefined || !Array.isArray(value)
+    ? value
+    : value.map((item: unknown) => defaultOf({ ...items, default: item }));
 }
 
 /** The schema of each of the groups that the file names. */
@@ -120,4 +131,17 @@ function compareUpstreams(old: Config, now: Config, shared: readonly Change[]): 
 export function diffConfig(old: Config, now: Config): Change[] {
   const shared = compare(settingsOf(old), settingsOf(now));
   return [...shared, ...compareUpstreams(old, now, shared)];
+}
+
+/** The keys whose values are as if the file did not give them: an upstream's `cache` is the global one then. */
+export function defaultedKeys(config: Config): string[] {
+  const shared = settingsOf(config);
+  const own = config.upstreams.flatMap((upstream) =>
+    [...upstreamSettingsOf(upstream)].flatMap(([path, { value, isDefault }]) => {
+      const global = path.startsWith("cache.") ? shared.get(path) : undefined;
+      const isTaken = global === undefined ? isDefault : isDeepStrictEqual(value, global.value);
+      return isTaken ? [`upstreams[${upstream.name}].${path}`] : [];
+    }),
+  );
+  return [...[...shared].flatMap(([path, { isDefault }]) => (isDefault ? [path] : [])), ...own];
 }

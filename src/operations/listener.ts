@@ -2,6 +2,7 @@ import type { RequestListener, Server } from "node:http";
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from "fastify";
 import { parseJson } from "../bodies/request.ts";
 import type { Clock, Duration } from "../clock.ts";
+import type { Config } from "../config/schema.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
 import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.ts";
 import { ClientConnections } from "../http/connections.ts";
@@ -12,6 +13,7 @@ import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
 import { Audit, operatorOf } from "./audit.ts";
 import { checkAccess, checkMayAct, type OperationsAccess } from "./access.ts";
 import type { ClientsReport } from "./clients-report.ts";
+import { type ReloadReport, reportConfig } from "./config-report.ts";
 import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
 import type { ReadinessReport } from "./readiness.ts";
@@ -36,6 +38,10 @@ export interface OperationsOptions {
   inForce(): readonly ActionReport[];
   /** `/status` besides version and uptime. */
   status(): MaybePromise<object>;
+  /** In use. */
+  config(): Config;
+  /** Absent where nothing is ever reloaded. */
+  readonly lastReload?: (() => ReloadReport | undefined) | undefined;
   readonly access: OperationsAccess;
 }
 
@@ -135,6 +141,7 @@ function addReports(app: FastifyInstance, options: OperationsOptions): void {
     const body = JSON.stringify(status, (_key, value: unknown) => (value === undefined ? null : value));
     return reply.type("application/json").send(body);
   });
+  app.get("/config", async (_request, reply) => reply.send(reportConfig(options.config(), options.lastReload?.())));
   app.get("/clients", async (_request, reply) => reply.send(await options.clients()));
   app.get("/explain", async (request, reply) => {
     const { path } = request.query as { path?: unknown };

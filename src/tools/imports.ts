@@ -108,6 +108,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
       "upstream",
       "workers",
     ],
+    types: ["operations"],
     packages: ["typebox", "undici", "yaml"],
   },
   tools: {

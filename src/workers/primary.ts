@@ -28,7 +28,7 @@ export interface PrimaryOptions {
   /** Finds out the public port that workers can share; rejects where it cannot be had. */
   readonly reservePort: (listen: Config["listen"]) => Promise<number>;
   readonly spawn: () => WorkerProcess;
-  readonly createOperations: (options: Omit<OperationsOptions, "access">) => FastifyInstance;
+  readonly createOperations: (options: Omit<OperationsOptions, "access" | "lastReload">) => FastifyInstance;
 }
 
 /** New pools and a new listener are made, files read. */
@@ -93,6 +93,7 @@ export class Primary {
       act: (request) => this.operations.act(request),
       inForce: () => this.operations.inForce(),
       status: () => this.operations.status(),
+      config: () => this.current,
     });
   }
 

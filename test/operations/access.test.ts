@@ -5,11 +5,12 @@ import { createLogger } from "../../src/observe/log.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import type { OperationsAccess } from "../../src/operations/access.ts";
 import { createOperationsListener } from "../../src/operations/listener.ts";
+import { testConfig } from "../support/gateway.ts";
 import { sendRaw } from "../support/raw-connection.ts";
 import { errorOf, send } from "../support/send.ts";
 
 const OPEN = ["/livez", "/readyz", "/metrics"];
-const GUARDED = ["/status", "/audit", "/explain?path=/", "/nothing"];
+const GUARDED = ["/status", "/config", "/audit", "/explain?path=/", "/nothing"];
 
 let listener: FastifyInstance | undefined;
 afterEach(() => listener?.close());
@@ -30,6 +31,7 @@ async function start(access: Partial<OperationsAccess> & { readonly isExposed: b
     act: () => Promise.reject(new Error("nothing is done here")),
     inForce: () => [],
     status: () => ({ upstreams: [] }),
+    config: () => testConfig({ upstreams: [{ name: "amulet", urls: ["http://127.0.0.1:1"] }] }),
     access: { token: undefined, hosts: [], isReadonly: false, ...access },
   });
   return listener.listen({ host: "127.0.0.1", port: 0 });
