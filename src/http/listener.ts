@@ -9,6 +9,7 @@ import { contextOf, type RequestContext, type Services } from "./context.ts";
 import { answerParserErrors } from "./framing.ts";
 import { type Http2Options, Http2Sessions } from "./http2-sessions.ts";
 import type { ListenerCertificate } from "./listener-certificate.ts";
+import { NO_SCHEMAS } from "./listening.ts";
 import { answerMetadata } from "./metadata.ts";
 import { answerPage, isOwnPage } from "./pages.ts";
 import { registerPassThrough } from "./pass-through.ts";
@@ -78,6 +79,7 @@ export function createPublicListener(options: PublicListenerOptions): FastifyIns
     };
   };
   const app = fastify({
+    schemaController: NO_SCHEMAS,
     logController: new LogController({ disableRequestLogging: true }),
     exposeHeadRoutes: false,
     forceCloseConnections: "idle",

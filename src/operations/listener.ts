@@ -7,6 +7,7 @@ import type { MaybePromise } from "../coordination/coordinator.ts";
 import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.ts";
 import { ClientConnections } from "../http/connections.ts";
 import { answerParserErrors, framingProblem } from "../http/framing.ts";
+import { NO_SCHEMAS } from "../http/listening.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
@@ -68,6 +69,7 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
     onClosed: (reason) => options.metrics.connectionsClosed.inc({ reason }),
   });
   const app = fastify({
+    schemaController: NO_SCHEMAS,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: PURGE_BODY_BYTES,
     forceCloseConnections: true,

@@ -2,7 +2,7 @@ import type { Serializable } from "node:child_process";
 import cluster, { type Worker as ChildProcess } from "node:cluster";
 import { fastify } from "fastify";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import { type ListenAddress, openListener } from "../http/listening.ts";
+import { type ListenAddress, NO_SCHEMAS, openListener } from "../http/listening.ts";
 import type { Boot, PrimaryTopics, WorkerState, WorkerTopics } from "./protocol.ts";
 import { type Channel, Peer } from "./rpc.ts";
 
@@ -153,7 +153,7 @@ export function spawnWorker(): WorkerProcess {
  * @throws Error as `openListener`
  */
 export async function reservePort(address: ListenAddress): Promise<number> {
-  const probe = fastify();
+  const probe = fastify({ schemaController: NO_SCHEMAS });
   try {
     return await openListener(probe, address, "public");
   } finally {
