@@ -84,7 +84,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const { metrics, registry } = createInstruments(version, clock);
   metrics.workers.set(1);
   const tracing = await loadTracing(config.tracing, { version, clock, log });
-  const coordination = createCoordination(config, { clock, metrics, log, tracing });
+  const coordination = await createCoordination(config, { clock, metrics, log, tracing });
   const server = createServer({ ...options, metrics, registry, tracing, coordination, isWorker: false });
   const readiness = new Readiness({
     clock,
@@ -154,8 +154,9 @@ export async function createWorkerServer(
   const { config, log, metrics } = parts;
   const { version, clock } = options;
   const tracing = await loadTracing(config.tracing, { version, clock, log });
-  const coordination =
-    config.redis === undefined ? await shareByPrimary() : createCoordination(config, { clock, metrics, log, tracing });
+  const coordination = await (config.redis === undefined
+    ? shareByPrimary()
+    : createCoordination(config, { clock, metrics, log, tracing }));
   return createServer({ ...options, ...parts, coordination, tracing, isWorker: true });
 }
 
@@ -270,10 +271,10 @@ function createServices(
 }
 
 /** What the process shares with others: by Redis where one is configured, else nothing. */
-function createCoordination(
+async function createCoordination(
   { redis }: Config,
   { clock, metrics, log, tracing }: Pick<ServerObserverOptions, "clock" | "metrics" | "log" | "tracing">,
-): Coordination {
+): Promise<Coordination> {
   if (redis === undefined) return coordinateAlone(clock);
   const observer = createRedisObserver(metrics, log);
   return coordinateByRedis(redis, clock, tracing === undefined ? observer : traceRedis(observer, tracing));

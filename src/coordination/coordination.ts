@@ -3,9 +3,8 @@ import type { Clock, Duration } from "../clock.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import type { Coordinator } from "./coordinator.ts";
 import { LocalCoordinator } from "./local.ts";
-import { RedisConnection, type RedisObserver } from "./redis/connection.ts";
-import { RedisCoordinator, type RedisStatus } from "./redis/coordinator.ts";
-import { RedisStore } from "./redis/entry-store.ts";
+import type { RedisObserver } from "./redis/connection.ts";
+import type { RedisStatus } from "./redis/coordinator.ts";
 
 /** What this process shares with others, and through what. */
 export interface Coordination {
@@ -37,11 +36,21 @@ export function coordinateAlone(clock: Clock): Coordination {
 }
 
 /**
- * Everything that can be is shared with the other replicas at the same Redis. Connects at once.
+ * Everything that can be is shared with the other replicas at the same Redis. Connects at once. The Redis client is loaded
+ * here, so that a gateway without Redis does not pay for it.
  *
  * @throws when a file of the configuration cannot be read
  */
-export function coordinateByRedis(config: RedisConfig, clock: Clock, observer: RedisObserver): Coordination {
+export async function coordinateByRedis(
+  config: RedisConfig,
+  clock: Clock,
+  observer: RedisObserver,
+): Promise<Coordination> {
+  const [{ RedisConnection }, { RedisCoordinator }, { RedisStore }] = await Promise.all([
+    import("./redis/connection.ts"),
+    import("./redis/coordinator.ts"),
+    import("./redis/entry-store.ts"),
+  ]);
   const connection = new RedisConnection({ config, clock, observer });
   const coordinator = new RedisCoordinator({ connection, clock, observer });
   return {

@@ -1,7 +1,6 @@
 import { systemClock } from "../../src/clock.ts";
 import type { RedisConfig } from "../../src/config/schema.ts";
 import {
-  type CommandOutcome,
   type ConnectionListener,
   RedisConnection,
   type RedisConnectionOptions,
@@ -9,6 +8,7 @@ import {
 } from "../../src/coordination/redis/connection.ts";
 import { RedisCoordinator } from "../../src/coordination/redis/coordinator.ts";
 import { RedisStore } from "../../src/coordination/redis/entry-store.ts";
+import type { CommandOutcome } from "../../src/coordination/redis/protocol.ts";
 import type { Message } from "../../src/coordination/redis/protocol.ts";
 
 /** One replica's share of a Redis: what the gateway builds of the same parts. */

@@ -2,11 +2,7 @@ import { Redis } from "ioredis";
 import { type Clock, type Duration, type Instant, TimedOut, withReply } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import { createClient, readFault, type RedisClient } from "./client.ts";
-import { Keys, type Message, parseMessage, runScript, type ScriptCall } from "./protocol.ts";
-
-/** How one command to Redis ended. */
-export const COMMAND_OUTCOMES = ["ok", "error", "timeout"] as const;
-export type CommandOutcome = (typeof COMMAND_OUTCOMES)[number];
+import { type CommandOutcome, Keys, type Message, parseMessage, runScript, type ScriptCall } from "./protocol.ts";
 
 /** Is told what happens between this process and Redis; for metrics and logs. Must not throw. */
 export interface RedisObserver {

@@ -1,6 +1,10 @@
 import type { Cluster, Redis } from "ioredis";
 import { digestOf } from "../../digest.ts";
 
+/** How one command to Redis ended. */
+export const COMMAND_OUTCOMES = ["ok", "error", "timeout"] as const;
+export type CommandOutcome = (typeof COMMAND_OUTCOMES)[number];
+
 /** Written into the key of each entry: a release that reads entries differently does not find the old ones. */
 const ENTRY_FORMAT = 4;
 
