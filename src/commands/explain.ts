@@ -1,5 +1,5 @@
-import { Type } from "typebox";
-import { Compile } from "typebox/compile";
+import { type Static, Type } from "../schema/type.ts";
+import { compile } from "../schema/validator.ts";
 import { UsageError } from "./command-line.ts";
 import { askGateway, type OperationsFlags } from "./operations-client.ts";
 import { sayDuration, saySize } from "./quantity.ts";
@@ -25,7 +25,7 @@ const Entry = Type.Object({
     staleIfError: Type.String(),
   }),
 });
-type Entry = Type.Static<typeof Entry>;
+type Entry = Static<typeof Entry>;
 
 /** What is read of what `/explain` answers: an older or newer gateway may say less or more. */
 const PathExplanation = Type.Object({
@@ -45,9 +45,9 @@ const PathExplanation = Type.Object({
     }),
   ),
 });
-type Explanation = NonNullable<Type.Static<typeof PathExplanation>["explanation"]>;
+type Explanation = NonNullable<Static<typeof PathExplanation>["explanation"]>;
 
-const answerCheck = Compile(PathExplanation);
+const answerCheck = compile(PathExplanation);
 
 /** `explain URL`: says what a running gateway has of a URL of its public listener, and would do with a request. */
 export function explain(url: string, flags: OperationsFlags): Promise<number> {
@@ -55,13 +55,13 @@ export function explain(url: string, flags: OperationsFlags): Promise<number> {
   const path = url.replace(/^https?:\/\/[^/?#]*/i, "").replace(/#.*$/s, "");
   if (!path.startsWith("/")) throw new UsageError("explain takes a URL or a path of the gateway");
   return askGateway(flags, { path: `explain?path=${encodeURIComponent(path)}` }, (answer) => {
-    if (!answerCheck.Check(answer)) return false;
+    if (!answerCheck.accepts(answer)) return false;
     for (const line of linesOf(answer)) for (const part of wrap(line, terminalWidth(), "    ")) printLine(part);
     return true;
   });
 }
 
-function linesOf(answer: Type.Static<typeof PathExplanation>): string[] {
+function linesOf(answer: Static<typeof PathExplanation>): string[] {
   const { upstream, admin, operation, tiers, reason, explanation } = answer;
   return [
     `registry: ${upstream}${admin === undefined ? "" : `, admin ${admin}`}`,

@@ -1,9 +1,9 @@
-import { Type } from "typebox";
-import { Compile } from "typebox/compile";
+import { type Static, type TSchema, Type } from "../schema/type.ts";
+import { compile } from "../schema/validator.ts";
 import { sayCount, sayDuration } from "./quantity.ts";
 import { type Column, formatTable, terminalWidth, wrap } from "./table.ts";
 
-const orNull = <Schema extends Type.TSchema>(schema: Schema) => Type.Optional(Type.Union([schema, Type.Null()]));
+const orNull = <Schema extends TSchema>(schema: Schema) => Type.Optional(Type.Union([schema, Type.Null()]));
 
 const Node = Type.Object({
   url: Type.String(),
@@ -60,15 +60,15 @@ const GatewayStatus = Type.Object({
   workers: Type.Optional(Type.Array(Type.Object({ id: Type.Number(), state: Type.String() }))),
 });
 
-export type GatewayStatus = Type.Static<typeof GatewayStatus>;
-type UpstreamStatus = Type.Static<typeof Upstream>;
+export type GatewayStatus = Static<typeof GatewayStatus>;
+type UpstreamStatus = Static<typeof Upstream>;
 
-const statusCheck = Compile(GatewayStatus);
-const actionCheck = Compile(Type.Object({ action: Action, scope: Type.String() }));
+const statusCheck = compile(GatewayStatus);
+const actionCheck = compile(Type.Object({ action: Action, scope: Type.String() }));
 
 /** Undefined: it is of another form. */
 export function readStatus(answer: unknown): GatewayStatus | undefined {
-  return statusCheck.Check(answer) ? answer : undefined;
+  return statusCheck.accepts(answer) ? answer : undefined;
 }
 
 const UPSTREAM_COLUMNS: readonly Column[] = [
@@ -147,17 +147,17 @@ function isText(text: string | null | undefined): text is string {
 }
 
 /** What operators did that has effect now. */
-export function inForceLines(actions: readonly Type.Static<typeof Action>[]): string[] {
+export function inForceLines(actions: readonly Static<typeof Action>[]): string[] {
   return actions.flatMap((action) => wrap(sayAction(action), terminalWidth(), "    "));
 }
 
 /** What became of a `POST` to `/nodes` or `/upstreams`; undefined: the answer is of another form. */
 export function doneLines(answer: unknown): string[] | undefined {
-  if (!actionCheck.Check(answer)) return undefined;
+  if (!actionCheck.accepts(answer)) return undefined;
   return wrap(`${sayAction(answer.action)}; ${sayScope(answer.scope)}`, terminalWidth(), "    ");
 }
 
-function sayAction({ upstream, node, state, weight, mode, reason, until }: Type.Static<typeof Action>): string {
+function sayAction({ upstream, node, state, weight, mode, reason, until }: Static<typeof Action>): string {
   const what = [
     isText(state) ? state : undefined,
     isText(mode) ? mode : undefined,

@@ -104,12 +104,13 @@ const ROOMS: Readonly<Record<string, Room>> = {
       "observe",
       "observe/metrics",
       "sandbox",
+      "schema",
       "spec",
       "upstream",
       "workers",
     ],
     types: ["operations"],
-    packages: ["typebox", "undici", "yaml"],
+    packages: ["undici", "yaml"],
   },
   tools: {
     rooms: ["config", "observe", "observe/metrics", "spec", "upstream"],
@@ -188,8 +189,12 @@ function refusalOf(file: string, { target, isType }: Import): string | undefined
   if (rules === undefined) return `${file} is in no room: add ${room} to the table`;
   if (target.startsWith("node:")) return room === "spec" ? `${file} imports ${target}` : undefined;
   if (!target.startsWith("src/")) {
+    const name = packageOf(target);
     const packages = [...(rules.packages ?? []), ...(isType ? (rules.types ?? []) : [])];
-    return isListed(packages, packageOf(target)) ? undefined : `${file} imports the package ${target}`;
+    if (!isListed(packages, name)) return `${file} imports the package ${target}`;
+    // The tools are no part of the package.
+    const isInstalled = isType || room === "tools" || Object.hasOwn(dependencies, name);
+    return isInstalled ? undefined : `${file} imports ${name}, a package for development`;
   }
   const other = roomOf(target);
   const leaves = room === "spec" ? [] : LEAVES;
@@ -219,6 +224,7 @@ function unusedExports(texts: ReadonlyMap<string, string>): readonly string[] {
 }
 
 const root = join(import.meta.dirname, "../..");
+const { dependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { dependencies: object };
 const files = globSync(["src/**/*.ts", "test/**/*.ts"], { cwd: root });
 const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), "utf8")]));
 const refusals = [...texts].flatMap(([file, text]) =>
