@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Duration } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
 import type { AttemptKind, CallOutcome } from "../observer.ts";
@@ -9,7 +10,6 @@ import { consequences } from "../failure.ts";
 import type { Failure, FailureReason } from "../failure.ts";
 import type { UpstreamNode } from "../node/node.ts";
 import type { UpstreamParts } from "../parts.ts";
-import { digestOf } from "../recent-requests.ts";
 
 /** Longest pause that a node may ask for with `Retry-After`. */
 const LONGEST_PAUSE: Duration = 60_000;
@@ -133,4 +133,19 @@ export function heedRefusal(parts: UpstreamParts, node: UpstreamNode, { operatio
 /** Whether the time was up, for a connection or for an answer. */
 export function isTimeout({ reason }: Failure): boolean {
   return reason === "timeout" || reason === "connect-timeout";
+}
+
+/** Of calls of which more than one thing is remembered. */
+const digests = new WeakMap<AnyCall, string>();
+
+/** Stands for a request: path, query and, where it is at hand, body. Ids and bodies themselves are kept nowhere. */
+export function digestOf(call: AnyCall): string {
+  const known = digests.get(call);
+  if (known !== undefined) return known;
+  const { method, path, body } = call;
+  const hash = createHash("sha256").update(`${method} ${path}\n`);
+  if (Buffer.isBuffer(body)) hash.update(body);
+  const digest = hash.digest("base64url");
+  digests.set(call, digest);
+  return digest;
 }

@@ -1,8 +1,43 @@
+import { LRUCache } from "lru-cache";
 import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
-import { RecentRequests } from "../recent-requests.ts";
 import { consequences, type FailureReason } from "../failure.ts";
 import { News } from "../news.ts";
 import type { BreakerChange, BreakerState } from "../observer.ts";
+
+/** More than fail at once as a rule; a client that makes up others pushes out its own. */
+const MAX_REQUESTS = 256;
+
+/** Requests, by digest, of which something is known for `ttl`: bounded, whatever clients send. */
+export class RecentRequests<Value extends {}> {
+  private readonly clock: Clock;
+  private readonly ttl: Duration;
+  private readonly values: LRUCache<string, Value>;
+  private newest: Instant = -Infinity;
+
+  constructor(clock: Clock, ttl: Duration) {
+    this.clock = clock;
+    this.ttl = ttl;
+    this.values = new LRUCache({ max: MAX_REQUESTS, ttl, perf: clock, ttlResolution: 0 });
+  }
+
+  /** Nothing is known, so that no digest has to be made. */
+  get isEmpty(): boolean {
+    return this.values.size === 0 || this.clock.now() - this.newest > this.ttl;
+  }
+
+  get(digest: string): Value | undefined {
+    return this.values.get(digest);
+  }
+
+  set(digest: string, value: Value): void {
+    this.newest = this.clock.now();
+    this.values.set(digest, value);
+  }
+
+  delete(digest: string): void {
+    this.values.delete(digest);
+  }
+}
 
 /** So many calls in a row without an answer are worth a look at the registry's info. */
 const LEAST_FAILURES = 10;
