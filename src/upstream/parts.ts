@@ -10,7 +10,7 @@ import type { Credentials, OwnCredentials } from "./credentials/credentials.ts";
 import { CircuitBreaker, RecentRequests } from "./limits/circuit-breaker.ts";
 import { ConcurrencyLimit } from "./limits/concurrency-limit.ts";
 import { RateLimit } from "./limits/rate-limit.ts";
-import { NodeChoice } from "./node/node.ts";
+import { NodeChoice } from "./node/node-choice.ts";
 import { Nodes } from "./node/nodes.ts";
 import type { BreakerScope, UpstreamObserver } from "./observer.ts";
 
