@@ -25,7 +25,7 @@ function withHeader(value: Buffer, change: (header: unknown[]) => unknown): Buff
 }
 
 describe("what is in Redis", () => {
-  const entryKey = `rg:{${digestOf(infoKey.partition)}}:3:${digestOf(infoKey.id)}`;
+  const entryKey = `rg:{${digestOf(infoKey.partition)}}:4:${digestOf(infoKey.id)}`;
   const epochsKey = `rg:{${digestOf(infoKey.partition)}}:e`;
   const ALL_EPOCHS = "rg:{*}:e";
 
