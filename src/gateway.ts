@@ -101,6 +101,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     readiness,
     explain: server.explain,
     clients: () => server.clients(),
+    requests: (filter) => server.requests(filter),
     purge: (body) => server.purge(body),
     act: (request) => server.act(request),
     inForce: () => server.status().inForce,

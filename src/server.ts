@@ -11,9 +11,11 @@ import { openListener } from "./http/listening.ts";
 import type { Snapshots } from "./http/snapshot.ts";
 import { drain, type InFlight, type Overload } from "./http/workload.ts";
 import { act, type ActRequest, type ActResult } from "./operations/actions.ts";
+import type { RequestFilter } from "./observe/recent-requests.ts";
 import { type ClientsReport, reportClients } from "./operations/clients-report.ts";
 import { createExplain, type Explain } from "./operations/explain.ts";
 import { purge, type PurgeResult } from "./operations/purge.ts";
+import type { RequestsReport } from "./operations/requests-report.ts";
 import { type ProcessStatus, statusOf } from "./operations/status.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 
@@ -133,6 +135,11 @@ export class Server {
   clients(): ClientsReport {
     const { services, snapshots } = this.parts;
     return reportClients(snapshots.current.clients, services.observers.clients.uses(), services.clock);
+  }
+
+  /** What `/requests` answers. */
+  requests(filter: RequestFilter): RequestsReport {
+    return { requests: this.parts.services.observers.recent.latest(filter) };
   }
 
   /** See `purge`. */

@@ -12,6 +12,7 @@ import type { ClientTraffic } from "../observe/metrics/client-traffic.ts";
 import type { RequestTrace, Tracing } from "../observe/tracing/tracing.ts";
 import type { Traffic } from "../observe/traffic.ts";
 import type { BackgroundReader } from "../registry/background-reader.ts";
+import type { RecentRequests } from "../observe/recent-requests.ts";
 import type { MetadataObserver } from "../registry/registry-metadata.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
@@ -28,6 +29,7 @@ export interface RequestObservers {
   readonly tracing: Tracing | undefined;
   readonly metadata: Pick<MetadataObserver, "schemaViolated">;
   readonly clients: ClientTraffic;
+  readonly recent: RecentRequests;
   /** A request is over: its answer is out, or its client has gone. */
   record(context: RequestContext): void;
   /** A request was refused at the gate. */

@@ -66,7 +66,7 @@ export type AnswerHit = (request: IncomingMessage, response: ServerResponse, adm
  */
 export function createAnswerHit(services: Services): AnswerHit {
   const { clock, random, cache } = services;
-  const { log, tracing, clients } = services.observers;
+  const { log, recent, tracing, clients } = services.observers;
 
   return function answerHit(request, response, admission) {
     const { method } = request;
@@ -104,8 +104,10 @@ export function createAnswerHit(services: Services): AnswerHit {
     });
     if (config.log.hits > 0 && random() < config.log.hits) {
       const { operation, upstream } = target;
-      const line = { requestId: id, method, operation, upstream: upstream.name, status, outcome: "hit" };
-      log.info(client === undefined ? line : { ...line, client: client.name }, "request");
+      const hit = { requestId: id, method, operation, upstream: upstream.name, status, outcome: "hit" };
+      const line = client === undefined ? hit : { ...hit, client: client.name };
+      recent.note(line);
+      log.info(line, "request");
     }
     return true;
   };

@@ -27,6 +27,7 @@ import { refreshGauges } from "./metrics/refresh.ts";
 import { hashId, withoutSecrets } from "./redaction.ts";
 import { traceCache } from "./tracing/traced-observers.ts";
 import type { Tracing } from "./tracing/tracing.ts";
+import { RecentRequests } from "./recent-requests.ts";
 import { recordRefused, recordRequest, Traffic } from "./traffic.ts";
 
 /** What is still so is told again. */
@@ -115,7 +116,8 @@ export class ServerObservers {
     };
     this.clients = createClientsObserver(metrics, log);
     const clients = new ClientTraffic({ metrics, onRefused: (refused) => log.warn(refused, "client refused") });
-    const records = { traffic, clients, log, clock, random };
+    const recent = new RecentRequests(clock);
+    const records = { traffic, clients, log, recent, clock, random };
     this.certificate = observeCertificate(options);
     this.traffic = traffic;
     this.requests = {
@@ -124,6 +126,7 @@ export class ServerObservers {
       tracing,
       metadata: this.metadata,
       clients,
+      recent,
       record: (context) => recordRequest(context, records),
       recordRefused: (refused) => recordRefused(refused, tracing, records),
     };

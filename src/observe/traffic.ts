@@ -16,6 +16,7 @@ import {
   statusClassOf,
   statusLabelOf,
 } from "./metrics/labels.ts";
+import type { RecentRequests } from "./recent-requests.ts";
 import { hashId } from "./redaction.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
@@ -180,6 +181,7 @@ export interface RequestRecordOptions {
   readonly traffic: Traffic;
   readonly clients: ClientTraffic;
   readonly log: Logger;
+  readonly recent: RecentRequests;
   readonly clock: Clock;
   /** Chooses the hits that are logged. */
   readonly random: () => number;
@@ -187,7 +189,7 @@ export interface RequestRecordOptions {
 
 /** Counts and logs a finished request: one line, no bodies, no credentials, ids only as hashes. */
 export function recordRequest(context: RequestContext, options: RequestRecordOptions): void {
-  const { traffic, log, clock, random } = options;
+  const { traffic, log, recent, clock, random } = options;
   const { id, request, operation, outcome, error, bytes, age, trace } = context;
   const method = request.method!;
   const upstream = context.upstream?.name ?? "none";
@@ -212,6 +214,7 @@ export function recordRequest(context: RequestContext, options: RequestRecordOpt
     bytes,
     ...(error === undefined ? {} : { code: error.code, reason: error.proxyError, cause: causeOf(error) }),
   };
+  recent.note(line);
   if (status === 500 && error !== undefined) log.error({ ...line, err: error.cause }, "request");
   else log.info(line, "request");
 }
@@ -228,7 +231,7 @@ export function recordRefused(
   options: RequestRecordOptions,
 ): void {
   const { id, request, client, operation, error, startedAt, bytes } = refused;
-  const { traffic, clients, log, clock } = options;
+  const { traffic, clients, log, recent, clock } = options;
   const { code, status } = error;
   const elapsed = clock.now() - startedAt;
   const method = request.method!;
@@ -238,7 +241,9 @@ export function recordRefused(
   const topic = { requestId: id, method, operation, upstream: "none", status, outcome: "refused" } as const;
   tracing?.begin(request.headers, elapsed).end(topic);
   const durationMs = Math.round(elapsed * 1e3) / 1e3;
-  log.info({ ...topic, client: client?.name ?? "none", durationMs, bytes, code }, "request");
+  const line = { ...topic, client: client?.name ?? "none", durationMs, bytes, code };
+  recent.note(line);
+  log.info(line, "request");
 }
 
 /** What the client got; of an answer that broke off, why it did. */

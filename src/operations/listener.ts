@@ -9,6 +9,7 @@ import { ClientConnections } from "../http/connections.ts";
 import { answerParserErrors, framingProblem } from "../http/framing.ts";
 import { NO_SCHEMAS } from "../http/listening.ts";
 import type { Logger } from "../observe/log.ts";
+import type { RequestFilter } from "../observe/recent-requests.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
 import { Audit, operatorOf } from "./audit.ts";
@@ -17,6 +18,7 @@ import type { ClientsReport } from "./clients-report.ts";
 import { type ReloadReport, reportConfig } from "./config-report.ts";
 import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
+import { parseRequestFilter, type RequestsReport } from "./requests-report.ts";
 import type { ReadinessReport } from "./readiness.ts";
 
 /** What the listener tells and does: for this process, or for all workers of the machine. */
@@ -29,6 +31,8 @@ export interface OperationsOptions {
   readonly registry: { readonly contentType: string; metrics(): Promise<string> };
   readonly readiness: { report(): ReadinessReport };
   readonly explain: Explain;
+  /** The latest requests. */
+  requests(filter: RequestFilter): MaybePromise<RequestsReport>;
   /** What each client used. */
   clients(): MaybePromise<ClientsReport>;
   /** See `purge`. */
@@ -144,6 +148,7 @@ function addReports(app: FastifyInstance, options: OperationsOptions): void {
     return reply.type("application/json").send(body);
   });
   app.get("/config", async (_request, reply) => reply.send(reportConfig(options.config(), options.lastReload?.())));
+  app.get("/requests", async ({ query }, reply) => reply.send(await options.requests(parseRequestFilter(query))));
   app.get("/clients", async (_request, reply) => reply.send(await options.clients()));
   app.get("/explain", async (request, reply) => {
     const { path } = request.query as { path?: unknown };

@@ -2,9 +2,11 @@ import type { Clock, Duration } from "../clock.ts";
 import type { PurgeReach } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import type { ActionReport, ActRequest, ActResult } from "../operations/actions.ts";
+import type { RequestFilter } from "../observe/recent-requests.ts";
 import { type ClientsReport, mergeClientsReports } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";
+import { mergeRequests, type RequestsReport } from "../operations/requests-report.ts";
 import { Readiness, type ReadinessReport } from "../operations/readiness.ts";
 import type { WorkerMetrics } from "./metrics.ts";
 import type { WorkerState } from "./protocol.ts";
@@ -141,6 +143,15 @@ export class WorkerOperations {
   async clients(): Promise<ClientsReport> {
     const reports = await this.askAll((worker) => worker.peer.ask("clients", undefined, REPLY_TIMEOUT));
     return mergeClientsReports(reports.map(([, report]) => report));
+  }
+
+  /** The latest requests to all workers. */
+  async requests(filter: RequestFilter): Promise<RequestsReport> {
+    const reports = await this.askAll((worker) => worker.peer.ask("requests", filter, REPLY_TIMEOUT));
+    return mergeRequests(
+      reports.map(([, report]) => report),
+      filter.limit,
+    );
   }
 
   /** What each worker says that answers clients. Rejects with what a worker refuses, and when none replies. */

@@ -89,6 +89,7 @@ export class Primary {
       readiness: this.operations,
       explain: (path) => this.operations.explain(path),
       clients: () => this.operations.clients(),
+      requests: (filter) => this.operations.requests(filter),
       purge: (body) => this.operations.purge(body),
       act: (request) => this.operations.act(request),
       inForce: () => this.operations.inForce(),

@@ -5,6 +5,8 @@ import type { CallGrant, CallLimit, FetchOutcome } from "../coordination/coordin
 import type { SlotClaim, TokenClaim, TokenGrant } from "../coordination/shared-limits.ts";
 import type { EpochChange, EpochSnapshot } from "../coordination/epochs.ts";
 import type { ActRequest, ActResult } from "../operations/actions.ts";
+import type { RequestFilter } from "../observe/recent-requests.ts";
+import type { RequestsReport } from "../operations/requests-report.ts";
 import type { ClientsReport } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";
@@ -115,6 +117,7 @@ export interface WorkerTopics {
   readonly operatorAct: { readonly payload: ActRequest; readonly reply: ActResult };
   readonly explain: { readonly payload: string; readonly reply: PathExplanation };
   readonly clients: { readonly payload: undefined; readonly reply: ClientsReport };
+  readonly requests: { readonly payload: RequestFilter; readonly reply: RequestsReport };
   /** Answers close their connections from now on. */
   readonly announceDrain: { readonly payload: undefined; readonly reply: undefined };
   /** Stop accepting, finish, and end. */

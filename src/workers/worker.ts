@@ -53,6 +53,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   primary.answer("operatorPurge", async (body) => (await ready).purge(body));
   primary.answer("operatorAct", async (request) => (await ready).act(request));
   primary.answer("explain", async (path) => (await ready).explain(path));
+  primary.answer("requests", async (filter) => (await ready).requests(filter));
   primary.answer("clients", async () => (await ready).clients());
   primary.answer("announceDrain", async () => {
     (await ready).announceDrain();

@@ -10,7 +10,7 @@ import { sendRaw } from "../support/raw-connection.ts";
 import { errorOf, send } from "../support/send.ts";
 
 const OPEN = ["/livez", "/readyz", "/metrics"];
-const GUARDED = ["/status", "/config", "/audit", "/explain?path=/", "/nothing"];
+const GUARDED = ["/status", "/config", "/requests", "/audit", "/explain?path=/", "/nothing"];
 
 let listener: FastifyInstance | undefined;
 afterEach(() => listener?.close());
@@ -25,6 +25,7 @@ async function start(access: Partial<OperationsAccess> & { readonly isExposed: b
     version: "0.0.0-test",
     registry,
     readiness: { report: () => ({ ready: true, upstreams: [] }) },
+    requests: () => ({ requests: [] }),
     clients: () => ({ tiers: {}, clients: [] }),
     explain: async () => ({ upstream: "amulet", admin: undefined, operation: "info", cached: false }),
     purge: async () => ({ purged: {}, reach: "replica" }),

@@ -1,0 +1,98 @@
+import { expect, onTestFinished, test } from "vitest";
+import { RecentRequests } from "../../src/observe/recent-requests.ts";
+import { mergeRequests, type RequestsReport } from "../../src/operations/requests-report.ts";
+import { startGateway } from "../support/gateway.ts";
+import { GatewayProcess } from "../support/gateway-process.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO } from "../support/sample.ts";
+
+const startRegistry = useSampleRegistries();
+
+async function requestsOf(operations: string, query = ""): Promise<RequestsReport["requests"]> {
+  const answer = await fetch(`${operations}/requests${query}`);
+  expect(answer.status).toBe(200);
+  return ((await answer.json()) as RequestsReport).requests;
+}
+
+async function ask(url: string): Promise<number> {
+  const answer = await fetch(url, { headers: { authorization: "Bearer secret-of-client" } });
+  await answer.arrayBuffer();
+  return answer.status;
+}
+
+const LINE = { operation: "info", upstream: "amulet", status: 200, outcome: "miss" };
+
+test("what was asked last is told first, as the log has it, and chosen by what it was", async () => {
+  const registry = await startRegistry();
+  const gateway = await startGateway({
+    log: { hits: 1 },
+    upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }],
+  });
+  onTestFinished(() => gateway.stop());
+  const list = `${gateway.url}/registry/metadata/v1/instruments?pageSize=5&secret=secret-of-query`;
+  expect([await ask(list), await ask(list), await ask(list)]).toEqual([200, 200, 200]);
+  expect(await ask(`${gateway.url}/registry/metadata/v1/instruments/secret-of-path`)).toBe(404);
+  expect(await ask(`${gateway.registrar("nobody")}/registry/metadata/v1/info`)).toBe(404);
+  await expect.poll(async () => (await requestsOf(gateway.operations)).length).toBe(5);
+  const requests = await requestsOf(gateway.operations);
+  expect(requests.map(({ operation, outcome }) => `${operation} ${outcome}`)).toEqual([
+    "info refused",
+    "instrument miss",
+    "instruments hit",
+    "instruments hit",
+    "instruments miss",
+  ]);
+  const logged = gateway.lines.filter(({ msg }) => msg === "request");
+  expect(requests.map(({ at: _at, ...line }) => line)).toEqual(
+    logged.map(({ level: _level, time: _time, msg: _msg, ...line }) => line).toReversed(),
+  );
+  expect(JSON.stringify(requests)).not.toMatch(/secret|127\.0\.0\.1/);
+  const only = async (query: string) => (await requestsOf(gateway.operations, query)).length;
+  expect(await only("?limit=2")).toBe(2);
+  expect(await only("?outcome=hit")).toBe(2);
+  expect(await only("?outcome=hit&limit=1")).toBe(1);
+  expect(await only("?upstream=amulet")).toBe(4);
+  expect(await only(`?code=${requests[0]!.code}`)).toBe(1);
+  expect(await only("?client=anonymous")).toBe(0);
+  for (const query of [
+    "?limit=0",
+    "?limit=501",
+    "?limit=x",
+    "?limit=1&limit=2",
+    "?outcome=a&outcome=b",
+    "?__proto__=a",
+    "?x=1",
+  ]) {
+    const answer = await fetch(`${gateway.operations}/requests${query}`);
+    expect([query, answer.status, await answer.json()]).toEqual([query, 400, { error: expect.any(String) }]);
+  }
+});
+
+test("500 are kept, the latest of them", () => {
+  const recent = new RecentRequests(new ManualClock());
+  expect(recent.latest({ limit: 500 })).toEqual([]);
+  for (let i = 0; i < 1_234; i++) recent.note({ ...LINE, requestId: String(i) });
+  const ids = recent.latest({ limit: 500 }).map(({ requestId }) => Number(requestId));
+  expect(ids).toEqual(Array.from({ length: 500 }, (_, i) => 1_233 - i));
+});
+
+test("those of several workers are one list in the order of time", () => {
+  const at = (second: number) => ({ ...LINE, requestId: "x", at: new Date(second * 1_000).toISOString() });
+  const merged = mergeRequests([{ requests: [at(5), at(1)] }, { requests: [at(4), at(3)] }], 3);
+  expect(merged.requests).toEqual([at(5), at(4), at(3)]);
+});
+
+test("a gateway of two workers tells those of both", async () => {
+  const registry = await startRegistry();
+  const gateway = await GatewayProcess.start({
+    workers: 2,
+    upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }],
+  });
+  onTestFinished(async () => void (await gateway.stop()));
+  const asked = Array.from({ length: 20 }, (_, i) => `/registry/metadata/v1/instruments/none-${i}`);
+  for (const path of asked) await fetch(gateway.url + path, { headers: { connection: "close" } }).then((a) => a.text());
+  await expect.poll(async () => (await requestsOf(gateway.operations)).length, { timeout: 10_000 }).toBe(20);
+  const lines = gateway.lines.filter(({ msg }) => msg === "request");
+  expect(new Set(lines.map(({ worker }) => worker)).size).toBe(2);
+}, 60_000);
