@@ -48,7 +48,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   upstream: {
     rooms: ["config", "spec", "upstream/call", "upstream/credentials", "upstream/limits", "upstream/node"],
     types: ["bodies", "coordination"],
-    packages: ["lru-cache"],
+    packages: [],
   },
   registry: {
     rooms: ["bodies", "cache", "cache/rfc", "cache/stores", "spec", "upstream", "upstream/wire"],
