@@ -386,7 +386,7 @@ describe("what names a client", () => {
     const { operations, lines } = running();
     const id = "request-of-the-wallet";
     await send(running().url, { path: LISTING, headers: { "x-api-key": "rgk_mistyped" } });
-    for (let i = 0; i < 3; i++) await ask("wallet", { path: `${PREFIX}/bonds${LISTING}` });
+    for (let i = 0; i < 3; i++) await ask("wallet", { path: `${PREFIX}/gold${LISTING}` });
     await ask("wallet", { path: `${PREFIX}/amulet${LISTING}?pageSize=1`, headers: { "x-request-id": id } });
     expect(lines.find(({ requestId }) => requestId === id)).toMatchObject({ client: "wallet-a" });
     const { text } = await send(operations, { path: "/metrics" });
