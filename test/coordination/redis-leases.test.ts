@@ -59,12 +59,20 @@ describe.concurrent("leases", () => {
   test("who asks right after it was stored is sent back to look", async () => {
     const { replicas } = await replicasOfOne(2);
     const [a, b] = replicas as [Replica, Replica];
-    const lease = await a.coordinator.acquire("key");
-    const waiting = b.coordinator.whenReleased("key", clock.now() + 5_000);
-    lease!.release("stored");
-    expect(await waiting).toBe("stored");
-    expect(await b.coordinator.acquire("key")).toBeUndefined();
-    expect(await b.coordinator.whenReleased("key", clock.now() + 5_000)).toBe("stored");
+    for (let i = 0; ; i += 1) {
+      const key = `key ${i}`;
+      const lease = await a.coordinator.acquire(key);
+      const waiting = b.coordinator.whenReleased(key, clock.now() + 5_000);
+      const releasedAt = clock.now();
+      lease!.release("stored");
+      expect(await waiting).toBe("stored");
+      const next = await b.coordinator.acquire(key);
+      // "Right after" is 100 ms; a busy machine may take longer to ask.
+      if (clock.now() - releasedAt > 90 && i < 50) continue;
+      expect(next).toBeUndefined();
+      expect(await b.coordinator.whenReleased(key, clock.now() + 5_000)).toBe("stored");
+      return;
+    }
   });
 
   test("those who wait are let go when Redis goes away", async () => {
