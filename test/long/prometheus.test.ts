@@ -17,12 +17,16 @@ const AMULET = `amulet::1220${"a1".repeat(32)}`;
 const BONDS = `bonds::1220${"b2".repeat(32)}`;
 const LIAR = `liar::1220${"c3".repeat(32)}`;
 
+/** A certificate that is good for a hundred years. */
+const AUTHORITY = join(ROOT, "test/fixtures/tls/ca.pem");
+
 /** How long traffic runs before anything is asked of Prometheus: rates need a few scrapes. */
 const TRAFFIC_MS = 25_000;
 
 let redis: RedisServer;
 let registries: readonly SampleRegistry[] = [];
 let gateways: readonly GatewayProcess[] = [];
+let selective: GatewayProcess;
 let prometheus: Prometheus;
 let folder: string;
 
@@ -52,8 +56,14 @@ beforeAll(async () => {
     ],
   };
   gateways = [await GatewayProcess.start(keys), await GatewayProcess.start(keys)];
+  // Apart from the others, whose clients send tokens that are meant for no gateway.
+  selective = await GatewayProcess.start({
+    clients: { tiers: { anonymous: {} } },
+    // Of no effect without TLS, but for the metric that says when the certificate ends.
+    upstreams: [{ name: "amulet", admin: AMULET, urls: [amulet], tls: { caFile: AUTHORITY } }],
+  });
   prometheus = await Prometheus.start({
-    targets: gateways.map(({ target }) => target),
+    targets: [...gateways, selective].map(({ target }) => target),
     ruleFiles: [join(ROOT, "config/prometheus/rules.yaml")],
   });
   // Of no use in a header field: the last good one goes on being used, and an alert names it.
@@ -63,7 +73,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await prometheus?.stop();
-  await Promise.all(gateways.map((gateway) => gateway.stop()));
+  await Promise.all([...gateways, selective].map((gateway) => gateway?.stop()));
   await Promise.all(registries.map((registry) => registry.stop()));
   await redis?.stop();
   rmSync(folder, { recursive: true, force: true });
@@ -78,8 +88,16 @@ async function runTraffic(): Promise<void> {
       await breakAndAsk(registries[turn % 2 === 0 ? 2 : 1]!, url, turn % 2 === 0 ? "bonds" : "amulet");
       await purge(operations);
     }
+    await sendAsClients(selective.url);
     await sleep(200);
   }
+}
+
+/** Requests of a client that is let in, and of one that is not. */
+async function sendAsClients(url: string): Promise<void> {
+  const path = `${url}/registry/metadata/v1/info`;
+  expect((await fetch(path)).status).toBe(200);
+  expect((await fetch(path, { headers: { "x-api-key": "rgk_mistyped" } })).status).toBe(401);
 }
 
 async function purge(operations: string): Promise<void> {
