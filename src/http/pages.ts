@@ -93,13 +93,14 @@ function pagesFor({ services, snapshot, client }: RequestContext): Pages {
 }
 
 function makePages(snapshot: Snapshot, tier: Tier | undefined, version: string): Pages {
-  const { routing, upstreams } = snapshot.config;
+  const { routing, upstreams, clients } = snapshot.config;
   const document = describeApi({
     version,
     prefix: routing.prefix,
     adminHeader: routing.adminHeader,
     isAggregate: isAggregate(snapshot),
     takesAuthorization: upstreams.some(({ forwardAuthorization }) => forwardAuthorization),
+    strangers: clients === undefined ? "unlimited" : clients.anonymous === false ? "refused" : "limited",
   });
   const home = describeHome(snapshot, tier);
   return new Map([

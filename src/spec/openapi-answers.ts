@@ -43,6 +43,12 @@ export const HEADER_FIELDS = {
     "Which error of the gateway's own this is, by a code that does not change; none with a registry's.",
     "admin_unknown",
   ),
+  "WWW-Authenticate": text("How to say who calls (RFC 9110 §11.6.1).", 'Bearer realm="registry-gateway"'),
+  RateLimit: text(
+    "What is left to the client: `r` requests now, and the whole burst in `t` seconds.",
+    '"requests";r=0;t=3',
+  ),
+  "RateLimit-Policy": text("The limits of the client's tier: `q` requests in `w` seconds.", '"requests";q=120;w=60'),
   "X-Registry-Partial": text("The registries that are missing from this answer, by name.", "bonds"),
 } as const satisfies Readonly<Record<string, HeaderField>>;
 
@@ -64,6 +70,20 @@ export const ERRORS = {
     example:
       "registry-gateway: the request does not say which registry it means: send it to " +
       "/api/token-standard/v0/registrars/{admin}/registry/ or name the instrument admin in the header x-instrument-admin",
+  },
+  Unauthorized: {
+    status: "401",
+    description: "The request shows no credential where one is needed, or a bad one.",
+    fields: ["X-Request-Id", "Registry-Gateway-Error", "WWW-Authenticate"],
+    example: "registry-gateway: the API key has expired: ask the gateway's operator for a new one",
+  },
+  Forbidden: {
+    status: "403",
+    description: "The client may not use this registry.",
+    fields: ["X-Request-Id", "Registry-Gateway-Error"],
+    example:
+      'registry-gateway: this client may not use the registry "bonds" named in the path; use another one, or ask the ' +
+      "gateway's operator to allow it",
   },
   NotFound: {
     status: "404",
@@ -112,6 +132,13 @@ export const ERRORS = {
     example:
       'registry-gateway: the gateway may ask upstream "amulet" 120 times in 60 s, and that is used up; try again in 5 s',
   },
+  OverLimit: {
+    status: "429",
+    description: "The client's limit is used up, or the registry's.",
+    fields: ["X-Request-Id", "Registry-Gateway-Error", "Retry-After", "RateLimit", "RateLimit-Policy"],
+    example:
+      "registry-gateway: this client has sent all requests that its tier wallet allows for now; try again in 3 s",
+  },
   InternalError: {
     status: "500",
     description: "A fault of the gateway, or the registry's own 500.",
@@ -150,6 +177,9 @@ export type ErrorName = keyof typeof ERRORS;
 const OF_ANY: readonly ErrorName[] = ["BadRequest", "NotFound", "InternalError", "OtherError"];
 const OF_REGISTRY: readonly ErrorName[] = ["TooManyRequests", "BadGateway", "Unavailable", "GatewayTimeout"];
 const OF_BODY: readonly ErrorName[] = ["RequestTimeout", "ContentTooLarge", "UnsupportedMediaType"];
+
+/** Of every operation, where the gateway knows who calls. */
+export const OF_CLIENT: readonly ErrorName[] = ["Unauthorized", "Forbidden", "OverLimit"];
 
 /**
  * What an operation's answer is: `cached` and `composed` (of what is cached) have an age and validators, `call` is never

@@ -10,6 +10,7 @@ import {
   HEADER_FIELDS,
   type HeaderName,
   headerRefs,
+  OF_CLIENT,
 } from "./openapi-answers.ts";
 import {
   type ApiAnswer,
@@ -33,6 +34,8 @@ export interface ApiOptions {
   readonly isAggregate: boolean;
   /** Whether some registry gets the client's `Authorization`. */
   readonly takesAuthorization: boolean;
+  /** Who may call without a credential: all, without limits; all, within limits; or nobody. */
+  readonly strangers: "unlimited" | "limited" | "refused";
 }
 
 /** An OpenAPI 3.1 document. */
@@ -84,17 +87,49 @@ export function describeApi(options: ApiOptions): ApiDocument {
     openapi: "3.1.0",
     info: describeInfo(options),
     servers: [describeRegistryServer(options), PLAIN],
-    security: options.takesAuthorization ? [{}, { registryToken: [] }] : [],
+    security: describeSecurity(options),
     tags: describeTags(options),
     paths,
     components: {
       ...withoutUnused(paths, components),
-      ...(options.takesAuthorization ? { securitySchemes: { registryToken: REGISTRY_TOKEN } } : {}),
+      ...describeSecuritySchemes(options),
     },
   };
 }
 
+/** What a request may show: one of these. */
+function describeSecurity({ takesAuthorization, strangers }: ApiOptions): object[] {
+  if (strangers === "unlimited") return takesAuthorization ? [{}, { registryToken: [] }] : [];
+  return [
+    ...(strangers === "limited" ? [{}] : []),
+    { apiKey: [] },
+    { clientToken: [] },
+    ...(takesAuthorization ? [{ apiKey: [], registryToken: [] }] : []),
+  ];
+}
+
+function describeSecuritySchemes({ takesAuthorization, strangers }: ApiOptions): { securitySchemes?: object } {
+  const securitySchemes = {
+    ...(strangers === "unlimited" ? {} : { apiKey: API_KEY, clientToken: CLIENT_TOKEN }),
+    ...(takesAuthorization ? { registryToken: REGISTRY_TOKEN } : {}),
+  };
+  return Object.keys(securitySchemes).length === 0 ? {} : { securitySchemes };
+}
+
 const PLAIN = { url: "/", description: "The plain base URL" };
+
+const API_KEY = {
+  type: "apiKey",
+  in: "header",
+  name: "X-API-Key",
+  description: "An API key of this gateway. It may come as `Authorization: Bearer`, too.",
+};
+
+const CLIENT_TOKEN = {
+  type: "http",
+  scheme: "bearer",
+  description: "A token that names the client, of an issuer that this gateway knows. It ends here.",
+};
 
 const REGISTRY_TOKEN = {
   type: "http",
@@ -131,15 +166,17 @@ function describePaths(options: ApiOptions): Record<string, Record<string, unkno
   const paths: Record<string, Record<string, unknown>> = {};
   for (const endpoint of ENDPOINTS) {
     const operation = describeEndpoint(endpoint, options);
-    paths[pathOf(endpoint)] = { [endpoint.kind === "metadata" ? "get" : "post"]: describeOperation(operation) };
+    paths[pathOf(endpoint)] = {
+      [endpoint.kind === "metadata" ? "get" : "post"]: describeOperation(operation, options),
+    };
   }
   for (const [path, methods] of Object.entries(passThroughOperations())) {
     paths[path] = Object.fromEntries(
-      Object.entries(methods).map(([method, each]) => [method, describeOperation(each)]),
+      Object.entries(methods).map(([method, each]) => [method, describeOperation(each, options)]),
     );
   }
   for (const [path, operation] of Object.entries(catalogueOperations(options.isAggregate))) {
-    paths[path] = { servers: [PLAIN], get: describeOperation(operation) };
+    paths[path] = { servers: [PLAIN], get: describeOperation(operation, options) };
   }
   return paths;
 }
@@ -174,8 +211,12 @@ function pathOf(endpoint: Endpoint): string {
   return endpointPath(endpoint, "\0").replace("%00", "{id}");
 }
 
-function describeOperation({ summary, description, id, tag, parameters, body, ok }: ApiOperation): object {
+function describeOperation(
+  { summary, description, id, tag, parameters, body, ok }: ApiOperation,
+  { strangers }: ApiOptions,
+): object {
   const errors: ErrorName[] = [...ANSWER_KINDS[ok.kind].errors];
+  if (strangers !== "unlimited") errors.push(...OF_CLIENT);
   if (id === "instrument" && ok.isMerged === true) errors.push("Ambiguous");
   return {
     operationId: id,

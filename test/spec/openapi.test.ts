@@ -1,7 +1,7 @@
 import Schema from "typebox/schema";
 import { describe, expect, test } from "vitest";
 import { ENDPOINTS } from "../../src/spec/endpoints.ts";
-import { type ApiDocument, describeApi } from "../../src/spec/openapi.ts";
+import { type ApiDocument, type ApiOptions, describeApi } from "../../src/spec/openapi.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -20,12 +20,13 @@ interface MediaType {
   readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
 }
 
-function describeBy(change: { readonly isAggregate: boolean; readonly takesAuthorization?: boolean }): ApiDocument {
+function describeBy(change: Partial<ApiOptions> & { readonly isAggregate: boolean }): ApiDocument {
   return describeApi({
     version: "1.2.3",
     prefix: "/registrars",
     adminHeader: "x-instrument-admin",
     takesAuthorization: false,
+    strangers: "unlimited",
     ...change,
   });
 }
@@ -144,4 +145,34 @@ test("a token is described where some registry gets the client's, as one that ma
   expect(describeBy({ isAggregate: true }).security).toEqual([]);
   const { security } = describeBy({ isAggregate: true, takesAuthorization: true });
   expect(security).toEqual([{}, { registryToken: [] }]);
+});
+
+test.each([
+  ["limited", [{}, { apiKey: [] }, { clientToken: [] }]],
+  ["refused", [{ apiKey: [] }, { clientToken: [] }]],
+] as const)(
+  "where strangers are %s, it says how to show who calls, and what becomes of bad calls",
+  (strangers, security) => {
+    const document = describeBy({ isAggregate: true, strangers });
+    expect(document.security).toEqual(security);
+    expect(document.components).toMatchObject({
+      securitySchemes: {
+        apiKey: { type: "apiKey", in: "header", name: "X-API-Key" },
+        clientToken: { type: "http", scheme: "bearer" },
+      },
+    });
+    for (const operation of Object.values(document.paths).flatMap((path) => [path["get"], path["post"]])) {
+      if (operation === undefined) continue;
+      const { responses } = resolve(operation, document) as { responses: Record<string, { headers: Json }> };
+      expect(Object.keys(responses)).toEqual(expect.arrayContaining(["401", "403", "429"]));
+      expect(responses["401"]!.headers).toHaveProperty("WWW-Authenticate");
+      expect(responses["429"]!.headers).toHaveProperty("RateLimit");
+    }
+  },
+);
+
+test("with clients, a registry's own token goes beside an API key", () => {
+  const { security } = describeBy({ isAggregate: false, strangers: "refused", takesAuthorization: true });
+  expect(security).toContainEqual({ apiKey: [], registryToken: [] });
+  expect(security).not.toContainEqual({ registryToken: [] });
 });
