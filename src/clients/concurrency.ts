@@ -150,7 +150,10 @@ export class ConcurrencyLimits {
     const askOnce = async (): Promise<void> => {
       const asking = client.waiting.length;
       const { id, running, max } = client;
-      const held = await this.shared!.holdSlots(id, { running, wanted: Math.min(running + asking, max), max });
+      const wanted = Math.min(running + asking, max);
+      // What is given back may be another process's before the reply is here.
+      client.held = Math.min(client.held, wanted);
+      const held = await this.shared!.holdSlots(id, { running, wanted, max });
       client.isAsking = false;
       if (held === undefined) this.decideByShare(client);
       else this.decide(client, held, asking);
