@@ -16,7 +16,8 @@ test("slots that are being given back are not used meanwhile: another process ma
     onReturned: () => undefined,
   };
   const limits = new ConcurrencyLimits(shared, clock);
-  const entering = [limits.enter("client", 2), limits.enter("client", 2)];
+  const enter = async () => limits.enter("client", 2);
+  const entering = [enter(), enter()];
   claims.shift()!.answer(1);
   await Promise.resolve();
   await Promise.resolve();
