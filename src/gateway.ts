@@ -1,6 +1,6 @@
 import { createAggregation } from "./aggregate/aggregation.ts";
 import { BodyReader } from "./bodies/body-reader.ts";
-import { ListedPages } from "./bodies/listed-pages.ts";
+import { ListedPages } from "./bodies/page.ts";
 import { HttpCache } from "./cache/http-cache.ts";
 import { MemoryStore } from "./cache/stores/memory-store.ts";
 import { TieredLimits } from "./clients/client-limits.ts";

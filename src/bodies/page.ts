@@ -1,5 +1,8 @@
+import { LRUCache } from "lru-cache";
+import type { MaybePromise } from "../coordination/coordinator.ts";
 import { digestOf } from "../digest.ts";
 import { elementSpans, isObject, memberSpans } from "../json.ts";
+import { AT_ONCE, type BodyReader, TooCostly } from "./body-reader.ts";
 
 /** What a page says, so that it can be handed from thread to thread. An instrument it lists twice counts once. */
 export interface PageParts {
@@ -164,4 +167,52 @@ function byteCounter(text: string, body: Buffer): (position: number) => number {
 
 function searched(value: unknown): string {
   return typeof value === "string" ? value.slice(0, SEARCHED) : "";
+}
+
+/** Bytes of pages, and of what was made of them, that are kept at hand: hot pages are merged many times. */
+const KEPT_BYTES = 16 * 1024 * 1024;
+
+/** What an instrument's id, name and symbol take besides their characters. */
+const PER_INSTRUMENT = 150;
+
+/** Pages of listings taken apart, each once for all who need it. */
+export class ListedPages {
+  private readonly reader: BodyReader;
+  private readonly kept = new LRUCache<Buffer, ListedPage>({
+    maxSize: KEPT_BYTES,
+    sizeCalculation: ({ ids }, body) => 2 * body.length + PER_INSTRUMENT * ids.length + 1,
+  });
+
+  constructor(reader: BodyReader) {
+    this.reader = reader;
+  }
+
+  /**
+   * The page that `body` is, or what is wrong with it; at once where it is known or small.
+   * @param source the upstream whose page it is
+   * @throws GatewayError 503 (in the promise) when too many bodies wait to be read
+   */
+  read(body: Buffer, source: string): MaybePromise<ListedPage | string> {
+    const known = this.kept.get(body);
+    if (known !== undefined) return known;
+    if (body.length <= AT_ONCE) return this.take(body, readPage(body));
+    return this.reader.read({ kind: "page" }, body, { source }).then(
+      (parts) => this.take(body, parts),
+      (error: unknown) => {
+        if (error instanceof TooCostly) return `it ${error.message}`;
+        throw error;
+      },
+    );
+  }
+
+  /** Notes what was found out about `body` when it was received. */
+  take(body: Buffer, parts: PageParts | string): ListedPage | string {
+    return typeof parts === "string" ? parts : this.keep(new ListedPage(body, parts));
+  }
+
+  /** Notes that an equal body stands for the page as well. */
+  keep(page: ListedPage): ListedPage {
+    this.kept.set(page.body, page);
+    return page;
+  }
 }

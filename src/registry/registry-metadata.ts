@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { LRUCache } from "lru-cache";
-import type { ListedPages } from "../bodies/listed-pages.ts";
+import type { ListedPages } from "../bodies/page.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { CacheAnswer, CachePolicy, Resource } from "../cache/resource.ts";
 import type { Clock, Instant } from "../clock.ts";

@@ -8,6 +8,8 @@ const COME_BACK = 30;
 
 /** What operators did to one upstream and its nodes, see {@link Actions}. */
 export class OperatorOrders {
+  /** Nothing may be asked of the registry. */
+  isCacheOnly = false;
   private readonly upstream: string;
   private readonly actions: Coordinator["actions"];
   private readonly clock: Clock;
@@ -23,11 +25,7 @@ export class OperatorOrders {
   /** They may have changed. */
   heed(): void {
     this.cacheOnly = this.actions.find(this.upstream);
-  }
-
-  /** Nothing may be asked of the registry. */
-  get isCacheOnly(): boolean {
-    return this.cacheOnly !== undefined;
+    this.isCacheOnly = this.cacheOnly !== undefined;
   }
 
   /** What is in force for the node at this URL. */
@@ -36,10 +34,8 @@ export class OperatorOrders {
   }
 
   /** What a call gets while nothing may be asked of the registry. */
-  refusal(): GatewayError | undefined {
-    const { cacheOnly } = this;
-    if (cacheOnly === undefined) return undefined;
-    return this.explain("cache_only", "is in cache-only mode, and this is not in the cache", cacheOnly);
+  refusal(): GatewayError {
+    return this.explain("cache_only", "is in cache-only mode, and this is not in the cache", this.cacheOnly);
   }
 
   /** What a call gets when the node at this URL could answer, but for the operator who cordoned it. */

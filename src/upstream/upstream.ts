@@ -133,7 +133,8 @@ export class Upstream {
 
   /** What a call would get now because an operator lets nothing be asked of the registry; undefined: nothing. */
   refusal(): GatewayError | undefined {
-    return this.parts.orders.refusal();
+    const { orders } = this.parts;
+    return orders.isCacheOnly ? orders.refusal() : undefined;
   }
 
   /** See `Upstreams.hear`. */
@@ -202,7 +203,7 @@ export class Upstream {
     if (!isClosed && !parts.orders.isCacheOnly) return undefined;
     if (isClosed) return Promise.reject(removed(this.name));
     this.environment.observer.refused(this.name, "cache-only");
-    return Promise.reject(parts.orders.refusal() ?? removed(this.name));
+    return Promise.reject(parts.orders.refusal());
   }
 
   private readonly settled = (): void => {

@@ -1,4 +1,4 @@
-import { ListedPages } from "../../src/bodies/listed-pages.ts";
+import { ListedPages } from "../../src/bodies/page.ts";
 import { HttpCache } from "../../src/cache/http-cache.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { type MetadataRequest, RegistryMetadata } from "../../src/registry/registry-metadata.ts";

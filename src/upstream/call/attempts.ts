@@ -215,8 +215,7 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
     const { parts, call } = this;
     const { deadline, upload, mode } = this.run;
     const now = parts.clock.now();
-    const refusal = parts.orders.isCacheOnly ? parts.orders.refusal() : undefined;
-    if (refusal !== undefined) return this.giveUp(refusal);
+    if (parts.orders.isCacheOnly) return this.giveUp(parts.orders.refusal());
     if (parts.nodes.disabledBecause !== undefined) return this.giveUp(parts.nodes.whyNone());
     let node = parts.choice.choose(now, this.tried, call.pagination);
     if (!isBeside) node ??= parts.choice.choose(now, [], call.pagination);

@@ -243,8 +243,7 @@ export class Nodes {
   /** One check for all that wait for it; rejects when it proves nothing. */
   private check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
     return this.share(node, async () => {
-      const refusal = this.parts.orders.refusal();
-      if (refusal !== undefined) throw refusal;
+      if (this.parts.orders.isCacheOnly) throw this.parts.orders.refusal();
       // No call left for a check says nothing about the node.
       await this.proof.pay(isWaitedFor, this.deadlineOf(node));
       await this.proof.ask(node, this.deadlineOf(node));
