@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from "../schema/type.ts";
 import { compile } from "../schema/validator.ts";
-import { sayCount, sayDuration } from "./quantity.ts";
+import { sayCount, sayDuration } from "../words/quantity.ts";
 import { type Column, formatTable, terminalWidth, wrap } from "./table.ts";
 
 const orNull = <Schema extends TSchema>(schema: Schema) => Type.Optional(Type.Union([schema, Type.Null()]));

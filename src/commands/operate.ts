@@ -10,7 +10,7 @@ import {
   upstreamLines,
 } from "./gateway-status.ts";
 import { askGateway, OperationsError, type OperationsFlags } from "./operations-client.ts";
-import { saySize } from "./quantity.ts";
+import { saySize } from "../words/quantity.ts";
 import { printLine } from "./terminal.ts";
 
 interface PurgeFlags extends OperationsFlags {

@@ -7,7 +7,7 @@ interface Room {
   readonly rooms: readonly string[];
   /** Rooms and packages of which only types may be imported. */
   readonly types?: readonly string[];
-  /** Packages; Node's own modules are allowed to all but `spec`. */
+  /** Packages. Node's own modules are allowed to all but those of {@link ANYWHERE}. */
   readonly packages?: readonly string[];
 }
 
@@ -92,6 +92,9 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["@opentelemetry/*"],
   },
   sandbox: { rooms: ["spec"], packages: [] },
+  words: { rooms: [], packages: [] },
+  // Runs in a browser: what it takes from the rest besides types has to be small, and know nothing of Node.
+  console: { rooms: ["spec", "words"], types: ["operations"], packages: ["preact", "uplot"] },
   commands: {
     rooms: [
       "bodies",
@@ -107,6 +110,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
       "schema",
       "spec",
       "upstream",
+      "words",
       "workers",
     ],
     types: ["operations"],
@@ -121,6 +125,9 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "gateway.ts": { rooms: ["*"], packages: [] },
   "server.ts": { rooms: ["*"], packages: ["fastify"] },
 };
+
+/** Rooms that run in browsers as well, or say nothing of where they run. */
+const ANYWHERE = ["console", "spec", "words"];
 
 const FROM = /(?:^|\n)(?:import|export)\s+(type\s)?([^;"]*?)\bfrom\s+"([^"]+)"/g;
 const WITHOUT_NAMES = /\bimport\(\s*"([^"]+)"\s*\)|(?:^|\n)import\s+"([^"]+)"/g;
@@ -187,13 +194,13 @@ function refusalOf(file: string, { target, isType }: Import): string | undefined
   const room = roomOf(file);
   const rules = LEAVES.includes(room) ? { rooms: [] } : ROOMS[room];
   if (rules === undefined) return `${file} is in no room: add ${room} to the table`;
-  if (target.startsWith("node:")) return room === "spec" ? `${file} imports ${target}` : undefined;
+  if (target.startsWith("node:")) return ANYWHERE.includes(room) ? `${file} imports ${target}` : undefined;
   if (!target.startsWith("src/")) {
     const name = packageOf(target);
     const packages = [...(rules.packages ?? []), ...(isType ? (rules.types ?? []) : [])];
     if (!isListed(packages, name)) return `${file} imports the package ${target}`;
-    // The tools are no part of the package.
-    const isInstalled = isType || room === "tools" || Object.hasOwn(dependencies, name);
+    // The tools are no part of the package, and of what the console uses the package has a copy in it.
+    const isInstalled = isType || room === "tools" || room === "console" || Object.hasOwn(dependencies, name);
     return isInstalled ? undefined : `${file} imports ${name}, a package for development`;
   }
   const other = roomOf(target);
@@ -225,7 +232,7 @@ function unusedExports(texts: ReadonlyMap<string, string>): readonly string[] {
 
 const root = join(import.meta.dirname, "../..");
 const { dependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { dependencies: object };
-const files = globSync(["src/**/*.ts", "test/**/*.ts"], { cwd: root });
+const files = globSync(["src/**/*.{ts,tsx}", "test/**/*.ts"], { cwd: root });
 const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), "utf8")]));
 const refusals = [...texts].flatMap(([file, text]) =>
   file.startsWith("src/")
