@@ -67,6 +67,12 @@ function linesOf(answer: Static<typeof PathExplanation>): string[] {
     "",
     ...(explanation === undefined
       ? [`Never answered from the cache: ${reason ?? "no reason given"}.`]
-      : [...tellOutlook(explanation), ...explanation.entries.flatMap((entry, i) => ["", ...tellEntry(entry, i + 1)])]),
+      : told(explanation)),
   ];
+}
+
+function told(explanation: NonNullable<Static<typeof PathExplanation>["explanation"]>): string[] {
+  const lines = tellOutlook(explanation);
+  for (const [i, entry] of explanation.entries.entries()) lines.push("", ...tellEntry(entry, i + 1));
+  return lines;
 }

@@ -127,7 +127,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
 };
 
 /** Rooms that run in browsers as well, or say nothing of where they run. */
-const ANYWHERE = ["console", "spec", "words"];
+const ANYWHERE = new Set(["console", "spec", "words"]);
 
 const FROM = /(?:^|\n)(?:import|export)\s+(type\s)?([^;"]*?)\bfrom\s+"([^"]+)"/g;
 const WITHOUT_NAMES = /\bimport\(\s*"([^"]+)"\s*\)|(?:^|\n)import\s+"([^"]+)"/g;
@@ -194,7 +194,7 @@ function refusalOf(file: string, { target, isType }: Import): string | undefined
   const room = roomOf(file);
   const rules = LEAVES.includes(room) ? { rooms: [] } : ROOMS[room];
   if (rules === undefined) return `${file} is in no room: add ${room} to the table`;
-  if (target.startsWith("node:")) return ANYWHERE.includes(room) ? `${file} imports ${target}` : undefined;
+  if (target.startsWith("node:")) return ANYWHERE.has(room) ? `${file} imports ${target}` : undefined;
   if (!target.startsWith("src/")) {
     const name = packageOf(target);
     const packages = [...(rules.packages ?? []), ...(isType ? (rules.types ?? []) : [])];
