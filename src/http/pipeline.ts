@@ -46,15 +46,18 @@ export class Pipeline {
   }
 
   /**
-   * Answers fresh hits at once. The others wait until all that has arrived in this turn is read, and go to `route`,
-   * which chooses one of the routes.
+   * Answers fresh hits, at once where few requests come at a time. The others wait until all that has arrived in this
+   * turn is read, and go to `route`, which chooses one of the routes.
    */
   receive(route: RequestListener): RequestListener {
     return (request, response) => {
+      const received = { request, response, route };
       try {
         const snapshot = this.services.snapshot();
-        if (snapshot.clients !== undefined) this.receiveFrom(snapshot, { request, response, route });
-        else if (!this.answerHit(request, response)) this.turn.atEnd(() => this.read({ request, response, route }));
+        const isCrowded = this.turn.arrive();
+        if (snapshot.clients !== undefined) this.receiveFrom(snapshot, received, isCrowded);
+        else if (isCrowded) this.turn.atEnd(() => this.serve(received));
+        else if (!this.answerHit(request, response)) this.turn.atEnd(() => this.read(received));
       } catch (error) {
         refuse(this.begin(request, response), toGatewayError(error));
       }
@@ -83,7 +86,7 @@ export class Pipeline {
   }
 
   /** The same where it makes a difference who asks: that is found out before anything else. */
-  private receiveFrom(snapshot: Snapshot, received: Received): void {
+  private receiveFrom(snapshot: Snapshot, received: Received, isCrowded: boolean): void {
     const { request, response } = received;
     const isSafe = isFramedSafely(request);
     if (needsNoClient(request, snapshot) || (!isSafe && framingProblem(request) !== undefined)) {
@@ -96,8 +99,19 @@ export class Pipeline {
       const settled = admission.catch((error: unknown) => ({ ...NOT_YET_ADMITTED, refusal: toGatewayError(error) }));
       this.turn.atEnd(() => this.readLater(received, settled));
     } else if (admission.refusal !== undefined) this.refuseAtGate(received, admission);
-    else if (!isSafe || !this.answerHit(request, response, admission))
-      this.turn.atEnd(() => this.read(received, admission));
+    else if (!isSafe) this.turn.atEnd(() => this.read(received, admission));
+    else if (isCrowded) this.turn.atEnd(() => this.serve(received, admission));
+    else if (!this.answerHit(request, response, admission)) this.turn.atEnd(() => this.read(received, admission));
+  }
+
+  /** At the end of a turn: a fresh hit, or the way of all others. */
+  private serve(received: Received, admission?: Admission): void {
+    const { request, response } = received;
+    try {
+      if (response.destroyed || !this.answerHit(request, response, admission)) this.read(received, admission);
+    } catch (error) {
+      refuse(this.begin(request, response, admission), toGatewayError(error));
+    }
   }
 
   private read({ request, response, route }: Received, admission?: Admission): void {
@@ -222,6 +236,9 @@ export function reply(context: RequestContext, answer: Answer): void {
 
 type Task = () => void;
 
+/** Requests of one turn that are cheaper to answer one by one than to put off. */
+const FEW = 2;
+
 /**
  * What is to be done at the end of a turn of the event loop, when all that has arrived is read.
  *
@@ -233,6 +250,26 @@ type Task = () => void;
 export class Turn {
   private readonly tasks: Task[] = [];
   private endedIn = -1;
+  /** The turn that brought the last request, how many it brought so far, and how many the one before brought. */
+  private latest = -1;
+  private arrived = 0;
+  private arrivedBefore = 0;
+
+  /**
+   * Notes a request that has come.
+   *
+   * @returns whether several come at a time, as the last turn that brought any tells
+   */
+  arrive(): boolean {
+    const turn = currentTurn();
+    if (turn !== this.latest) {
+      this.latest = turn;
+      this.arrivedBefore = this.arrived;
+      this.arrived = 0;
+    }
+    this.arrived += 1;
+    return this.arrivedBefore > FEW;
+  }
 
   /**
    * Runs `task` at the end of this turn, after those that were given before it; at once where that has come: what follows

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { type Clock, systemClock } from "../../src/clock.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
@@ -72,4 +74,44 @@ test("hits grow older from one to the next", async () => {
     clock.advance(1_000);
   }
   expect(ages).toEqual(["0", "1", "2", "3"]);
+});
+
+test("hits that come together with others are answered each under its own id, as many as there were", async () => {
+  const gateway = await startBeforeRegistry();
+  const page = "/registry/metadata/v1/instruments";
+  const first = await send(gateway.url, { path: page });
+  const paths = [page, "/registry/metadata/v1/info", "/nothing", `${page}/Unknown`];
+  const expected = await Promise.all(paths.map((path) => send(gateway.url, { path })));
+  // Round by round: in all but the first, hits wait for the end of their turn.
+  for (let round = 0; round < 5; round += 1) {
+    const answers = await Promise.all(
+      Array.from({ length: 40 }, (_each, i) =>
+        send(gateway.url, { path: paths[i % 4]!, headers: { "x-request-id": `r${round}-${i}` } }),
+      ),
+    );
+    for (const [i, answer] of answers.entries()) {
+      expect(answer.status).toBe(expected[i % 4]!.status);
+      expect(answer.headers["x-request-id"]).toBe(`r${round}-${i}`);
+      expect(answer.bytes).toEqual(expected[i % 4]!.bytes);
+    }
+  }
+  expect((await send(gateway.url, { path: page })).bytes).toEqual(first.bytes);
+});
+
+test("clients that leave at once take nothing from those whose hits come in the same turn", async () => {
+  const gateway = await startBeforeRegistry();
+  const path = "/registry/metadata/v1/instruments";
+  const { bytes } = await send(gateway.url, { path });
+  const { hostname, port } = new URL(gateway.url);
+  for (let round = 0; round < 10; round += 1) {
+    const leaving = Array.from({ length: 20 }, () => {
+      const socket = connect(Number(port), hostname);
+      socket.on("error", () => undefined);
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`, () => socket.resetAndDestroy());
+      return socket;
+    });
+    const answers = await Promise.all(Array.from({ length: 20 }, () => send(gateway.url, { path })));
+    for (const answer of answers) expect([answer.status, answer.bytes.equals(bytes)]).toEqual([200, true]);
+    await Promise.all(leaving.filter(({ closed }) => !closed).map((socket) => once(socket, "close")));
+  }
 });

@@ -58,3 +58,18 @@ test("a task that throws takes nothing from those after it, and its error is not
     for (const listener of listeners) process.on("uncaughtException", listener);
   }
 });
+
+test("several come at a time when the last turn that brought any brought more than two", async () => {
+  const turn = new Turn();
+  const arrive = async (count: number): Promise<readonly boolean[]> => {
+    await nextTurn();
+    return Array.from({ length: count }, () => turn.arrive());
+  };
+  expect(await arrive(3)).toEqual([false, false, false]);
+  await nextTurn();
+  expect(await arrive(2)).toEqual([true, true]);
+  expect(await arrive(1)).toEqual([false]);
+  expect(await arrive(4)).toEqual([false, false, false, false]);
+  expect(await arrive(1)).toEqual([true]);
+  expect(await arrive(1)).toEqual([false]);
+});
