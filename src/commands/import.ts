@@ -1,9 +1,11 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { Document, YAMLMap } from "yaml";
+import { systemClock } from "../clock.ts";
 import { escapeReferences } from "../config/environment.ts";
+import { configFromFlags } from "../config/flags.ts";
+import { aliasOf, type AssetList, type ListedRegistry, MAX_LIST, readAssetList } from "../discovery/asset-list.ts";
+import { type MendedUrl, Prober } from "../discovery/prober.ts";
 import { EXIT } from "./command-line.ts";
-import { type AssetList, type ListedRegistry, readAssetList } from "./import-asset-list.ts";
-import { type VerifyOptions, verifyRegistry } from "./import-verify.ts";
 import { printLine, printLines } from "./terminal.ts";
 
 export interface ImportOptions {
@@ -23,7 +25,8 @@ export async function importAssetList(file: string, options: ImportOptions): Pro
   let list: AssetList;
   try {
     const network = typeof options.network === "string" ? options.network : undefined;
-    list = readAssetList(JSON.parse(readFileSync(file, "utf8")), network);
+    if (statSync(file).size > MAX_LIST) throw new Error(`it is larger than ${MAX_LIST} bytes, which no list is`);
+    list = readAssetList(readFileSync(file, "utf8"), network);
   } catch (error) {
     tell(`${file}: ${(error as Error).message}`);
     return EXIT.failure;
@@ -32,7 +35,7 @@ export async function importAssetList(file: string, options: ImportOptions): Pro
   const listed = keepOnePerAdmin(list.registries);
   const verified =
     options.verify === true
-      ? await verifyAll(listed.kept, { allowPrivate: options["allow-private"] === true })
+      ? await verifyAll(listed.kept, options["allow-private"] === true)
       : listed.kept.map(unverified);
   // Once more: of two registries without an admin in the list, both may have told the same.
   const { kept, left } = keepOnePerAdmin(verified);
@@ -59,29 +62,52 @@ function keepOnePerAdmin<T extends ListedRegistry>(registries: readonly T[]): { 
   return { kept, left };
 }
 
-async function verifyAll(registries: readonly ListedRegistry[], options: VerifyOptions): Promise<ImportedRegistry[]> {
+/** A list is a stranger's word: no registry is asked at an address that is not public, unless that is allowed. */
+async function verifyAll(registries: readonly ListedRegistry[], allowPrivate: boolean): Promise<ImportedRegistry[]> {
+  const { limits, upstreams } = configFromFlags({ upstreams: ["https://registry.example"] });
+  const prober = new Prober({ clock: systemClock(), limits, defaults: upstreams[0]!, allowPrivate });
   const verified: ImportedRegistry[] = [];
   const queue = registries.entries();
   async function work(): Promise<void> {
-    for (const [at, registry] of queue) verified[at] = await verifyOne(registry, options);
+    for (const [at, registry] of queue) verified[at] = await verifyOne(registry, prober);
   }
   await Promise.all(Array.from({ length: CONCURRENCY }, work));
+  prober.close();
   return verified;
 }
 
-async function verifyOne(registry: ListedRegistry, options: VerifyOptions): Promise<ImportedRegistry> {
-  const admins = new Set<string>(registry.admin === undefined ? [] : [registry.admin]);
+async function verifyOne(registry: ListedRegistry, prober: Prober): Promise<ImportedRegistry> {
+  const { admin: listed } = registry;
+  if (listed === undefined) return verifyUnnamed(registry, prober);
+  const { proved, mended, silent, strangers } = await prober.prove(listed, registry.urls);
+  for (const url of proved) tell(`${JSON.stringify(url)}: admin ${JSON.stringify(listed)}`);
+  for (const { from, to } of mended) tell(`${JSON.stringify(from)}: is meant to be ${JSON.stringify(to)}`);
+  for (const [url, admin] of strangers) tell(`${JSON.stringify(url)}: admin ${JSON.stringify(admin)}`);
+  for (const [url, problem] of silent) tell(`${JSON.stringify(url)}: ${problem}`);
+  const admins = [listed, ...strangers.values()];
+  const [unasked] = silent;
+  const doubt =
+    strangers.size > 0
+      ? `its nodes and the list name different admins: ${JSON.stringify([...new Set(admins)])}`
+      : unasked && `${unasked[0]}: ${unasked[1]}`;
+  return { ...registry, urls: registry.urls.map((url) => mendedOf(mended, url)), doubt };
+}
+
+function mendedOf(mended: readonly MendedUrl[], url: string): string {
+  return mended.find(({ from }) => from === url)?.to ?? url;
+}
+
+/** Of a registry whose admin the list leaves open, its nodes say it, all the same one. */
+async function verifyUnnamed(registry: ListedRegistry, prober: Prober): Promise<ImportedRegistry> {
+  const admins = new Set<string>();
   let doubt: string | undefined;
   for (const url of registry.urls) {
-    const verification = await verifyRegistry(url, options);
-    if ("admin" in verification) admins.add(verification.admin);
-    const problem = "problem" in verification ? verification.problem : undefined;
-    tell(
-      `${JSON.stringify(url)}: ${"admin" in verification ? `admin ${JSON.stringify(verification.admin)}` : problem}`,
-    );
-    doubt ??= problem === undefined ? undefined : `${url}: ${problem}`;
+    const verdict = await prober.ask(url);
+    if ("admin" in verdict) admins.add(verdict.admin);
+    else doubt ??= `${url}: ${verdict.problem}`;
+    tell(`${JSON.stringify(url)}: ${"admin" in verdict ? `admin ${JSON.stringify(verdict.admin)}` : verdict.problem}`);
   }
-  if (admins.size > 1) doubt = `its nodes and the list name different admins: ${JSON.stringify([...admins])}`;
+  if (admins.size > 1) doubt = `its nodes name different admins: ${JSON.stringify([...admins])}`;
   const [admin] = admins;
   return { ...registry, admin, doubt };
 }
@@ -99,10 +125,6 @@ export interface ImportedRegistry extends ListedRegistry {
   /** Why it must not be used as it is; undefined where it may be, or was not checked. */
   readonly doubt: string | undefined;
 }
-
-/** Names that mean something else in `routing.plain`. */
-const RESERVED = ["aggregate", "off"];
-const LONGEST_NAME = 64;
 
 /**
  * The `upstreams` of a config file. Registries in doubt are there, switched off, with the reason beside them.
@@ -134,15 +156,11 @@ function commentOf(network: string, doubt: string | undefined): string {
   return lines.map((line) => ` ${line.replaceAll(/[^\x20-\x7e]/g, "?")}`).join("\n");
 }
 
-/** Aliases made of what stands before `::` in the admin, or of the host; numbered where they meet. */
+/** Aliases made of the admins, or of the hosts. */
 function nameRegistries(registries: readonly ListedRegistry[]): string[] {
-  const taken = new Set<string>(RESERVED);
+  const taken = new Set<string>();
   return registries.map(({ admin, urls }) => {
-    const hint = admin === undefined ? new URL(urls[0]!).hostname : admin.split("::", 1)[0]!;
-    const plain = hint.replaceAll(/[^A-Za-z0-9_.-]+/g, "-").replaceAll(/^[^A-Za-z0-9]+|-+$/g, "");
-    const base = (plain === "" ? "registry" : plain).slice(0, LONGEST_NAME - 6);
-    let name = base;
-    for (let number = 2; taken.has(name); number++) name = `${base}-${number}`;
+    const name = aliasOf(admin ?? new URL(urls[0]!).hostname, (each) => taken.has(each));
     taken.add(name);
     return name;
   });

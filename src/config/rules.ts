@@ -123,6 +123,9 @@ function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft):
   if (upstream.forwardAuthorization === true && takesAuthorization) {
     reading.report(`${path}.forwardAuthorization`, "cannot go with auth: both set Authorization");
   }
+  if (upstream.publicOnly === true && upstream.httpProxy !== undefined) {
+    reading.report(`${path}.publicOnly`, "cannot go with httpProxy: the proxy decides which addresses it connects to");
+  }
   checkHeaderName(reading, `${path}.auth.header.name`, auth?.header?.name);
   checkTls(reading, `${path}.tls`, upstream.tls);
   if (reading.isGiven(`${path}.cache.forwardRequestHeaders`)) {

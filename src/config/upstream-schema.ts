@@ -158,6 +158,10 @@ export const upstreamSchema = group("One registry.", {
       description: "HTTP proxy to reach this upstream through; may hold user and password.",
     }),
   ),
+  publicOnly: flag(
+    false,
+    "Connect to addresses of the public internet alone: a host name that leads to this machine or a private network is not followed. Not with httpProxy.",
+  ),
   forwardClientAddress: flag(
     false,
     "X-Forwarded-For with the client's true address goes upstream; never what the client itself sent.",

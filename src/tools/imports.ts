@@ -50,6 +50,10 @@ const ROOMS: Readonly<Record<string, Room>> = {
     types: ["bodies", "coordination"],
     packages: [],
   },
+  discovery: {
+    rooms: ["bodies", "config", "coordination", "schema", "upstream", "upstream/node", "upstream/wire"],
+    packages: ["undici"],
+  },
   registry: {
     rooms: ["bodies", "cache", "cache/rfc", "cache/stores", "spec", "upstream", "upstream/wire"],
     types: ["config", "coordination"],
@@ -102,6 +106,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
       "config",
       "coordination",
       "coordination/redis",
+      "discovery",
       "gateway.ts",
       "http",
       "observe",

@@ -141,7 +141,12 @@ function createNodes(
     rateLimit,
     orders,
     claim,
-    target: { connectTimeout: timeout, httpProxy: config.httpProxy, tls: own.tls },
+    target: {
+      connectTimeout: timeout,
+      httpProxy: config.httpProxy,
+      publicOnly: config.publicOnly,
+      tls: own.tls,
+    },
     onImpostor: (node, admin) => {
       forget(admin);
       coordinator.announce(impostorAt(node.url));

@@ -79,6 +79,27 @@ describe("import", () => {
     ]);
   });
 
+  test("reads a list in the form in which it is published", async () => {
+    const ended = await importFile(join(root, "test/fixtures/asset-lists/published.json"), "--network", "MainNet");
+    expect([ended.code, ended.stderr]).toEqual([0, ""]);
+    const registrar = (admin: string) => `https://utilities.example/api/token-standard/v0/registrars/${admin}`;
+    const [, dollar, basket] = upstreamsOf(ended).map(({ admin }) => admin!);
+    expect(upstreamsOf(ended)).toEqual([
+      expect.objectContaining({
+        name: "DSO",
+        urls: [1, 2, 3, 4].map((n) => `https://scan.sv-${n}.network.example/api/scan`),
+      }),
+      expect.objectContaining({ name: "dollar-rep", urls: [registrar(dollar!)] }),
+      expect.objectContaining({ name: "basket-issuer", urls: [registrar(basket!)] }),
+    ]);
+  });
+
+  test("refuses a file that is larger than any list", async () => {
+    const ended = await importFile(write(`{"MainNet":[]${" ".repeat(10 * 2 ** 20)}}`));
+    expect([ended.code, ended.stdout]).toEqual([1, ""]);
+    expect(ended.stderr).toContain("larger than 4194304 bytes");
+  });
+
   test("takes one network where one is asked for", async () => {
     const ended = await importFile(PUBLISHED, "--network", "testnet");
     expect(upstreamsOf(ended).map(({ urls }) => urls)).toEqual([["https://registry.test.example"]]);
@@ -141,6 +162,8 @@ describe("import", () => {
   test.each([
     ["no JSON", "{"],
     ["no networks", "{}"],
+    ["an object of texts", '{"version":"1.0.0"}'],
+    ["a web page", "<!doctype html><title>assets</title>"],
     ["a list", "[]"],
     ["empty networks", '{"networks":{}}'],
   ])("says that %s is no asset list", async (_, text) => {
@@ -160,7 +183,7 @@ describe("import --verify", () => {
     );
     const ended = await importFile(list, "--verify");
     expect(ended.code).toBe(1);
-    expect(ended.stderr.match(/--allow-private allows that/g)).toHaveLength(hosts.length);
+    expect(ended.stderr.match(/is at an address that is not public/g)).toHaveLength(hosts.length);
     expect(registry.connections.accepted).toBe(0);
     expect(upstreamsSwitchedOff(ended)).toBe(hosts.length);
   });
@@ -173,6 +196,16 @@ describe("import --verify", () => {
     );
     const ended = await importFile(list, "--verify", "--allow-private");
     expect([ended.code, upstreamsOf(ended).map(({ admin }) => admin)]).toEqual([0, ["one::1220", "other::1220"]]);
+  });
+
+  test("mends a URL that is known to be published wrongly", async () => {
+    const registry = await startSample("one::1220");
+    const list = write({
+      MainNet: [{ instrumentId: { admin: "one::1220" }, registryURLs: [`${registry.url}/api/scan/registry/`] }],
+    });
+    const ended = await importFile(list, "--verify", "--allow-private");
+    expect([ended.code, upstreamsOf(ended).map(({ urls }) => urls)]).toEqual([0, [[registry.url]]]);
+    expect(ended.stderr).toContain(`"${registry.url}/api/scan": is meant to be "${registry.url}"`);
   });
 
   test("switches off a registry that is another admin's, fails, redirects, or answers nonsense", async () => {
@@ -188,10 +221,10 @@ describe("import --verify", () => {
     const nonsense = await startServer((_request, response) => response.end("<html>"));
     const cases: [string, string, RegExp][] = [
       ["a::1220", stranger.url, /name different admins: \["a::1220","stranger::1220"\]/],
-      ["b::1220", redirecting, /it answered 302/],
-      ["c::1220", endless, /longer than 65536 bytes/],
-      ["d::1220", nonsense, /not JSON/],
-      ["e::1220", "http://127.0.0.1:1", /cannot be asked: ECONNREFUSED/],
+      ["b::1220", redirecting, /302/],
+      ["c::1220", endless, /more than the 262144 bytes/],
+      ["d::1220", nonsense, /HTML page/],
+      ["e::1220", "http://127.0.0.1:1", /it refused the connection/],
     ];
     const list = listOf(...cases.map(([admin, url]) => ({ name: admin, admin, registryURLs: [url] })));
     const ended = await importFile(list, "--verify", "--allow-private");

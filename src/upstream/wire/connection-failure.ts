@@ -42,6 +42,12 @@ const UNREACHABLE: Wording = {
   type: "destination_unavailable",
   text: "cannot be reached over the network; try again later",
 };
+const PRIVATE: Wording = {
+  reason: "unreachable",
+  code: "upstream_unreachable",
+  type: "destination_ip_prohibited",
+  text: "is at an address that is not public, where this gateway does not connect to; tell the gateway's operator",
+};
 const CERTIFICATE: Wording = {
   reason: "tls",
   code: "upstream_tls",
@@ -87,6 +93,7 @@ const BY_CODE: Readonly<Record<string, Wording>> = {
   EADDRNOTAVAIL: UNREACHABLE,
   EACCES: UNREACHABLE,
   EPERM: UNREACHABLE,
+  PRIVATE_ADDRESS: PRIVATE,
   HOSTNAME_MISMATCH: CERTIFICATE,
   INVALID_CA: CERTIFICATE,
   INVALID_PURPOSE: CERTIFICATE,

@@ -1,5 +1,5 @@
 import { connect as connectTcp } from "node:net";
-import type { Socket } from "node:net";
+import type { LookupFunction, Socket } from "node:net";
 import { connect as connectTls, type PeerCertificate, TLSSocket } from "node:tls";
 import { Client, ProxyAgent } from "undici";
 import type { Dispatcher, buildConnector } from "undici";
@@ -8,6 +8,7 @@ import type { TlsMaterial } from "../../config/tls-files.ts";
 import type { MaybePromise } from "../../coordination/coordinator.ts";
 import { GatewayError } from "../../errors.ts";
 import { ConnectionGone, ConnectTimeout } from "./connection-failure.ts";
+import { isPrivateHost, lookUpPublic, PrivateAddress } from "./public-address.ts";
 
 /** Where connections lead and how. */
 export interface ConnectionTarget {
@@ -16,6 +17,8 @@ export interface ConnectionTarget {
   /** For establishing a connection, name resolution and TLS handshake included. */
   readonly connectTimeout: Duration;
   readonly httpProxy?: string | undefined;
+  /** True: to addresses of the public internet alone; not together with a proxy, which looks names up itself. */
+  readonly publicOnly?: boolean;
   /** Asked for each new connection; an error where none may be made. */
   readonly tls: () => MaybePromise<TlsMaterial | GatewayError>;
 }
@@ -188,9 +191,13 @@ export class Connection {
     callback: buildConnector.Callback,
   ): void {
     if (tls instanceof GatewayError) return callback(tls, null);
+    const { publicOnly } = this.target;
+    // An address is connected to without being looked up.
+    if (publicOnly === true && isPrivateHost(options.hostname)) return callback(new PrivateAddress(), null);
+    const place = { host: options.hostname, ...(publicOnly === true && { lookup: lookUpPublic }) };
     let socket: Socket;
     try {
-      socket = tls === undefined ? connectPlainly(options) : connectSecurely(options, tls);
+      socket = tls === undefined ? connectPlainly(place, options) : connectSecurely(place, options, tls);
     } catch (error) {
       // What the handshake cannot even begin with would else leave the call to its deadline.
       return callback(error instanceof Error ? error : new Error(String(error)), null);
@@ -222,13 +229,18 @@ function endOf(certificate: PeerCertificate | undefined): string | undefined {
   return Number.isNaN(end) ? undefined : new Date(end).toISOString();
 }
 
-function connectPlainly({ hostname, port }: buildConnector.Options): Socket {
-  return connectTcp({ host: hostname, port: Number(port || 80) });
+interface Place {
+  readonly host: string;
+  readonly lookup?: LookupFunction;
 }
 
-function connectSecurely({ hostname, port, servername }: buildConnector.Options, tls: TlsMaterial): Socket {
+function connectPlainly(place: Place, { port }: buildConnector.Options): Socket {
+  return connectTcp({ ...place, port: Number(port || 80) });
+}
+
+function connectSecurely(place: Place, { port, servername }: buildConnector.Options, tls: TlsMaterial): Socket {
   return connectTls({
-    host: hostname,
+    ...place,
     port: Number(port || 443),
     ...(servername ? { servername } : {}),
     ...tls,

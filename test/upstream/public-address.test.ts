@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isPrivateHost, isPublicAddress, lookUpPublic } from "../../src/commands/import-public-address.ts";
+import { isPrivateHost, isPublicAddress, lookUpPublic } from "../../src/upstream/wire/public-address.ts";
 
 describe("an address", () => {
   test.each([
@@ -73,5 +73,5 @@ test("a name that leads to this machine is not connected to", async () => {
   const outcome = await new Promise((resolve) => {
     lookUpPublic("localhost", { all: true }, (error, addresses) => resolve(error ?? addresses));
   });
-  expect(outcome).toMatchObject({ message: expect.stringContaining("--allow-private") });
+  expect(outcome).toMatchObject({ message: "it is at an address that is not public" });
 });

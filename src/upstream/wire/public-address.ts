@@ -69,8 +69,10 @@ export const lookUpPublic: LookupFunction = (hostname, options, done) => {
 
 /** A name leads to an address that is not of the public internet. */
 export class PrivateAddress extends Error {
+  readonly code = "PRIVATE_ADDRESS";
+
   constructor() {
-    super("it is at an address of this machine or of a private network (--allow-private allows that)");
+    super("it is at an address that is not public");
   }
 }
 

@@ -1,0 +1,167 @@
+import { findNodeUrlFault, normaliseNodeUrl } from "../config/urls.ts";
+import { isObject } from "../json.ts";
+
+/** A registry that an asset list names. */
+export interface ListedRegistry {
+  readonly network: string;
+  /** Undefined: the list does not say whose it is. */
+  readonly admin: string | undefined;
+  /** Base URLs in their normal form. */
+  readonly urls: readonly string[];
+}
+
+/** What was read of an asset list. */
+export interface AssetList {
+  readonly registries: readonly ListedRegistry[];
+  /** What was left out and why; one line each, safe to print. */
+  readonly problems: readonly string[];
+}
+
+/** Bytes. A list of a thousand instruments has a tenth of it. */
+export const MAX_LIST = 4 * 1024 * 1024;
+
+/** More than any list has; a file that is larger is something else. */
+const MAX_ASSETS = 100_000;
+const MAX_URLS = 64;
+const MAX_PROBLEMS = 100;
+
+/** Where lists put an asset's admin. */
+const ADMIN_KEYS = ["admin", "adminId", "instrumentAdmin", "adminPartyId"];
+const URL_KEYS = ["registryURLs", "registryUrls", "registryURL", "registryUrl"];
+
+/** No party id has control characters, marks of direction or separators of lines. */
+const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/u;
+
+/**
+ * Reads a published asset list: an object of networks, each with assets that name their admin and the URLs of its
+ * registry (also below a key `networks`, and with assets below a key `assets`). Assets of one admin on one network are of
+ * one registry, whose nodes are all URLs they give.
+ *
+ * @param only takes this network alone
+ * @throws Error when the text is no such list; its message says what it is instead
+ */
+export function readAssetList(text: string, only: string | undefined): AssetList {
+  const networks = networksOf(parse(text));
+  if (networks.length === 0) {
+    throw new Error("it has no networks: a list of registries is a JSON object of networks, each an array of assets");
+  }
+  const chosen = networks.filter(([name]) => only === undefined || name === only);
+  if (chosen.length === 0) {
+    const names = networks.map(([name]) => JSON.stringify(name)).join(", ");
+    throw new Error(`there is no network ${JSON.stringify(only)} in it; it has ${names}`);
+  }
+  const collected = new Collected();
+  for (const [network, value] of chosen) {
+    const assets = entriesOf(isObject(value) ? value.assets : value);
+    if (assets.length > MAX_ASSETS) throw new Error(`the network ${JSON.stringify(network)} has too many assets`);
+    for (const [name, asset] of assets) collected.take(network, name, asset);
+  }
+  return { registries: collected.registries(), problems: collected.problems };
+}
+
+function parse(text: string): unknown {
+  if (text.length > MAX_LIST) throw new Error(`it is larger than ${MAX_LIST} bytes, which no list of registries is`);
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    const start = text.trimStart();
+    if (start === "") throw new Error("it is empty");
+    if (start.startsWith("<")) throw new Error("it is a web page (HTML), not a list of registries in JSON");
+    throw new Error(start.startsWith("{") ? "it is no JSON: it is broken, or was cut off" : "it is no JSON");
+  }
+}
+
+/** The published form is an object of networks; elsewhere they are below a key of that name. */
+function networksOf(json: unknown): [name: string, value: unknown][] {
+  if (!isObject(json)) return [];
+  if (json.networks !== undefined) return entriesOf(json.networks);
+  return Object.entries(json).filter(([, value]) => Array.isArray(value) || (isObject(value) && "assets" in value));
+}
+
+/** Registries while they are put together from assets. */
+class Collected {
+  readonly problems: string[] = [];
+  private readonly found = new Map<string, { network: string; admin: string | undefined; urls: Set<string> }>();
+
+  take(network: string, name: string, asset: unknown): void {
+    const place = JSON.stringify(`${network}: ${name}`);
+    const admin = adminOf(asset);
+    if (admin !== undefined && UNPRINTABLE.test(admin)) {
+      return this.report(`${place}: names an admin that is no party id; left out`);
+    }
+    const urls = urlsOf(asset, (fault) => this.report(`${place}: ${fault}`));
+    if (urls.length === 0) return this.report(`${place}: names no registry URL that can be used; left out`);
+    const key = JSON.stringify([network, admin ?? urls]);
+    const known = this.found.get(key);
+    if (known === undefined) this.found.set(key, { network, admin, urls: new Set(urls) });
+    else for (const url of urls) known.urls.add(url);
+  }
+
+  registries(): ListedRegistry[] {
+    return [...this.found.values()].map(({ network, admin, urls }) => {
+      if (urls.size > MAX_URLS) {
+        this.report(`${JSON.stringify(admin)}: has ${urls.size} URLs; the first ${MAX_URLS} are taken`);
+      }
+      return { network, admin, urls: [...urls].slice(0, MAX_URLS) };
+    });
+  }
+
+  private report(problem: string): void {
+    if (this.problems.length < MAX_PROBLEMS) this.problems.push(problem);
+  }
+}
+
+function adminOf(asset: unknown): string | undefined {
+  if (!isObject(asset)) return undefined;
+  const { instrumentId } = asset;
+  const holders = [asset, ...(isObject(instrumentId) ? [instrumentId] : [])];
+  for (const holder of holders) {
+    const admin = ADMIN_KEYS.map((key) => holder[key]).find(
+      (value) => typeof value === "string" && value.trim() !== "",
+    );
+    if (typeof admin === "string") return admin.trim();
+  }
+  return undefined;
+}
+
+function urlsOf(asset: unknown, report: (fault: string) => void): string[] {
+  if (!isObject(asset)) return [];
+  const given = URL_KEYS.flatMap((key) => asset[key] ?? []);
+  const urls = given.map((each) => (isObject(each) ? each.url : each));
+  return urls.flatMap((url) => {
+    const fault = typeof url === "string" ? findNodeUrlFault(url) : "is no text";
+    if (fault === undefined) return [normaliseNodeUrl(url as string)];
+    report(`${JSON.stringify(url)} ${fault}`);
+    return [];
+  });
+}
+
+/** The entries of an object by key, of a list by the names in it or else by place. */
+function entriesOf(value: unknown): [name: string, value: unknown][] {
+  if (Array.isArray(value)) return value.map((each: unknown, at) => [nameOf(each) ?? String(at), each]);
+  return isObject(value) ? Object.entries(value) : [];
+}
+
+function nameOf(value: unknown): string | undefined {
+  const name = isObject(value) ? (value.name ?? value.id ?? value.symbol) : undefined;
+  return typeof name === "string" ? name : undefined;
+}
+
+/** Names that mean something else in `routing.plain`. */
+const RESERVED = new Set(["aggregate", "off"]);
+const LONGEST_NAME = 64;
+
+/**
+ * A readable alias made of what stands before `::` in an admin, or of a host; numbered where it is taken. Whatever a
+ * list says, it is good as a path segment and as a metric label.
+ */
+export function aliasOf(hint: string, isTaken: (name: string) => boolean): string {
+  const plain = hint
+    .split("::", 1)[0]!
+    .replaceAll(/[^A-Za-z0-9_.-]+/g, "-")
+    .replaceAll(/^[^A-Za-z0-9]+|-+$/g, "");
+  const base = (plain === "" ? "registry" : plain).slice(0, LONGEST_NAME - 6);
+  let name = base;
+  for (let number = 2; RESERVED.has(name) || isTaken(name); number++) name = `${base}-${number}`;
+  return name;
+}

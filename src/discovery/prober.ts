@@ -1,0 +1,134 @@
+import { BodyReader } from "../bodies/body-reader.ts";
+import type { Clock, Duration } from "../clock.ts";
+import type { UpstreamConfig } from "../config/schema.ts";
+import { LocalCoordinator } from "../coordination/local.ts";
+import { silentObserver } from "../upstream/observer.ts";
+import type { UpstreamLimits } from "../upstream/parts.ts";
+import { Upstream } from "../upstream/upstream.ts";
+
+/** Keys of an upstream besides those that say which registry it is. */
+export type UpstreamDefaults = Omit<UpstreamConfig, "name" | "enabled" | "admin" | "urls">;
+
+/** What a URL said about itself, or why it could not be asked; `problem` is a sentence about it without its address. */
+export type Verdict = { readonly admin: string } | { readonly problem: string };
+
+/** A URL as it was published, and the one at which the registry is. */
+export interface MendedUrl {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** What came of asking the URLs that were published for an admin. */
+export interface Proof {
+  /** Those that proved the admin: as published, or mended. */
+  readonly proved: readonly string[];
+  readonly mended: readonly MendedUrl[];
+  /** Published ones that said nothing, and why. */
+  readonly silent: ReadonlyMap<string, string>;
+  /** Published ones that are another registry, and whose. */
+  readonly strangers: ReadonlyMap<string, string>;
+}
+
+export interface ProberOptions {
+  readonly clock: Clock;
+  readonly limits: UpstreamLimits;
+  /** Time limits, TLS and proxy as the registry will be called with. */
+  readonly defaults: UpstreamDefaults;
+  readonly allowPrivate: boolean;
+}
+
+const TIMEOUT: Duration = 5_000;
+
+/** Ends of base URLs that lists have been wrong about: what is published, and what was meant. */
+const MISTAKES: readonly (readonly [published: RegExp, meant: string])[] = [[/\/api\/scan$/, ""]];
+
+/**
+ * Asks URLs of strangers whose registry they are, by the same proof that an upstream's nodes give. No credentials are
+ * sent, no redirect is followed, and unless `allowPrivate` no connection is made to an address that is not public.
+ */
+export class Prober {
+  private readonly options: ProberOptions;
+  private readonly bodies: BodyReader;
+
+  constructor(options: ProberOptions) {
+    this.options = options;
+    this.bodies = new BodyReader({ clock: options.clock, largest: () => options.limits.responseBody });
+  }
+
+  /** Asks one URL. Never rejects. */
+  async ask(url: string): Promise<Verdict> {
+    const { clock, limits, defaults, allowPrivate } = this.options;
+    const { auth: _, rateLimit: __, ...keys } = defaults;
+    const timeout = Math.min(TIMEOUT, keys.timeout);
+    const config = {
+      ...keys,
+      name: "found",
+      enabled: true,
+      urls: [url],
+      timeout,
+      attemptTimeout: timeout,
+      publicOnly: !allowPrivate,
+    };
+    const coordinator = new LocalCoordinator({ clock });
+    let upstream: Upstream | undefined;
+    try {
+      upstream = new Upstream(config, {
+        limits,
+        clock,
+        bodies: this.bodies,
+        random: Math.random,
+        coordinator,
+        observer: silentObserver,
+        forget: () => undefined,
+      });
+      return { admin: await upstream.learnAdmin(clock.now() + timeout) };
+    } catch (error) {
+      return { problem: sayOfIt(error) };
+    } finally {
+      await upstream?.close();
+      await coordinator.close();
+    }
+  }
+
+  /** Asks all of these URLs at once; one that is no registry of `admin` is tried mended. Never rejects. */
+  async prove(admin: string, published: readonly string[]): Promise<Proof> {
+    const proved = new Set<string>();
+    const mended: MendedUrl[] = [];
+    const silent = new Map<string, string>();
+    const strangers = new Map<string, string>();
+    const ask = async (from: string): Promise<void> => {
+      const verdict = await this.ask(from);
+      if ("admin" in verdict && verdict.admin === admin) return void proved.add(from);
+      for (const to of mendings(from)) {
+        const other = await this.ask(to);
+        if (!("admin" in other) || other.admin !== admin) continue;
+        proved.add(to);
+        return void mended.push({ from, to });
+      }
+      if ("admin" in verdict) strangers.set(from, verdict.admin);
+      else silent.set(from, verdict.problem);
+    };
+    await Promise.all(published.map(ask));
+    return { proved: [...proved].toSorted(), mended: mended.toSorted(byUrl), silent, strangers };
+  }
+
+  close(): void {
+    this.bodies.close();
+  }
+}
+
+function byUrl(one: MendedUrl, other: MendedUrl): number {
+  return one.from < other.from ? -1 : 1;
+}
+
+/** What may have been meant by a base URL. */
+function mendings(url: string): string[] {
+  return MISTAKES.filter(([published]) => published.test(url)).map(([published, meant]) =>
+    url.replace(published, meant),
+  );
+}
+
+function sayOfIt(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return text.replace(/^upstream "found" /, "it ");
+}
