@@ -16,9 +16,6 @@ import type { Answer } from "./send.ts";
 import { hasPlainUpstream, plainUpstream, type Snapshot } from "./snapshot.ts";
 import type { RegistryTarget } from "./target.ts";
 
-/** One answer in so many is compared with its schema: it is parsed anyway, but the check is not free. */
-const SCHEMA_SAMPLE = 20;
-
 /** The request headers that a factory or choice-context call takes along; credentials join only where configured. */
 const FORWARDED = ["accept", "content-type"];
 
@@ -137,9 +134,7 @@ function answerOf({ context, target }: ClientCall, upstream: Upstream, answer: U
   const { services } = context;
   const { kind, operation } = target.endpoint;
   if (kind === "context" && answer.status === 200) learnContract(context, upstream);
-  if (upstream.config.validation === "strict" || services.random() < 1 / SCHEMA_SAMPLE) {
-    checkAnswer(upstream, operation, answer, services.observers.metadata);
-  }
+  checkAnswer(upstream, operation, answer, services.observers.metadata);
   const fields = filterFields(neverKept(answer.fields), (name) => name !== "content-type");
   fields.push("content-type", "application/json");
   return { status: answer.status, fields, body: answer.body };

@@ -89,6 +89,70 @@ describe("an answer of 200", () => {
   });
 });
 
+describe("an answer to a POST", () => {
+  const sound = json(
+    200,
+    '{"factoryId":"f","choiceContext":{"choiceContextData":{"values":{}},"disclosedContracts":[]}}',
+  );
+  const broken = json(200, ' {"factoryId": oops}\n');
+
+  /** A node whose first answers were sound, as many as it takes to be believed. */
+  async function openBelieved(keys: Record<string, unknown> = {}, drawn = 0.5) {
+    const registry = await startRegistry();
+    let answer = sound;
+    registry.script(({ operation }) => (operation === "info" ? undefined : answer));
+    const { upstream } = openUpstream([registry], keys, { random: () => drawn });
+    for (let i = 0; i < 50; i += 1) await upstream.call(acceptCall());
+    return (next: ScriptedAnswer): Promise<UpstreamAnswer> => {
+      answer = next;
+      return upstream.call(acceptCall());
+    };
+  }
+
+  test("is read until fifty in a row were JSON, then taken by its form", async () => {
+    const registry = await startRegistry();
+    registry.script(({ operation }) => (operation === "info" ? undefined : broken));
+    const { upstream } = openUpstream([registry], {}, { random: () => 0.5 });
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 502 });
+    const ask = await openBelieved();
+    const answer = await ask(broken);
+    expect([answer.status, answer.body.toString()]).toEqual([200, ' {"factoryId": oops}\n']);
+  });
+
+  test.each<[string, ScriptedAnswer]>([
+    ["is cut off", json(200, '{"a":{"b":1}, "c"')],
+    ["is no text in UTF-8", { ...json(200, ""), body: Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]) }],
+    ["is a text", json(200, '"hello')],
+    ["is empty", json(200, " ")],
+    ["is of another content type", { ...broken, headers: ["Content-Type", "text/plain"] }],
+    ["has no content type", { ...broken, headers: [] }],
+    ["is one brace", json(200, "}")],
+  ])("that %s is 502 from any node", async (_what, answer) => {
+    const ask = await openBelieved();
+    await expect(ask(answer)).rejects.toMatchObject({ status: 502 });
+  });
+
+  test("is read by sample; from one that is not JSON on, all are read again", async () => {
+    let drawn = 0.5;
+    const registry = await startRegistry();
+    let answer = sound;
+    registry.script(({ operation }) => (operation === "info" ? undefined : answer));
+    const { upstream } = openUpstream([registry], {}, { random: () => drawn });
+    for (let i = 0; i < 50; i += 1) await upstream.call(acceptCall());
+    answer = broken;
+    expect((await upstream.call(acceptCall())).status).toBe(200);
+    drawn = 0.01;
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 502 });
+    drawn = 0.5;
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 502 });
+  });
+
+  test("is always read where answers are held to the schema", async () => {
+    const ask = await openBelieved({ validation: "strict" });
+    await expect(ask(broken)).rejects.toMatchObject({ status: 502 });
+  });
+});
+
 describe.each(ANSWER_KINDS)("a %s error of the upstream", (kind) => {
   test.each([600, 999])("that is no HTTP status (%i) is 502", async (status) => {
     await expect(askFor(kind, json(status, "{}"))).rejects.toMatchObject({

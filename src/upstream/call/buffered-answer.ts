@@ -1,11 +1,18 @@
-import { type AnswerContent, readAnswerBody } from "../../bodies/answer.ts";
+import { type AnswerContent, hasJsonForm, readAnswerBody, UNREAD } from "../../bodies/answer.ts";
 import { AT_ONCE, TooCostly } from "../../bodies/body-reader.ts";
 import { toGatewayError } from "../../errors.ts";
+import { fieldValue } from "../../fields.ts";
 import type { UpstreamAnswer } from "../call.ts";
 import { type Failure, tooCostly } from "../failure.ts";
 import { AnswerCollector, decodeAnswer, isCoded, type RawAnswer, readAnswer, type Reading } from "../wire/answer.ts";
 import type { AnswerReader, Attempt } from "./attempt.ts";
 import type { AnswerMode } from "./attempts.ts";
+
+/** A node's answers to POSTs are read until so many in a row were JSON, and again from one on that is not. */
+const SOUND_IN_A_ROW = 50;
+
+/** Of those after that, one in so many is read, and compared with its schema. */
+const READ_SAMPLE = 20;
 
 /** The answer is kept until it is complete. */
 export const BUFFERED: AnswerMode<UpstreamAnswer> = {
@@ -45,8 +52,20 @@ class BufferedAnswerReader extends AnswerCollector implements AnswerReader {
 
   private read(raw: RawAnswer): void {
     if (this.attempt.isOver) return;
-    if (raw.body.length > AT_ONCE) void this.readElsewhere(raw);
+    if (this.isPassedOnUnread(raw)) this.conclude(raw, UNREAD);
+    else if (raw.body.length > AT_ONCE) void this.readElsewhere(raw);
     else this.conclude(raw, readAnswerBody(raw.body, this.attempt.owner.call.operation));
+  }
+
+  /**
+   * Whether it is taken for JSON by its form: what a factory or choice context says is asked only where answers are held
+   * to the schema, of nodes that have yet to show what they send, and of a sample.
+   */
+  private isPassedOnUnread({ status, fields, body }: RawAnswer): boolean {
+    const { parts, node, owner } = this.attempt;
+    if (owner.call.method !== "POST" || !isSuccess(status) || node.soundAnswers < SOUND_IN_A_ROW) return false;
+    if (parts.config.validation === "strict" || !hasJsonForm(fieldValue(fields, "content-type"), body)) return false;
+    return parts.random() >= 1 / READ_SAMPLE;
   }
 
   /** Has a large body read in another thread; until then the attempt goes on, and so does its time. */
@@ -66,6 +85,10 @@ class BufferedAnswerReader extends AnswerCollector implements AnswerReader {
 
   private conclude(raw: RawAnswer, content: AnswerContent): void {
     if (this.attempt.isOver) return;
+    const { node, owner } = this.attempt;
+    if (content !== UNREAD && owner.call.method === "POST" && isSuccess(raw.status)) {
+      node.soundAnswers = content.isJson ? node.soundAnswers + 1 : 0;
+    }
     const reading = this.compareAdmin(readAnswer(raw, content, this.attempt.context));
     this.attempt.end(reading, reading.answer?.fields);
   }
@@ -85,4 +108,8 @@ class BufferedAnswerReader extends AnswerCollector implements AnswerReader {
     }
     return reading;
   }
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
 }

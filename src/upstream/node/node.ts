@@ -51,6 +51,8 @@ export class UpstreamNode {
   pausedUntil: Instant = -Infinity;
   lastGoodAt: Instant = -Infinity;
   ejections = 0;
+  /** How many answers to POSTs that were read in a row were JSON. */
+  soundAnswers = 0;
   /** An operator took it out: it gets no new calls, and goes on being checked. */
   isCordoned = false;
   /** Its share of the calls, in relation to those of the other nodes. 0: used only when no other can be. */
