@@ -11,11 +11,10 @@ import { openListener } from "./http/listening.ts";
 import type { Snapshots } from "./http/snapshot.ts";
 import { drain, type InFlight, type Overload } from "./http/workload.ts";
 import { act, type ActRequest, type ActResult } from "./operations/actions.ts";
-import type { RequestFilter } from "./observe/recent-requests.ts";
+import type { RequestFilter, RequestsReport } from "./observe/recent-requests.ts";
 import { type ClientsReport, reportClients } from "./operations/clients-report.ts";
 import { createExplain, type Explain } from "./operations/explain.ts";
 import { purge, type PurgeResult } from "./operations/purge.ts";
-import type { RequestsReport } from "./operations/requests-report.ts";
 import { type ProcessStatus, statusOf } from "./operations/status.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 
@@ -139,7 +138,7 @@ export class Server {
 
   /** What `/requests` answers. */
   requests(filter: RequestFilter): RequestsReport {
-    return { requests: this.parts.services.observers.recent.latest(filter) };
+    return this.parts.services.observers.recent.latest(filter);
   }
 
   /** See `purge`. */

@@ -9,7 +9,7 @@ import { ClientConnections } from "../http/connections.ts";
 import { answerParserErrors, framingProblem } from "../http/framing.ts";
 import { NO_SCHEMAS } from "../http/listening.ts";
 import type { Logger } from "../observe/log.ts";
-import type { RequestFilter } from "../observe/recent-requests.ts";
+import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
 import { Audit, operatorOf } from "./audit.ts";
@@ -18,7 +18,7 @@ import type { ClientsReport } from "./clients-report.ts";
 import { type ReloadReport, reportConfig } from "./config-report.ts";
 import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
-import { parseRequestFilter, type RequestsReport } from "./requests-report.ts";
+import { parseRequestFilter } from "./requests-report.ts";
 import type { ReadinessReport } from "./readiness.ts";
 
 /** What the listener tells and does: for this process, or for all workers of the machine. */

@@ -1,32 +1,51 @@
 import { GatewayError } from "../errors.ts";
-import type { RecentRequest, RequestFilter } from "../observe/recent-requests.ts";
-
-/** What `GET /requests` answers: the latest first. */
-export interface RequestsReport {
-  readonly requests: readonly RecentRequest[];
-}
+import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
 
 /** As many as are kept. */
 const MAX_LIMIT = 500;
 
 const KEYS = ["outcome", "code", "upstream", "client"] as const;
 
-/** @throws GatewayError 400 for another parameter, one that is given twice, and a `limit` that is no number from 1 to 500 */
+/** The form of a cursor: with workers, one part for each. */
+const CURSOR = /^[0-9a-z.~-]{1,4096}$/;
+
+/**
+ * @throws GatewayError 400 for another parameter, one that is given twice, a `limit` that is no number from 1 to 500, and
+ * a `since` that never was a cursor
+ */
 export function parseRequestFilter(query: unknown): RequestFilter {
   const { limit = String(MAX_LIMIT), ...wanted } = query as Readonly<Record<string, unknown>>;
   if (typeof limit !== "string" || !/^[0-9]{1,3}$/.test(limit) || Number(limit) < 1 || Number(limit) > MAX_LIMIT) {
     throw new GatewayError("invalid_query", `limit must be a whole number from 1 to ${MAX_LIMIT}, given once`);
   }
   for (const [key, value] of Object.entries(wanted)) {
-    if (!KEYS.some((known) => known === key) || typeof value !== "string") {
-      throw new GatewayError("invalid_query", `this path takes limit, ${KEYS.join(", ")}, each of them once`);
+    const isKnown = key === "since" || KEYS.some((known) => known === key);
+    if (!isKnown || typeof value !== "string") {
+      throw new GatewayError("invalid_query", `this path takes limit, since, ${KEYS.join(", ")}, each of them once`);
     }
+  }
+  const { since } = wanted;
+  if (typeof since === "string" && !CURSOR.test(since)) {
+    throw new GatewayError("invalid_query", "since must be the cursor of an earlier answer of this path");
   }
   return { limit: Number(limit), ...wanted };
 }
 
+/** The part of each worker in a cursor of all. */
+export function cursorsByWorker(cursor: string | undefined): ReadonlyMap<number, string> {
+  const parts = (cursor ?? "").split("-").map((part) => part.split("~", 2));
+  return new Map(parts.flatMap(([id, own]) => (own === undefined ? [] : [[Number(id), own] as const])));
+}
+
 /** What several workers had, in the order of time. */
-export function mergeRequests(reports: readonly RequestsReport[], limit: number): RequestsReport {
-  const requests = reports.flatMap((report) => report.requests);
-  return { requests: requests.toSorted((one, other) => other.at.localeCompare(one.at)).slice(0, limit) };
+export function mergeRequests(
+  reports: readonly (readonly [worker: number, RequestsReport])[],
+  limit: number,
+): RequestsReport {
+  const requests = reports.flatMap(([, report]) => report.requests);
+  return {
+    requests: requests.toSorted((one, other) => other.at.localeCompare(one.at)).slice(0, limit),
+    cursor: reports.map(([worker, { cursor }]) => `${worker}~${cursor}`).join("-"),
+    missed: reports.reduce((sum, [, { missed }]) => sum + missed, 0),
+  };
 }

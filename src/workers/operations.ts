@@ -2,11 +2,11 @@ import type { Clock, Duration } from "../clock.ts";
 import type { PurgeReach } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import type { ActionReport, ActRequest, ActResult } from "../operations/actions.ts";
-import type { RequestFilter } from "../observe/recent-requests.ts";
+import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
 import { type ClientsReport, mergeClientsReports } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";
-import { mergeRequests, type RequestsReport } from "../operations/requests-report.ts";
+import { cursorsByWorker, mergeRequests } from "../operations/requests-report.ts";
 import { Readiness, type ReadinessReport } from "../operations/readiness.ts";
 import type { WorkerMetrics } from "./metrics.ts";
 import type { WorkerState } from "./protocol.ts";
@@ -146,10 +146,14 @@ export class WorkerOperations {
   }
 
   /** The latest requests to all workers. */
-  async requests(filter: RequestFilter): Promise<RequestsReport> {
-    const reports = await this.askAll((worker) => worker.peer.ask("requests", filter, REPLY_TIMEOUT));
+  async requests({ since, ...filter }: RequestFilter): Promise<RequestsReport> {
+    const cursors = cursorsByWorker(since);
+    const reports = await this.askAll((worker) => {
+      const own = cursors.get(worker.id);
+      return worker.peer.ask("requests", { ...filter, ...(own !== undefined && { since: own }) }, REPLY_TIMEOUT);
+    });
     return mergeRequests(
-      reports.map(([, report]) => report),
+      reports.map(([worker, report]) => [worker.id, report] as const),
       filter.limit,
     );
   }

@@ -5,8 +5,7 @@ import type { CallGrant, CallLimit, FetchOutcome } from "../coordination/coordin
 import type { SlotClaim, TokenClaim, TokenGrant } from "../coordination/shared-limits.ts";
 import type { EpochChange, EpochSnapshot } from "../coordination/epochs.ts";
 import type { ActRequest, ActResult } from "../operations/actions.ts";
-import type { RequestFilter } from "../observe/recent-requests.ts";
-import type { RequestsReport } from "../operations/requests-report.ts";
+import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
 import type { ClientsReport } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";

@@ -25,7 +25,7 @@ async function start(access: Partial<OperationsAccess> & { readonly isExposed: b
     version: "0.0.0-test",
     registry,
     readiness: { report: () => ({ ready: true, upstreams: [] }) },
-    requests: () => ({ requests: [] }),
+    requests: () => ({ requests: [], cursor: "", missed: 0 }),
     clients: () => ({ tiers: {}, clients: [] }),
     explain: async () => ({ upstream: "amulet", admin: undefined, operation: "info", cached: false }),
     purge: async () => ({ purged: {}, reach: "replica" }),

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
-import { RecentRequests } from "../../src/observe/recent-requests.ts";
-import { mergeRequests, type RequestsReport } from "../../src/operations/requests-report.ts";
+import { RecentRequests, type RequestsReport } from "../../src/observe/recent-requests.ts";
+import { cursorsByWorker, mergeRequests } from "../../src/operations/requests-report.ts";
 import { startGateway } from "../support/gateway.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -21,7 +21,7 @@ async function ask(url: string): Promise<number> {
   return answer.status;
 }
 
-const LINE = { operation: "info", upstream: "amulet", status: 200, outcome: "miss" };
+const LINE = { method: "GET", operation: "info", upstream: "amulet", status: 200, outcome: "miss" };
 
 test("what was asked last is told first, as the log has it, and chosen by what it was", async () => {
   const registry = await startRegistry();
@@ -63,6 +63,8 @@ test("what was asked last is told first, as the log has it, and chosen by what i
     "?outcome=a&outcome=b",
     "?__proto__=a",
     "?x=1",
+    "?since=A",
+    "?since=a&since=b",
   ]) {
     const answer = await fetch(`${gateway.operations}/requests${query}`);
     expect([query, answer.status, await answer.json()]).toEqual([query, 400, { error: expect.any(String) }]);
@@ -71,16 +73,48 @@ test("what was asked last is told first, as the log has it, and chosen by what i
 
 test("500 are kept, the latest of them", () => {
   const recent = new RecentRequests(new ManualClock());
-  expect(recent.latest({ limit: 500 })).toEqual([]);
+  expect(recent.latest({ limit: 500 })).toMatchObject({ requests: [], missed: 0 });
   for (let i = 0; i < 1_234; i++) recent.note({ ...LINE, requestId: String(i) });
-  const ids = recent.latest({ limit: 500 }).map(({ requestId }) => Number(requestId));
+  const ids = recent.latest({ limit: 500 }).requests.map(({ requestId }) => Number(requestId));
   expect(ids).toEqual(Array.from({ length: 500 }, (_, i) => 1_233 - i));
+});
+
+test("who asks with the cursor of an answer gets what came after it, and is told what was missed", () => {
+  const clock = new ManualClock();
+  const recent = new RecentRequests(clock);
+  const note = (requestId: string) => recent.note({ ...LINE, requestId });
+  const idsOf = ({ requests }: RequestsReport) => requests.map(({ requestId }) => requestId);
+  note("a");
+  const first = recent.latest({ limit: 500 });
+  expect(idsOf(recent.latest({ limit: 500, since: first.cursor }))).toEqual([]);
+  note("b");
+  note("c");
+  const second = recent.latest({ limit: 500, since: first.cursor });
+  expect([idsOf(second), second.missed]).toEqual([["c", "b"], 0]);
+  // A filter leaves out, and the cursor goes on all the same.
+  const filtered = recent.latest({ limit: 500, since: first.cursor, outcome: "hit" });
+  expect([idsOf(filtered), filtered.cursor]).toEqual([[], second.cursor]);
+  for (let i = 0; i < 503; i++) note(String(i));
+  const late = recent.latest({ limit: 1, since: second.cursor });
+  expect([idsOf(late), late.missed]).toEqual([["502"], 3]);
+  // A gateway that began anew takes the cursor of its predecessor for none.
+  clock.advance(1);
+  const restarted = new RecentRequests(clock);
+  for (let i = 0; i < 600; i++) restarted.note({ ...LINE, requestId: String(i) });
+  expect(restarted.latest({ limit: 500, since: late.cursor }).requests).toHaveLength(500);
 });
 
 test("those of several workers are one list in the order of time", () => {
   const at = (second: number) => ({ ...LINE, requestId: "x", at: new Date(second * 1_000).toISOString() });
-  const merged = mergeRequests([{ requests: [at(5), at(1)] }, { requests: [at(4), at(3)] }], 3);
-  expect(merged.requests).toEqual([at(5), at(4), at(3)]);
+  const merged = mergeRequests(
+    [
+      [1, { requests: [at(5), at(1)], cursor: "k.2", missed: 1 }],
+      [2, { requests: [at(4), at(3)], cursor: "k.9", missed: 2 }],
+    ],
+    3,
+  );
+  expect(merged).toEqual({ requests: [at(5), at(4), at(3)], cursor: "1~k.2-2~k.9", missed: 3 });
+  expect(Object.fromEntries(cursorsByWorker(merged.cursor))).toEqual({ 1: "k.2", 2: "k.9" });
 });
 
 test("a gateway of two workers tells those of both", async () => {
@@ -95,4 +129,8 @@ test("a gateway of two workers tells those of both", async () => {
   await expect.poll(async () => (await requestsOf(gateway.operations)).length, { timeout: 10_000 }).toBe(20);
   const lines = gateway.lines.filter(({ msg }) => msg === "request");
   expect(new Set(lines.map(({ worker }) => worker)).size).toBe(2);
+  const { cursor } = (await (await fetch(`${gateway.operations}/requests`)).json()) as RequestsReport;
+  expect(await requestsOf(gateway.operations, `?since=${cursor}`)).toEqual([]);
+  await fetch(gateway.url + asked[0], { headers: { connection: "close" } }).then((a) => a.text());
+  await expect.poll(async () => (await requestsOf(gateway.operations, `?since=${cursor}`)).length).toBe(1);
 }, 60_000);
