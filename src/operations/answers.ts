@@ -1,0 +1,155 @@
+/**
+ * What the operations listener answers, as JSON: for the console, which imports nothing else of the gateway. Types alone.
+ */
+import type { Change } from "../config/diff.ts";
+import type { HistoryReport } from "../observe/history.ts";
+import type { RequestsReport } from "../observe/recent-requests.ts";
+import type { ActionReport, ActResult } from "./actions.ts";
+import type { AuditEntry } from "./audit.ts";
+import type { ClientsReport } from "./clients-report.ts";
+import type { ConfigReport, ToldProblem } from "./config-report.ts";
+import type { PathExplanation } from "./explain.ts";
+import type { PurgeResult } from "./purge.ts";
+import type { ReadinessReport } from "./readiness.ts";
+import type { ProcessStatus } from "./status.ts";
+
+/** A value of which every key is there: what is undefined is null. */
+type Nulled<Value> = Value extends undefined
+  ? null
+  : Value extends readonly (infer Item)[]
+    ? readonly Nulled<Item>[]
+    : Value extends object
+      ? { readonly [Key in keyof Value]: Nulled<Value[Key]> }
+      : Value;
+
+/** A worker, as `/status` tells it. */
+export interface WorkerReport {
+  readonly id: number;
+  readonly pid: number | null;
+  readonly state: "listening" | "starting";
+  readonly uptimeSeconds: number;
+}
+
+/** `GET /status` */
+export type StatusAnswer = Nulled<ProcessStatus> & {
+  readonly version: string;
+  readonly uptimeSeconds: number;
+  /** Absent where one process does everything. */
+  readonly workers?: readonly WorkerReport[];
+};
+
+/** `GET /readyz`, with 200 or 503. */
+export type ReadinessAnswer = ReadinessReport;
+
+/** `GET /history?since=<milliseconds since the Unix epoch>` */
+export type HistoryAnswer = HistoryReport;
+
+/** `GET /requests?limit=&since=<cursor>&outcome=&code=&upstream=&client=` */
+export type RequestsAnswer = RequestsReport;
+
+/** `GET /audit` */
+export interface AuditAnswer {
+  /** The latest first. */
+  readonly actions: readonly AuditEntry[];
+}
+
+/** `GET /clients` */
+export type ClientsAnswer = ClientsReport;
+
+/** `GET /config` */
+export type ConfigAnswer = ConfigReport;
+
+/** The body of `POST /config/check`. */
+export interface ConfigCheckRequest {
+  /** The text of a configuration file: YAML. */
+  readonly yaml: string;
+}
+
+/** `POST /config/check`: nothing of it was applied. */
+export interface ConfigCheckAnswer {
+  /** Nothing is wrong with it, as far as it was looked at. */
+  readonly good: boolean;
+  readonly problems: readonly ToldProblem[];
+  readonly warnings: readonly string[];
+  /** Against the configuration in use; `before` or `after` is absent where the key is off or not there. */
+  readonly changes: readonly Change[];
+  /** Keys whose values were not looked at, for they come from the environment or from files, or are secrets. */
+  readonly notLookedAt: readonly NotLookedAt[];
+}
+
+export interface NotLookedAt {
+  readonly path: string;
+  readonly because: "environment" | "file" | "secret";
+}
+
+/** `GET /explain?path=` */
+export type ExplainAnswer = PathExplanation;
+
+/** Entries of the memory tier, of every process. */
+export interface EntryCount {
+  /** Variants count each for itself. */
+  readonly entries: number;
+  /** Bodies, compressed copies included, and fields. */
+  readonly bytes: number;
+}
+
+/** `notFound`: what an upstream said is not there, and errors that were stored as it asked. */
+export type CachedKind = "info" | "instruments" | "instrument" | "notFound";
+
+/** Entries of one kind of one registry. */
+export interface CacheGroup extends EntryCount {
+  /** Null: of registries that are configured no more, or not known to this process. */
+  readonly upstream: string | null;
+  readonly kind: CachedKind;
+  /** Of them, those past their freshness. */
+  readonly stale: number;
+  /** The one that is closest to the end of its promise, or furthest past it; null: none. */
+  readonly oldest: { readonly ageMs: number; readonly lifetimeMs: number; readonly usableForMs: number } | null;
+}
+
+/** `GET /cache`; with `upstream`, `endpoint` and `instrument`, as in the body of `POST /purge`, what that would take. */
+export interface CacheAnswer {
+  /** Variants that can still be used, by registry and kind. */
+  readonly groups: readonly CacheGroup[];
+  /** What was purged and has not been overwritten or evicted yet. */
+  readonly purged: EntryCount;
+  /** What the purge that the query names would take from memory; null where it names none. */
+  readonly selected: EntryCount | null;
+  /** The tier behind the memory: its entries are not counted. */
+  readonly behind: "redis" | "primary" | null;
+}
+
+/** The body of `POST /session`. */
+export interface SignInRequest {
+  readonly token: string;
+}
+
+/** `GET`, `POST` and `DELETE /session` */
+export interface SessionAnswer {
+  /** Everything else is answered: there is a session, or none is needed. */
+  readonly signedIn: boolean;
+  /** There is an operations token. */
+  readonly tokenNeeded: boolean;
+  /** `operations.readonly`: nothing can be done from here. */
+  readonly readonly: boolean;
+  readonly version: string;
+  /** When the session ends (RFC 3339); null: there is none. */
+  readonly expiresAt: string | null;
+}
+
+/** `POST /purge`, with 200. */
+export interface PurgeAnswer {
+  readonly purged: PurgeResult["purged"];
+  readonly scope: PurgeResult["reach"];
+}
+
+/** `POST /nodes` and `POST /upstreams`, with 200. */
+export interface ActAnswer {
+  readonly action: ActionReport;
+  readonly scope: ActResult["reach"];
+}
+
+/** Every refusal. Its code is in the header `Registry-Gateway-Error`. */
+export interface ErrorAnswer {
+  readonly error: string;
+}
