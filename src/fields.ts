@@ -193,12 +193,14 @@ export function neverKept(fields: Fields): string[] {
  */
 const MOST_FIELDS = 80;
 const MOST_BYTES = 15 * 1024;
+/** Bytes of a field that the gateway adds by itself. */
+const MOST_ADDED = 100;
 
-/** Whether there are clients that would not take an answer with these fields. */
-export function isHeadTooLarge(fields: Fields): boolean {
+/** Whether there are clients that would not take an answer with these fields; `more` of them are not counted. */
+export function isHeadTooLarge(fields: Fields, more = 0): boolean {
   // A line has colon, space, CR and LF besides.
   const bytes = fields.reduce((sum, text) => sum + text.length + 2, 0);
-  return fields.length > 2 * MOST_FIELDS || bytes > MOST_BYTES;
+  return fields.length > 2 * (MOST_FIELDS + more) || bytes > MOST_BYTES + more * MOST_ADDED;
 }
 
 /** Fields that describe the bytes of a body, and are wrong once the body is another one. */

@@ -2,6 +2,11 @@ import { type Static, Type } from "../schema/type.ts";
 import { compile } from "../schema/validator.ts";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 
+/** Text that goes into logs and pages. */
+function Line(maxLength: number) {
+  return Type.String({ maxLength, pattern: "^[^\\x00-\\x1f\\x7f]*$" });
+}
+
 /**
  * What an operator did to an upstream, or to one of its nodes. Without state, weight and mode it undoes what was done
  * before: everything is as configured again.
@@ -9,18 +14,18 @@ import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 const Action = Type.Object(
   {
     /** Its alias. */
-    upstream: Type.String(),
+    upstream: Line(256),
     /** The URL of the node; absent: the upstream as a whole. */
-    node: Type.Optional(Type.String()),
+    node: Type.Optional(Line(8_192)),
     state: Type.Optional(Type.Literal("cordoned")),
     /** 0 to 100, in the place of the configured one. */
     weight: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
     mode: Type.Optional(Type.Literal("cache-only")),
-    reason: Type.Optional(Type.String()),
+    reason: Type.Optional(Line(4_096)),
     /** What the operator showed: never a secret. */
-    by: Type.String(),
+    by: Line(256),
     /** Which kind of address the operator has. */
-    from: Type.String(),
+    from: Line(256),
   },
   { additionalProperties: false },
 );

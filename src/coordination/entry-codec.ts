@@ -3,10 +3,21 @@ import { type Static, Type } from "../schema/type.ts";
 import { compile } from "../schema/validator.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { CacheKey } from "../cache/stores/tiers.ts";
-import type { Instant } from "../clock.ts";
-import { endToEndFields } from "../fields.ts";
+import type { Duration, Instant } from "../clock.ts";
+import { endToEndFields, isHeadTooLarge } from "../fields.ts";
 
-const Milliseconds = Type.Number();
+/** Longer than anything that HTTP can state (`Expires` in the year 9999), and sums with it are still exact. */
+const LONGEST: Duration = 1e15;
+
+const Milliseconds = Type.Number({ minimum: -LONGEST, maximum: LONGEST });
+/** Before the moment of writing, but for steps of clocks. */
+const Past = Type.Number({ minimum: -LONGEST, maximum: 1_000 });
+const Lasting = Type.Number({ minimum: 0, maximum: LONGEST });
+/** Bounds what is only compared. */
+const Opaque = Type.String({ maxLength: 65_536 });
+const Note = Type.String({ maxLength: 256, pattern: "^[\\x20-\\x7e]*$" });
+/** Name of a field in lower case (RFC 9110 §5.1). */
+const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 const FieldText = Type.String({ pattern: "^[\\t\\x20-\\x7e\\x80-\\xff]*$" });
 
 /**
@@ -18,31 +29,34 @@ const Header = Type.Tuple([
   // Partition and id: whose entry this is. A value that came under a wrong key is not used.
   Type.String(),
   Type.String(),
-  // Status, made ETag, epoch, variant.
-  Type.Integer({ minimum: 200, maximum: 599 }),
+  // Status (what has another one stays in its process, see `Tiers.isSharedStatus`), made ETag, epoch, variant.
+  Type.Literal(200),
   Type.Boolean(),
-  Type.String(),
-  Type.String(),
+  Opaque,
+  Opaque,
   // Received at, born at, fresh until, revalidate until, usable until.
-  Milliseconds,
-  Milliseconds,
+  Past,
+  Past,
   Milliseconds,
   Milliseconds,
   Milliseconds,
   // Stale prohibited, lifetime, and the origins of lifetime, stale-while-revalidate and stale-if-error.
   Type.Boolean(),
-  Milliseconds,
-  Type.Tuple([Type.String(), Type.String(), Type.String()]),
+  Lasting,
+  Type.Tuple([Note, Note, Note]),
   // Vary, fields.
-  Type.Array(Type.String()),
-  Type.Array(FieldText),
+  Type.Array(Type.String({ pattern: NAME.source, maxLength: 1_024 }), { maxItems: 1_024 }),
+  Type.Array(FieldText, { maxItems: 1_024 }),
   // Soft epoch.
-  Type.String(),
+  Opaque,
 ]);
 
 type Header = Static<typeof Header>;
 
 const headers = compile(Header);
+
+/** Fields that the cache may add to what it received. */
+const ADDED = 4;
 
 const CHECKSUM_LENGTH = 4;
 const SIZE_LENGTH = 4;
@@ -54,7 +68,7 @@ export function encodeEntry(key: CacheKey, entry: Entry, now: Instant): Buffer {
   const header: Header = [
     key.partition,
     key.id,
-    entry.status,
+    entry.status as 200,
     entry.madeEtag,
     entry.epoch,
     entry.variant,
@@ -81,12 +95,12 @@ export function encodeEntry(key: CacheKey, entry: Entry, now: Instant): Buffer {
 
 /**
  * The entry in `bytes`, written at `writtenAt` of this process's clock; its body is a part of `bytes`. Undefined when
- * they are damaged, or belong to another key.
+ * they are damaged, belong to another key, or say what no entry can say: then they are not the gateway's.
  */
 export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): Entry | undefined {
   if (bytes.length < HEADER_START || bytes.readUInt32BE(0) !== crc32(bytes.subarray(CHECKSUM_LENGTH))) return undefined;
   const bodyStart = HEADER_START + bytes.readUInt32BE(CHECKSUM_LENGTH);
-  const header = parseHeader(bytes.toString("utf8", HEADER_START, bodyStart));
+  const header = bodyStart <= bytes.length ? parseHeader(bytes.toString("utf8", HEADER_START, bodyStart)) : undefined;
   if (header === undefined || header[0] !== key.partition || header[1] !== key.id) return undefined;
   const [, , status, madeEtag, epoch, variant, receivedAt, bornAt, freshUntil, revalidateUntil, ...more] = header;
   const [usableUntil, staleProhibited, lifetime, origins, vary, fields, softEpoch] = more;
@@ -115,8 +129,20 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
 function parseHeader(json: string): Header | undefined {
   try {
     const header = JSON.parse(json) as unknown;
-    return headers.accepts(header) && header[15].length % 2 === 0 ? header : undefined;
+    return headers.accepts(header) && areInOrder(header) && areFields(header[15]) ? header : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** No answer is received before it is made, and no window ends before it begins. */
+function areInOrder([, , , , , , receivedAt, bornAt, freshUntil, revalidateUntil, usableUntil]: Header): boolean {
+  return bornAt <= receivedAt && freshUntil <= revalidateUntil && freshUntil <= usableUntil;
+}
+
+/** Whether clients can be sent these, with what the cache adds (`date`, `etag`) besides the bound of what is received. */
+function areFields(fields: readonly string[]): boolean {
+  if (fields.length % 2 !== 0 || isHeadTooLarge(fields, ADDED)) return false;
+  for (let i = 0; i < fields.length; i += 2) if (!NAME.test(fields[i]!)) return false;
+  return true;
 }

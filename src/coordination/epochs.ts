@@ -78,6 +78,11 @@ interface Share {
 /** No epoch has a count beyond this. */
 export const MAX_COUNT = 2 ** 52;
 
+/** Whether `text` has the form of an epoch: count, random part, and the time of a soft purge. */
+export function isEpoch(text: string): boolean {
+  return /^\d{1,16}\.[\w-]{1,32}(?:@\d{1,16})?$/.test(text) && epochCount(text) >= 0;
+}
+
 /** How many purges came before this epoch; -1 for what is none. */
 export function epochCount(epoch: Epoch): number {
   const count = Number.parseInt(epoch, 10);

@@ -331,7 +331,7 @@ export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserve
       durations.observe(duration / 1000);
     },
     writeDropped: () => metrics.redisDroppedWrites.inc(),
-    valueRejected: () => metrics.redisRejectedValues.inc(),
+    valueRejected: (value) => metrics.redisRejectedValues.inc({ value }),
     purgeArrived: (lag) => metrics.purgeLag.observe(lag / 1000),
   };
 }

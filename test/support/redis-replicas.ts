@@ -8,8 +8,7 @@ import {
 } from "../../src/coordination/redis/connection.ts";
 import { RedisCoordinator } from "../../src/coordination/redis/coordinator.ts";
 import { RedisStore } from "../../src/coordination/redis/entry-store.ts";
-import type { CommandOutcome } from "../../src/coordination/redis/protocol.ts";
-import type { Message } from "../../src/coordination/redis/protocol.ts";
+import type { CommandOutcome, Message, RedisValue } from "../../src/coordination/redis/protocol.ts";
 
 /** One replica's share of a Redis: what the gateway builds of the same parts. */
 export interface Replica {
@@ -31,7 +30,7 @@ class RedisEvents implements RedisObserver {
   heardOfReplicasAt = -Infinity;
   readonly purgeLags: number[] = [];
   writesDropped = 0;
-  valuesRejected = 0;
+  readonly rejected: RedisValue[] = [];
 
   stateChanged(state: "up" | "away"): void {
     this.states.push(state);
@@ -51,8 +50,12 @@ class RedisEvents implements RedisObserver {
     this.writesDropped += 1;
   }
 
-  valueRejected(): void {
-    this.valuesRejected += 1;
+  valueRejected(value: RedisValue): void {
+    this.rejected.push(value);
+  }
+
+  get valuesRejected(): number {
+    return this.rejected.length;
   }
 
   purgeArrived(lag: number): void {

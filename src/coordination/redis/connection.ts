@@ -2,7 +2,15 @@ import { Redis } from "ioredis";
 import { type Clock, type Duration, type Instant, TimedOut, withReply } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import { createClient, readFault, type RedisClient } from "./client.ts";
-import { type CommandOutcome, Keys, type Message, parseMessage, runScript, type ScriptCall } from "./protocol.ts";
+import {
+  type CommandOutcome,
+  Keys,
+  type Message,
+  parseMessage,
+  type RedisValue,
+  runScript,
+  type ScriptCall,
+} from "./protocol.ts";
 
 /** Is told what happens between this process and Redis; for metrics and logs. Must not throw. */
 export interface RedisObserver {
@@ -15,7 +23,7 @@ export interface RedisObserver {
   /** A value was not written: too much is waiting to be written already. */
   writeDropped(): void;
   /** A value in Redis was damaged or foreign, and taken for absent. */
-  valueRejected(): void;
+  valueRejected(value: RedisValue): void;
   /** A purge by another replica took effect here, so long after it was written to Redis. */
   purgeArrived(lag: Duration): void;
 }
@@ -91,7 +99,8 @@ export class RedisConnection {
     this.client.on("close", () => listener.disconnected(this.lastError ?? "connection closed"));
     this.subscriber.on("message", (_channel: string, text: string) => {
       const message = parseMessage(text);
-      if (message !== undefined) listener.received(message);
+      if (message === undefined) this.observer.valueRejected("message");
+      else listener.received(message);
     });
     let wasSubscribed = false;
     this.subscriber.on("ready", () => {

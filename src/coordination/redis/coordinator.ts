@@ -89,11 +89,11 @@ export class RedisCoordinator implements Coordinator {
     this.chains = new SharedChains(connection, this.epochs);
     this.actions = new Actions(clock);
     this.sharedActions = new SharedActions({ connection, table: this.actions, clock, observer });
-    this.replicas = new Replicas(connection, clock);
+    this.replicas = new Replicas(connection, clock, observer);
     this.leases = new SharedLeases(connection, this.epochs, clock);
     this.rateLimits = new SharedRateLimits({ connection, epochs: this.epochs, replicas: this.replicas, clock });
     this.clientLimits = new RedisClientLimits({ connection, epochs: this.epochs, replicas: this.replicas, clock });
-    this.facts = new SharedFacts(connection, this.epochs, clock);
+    this.facts = new SharedFacts({ connection, epochs: this.epochs, clock, observer });
     connection.start({
       connected: () => {
         this.replicas.connected();

@@ -8,13 +8,16 @@ import { BASE, softScope } from "../epochs.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
 import type { RedisCoordinator } from "./coordinator.ts";
 import { MAX_WAIT, type PartitionView } from "./partition-views.ts";
-import { defineScript, NOW } from "./protocol.ts";
+import { defineScript, isChainDigest, NOW } from "./protocol.ts";
 
 /** Nothing is kept longer, whatever its windows say. */
 const MAX_KEPT: Duration = 30 * 24 * 60 * 60 * 1_000;
 
 /** Redis's clock was set back when a value seems to come from the future by more than this. */
 const CLOCK_TOLERANCE: Duration = 1_000;
+
+/** Bytes. No value is longer: what waits to be written is bounded by less (`Writes`). */
+const LARGEST = 2 ** 25;
 
 /** The field of an entry's hash that holds the epoch of its variants; theirs begin with {@link VARIANT}. */
 const EPOCH = "g";
@@ -33,11 +36,15 @@ const readEntry = defineScript(
   `${NOW}
 local chain = KEYS[3] and redis.pcall('GET', KEYS[3])
 local epochs = redis.pcall('HMGET', KEYS[2], unpack(ARGV))
-local hash = redis.pcall('HGETALL', KEYS[1])
+local count = redis.pcall('HLEN', KEYS[1])
+local hash = { '${VARIANT}', '' }
 -- A foreign value under this key is answered as one that cannot be read, or as none.
+if type(count) == 'number' and count <= ${MAX_VARIANTS + 1} then hash = redis.call('HGETALL', KEYS[1]) end
+for i = 2, #hash, 2 do
+  if #hash[i] > ${LARGEST} then hash[i] = '' end
+end
 if type(chain) ~= 'string' then chain = false end
 if epochs.err then epochs = {} end
-if hash.err then hash = { '${VARIANT}', '' } end
 return { now, chain, epochs, hash }`,
 );
 
@@ -152,13 +159,20 @@ export class RedisStore implements Store {
       const [time, chain, found, hash] = (await this.connection.run(call, MAX_WAIT)) as Reply;
       if (learned !== undefined) await withReply(learned, MAX_WAIT, this.clock);
       if (!view.isKnown || !epochs.observe(view, scopes, found.map(textOf))) return undefined;
-      if (key.chain !== undefined) chains.observe(view, key.chain, { sent: known, found: textOf(chain) });
+      if (key.chain !== undefined) chains.observe(view, key.chain, { sent: known, found: this.readChain(chain) });
       // Counted from when it was asked: a slow reply makes an entry older, never younger.
       return this.decode(key, hash, sentAt - time);
     } catch {
       epochs.fail(view.breaker, session);
       return undefined;
     }
+  }
+
+  private readChain(bytes: Buffer | null): string | undefined {
+    const digest = textOf(bytes);
+    if (digest === undefined || isChainDigest(digest)) return digest;
+    this.observer.valueRejected("chain");
+    return undefined;
   }
 
   private entryKey(view: PartitionView, key: CacheKey): string {
@@ -179,7 +193,7 @@ export class RedisStore implements Store {
       const value = hash[i + 1]!;
       const writtenAt = readStamp(value) + offset;
       const entry = writtenAt <= latest ? decodeEntry(value.subarray(2 * STAMP_LENGTH), key, writtenAt) : undefined;
-      if (entry === undefined) this.observer.valueRejected();
+      if (entry === undefined) this.observer.valueRejected("entry");
       else entries.push(entry);
     }
     return entries.length === 0 ? undefined : entries;

@@ -3,7 +3,7 @@ import { type Clock, type Duration, TimedOut, withReply } from "../../clock.ts";
 import { BASE, type Epoch, epochCount, type Epochs, type EpochSet, MAX_COUNT } from "../epochs.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { PartitionView } from "./partition-views.ts";
-import { defineScript, NOW, type Script } from "./protocol.ts";
+import { clearForeign, defineScript, NOW, type Script } from "./protocol.ts";
 
 /** How the scripts read an epoch, see `epochCount`: what is none is older than all. */
 const COUNT = `
@@ -11,11 +11,6 @@ local function count(epoch)
   local number = tonumber(string.match(epoch, '^%d+')) or -1
   return number <= ${MAX_COUNT} and number or -1
 end`;
-
-/** A foreign value under the key of the epochs counts as none, and gives way to them. */
-const CLEAR_FOREIGN = `
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'hash' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end`;
 
 /** KEYS: epochs. Returns Redis's time (ms) and the hash. */
 const readEpochs = defineScript(
@@ -39,7 +34,7 @@ return { now, epochs.err and {} or epochs }`,
 const mergeEpochs = defineScript(
   "epochs_merge",
   "allow-oom",
-  `${COUNT} ${NOW} ${CLEAR_FOREIGN}
+  `${COUNT} ${NOW} ${clearForeign("hash")}
 local function newer(epoch) return string.format('%d.%s', count(epoch) + 1, ARGV[2]) end
 local isChanged = false
 local function set(...)
@@ -74,7 +69,7 @@ return { now, redis.call('HGETALL', KEYS[1]) }`,
 const raiseEpochs = defineScript(
   "epochs_raise",
   "allow-oom",
-  `${COUNT} ${NOW} ${CLEAR_FOREIGN}
+  `${COUNT} ${NOW} ${clearForeign("hash")}
 if redis.call('HEXISTS', KEYS[1], '${BASE}') == 0 then return false end
 local raised = {}
 for i = 4, #ARGV, 2 do

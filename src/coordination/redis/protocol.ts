@@ -1,9 +1,24 @@
 import type { Cluster, Redis } from "ioredis";
 import { digestOf } from "../../digest.ts";
+import { isEpoch } from "../epochs.ts";
 
 /** How one command to Redis ended. */
 export const COMMAND_OUTCOMES = ["ok", "error", "timeout"] as const;
 export type CommandOutcome = (typeof COMMAND_OUTCOMES)[number];
+
+/** What is read from Redis, by what it is for: where it is not the gateway's it is taken for absent, and counted. */
+export const REDIS_VALUES = [
+  "entry",
+  "epoch",
+  "chain",
+  "lease",
+  "fact",
+  "limit",
+  "action",
+  "replica",
+  "message",
+] as const;
+export type RedisValue = (typeof REDIS_VALUES)[number];
 
 /** Written into the key of each entry: a release that reads entries differently does not find the old ones. */
 const ENTRY_FORMAT = 4;
@@ -99,6 +114,13 @@ export const NOW_MICROSECONDS = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000`;
 
+/** Lua: what is under the first key gives way when it is of another type, which no command of ours can read. */
+export function clearForeign(type: "hash" | "zset"): string {
+  return `
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= '${type}' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end`;
+}
+
 /** What a script takes besides its keys. */
 type ScriptArgument = string | number | Buffer;
 
@@ -143,8 +165,15 @@ export type Message =
   /** What a process announced to all. */
   | { readonly kind: "news"; readonly news: string };
 
-/** The message in `text`, or undefined: other versions of this program may say other things. */
+/** Longer than every message: a scope may be of an id as long as a URL may be. */
+const LONGEST_MESSAGE = 2 ** 21;
+
+/** The longest window of a rate limit that the configuration allows, and some. */
+const LONGEST_WINDOW = 90_000_000;
+
+/** The message in `text`, or undefined: it is foreign, or of another version of this program. */
 export function parseMessage(text: string): Message | undefined {
+  if (text.length > LONGEST_MESSAGE) return undefined;
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -159,9 +188,17 @@ export function parseMessage(text: string): Message | undefined {
   if (kind === "news" && typeof first === "string") return { kind, news: first };
   if (typeof first !== "string" || typeof second !== "string") return undefined;
   if (kind === "lease") return { kind, name: first, outcome: second };
-  if (kind === "borrowed") return Number(third) > 0 ? { kind, key: first, by: second, per: Number(third) } : undefined;
+  if (kind === "borrowed") {
+    const isWindow = typeof third === "number" && third > 0 && third <= LONGEST_WINDOW;
+    return isWindow ? { kind, key: first, by: second, per: third } : undefined;
+  }
   if (typeof third !== "string") return undefined;
-  if (kind === "chain") return { kind, tag: first, chain: second, digest: third };
-  if (kind === "epoch") return { kind, tag: first, scope: second, epoch: third, at: Number(at) };
-  return undefined;
+  if (kind === "chain") return isChainDigest(third) ? { kind, tag: first, chain: second, digest: third } : undefined;
+  if (kind !== "epoch" || !isEpoch(third) || typeof at !== "number" || !Number.isFinite(at)) return undefined;
+  return { kind, tag: first, scope: second, epoch: third, at };
+}
+
+/** Whether `text` can stand for the contents of pages, see `Coordinator.issueChain`. */
+export function isChainDigest(text: string): boolean {
+  return /^[\w-]{1,64}$/.test(text);
 }

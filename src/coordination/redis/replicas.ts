@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
-import type { RedisConnection } from "./connection.ts";
-import { defineScript, NOW_MICROSECONDS } from "./protocol.ts";
+import type { RedisConnection, RedisObserver } from "./connection.ts";
+import { clearForeign, defineScript, NOW_MICROSECONDS } from "./protocol.ts";
 
 const BEAT_EVERY: Duration = 1_000;
 
@@ -14,15 +14,21 @@ export const CHANGING_OVER: Duration = 1_500;
 /** How many there may be, for a replica that has not seen the others yet: a share too small costs a wait, no more. */
 const ASSUMED = 4;
 
+/** Replicas that are counted; what is beyond is none. */
+const MOST = 4_096;
+
+/** Of a replica: 9 random bytes in base64url. */
+const ID = /^[\w-]{12}$/;
+
 /** Says that a replica lives. KEYS: replicas. ARGV: id, how long a silent one counts (ms). Returns the ids of all. */
 const beat = defineScript(
   "replica_beat",
   "allow-oom",
-  `${NOW_MICROSECONDS}
+  `${NOW_MICROSECONDS} ${clearForeign("zset")}
 redis.call('ZADD', KEYS[1], string.format('%.3f', now), ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.3f', now - ARGV[2]))
 redis.call('PEXPIRE', KEYS[1], ARGV[2] * 2)
-return redis.call('ZRANGE', KEYS[1], 0, -1)`,
+return redis.call('ZRANGE', KEYS[1], 0, ${MOST - 1})`,
 );
 
 /** Says that a replica is gone. KEYS: replicas. ARGV: id. */
@@ -34,6 +40,7 @@ export class Replicas {
   readonly id: string = randomBytes(9).toString("base64url");
   private readonly connection: RedisConnection;
   private readonly clock: Clock;
+  private readonly observer: Pick<RedisObserver, "valueRejected">;
   /** As last seen, sorted: every replica that sees the same ones has the same order. */
   private ids: readonly string[] = [this.id];
   /** Those before Redis went away: in a Redis that is back, the others may not have said yet that they live. */
@@ -43,9 +50,10 @@ export class Replicas {
   private isAcquainted = false;
   private cancel: CancelTimer = () => {};
 
-  constructor(connection: RedisConnection, clock: Clock) {
+  constructor(connection: RedisConnection, clock: Clock, observer: Pick<RedisObserver, "valueRejected">) {
     this.connection = connection;
     this.clock = clock;
+    this.observer = observer;
     this.next();
   }
 
@@ -80,7 +88,9 @@ export class Replicas {
     if (!this.connection.isConnected) return;
     const call = { script: beat, keys: [this.connection.keys.replicas], args: [this.id, SILENT_AFTER] };
     try {
-      const alive = (await this.connection.run(call)) as string[];
+      const members = (await this.connection.run(call)) as string[];
+      const alive = members.filter((member) => ID.test(member));
+      if (alive.length < members.length) this.observer.valueRejected("replica");
       if (this.clock.now() - this.connectedAt >= CHANGING_OVER) {
         this.before = [];
         this.isAcquainted = true;

@@ -1,8 +1,8 @@
 import { type CancelTimer, type Clock, type Duration, valueWithin } from "../../clock.ts";
-import { type ActionOrder, type Actions, type HeldAction, parseAction, targetOf } from "../actions.ts";
+import { type ActionOrder, type Actions, type HeldAction, MAX_ACTIONS, parseAction, targetOf } from "../actions.ts";
 import type { PurgeReach } from "../coordinator.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
-import { defineScript, NOW } from "./protocol.ts";
+import { clearForeign, defineScript, NOW } from "./protocol.ts";
 
 /** How often they are read again, for messages that were lost: an action has effect everywhere within 2 s. */
 const READ_EVERY: Duration = 500;
@@ -13,13 +13,20 @@ const WRITE_ROUNDS = 3;
 /** What ends so soon is not written again where Redis lacks it: by its clock it may be over. */
 const ENDING: Duration = 2_000;
 
+/** Targets in Redis; what is more is foreign. */
+const MOST = 4 * MAX_ACTIONS;
+
+/** Unix ms, in the year 5138. */
+const LATEST = 1e14;
+
 /** KEYS: actions. Returns Redis's time (ms) and the hash of target → `[stamp, until, action]`. */
 const readActions = defineScript(
   "actions_read",
   "no-writes",
   `${NOW}
-local actions = redis.pcall('HGETALL', KEYS[1])
-return { now, actions.err and {} or actions }`,
+local count = redis.pcall('HLEN', KEYS[1])
+if type(count) ~= 'number' or count > ${MOST} then return { now, { '', '' } } end
+return { now, redis.call('HGETALL', KEYS[1]) }`,
 );
 
 /**
@@ -32,12 +39,13 @@ return { now, actions.err and {} or actions }`,
 const writeActions = defineScript(
   "actions_write",
   "allow-oom",
-  `${NOW}
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'hash' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end
+  `${NOW} ${clearForeign("hash")}
+if redis.call('HLEN', KEYS[1]) > ${MOST} then redis.call('DEL', KEYS[1]) end
 for i = 2, #ARGV, 5 do
   local held = redis.call('HGET', KEYS[1], ARGV[i])
   local last = held and tonumber(string.match(held, '^%[(%d+),')) or -1
+  -- Beyond all clocks, and nothing could be later: it is foreign.
+  if last > ${LATEST} then last = -1 end
   local age = tonumber(ARGV[i + 2])
   local stamp = tonumber(ARGV[i + 1])
   if not stamp then
@@ -154,7 +162,7 @@ export class SharedActions {
     const theirs = new Map<string, HeldAction>();
     for (let i = 0; i + 1 < flat.length; i += 2) {
       const held = this.read(flat[i + 1]!, time);
-      if (held === undefined || targetOf(held.action) !== flat[i]) this.observer.valueRejected();
+      if (held === undefined || targetOf(held.action) !== flat[i]) this.observer.valueRejected("action");
       else theirs.set(flat[i]!, held);
     }
     for (const [target, held] of theirs) this.take(target, held, sent);
@@ -192,9 +200,13 @@ export class SharedActions {
     if (!Array.isArray(parts)) return undefined;
     const [stamp, until, given] = parts as readonly unknown[];
     const action = parseAction(given);
-    if (action === undefined || typeof stamp !== "number") return undefined;
+    if (action === undefined || !isTime(stamp) || !(until === null || isTime(until))) return undefined;
     const now = this.clock.now();
-    const ends = typeof until === "number" ? now + (until - time) : undefined;
+    const ends = until === null ? undefined : now + (until - time);
     return { action, since: now - Math.max(0, time - stamp), until: ends, stamp };
   }
+}
+
+function isTime(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LATEST;
 }

@@ -17,6 +17,9 @@ const NOW = `
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]`;
 
+/** Bytes of a value: of so many replicas as there will never be. */
+const LONGEST = 65_536;
+
 /**
  * Takes tokens out of a client's buckets (see TokenTable, which does the same in one process). KEYS: buckets. ARGV: how
  * many, then of each burst, interval (µs), tokens spent already, tokens known to be missing; then how many requests want
@@ -32,8 +35,12 @@ const takeTokens = defineScript(
 local count = tonumber(ARGV[1])
 local value = redis.pcall('GET', KEYS[1])
 local known = {}
-if type(value) == 'string' then
-  for number in string.gmatch(value, '%S+') do known[#known + 1] = tonumber(number) or 0 end
+if type(value) == 'string' and #value <= ${LONGEST} then
+  for number in string.gmatch(value, '%S+') do
+    local count = tonumber(number) or 0
+    -- What is no number, negative or beyond counting would stay so.
+    known[#known + 1] = count >= 0 and count <= 2 ^ 53 and count or 0
+  end
 end
 local elapsed = math.max(0, now - (known[1] or now))
 local burst, interval, missing, granted = {}, {}, {}, {}
@@ -74,7 +81,7 @@ const holdSlots = defineScript(
 local running, wanted, max, hold = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local value = redis.pcall('GET', KEYS[1])
 local others, list = 0, {}
-if type(value) == 'string' then
+if type(value) == 'string' and #value <= ${LONGEST} then
   for id, held, till in string.gmatch(value, '([%w_-]+)=(%d+)@(%d+)') do
     -- One that is held for too long was written by a clock that was set back.
     local left = tonumber(till) - now

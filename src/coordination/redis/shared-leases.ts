@@ -52,7 +52,7 @@ const renewLease = defineScript(
   "lease_renew",
   "allow-oom",
   `
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])`,
 );
 
@@ -61,14 +61,18 @@ const releaseLease = defineScript(
   "lease_release",
   "allow-oom",
   `
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], '${RELEASED}' .. ARGV[2], 'PX', ARGV[3])
 redis.call('PUBLISH', ARGV[4], cjson.encode({ 'lease', ARGV[5], ARGV[2] }))
 return 1`,
 );
 
 /** KEYS: lease. Returns its token, its outcome after {@link RELEASED}, or nil. */
-const readLease = defineScript("lease_read", "no-writes", "return redis.call('GET', KEYS[1])");
+const readLease = defineScript(
+  "lease_read",
+  "no-writes",
+  "local holder = redis.pcall('GET', KEYS[1]) return type(holder) == 'string' and holder",
+);
 
 /** For people and `/status`. */
 export interface LeaseStatus {

@@ -3,7 +3,7 @@ import type { CallGrant, CallLimit, MaybePromise } from "../coordinator.ts";
 import { CallWindows } from "../local.ts";
 import type { RedisConnection } from "./connection.ts";
 import { MAX_WAIT } from "./partition-views.ts";
-import { defineScript, type Message, NOW_MICROSECONDS } from "./protocol.ts";
+import { clearForeign, defineScript, type Message, NOW_MICROSECONDS } from "./protocol.ts";
 import { CHANGING_OVER, type Replicas } from "./replicas.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
 
@@ -15,7 +15,7 @@ import type { SharedEpochs } from "./shared-epochs.ts";
 const takeCall = defineScript(
   "call_take",
   "allow-oom",
-  `${NOW_MICROSECONDS}
+  `${NOW_MICROSECONDS} ${clearForeign("zset")}
 local requests, per = tonumber(ARGV[1]), tonumber(ARGV[2])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.3f', now - per))
 -- Left behind by a clock that was set back; they would count for longer than their window.
@@ -36,7 +36,7 @@ return { 0, math.max(1, math.ceil(blocking[2] + per - now)) }`,
 const reportCalls = defineScript(
   "calls_report",
   "allow-oom",
-  `${NOW_MICROSECONDS}
+  `${NOW_MICROSECONDS} ${clearForeign("zset")}
 for i = 2, #ARGV, 2 do
   redis.call('ZADD', KEYS[1], 'NX', string.format('%.3f', now - tonumber(ARGV[i])), ARGV[i + 1])
 end
