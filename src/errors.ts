@@ -322,6 +322,12 @@ export const ERRORS = {
     means: "The registry is not used: its nodes, or two registries, contradict each other.",
     remedy: TELL_OPERATOR,
   },
+  agreement_missing: {
+    status: 503,
+    proxyError: "destination_unavailable",
+    means: "Fewer nodes of the registry have named the same admin than `agree` asks for, so that none is used.",
+    remedy: TRY_LATER,
+  },
   upstream_busy: {
     status: 503,
     proxyError: "destination_unavailable",

@@ -39,6 +39,10 @@ export async function checkLive(config: Config, print: (line: string) => void): 
       isGood = false;
       print(`${upstream.name}: its nodes serve different registries: ${[...taught].join(", ")}`);
     }
+    const agreeing = reports.filter((report) => report.admin !== undefined).length;
+    if (upstream.agree > 1 && taught.size === 1 && agreeing < upstream.agree) {
+      print(`${upstream.name}: agree asks for ${upstream.agree} nodes that name the same admin, and ${agreeing} did`);
+    }
     const [admin] = taught;
     const other = admin === undefined ? undefined : admins.get(admin);
     if (other !== undefined) {
@@ -59,7 +63,7 @@ async function checkNode(config: UpstreamConfig, url: string, { limits }: Config
   const clock = systemClock();
   const coordinator = new LocalCoordinator({ clock });
   const upstream = new Upstream(
-    { ...config, urls: [url] },
+    { ...config, urls: [url], agree: 1 },
     {
       limits,
       clock,

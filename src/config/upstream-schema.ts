@@ -162,6 +162,12 @@ export const upstreamSchema = group("One registry.", {
     false,
     "Connect to addresses of the public internet alone: a host name that leads to this machine or a private network is not followed. Not with httpProxy.",
   ),
+  agree: count({
+    default: 1,
+    minimum: 1,
+    maximum: 64,
+    description: "So many nodes must name the same admin before any of them is used; no more than there are urls.",
+  }),
   forwardClientAddress: flag(
     false,
     "X-Forwarded-For with the client's true address goes upstream; never what the client itself sent.",

@@ -127,7 +127,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     for: "0m",
     summary: "{{ $labels.upstream }}: a node serves another registry than configured, or nodes contradict each other",
     runbook: {
-      means: "The node gets no requests, so nothing is misrouted. If it is the only one, the registry is out.",
+      means:
+        "The node gets no requests, so nothing is misrouted. If it is the only one, or agree needs it, the registry is out.",
       look: 'GET /status on the operations listener: lastError names both admins. The log: "node names another admin".',
       act: "Ask the registry's operator whether the URL or the admin changed; never set the new admin unasked. Then correct urls or admin and reload.",
     },
@@ -143,6 +144,19 @@ export const ALERT_RULES: readonly AlertRule[] = [
         "Two upstreams without a configured admin claim to be the same registry; one of them may be an impostor. Both are out, and what was cached of the admin is gone.",
       look: "GET /status on the operations listener: isContested, and lastError names both upstreams.",
       act: "Find out from the registry's operator which URL is right, set admin for that upstream and reload: it is used at once. Then remove the other one.",
+    },
+  },
+  {
+    alert: "RegistryGatewayAgreementMissing",
+    severity: "page",
+    conditions: [{ value: aggregate("max", UPSTREAM, q.series("agreementMissing")), is: ">", bound: 0 }],
+    for: "5m",
+    summary: "{{ $labels.upstream }}: {{ $value }} more nodes have to name the same admin before any is used",
+    runbook: {
+      means:
+        "agree asks for more nodes than name the same admin, so none of them gets a request. Metadata is served from the cache until staleIfError ends. What a node has said counts while it is away: nodes were away since the start of a replica, or name another admin.",
+      look: "GET /status on the operations listener: agreement, and of each node the admin that it named and its last error.",
+      act: "Nodes away: bring them back, or correct urls. Nodes that name another admin: as RegistryGatewayAdminMismatch. Do not lower agree to make this go away while nodes contradict each other.",
     },
   },
   {

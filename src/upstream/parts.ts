@@ -148,7 +148,7 @@ function createNodes(
       tls: own.tls,
     },
     onImpostor: (node, admin) => {
-      forget(admin);
+      if (admin !== undefined) forget(admin);
       coordinator.announce(impostorAt(node.url));
     },
     onCheck: (isWell) => {

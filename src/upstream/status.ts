@@ -1,7 +1,7 @@
 import type { CertificateStatus } from "../config/certificates.ts";
 import type { BreakerState } from "./observer.ts";
 
-/** `unproved`: its admin is not known yet; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
+/** `unproved`: its admin is not known yet, or not named by as many nodes as `agree` asks for; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
 export const NODE_STATES = ["unproved", "up", "ejected", "wrong-admin"] as const;
 export type NodeState = (typeof NODE_STATES)[number];
 
@@ -19,6 +19,8 @@ export type UpstreamState = (typeof UPSTREAM_STATES)[number];
 export interface NodeStatus {
   readonly url: string;
   readonly state: NodeState;
+  /** The admin that its own info named last; undefined before it did. */
+  readonly admin: string | undefined;
   /** Why it is not up; undefined when it is. */
   readonly lastError: string | undefined;
   /** Moving average; undefined until something was measured. */
@@ -32,6 +34,16 @@ export interface NodeStatus {
   readonly weight: number;
 }
 
+/** How far the nodes of an upstream agree about its admin. */
+export interface AgreementStatus {
+  /** So many have to name the same one before any of them is used: `agree`. */
+  readonly needed: number;
+  /** So many do. */
+  readonly agreeing: number;
+  /** Enough do, and nothing contradicts them. */
+  readonly isReached: boolean;
+}
+
 /** For `/status` and `/readyz`. */
 export interface UpstreamStatus {
   readonly name: string;
@@ -41,6 +53,8 @@ export interface UpstreamStatus {
   readonly mode: UpstreamMode;
   /** Another upstream claims the same admin, and neither has it configured: neither is used. */
   readonly isContested: boolean;
+  /** Undefined where one node is enough. */
+  readonly agreement: AgreementStatus | undefined;
   readonly lastError: string | undefined;
   readonly breaker: BreakerState;
   /** That of calls that are passed through. */

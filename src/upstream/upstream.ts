@@ -72,7 +72,10 @@ export class Upstream {
   get state(): UpstreamState {
     const { nodes, breaker } = this.parts;
     if (nodes.disabledBecause !== undefined) return "disabled";
-    if (!nodes.hasProved) return nodes.all.some(({ state }) => state === "wrong-admin") ? "wrong-admin" : "unproved";
+    if (!nodes.hasProved) {
+      const isWrong = nodes.all.some(({ state }) => state === "wrong-admin") && !nodes.isAgreementAwaited;
+      return isWrong ? "wrong-admin" : "unproved";
+    }
     if (breaker.state !== "closed") return "failing";
     return countUp(nodes.all) === nodes.all.length ? "up" : "degraded";
   }
@@ -184,6 +187,7 @@ export class Upstream {
       admin: this.admin,
       state: this.state,
       mode: orders.isCacheOnly ? "cache-only" : "normal",
+      agreement: nodes.agreement(),
       isContested: this.admin !== undefined && this.claims?.isContested(this.admin) === true,
       lastError: nodes.disabledBecause ?? this.findLastError(),
       breaker: breaker.state,

@@ -4,6 +4,7 @@ import type { ActionReport } from "../operations/actions.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { BreakerState } from "../upstream/observer.ts";
 import {
+  type AgreementStatus,
   type NodeState,
   type NodeStatus,
   UPSTREAM_MODES,
@@ -92,6 +93,7 @@ function mergeUpstream(one: UpstreamStatus, other: UpstreamStatus): UpstreamStat
     admin: one.admin ?? other.admin,
     state,
     mode: laterOf(UPSTREAM_MODES, one.mode, other.mode),
+    agreement: mergeAgreement(one.agreement, other.agreement),
     isContested: one.isContested || other.isContested,
     lastError: (other.state === state ? other.lastError : undefined) ?? one.lastError ?? other.lastError,
     breaker: laterOf(BREAKER_STATES, one.breaker, other.breaker),
@@ -108,10 +110,21 @@ function mergeUpstream(one: UpstreamStatus, other: UpstreamStatus): UpstreamStat
   };
 }
 
+/** That of the worker which knows least of it: it refuses calls that others make. */
+function mergeAgreement(
+  one: AgreementStatus | undefined,
+  other: AgreementStatus | undefined,
+): AgreementStatus | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  if (one.isReached !== other.isReached) return one.isReached ? other : one;
+  return one.agreeing <= other.agreeing ? one : other;
+}
+
 function mergeNode(one: NodeStatus, other: NodeStatus): NodeStatus {
   return {
     url: one.url,
     state: laterOf(NODE_STATES, one.state, other.state),
+    admin: one.admin ?? other.admin,
     lastError: one.lastError ?? other.lastError,
     // That of the worker where it is worst; an average of averages says less.
     latencyMs: greatest(one.latencyMs, other.latencyMs),

@@ -259,6 +259,12 @@ const rows: [about: string, text: string, problems: string[]][] = [
     `${A}  timeout: 1s\n  attemptTimeout: 2s\n`,
     ["5:19 upstreams[0].attemptTimeout: must not be longer than timeout (1s)"],
   ],
+  [
+    "more nodes that have to agree than there are",
+    `${A}  agree: 2\n`,
+    ["4:10 upstreams[0].agree: must not be more than there are urls (1)"],
+  ],
+  ["agreement of none", `${A}  agree: 0\n`, ["4:10 upstreams[0].agree: must be a whole number from 1 to 64"]],
   ["a timeout of nothing", `${A}  timeout: 0s\n`, ["4:12 upstreams[0].timeout: must be at least 1ms"]],
   [
     "a retry budget above one",

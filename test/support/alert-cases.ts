@@ -106,6 +106,13 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: [series("adminContested", AMULET, "0x10")],
   },
   {
+    alert: "RegistryGatewayAgreementMissing",
+    at: "10m",
+    fires: [series("agreementMissing", AMULET, "1x20")],
+    // It is over as soon as the next node has been asked.
+    silent: [series("agreementMissing", AMULET, "2x3 0x20")],
+  },
+  {
     alert: "RegistryGatewayAllNodesDown",
     at: "10m",
     fires: nodes("2x20", "2x20"),

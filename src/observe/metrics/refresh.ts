@@ -5,7 +5,13 @@ import type { UpstreamConfig } from "../../config/schema.ts";
 import type { LeaseStatus } from "../../coordination/redis/shared-leases.ts";
 import { CACHED_OPERATIONS, type CachedOperation } from "../../spec/endpoints.ts";
 import type { BreakerState } from "../../upstream/observer.ts";
-import { NODE_STATES, UPSTREAM_MODES, UPSTREAM_STATES, type UpstreamStatus } from "../../upstream/status.ts";
+import {
+  type AgreementStatus,
+  NODE_STATES,
+  UPSTREAM_MODES,
+  UPSTREAM_STATES,
+  type UpstreamStatus,
+} from "../../upstream/status.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Traffic } from "../traffic.ts";
 
@@ -66,6 +72,9 @@ function oldestAge({ cache }: UpstreamConfig, operation: CachedOperation): Durat
   return lifetime + Math.max(cache.staleWhileRevalidate, cache.staleIfError);
 }
 
+/** One node is enough. */
+const NOTHING_TO_AGREE: AgreementStatus = { needed: 1, agreeing: 1, isReached: true };
+
 function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: UpstreamStatus): void {
   const upstream = status.name;
   for (const state of UPSTREAM_STATES) metrics.upstreamState.set({ upstream, state }, status.state === state ? 1 : 0);
@@ -78,6 +87,8 @@ function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: Upstr
   }
   const isProved = status.nodes.some(({ state }) => state === "up" || state === "ejected");
   metrics.adminProved.set({ upstream }, isProved ? 1 : 0);
+  const { needed, agreeing, isReached } = status.agreement ?? NOTHING_TO_AGREE;
+  metrics.agreementMissing.set({ upstream }, isReached ? 0 : Math.max(1, needed - agreeing));
   metrics.adminContested.set({ upstream }, status.isContested ? 1 : 0);
   metrics.breakerState.set({ upstream }, BREAKER_VALUE[status.breaker]);
   metrics.upstreamInFlight.set({ upstream }, status.running);

@@ -143,6 +143,12 @@ export const UPSTREAM = {
     aggregation: "max",
     panel: { title: "Admin proved", unit: "state", by: ["upstream"] },
   }),
+  agreementMissing: gauge("upstream_agreement_missing", {
+    help: "Nodes that have yet to name the same admin before any is used (agree); 0 where one node is enough.",
+    labels: { upstream: ALIAS },
+    aggregation: "max",
+    panel: { title: "Nodes missing for agreement", unit: "count", by: ["upstream"] },
+  }),
   adminContested: gauge("upstream_admin_contested", {
     help: "1 while another upstream claims the same admin and neither has it configured: neither is used.",
     labels: { upstream: ALIAS },

@@ -1,15 +1,18 @@
 import type { UpstreamConfig } from "../../config/schema.ts";
-import { GatewayError } from "../../errors.ts";
 import { type Failure, unusable } from "../failure.ts";
 import type { UpstreamObserver } from "../observer.ts";
 import type { NodeState } from "../status.ts";
 import type { UpstreamNode } from "./node.ts";
+import { quote, type RegistryAdmin } from "./registry-admin.ts";
 
 export interface NodeStatesParts {
   readonly config: UpstreamConfig;
   readonly observer: UpstreamObserver;
-  /** A node that took requests for the registry of `admin`, or that may be as right as those that did, is another. */
-  readonly onImpostor: (node: UpstreamNode, admin: string) => void;
+  /**
+   * A node is another registry. With `admin`: it took requests for the registry of that admin, or may be as right as those
+   * that did, so that nothing stored of that registry may be used.
+   */
+  readonly onImpostor: (node: UpstreamNode, admin: string | undefined) => void;
   /** A check ended, or a node was ejected; `isWell`: a node was found well. */
   readonly onCheck: (isWell: boolean) => void;
 }
@@ -27,17 +30,19 @@ export class NodeStates {
   }
 
   /**
-   * The node named its admin.
-   * @throws GatewayError 502 when it is not the one that is expected.
+   * The node named its admin. Where `agree` asks for several, all that name it are used as soon as there are so many.
+   * @throws GatewayError 502 when it is not the one that is expected; 503 while too few nodes name it.
    */
   hear(node: UpstreamNode, admin: string): void {
     const { config, observer } = this.parts;
-    const expected = this.registry.hear(admin);
     node.admin = admin;
-    if (admin !== expected) this.refuse(node, { admin, expected });
+    const expected = this.registry.learn(this.nodes);
+    if (expected !== undefined && admin !== expected) this.refuse(node, { admin, expected });
     observer.check(config.name, node.url, "success");
     node.watch.noteTold();
+    if (expected === undefined || !this.registry.isAgreed(this.nodes)) this.wait(node);
     if (node.state !== "up") this.admit(node);
+    this.settle(expected);
     this.registry.reconsider(this.nodes);
     this.parts.onCheck(true);
   }
@@ -70,24 +75,68 @@ export class NodeStates {
 
   private refuse(node: UpstreamNode, { admin, expected }: { admin: string; expected: string }): never {
     const { config, observer, onImpostor } = this.parts;
-    const why = `its info names the admin ${quote(admin)} and not ${quote(expected)}`;
+    const { registry, nodes } = this;
     const from = node.state;
-    node.lastError = why;
-    node.watch.noteFailure();
+    const wasDisabled = registry.contradictedBecause !== undefined;
     observer.check(config.name, node.url, "failure");
-    observer.adminMismatch(config.name, node.url, { expected, told: admin, isNew: from !== "wrong-admin" });
-    this.change(node, "wrong-admin", why);
-    node.connections.disown();
-    // Without a configured admin nothing says which of the two is right.
-    const tookCalls = from === "up" || from === "ejected" || (from === "unproved" && config.admin === undefined);
+    this.markWrong(node, expected);
+    if (!registry.isAgreed(nodes)) this.withdraw();
+    // Without a configured admin nothing says which of the two is right, once enough nodes name the other one.
+    const isRival = config.admin === undefined && registry.isNamedEnough(admin, nodes);
+    const tookCalls = from === "up" || from === "ejected" || (isRival && (from === "unproved" || !wasDisabled));
     if (tookCalls) onImpostor(node, expected);
-    this.registry.reconsider(this.nodes);
+    // Other processes may count on its word.
+    else if (config.agree > 1 && from !== "wrong-admin") onImpostor(node, undefined);
+    registry.reconsider(nodes);
     this.parts.onCheck(false);
     throw unusable(
       config.name,
-      `serves another registry than configured: ${why}; tell the gateway's operator`,
+      `serves another registry than configured: ${node.lastError}; tell the gateway's operator`,
       "wrong_admin",
     );
+  }
+
+  private markWrong(node: UpstreamNode, expected: string): void {
+    const { config, observer } = this.parts;
+    const told = node.admin!;
+    const why = `its info names the admin ${quote(told)} and not ${quote(expected)}`;
+    node.lastError = why;
+    node.watch.noteFailure();
+    observer.adminMismatch(config.name, node.url, { expected, told, isNew: node.state !== "wrong-admin" });
+    this.change(node, "wrong-admin", why);
+    node.connections.disown();
+  }
+
+  /** The node named the right admin, or one that may be right, and more have to: it gets no calls before. */
+  private wait(node: UpstreamNode): never {
+    node.watch.noteFailure();
+    this.hold(node);
+    this.registry.reconsider(this.nodes);
+    this.parts.onCheck(false);
+    throw this.registry.whyNone(this.nodes);
+  }
+
+  /** Too few nodes name the admin any more: those that do get no calls before others do again. */
+  withdraw(): void {
+    for (const node of this.nodes) if (node.state === "up" || node.state === "ejected") this.hold(node);
+  }
+
+  private hold(node: UpstreamNode): void {
+    const why = `its info names the admin ${quote(node.admin!)}, and ${this.parts.config.agree} nodes have to name the same one`;
+    node.lastError = why;
+    this.change(node, "unproved", why);
+  }
+
+  /** So many nodes name `expected` that it is the one: what the others said before is right or wrong by that. */
+  private settle(expected: string): void {
+    for (const node of this.nodes) {
+      if (node.state !== "unproved" || node.admin === undefined) continue;
+      if (node.admin === expected) this.admit(node);
+      else {
+        this.markWrong(node, expected);
+        this.parts.onImpostor(node, undefined);
+      }
+    }
   }
 
   private admit(node: UpstreamNode): void {
@@ -123,80 +172,4 @@ export function countUp(nodes: readonly UpstreamNode[]): number {
   let count = 0;
   for (const { state } of nodes) if (state === "up") count += 1;
   return count;
-}
-
-/** The admin of an upstream's registry: configured, or learned from nodes, which must not contradict each other. */
-export class RegistryAdmin {
-  private readonly config: UpstreamConfig;
-  private readonly claim: (admin: string) => string | undefined;
-  private learned: string | undefined;
-  private contradiction: string | undefined;
-
-  /** `claim` says why this upstream may not have an admin, if it may not. */
-  constructor(config: UpstreamConfig, claim: (admin: string) => string | undefined) {
-    this.config = config;
-    this.claim = claim;
-  }
-
-  /** Its party id; undefined before a node has told it. */
-  get id(): string | undefined {
-    return this.config.admin ?? this.learned;
-  }
-
-  /** Why no request may be sent at all: nodes or upstreams contradict each other. */
-  get contradictedBecause(): string | undefined {
-    return this.contradiction;
-  }
-
-  /** Takes over what was learned under an earlier configuration. */
-  inherit(old: RegistryAdmin): void {
-    this.learned = this.config.admin ?? old.learned;
-  }
-
-  /** None of the nodes vouches for it any more. */
-  forget(): void {
-    this.learned = undefined;
-  }
-
-  /** A node told this one. Returns the one that is expected. */
-  hear(told: string): string {
-    this.learned = this.id ?? told;
-    return this.learned;
-  }
-
-  /** Finds out anew whether nodes or upstreams contradict each other. */
-  reconsider(nodes: readonly UpstreamNode[]): void {
-    const { id } = this;
-    if (id !== undefined) this.contradiction = this.findContradiction(id, nodes);
-  }
-
-  /** What a call is told when none of these nodes may be asked. */
-  whyNone(nodes: readonly UpstreamNode[]): GatewayError {
-    const { name } = this.config;
-    if (this.contradiction === undefined) {
-      const why = nodes.find(({ state }) => state === "wrong-admin")?.lastError ?? "none has told its admin";
-      return unusable(name, `has no node that may be asked: ${why}`, "wrong_admin");
-    }
-    const text = `upstream "${name}" is disabled: ${this.contradiction}`;
-    return new GatewayError("upstream_disabled", text, { retryAfter: 5 });
-  }
-
-  private findContradiction(expected: string, nodes: readonly UpstreamNode[]): string | undefined {
-    const other = this.claim(expected);
-    if (other !== undefined) return other;
-    if (this.config.admin !== undefined) return undefined;
-    const odd = nodes.find(({ admin }) => admin !== undefined && admin !== expected);
-    if (odd === undefined) return undefined;
-    return `its nodes name different admins, ${quote(expected)} and ${quote(odd.admin!)}; set admin or correct urls`;
-  }
-}
-
-/** Whether it has the form of a party id, which no alias has: a name, `::1220` and a fingerprint in hex (field.md). */
-export function isPartyId(admin: string): boolean {
-  return admin.length <= 255 && /^[\w:\- ]+::1220[0-9a-f]*$/i.test(admin);
-}
-
-/** An admin as it came from a registry: shortened, and without what could act on a terminal. */
-export function quote(admin: string): string {
-  return JSON.stringify(admin.length > 200 ? `${admin.slice(0, 200)}…` : admin);
 }

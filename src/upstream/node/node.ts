@@ -169,6 +169,7 @@ export class UpstreamNode {
     return {
       url: this.url,
       state: this.state,
+      admin: this.admin,
       lastError: this.state === "up" ? undefined : this.lastError,
       latencyMs: this.average === undefined ? undefined : Math.round(this.average * 10) / 10,
       inFlight: this.inFlight,

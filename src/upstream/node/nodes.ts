@@ -7,9 +7,11 @@ import type { OperatorOrders } from "../operator-orders.ts";
 import type { RateLimit } from "../limits/rate-limit.ts";
 import { ProofFailed } from "../wire/connection-failure.ts";
 import type { Connection, ConnectionTarget } from "../wire/connection.ts";
-import { countOpen, hasProved, NodeStates, type NodeStatesParts, RegistryAdmin } from "./node-states.ts";
+import type { AgreementStatus } from "../status.ts";
+import { countOpen, hasProved, NodeStates, type NodeStatesParts } from "./node-states.ts";
 import { UpstreamNode } from "./node.ts";
 import { NodeProof } from "./proof.ts";
+import { isWaiting, RegistryAdmin } from "./registry-admin.ts";
 import { SupportedApis } from "./supported-apis.ts";
 
 interface NodesParts extends NodeStatesParts {
@@ -86,9 +88,19 @@ export class Nodes {
     this.registry.reconsider(this.all);
   }
 
-  /** Some node has proved the admin. */
+  /** Some node has proved the admin, and so many name it as have to agree. */
   get hasProved(): boolean {
     return hasProved(this.all);
+  }
+
+  /** Some node named its admin, and more have to name the same before it is used. */
+  get isAgreementAwaited(): boolean {
+    return this.parts.config.agree > 1 && this.all.some(isWaiting);
+  }
+
+  /** How many nodes name the same admin, and how many have to; undefined where one is enough. */
+  agreement(): AgreementStatus | undefined {
+    return this.registry.status(this.all);
   }
 
   /** Starts checking in the background. */
@@ -124,12 +136,14 @@ export class Nodes {
       node.state = "up";
       node.connections.inherit(same.connections);
     }
+    // More have to agree now, or some of those that did are gone.
+    if (!this.registry.isAgreed(this.all)) this.states.withdraw();
     // Nodes that disappeared do not vouch for the admin they taught.
     if (!this.hasProved) this.registry.forget();
   }
 
   /**
-   * Resolves when a node has proved its admin.
+   * Resolves when a node has proved its admin, and so many have named it as have to agree.
    * @throws GatewayError that says why none has: 502, 503 or 504.
    */
   async whenProved(until: Omit<Deadline, "late">): Promise<void> {
@@ -140,7 +154,10 @@ export class Nodes {
     try {
       await withDeadline(Promise.any(checks), { ...until, late }, this.parts.clock);
     } catch (error) {
-      const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
+      const isOver = error instanceof AggregateError;
+      // What each of them was told is of less use than how far they agree.
+      if (isOver && this.isAgreementAwaited) throw this.whyNone();
+      const first: unknown = isOver ? error.errors[0] : error;
       throw first instanceof ProofFailed ? first.failure.error : first;
     }
     this.throwIfDisabled();

@@ -10,8 +10,8 @@ import { connectionFailure, ConnectionGone, ProofFailed } from "../wire/connecti
 import type { Connection } from "../wire/connection.ts";
 import { Opening } from "../wire/connections.ts";
 import { type ConnectionSource, fetchAnswer } from "../wire/request.ts";
-import { isPartyId, quote } from "./node-states.ts";
 import type { UpstreamNode } from "./node.ts";
+import { isPartyId, quote } from "./registry-admin.ts";
 
 const INFO_PATH = "/registry/metadata/v1/info";
 /** An info is a few hundred bytes. */
@@ -97,7 +97,8 @@ export class NodeProof {
     try {
       told(node, admin, supportedApis);
     } catch (error) {
-      throw new ProofFailed({ reason: "wrong-admin", error: toGatewayError(error) });
+      const reason = node.state === "unproved" ? "unproved" : "wrong-admin";
+      throw new ProofFailed({ reason, error: toGatewayError(error) });
     }
   }
 
