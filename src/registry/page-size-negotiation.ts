@@ -25,7 +25,7 @@ export function isRefusal({ status }: { readonly status: number }): boolean {
 export class PageSizeNegotiation {
   private readonly coordinator: Coordinator;
   private readonly name: string;
-  private readonly accepted = new LRUCache<string, number>({ max: MAX_SUBJECTS });
+  private readonly accepted = new LRUCache<string, number>({ maxSize: MAX_SUBJECTS, sizeCalculation: () => 1 });
 
   /** @param name tells one set of choices from another */
   constructor(coordinator: Coordinator, name: string) {

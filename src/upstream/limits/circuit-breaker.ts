@@ -11,31 +11,33 @@ const MAX_REQUESTS = 256;
 export class RecentRequests<Value extends {}> {
   private readonly clock: Clock;
   private readonly ttl: Duration;
-  private readonly values: LRUCache<string, Value>;
+  /** Made when something is known: of most registries nothing ever is. */
+  private values: LRUCache<string, Value> | undefined;
   private newest: Instant = -Infinity;
 
   constructor(clock: Clock, ttl: Duration) {
     this.clock = clock;
     this.ttl = ttl;
-    this.values = new LRUCache({ max: MAX_REQUESTS, ttl, perf: clock, ttlResolution: 0 });
   }
 
   /** Nothing is known, so that no digest has to be made. */
   get isEmpty(): boolean {
-    return this.values.size === 0 || this.clock.now() - this.newest > this.ttl;
+    return this.values === undefined || this.values.size === 0 || this.clock.now() - this.newest > this.ttl;
   }
 
   get(digest: string): Value | undefined {
-    return this.values.get(digest);
+    return this.values?.get(digest);
   }
 
   set(digest: string, value: Value): void {
-    this.newest = this.clock.now();
+    const { clock, ttl } = this;
+    this.newest = clock.now();
+    this.values ??= new LRUCache({ max: MAX_REQUESTS, ttl, perf: clock, ttlResolution: 0 });
     this.values.set(digest, value);
   }
 
   delete(digest: string): void {
-    this.values.delete(digest);
+    this.values?.delete(digest);
   }
 }
 
