@@ -1,0 +1,51 @@
+import { expect, test } from "vitest";
+import { createLogger } from "../../src/observe/log.ts";
+
+const REQUEST = {
+  requestId: "a-1",
+  method: "GET",
+  operation: "instruments",
+  upstream: "none",
+  client: 'a "name" \u2028 with\nlines',
+  status: 429,
+  outcome: "refused",
+  durationMs: 0.125,
+  code: "client_rate_limited",
+  reason: undefined,
+};
+
+function linesOf(level: "info" | "warn", worker?: number): { lines: string[]; log: ReturnType<typeof createLogger> } {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  return { lines, log: createLogger(level, worker === undefined ? { destination } : { destination, worker }) };
+}
+
+test.each([undefined, 3])("the line of a request is made as those of other events are (worker %s)", (worker) => {
+  const { lines, log } = linesOf("info", worker);
+  log.info(REQUEST, "request");
+  log.warn({ client: REQUEST.client, tier: "t", reason: "r" }, "client refused");
+  expect(lines.every((line) => line.endsWith("}\n") && line.indexOf("\n") === line.length - 1)).toBe(true);
+  const [request, other] = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  const { reason: _, ...fields } = REQUEST;
+  const own = worker === undefined ? {} : { worker };
+  expect(Object.entries(request!)).toEqual(
+    Object.entries({ level: "info", time: request!["time"], ...own, ...fields, msg: "request" }),
+  );
+  expect(Object.keys(other!).slice(0, worker === undefined ? 2 : 3)).toEqual(["level", "time", ...Object.keys(own)]);
+  expect(request!["time"]).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]{12}Z$/);
+});
+
+test("a request that failed by a fault of the gateway has its error in the line", () => {
+  const { lines, log } = linesOf("info");
+  log.error({ ...REQUEST, status: 500, err: new Error("a fault") }, "request");
+  expect(JSON.parse(lines[0]!)).toMatchObject({ level: "error", msg: "request", err: { message: "a fault" } });
+});
+
+test("requests write no line where the level is higher, and do again when it is lowered", () => {
+  const { lines, log } = linesOf("warn");
+  log.info(REQUEST, "request");
+  expect(lines).toEqual([]);
+  log.level = "info";
+  log.info(REQUEST, "request");
+  expect(lines).toHaveLength(1);
+});
