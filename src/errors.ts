@@ -234,6 +234,11 @@ export const ERRORS = {
     means: "The registry's rate limit leaves no call for this request in time.",
     remedy: TRY_LATER,
   },
+  too_many_sign_ins: {
+    status: 429,
+    means: "Several sign-ins to the operators' console from this address failed.",
+    remedy: "Wait for `Retry-After`, and sign in with the operations token.",
+  },
   client_rate_limited: {
     status: 429,
     means: "The client has sent more requests than its tier allows.",

@@ -35,6 +35,7 @@ import { traceRedis } from "./observe/tracing/traced-observers.ts";
 import { loadTracing } from "./observe/tracing/tracing.ts";
 import { accessOf } from "./operations/access.ts";
 import type { ReloadReport } from "./operations/config-report.ts";
+import { BUILT_CONSOLE } from "./operations/console-files.ts";
 import { createOperationsListener } from "./operations/listener.ts";
 import { Readiness } from "./operations/readiness.ts";
 import { BackgroundReader } from "./registry/background-reader.ts";
@@ -57,6 +58,8 @@ export interface GatewayOptions {
   readonly onAdminProved?: (upstream: string, admin: string) => void;
   /** What became of the configuration file last, where it is read again. */
   readonly lastReload?: () => ReloadReport | undefined;
+  /** The folder with the console's files, where it is another one than that of the build. */
+  readonly console?: string;
 }
 
 /** A gateway that can be started and stopped once. */
@@ -109,6 +112,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     config: () => server.config,
     lastReload: options.lastReload,
     access: accessOf(config),
+    console: options.console ?? BUILT_CONSOLE,
   });
   return {
     metrics,
@@ -143,7 +147,12 @@ export function createPrimary(
     reservePort,
     spawn: spawnWorker,
     createOperations: (parts) =>
-      createOperationsListener({ ...parts, access: accessOf(options.config), lastReload: options.lastReload }),
+      createOperationsListener({
+        ...parts,
+        access: accessOf(options.config),
+        console: options.console ?? BUILT_CONSOLE,
+        lastReload: options.lastReload,
+      }),
   });
 }
 

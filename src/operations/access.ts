@@ -25,15 +25,34 @@ export function accessOf({ operations }: Config): OperationsAccess {
   return { isExposed: !isLoopback(host), token: secret, hosts, isReadonly };
 }
 
+/** By this field a script of the console's own page shows itself: no page of another origin can send it. */
+const CONSOLE_FIELD = "x-registry-gateway-console";
+
+/**
+ * What a path is. `open`: for probes and Prometheus · `page`: the console's files, which hold no data · `session`:
+ * signing in and out · `guarded`: everything else, and what is not there.
+ */
+export type PathKind = "open" | "page" | "session" | "guarded";
+
+/** How a request showed that it may do something. */
+export type Shown = "no token" | "operations token" | "console session";
+
 /**
  * Checks that a request may do something here, and was not sent by a web page of another origin in the browser of
- * an operator.
+ * an operator. Returns what it showed; undefined where nothing is asked for.
  *
+ * @param hasSession its cookie names a session
  * @throws GatewayError 421 for a `Host` that is none of the listener's names: after DNS rebinding a page reaches
- * 127.0.0.1 by its own name; 403 for a page of another origin, and without a token on an exposed listener; 401 for
- * another token than the configured one
+ * 127.0.0.1 by its own name; 403 for a page of another origin, for a cookie without the console's own field, and without
+ * a token on an exposed listener; 401 for another token than the configured one, and without one
  */
-export function checkAccess(headers: IncomingHttpHeaders, { isExposed, token, hosts }: OperationsAccess): void {
+export function checkAccess(
+  headers: IncomingHttpHeaders,
+  kind: PathKind,
+  { isExposed, token, hosts }: OperationsAccess,
+  hasSession: () => boolean,
+): Shown | undefined {
+  if (kind === "open") return undefined;
   const name = hostName(headers.host ?? "");
   if (isIP(name) === 0 && name !== "localhost" && !hosts.includes(name)) {
     throw new GatewayError(
@@ -42,16 +61,29 @@ export function checkAccess(headers: IncomingHttpHeaders, { isExposed, token, ho
         "add the name to operations.hosts",
     );
   }
-  if (isOfAnotherOrigin(headers)) {
+  if (isOfAnotherOrigin(headers) && !(kind === "page" && isNavigation(headers))) {
     throw new GatewayError("forbidden", "this listener does nothing for web pages of another origin");
   }
-  if (token !== undefined) checkToken(headers.authorization ?? "", token);
-  else if (isExposed) {
+  if (kind === "page") return undefined;
+  const isBearer = headers.authorization !== undefined;
+  if (headers.cookie !== undefined && !isBearer && headers[CONSOLE_FIELD] !== "1") {
+    throw new GatewayError(
+      "forbidden",
+      "a cookie is taken from the console alone, which sends X-Registry-Gateway-Console: 1 with it: open /console/, or " +
+        "ask without cookies",
+    );
+  }
+  if (token === undefined && isExposed) {
     throw new GatewayError(
       "forbidden",
       "this listener can be reached from other machines: configure operations.tokenFile",
     );
   }
+  if (kind === "session") return undefined;
+  if (token === undefined) return "no token";
+  if (!isBearer && hasSession()) return "console session";
+  if (isSame(headers.authorization ?? "", `Bearer ${token}`)) return "operations token";
+  throw new GatewayError("unauthenticated", "this needs the operations token as bearer, or a session of the console");
 }
 
 /** @throws GatewayError 403 where the listener is only to show */
@@ -75,14 +107,13 @@ function isOfAnotherOrigin({ host = "", origin, "sec-fetch-site": site }: Incomi
   return origin !== undefined && URL.parse(origin)?.host !== URL.parse(`http://${host}`)?.host;
 }
 
-/** @throws GatewayError 401 for another token */
-function checkToken(given: string, token: string): void {
-  if (!isSame(given, `Bearer ${token}`))
-    throw new GatewayError("unauthenticated", "this needs the operations token as bearer");
+/** Somebody followed a link to the console: the page that has the link sees nothing of what comes. */
+function isNavigation(headers: IncomingHttpHeaders): boolean {
+  return headers["sec-fetch-mode"] === "navigate" && headers["sec-fetch-dest"] === "document";
 }
 
 /** Compares digests: their length says nothing about the token, and comparing them takes the same time always. */
-function isSame(one: string, other: string): boolean {
+export function isSame(one: string, other: string): boolean {
   const digest = (text: string) => createHash("sha256").update(text).digest();
   return timingSafeEqual(digest(one), digest(other));
 }

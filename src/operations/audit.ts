@@ -3,6 +3,7 @@ import { BlockList, isIP } from "node:net";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
 import type { PurgeReach } from "../coordination/coordinator.ts";
 import type { Logger } from "../observe/log.ts";
+import type { Shown } from "./access.ts";
 import type { ActionReport, Operator } from "./actions.ts";
 
 const KEPT = 500;
@@ -71,8 +72,8 @@ PRIVATE.addSubnet("fc00::", 7, "ipv6");
 PRIVATE.addSubnet("fe80::", 10, "ipv6");
 
 /** Who sends a request that was let in: no address and no secret, but which kind of either. */
-export function operatorOf({ socket }: IncomingMessage, token: string | undefined): Operator {
-  return { by: token === undefined ? "no token" : "operations token", from: kindOf(socket.remoteAddress ?? "") };
+export function operatorOf({ socket }: IncomingMessage, by: Shown): Operator {
+  return { by, from: kindOf(socket.remoteAddress ?? "") };
 }
 
 function kindOf(remote: string): string {

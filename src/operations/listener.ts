@@ -1,6 +1,8 @@
 import type { RequestListener, Server } from "node:http";
-import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from "fastify";
-import { parseJson } from "../bodies/request.ts";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import { fastify, type FastifyInstance, type FastifyReply, LogController } from "fastify";
+import { prefersGzip } from "../cache/compression.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
@@ -13,13 +15,16 @@ import type { RequestFilter, RequestsReport } from "../observe/recent-requests.t
 import type { Metrics } from "../observe/metrics.ts";
 import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
 import { Audit, operatorOf } from "./audit.ts";
-import { checkAccess, checkMayAct, type OperationsAccess } from "./access.ts";
+import { checkAccess, checkMayAct, type OperationsAccess, type PathKind, type Shown } from "./access.ts";
 import type { ClientsReport } from "./clients-report.ts";
+import { addConsole, PAGES } from "./console-files.ts";
 import { type ReloadReport, reportConfig } from "./config-report.ts";
 import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
+import { bodyOf } from "./request-body.ts";
 import { parseRequestFilter } from "./requests-report.ts";
 import type { ReadinessReport } from "./readiness.ts";
+import { addSession, Sessions } from "./sessions.ts";
 
 /** What the listener tells and does: for this process, or for all workers of the machine. */
 export interface OperationsOptions {
@@ -48,10 +53,28 @@ export interface OperationsOptions {
   /** Absent where nothing is ever reloaded. */
   readonly lastReload?: (() => ReloadReport | undefined) | undefined;
   readonly access: OperationsAccess;
+  /** The folder with the console's files. */
+  readonly console: string;
 }
 
-/** What needs no credentials, and is answered under any host name. */
-const OPEN = new Set(["/livez", "/readyz", "/metrics"]);
+/** Paths that are not guarded. */
+const KINDS: ReadonlyMap<string | undefined, PathKind> = new Map<string, PathKind>([
+  ["/livez", "open"],
+  ["/readyz", "open"],
+  ["/metrics", "open"],
+  ["/session", "session"],
+  ...PAGES.map((path) => [path, "page"] as const),
+]);
+
+/** What is sent to these changes nothing that an operator could be held from changing. */
+const HARMLESS = new Set(["/session", "/config/check"]);
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** What an operator showed. */
+    shown: Shown;
+  }
+}
 
 const PURGE_BODY_BYTES = 64 * 1024;
 
@@ -61,6 +84,11 @@ const MAX_CONNECTIONS = 512;
 /** In bytes; Node bounds URL and header fields together. */
 const MAX_URI = 8 * 1024;
 const MAX_HEAD = 16 * 1024;
+
+/** Characters of JSON; fewer fit into a packet or two. */
+const LEAST_GZIPPED = 2_048;
+
+const compress = promisify(gzip);
 
 const HEAD_TIMEOUT: Duration = 15_000;
 const KEEP_ALIVE: Duration = 72_000;
@@ -80,20 +108,19 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
     routerOptions: { maxParamLength: 8192 },
     // Fastify's own would answer before answerParserErrors does.
     clientErrorHandler: () => undefined,
+    frameworkErrors: (_error, _request, reply) => {
+      sendError(reply, new GatewayError("malformed_path", "a part of the path is not percent-encoded UTF-8"));
+    },
     serverFactory: (handle) => createServer(connections, handle),
   });
   app.addHook("preClose", async () => connections.closeRefused());
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-  app.addHook("onRequest", async (request) => {
-    const refusal = framingProblem(request.raw);
-    if (refusal !== undefined) throw refusal;
-    const route = request.routeOptions.url;
-    if (!OPEN.has(route ?? "")) checkAccess(request.headers, options.access);
-    // By method: an action that is added later is refused, too.
-    if (route !== undefined && request.method !== "GET" && request.method !== "HEAD") checkMayAct(options.access);
-  });
+  const sessions = new Sessions(options.clock);
+  guard(app, options.access, sessions);
   addReports(app, options);
+  addSession(app, sessions, options);
+  addConsole(app, options.console);
   const audit = new Audit(options.clock, options.log);
   app.get("/audit", async (_request, reply) => reply.send({ actions: audit.latest() }));
   addActions(app, options, audit);
@@ -108,6 +135,33 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
     sendError(reply, refusal);
   });
   return app;
+}
+
+/** Lets through what may be asked and done; nothing of it is kept by a cache, or taken by a browser for something else. */
+function guard(app: FastifyInstance, access: OperationsAccess, sessions: Sessions): void {
+  app.decorateRequest("shown", "no token");
+  app.addHook("onRequest", async (request, reply) => {
+    reply.headers({ "x-content-type-options": "nosniff", "cache-control": "no-store" });
+    const { headers, raw, method } = request;
+    const refusal = framingProblem(raw);
+    if (refusal !== undefined) throw refusal;
+    const route = request.routeOptions.url;
+    const isRead = method === "GET" || method === "HEAD";
+    const kind = KINDS.get(route) ?? "guarded";
+    const hasSession = () => sessions.endOf(headers.cookie, raw.socket.localPort ?? 0) !== undefined;
+    request.shown = checkAccess(headers, kind, access, hasSession) ?? "no token";
+    // By method: an action that is added later is refused, too.
+    if (route !== undefined && !isRead && !HARMLESS.has(route)) checkMayAct(access);
+  });
+  app.addHook("onSend", async ({ headers }, reply, payload) => {
+    if (typeof payload !== "string" || payload.length < LEAST_GZIPPED) return payload;
+    if (!String(reply.getHeader("content-type")).startsWith("application/json")) return payload;
+    reply.header("vary", "accept-encoding");
+    const accepted = headers["accept-encoding"];
+    if (typeof accepted !== "string" || !prefersGzip(accepted)) return payload;
+    reply.header("content-encoding", "gzip").removeHeader("content-length");
+    return compress(payload, { level: 4 });
+  });
 }
 
 function createServer(connections: ClientConnections, handle: RequestListener): Server {
@@ -159,11 +213,11 @@ function addReports(app: FastifyInstance, options: OperationsOptions): void {
 
 /** What is done. */
 function addActions(app: FastifyInstance, options: OperationsOptions, audit: Audit): void {
-  const { metrics, access } = options;
+  const { metrics } = options;
   app.post("/purge", async (request, reply) => {
     const { purged, reach } = await options.purge(bodyOf(request));
     metrics.purges.inc({ reach });
-    audit.note("purge", operatorOf(request.raw, access.token), { what: purged, scope: reach });
+    audit.note("purge", operatorOf(request.raw, request.shown), { what: purged, scope: reach });
     if (reach === "pending") {
       const text = "purged on this replica only: Redis is away. The purge is written to Redis before it is read again";
       throw new GatewayError("redis_away", text, { retryAfter: 5 });
@@ -173,7 +227,7 @@ function addActions(app: FastifyInstance, options: OperationsOptions, audit: Aud
   for (const [path, on] of [["/nodes", "node"] as const, ["/upstreams", "upstream"] as const]) {
     app.post(path, async (request, reply) => {
       const body = bodyOf(request);
-      const operator = operatorOf(request.raw, access.token);
+      const operator = operatorOf(request.raw, request.shown);
       const { action, reach } = await options.act({ on, body, operator });
       audit.note(on, operator, { what: body, scope: reach });
       if (reach === "pending") {
@@ -183,14 +237,6 @@ function addActions(app: FastifyInstance, options: OperationsOptions, audit: Aud
       return reply.send({ action, scope: reach });
     });
   }
-}
-
-/** The JSON that an operator sent. @throws GatewayError 415 or 400 */
-function bodyOf({ body }: FastifyRequest): unknown {
-  if (!Buffer.isBuffer(body)) throw new GatewayError("unsupported_media_type", "this is sent as application/json");
-  const parsed = parseJson(body);
-  if (typeof parsed === "string") throw new GatewayError("malformed_body", parsed);
-  return parsed.json;
 }
 
 /** Fastify's own refusals in our words. */

@@ -28,7 +28,7 @@ export interface PrimaryOptions {
   /** Finds out the public port that workers can share; rejects where it cannot be had. */
   readonly reservePort: (listen: Config["listen"]) => Promise<number>;
   readonly spawn: () => WorkerProcess;
-  readonly createOperations: (options: Omit<OperationsOptions, "access" | "lastReload">) => FastifyInstance;
+  readonly createOperations: (options: Omit<OperationsOptions, "access" | "console" | "lastReload">) => FastifyInstance;
 }
 
 /** New pools and a new listener are made, files read. */

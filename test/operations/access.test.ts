@@ -1,42 +1,12 @@
-import type { FastifyInstance } from "fastify";
-import { afterEach, describe, expect, test } from "vitest";
-import { systemClock } from "../../src/clock.ts";
-import { createLogger } from "../../src/observe/log.ts";
-import { createMetrics } from "../../src/observe/metrics.ts";
-import type { OperationsAccess } from "../../src/operations/access.ts";
-import { createOperationsListener } from "../../src/operations/listener.ts";
-import { testConfig } from "../support/gateway.ts";
+import { describe, expect, test } from "vitest";
+import { useOperationsListener } from "../support/operations-listener.ts";
 import { sendRaw } from "../support/raw-connection.ts";
 import { errorOf, send } from "../support/send.ts";
 
 const OPEN = ["/livez", "/readyz", "/metrics"];
-const GUARDED = ["/status", "/config", "/requests", "/audit", "/explain?path=/", "/nothing"];
+const GUARDED = ["/status", "/config", "/requests", "/audit", "/explain?path=/", "/nothing", "/console/../status"];
 
-let listener: FastifyInstance | undefined;
-afterEach(() => listener?.close());
-
-/** The listener alone, as it is when other machines can reach it; here none can. */
-async function start(access: Partial<OperationsAccess> & { readonly isExposed: boolean }): Promise<string> {
-  const { metrics, registry } = createMetrics();
-  listener = createOperationsListener({
-    clock: systemClock(),
-    log: createLogger("silent"),
-    metrics,
-    version: "0.0.0-test",
-    registry,
-    readiness: { report: () => ({ ready: true, upstreams: [] }) },
-    requests: () => ({ requests: [], cursor: "", missed: 0 }),
-    clients: () => ({ tiers: {}, clients: [] }),
-    explain: async () => ({ upstream: "amulet", admin: undefined, operation: "info", cached: false }),
-    purge: async () => ({ purged: {}, reach: "replica" }),
-    act: () => Promise.reject(new Error("nothing is done here")),
-    inForce: () => [],
-    status: () => ({ upstreams: [] }),
-    config: () => testConfig({ upstreams: [{ name: "amulet", urls: ["http://127.0.0.1:1"] }] }),
-    access: { token: undefined, hosts: [], isReadonly: false, ...access },
-  });
-  return listener.listen({ host: "127.0.0.1", port: 0 });
-}
+const start = useOperationsListener();
 
 async function statusOf(base: string, path: string, authorization?: string, method = "GET"): Promise<number> {
   const headers = new Headers(authorization === undefined ? {} : { authorization });

@@ -59,7 +59,7 @@ export class GatewayProcess {
     const config = {
       ...keys,
       listen: { host: "127.0.0.1", port: ports.public },
-      operations: { host: "127.0.0.1", port: ports.operations },
+      operations: { ...(keys["operations"] as object), host: "127.0.0.1", port: ports.operations },
     };
     writeFileSync(join(folder, "gateway.yaml"), stringify(config));
     if (user.uid !== undefined) chmodSync(folder, 0o755);

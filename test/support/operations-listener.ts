@@ -1,0 +1,46 @@
+import type { FastifyInstance } from "fastify";
+import { afterEach } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import { createLogger } from "../../src/observe/log.ts";
+import { createMetrics } from "../../src/observe/metrics.ts";
+import type { OperationsAccess } from "../../src/operations/access.ts";
+import { createOperationsListener, type OperationsOptions } from "../../src/operations/listener.ts";
+import { testConfig } from "./gateway.ts";
+
+/** Where it listens for tests, and what is otherwise than usual in it. */
+type Start = (access: Partial<OperationsAccess>, options?: Partial<OperationsOptions>) => Promise<string>;
+
+/**
+ * Starts the operations listener alone, with nothing behind it; `isExposed` is as if other machines could reach it, and
+ * none can. Resolves with its base URL; the test's end closes it.
+ */
+export function useOperationsListener(): Start {
+  const listeners: FastifyInstance[] = [];
+  afterEach(async () => {
+    await Promise.all(listeners.splice(0).map((listener) => listener.close()));
+  });
+  return async function start(access, options = {}) {
+    const { metrics, registry } = createMetrics();
+    const listener = createOperationsListener({
+      clock: systemClock(),
+      log: createLogger("silent"),
+      metrics,
+      version: "0.0.0-test",
+      registry,
+      readiness: { report: () => ({ ready: true, upstreams: [] }) },
+      requests: () => ({ requests: [], cursor: "", missed: 0 }),
+      clients: () => ({ tiers: {}, clients: [] }),
+      explain: async () => ({ upstream: "amulet", admin: undefined, operation: "info", cached: false }),
+      purge: async () => ({ purged: {}, reach: "replica" }),
+      act: () => Promise.reject(new Error("nothing is done here")),
+      inForce: () => [],
+      status: () => ({ upstreams: [] }),
+      config: () => testConfig({ upstreams: [{ name: "amulet", urls: ["http://127.0.0.1:1"] }] }),
+      console: "/nowhere",
+      access: { isExposed: false, token: undefined, hosts: [], isReadonly: false, ...access },
+      ...options,
+    });
+    listeners.push(listener);
+    return listener.listen({ host: "127.0.0.1", port: 0 });
+  };
+}
