@@ -32,6 +32,7 @@ const REDIS_WELL = "the same with Redis well";
 export const redisRows: readonly Row[] = [
   { name: "redis-hit", run: withRedis(runHitRow) },
   { name: "redis-latency", run: withRedis(runLatencyRow) },
+  { name: "redis-lone", run: withRedis(runLoneRow) },
   { name: "redis-slow", run: withRedis(runSlowRow) },
 ];
 
@@ -107,8 +108,41 @@ async function runLatencyRow(context: BenchContext, redis: RedisServer): Promise
   ];
 }
 
-/** The slowest of a hundred at about the same rate: a busy machine holds up both. Milliseconds. */
-async function roundTrip({ client }: RedisServer): Promise<number> {
+/** In memory hits, besides the round trip. */
+const LONE = 2.5;
+
+/** How long one Redis hit takes that comes alone, beside memory hits and a round trip that brings as much. */
+async function runLoneRow(context: BenchContext, redis: RedisServer): Promise<Result[]> {
+  const registry = await context.started(startRegistry());
+  const config = { ...gatewayBefore([registry]), redis: { url: redis.url } };
+  const forgetful = await startForgetful(context, config);
+  const other = await context.started(startGateway({ name: MEMORY_HIT, config, folder: newFolder(context) }));
+  await capture(other.port, { method: "GET", path: PAGE_PATH });
+  await redis.client.set("a page", PAGE);
+  const lone = { connections: 1, pause: 4, count: 200 };
+  const shared: LoadPlan = { ...NUMBERED, ...lone, port: forgetful.port, expected: SHARED };
+  const memory: LoadPlan = { ...lone, port: other.port, request: PAGE_REQUEST, expected: EXPECTED };
+  for (const [plan, { pid }] of [[shared, forgetful] as const, [memory, other] as const]) {
+    await context.load.run({ ...plan, pause: undefined, count: context.warmUp }, pid);
+  }
+  const ratios: number[] = [];
+  for (let round = 0; round < context.rounds; round += 1) {
+    const { p50 } = await context.load.run(shared, forgetful.pid);
+    const hit = await context.load.run(memory, other.pid);
+    ratios.push(p50 / (LONE * hit.p50 + (await roundTrip(redis, 0.5))));
+  }
+  return [
+    {
+      what: "p50 latency of a lone Redis hit",
+      against: `${LONE} memory hits and a round trip to Redis`,
+      ratio: spreadOf(ratios),
+      bound: 1,
+    },
+  ];
+}
+
+/** One of a hundred at about the same rate, the slowest as a rule: a busy machine holds up both. Milliseconds. */
+async function roundTrip({ client }: RedisServer, share = 0.99): Promise<number> {
   const times: number[] = [];
   for (let i = 0; i < ROUND_TRIPS.count; i += 1) {
     await sleep(ROUND_TRIPS.pause);
@@ -116,7 +150,7 @@ async function roundTrip({ client }: RedisServer): Promise<number> {
     await client.getBuffer("a page");
     times.push(performance.now() - sentAt);
   }
-  return times.toSorted((a, b) => a - b)[Math.floor((times.length - 1) * 0.99)]!;
+  return times.toSorted((a, b) => a - b)[Math.floor((times.length - 1) * share)]!;
 }
 
 /** Milliseconds that a slow Redis takes in each direction. */

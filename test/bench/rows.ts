@@ -2,6 +2,7 @@ import { aggregateRows } from "./aggregate-rows.ts";
 import { clientRows } from "./client-rows.ts";
 import { hitRows } from "./hit-rows.ts";
 import { overheadRows } from "./overhead-rows.ts";
+import { latencyRows } from "./latency-rows.ts";
 import { missRow } from "./miss-row.ts";
 import { postRows } from "./post-rows.ts";
 import { redisRows } from "./redis-rows.ts";
@@ -14,6 +15,7 @@ export const ROWS: readonly Row[] = [
   ...hitRows,
   missRow,
   ...postRows,
+  ...latencyRows,
   worstBodyRow,
   ...redisRows,
   ...overheadRows,
