@@ -1,0 +1,342 @@
+import type { AuditAnswer, HistoryAnswer, StatusAnswer } from "../../operations/answers.ts";
+import { Chart, type Line } from "../components/chart.tsx";
+import { DataTable } from "../components/data-table.tsx";
+import { Badge, Blank, Section, Tile, When } from "../components/parts.tsx";
+import { NOTHING, sayBytes, sayMilliseconds, sayNumber, sayRate, sayShare } from "../format.ts";
+import { judgeHealth } from "../health.ts";
+import { lastMinuteOf, perSecond, sumOf } from "../history.ts";
+import type { Intent } from "../intent.ts";
+import { usePoll } from "../polling.ts";
+import { formatRoute } from "../route.ts";
+import { store, useStore } from "../store.ts";
+import { now } from "../time.ts";
+import { sayDuration } from "../../words/quantity.ts";
+
+/** Is it well, what is going on, what is in force. */
+export function OverviewPage() {
+  const status = useStore((state) => state.status);
+  const history = useStore((state) => state.history);
+  if (status === undefined || history === undefined) return <Blank>Asking the gateway…</Blank>;
+  return (
+    <>
+      <HealthCard status={status} />
+      <Tiles status={status} history={history} />
+      <InForce status={status} />
+      <Charts history={history} />
+      <Audit />
+    </>
+  );
+}
+
+/** As many findings as help; what follows is on the page of the registries. */
+const MOST_FINDINGS = 8;
+
+const WORDS = { good: "well", warn: "look", bad: "bad", off: "off" };
+
+function HealthCard({ status }: { readonly status: StatusAnswer }) {
+  const { tone, sentence, findings } = judgeHealth(status, now());
+  const rest = findings.length - MOST_FINDINGS;
+  const only = findings.length === 1 ? findings[0]!.upstream : undefined;
+  return (
+    <div class={`health ${tone}`}>
+      <p class="sentence">
+        <span role="status">
+          <Badge tone={tone}>{WORDS[tone]}</Badge> {sentence}
+        </span>{" "}
+        {only !== undefined && <ShowLink name={only} />}
+      </p>
+      {findings.length > 1 && (
+        <ul>
+          {findings.slice(0, MOST_FINDINGS).map(({ tone: how, text, upstream }) => (
+            <li key={text}>
+              <Badge tone={how}>{WORDS[how]}</Badge> {text} {upstream !== undefined && <ShowLink name={upstream} />}
+            </li>
+          ))}
+          {rest > 0 && (
+            <li>
+              And {rest} more: <a href={formatRoute({ page: "registries" })}>all registries</a>
+            </li>
+          )}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function ShowLink({ name }: { readonly name: string }) {
+  return <a href={formatRoute({ page: "registries", name })}>Show {name}</a>;
+}
+
+function Tiles({ status, history }: { readonly status: StatusAnswer; readonly history: HistoryAnswer }) {
+  const minute = lastMinuteOf(history);
+  const spared = history.callsSpared.reduce((total, count) => total + count, 0);
+  const { memory } = status.cache;
+  const errors = minute.errors ?? 0;
+  return (
+    <dl class="tiles">
+      <Tile
+        label="Requests / s"
+        value={sayRate(minute.requests)}
+        metric="registry_gateway_requests_total"
+        hint="last minute"
+      />
+      <Tile
+        label="Hit ratio"
+        value={sayShare(minute.hitRatio)}
+        metric="registry_gateway_cache_answers_total"
+        hint="of cached endpoints"
+      />
+      <Tile
+        label="Errors / s"
+        value={sayRate(minute.errors)}
+        metric="registry_gateway_errors_total"
+        hint="the gateway's own"
+        tone={errors > 0 ? "warn" : "good"}
+      />
+      <Tile
+        label="Latency p50"
+        value={sayMilliseconds(minute.p50)}
+        metric="registry_gateway_request_duration_seconds"
+        hint={`p99 ${sayMilliseconds(minute.p99)}`}
+      />
+      <Tile
+        label="Calls / s"
+        value={sayRate(minute.calls)}
+        metric="registry_gateway_upstream_attempts_total"
+        hint={`to upstreams, ${sayRate(minute.failedCalls)} failed`}
+        tone={(minute.failedCalls ?? 0) > 0 ? "warn" : "good"}
+      />
+      <Tile
+        label="Spared / s"
+        value={sayRate(minute.spared)}
+        metric="registry_gateway_cache_answers_total"
+        hint={`${sayNumber(spared)} in an hour`}
+      />
+      <Tile
+        label="Memory cache"
+        value={sayBytes(memory.bytes)}
+        metric="registry_gateway_cache_bytes"
+        hint={`of ${sayBytes(memory.maxBytes)}`}
+      />
+      <Tile
+        label="Running for"
+        value={sayDuration(status.uptimeSeconds * 1_000)}
+        metric="registry_gateway_build_info"
+        hint={status.workers === undefined ? "one process" : `${status.workers.length} workers`}
+      />
+    </dl>
+  );
+}
+
+type InForceAction = StatusAnswer["inForce"][number];
+
+/** Cordons, weights, cache-only modes, each with what undoes it; and breakers that are open, which close by themselves. */
+function InForce({ status }: { readonly status: StatusAnswer }) {
+  const isReadonly = useStore((state) => state.session?.readonly === true);
+  const open = status.upstreams.filter(({ breaker }) => breaker !== "closed");
+  return (
+    <Section title="In force">
+      <DataTable
+        caption="What is in force"
+        keyOf={({ upstream, node }) => `${upstream} ${node}`}
+        rows={status.inForce}
+        empty="No cordon, weight or cache-only mode of an operator is in force."
+        columns={[
+          {
+            title: "Registry",
+            cell: ({ upstream }) => <a href={formatRoute({ page: "registries", name: upstream })}>{upstream}</a>,
+          },
+          { title: "What", cell: (action) => <Badge tone="warn">{sayAction(action)}</Badge> },
+          { title: "Reason", cell: ({ reason }) => reason ?? NOTHING },
+          { title: "Since", cell: ({ since }) => <When at={since} /> },
+          { title: "Ends", cell: ({ until }) => (until === null ? "when it is undone" : <When at={until} />) },
+          {
+            title: "Undo",
+            cell: (action) => (isReadonly ? NOTHING : <UndoButton action={action} url={nodeUrl(status, action)} />),
+          },
+        ]}
+      />
+      {open.length > 0 && (
+        <ul class="list">
+          {open.map(({ name, breaker }) => (
+            <li key={name}>
+              <Badge tone="bad">breaker {breaker}</Badge> <a href={formatRoute({ page: "registries", name })}>{name}</a>
+              : calls are refused at once; it closes by itself when the registry answers.
+            </li>
+          ))}
+        </ul>
+      )}
+    </Section>
+  );
+}
+
+function sayAction({ node, state, weight, mode }: InForceAction): string {
+  if (node === null) return mode ?? "changed";
+  const parts = [state === "cordoned" ? "cordoned" : undefined, weight === null ? undefined : `weight ${weight}`];
+  return `node ${node} ${parts.filter(Boolean).join(", ")}`;
+}
+
+function nodeUrl({ upstreams }: StatusAnswer, { upstream, node }: InForceAction): string {
+  return upstreams.find(({ name }) => name === upstream)?.nodes[node ?? -1]?.url ?? "The node";
+}
+
+function UndoButton({ action, url }: { readonly action: InForceAction; readonly url: string }) {
+  const { upstream, node } = action;
+  const intent: Intent = node === null ? { kind: "normal", upstream } : { kind: "activate", upstream, node, url };
+  return (
+    <button
+      type="button"
+      class="small"
+      onClick={() => store.set({ intent })}
+      aria-label={`Undo ${sayAction(action)} of ${upstream}`}
+    >
+      Undo
+    </button>
+  );
+}
+
+const OUTCOMES = ["hit", "stale", "revalidated", "miss", "bypass", "refused"];
+
+function Charts({ history }: { readonly history: HistoryAnswer }) {
+  const { times, requests, errors, latencyMs, upstreams } = history;
+  const rates = (counts: readonly number[]) => perSecond(counts, history);
+  const outcomes = [...OUTCOMES, ...Object.keys(requests).filter((each) => !OUTCOMES.includes(each))].slice(0, 7);
+  const calls = sumOf(
+    upstreams.map((each) => each.calls),
+    times.length,
+  );
+  const failed = sumOf(
+    upstreams.map((each) => each.failed),
+    times.length,
+  );
+  return (
+    <div class="charts">
+      <Chart
+        title="Requests a second, by outcome"
+        metric="registry_gateway_requests_total"
+        times={times}
+        say={sayRate}
+        lines={outcomes.flatMap((label, i) =>
+          requests[label] === undefined ? [] : [{ label, values: rates(requests[label]), color: colorAt(i) }],
+        )}
+      />
+      <Chart
+        title="Hit ratio"
+        metric="registry_gateway_cache_answers_total"
+        times={times}
+        say={sayShare}
+        most={1}
+        lines={[{ label: "hit ratio", values: history.hitRatio, color: 1 }]}
+      />
+      <Chart
+        title="Errors a second, by code"
+        metric="registry_gateway_errors_total"
+        times={times}
+        say={sayRate}
+        lines={errorLines(errors, times.length, rates)}
+      />
+      <Chart
+        title="Latency"
+        metric="registry_gateway_request_duration_seconds"
+        times={times}
+        say={sayMilliseconds}
+        lines={[
+          { label: "p50", values: latencyMs.p50, color: 1 },
+          { label: "p99", values: latencyMs.p99, color: 2 },
+        ]}
+      />
+      <Chart
+        title="Upstream calls a second"
+        metric="registry_gateway_upstream_attempts_total"
+        times={times}
+        say={sayRate}
+        lines={[
+          { label: "spared", values: rates(history.callsSpared), color: 1 },
+          { label: "made", values: rates(calls), color: 3 },
+          { label: "failed", values: rates(failed), color: 6 },
+        ]}
+      />
+      <Chart
+        title="Slowest upstreams, p99"
+        metric="registry_gateway_upstream_attempt_duration_seconds"
+        times={times}
+        say={sayMilliseconds}
+        lines={slowest(upstreams)}
+      />
+      <Chart
+        title="Memory"
+        metric="registry_gateway_cache_bytes"
+        times={times}
+        say={sayBytes}
+        lines={[
+          { label: "all processes", values: history.residentBytes, color: 3 },
+          { label: "cache", values: history.cacheBytes, color: 1 },
+        ]}
+      />
+      <Chart
+        title="Event loop delay, p99"
+        metric="registry_gateway_event_loop_delay_seconds"
+        times={times}
+        say={sayMilliseconds}
+        lines={[{ label: "delay", values: history.eventLoopDelayMs, color: 2 }]}
+      />
+    </div>
+  );
+}
+
+function colorAt(place: number): Line["color"] {
+  return ((place % 7) + 1) as Line["color"];
+}
+
+/** The six codes with most errors, and the others together. */
+function errorLines(
+  errors: HistoryAnswer["errors"],
+  length: number,
+  rates: (counts: readonly number[]) => number[],
+): Line[] {
+  const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0);
+  const sorted = Object.entries(errors).toSorted(([, one], [, other]) => sum(other) - sum(one));
+  const lines = sorted
+    .slice(0, 6)
+    .map(([label, counts], i): Line => ({ label, values: rates(counts), color: colorAt(i) }));
+  const others = sorted.slice(6).map(([, counts]) => counts);
+  if (others.length > 0) lines.push({ label: "others", values: rates(sumOf(others, length)), color: 7 });
+  return lines.length > 0 ? lines : [{ label: "errors", values: Array.from({ length }, () => 0), color: 6 }];
+}
+
+function slowest(upstreams: HistoryAnswer["upstreams"]): Line[] {
+  const most = (values: readonly (number | null)[]) => Math.max(-1, ...values.filter((value) => value !== null));
+  return upstreams
+    .filter(({ upstream, latencyMs }) => upstream !== null && most(latencyMs.p99) >= 0)
+    .toSorted((one, other) => most(other.latencyMs.p99) - most(one.latencyMs.p99))
+    .slice(0, 5)
+    .map(({ upstream, latencyMs }, i) => ({ label: upstream!, values: latencyMs.p99, color: colorAt(i) }));
+}
+
+/** What operators did lately. */
+function Audit() {
+  const { value, problem } = usePoll<AuditAnswer>({ load: (signal) => store.ask("audit", { signal }), every: 10_000 });
+  return (
+    <Section title="What operators did">
+      {value === undefined ? (
+        <Blank problem={problem}>Asking…</Blank>
+      ) : (
+        <DataTable
+          caption="What operators did"
+          rows={value.actions}
+          keyOf={({ at, did, what }) => `${at} ${did} ${JSON.stringify(what)}`}
+          textOf={({ did, what, by }) => `${did} ${JSON.stringify(what)} ${by}`}
+          empty="Nothing since this gateway started; the log keeps what was before."
+          columns={[
+            { title: "When", cell: ({ at }) => <When at={at} />, sort: ({ at }) => at },
+            { title: "Did", cell: ({ did }) => did, sort: ({ did }) => did },
+            { title: "What", cell: ({ what }) => <code class="wrap">{JSON.stringify(what)}</code> },
+            { title: "By", cell: ({ by }) => by },
+            { title: "From", cell: ({ from }) => from },
+            { title: "Reached", cell: ({ scope }) => scope },
+          ]}
+        />
+      )}
+    </Section>
+  );
+}

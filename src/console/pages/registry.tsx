@@ -1,0 +1,271 @@
+import type { HistoryAnswer, StatusAnswer } from "../../operations/answers.ts";
+import { Chart } from "../components/chart.tsx";
+import { DataTable } from "../components/data-table.tsx";
+import { Badge, Blank, Section, When } from "../components/parts.tsx";
+import { NOTHING, sayMilliseconds, sayNumber, sayRate, sayShare } from "../format.ts";
+import { nodeTone, upstreamTone } from "../health.ts";
+import { perSecond } from "../history.ts";
+import { formatRoute } from "../route.ts";
+import { store, useStore } from "../store.ts";
+
+type Upstream = StatusAnswer["upstreams"][number];
+type Node = Upstream["nodes"][number];
+
+/** One registry: how it is, its nodes, its calls, and what can be done to it. */
+export function RegistryPage({ name }: { readonly name: string }) {
+  const status = useStore((state) => state.status);
+  const history = useStore((state) => state.history);
+  const isReadonly = useStore((state) => state.session?.readonly === true);
+  if (status === undefined) return <Blank>Asking the gateway…</Blank>;
+  const upstream = status.upstreams.find((each) => each.name === name);
+  if (upstream === undefined) {
+    return (
+      <Blank>
+        There is no registry of this name. <a href={formatRoute({ page: "registries" })}>All registries</a>
+      </Blank>
+    );
+  }
+  return (
+    <>
+      <Facts upstream={upstream} status={status} />
+      {!isReadonly && <Actions upstream={upstream} />}
+      <Nodes upstream={upstream} isReadonly={isReadonly} />
+      <Calls upstream={upstream} history={history} />
+    </>
+  );
+}
+
+function Facts({ upstream, status }: { readonly upstream: Upstream; readonly status: StatusAnswer }) {
+  const { name, admin, state, mode, lastError, breaker, passThroughBreaker, budgetLeft, isContested } = upstream;
+  const order = status.inForce.find((action) => action.upstream === name && action.node === null);
+  return (
+    <Section
+      title="State"
+      aside={<a href={formatRoute({ page: "requests", query: { upstream: name } })}>Its requests</a>}
+    >
+      <dl class="facts">
+        <dt>State</dt>
+        <dd>
+          <Badge tone={upstreamTone(state)}>{state}</Badge>
+          {isContested && " Another upstream claims the same admin: neither is used until one has it configured."}
+        </dd>
+        {lastError !== null && (
+          <>
+            <dt>Why</dt>
+            <dd>{lastError}</dd>
+          </>
+        )}
+        <dt>Mode</dt>
+        <dd>
+          {mode === "cache-only" ? <Badge tone="warn">cache-only</Badge> : mode}
+          {order !== undefined && (
+            <>
+              {" "}
+              since <When at={order.since} />,{" "}
+              {order.until === null ? (
+                "until it is undone"
+              ) : (
+                <>
+                  ends <When at={order.until} />
+                </>
+              )}
+              {order.reason !== null && `: ${order.reason}`}
+            </>
+          )}
+        </dd>
+        <dt>Admin</dt>
+        <dd>
+          <code class="long">{admin ?? "not known yet"}</code>
+        </dd>
+        <dt>Circuit breaker</dt>
+        <dd>
+          {breaker}
+          {passThroughBreaker !== "closed" && `, for what is passed through ${passThroughBreaker}`}
+        </dd>
+        <dt>Calls</dt>
+        <dd>
+          {sayNumber(upstream.running)} running, {sayNumber(upstream.queued)} waiting; {sayNumber(upstream.retriesLeft)}{" "}
+          retries left
+        </dd>
+        <dt>Rate limit</dt>
+        <dd>{budgetLeft === null ? "none, or not used yet" : `${sayNumber(budgetLeft)} calls left in its window`}</dd>
+        <dt>Certificates</dt>
+        <dd>
+          {upstream.certificates.length === 0 && "none"}
+          {upstream.certificates.map(({ role, expiresAt }) => (
+            <span key={role} class="pair">
+              {role.replaceAll("_", " ")}: ends <When at={expiresAt} />
+            </span>
+          ))}
+        </dd>
+      </dl>
+    </Section>
+  );
+}
+
+function Actions({ upstream: { name, mode } }: { readonly upstream: Upstream }) {
+  return (
+    <div class="actions" role="group" aria-label={`Actions on ${name}`}>
+      {mode === "cache-only" ? (
+        <button type="button" class="primary" onClick={() => store.set({ intent: { kind: "normal", upstream: name } })}>
+          Back to normal…
+        </button>
+      ) : (
+        <button type="button" onClick={() => store.set({ intent: { kind: "cache-only", upstream: name } })}>
+          Cache only…
+        </button>
+      )}
+      <button type="button" onClick={() => store.set({ intent: { kind: "purge", upstream: name, soft: true } })}>
+        Soft purge…
+      </button>
+      <button
+        type="button"
+        class="danger"
+        onClick={() => store.set({ intent: { kind: "purge", upstream: name, soft: false } })}
+      >
+        Purge…
+      </button>
+    </div>
+  );
+}
+
+interface Row extends Node {
+  readonly index: number;
+}
+
+function Nodes({ upstream, isReadonly }: { readonly upstream: Upstream; readonly isReadonly: boolean }) {
+  const rows = upstream.nodes.map((node, index): Row => ({ ...node, index }));
+  return (
+    <Section title="Nodes">
+      <DataTable
+        caption={`Nodes of ${upstream.name}`}
+        rows={rows}
+        keyOf={({ url }) => url}
+        empty="It has no nodes."
+        columns={[
+          {
+            title: "Node",
+            cell: ({ index, url }) => (
+              <>
+                <b>{index}</b> <code>{url}</code>
+              </>
+            ),
+          },
+          {
+            title: "State",
+            metric: "registry_gateway_upstream_nodes",
+            cell: ({ state, cordoned }) => (
+              <>
+                <Badge tone={nodeTone(state)}>{state}</Badge> {cordoned && <Badge tone="warn">cordoned</Badge>}
+              </>
+            ),
+          },
+          { title: "Why", cell: ({ lastError }) => <span class="wrap">{lastError ?? NOTHING}</span> },
+          ...measureColumns,
+          ...(isReadonly
+            ? []
+            : [{ title: "Actions", cell: (row: Row) => <NodeActions upstream={upstream.name} node={row} /> }]),
+        ]}
+      />
+    </Section>
+  );
+}
+
+const measureColumns = [
+  {
+    title: "Latency",
+    metric: "registry_gateway_upstream_attempt_duration_seconds",
+    isNumber: true,
+    cell: ({ latencyMs }: Row) => sayMilliseconds(latencyMs),
+  },
+  {
+    title: "In flight",
+    metric: "registry_gateway_upstream_calls_in_flight",
+    isNumber: true,
+    cell: ({ inFlight }: Row) => sayNumber(inFlight),
+  },
+  { title: "Weight", isNumber: true, cell: ({ weight }: Row) => sayNumber(weight) },
+  {
+    title: "Ejections",
+    metric: "registry_gateway_upstream_node_ejections_total",
+    isNumber: true,
+    cell: ({ ejections }: Row) => sayNumber(ejections),
+  },
+];
+
+function NodeActions({ upstream, node }: { readonly upstream: string; readonly node: Row }) {
+  const { index, url, cordoned, weight } = node;
+  const about = { upstream, node: index, url };
+  return (
+    <span class="actions">
+      {cordoned ? (
+        <button
+          type="button"
+          class="small primary"
+          aria-label={`Activate node ${index}`}
+          onClick={() => store.set({ intent: { kind: "activate", ...about } })}
+        >
+          Activate…
+        </button>
+      ) : (
+        <button
+          type="button"
+          class="small"
+          aria-label={`Cordon node ${index}`}
+          onClick={() => store.set({ intent: { kind: "cordon", ...about } })}
+        >
+          Cordon…
+        </button>
+      )}
+      <button
+        type="button"
+        class="small"
+        aria-label={`Weight of node ${index}`}
+        onClick={() => store.set({ intent: { kind: "weigh", ...about, weight, isCordoned: cordoned } })}
+      >
+        Weight…
+      </button>
+    </span>
+  );
+}
+
+function Calls({ upstream, history }: { readonly upstream: Upstream; readonly history: HistoryAnswer | undefined }) {
+  const own = history?.upstreams.find((each) => each.upstream === upstream.name);
+  if (history === undefined || own === undefined) {
+    return <Blank>Its calls are not drawn: it had none in the last hour, or is not among the busiest fifty.</Blank>;
+  }
+  const { times } = history;
+  const share = own.calls.map((calls, i) => (calls === 0 ? null : own.failed[i]! / calls));
+  return (
+    <div class="charts">
+      <Chart
+        title="Calls a second"
+        metric="registry_gateway_upstream_attempts_total"
+        times={times}
+        say={sayRate}
+        lines={[
+          { label: "calls", values: perSecond(own.calls, history), color: 3 },
+          { label: "failed", values: perSecond(own.failed, history), color: 6 },
+        ]}
+      />
+      <Chart
+        title="Share that failed"
+        metric="registry_gateway_upstream_attempt_failures_total"
+        times={times}
+        say={sayShare}
+        most={1}
+        lines={[{ label: "failed", values: share, color: 6 }]}
+      />
+      <Chart
+        title="Latency of its calls"
+        metric="registry_gateway_upstream_attempt_duration_seconds"
+        times={times}
+        say={sayMilliseconds}
+        lines={[
+          { label: "p50", values: own.latencyMs.p50, color: 1 },
+          { label: "p99", values: own.latencyMs.p99, color: 2 },
+        ]}
+      />
+    </div>
+  );
+}

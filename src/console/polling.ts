@@ -1,0 +1,104 @@
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { messageOf } from "./api.ts";
+import { store } from "./store.ts";
+
+/** After failures the page asks less often, at most this often. */
+const MOST_WAIT = 30_000;
+
+export interface Polled<Value> {
+  /** The latest; it stays while asking fails. */
+  readonly value: Value | undefined;
+  /** Why the last question failed; undefined: it did not. */
+  readonly problem: string | undefined;
+  /** Asks now; of what runs already, the answer counts no more. */
+  readonly refresh: () => void;
+}
+
+interface PollOptions<Value> {
+  readonly load: (signal: AbortSignal) => Promise<Value>;
+  /** Milliseconds between an answer and the next question. */
+  readonly every: number;
+  /** What `load` depends on: another one starts anew. */
+  readonly key?: string;
+  readonly isPaused?: boolean;
+}
+
+/**
+ * Asks again and again while the page is looked at: never twice at once, not while the tab is hidden, less often while it
+ * fails, and at once when the gateway is back.
+ */
+export function usePoll<Value>({ load, every, key = "", isPaused = false }: PollOptions<Value>): Polled<Value> {
+  const [state, setState] = useState<{ key: string; value?: Value; problem?: string }>({ key });
+  const latest = useRef(load);
+  latest.current = load;
+  const again = useRef<() => void>(() => undefined);
+
+  useEffect(() => {
+    if (isPaused) return undefined;
+    const poll = startPolling({
+      every,
+      ask: async (signal) => {
+        try {
+          const value = await latest.current(signal);
+          if (!signal.aborted) setState({ key, value });
+          return true;
+        } catch (error) {
+          if (!signal.aborted)
+            setState((before) => ({ ...(before.key === key ? before : { key }), problem: messageOf(error) }));
+          return false;
+        }
+      },
+    });
+    again.current = poll.now;
+    return poll.stop;
+  }, [key, every, isPaused]);
+
+  const refresh = useCallback(() => again.current(), []);
+  const isOld = state.key !== key;
+  return { value: isOld ? undefined : state.value, problem: isOld ? undefined : state.problem, refresh };
+}
+
+function startPolling({ ask, every }: { ask: (signal: AbortSignal) => Promise<boolean>; every: number }) {
+  let running: AbortController | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let failures = 0;
+  let isLost = false;
+
+  async function run(): Promise<void> {
+    clearTimeout(timer);
+    running?.abort();
+    const controller = new AbortController();
+    running = controller;
+    const isDone = await ask(controller.signal);
+    if (controller.signal.aborted) return;
+    running = undefined;
+    failures = isDone ? 0 : failures + 1;
+    if (document.hidden) return;
+    const wait = Math.min(MOST_WAIT, every * 2 ** Math.min(failures, 10));
+    // Pages that lost the same gateway do not come back all at once.
+    timer = setTimeout(() => void run(), failures === 0 ? wait : wait * (0.75 + Math.random() / 4));
+  }
+
+  function onVisible(): void {
+    if (document.hidden) clearTimeout(timer);
+    else if (running === undefined) void run();
+  }
+
+  const unsubscribe = store.subscribe(() => {
+    const wasLost = isLost;
+    isLost = store.state.lost !== undefined;
+    if (wasLost && !isLost && failures > 0 && running === undefined && !document.hidden) void run();
+  });
+  document.addEventListener("visibilitychange", onVisible);
+  if (!document.hidden) void run();
+  return {
+    now: () => void run(),
+    stop: () => {
+      clearTimeout(timer);
+      running?.abort();
+      running = undefined;
+      unsubscribe();
+      document.removeEventListener("visibilitychange", onVisible);
+    },
+  };
+}
