@@ -2,7 +2,6 @@ import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
 import { fieldValue } from "../fields.ts";
 import type { CachedEntry } from "./cached-entry.ts";
-import { CODINGS } from "./compression.ts";
 import type { CollapsedForwarding, HitForMiss } from "./collapsed-forwarding.ts";
 import type { EntryOrigins } from "./entry.ts";
 import type { SkipReason } from "./observer.ts";
@@ -30,8 +29,7 @@ interface ExplainedEntry {
   readonly variant: string;
   readonly etag: string | undefined;
   readonly bytes: number;
-  /** Of the body in other codings, where they were made. */
-  readonly codedBytes: Readonly<Partial<Record<string, number>>>;
+  readonly gzipBytes: number | undefined;
   readonly age: Duration;
   readonly lifetime: Duration;
   readonly freshFor: Duration;
@@ -75,7 +73,7 @@ export async function explain(resource: Resource, cache: ExplainedCache): Promis
 }
 
 function describe(
-  { entry, coded }: CachedEntry,
+  { entry, gzip }: CachedEntry,
   now: Instant,
   { tier, purged }: Pick<ExplainedEntry, "tier" | "purged">,
 ): ExplainedEntry {
@@ -86,7 +84,7 @@ function describe(
     variant: entry.variant,
     etag: fieldValue(entry.fields, "etag"),
     bytes: entry.body.length,
-    codedBytes: Object.fromEntries(coded.flatMap((body, i) => (body === undefined ? [] : [[CODINGS[i], body.length]]))),
+    gzipBytes: gzip?.length,
     age: now - entry.bornAt,
     lifetime: entry.lifetime,
     freshFor: entry.freshUntil - now,

@@ -1,0 +1,66 @@
+import { expect, test } from "vitest";
+import { type Answers, explainIntent, type Intent, requestOf } from "../../src/console/intent.ts";
+
+const ANSWERS: Answers = {
+  lasts: "30m",
+  reason: " disk ",
+  weight: "10",
+  force: false,
+  scope: { endpoint: "", instrument: "" },
+};
+const NODE = { upstream: "a", node: 1, url: "https://b.example" };
+
+test.each<[Intent, Partial<Answers>, string, object]>([
+  [{ kind: "cordon", ...NODE }, {}, "nodes", { upstream: "a", node: 1, state: "cordoned", for: "30m", reason: "disk" }],
+  [
+    { kind: "cordon", ...NODE },
+    { force: true, lasts: "", reason: " " },
+    "nodes",
+    { upstream: "a", node: 1, state: "cordoned", force: true },
+  ],
+  [{ kind: "activate", ...NODE }, {}, "nodes", { upstream: "a", node: 1, state: "active" }],
+  [
+    { kind: "weigh", ...NODE },
+    {},
+    "nodes",
+    { upstream: "a", node: 1, state: "active", weight: 10, for: "30m", reason: "disk" },
+  ],
+  [
+    { kind: "cache-only", upstream: "a" },
+    { lasts: "" },
+    "upstreams",
+    { upstream: "a", mode: "cache-only", reason: "disk" },
+  ],
+  [{ kind: "normal", upstream: "a" }, {}, "upstreams", { upstream: "a", mode: "normal" }],
+  [{ kind: "purge", upstream: undefined, soft: false }, {}, "purge", {}],
+  [{ kind: "purge", upstream: "a", soft: true }, {}, "purge", { upstream: "a", soft: true }],
+  [
+    { kind: "purge", upstream: "a", soft: false },
+    { scope: { endpoint: "instrument", instrument: "x/y" } },
+    "purge",
+    { upstream: "a", endpoint: "instrument", instrument: "x/y" },
+  ],
+  [
+    { kind: "purge", upstream: "a", soft: false },
+    { scope: { endpoint: "info", instrument: "typed before" } },
+    "purge",
+    { upstream: "a", endpoint: "info" },
+  ],
+])("%j is sent as the listener takes it", (intent, change, path, body) => {
+  expect(requestOf(intent, { ...ANSWERS, ...change })).toEqual({ path, body });
+});
+
+test("each says what happens before it is done, with the registry's name", () => {
+  const kinds: Intent[] = [
+    { kind: "cordon", ...NODE },
+    { kind: "weigh", ...NODE, isCordoned: true },
+    { kind: "cache-only", upstream: "a" },
+    { kind: "purge", upstream: "a", soft: true },
+  ];
+  for (const intent of kinds) {
+    const { title, effects } = explainIntent(intent);
+    expect(title).toMatch(/\ba\b.*\?$/);
+    expect(effects.length).toBeGreaterThan(1);
+  }
+  expect(explainIntent(kinds[1]!).effects).toContain("Its cordon ends.");
+});
