@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { errors, jwtVerify } from "jose";
+import { JWTClaimValidationFailed, JWTExpired } from "jose/errors";
+import { jwtVerify } from "jose/jwt/verify";
 import { LRUCache } from "lru-cache";
 import type { Clock, Instant } from "../clock.ts";
 import { digestOf } from "../digest.ts";
@@ -275,8 +276,8 @@ interface ShownToken {
 }
 
 function refusalOf(reason: unknown): GatewayError {
-  if (reason instanceof errors.JWTExpired) return EXPIRED;
-  if (reason instanceof errors.JWTClaimValidationFailed) return WRONG_CLAIMS[reason.claim] ?? BAD_CLAIMS;
+  if (reason instanceof JWTExpired) return EXPIRED;
+  if (reason instanceof JWTClaimValidationFailed) return WRONG_CLAIMS[reason.claim] ?? BAD_CLAIMS;
   return WRONG_SIGNATURE;
 }
 
