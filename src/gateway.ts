@@ -22,6 +22,8 @@ import { createPublicListener } from "./http/listener.ts";
 import { openListener } from "./http/listening.ts";
 import { isAggregate, Snapshots } from "./http/snapshot.ts";
 import { InFlight, type LoopLoad, Overload } from "./http/workload.ts";
+import { History } from "./observe/history.ts";
+import { sampleOf } from "./observe/history-sample.ts";
 import type { Logger } from "./observe/log.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import type { LiveRegistry } from "./observe/metrics/bound.ts";
@@ -54,6 +56,8 @@ export interface GatewayOptions {
   readonly random: () => number;
   /** How the event loop does; where it is not measured, nothing is ever shed. */
   readonly loop?: () => LoopLoad;
+  /** Memory of the process, in bytes; where it is not given, the history does not show it. */
+  readonly residentBytes?: () => number;
   /** Told as soon as an upstream's admin is known. */
   readonly onAdminProved?: (upstream: string, admin: string) => void;
   /** What became of the configuration file last, where it is read again. */
@@ -95,6 +99,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     upstreams: () => server.upstreams.status(),
     isRedisConnected: () => isRedisConnected(coordination.redisStatus()),
   });
+  const history = new History(clock);
   const operations = createOperationsListener({
     clock,
     log,
@@ -104,6 +109,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     readiness,
     explain: server.explain,
     clients: () => server.clients(),
+    history: (since) => history.report(since),
     requests: (filter) => server.requests(filter),
     purge: (body) => server.purge(body),
     act: (request) => server.act(request),
@@ -124,6 +130,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     async start() {
       const operationsPort = await openListener(operations, config.operations, "operations");
       const publicPort = await server.start();
+      history.keep(async () => new Map([[0, await server.sample()]]));
       log.info({ publicPort, operationsPort, upstreams: server.upstreams.all.length, version }, "listening");
       return { publicPort, operationsPort };
     },
@@ -132,6 +139,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       server.announceDrain();
       if (grace) await sleep(server.config.shutdown.grace, clock);
       await server.drain();
+      history.stop();
       await operations.close();
     },
   };
@@ -159,7 +167,7 @@ export function createPrimary(
 /** What answers clients in a worker. */
 export async function createWorkerServer(
   { shareByPrimary, ...parts }: WorkerParts,
-  options: Pick<GatewayOptions, "version" | "clock" | "random" | "loop">,
+  options: Pick<GatewayOptions, "version" | "clock" | "random" | "loop" | "residentBytes">,
 ): Promise<Server> {
   const { config, log, metrics } = parts;
   const { version, clock } = options;
@@ -222,6 +230,12 @@ function createServer(options: ServerOptions): Server {
     certificates,
     isWorker: options.isWorker,
     drainState,
+    sample: () =>
+      sampleOf(options.metrics, {
+        residentBytes: options.residentBytes?.(),
+        cacheBytes: memory.bytes,
+        loopDelay: overload.delay,
+      }),
     onReload: (before, after) => observers.show(after, before),
   });
 }

@@ -11,6 +11,7 @@ import { openListener } from "./http/listening.ts";
 import type { Snapshots } from "./http/snapshot.ts";
 import { drain, type InFlight, type Overload } from "./http/workload.ts";
 import { act, type ActRequest, type ActResult } from "./operations/actions.ts";
+import type { HistorySample } from "./observe/history-sample.ts";
 import type { RequestFilter, RequestsReport } from "./observe/recent-requests.ts";
 import { type ClientsReport, reportClients } from "./operations/clients-report.ts";
 import { createExplain, type Explain } from "./operations/explain.ts";
@@ -34,6 +35,8 @@ export interface ServerParts {
   readonly certificates: () => readonly CertificateStatus[];
   /** Other workers of this gateway listen on the same port. */
   readonly isWorker: boolean;
+  /** What the metrics say now, as the history takes it. */
+  readonly sample: () => Promise<HistorySample>;
   /** What {@link Services.isDraining} tells. */
   readonly drainState: { isDraining: boolean };
   /** Told of the snapshot that a reload brings: upstreams may have come and gone. */
@@ -139,6 +142,11 @@ export class Server {
   /** What `/requests` answers. */
   requests(filter: RequestFilter): RequestsReport {
     return this.parts.services.observers.recent.latest(filter);
+  }
+
+  /** What the history takes of this process. */
+  sample(): Promise<HistorySample> {
+    return this.parts.sample();
   }
 
   /** See `purge`. */

@@ -54,7 +54,8 @@ export async function start(options: StartOptions): Promise<number> {
   const learned = new LearnedAdmins(config, (line) => printLine(line, process.stderr));
   const workers = workerCount(config);
   const reloads: { by?: Reloader } = {};
-  const common = { config, log, clock, version, lastReload: () => reloads.by?.last };
+  const residentBytes = () => process.memoryUsage.rss();
+  const common = { config, log, clock, version, lastReload: () => reloads.by?.last, residentBytes };
   // Not before the configuration is known to be good: it is most of what this program loads.
   const { createGateway, createPrimary } = await import("../gateway.ts");
   const gateway =

@@ -24,7 +24,8 @@ export async function work(): Promise<number> {
     },
     createServer(parts) {
       collectProcessMetrics(parts.metrics, parts.registry);
-      return createWorkerServer(parts, { version, clock, random: Math.random, loop: measureLoop() });
+      const residentBytes = () => process.memoryUsage.rss();
+      return createWorkerServer(parts, { version, clock, random: Math.random, loop: measureLoop(), residentBytes });
     },
     exit: (how) => process.exit(how === "well" ? EXIT.ok : EXIT.failure),
   });

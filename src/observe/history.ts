@@ -1,24 +1,19 @@
-/** Counts in each step, as long as {@link History.times}. */
-export type Counts = readonly number[];
-
-/** Something that is measured in each step; null where there was nothing to measure. */
-export type Measures = readonly (number | null)[];
-
-/** How long things took, in milliseconds, as histograms tell it. */
-export interface Quantiles {
-  readonly p50: Measures;
-  readonly p99: Measures;
-}
-
-/** What was asked of one upstream: every attempt, retries and hedges included. */
-export interface UpstreamHistory {
-  /** Null: all together that are not among the busiest. */
-  readonly upstream: string | null;
-  readonly calls: Counts;
-  /** Those without a usable answer. */
-  readonly failed: Counts;
-  readonly latencyMs: Quantiles;
-}
+import type { CacheOutcome } from "../cache/resource.ts";
+import type { CancelTimer, Clock, Duration } from "../clock.ts";
+import {
+  BusiestUpstreams,
+  type Counts,
+  counts,
+  MAX_STEPS,
+  type Measures,
+  measures,
+  presented,
+  type Quantiles,
+  type UpstreamHistory,
+} from "./history-lines.ts";
+import { type HistorySample, quantile, sampleSince, sumOf } from "./history-sample.ts";
+import { OUTCOME } from "./metrics/labels.ts";
+import { METRICS } from "./metrics/table.ts";
 
 /** What `GET /history` answers: the last hour in steps, the oldest first, one list for each line that is drawn. */
 export interface HistoryReport {
@@ -39,11 +34,162 @@ export interface HistoryReport {
   readonly hitRatio: Measures;
   /** Answers of cached endpoints that needed none. */
   readonly callsSpared: Counts;
-  /** The busiest, and the others together last. */
+  /** The busiest fifty, the busiest first, and the others together last. */
   readonly upstreams: readonly UpstreamHistory[];
   /** Of all processes of this gateway together. */
   readonly residentBytes: Measures;
   readonly cacheBytes: Measures;
   /** The 99th percentile; of workers, the latest one. */
   readonly eventLoopDelayMs: Measures;
+}
+
+const STEP: Duration = 5_000;
+const LATENCY = METRICS.requestDuration.buckets;
+/**
+ * The last hour of this gateway, in memory that is bounded: a number for each step and line. What was counted comes as
+ * samples of each process, every five seconds; between them nothing is done.
+ */
+export class History {
+  private readonly clock: Clock;
+  private readonly last = new Map<number, HistorySample>();
+  private readonly times = new Float64Array(MAX_STEPS);
+  private readonly requests = new Map<string, Uint32Array>(OUTCOME.map((outcome) => [outcome, counts()]));
+  private readonly errors = new Map<string, Uint32Array>();
+  private readonly upstreams = new BusiestUpstreams();
+  private readonly p50 = measures();
+  private readonly p99 = measures();
+  private readonly hitRatio = measures();
+  private readonly spared = counts();
+  private readonly resident = new Float64Array(MAX_STEPS);
+  private readonly cache = new Float64Array(MAX_STEPS);
+  private readonly loopDelay = measures();
+  /** Steps so far. */
+  private count = 0;
+  /** The step at which the lines last became others. */
+  private changedAt = 0;
+  private cancelTimer: CancelTimer | undefined;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** Takes a step every five seconds of what `read` gives: a sample of each process that replies. */
+  keep(read: () => Promise<ReadonlyMap<number, HistorySample>>): void {
+    let due = this.clock.now();
+    const wait = (): void => {
+      const now = this.clock.now();
+      due = Math.max(due + STEP, now);
+      this.cancelTimer = this.clock.after(due - now, () => {
+        // Without a sample a step has nothing to say; the next one has it all.
+        void read().then(
+          (samples) => {
+            this.step(samples);
+            wait();
+          },
+          () => wait(),
+        );
+      });
+    };
+    wait();
+  }
+
+  stop(): void {
+    this.cancelTimer?.();
+  }
+
+  /** The process is gone. */
+  forget(source: number): void {
+    this.last.delete(source);
+  }
+
+  /** Notes what came since the step before. One that did not reply this time is made up for the next time. */
+  step(samples: ReadonlyMap<number, HistorySample>): void {
+    const news = [...samples].map(([source, sample]) => {
+      const since = sampleSince(this.last.get(source), sample);
+      this.last.set(source, sample);
+      return since;
+    });
+    const at = this.count % MAX_STEPS;
+    const before = this.count === 0 ? 0 : this.times[(this.count - 1) % MAX_STEPS]!;
+    // The wall clock may be set back; a step is always after the one before.
+    this.times[at] = Math.max(Math.floor(this.clock.wallNow()), before + 1);
+    this.count += 1;
+    this.noteRequests(at, news);
+    this.noteErrors(at, news);
+    if (
+      this.upstreams.note(
+        at,
+        news.map(({ upstreams }) => upstreams),
+      )
+    )
+      this.changedAt = this.count;
+    const residents = news.flatMap(({ residentBytes }) => residentBytes ?? []);
+    this.resident[at] = residents.length === 0 ? Number.NaN : residents.reduce((sum, bytes) => sum + bytes);
+    this.cache[at] = news.reduce((sum, { cacheBytes }) => sum + cacheBytes, 0);
+    this.loopDelay[at] = news.length === 0 ? Number.NaN : Math.max(...news.map(({ loopDelay }) => loopDelay));
+  }
+
+  /**
+   * What is kept; with `since`, the time of a step that the reader has, only what came after it, as long as the lines
+   * are the same.
+   */
+  report(since?: number): HistoryReport {
+    const oldest = Math.max(0, this.count - MAX_STEPS);
+    const timeOf = (step: number) => this.times[step % MAX_STEPS]!;
+    const kept = Array.from({ length: this.count - oldest }, (_, i) => timeOf(oldest + i));
+    const known = since === undefined ? -1 : kept.lastIndexOf(since);
+    const isKnown = known !== -1 && this.changedAt <= oldest + known + 1;
+    const first = isKnown ? oldest + known + 1 : oldest;
+    const steps = Array.from({ length: this.count - first }, (_, i) => (first + i) % MAX_STEPS);
+    const countsIn = (line: Uint32Array) => steps.map((at) => line[at]!);
+    const measuresIn = (line: Float32Array | Float64Array) => presented(line, steps);
+    const byName = (lines: ReadonlyMap<string, Uint32Array>) =>
+      Object.fromEntries([...lines].map(([name, line]) => [name, countsIn(line)]));
+    return {
+      stepSeconds: STEP / 1_000,
+      maxSteps: MAX_STEPS,
+      complete: !isKnown,
+      times: steps.map((at) => this.times[at]!),
+      requests: byName(this.requests),
+      errors: byName(this.errors),
+      latencyMs: { p50: measuresIn(this.p50), p99: measuresIn(this.p99) },
+      hitRatio: measuresIn(this.hitRatio),
+      callsSpared: countsIn(this.spared),
+      upstreams: this.upstreams.report(steps),
+      residentBytes: measuresIn(this.resident),
+      cacheBytes: measuresIn(this.cache),
+      eventLoopDelayMs: measuresIn(this.loopDelay),
+    };
+  }
+
+  private noteRequests(at: number, news: readonly HistorySample[]): void {
+    let all: readonly number[] = [];
+    for (const [outcome, line] of this.requests) {
+      const buckets = news.map(({ requests }) => requests.get(outcome) ?? []).reduce(sumOf, []);
+      line[at] = buckets.reduce((sum, count) => sum + count, 0);
+      all = sumOf(all, buckets);
+    }
+    this.p50[at] = quantile(0.5, all, LATENCY) * 1_000;
+    this.p99[at] = quantile(0.99, all, LATENCY) * 1_000;
+    const cached = (outcome: CacheOutcome) => news.reduce((sum, each) => sum + (each.cached.get(outcome) ?? 0), 0);
+    const spared = cached("hit") + cached("stale");
+    const served = spared + cached("revalidated");
+    // 0 of 0 is NaN: there was nothing to measure.
+    this.hitRatio[at] = served / (served + cached("miss"));
+    this.spared[at] = spared;
+  }
+
+  private noteErrors(at: number, news: readonly HistorySample[]): void {
+    for (const line of this.errors.values()) line[at] = 0;
+    for (const [code, count] of news.flatMap(({ errors }) => [...errors])) {
+      if (count === 0) continue;
+      let line = this.errors.get(code);
+      if (line === undefined) {
+        line = counts();
+        this.errors.set(code, line);
+        this.changedAt = this.count;
+      }
+      line[at]! += count;
+    }
+  }
 }

@@ -26,6 +26,8 @@ interface HistogramMetric<Labels extends LabelSet> {
   observe(...args: [...Labelled<Labels>, value: number]): void;
   /** A cheaper way to observe the same again and again. Take one for each set of labels and keep it. */
   tally(labels: LabelValues<Labels>): Distribution;
+  /** What was observed so far. */
+  all(): Iterable<{ readonly labels: LabelValues<Labels>; readonly distribution: Distribution }>;
 }
 
 type Instrument<D> =

@@ -10,6 +10,7 @@ import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.
 import { ClientConnections } from "../http/connections.ts";
 import { answerParserErrors, framingProblem } from "../http/framing.ts";
 import { NO_SCHEMAS } from "../http/listening.ts";
+import type { HistoryReport } from "../observe/history.ts";
 import type { Logger } from "../observe/log.ts";
 import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
 import type { Metrics } from "../observe/metrics.ts";
@@ -36,6 +37,8 @@ export interface OperationsOptions {
   readonly registry: { readonly contentType: string; metrics(): Promise<string> };
   readonly readiness: { report(): ReadinessReport };
   readonly explain: Explain;
+  /** The last hour, or what of it came after `since`, in milliseconds since the Unix epoch. */
+  history(since?: number): HistoryReport;
   /** The latest requests. */
   requests(filter: RequestFilter): MaybePromise<RequestsReport>;
   /** What each client used. */
@@ -202,6 +205,7 @@ function addReports(app: FastifyInstance, options: OperationsOptions): void {
     return reply.type("application/json").send(body);
   });
   app.get("/config", async (_request, reply) => reply.send(reportConfig(options.config(), options.lastReload?.())));
+  app.get("/history", async ({ query }, reply) => reply.send(options.history(parseSince(query))));
   app.get("/requests", async ({ query }, reply) => reply.send(await options.requests(parseRequestFilter(query))));
   app.get("/clients", async (_request, reply) => reply.send(await options.clients()));
   app.get("/explain", async (request, reply) => {
@@ -209,6 +213,14 @@ function addReports(app: FastifyInstance, options: OperationsOptions): void {
     if (typeof path !== "string") throw new GatewayError("invalid_query", "explain needs the query parameter path");
     return reply.send(await explain(path));
   });
+}
+
+/** @throws GatewayError 400 for another parameter, and what is no time */
+function parseSince(query: unknown): number | undefined {
+  const { since, ...others } = query as Readonly<Record<string, unknown>>;
+  const isTime = since === undefined || (typeof since === "string" && /^[0-9]{1,15}$/.test(since));
+  if (isTime && Object.keys(others).length === 0) return since === undefined ? undefined : Number(since);
+  throw new GatewayError("invalid_query", "this path takes since, once: one of the times in an earlier answer of it");
 }
 
 /** What is done. */

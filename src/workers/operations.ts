@@ -2,6 +2,8 @@ import type { Clock, Duration } from "../clock.ts";
 import type { PurgeReach } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import type { ActionReport, ActRequest, ActResult } from "../operations/actions.ts";
+import { History, type HistoryReport } from "../observe/history.ts";
+import type { HistorySample } from "../observe/history-sample.ts";
 import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
 import { type ClientsReport, mergeClientsReports } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
@@ -28,7 +30,12 @@ export interface WorkerOperationsOptions {
   readonly metrics: WorkerMetrics;
   readonly clock: Clock;
   readonly isDraining: () => boolean;
+  /** Of the primary itself. */
+  readonly sample: () => Promise<HistorySample>;
 }
+
+/** The primary's place among those whose samples make the history: workers are counted from 1. */
+const PRIMARY = 0;
 
 /** A worker does little for an answer to the operator; one that is busy may take its time. */
 const REPLY_TIMEOUT: Duration = 2_000;
@@ -47,10 +54,12 @@ export class WorkerOperations {
   private readonly options: WorkerOperationsOptions;
   private readonly supervisor: Supervisor;
   private readonly readiness: Readiness;
+  private readonly history: History;
 
   constructor(options: WorkerOperationsOptions) {
     this.options = options;
     this.supervisor = options.supervisor;
+    this.history = new History(options.clock);
     this.readiness = new Readiness({
       clock: options.clock,
       isDraining: options.isDraining,
@@ -145,6 +154,16 @@ export class WorkerOperations {
     return mergeClientsReports(reports.map(([, report]) => report));
   }
 
+  /** The last hour of all workers together. */
+  historySince(since?: number): HistoryReport {
+    return this.history.report(since);
+  }
+
+  /** The worker is gone. What it counted stays in the history. */
+  forget(worker: Worker): void {
+    this.history.forget(worker.id);
+  }
+
   /** The latest requests to all workers. */
   async requests({ since, ...filter }: RequestFilter): Promise<RequestsReport> {
     const cursors = cursorsByWorker(since);
@@ -181,8 +200,34 @@ export class WorkerOperations {
     return this.options.metrics.metrics();
   }
 
-  /** Learns every few seconds what workers have counted, for the case that they crash. */
-  keepMetrics(): void {
+  /** Learns every few seconds what workers have counted, for the case that they crash, and for the history. */
+  begin(): void {
+    this.keepMetrics();
+    this.history.keep(async () => {
+      const samples = this.supervisor.listening.map(
+        async (worker) => [worker.id, await this.sampleOf(worker)] as const,
+      );
+      const heard = (await Promise.all(samples)).flatMap(([id, sample]) =>
+        sample === undefined ? [] : [[id, sample] as const],
+      );
+      return new Map([[PRIMARY, await this.options.sample()], ...heard]);
+    });
+  }
+
+  end(): void {
+    this.history.stop();
+  }
+
+  /** Undefined: it did not reply. The next sample has what this one would have had. */
+  private async sampleOf(worker: Worker): Promise<HistorySample | undefined> {
+    try {
+      return await worker.peer.ask("sample", undefined, METRICS_TIMEOUT);
+    } catch {
+      return undefined;
+    }
+  }
+
+  private keepMetrics(): void {
     this.options.clock.after(METRICS_EVERY, () => {
       for (const worker of this.supervisor.listening) void this.noteMetrics(worker);
       this.keepMetrics();

@@ -4,6 +4,7 @@ import { type Clock, type Duration, sleep } from "../clock.ts";
 import { diffConfig } from "../config/diff.ts";
 import type { Config } from "../config/schema.ts";
 import { openListener } from "../http/listening.ts";
+import { sampleOf } from "../observe/history-sample.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { LiveRegistry } from "../observe/metrics/bound.ts";
@@ -25,6 +26,8 @@ export interface PrimaryOptions {
   readonly version: string;
   readonly metrics: Metrics;
   readonly registry: LiveRegistry;
+  /** Memory of this process, in bytes. */
+  readonly residentBytes?: () => number;
   /** Finds out the public port that workers can share; rejects where it cannot be had. */
   readonly reservePort: (listen: Config["listen"]) => Promise<number>;
   readonly spawn: () => WorkerProcess;
@@ -79,6 +82,12 @@ export class Primary {
       metrics: this.workerMetrics,
       clock,
       isDraining: () => this.isDraining,
+      sample: () =>
+        sampleOf(metrics, {
+          residentBytes: options.residentBytes?.(),
+          cacheBytes: this.entries.bytes,
+          loopDelay: 0,
+        }),
     });
     this.listener = options.createOperations({
       clock,
@@ -89,6 +98,7 @@ export class Primary {
       readiness: this.operations,
       explain: (path) => this.operations.explain(path),
       clients: () => this.operations.clients(),
+      history: (since) => this.operations.historySince(since),
       requests: (filter) => this.operations.requests(filter),
       purge: (body) => this.operations.purge(body),
       act: (request) => this.operations.act(request),
@@ -119,7 +129,7 @@ export class Primary {
     this.current = { ...config, listen: { ...config.listen, port } };
     const publicPort = await this.supervisor.start();
     const operationsPort = await openListener(this.listener, config.operations, "operations");
-    this.operations.keepMetrics();
+    this.operations.begin();
     const upstreams = config.upstreams.filter(({ enabled }) => enabled).length;
     log.info({ publicPort, operationsPort, upstreams, workers, version }, "listening");
     return { publicPort, operationsPort };
@@ -159,6 +169,7 @@ export class Primary {
     if (grace) await sleep(this.current.shutdown.grace, clock);
     await this.supervisor.stop(this.current.shutdown.timeout + CLOSE_ALLOWANCE);
     await this.state.close();
+    this.operations.end();
     await this.listener.close();
   }
 
@@ -184,6 +195,7 @@ export class Primary {
 
   private lose(worker: Worker, unasked: "crashed" | "hung" | undefined): void {
     this.left.get(worker)?.();
+    this.operations.forget(worker);
     if (unasked !== undefined) this.options.metrics.workerEnds.inc({ reason: unasked });
     void this.workerMetrics.retire(worker.id);
   }

@@ -5,6 +5,7 @@ import type { CallGrant, CallLimit, FetchOutcome } from "../coordination/coordin
 import type { SlotClaim, TokenClaim, TokenGrant } from "../coordination/shared-limits.ts";
 import type { EpochChange, EpochSnapshot } from "../coordination/epochs.ts";
 import type { ActRequest, ActResult } from "../operations/actions.ts";
+import type { HistorySample } from "../observe/history-sample.ts";
 import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
 import type { ClientsReport } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
@@ -110,6 +111,7 @@ export interface WorkerTopics {
 
   readonly reload: { readonly payload: Config; readonly reply: undefined };
   readonly metrics: { readonly payload: undefined; readonly reply: MetricsSnapshot };
+  readonly sample: { readonly payload: undefined; readonly reply: HistorySample };
   /** The body of an operator's purge, which one worker carries out for all. */
   readonly operatorPurge: { readonly payload: unknown; readonly reply: PurgeResult };
   /** The same for an operator's action. */

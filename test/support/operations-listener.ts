@@ -1,6 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { afterEach } from "vitest";
 import { systemClock } from "../../src/clock.ts";
+import { History } from "../../src/observe/history.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import type { OperationsAccess } from "../../src/operations/access.ts";
@@ -28,6 +29,7 @@ export function useOperationsListener(): Start {
       version: "0.0.0-test",
       registry,
       readiness: { report: () => ({ ready: true, upstreams: [] }) },
+      history: (since) => new History(systemClock()).report(since),
       requests: () => ({ requests: [], cursor: "", missed: 0 }),
       clients: () => ({ tiers: {}, clients: [] }),
       explain: async () => ({ upstream: "amulet", admin: undefined, operation: "info", cached: false }),

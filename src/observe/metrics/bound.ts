@@ -73,6 +73,11 @@ export class BoundHistogram {
     return distribution;
   }
 
+  /** Every child, with its labels. */
+  all(): Iterable<{ readonly labels: Labels; readonly distribution: Distribution }> {
+    return this.children.values();
+  }
+
   /** Forgets the child with these labels. */
   remove(labels: Labels): void {
     this.children.delete(this.keyOf(labels));
