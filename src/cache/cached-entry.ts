@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { type Fields, fieldValue, OWN_TARGETED_FIELD } from "../fields.ts";
-import { CodingChoice, isCompressible } from "./compression.ts";
+import { type Coding, CodingChoice, CODINGS, IDENTITY, isCompressible } from "./compression.ts";
 import type { Entry } from "./entry.ts";
 import type { FetchResult } from "./fetch.ts";
 import type { CacheObserver, StaleReason } from "./observer.ts";
@@ -101,9 +101,8 @@ function outcomeOf(upstreamStatus: number, reason: ForwardReason): CacheOutcome 
   return reason === "bypass" ? "bypass" : "miss";
 }
 
-/** The form of an answer is a sum of these: 0 is the whole body as it was received. */
+/** The form of an answer is twice its coding, and this where the client has it already: 0 is the body as it was received. */
 const NOT_MODIFIED = 1;
-const GZIP = 2;
 
 /** How the request that is answered was handled. */
 export interface Handling {
@@ -142,16 +141,18 @@ const ABOUT_IDENTITY_BYTES = new Set(["content-digest", "content-md5", "digest",
 const codings = new CodingChoice();
 
 /**
- * An entry in this process with what is derived from it: the gzip variant, and the answers to hits, rendered once a
+ * An entry in this process with what is derived from it: its body in other codings, and the answers to hits, rendered once a
  * second at most so that a hit costs next to nothing.
  */
 export class CachedEntry {
   readonly entry: Entry;
-  /** Whether a gzip variant exists or is to be made; both codings then say `Vary: Accept-Encoding`. */
+  /** Whether coded variants exist or may be made; answers in any coding then say `Vary: Accept-Encoding`. */
   readonly compressible: boolean;
-  gzip: Buffer | undefined;
-  /** Whether it was asked for, be it that it will not come. */
-  compressionAsked = false;
+  /** The body by {@link Coding}, where it was made. */
+  readonly coded: (Buffer | undefined)[];
+  /** A bit for each coding that a client would rather have, and for each that was asked for, be it that it will not come. */
+  wanted = 0;
+  asked = 0;
   /** Fresh hits so far, for refresh-ahead. */
   hits = 0;
   /** After a failed attempt: no further one in the background before this instant. */
@@ -172,10 +173,13 @@ export class CachedEntry {
   private upstreamStatus: string | undefined | null = null;
   private forAll: boolean | undefined = undefined;
 
-  constructor(entry: Entry, gzip?: Buffer) {
+  /** @param predecessor what it renews: of an equal body the coded variants stay, of another those that were wanted are */
+  constructor(entry: Entry, predecessor?: CachedEntry) {
     this.entry = entry;
     this.compressible = isCompressible(entry.status, entry.fields, entry.body);
-    this.gzip = gzip;
+    this.coded = predecessor?.entry.body === entry.body ? [...predecessor.coded] : [];
+    this.wanted = predecessor?.wanted ?? 0;
+    for (const [coding, body] of this.coded.entries()) if (body !== undefined) this.asked |= 1 << coding;
   }
 
   /** Whether the upstream lets requests with credentials and those without have the same answer (RFC 9111 §3.5). */
@@ -204,10 +208,17 @@ export class CachedEntry {
   /** The form in which a request gets this entry: its coding, and whether the client has it already. */
   formFor(headers: IncomingHttpHeaders, clock: Clock): number {
     const accepted = headers["accept-encoding"];
-    const isGzip = this.gzip !== undefined && typeof accepted === "string" && codings.acceptsGzip(accepted);
-    const form = isGzip ? GZIP : 0;
+    const form = accepted === undefined || !this.compressible ? IDENTITY : 2 * this.codingFor(accepted);
     if (!isConditional(headers) || this.entry.status !== 200) return form;
     return isNotModified(headers, this.head(form).validators, clock.wallNow()) ? form + NOT_MODIFIED : form;
+  }
+
+  /** The best there is; notes what would have been better. */
+  private codingFor(accepted: string | string[]): Coding {
+    const preferred = typeof accepted === "string" ? codings.preferred(accepted) : [];
+    if (preferred.length > 0) this.wanted |= 1 << preferred[0]!;
+    for (const coding of preferred) if (this.coded[coding] !== undefined) return coding;
+    return IDENTITY;
   }
 
   /** A hit in memory; the same object until a second passes. */
@@ -233,7 +244,7 @@ export class CachedEntry {
     fields.push("cache-status", upstream === undefined ? own : `${upstream}, ${own}`);
     const { ttl } = status;
     if (isForm(form, NOT_MODIFIED)) return { status: 304, fields, body: undefined, outcome, tier, age, ttl };
-    const body = isForm(form, GZIP) ? this.gzip : entry.body;
+    const body = this.coded[codingOf(form)] ?? entry.body;
     return { status: entry.status, fields, body, outcome, tier, age, ttl };
   }
 
@@ -269,17 +280,22 @@ function isForm(form: number, part: number): boolean {
   return (form & part) !== 0;
 }
 
+function codingOf(form: number): Coding {
+  return (form >> 1) as Coding;
+}
+
 function makeHead(entry: Entry, form: number, compressible: boolean): Head {
-  const isGzip = isForm(form, GZIP);
+  const coding = CODINGS[codingOf(form)];
+  const isCoded = coding !== "identity";
   const fields: string[] = [];
   for (let i = 0; i < entry.fields.length; i += 2) {
     const name = entry.fields[i]!;
     const value = entry.fields[i + 1]!;
-    if (NOT_SENT.has(name) || (isGzip && ABOUT_IDENTITY_BYTES.has(name))) continue;
-    fields.push(name, name === "etag" && isGzip ? codedEntityTag(value, "gzip") : value);
+    if (NOT_SENT.has(name) || (isCoded && ABOUT_IDENTITY_BYTES.has(name))) continue;
+    fields.push(name, name === "etag" && isCoded ? codedEntityTag(value, coding) : value);
   }
   if (compressible && !variesByCoding(fields)) fields.push("vary", "Accept-Encoding");
-  if (isGzip) fields.push("content-encoding", "gzip");
+  if (isCoded) fields.push("content-encoding", coding);
   return {
     fields: isForm(form, NOT_MODIFIED) ? notModifiedFields(fields) : fields,
     validators: {

@@ -2,6 +2,7 @@ import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
 import { fieldValue } from "../fields.ts";
 import type { CachedEntry } from "./cached-entry.ts";
+import { CODINGS } from "./compression.ts";
 import type { CollapsedForwarding, HitForMiss } from "./collapsed-forwarding.ts";
 import type { EntryOrigins } from "./entry.ts";
 import type { SkipReason } from "./observer.ts";
@@ -29,7 +30,8 @@ interface ExplainedEntry {
   readonly variant: string;
   readonly etag: string | undefined;
   readonly bytes: number;
-  readonly gzipBytes: number | undefined;
+  /** Of the body in other codings, where they were made. */
+  readonly codedBytes: Readonly<Partial<Record<string, number>>>;
   readonly age: Duration;
   readonly lifetime: Duration;
   readonly freshFor: Duration;
@@ -73,7 +75,7 @@ export async function explain(resource: Resource, cache: ExplainedCache): Promis
 }
 
 function describe(
-  { entry, gzip }: CachedEntry,
+  { entry, coded }: CachedEntry,
   now: Instant,
   { tier, purged }: Pick<ExplainedEntry, "tier" | "purged">,
 ): ExplainedEntry {
@@ -84,7 +86,7 @@ function describe(
     variant: entry.variant,
     etag: fieldValue(entry.fields, "etag"),
     bytes: entry.body.length,
-    gzipBytes: gzip?.length,
+    codedBytes: Object.fromEntries(coded.flatMap((body, i) => (body === undefined ? [] : [[CODINGS[i], body.length]]))),
     age: now - entry.bornAt,
     lifetime: entry.lifetime,
     freshFor: entry.freshUntil - now,

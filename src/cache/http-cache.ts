@@ -197,9 +197,10 @@ export class HttpCache {
 
   private serveFresh(resource: Resource, headers: IncomingHttpHeaders, cached: CachedEntry, now: Instant): CacheAnswer {
     cached.hits += 1;
-    if (cached.hits === 1) this.tiers.compress(resource.key, cached);
     if (cached.isDueAhead(now)) this.fetches.refresh(resource, headers, cached);
-    return this.responder.hit(resource, headers, cached, now);
+    const answer = this.responder.hit(resource, headers, cached, now);
+    if (cached.wanted !== cached.asked) this.tiers.compress(resource.key, cached);
+    return answer;
   }
 
   /** Joins or starts a fetch. Undefined: what came is not for this request; look again. */
@@ -233,7 +234,9 @@ export class HttpCache {
       search.alone = result.exclusive || !result.stored || search.joins >= MAX_JOINS;
       return undefined;
     }
-    return this.responder.fetched(resource, headers, result, forwarding);
+    const answer = this.responder.fetched(resource, headers, result, forwarding);
+    this.tiers.compress(resource.key, result.cached);
+    return answer;
   }
 
   /** The stale answer that stands in for a failure, where one may (RFC 5861 §4). */

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { Compressor } from "../../src/cache/compression.ts";
 
 const MIB = 2 ** 20;
+const GZIP = 1;
 
 function bodyOf(bytes: number, text: string): Buffer {
   return Buffer.alloc(bytes, text);
@@ -11,7 +12,7 @@ function bodyOf(bytes: number, text: string): Buffer {
 test("bodies wait within a bound in bytes, and what waits is compressed in order", async () => {
   const compressor = new Compressor();
   const made: Buffer[] = [];
-  const compress = (body: Buffer) => compressor.compress(body, (compressed) => made.push(gunzipSync(compressed)));
+  const compress = (body: Buffer) => compressor.compress(body, GZIP, (compressed) => made.push(gunzipSync(compressed)));
   // Two run at once, three of five MiB may wait.
   for (const text of ["a", "b", "c", "d", "e", "too much"]) compress(bodyOf(5 * MIB, text));
   compress(bodyOf(MIB / 2, "small"));
@@ -26,7 +27,7 @@ test("bodies wait within a bound in bytes, and what waits is compressed in order
 test("a body larger than the bound is compressed when nothing waits", async () => {
   const compressor = new Compressor();
   let size = 0;
-  compressor.compress(bodyOf(20 * MIB, "a"), (compressed) => (size = gunzipSync(compressed).length));
+  compressor.compress(bodyOf(20 * MIB, "a"), GZIP, (compressed) => (size = gunzipSync(compressed).length));
   await compressor.settled();
   expect(size).toBe(20 * MIB);
 });

@@ -1,37 +1,43 @@
 import { describe, expect, test } from "vitest";
-import { CodingChoice, isCompressible, prefersGzip } from "../../src/cache/compression.ts";
+import { type Coding, CodingChoice, CODINGS, isCompressible, preferredCodings } from "../../src/cache/compression.ts";
 
-describe("gzip is chosen", () => {
+describe("codings are preferred to identity", () => {
   test.for([
-    ["gzip", true],
-    ["gzip, deflate, br", true],
-    ["GZIP", true],
-    ["x-gzip", true],
-    ["*", true],
-    ["gzip;q=0.5", true],
-    ["gzip;q=0.001", true],
-    ["deflate, gzip;q=1.0, *;q=0.5", true],
-    ["gzip;q=0.5, identity;q=0.5", true],
-    ["identity;q=0, gzip", true],
-    ["identity;q=0, *", true],
-    ["gzip;q=0", false],
-    ["gzip;q=0.000", false],
-    ["*;q=0", false],
-    ["gzip;q=0, *", false],
-    ["identity", false],
-    ["deflate, br", false],
-    ["", false],
-    ["gzip;q=0.4, identity", false],
-    ["identity;q=0.8, *;q=0.1", false],
-    ["gzipped", false],
-  ] as const)("%j: %s", ([acceptEncoding, gzip]) => {
-    expect(prefersGzip(acceptEncoding)).toBe(gzip);
+    ["gzip", ["gzip"]],
+    ["gzip, deflate, br", ["br", "gzip"]],
+    ["gzip, deflate, br, zstd", ["zstd", "br", "gzip"]],
+    ["zstd;q=0.5, gzip;q=0.9, br;q=0.9", ["br", "gzip", "zstd"]],
+    ["GZIP", ["gzip"]],
+    ["x-gzip", ["gzip"]],
+    ["*", ["zstd", "br", "gzip"]],
+    ["br, *;q=0", ["br"]],
+    ["br;q=0, *", ["zstd", "gzip"]],
+    ["gzip;q=0.5", ["gzip"]],
+    ["gzip;q=0.001", ["gzip"]],
+    ["deflate, gzip;q=1.0, *;q=0.5", ["gzip", "zstd", "br"]],
+    ["gzip;q=0.5, identity;q=0.5", ["gzip"]],
+    ["identity;q=0, gzip", ["gzip"]],
+    ["identity;q=0, *", ["zstd", "br", "gzip"]],
+    ["gzip;q=0", []],
+    ["gzip;q=0.000", []],
+    ["*;q=0", []],
+    ["gzip;q=0, *", ["zstd", "br"]],
+    ["identity", []],
+    ["deflate, compress", []],
+    ["", []],
+    ["gzip;q=0.4, identity", []],
+    ["br;q=0.9, gzip;q=0.4, identity;q=0.5", ["br"]],
+    ["identity;q=0.8, *;q=0.1", []],
+    ["gzipped, brotli, zst", []],
+  ] as const)("%j: %j", ([acceptEncoding, names]) => {
+    const named = (codings: readonly Coding[]) => codings.map((coding) => CODINGS[coding]);
+    expect(named(preferredCodings(acceptEncoding))).toEqual(names);
     const choice = new CodingChoice();
-    expect([choice.acceptsGzip(acceptEncoding), choice.acceptsGzip(acceptEncoding)]).toEqual([gzip, gzip]);
+    for (let i = 0; i < 2; i += 1) expect(named(choice.preferred(acceptEncoding))).toEqual(names);
   });
 });
 
-describe("a gzip variant is made", () => {
+describe("a coded variant is made", () => {
   const big = Buffer.alloc(1024, "a");
   test.for([
     ["of 1 KiB", 200, [], big, true],

@@ -98,14 +98,14 @@ describe("the memory tier", () => {
     expect([store.get(key("a")), store.bytes]).toEqual([undefined, 0]);
   });
 
-  test("keeps a gzip variant only beside the entry it was made of", () => {
+  test("keeps a coded body only beside the entry it was made of", () => {
     const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
     const old = store.put(key("a"), entry())!;
     const now = store.put(key("a"), entry())!;
-    store.attach(key("a"), old, Buffer.alloc(10));
-    expect(old.gzip).toBeUndefined();
-    store.attach(key("a"), now, Buffer.alloc(10));
-    expect(store.variants(key("a"))?.[0]?.gzip).toHaveLength(10);
+    store.attach(key("a"), old, 1, Buffer.alloc(10));
+    expect(old.coded[1]).toBeUndefined();
+    store.attach(key("a"), now, 1, Buffer.alloc(10));
+    expect(store.variants(key("a"))?.[0]?.coded[1]).toHaveLength(10);
   });
 
   test("tells partitions apart", () => {

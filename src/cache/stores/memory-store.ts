@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { CachedEntry } from "../cached-entry.ts";
+import type { Coding } from "../compression.ts";
 import type { Entry } from "../entry.ts";
 import type { CacheObserver } from "../observer.ts";
 import { type CacheKey, MAX_VARIANTS, type Store } from "./tiers.ts";
@@ -88,10 +89,10 @@ export class MemoryStore implements Store {
   }
 
   /**
-   * Stores `entry`, with its gzip variant if that is known, instead of the variant it stands for and of everything of
+   * Stores `entry`, with what is kept of `predecessor`, which it renews, instead of the variant it stands for and of everything of
    * another epoch. Undefined when it is too large.
    */
-  put(key: CacheKey, entry: Entry, gzip?: Buffer): CachedEntry | undefined {
+  put(key: CacheKey, entry: Entry, predecessor?: CachedEntry): CachedEntry | undefined {
     const id = key.name;
     const isSuccess = entry.status === 200;
     const remaining = (cache: LRUCache<string, Variants>): CachedEntry[] =>
@@ -104,18 +105,18 @@ export class MemoryStore implements Store {
       setOrDelete(own, id, remaining(own));
       return undefined;
     }
-    const cached = new CachedEntry(ownBytes(entry), gzip);
+    const cached = new CachedEntry(ownBytes(entry), predecessor);
     setOrDelete(own, id, [cached, ...remaining(own)].sort(byReceipt).slice(0, MAX_VARIANTS - kept.length));
     return own.peek(id)?.includes(cached) === true ? cached : undefined;
   }
 
-  /** Keeps the gzip variant beside its entry, if that is still stored. */
-  attach(key: CacheKey, cached: CachedEntry, gzip: Buffer): void {
+  /** Keeps the body in another coding beside its entry, if that is still stored. */
+  attach(key: CacheKey, cached: CachedEntry, coding: Coding, body: Buffer): void {
     const id = key.name;
     const cache = cached.entry.status === 200 ? this.successes : this.errors;
     const variants = cache.peek(id);
     if (variants === undefined || !variants.includes(cached)) return;
-    cached.gzip = ownCopy(gzip);
+    cached.coded[coding] = ownCopy(body);
     // A new array, for the size to be counted anew.
     setOrDelete(cache, id, [...variants]);
   }
@@ -175,8 +176,9 @@ function ownCopy(bytes: Buffer): Buffer {
 
 function sizeOf(variants: Variants, id: string): number {
   let size = 2 * id.length;
-  for (const { entry, gzip } of variants) {
-    size += ENTRY_OVERHEAD + entry.body.buffer.byteLength + (gzip?.length ?? 0) + entry.variant.length;
+  for (const { entry, coded } of variants) {
+    size += ENTRY_OVERHEAD + entry.body.buffer.byteLength + entry.variant.length;
+    for (const body of coded) size += body?.length ?? 0;
     // Twice: as stored, and in rendered heads.
     for (const text of entry.fields) size += 2 * text.length + STRING_OVERHEAD;
   }

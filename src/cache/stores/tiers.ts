@@ -3,7 +3,7 @@ import type { Clock, Duration } from "../../clock.ts";
 import type { Coordinator, Dependencies, MaybePromise } from "../../coordination/coordinator.ts";
 import { fieldValue } from "../../fields.ts";
 import { CachedEntry } from "../cached-entry.ts";
-import { Compressor } from "../compression.ts";
+import { CODED, Compressor } from "../compression.ts";
 import { type Entry, softened } from "../entry.ts";
 import type { Resource } from "../resource.ts";
 import { isAuthorized, selectingNames, variantOf } from "../rfc/request-fields.ts";
@@ -116,9 +116,9 @@ export class Tiers {
     if (at === undefined) return cached;
     const instant = clock.now() - Math.max(0, clock.wallNow() - at);
     const entry = softened(cached.entry, instant, coordinator.softEpochOf(key));
-    const stored = this.memory.put(key, entry, cached.gzip) ?? new CachedEntry(entry, cached.gzip);
-    const { derivedAt, retryAt, triedAt, failedSlowly, compressionAsked } = cached;
-    return Object.assign(stored, { softVersion, derivedAt, retryAt, triedAt, failedSlowly, compressionAsked });
+    const stored = this.memory.put(key, entry, cached) ?? new CachedEntry(entry, cached);
+    const { derivedAt, retryAt, triedAt, failedSlowly } = cached;
+    return Object.assign(stored, { softVersion, derivedAt, retryAt, triedAt, failedSlowly });
   }
 
   /** Whether an entry is stored for other requests than this one. */
@@ -138,7 +138,7 @@ export class Tiers {
     return lookUp.found;
   }
 
-  /** Stores an entry. Undefined when it is too large. `predecessor`: what it renews; its gzip variant may still fit. */
+  /** Stores an entry. Undefined when it is too large. `predecessor`: what it renews; its coded variants may still fit. */
   store(key: CacheKey, entry: Entry, predecessor?: CachedEntry): CachedEntry | undefined {
     const cached = this.storeHere(key, entry, predecessor);
     // Errors live for seconds: they are not worth a round trip.
@@ -153,17 +153,19 @@ export class Tiers {
 
   /** Stores an entry here only. */
   storeHere(key: CacheKey, entry: Entry, predecessor?: CachedEntry): CachedEntry | undefined {
-    const gzip = predecessor?.entry.body === entry.body ? predecessor.gzip : undefined;
-    const cached = this.memory.put(key, entry, gzip);
+    const cached = this.memory.put(key, entry, predecessor);
     if (cached !== undefined) this.compress(key, cached);
     return cached;
   }
 
-  /** Has the gzip variant made in the background, where one is of use and was not asked for before. */
+  /** Has the codings made in the background that clients would rather have, once each. */
   compress(key: CacheKey, cached: CachedEntry): void {
-    if (!cached.compressible || cached.gzip !== undefined || cached.compressionAsked) return;
-    cached.compressionAsked = true;
-    this.compressor.compress(cached.entry.body, (compressed) => this.memory.attach(key, cached, compressed));
+    if (!cached.compressible || cached.wanted === cached.asked) return;
+    for (const coding of CODED) {
+      if ((cached.wanted & ~cached.asked & (1 << coding)) === 0) continue;
+      this.compressor.compress(cached.entry.body, coding, (body) => this.memory.attach(key, cached, coding, body));
+    }
+    cached.asked = cached.wanted;
   }
 
   /** The upstream says it is gone: nothing of it may come back when the upstream fails. */

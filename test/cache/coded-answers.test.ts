@@ -1,23 +1,85 @@
-import { gunzipSync } from "node:zlib";
+import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import type { CacheAnswer } from "../../src/cache/resource.ts";
 import { CacheFixture, field, type Scripted } from "../support/cache-fixture.ts";
 import { MINUTE } from "../support/cache-policy.ts";
 
 const BODY = JSON.stringify({ instruments: Array.from({ length: 100 }, (_, i) => ({ id: `id ${i}`, name: "name" })) });
-const GZIP = { headers: { "accept-encoding": "gzip, deflate, br" } };
+const accepting = (codings: string) => ({ headers: { "accept-encoding": codings } });
+const GZIP = accepting("gzip, deflate");
 
-async function filled(answer: Scripted = {}): Promise<CacheFixture> {
+/** The cache with an answer that clients want in these codings. */
+async function filled(answer: Scripted = {}, wanted: readonly { headers: Record<string, string> }[] = [GZIP]) {
   const fixture = new CacheFixture({
     policy: { ttl: MINUTE },
     script: () => ({ body: BODY, fields: ["etag", '"x"', "content-type", "application/json"], ...answer }),
   });
-  await fixture.get();
-  await fixture.cache.drain();
+  for (const each of wanted) {
+    await fixture.get(each);
+    await fixture.cache.drain();
+  }
   return fixture;
 }
 
-const facts = (answer: CacheAnswer) => ["content-encoding", "etag", "vary"].map((name) => field(answer, name));
+const facts = (answer: CacheAnswer): unknown[] =>
+  ["content-encoding", "etag", "vary"].map((name) => field(answer, name));
+
+describe("a client gets", () => {
+  const DECODE: Record<string, (body: Buffer) => Buffer> = {
+    gzip: gunzipSync,
+    br: brotliDecompressSync,
+    zstd: zstdDecompressSync,
+  };
+
+  test.for([
+    ["zstd, br, gzip", "zstd"],
+    ["gzip, deflate, br", "br"],
+    ["gzip, deflate", "gzip"],
+    ["br;q=0.5, gzip;q=0.8", "gzip"],
+    ["*", "zstd"],
+    ["identity, gzip;q=0.1", undefined],
+    ["deflate", undefined],
+  ] as const)("with %j the coding %s, once it is made", async ([codings, coding]) => {
+    const fixture = await filled({}, [accepting(codings)]);
+    const answer = await fixture.get(accepting(codings));
+    const etag = coding === undefined ? '"x"' : `"x-${coding}"`;
+    expect(facts(answer)).toEqual([coding, etag, "Accept-Encoding"]);
+    const decode = coding === undefined ? undefined : DECODE[coding]!;
+    expect((decode?.(answer.body!) ?? answer.body!).toString()).toBe(BODY);
+    if (coding !== undefined) expect(answer.body!.length).toBeLessThan(BODY.length / 2);
+    expect((await fixture.get({ headers: { ...accepting(codings).headers, "if-none-match": etag } })).status).toBe(304);
+  });
+
+  test("the next best coding that is there while the best is made", async () => {
+    const fixture = await filled();
+    const both = accepting("gzip, br");
+    expect(field(await fixture.get(both), "content-encoding")).toBe("gzip");
+    await fixture.cache.drain();
+    expect(field(await fixture.get(both), "content-encoding")).toBe("br");
+    expect(field(await fixture.get(GZIP), "content-encoding")).toBe("gzip");
+    expect(field(await fixture.get(), "content-encoding")).toBeUndefined();
+  });
+
+  test("the coding that was wanted of an entry of the one that takes its place, as soon as it is made", async () => {
+    const fixture = new CacheFixture({
+      policy: { ttl: MINUTE },
+      script: (_request, n) => ({ body: BODY.replace("id 1", `other ${n}`), fields: ["etag", `"${n}"`] }),
+    });
+    await fixture.get(accepting("br"));
+    await fixture.advance(2 * MINUTE);
+    await fixture.get();
+    await fixture.cache.drain();
+    expect(field(await fixture.get(accepting("br")), "etag")).toMatch(/^"\d-br"$/);
+  });
+
+  test("nothing coded that no client wanted", async () => {
+    const fixture = await filled({}, [{ headers: {} }]);
+    const before = fixture.memory.bytes;
+    await fixture.get();
+    await fixture.cache.drain();
+    expect(fixture.memory.bytes).toBe(before);
+  });
+});
 
 describe("a gzip variant", () => {
   test("is served to those who accept it, with an ETag of its own", async () => {
@@ -82,7 +144,7 @@ describe("a gzip variant", () => {
 
   test("is counted in the bytes of the memory tier", async () => {
     const fixture = new CacheFixture({ policy: { ttl: MINUTE }, script: () => ({ body: BODY }) });
-    await fixture.get();
+    await fixture.get(GZIP);
     const before = fixture.memory.bytes;
     await fixture.cache.drain();
     const coded = await fixture.get(GZIP);
@@ -94,7 +156,7 @@ describe("a gzip variant", () => {
       policy: { ttl: MINUTE },
       script: (_r, n) => ({ status: n === 1 ? 200 : 304, body: n === 1 ? BODY : "", fields: ["etag", '"x"'] }),
     });
-    await fixture.get();
+    await fixture.get(GZIP);
     await fixture.cache.drain();
     const { body } = await fixture.get(GZIP);
     await fixture.advance(2 * MINUTE);
