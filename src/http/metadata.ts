@@ -26,7 +26,8 @@ export async function answerMetadata(context: RequestContext): Promise<Answer> {
   checkMayUse(context.client?.tier, upstream);
   context.upstream = upstream;
   const answer = await services.cache.respond(found.resource, new MetadataRequest(context, deadlineOf(upstream)));
-  if (page !== undefined && answer.status === 200 && answer.tier !== "memory") {
+  const isRead = page !== undefined && answer.status === 200 && answer.tier !== "memory";
+  if (isRead && upstream.config.cache.prefetch) {
     services.backgroundReader.prefetch(snapshot.registries.get(upstream)!, found.admin, page, answer.body!);
   }
   context.outcome = answer.outcome;

@@ -101,12 +101,11 @@ export class BackgroundReader {
   }
 
   /**
-   * Fetches the page that follows `body`, where `cache.prefetch` asks for it.
+   * Fetches the page that follows `body`.
    *
    * @param address of the page whose body it is, its token percent-encoded as it came
    */
   prefetch(registry: RegistryMetadata, admin: string, { pageSize, pageToken }: PageAddress, body: Buffer): void {
-    if (!registry.upstream.config.cache.prefetch) return;
     // Read first: what waits must not keep bodies.
     void registry.nextToken(body).then((next) => {
       if (next === undefined || next === pageToken) return;

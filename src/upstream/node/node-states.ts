@@ -77,7 +77,7 @@ export class NodeStates {
     const { config, observer, onImpostor } = this.parts;
     const { registry, nodes } = this;
     const from = node.state;
-    const wasDisabled = registry.contradictedBecause !== undefined;
+    const wasDisabled = registry.contradiction !== undefined;
     observer.check(config.name, node.url, "failure");
     this.markWrong(node, expected);
     if (!registry.isAgreed(nodes)) this.withdraw();

@@ -72,7 +72,7 @@ export class Nodes {
 
   /** Why no request may be sent at all: nodes or upstreams contradict each other. */
   get disabledBecause(): string | undefined {
-    return this.registry.contradictedBecause;
+    return this.registry.contradiction;
   }
 
   /** What a call is told when no node may be asked. */

@@ -14,42 +14,35 @@ const MOST_NAMED = 3;
  * `agree` asks for several nodes, it is the admin that so many of them name.
  */
 export class RegistryAdmin {
+  /** Its party id: configured or learned; undefined before so many nodes have told it as have to agree. */
+  id: string | undefined;
+  /** Why no request may be sent at all: nodes or upstreams contradict each other. */
+  contradiction: string | undefined;
   private readonly config: UpstreamConfig;
   private readonly claim: (admin: string) => string | undefined;
-  private learned: string | undefined;
-  private contradiction: string | undefined;
 
   /** `claim` says why this upstream may not have an admin, if it may not. */
   constructor(config: UpstreamConfig, claim: (admin: string) => string | undefined) {
     this.config = config;
     this.claim = claim;
-  }
-
-  /** Its party id; undefined before so many nodes have told it as have to agree. */
-  get id(): string | undefined {
-    return this.config.admin ?? this.learned;
-  }
-
-  /** Why no request may be sent at all: nodes or upstreams contradict each other. */
-  get contradictedBecause(): string | undefined {
-    return this.contradiction;
+    this.id = config.admin;
   }
 
   /** Takes over what was learned under an earlier configuration. */
   inherit(old: RegistryAdmin): void {
-    this.learned = this.config.admin ?? old.learned;
+    this.id = this.config.admin ?? old.id;
   }
 
   /** None of the nodes vouches for it any more. */
   forget(): void {
-    this.learned = undefined;
+    this.id = this.config.admin;
   }
 
   /** A node told its admin. Returns the one that is expected; undefined while too few nodes name the same one. */
   learn(nodes: readonly UpstreamNode[]): string | undefined {
     if (this.id === undefined) {
       const agreed = [...countNames(nodes)].filter(([, count]) => count >= this.config.agree);
-      if (agreed.length === 1) this.learned = agreed[0]![0];
+      if (agreed.length === 1) this.id = agreed[0]![0];
     }
     return this.id;
   }
