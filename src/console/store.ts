@@ -11,6 +11,8 @@ export interface ConsoleState {
   readonly session: SessionAnswer | undefined;
   readonly status: StatusAnswer | undefined;
   readonly history: HistoryAnswer | undefined;
+  /** Why it could not be read. */
+  readonly historyProblem: string | undefined;
   /** When the gateway answered last. */
   readonly answeredAt: number;
   /** Since when it does not, and why; undefined: it does. */
@@ -29,6 +31,7 @@ class Store {
     session: undefined,
     status: undefined,
     history: undefined,
+    historyProblem: undefined,
     answeredAt: now(),
     lost: undefined,
     intent: undefined,
@@ -71,15 +74,20 @@ class Store {
     }
   }
 
-  /** How the gateway is, and what was measured since the last time. @throws as {@link ask} */
+  /** How the gateway is, and what was measured since the last time; each counts if the other fails. @throws as {@link ask} */
   async readStatus(signal?: AbortSignal): Promise<void> {
-    const since = this.state.history?.times.at(-1);
     const options = signal === undefined ? {} : { signal };
-    const [status, added] = await Promise.all([
-      this.ask<StatusAnswer>("status", options),
-      this.ask<HistoryAnswer>("history", { ...options, query: { since } }),
+    const since = this.state.history?.times.at(-1);
+    await Promise.all([
+      this.ask<StatusAnswer>("status", options).then((status) => this.set({ status })),
+      this.ask<HistoryAnswer>("history", { ...options, query: { since } }).then(
+        (added) => this.set({ history: mergeHistory(this.state.history, added), historyProblem: undefined }),
+        (error: unknown) => {
+          if (error instanceof Refusal) this.set({ historyProblem: error.message });
+          throw error;
+        },
+      ),
     ]);
-    this.set({ status, history: mergeHistory(this.state.history, added) });
   }
 
   private answered(): void {

@@ -16,13 +16,18 @@ import { sayDuration } from "../../words/quantity.ts";
 export function OverviewPage() {
   const status = useStore((state) => state.status);
   const history = useStore((state) => state.history);
-  if (status === undefined || history === undefined) return <Blank>Asking the gateway…</Blank>;
+  const problem = useStore((state) => state.historyProblem);
+  if (status === undefined) return <Blank>Asking the gateway…</Blank>;
   return (
     <>
       <HealthCard status={status} />
-      <Tiles status={status} history={history} />
+      {history !== undefined && <Tiles status={status} history={history} />}
       <InForce status={status} />
-      <Charts history={history} />
+      {history === undefined ? (
+        <Blank problem={problem}>Asking for the last hour…</Blank>
+      ) : (
+        <Charts history={history} />
+      )}
       <Audit />
     </>
   );
