@@ -19,10 +19,20 @@ export function demoInstructions(
   const contradiction = transfer(amulet!.registry.admin, instrumentId);
   return `Registry Gateway is running before three sample registries, memory only.
 
+  console  ${operations}/console/
   gateway  ${base}    operations ${operations}
 ${running.join("\n")}
 
-Copy and paste in another terminal:
+Open the console in a browser. A client of the demo asks all three a few times a second, so that there is something to see.
+
+  Type here        and see in the console
+  kill funds       Overview: what is wrong. Transfers fail, and what is cached of it is served all the same
+  revive funds     it is proved anew, and well again
+  slow bonds       Overview: the latency of its calls; clients of what is cached notice nothing
+  In the console   put amulet into cache-only mode (Registries, amulet), and undo it on the Overview;
+                   paste a URL from below on the page Cache: why is it answered as it is?
+
+Or copy and paste in another terminal:
 
   # 1. A miss: the slow registry is asked (about 400 ms). Look at cache-status.
   curl -si '${registrars}/funds/registry/metadata/v1/instruments?pageSize=5' | head -20
@@ -59,7 +69,8 @@ Stop with Ctrl-C.
 `;
 }
 
-function transfer(expectedAdmin: string, instrumentId: { readonly admin: string; readonly id: string }): string {
+/** The body of a call for a transfer factory. */
+export function transfer(expectedAdmin: string, instrumentId: { readonly admin: string; readonly id: string }): string {
   return JSON.stringify({
     choiceArguments: {
       expectedAdmin,

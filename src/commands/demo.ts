@@ -1,4 +1,5 @@
-import { createGateway, type Gateway } from "../gateway.ts";
+import { createInterface } from "node:readline";
+import { createGateway } from "../gateway.ts";
 import { systemClock } from "../clock.ts";
 import { parseConfig } from "../config/parse.ts";
 import type { Config } from "../config/schema.ts";
@@ -6,7 +7,7 @@ import { createLogger } from "../observe/log.ts";
 import { SampleRegistry } from "../sandbox/registry.ts";
 import { version } from "../version.ts";
 import { demoInstructions } from "./demo-instructions.ts";
-import { runScoreboard } from "./demo-scoreboard.ts";
+import { startDemoTraffic } from "./demo-traffic.ts";
 import { EXIT, parsePort } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
 
@@ -67,7 +68,9 @@ export async function demo(options: { readonly port: unknown; readonly operation
   try {
     const ports = await gateway.start();
     printLines(demoInstructions(registries, ports));
-    await untilStopped(gateway, registries);
+    const traffic = startDemoTraffic({ registries, clock, origin: `http://127.0.0.1:${ports.publicPort}` });
+    await untilStopped(registries);
+    traffic.stop();
     return EXIT.ok;
   } catch (error) {
     const { code, port } = error as { code?: string; port?: number };
@@ -90,6 +93,8 @@ function demoConfig(
   const text = JSON.stringify({
     listen: { host: "127.0.0.1", port },
     operations: { host: "127.0.0.1", port: operationsPort },
+    // For the console's page of requests; the demo prints no log.
+    log: { hits: 1 },
     upstreams: registries.map(({ name, registry }) => ({ name, admin: registry.admin, urls: [registry.url] })),
   });
   const { config, problems } = parseConfig({ text, file: "demo", env: {} });
@@ -97,10 +102,35 @@ function demoConfig(
   return config;
 }
 
-async function untilStopped(gateway: Gateway, registries: readonly DemoRegistry[]): Promise<void> {
-  const stopped = new Promise<void>((resolve) => {
+/** Until Ctrl-C; meanwhile does what is typed. */
+async function untilStopped(registries: readonly DemoRegistry[]): Promise<void> {
+  // Without an output it leaves the terminal as it is: Ctrl-C stays a signal.
+  const lines = createInterface({ input: process.stdin });
+  lines.on("line", (line) => void obey(line, registries));
+  await new Promise<void>((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
   });
-  if (process.stdout.isTTY && process.stdin.isTTY) await runScoreboard({ gateway, registries, stopped });
-  else await stopped;
+  lines.close();
+}
+
+const SLOWER = 2_000;
+
+/** `kill funds`, `revive funds`, `slow funds`. */
+async function obey(line: string, registries: readonly DemoRegistry[]): Promise<void> {
+  const [word, name] = line.trim().split(/\s+/);
+  if (word === "" || word === undefined) return;
+  const registry = registries.find((each) => each.name === name)?.registry;
+  if (registry !== undefined && word === "kill" && registry.isListening) {
+    await registry.kill();
+    printLine(`${name} is killed: what is cached of it is still served. revive ${name} brings it back`);
+  } else if (registry !== undefined && word === "revive") {
+    if (!registry.isListening) await registry.revive();
+    registry.slow(0);
+    printLine(`${name} is as it was`);
+  } else if (registry !== undefined && word === "slow") {
+    registry.slow(SLOWER);
+    printLine(`${name} takes ${SLOWER / 1_000} s longer for each answer. revive ${name} ends that`);
+  } else {
+    printLine(`type kill, revive or slow and one of ${registries.map((each) => each.name).join(", ")}`);
+  }
 }

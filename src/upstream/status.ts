@@ -61,8 +61,6 @@ export interface UpstreamStatus {
   readonly passThroughBreaker: BreakerState;
   /** Calls left in the window of `rateLimit` as last seen; undefined without `rateLimit` or before the first call. */
   readonly budgetLeft: number | undefined;
-  /** The group that has this limit together: what is left is left for all of them. */
-  readonly rateLimitGroup: string | undefined;
   /** Calls running and waiting for their turn. */
   readonly running: number;
   readonly queued: number;

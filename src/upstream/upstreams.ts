@@ -1,5 +1,4 @@
 import type { UpstreamConfig } from "../config/schema.ts";
-import { RateLimitGroups } from "./limits/rate-limit-groups.ts";
 import type { UpstreamEnvironment } from "./parts.ts";
 import type { UpstreamStatus } from "./status.ts";
 import { Upstream } from "./upstream.ts";
@@ -10,7 +9,6 @@ export class Upstreams {
   readonly all: readonly Upstream[];
   private readonly byAlias: ReadonlyMap<string, Upstream>;
   private readonly claims: AdminClaims;
-  private readonly groups: RateLimitGroups;
 
   /**
    * With `previous`, upstreams whose configuration did not change are taken over as they are, and changed ones keep
@@ -21,15 +19,12 @@ export class Upstreams {
     const claims = previous?.claims ?? new AdminClaims();
     const kept = new Set<string>();
     this.claims = claims;
-    const groups = previous?.groups ?? new RateLimitGroups();
-    this.groups = groups;
-    groups.reset(configs.filter(({ enabled }) => enabled));
     this.all = configs
       .filter(({ enabled }) => enabled)
       .map((config) => {
         const old = previous?.byName(config.name);
         if (old?.isSameAs(config, environment.limits) !== true) {
-          const upstream = new Upstream(config, environment, { claims, groups, old });
+          const upstream = new Upstream(config, environment, { claims, old });
           if (old === undefined || !mustStay(old, upstream)) return upstream;
           void upstream.close();
         }

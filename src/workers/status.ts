@@ -99,7 +99,6 @@ function mergeUpstream(one: UpstreamStatus, other: UpstreamStatus): UpstreamStat
     breaker: laterOf(BREAKER_STATES, one.breaker, other.breaker),
     passThroughBreaker: laterOf(BREAKER_STATES, one.passThroughBreaker, other.passThroughBreaker),
     budgetLeft: least(one.budgetLeft, other.budgetLeft),
-    rateLimitGroup: one.rateLimitGroup,
     running: one.running + other.running,
     queued: one.queued + other.queued,
     retriesLeft: one.retriesLeft + other.retriesLeft,

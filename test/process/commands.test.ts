@@ -396,6 +396,36 @@ describe("demo", () => {
     await expect(fetch(list)).rejects.toThrow("fetch failed");
   });
 
+  test("names the console first, and kills and revives a registry when told so", async () => {
+    const command = run(["demo", "--port", "0", "--operations-port", "0"]);
+    await command.printed(/Stop with Ctrl-C/);
+    const [firstUrl, operations] = await command.printed(/(http:\S+)\/console\//);
+    expect(/http:\S+/.exec(command.stdout)![0]).toBe(firstUrl);
+    // Its own client asks.
+    const requests = async () => (await fetch(`${operations}/requests?upstream=funds`)).json();
+    await expect
+      .poll(requests)
+      .toMatchObject({ requests: expect.arrayContaining([expect.objectContaining({ status: 200 })]) });
+
+    const stateOfFunds = async () => {
+      const { upstreams } = (await (await fetch(`${operations}/status`)).json()) as {
+        upstreams: readonly { readonly name: string; readonly state: string }[];
+      };
+      return upstreams.find(({ name }) => name === "funds")!.state;
+    };
+    expect(await stateOfFunds()).toBe("up");
+    command.type("kill funds");
+    await command.printed(/funds is killed/);
+    await expect.poll(stateOfFunds).toBe("failing");
+    command.type("revive funds");
+    await command.printed(/funds is as it was/);
+    await expect.poll(stateOfFunds).toBe("up");
+    command.type("kill nothing");
+    await command.printed(/type kill, revive or slow and one of amulet, bonds, funds/);
+    command.signal("SIGINT");
+    expect(await command.ended).toBe(0);
+  });
+
   test("says how to take other ports when its own are taken", async () => {
     const other = createServer();
     await new Promise<void>((resolve) => {

@@ -17,7 +17,7 @@ export class Command {
   constructor(args: readonly string[], env: Record<string, string> = {}) {
     const { GATEWAY_CONFIG: _, ...inherited } = process.env;
     this.child = spawn(process.execPath, [MAIN, ...args], {
-      stdio: ["ignore", "pipe", "pipe"],
+      stdio: ["pipe", "pipe", "pipe"],
       env: { ...inherited, ...env },
     });
     this.child.stdout!.on("data", (chunk: Buffer) => (this.stdout += chunk.toString()));
@@ -46,6 +46,11 @@ export class Command {
       if (!this.isRunning) throw new Error(`it ended without printing ${pattern}:\n${this.stdout}\n${this.stderr}`);
       await Promise.race([once(this.child.stdout!, "data"), this.ended]);
     }
+  }
+
+  /** As a person types a line and presses Enter. */
+  type(line: string): void {
+    this.child.stdin!.write(`${line}\n`);
   }
 
   signal(name: NodeJS.Signals): void {
