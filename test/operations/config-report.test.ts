@@ -1,8 +1,7 @@
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
 import type { ConfigReport } from "../../src/operations/config-report.ts";
 import { startGateway } from "../support/gateway.ts";
-import { GatewayProcess } from "../support/gateway-process.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
 const folder = useTemporaryFolder();
@@ -71,41 +70,3 @@ test("what is in use is shown without secrets, with what is there by default", a
     expect(defaults).not.toContain(key);
   }
 });
-
-test("the last reload of a gateway with workers is told: what it changed, or why it was refused", async () => {
-  const gateway = await GatewayProcess.start({
-    workers: 2,
-    upstreams: [{ name: "amulet", urls: ["http://127.0.0.1:1"] }],
-  });
-  onTestFinished(async () => void (await gateway.stop()));
-  expect((await configOf(gateway.operations)).lastReload).toBeNull();
-  const first = readFileSync(gateway.file, "utf8");
-  const replace = (text: string) => {
-    writeFileSync(`${gateway.file}.new`, text);
-    renameSync(`${gateway.file}.new`, gateway.file);
-    gateway.signal("SIGHUP");
-  };
-  replace(`${first}log: { level: debug }\nlimits: { uri: 4KiB, requestBody: 2MiB }\n`);
-  const patience = { timeout: 20_000 };
-  await expect
-    .poll(async () => (await configOf(gateway.operations)).lastReload, patience)
-    .toEqual({
-      at: expect.stringMatching(/^\d{4}-.*Z$/),
-      cause: expect.stringMatching(/^(signal|file)$/),
-      result: "applied",
-      changed: ["limits.requestBody", "log.level"],
-      needRestart: ["limits.uri"],
-      problems: [],
-    });
-  const { config } = await configOf(gateway.operations);
-  expect(config).toMatchObject({ log: { level: "debug" }, limits: { uri: "8KiB", requestBody: "2MiB" }, workers: 2 });
-  replace(`${first}log: { level: loud }\n`);
-  await expect
-    .poll(async () => (await configOf(gateway.operations)).lastReload, patience)
-    .toMatchObject({
-      result: "refused",
-      changed: [],
-      problems: [{ path: "log.level", line: expect.any(Number), message: expect.any(String) }],
-    });
-  expect((await configOf(gateway.operations)).config).toMatchObject({ log: { level: "debug" } });
-}, 60_000);

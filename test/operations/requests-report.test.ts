@@ -2,7 +2,6 @@ import { expect, onTestFinished, test } from "vitest";
 import { RecentRequests, type RequestsReport } from "../../src/observe/recent-requests.ts";
 import { cursorsByWorker, mergeRequests } from "../../src/operations/requests-report.ts";
 import { startGateway } from "../support/gateway.ts";
-import { GatewayProcess } from "../support/gateway-process.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO } from "../support/sample.ts";
@@ -116,23 +115,3 @@ test("those of several workers are one list in the order of time", () => {
   expect(merged).toEqual({ requests: [at(5), at(4), at(3)], cursor: "1~k.2-2~k.9", missed: 3 });
   expect(Object.fromEntries(cursorsByWorker(merged.cursor))).toEqual({ 1: "k.2", 2: "k.9" });
 });
-
-test("a gateway of two workers tells those of both", async () => {
-  const registry = await startRegistry();
-  const gateway = await GatewayProcess.start({
-    workers: 2,
-    upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }],
-  });
-  onTestFinished(async () => void (await gateway.stop()));
-  const asked = Array.from({ length: 20 }, (_, i) => `/registry/metadata/v1/instruments/none-${i}`);
-  for (const path of asked) await fetch(gateway.url + path, { headers: { connection: "close" } }).then((a) => a.text());
-  await expect.poll(async () => (await requestsOf(gateway.operations)).length, { timeout: 10_000 }).toBe(20);
-  const lines = gateway.lines.filter(({ msg }) => msg === "request");
-  expect(new Set(lines.map(({ worker }) => worker)).size).toBe(2);
-  const { cursor } = (await (await fetch(`${gateway.operations}/requests`)).json()) as RequestsReport;
-  expect(await requestsOf(gateway.operations, `?since=${cursor}`)).toEqual([]);
-  await fetch(`${gateway.url}/registry/metadata/v1/instruments/none-20`, { headers: { connection: "close" } }).then(
-    (a) => a.text(),
-  );
-  await expect.poll(async () => (await requestsOf(gateway.operations, `?since=${cursor}`)).length).toBe(1);
-}, 60_000);

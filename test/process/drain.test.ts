@@ -34,21 +34,33 @@ function mixed(index: number) {
     : ({ method: "POST", path: ACCEPT, body: "{}" } as const);
 }
 
-test("after SIGTERM readiness falls first, then the gateway still accepts for its grace, and exits with 0", async () => {
+test("after SIGTERM readiness falls first, then the gateway accepts for its grace, finishes what runs, and exits with 0", async () => {
   const amulet = await registry();
   const process = await gateway({
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
     shutdown: { grace: "2s", timeout: "5s" },
   });
+  const call = async () => {
+    const answer = await request(`${process.url}${ACCEPT}`, { method: "POST", dispatcher: new Agent() });
+    await answer.body.dump();
+    return [answer.statusCode, answer.headers["connection"]];
+  };
+  expect((await call())[0]).toBe(200);
+  const held = Promise.withResolvers<undefined>();
+  amulet.calls.clear();
+  amulet.script(() => held.promise);
+  const begun = [call(), call(), call()];
+  await amulet.calls.reached(3);
   process.signal("SIGTERM");
   await until(async () => (await readiness(process)) === 503);
   expect((await fetch(`${process.operations}/livez`)).status).toBe(200);
-  const late = await request(`${process.url}${INFO}`, { dispatcher: new Agent() });
-  expect(late.statusCode).toBe(200);
-  expect(late.headers["connection"]).toBe("close");
-  await late.body.dump();
+  const late = call();
+  await amulet.calls.reached(4);
+  held.resolve(undefined);
+  expect(await Promise.all([...begun, late])).toEqual(Array.from({ length: 4 }, () => [200, "close"]));
   expect(await process.ended).toBe(0);
   expect(process.said("stopped")).toHaveLength(1);
+  await expect(fetch(`${process.url}${INFO}`)).rejects.toThrow("fetch failed");
 });
 
 test("no request is lost while the gateway stops under load", async () => {

@@ -1,7 +1,10 @@
 import { Agent, request } from "undici";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { systemClock } from "../../src/clock.ts";
+import type { ConfigReport } from "../../src/operations/config-report.ts";
+import type { RequestsReport } from "../../src/observe/recent-requests.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { measureLoopTime } from "../support/loop-time.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { until } from "../support/redis.ts";
 import { childrenOf, isRunning } from "../support/child-processes.ts";
@@ -22,6 +25,7 @@ const ACCEPT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
 
 const amulet = new SampleRegistry({ admin: DSO, clock: systemClock() });
 const bonds = new SampleRegistry({ admin: UTILITY_ADMIN, clock: systemClock() });
+const funds = new SampleRegistry({ admin: `funds::1220${"ff".repeat(32)}`, clock: systemClock() });
 let gateway: RealProcess;
 
 function keys(more: Record<string, unknown> = {}) {
@@ -32,19 +36,20 @@ function keys(more: Record<string, unknown> = {}) {
     upstreams: [
       { name: "amulet", admin: DSO, urls: [amulet.url] },
       { name: "bonds", urls: [bonds.url], rateLimit: { requests: 20, per: "10m", maxWait: "0s" } },
+      { name: "funds", admin: funds.admin, urls: [funds.url], cache: { ttl: { info: "0s" } } },
     ],
     ...more,
   };
 }
 
 beforeAll(async () => {
-  await Promise.all([amulet.start(), bonds.start()]);
+  await Promise.all([amulet.start(), bonds.start(), funds.start()]);
   gateway = await RealProcess.start(keys());
 });
 
 afterAll(async () => {
   await gateway.dispose();
-  await Promise.all([amulet.stop(), bonds.stop()]);
+  await Promise.all([amulet.stop(), bonds.stop(), funds.stop()]);
 });
 
 const at = (alias: string, path: string) => `${gateway.url}/api/token-standard/v0/registrars/${alias}${path}`;
@@ -59,6 +64,28 @@ async function once(url: string, method: "GET" | "POST" = "GET") {
 }
 
 const workers = async () => (await gateway.status<Status>()).workers;
+
+/** What the operations listener shows at `path`. */
+async function shown<T>(path: string): Promise<T> {
+  const answer = await fetch(gateway.operations + path);
+  expect([answer.status, answer.headers.get("content-type")]).toEqual([
+    200,
+    expect.stringMatching(/^application\/json/),
+  ]);
+  return (await answer.json()) as T;
+}
+
+test("the latest requests of both workers are told", async () => {
+  for (let i = 0; i < 20; i++) await once(at("amulet", `${INSTRUMENTS}/none-${i}`));
+  const told = (since = "") => shown<RequestsReport>(`/requests?upstream=amulet${since}`);
+  await until(async () => (await told()).requests.length === 20);
+  await until(() => gateway.said("request").length === 20);
+  expect(new Set(gateway.said("request").map(({ worker }) => worker)).size).toBe(2);
+  const since = `&since=${(await told()).cursor}`;
+  expect((await told(since)).requests).toEqual([]);
+  await once(at("amulet", `${INSTRUMENTS}/none-20`));
+  await until(async () => (await told(since)).requests.length === 1);
+});
 
 test("many concurrent requests to a cold key over all workers cost one call", async () => {
   amulet.slow(500);
@@ -131,16 +158,53 @@ test("workers share one budget of calls, their checks included", async () => {
   expect(bonds.calls.total).toBeGreaterThan(15);
 });
 
+test("a registry that is found by one worker to be another one is used by no worker within 2 s", async () => {
+  const draft = () => once(at("funds", "/registry/drafts/v1/x"), "POST");
+  for (let i = 0; i < 4; i += 1) expect((await draft()).status).toBeLessThan(500);
+  await funds.faults.set({ kind: "wrong-admin", admin: UTILITY_ADMIN, operations: ["info"] });
+  expect((await once(at("funds", INFO))).status).toBe(502);
+  const took = measureLoopTime();
+  await until(async () => {
+    const answers = [await draft(), await draft(), await draft(), await draft()];
+    return answers.every(({ status }) => status === 502);
+  });
+  expect(took()).toBeLessThan(2_000);
+});
+
+test("what the last reload changed is told", async () => {
+  expect((await shown<ConfigReport>("/config")).lastReload).toBeNull();
+  gateway.write(keys({ log: { level: "debug" }, limits: { uri: "4KiB", requestBody: "2MiB" } }));
+  gateway.signal("SIGHUP");
+  await until(async () => (await shown<ConfigReport>("/config")).lastReload !== null);
+  const { lastReload, config } = await shown<ConfigReport>("/config");
+  expect(lastReload).toEqual({
+    at: expect.stringMatching(/^\d{4}-.*Z$/),
+    cause: expect.stringMatching(/^(signal|file)$/),
+    result: "applied",
+    changed: ["limits.requestBody", "log.level"],
+    needRestart: ["limits.uri"],
+    problems: [],
+  });
+  expect(config).toMatchObject({ log: { level: "debug" }, limits: { uri: "8KiB", requestBody: "2MiB" }, workers: 2 });
+});
+
 test("a reload reaches every worker, a bad one none", async () => {
   gateway.write(keys({ limits: { requestBody: "nonsense" } }));
   gateway.signal("SIGHUP");
   await until(() => gateway.said("configuration refused: the one in use stays").length === 1);
   expect(await gateway.metric("registry_gateway_config_last_reload_successful")).toBe(0);
+  const refused = await shown<ConfigReport>("/config");
+  expect(refused.lastReload).toMatchObject({
+    result: "refused",
+    changed: [],
+    problems: [{ path: "limits.requestBody", line: expect.any(Number), message: expect.any(String) }],
+  });
+  expect(refused.config).toMatchObject({ limits: { requestBody: "2MiB" } });
 
   const upstreams = [{ name: "renamed", admin: DSO, urls: [amulet.url] }];
   gateway.write({ ...keys(), upstreams, workers: 4 });
   gateway.signal("SIGHUP");
-  await until(() => gateway.said("configuration reloaded").length === 1);
+  await until(() => gateway.said("configuration reloaded").length === 2);
   for (let i = 0; i < 4; i += 1) {
     expect((await once(at("renamed", INFO))).status).toBe(200);
     expect((await once(at("amulet", INFO))).status).toBe(404);
@@ -152,7 +216,7 @@ test("a reload reaches every worker, a bad one none", async () => {
   await until(async () => (await gateway.status<Status>()).upstreams[0]!.name === "renamed");
   expect(told.length).toBeGreaterThan(0);
   expect(await gateway.metric("registry_gateway_requests_total", 'upstream="bonds"')).toBe(0);
-  expect(await gateway.metric("registry_gateway_config_reloads_total")).toBe(2);
+  expect(await gateway.metric("registry_gateway_config_reloads_total")).toBe(3);
 });
 
 test("a connection that a worker had not taken when it died ends with it, and no client waits for ever", async () => {
