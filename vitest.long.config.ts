@@ -15,12 +15,19 @@ const PUSH = [
 /** Those of `npm test` that try a share of their cases there. */
 const THOROUGH = [
   "test/aggregate/merged-listing.test.ts",
+  "test/bodies/json.test.ts",
+  "test/clients/api-key.test.ts",
+  "test/clients/shared-limits.test.ts",
+  "test/config/keys-file.test.ts",
+  "test/journeys/addressing.test.ts",
   "test/journeys/byte-identity.test.ts",
   "test/journeys/clients-under-change.test.ts",
   "test/journeys/hostile-json.test.ts",
   "test/journeys/page-walk.test.ts",
   "test/journeys/random-requests.test.ts",
   "test/journeys/routing-properties.test.ts",
+  "test/process/reload-credentials.test.ts",
+  "test/schema/validator.test.ts",
 ];
 
 /** Tests that take minutes, one file after the other; `--project push` or `--project nightly` for one of the groups. */

@@ -22,38 +22,17 @@ async function catalogued(url: string): Promise<Got> {
 
 describe("a registry that lists for ever", () => {
   test("is read up to a bound, and the catalogue says that it is not whole", async () => {
-    const { url, registries } = await startAggregate({ amulet: {}, endless: {} });
+    const { url, registries } = await startAggregate({ endless: {}, amulet: {} });
     listForEver(registries.endless!, MIB);
     const listed = await catalogued(url);
     expect(listed.headers.get("x-registry-partial")).toBe("endless");
-    expect(listed.json.registries).toMatchObject([{ instrumentCount: 30 }, { instrumentCount: 32 }]);
+    expect(listed.json.registries).toMatchObject([{ instrumentCount: 32 }, { instrumentCount: 30 }]);
     const found = await get(`${url}${INSTRUMENTS}?query=instrument&pageSize=5`);
     expect([found.status, found.headers.get("x-registry-partial")]).toEqual([200, "endless"]);
     expect(found.headers.get("cache-control")).toBe("no-store");
     expect(registries.endless!.calls.count("instruments")).toBe(32);
-  });
 
-  test("costs a page of the merged listing its size, and no instrument", async () => {
-    const { url, registries } = await startAggregate({ endless: {}, amulet: {} });
-    listForEver(registries.endless!, MIB);
-    const seen: string[] = [];
-    let pageToken = "";
-    for (let page = 0; page < 3; page++) {
-      const { status, json } = await get(`${url}${LISTING}?pageSize=1000${pageToken}`);
-      expect(status).toBe(200);
-      const ids = (json.instruments as { id: string }[]).map(({ id }) => id);
-      expect(ids.length).toBeGreaterThan(10);
-      expect(ids.length).toBeLessThan(17);
-      seen.push(...ids);
-      pageToken = `&pageToken=${json.nextPageToken as string}`;
-    }
-    expect(seen).toEqual(seen.map((_id, at) => `ENDLESS-${at}`));
-  });
-
-  test("costs a page of found instruments its size, and no instrument", async () => {
-    const { url, registries } = await startAggregate({ endless: {}, amulet: {} });
-    listForEver(registries.endless!, MIB);
-    await catalogued(url);
+    // A page of what is found costs its size, and no instrument is lost.
     const seen: string[] = [];
     for (let pageToken = ""; seen.length < 100;) {
       const { json } = await get(`${url}${INSTRUMENTS}?pageSize=1000${pageToken}`);
@@ -67,6 +46,23 @@ describe("a registry that lists for ever", () => {
     expect(seen).toHaveLength(62);
   });
 
+  test("costs a page of the merged listing its size, and no instrument", async () => {
+    const { url, registries } = await startAggregate({ endless: {}, amulet: {} });
+    listForEver(registries.endless!, MIB);
+    const seen: string[] = [];
+    let pageToken = "";
+    for (let page = 0; page < 2; page++) {
+      const { status, json } = await get(`${url}${LISTING}?pageSize=1000${pageToken}`);
+      expect(status).toBe(200);
+      const ids = (json.instruments as { id: string }[]).map(({ id }) => id);
+      expect(ids.length).toBeGreaterThan(10);
+      expect(ids.length).toBeLessThan(17);
+      seen.push(...ids);
+      pageToken = `&pageToken=${json.nextPageToken as string}`;
+    }
+    expect(seen).toEqual(seen.map((_id, at) => `ENDLESS-${at}`));
+  });
+
   test("gets further with each page though one of its own costs more than a page may", async () => {
     const { url, registries } = await startAggregate(
       { endless: {}, amulet: {} },
@@ -74,12 +70,12 @@ describe("a registry that lists for ever", () => {
     );
     listForEver(registries.endless!, 17 * MIB);
     const seen: string[] = [];
-    for (let page = 0, pageToken = ""; page < 3; page++) {
+    for (let page = 0, pageToken = ""; page < 2; page++) {
       const { json } = await get(`${url}${LISTING}?pageSize=1000${pageToken}`);
       seen.push(...(json.instruments as { id: string }[]).map(({ id }) => id));
       pageToken = `&pageToken=${json.nextPageToken as string}`;
     }
-    expect(seen).toEqual(["ENDLESS-0", "ENDLESS-1", "ENDLESS-2"]);
+    expect(seen).toEqual(["ENDLESS-0", "ENDLESS-1"]);
   });
 
   test("is not warmed up for ever", async () => {

@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { elementSpans, keyTree, memberSpans, repeatedKey } from "../../src/json.ts";
 import { jsonText } from "../support/json-text.ts";
+import { runs } from "../support/thorough.ts";
 
 const valuesAt = (text: string, key: string): unknown[] =>
   memberSpans(text, 0, key).map(({ start, end }) => JSON.parse(text.slice(start, end)));
@@ -15,7 +16,7 @@ describe("positions in JSON text", () => {
         }
         expect(memberSpans(text, 0, "not there at all")).toEqual([]);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(100, 3_000) },
     );
   });
 
@@ -25,7 +26,7 @@ describe("positions in JSON text", () => {
         const elements = elementSpans(text, 0).map(({ start, end }) => JSON.parse(text.slice(start, end)) as unknown);
         expect(elements).toEqual(JSON.parse(JSON.stringify(value)));
       }),
-      { numRuns: 300 },
+      { numRuns: runs(100, 3_000) },
     );
   });
 
@@ -96,7 +97,7 @@ describe("a key given twice", () => {
         fc.pre(name !== "x-y");
         expect(repeatedKey(text, keyTree([[name]]))).toEqual([name]);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(100, 3_000) },
     );
   });
 

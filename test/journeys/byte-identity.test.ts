@@ -64,7 +64,7 @@ describe.each(ENDPOINTS.map(({ operation }) => operation))("at %s", (operation) 
         expect(amulet.calls.last!.body.toString()).toBe(isPost ? body : "");
       }),
       // Each of the twenty endpoints has what is peculiar, and some of what is drawn.
-      { numRuns: runs(25, 60), examples: PECULIAR.map((text) => [text, text]) },
+      { numRuns: runs(15, 60), examples: PECULIAR.map((text) => [text, text]) },
     );
     amulet.script(undefined);
   });
@@ -85,7 +85,7 @@ test("what passes through does too, whatever it is", async () => {
       expect(amulet.calls.last!.body.equals(asked)).toBe(true);
       expect(amulet.calls.last!.url).toBe("/registry/drafts/v1/x?a=%2f&b");
     }),
-    { numRuns: 60 },
+    { numRuns: runs(30, 60) },
   );
   amulet.script(undefined);
 });
@@ -101,7 +101,7 @@ test("the body of a version 2 factory is read on the way and still the same byte
       expect(answer.status).toBe(200);
       expect(amulet.calls.last!.body.toString()).toBe(body);
     }),
-    { numRuns: 60, examples: PECULIAR.map((text): [string] => [text]) },
+    { numRuns: runs(30, 60), examples: PECULIAR.map((text): [string] => [text]) },
   );
 });
 
@@ -117,7 +117,7 @@ test("an error in the registry's form keeps its bytes and status", async () => {
       expect([answer.status, answer.headers["content-type"]]).toEqual([status, "application/json"]);
       expect(answer.text).toBe(body);
     }),
-    { numRuns: 40 },
+    { numRuns: runs(20, 40) },
   );
   amulet.script(undefined);
 });

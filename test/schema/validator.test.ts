@@ -156,7 +156,7 @@ describe("a validator says what TypeBox says", () => {
           for (const value of values) expect(find(value)).toEqual(expected(value));
         },
       ),
-      { numRuns: runs(150, 5_000) },
+      { numRuns: runs(60, 5_000) },
     );
   });
 
@@ -169,7 +169,7 @@ describe("a validator says what TypeBox says", () => {
         if (fault !== undefined) faults += 1;
         expect(fault).toEqual(expected(value));
       }),
-      { numRuns: runs(150, 3_000) },
+      { numRuns: runs(60, 3_000) },
     );
     expect(faults).toBeGreaterThan(0);
   });
