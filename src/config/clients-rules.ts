@@ -41,7 +41,7 @@ function checkTier(reading: Reading, path: string, upstreams: readonly (string |
     if (name === undefined) continue;
     if (name === "*") {
       if (upstreams.length > 1) reading.report(place, '"*" stands alone: it means all upstreams');
-    } else if (!known.includes(name)) {
+    } else if (!known.includes(name) && !reading.isGiven("discovery")) {
       reading.report(place, `${reading.speak(place)} is the name of no upstream${suggest(name, known)}`);
     }
   }

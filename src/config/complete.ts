@@ -65,14 +65,24 @@ export function complete(draft: Draft, reading: Reading): Draft {
   const maxObject = reading.isGiven("cache.memory.maxObject")
     ? memory?.maxObject
     : least(memory?.maxObject, memory?.maxBytes);
-  const upstreams = draft.upstreams?.map((upstream, index) => {
-    if (upstream === undefined) return undefined;
-    const attemptTimeout = reading.isGiven(`upstreams[${index}].attemptTimeout`)
-      ? upstream.attemptTimeout
-      : least(upstream.attemptTimeout, upstream.timeout);
-    const cache: NonNullable<UpstreamDraft["cache"]> = overlay(shared, completeCache(upstream.cache ?? {}));
-    return { ...upstream, attemptTimeout, cache };
-  });
+  const completeUpstream = <Keys extends Pick<UpstreamDraft, "timeout" | "attemptTimeout" | "cache">>(
+    path: string,
+    keys: Keys,
+  ): Keys => {
+    const attemptTimeout = reading.isGiven(`${path}.attemptTimeout`)
+      ? keys.attemptTimeout
+      : least(keys.attemptTimeout, keys.timeout);
+    const cache: NonNullable<UpstreamDraft["cache"]> = overlay(shared, completeCache(keys.cache ?? {}));
+    return { ...keys, attemptTimeout, cache };
+  };
+  const upstreams = draft.upstreams?.map((upstream, index) =>
+    upstream === undefined ? undefined : completeUpstream(`upstreams[${index}]`, upstream),
+  );
+  const { discovery } = draft;
+  const found =
+    discovery === undefined
+      ? {}
+      : { discovery: { ...discovery, defaults: completeUpstream("discovery.defaults", discovery.defaults ?? {}) } };
   const clients = draft.clients === undefined ? {} : { clients: completeClients(draft.clients) };
-  return { ...draft, ...clients, cache: { ...shared, memory: { ...memory, maxObject } }, upstreams };
+  return { ...draft, ...clients, ...found, cache: { ...shared, memory: { ...memory, maxObject } }, upstreams };
 }

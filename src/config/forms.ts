@@ -22,6 +22,8 @@ export interface FormValues {
   size: Size;
   nodeUrl: NodeUrl;
   endpointUrl: string;
+  /** Of a published list; nothing in it is secret. */
+  listUrl: string;
   proxyUrl: string;
   redisUrl: string;
   jwksUrl: string;
@@ -42,6 +44,8 @@ export interface FormValues {
   /** A secret that is sent in a header field. */
   token: string;
   // Files are absolute once parsed; relative ones are relative to the folder of the configuration file.
+  /** It need not be there. */
+  path: string;
   secretFile: string;
   tokenFile: string;
   redisUrlFile: string;
@@ -65,6 +69,8 @@ export interface Form<Value> {
   format(value: Value): string;
   /** Of a file, whose path is the value. */
   readonly content?: FileContent;
+  /** The value is a path, of a file that may come later. */
+  readonly isPath?: true;
 }
 
 /** What a file that a key names has to hold. */
@@ -115,6 +121,7 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
   },
   nodeUrl: textForm({ pattern: "^https?://", findFault: findNodeUrlFault, parse: normaliseNodeUrl }),
   endpointUrl: textForm({ pattern: "^https?://", findFault: findEndpointFault, format: redactPath }),
+  listUrl: textForm({ pattern: "^https?://", findFault: findEndpointFault }),
   proxyUrl: textForm({ pattern: "^https?://", findFault: findProxyFault, format: redactUrl }),
   redisUrl: textForm({ pattern: "^rediss?://", findFault: findRedisFault, format: redactUrl }),
   jwksUrl: textForm({ pattern: "^https?://", findFault: findJwksUrlFault }),
@@ -148,6 +155,7 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
   }),
   secret: textForm({ pattern: "^[^\\r\\n]+$", findFault: findSecretFault, format: () => "***" }),
   token: textForm({ pattern: "^[ -~]+$", findFault: findTokenFault, format: () => "***" }),
+  path: { ...textForm({ pattern: "^.+$", expected: "the path of a file" }), isPath: true },
   secretFile: fileForm({ findFault: (text) => findSecretFault(text.trim()), isSecret: true }),
   tokenFile: fileForm({ findFault: (text) => findTokenFault(text.trim()), isSecret: true }),
   redisUrlFile: fileForm({

@@ -25,6 +25,8 @@ export interface Notes {
   readonly restart?: boolean;
   /** Nothing is filled in where keys are absent: they are taken over from elsewhere. */
   readonly inherits?: boolean;
+  /** The keys below are described elsewhere, and written out only there. */
+  readonly repeats?: boolean;
   /** Exactly one of each group of keys must be there. */
   readonly oneOf?: readonly (readonly string[])[];
 }

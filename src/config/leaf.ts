@@ -33,6 +33,7 @@ export interface Given {
 const UNSPOKEN: ReadonlySet<FormName> = new Set([
   "nodeUrl",
   "endpointUrl",
+  "listUrl",
   "proxyUrl",
   "redisUrl",
   "jwksUrl",
@@ -99,6 +100,7 @@ function readFormed(schema: Schema & { form: FormName }, given: Given, folder: s
     const path = resolve(folder, text);
     return { value: path, file: lookAt(path, given, form.content) };
   }
+  if (form.isPath === true) return { value: resolve(folder, text) };
   const write = schema.form === "size" ? formatSize : formatDuration;
   if (schema.least !== undefined && Number(value) < schema.least) {
     return { fault: `must be at least ${write(schema.least)}` };

@@ -36,7 +36,7 @@ export interface ParsedConfig {
   readonly givenCount: number;
 }
 
-const WATCHED = /^(upstreams\[\d+\]\.(auth|tls)|listen\.tls|clients)\./;
+const WATCHED = /^((upstreams\[\d+\]|discovery\.defaults)\.(auth|tls)|listen\.tls|clients)\./;
 
 function byPlace(a: Problem, b: Problem): number {
   return a.line - b.line || a.column - b.column;

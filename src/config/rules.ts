@@ -1,6 +1,7 @@
 import { HOP_BY_HOP } from "../fields.ts";
 import { checkClients } from "./clients-rules.ts";
 import { checkKeyPair, checkTwice } from "./common-rules.ts";
+import { checkDiscovery } from "./discovery-rules.ts";
 import type { Draft, UpstreamDraft } from "./complete.ts";
 import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
@@ -154,7 +155,15 @@ function checkUpstreams(reading: Reading, upstreams: readonly (UpstreamDraft | u
     // In a path either may stand for the registry: one word must not mean two of them.
     if (namesake !== undefined) reading.report(`${path}.admin`, `is the name at ${namesake.path}.name`);
   }
-  if (upstreams.length > 0 && upstreams.every((upstream) => upstream?.enabled === false)) {
+  if (upstreams.length === 0 && !reading.isGiven("discovery") && !reading.hasProblem("upstreams")) {
+    const isGiven = reading.isGiven("upstreams");
+    reading.report("upstreams", isGiven ? "is empty: give at least one" : "is missing: it must be a list of upstreams");
+  }
+  if (
+    upstreams.length > 0 &&
+    !reading.isGiven("discovery") &&
+    upstreams.every((upstream) => upstream?.enabled === false)
+  ) {
     reading.report("upstreams", "every upstream is disabled: enable at least one");
   }
 }
@@ -194,6 +203,8 @@ function checkListeners(reading: Reading, { listen, operations }: Draft): void {
 export function checkRules(reading: Reading, draft: Draft): void {
   checkListeners(reading, draft);
   checkUpstreams(reading, draft.upstreams ?? []);
+  checkDiscovery(reading, draft.discovery);
+  if (draft.discovery !== undefined) checkUpstream(reading, "discovery.defaults", draft.discovery.defaults ?? {});
   checkClients(reading, draft);
   checkRouting(reading, draft);
   checkRedis(reading, draft.redis);

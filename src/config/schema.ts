@@ -4,6 +4,7 @@ import type { cacheOverridesSchema } from "./cache-schema.ts";
 import { cacheSchema } from "./cache-schema.ts";
 import { clientsSchema, listenTlsSchema, trustedProxiesSchema } from "./clients-schema.ts";
 import { choice, count, flag, formed, group, off, share, text } from "./keys.ts";
+import { discoverySchema } from "./discovery-schema.ts";
 import { redisSchema } from "./redis-schema.ts";
 import { upstreamSchema } from "./upstream-schema.ts";
 
@@ -161,11 +162,12 @@ export const configSchema = group("Configuration of Registry Gateway.", {
     }),
     timeout: formed("duration", { default: "20s", description: "Then finish what runs, for so long at most." }),
   }),
+  discovery: off(discoverySchema),
   upstreams: Type.Array(upstreamSchema, {
-    minItems: 1,
+    default: [],
     maxItems: 1_000,
     expected: "a list of upstreams",
-    description: "The registries, in the order in which they are listed.",
+    description: "The registries, in the order in which they are listed. May be left out where discovery finds some.",
   }),
 });
 
@@ -186,6 +188,9 @@ export type ClientsConfig = NonNullable<Config["clients"]>;
 
 /** One upstream; its `cache` is complete: the global one with this upstream's keys put over it. */
 export type UpstreamConfig = Config["upstreams"][number];
+
+/** How registries are found. */
+export type DiscoveryConfig = NonNullable<Config["discovery"]>;
 
 /** How one upstream's answers are cached. */
 export type CacheConfig = DeepReadonly<Static<typeof cacheOverridesSchema>>;

@@ -98,8 +98,8 @@ const tls = off(group("TLS to this upstream; certificates are always verified.",
 
 const nodeUrl = formed("nodeUrl", { examples: ["https://registry.example"], description: "Base URL of one node." });
 
-/** One registry behind the gateway. */
-export const upstreamSchema = group("One registry.", {
+/** Which registry it is. */
+const identity = {
   name: text({
     pattern: NAME,
     expected: "1 to 64 letters, digits, dots, dashes or underscores, beginning with a letter or digit",
@@ -139,6 +139,10 @@ export const upstreamSchema = group("One registry.", {
         "Nodes of the same registry, each its URL or {url, weight}. A trailing slash or /registry is tolerated.",
     },
   ),
+};
+
+/** How it is called, and what is done with its answers. */
+const treatment = {
   timeout: formed("duration", { default: "15s", least: 1, description: "All attempts together." }),
   attemptTimeout: formed("duration", {
     default: "5s",
@@ -190,4 +194,14 @@ export const upstreamSchema = group("One registry.", {
     description:
       "lenient: an answer that breaks the schema is passed on and counted. strict: it is 502, and requests are held to the published rules too.",
   }),
-});
+};
+
+/** One registry behind the gateway. */
+export const upstreamSchema = group("One registry.", { ...identity, ...treatment });
+
+/** What registries have in common that are found rather than written. */
+export const upstreamDefaultsSchema = group(
+  "Any key of an upstream but name, enabled, admin and urls, for every registry that is found.",
+  treatment,
+  { repeats: true },
+);

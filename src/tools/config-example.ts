@@ -47,12 +47,12 @@ function renderList(key: string, items: Schema): string[] {
 }
 
 function renderKey(key: string, schema: Schema): string[] {
-  if (schema.inherits === true) return [`${key}: {}`];
+  if (schema.inherits === true || schema.repeats === true) return [`${key}: {}`];
   if (schema.properties !== undefined) return [`${key}:`, ...indent(renderKeys(schema))];
   if (schema.values !== undefined) {
     return [`${key}:`, ...indent([`${schema.names?.example}:`, ...indent(renderKeys(schema.values))])];
   }
-  if (schema.items?.properties !== undefined) return renderList(key, schema.items);
+  if (schema.items?.properties !== undefined && schema.examples === undefined) return renderList(key, schema.items);
   return [`${key}: ${writeValue(schema.default ?? schema.examples?.[0])}`];
 }
 

@@ -76,6 +76,7 @@ export function renderConfigJsonSchema(): string {
     $schema: "https://json-schema.org/draft/2020-12/schema",
     title: "Registry Gateway",
     ...renderKey(asData(configSchema), false),
+    anyOf: [{ required: ["upstreams"], properties: { upstreams: { minItems: 1 } } }, { required: ["discovery"] }],
     $defs: {
       reference: {
         description: "Text with ${NAME} or ${NAME:-default} in it, replaced from the environment.",

@@ -6,7 +6,7 @@ type Row = readonly [key: string, byDefault: string, description: string];
 
 function describeDefault(schema: Schema): string {
   if (isOff(schema)) return "_off_";
-  if (schema.inherits === true) return "`{}`";
+  if (schema.inherits === true || schema.repeats === true) return "`{}`";
   if (schema.properties !== undefined) return "";
   if (schema.default === undefined) return "_required_";
   if (schema.values !== undefined) return "";
@@ -24,7 +24,7 @@ function listRows(path: string, schema: Schema): Row[] {
   const restart = schema.restart === true ? " _Takes effect at the next start._" : "";
   const description = `${schema.description ?? ""}${restart}`.replaceAll("|", String.raw`\|`);
   const row: Row = [`\`${path}\``, describeDefault(schema), description];
-  if (schema.inherits === true) return [row];
+  if (schema.inherits === true || schema.repeats === true) return [row];
   const [below, prefix] = stepBelow(path, schema);
   const keys = Object.entries(below.properties ?? {});
   return [row, ...keys.flatMap(([key, keySchema]) => listRows(`${prefix}.${key}`, keySchema))];
