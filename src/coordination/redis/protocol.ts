@@ -17,6 +17,7 @@ export const REDIS_VALUES = [
   "action",
   "replica",
   "message",
+  "pin",
 ] as const;
 export type RedisValue = (typeof REDIS_VALUES)[number];
 
@@ -74,6 +75,11 @@ export class Keys {
   /** What operators did: a hash of target → action. */
   get actions(): string {
     return `${this.prefix}actions`;
+  }
+
+  /** What was found for admins: a hash of the admin's digest → version and pin. */
+  get pins(): string {
+    return `${this.prefix}pins`;
   }
 
   /** The replicas alive: a sorted set of id → time of the last beat. */
