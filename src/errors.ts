@@ -169,6 +169,11 @@ export const ERRORS = {
     means: "The upstream has no node at this place.",
     remedy: "See `/status` for its nodes: the first is 0.",
   },
+  unknown_registry: {
+    status: 404,
+    means: "Discovery has found no registry of this admin.",
+    remedy: "See `GET /discovery` for those it has found.",
+  },
   method_not_allowed: {
     status: 405,
     means: "The path exists, but not with this method.",
@@ -178,6 +183,16 @@ export const ERRORS = {
     status: 409,
     means: "No other node of the upstream could take the calls of the one that was to be cordoned.",
     remedy: 'Add `"force": true` to cordon it all the same.',
+  },
+  nothing_waits: {
+    status: 409,
+    means: "Nothing about this registry waits for a decision: somebody decided already, or its list changed.",
+    remedy: "See `GET /discovery` for what waits.",
+  },
+  registry_unproved: {
+    status: 409,
+    means: "None of the URLs that are listed for the registry has proved its admin, so that nothing could be used.",
+    remedy: "Approve it when `GET /discovery` says that it is proved, or have the list corrected.",
   },
   too_many_actions: {
     status: 409,

@@ -8,12 +8,14 @@ import { Clients } from "./clients/clients.ts";
 import { type Clock, sleep } from "./clock.ts";
 import { type CertificateStatus, certificatesOf } from "./config/certificates.ts";
 import type { Config } from "./config/schema.ts";
+import { Discovery } from "./discovery/discovery.ts";
 import { readTls, type TlsFiles } from "./config/tls-files.ts";
 import {
   coordinateAlone,
   coordinateByRedis,
   type Coordination,
   isRedisConnected,
+  sharePinsByRedis,
 } from "./coordination/coordination.ts";
 import { ClientConnections } from "./http/connections.ts";
 import type { Services } from "./http/context.ts";
@@ -25,6 +27,7 @@ import { InFlight, type LoopLoad, Overload } from "./http/workload.ts";
 import { History } from "./observe/history.ts";
 import { sampleOf } from "./observe/history-sample.ts";
 import type { Logger } from "./observe/log.ts";
+import { createDiscoveryObserver } from "./observe/discovery-observer.ts";
 import type { Metrics } from "./observe/metrics.ts";
 import type { LiveRegistry } from "./observe/metrics/bound.ts";
 import {
@@ -93,6 +96,14 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const tracing = await loadTracing(config.tracing, { version, clock, log });
   const coordination = await createCoordination(config, { clock, metrics, log, tracing });
   const server = createServer({ ...options, metrics, registry, tracing, coordination, isWorker: false });
+  const discovery = new Discovery(config, {
+    clock,
+    random: options.random,
+    observer: createDiscoveryObserver(metrics, log, clock),
+    shared: coordination.pins,
+    written: () => server.config.upstreams,
+    use: (found) => server.use(found),
+  });
   const readiness = new Readiness({
     clock,
     isDraining: () => server.isDraining,
@@ -113,6 +124,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     requests: (filter) => server.requests(filter),
     purge: (body) => server.purge(body),
     act: (request) => server.act(request),
+    discovery,
     inForce: () => server.status().inForce,
     status: () => server.status(),
     config: () => server.config,
@@ -129,14 +141,20 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     upstreams: () => server.upstreams,
     async start() {
       const operationsPort = await openListener(operations, config.operations, "operations");
+      await discovery.open();
       const publicPort = await server.start();
       history.keep(async () => new Map([[0, await server.sample()]]));
+      discovery.start();
       log.info({ publicPort, operationsPort, upstreams: server.upstreams.all.length, version }, "listening");
       return { publicPort, operationsPort };
     },
-    reload: (next) => server.reload(next),
+    async reload(next) {
+      await server.reload(next);
+      void discovery.follow(next);
+    },
     async stop({ grace }) {
       server.announceDrain();
+      await discovery.close();
       if (grace) await sleep(server.config.shutdown.grace, clock);
       await server.drain();
       history.stop();
@@ -149,9 +167,17 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
 export function createPrimary(
   options: Omit<GatewayOptions, "random" | "loop"> & { readonly workers: number },
 ): Primary {
+  const { config, clock, log } = options;
+  const instruments = createInstruments(options.version, clock);
   return new Primary({
     ...options,
-    ...createInstruments(options.version, options.clock),
+    ...instruments,
+    createDiscovery(parts) {
+      const observer = createDiscoveryObserver(instruments.metrics, log, clock);
+      const shared =
+        config.redis && sharePinsByRedis(config.redis, clock, createRedisObserver(instruments.metrics, log));
+      return new Discovery(config, { ...parts, clock, random: Math.random, observer, shared });
+    },
     reservePort,
     spawn: spawnWorker,
     createOperations: (parts) =>

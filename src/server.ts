@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { FastifyInstance } from "fastify";
 import type { MemoryStore } from "./cache/stores/memory-store.ts";
 import { type Duration, settledWithin, sleep } from "./clock.ts";
@@ -17,6 +18,7 @@ import { type ClientsReport, reportClients } from "./operations/clients-report.t
 import { createExplain, type Explain } from "./operations/explain.ts";
 import { purge, type PurgeResult } from "./operations/purge.ts";
 import { type ProcessStatus, statusOf } from "./operations/status.ts";
+import { type FoundRegistries, NOTHING_FOUND } from "./upstream/found.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 
 /** What a server is made of; the composition root builds it. */
@@ -59,6 +61,8 @@ const CLOSE_TIMEOUT: Duration = 2_000;
 export class Server {
   readonly explain: Explain;
   private readonly parts: ServerParts;
+  private found = NOTHING_FOUND;
+  private hasStarted = false;
 
   constructor(parts: ServerParts) {
     this.parts = parts;
@@ -81,6 +85,7 @@ export class Server {
   /** Listens; resolves with the port. Rejects when it cannot be had. */
   async start(): Promise<number> {
     const { services, coordination, overload, listener, certificate, isWorker } = this.parts;
+    this.hasStarted = true;
     this.parts.snapshots.current.clients?.start();
     // The very first request is to find what other replicas have cached, and no node is asked that operators cordoned
     // or spared.
@@ -98,19 +103,29 @@ export class Server {
    * with the requests that began with it.
    *
    * Rejects when a file that `next` names cannot be read; everything is as it was then.
+   *
+   * @param found what is used besides what is written; as before where it is left out
    */
-  async reload(next: Config): Promise<void> {
+  async reload(next: Config, found: FoundRegistries = this.found): Promise<void> {
     const { services, snapshots, memory, inFlight, onReload } = this.parts;
     const { clock, observers } = services;
-    const { config, upstreams, clients } = snapshots.replace(next);
-    this.upstreams.start();
-    clients?.stop();
-    snapshots.current.clients?.start();
+    const { config, upstreams, clients } = snapshots.replace(next, found);
+    this.found = found;
+    if (this.hasStarted) {
+      this.upstreams.start();
+      clients?.stop();
+      snapshots.current.clients?.start();
+    }
     memory.resize(next.cache.memory);
     if (next.log.level !== config.log.level) observers.log.level = next.log.level;
     onReload(upstreams, this.upstreams);
     const users = Promise.all([settledWithin(inFlight.settled(), RETIREMENT, clock), sleep(REFRESH_GRACE, clock)]);
     void upstreams.closeExcept(this.upstreams, users);
+  }
+
+  /** Works with what was found from now on, as with a reload, and with the configuration in use. */
+  async use(found: FoundRegistries): Promise<void> {
+    if (!isDeepStrictEqual(found, this.found)) await this.reload(this.config, found);
   }
 
   /** `/status` besides version and uptime. */

@@ -62,6 +62,8 @@ export class Prober {
     const timeout = Math.min(TIMEOUT, keys.timeout);
     const config = {
       ...keys,
+      // Each URL is asked for itself.
+      agree: 1,
       name: "found",
       enabled: true,
       urls: [url],
@@ -122,7 +124,7 @@ function byUrl(one: MendedUrl, other: MendedUrl): number {
 }
 
 /** What may have been meant by a base URL. */
-function mendings(url: string): string[] {
+export function mendings(url: string): string[] {
   return MISTAKES.filter(([published]) => published.test(url)).map(([published, meant]) =>
     url.replace(published, meant),
   );

@@ -3,6 +3,7 @@ import type { Clients } from "../clients/clients.ts";
 import type { Config } from "../config/schema.ts";
 import { RegistryMetadata, type RegistryMetadataOptions } from "../registry/registry-metadata.ts";
 import type { UpstreamEnvironment } from "../upstream/parts.ts";
+import { type FoundRegistries, NOTHING_FOUND, upstreamsOf } from "../upstream/found.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { Upstreams } from "../upstream/upstreams.ts";
 import { HitMemo } from "./hit.ts";
@@ -74,7 +75,7 @@ export class Snapshots {
   /** @throws when a file that the configuration names cannot be read */
   constructor(config: Config, parts: SnapshotParts) {
     this.parts = parts;
-    this.latest = this.build(config, undefined);
+    this.latest = this.build(config, NOTHING_FOUND);
   }
 
   /** For a request that begins now. */
@@ -83,21 +84,24 @@ export class Snapshots {
   }
 
   /**
-   * Replaces the current snapshot. What did not change is in the new one as it was: upstreams with their nodes, breakers
+   * Replaces the current snapshot by one of what is written and what was found. What did not change is in the new one as it was: upstreams with their nodes, breakers
    * and limits, and what is known of their listings.
    *
    * @returns the snapshot before, for requests that began with it
    * @throws when a file that `config` names cannot be read; the current snapshot stays
    */
-  replace(config: Config): Snapshot {
+  replace(config: Config, found: FoundRegistries): Snapshot {
     const before = this.latest;
-    this.latest = this.build(config, before);
+    this.latest = this.build(config, found, before);
     return before;
   }
 
-  private build(config: Config, previous: Snapshot | undefined): Snapshot {
+  private build(config: Config, found: FoundRegistries, previous?: Snapshot): Snapshot {
     const { upstream: environment, registry } = this.parts;
-    const upstreams = new Upstreams(config.upstreams, { ...environment, limits: config.limits }, previous?.upstreams);
+    const upstreams = new Upstreams(config.upstreams, { ...environment, limits: config.limits }, previous?.upstreams, {
+      configs: upstreamsOf(config, found),
+      isComplete: found.isComplete,
+    });
     const registries = upstreams.all.map(
       (upstream) =>
         [upstream, previous?.registries.get(upstream) ?? new RegistryMetadata({ ...registry, upstream })] as const,

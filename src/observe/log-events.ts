@@ -269,11 +269,77 @@ export const LOG_EVENTS = {
     says: "Somebody tried to sign in to the operators' console with another token. After five in a row from an address, further ones are answered 429 for some seconds, without a line.",
     fields: { from: "from which kind of address: loopback, private or public" },
   },
+  "registry pinned": {
+    levels: ["info"],
+    says: "A registry that was found is used from now on, or at other URLs than before. The same no more than once an hour.",
+    fields: {
+      upstream: ALIAS,
+      admin: "hash of its admin",
+      source: "which source listed it",
+      nodes: "how many URLs it has",
+    },
+  },
+  "registry URL mended": {
+    levels: ["warn"],
+    says: "A URL of a registry is published wrongly, and is used as it was meant.",
+    fields: { upstream: ALIAS, from: "as published", to: "as it is used" },
+  },
+  "registry waits for approval": {
+    levels: ["warn"],
+    says: "What a source lists for an admin is new or has changed, and is not used before POST /discovery says so. Once an hour for each admin.",
+    fields: {
+      upstream: ALIAS,
+      admin: "hash of its admin",
+      source: "which source lists it",
+      nodes: "how many URLs are listed",
+    },
+  },
+  "listed URL is another registry": {
+    levels: ["warn"],
+    says: "What answers at a URL that a source lists names another admin. The URL is not used.",
+    fields: { upstream: `${ALIAS} that is listed there`, told: "hash of the admin that it named" },
+  },
+  "listed registry is not proved": {
+    levels: ["warn"],
+    says: "None of the URLs that a source lists for an admin has proved it: they are not used, and asked again.",
+    fields: { upstream: ALIAS, reason: REASON },
+  },
+  "more registries are listed than discovery.max": {
+    levels: ["warn"],
+    says: "Those beyond it are left out.",
+    fields: { max: "how many may be found", listed: "how many there are" },
+  },
+  "discovery source fails": {
+    levels: ["warn"],
+    says: "A source cannot be read, or says too little. What it said before counts on. Once an hour for each source.",
+    fields: { source: "its name", reason: REASON },
+  },
+  "discovery source can be read again": {
+    levels: ["info"],
+    says: "A source that failed was read.",
+    fields: { source: "its name" },
+  },
+  "discovery source lists fewer registries": {
+    levels: ["warn"],
+    says: "Registries that a source listed are gone from it. They go on being used, until an operator takes them away.",
+    fields: { source: "its name", before: "how many it listed", after: "how many it lists now" },
+  },
+  "pin file cannot be used": {
+    levels: ["error"],
+    says: "discovery.pinFile cannot be read or written. While it cannot be read, what is new waits for approval, and nothing is written over it.",
+    fields: { reason: REASON },
+  },
+  "pin file can be used again": { levels: ["info"], says: "discovery.pinFile was read or written.", fields: {} },
+  "found registries cannot be used": {
+    levels: ["error"],
+    says: "What was found could not be put to use; what was used before stays, and the next reading tries again.",
+    fields: { reason: REASON },
+  },
   "operator action": {
     levels: ["info"],
-    says: "An operator purged, or did something to a node or an upstream, through this operations listener.",
+    says: "An operator purged, did something to a node or an upstream, or decided about a registry that was found, through this operations listener.",
     fields: {
-      did: "purge, node or upstream",
+      did: "purge, node, upstream or discovery",
       "upstream?": ALIAS,
       "endpoint?": "which kind of resource was purged",
       "soft?": "true: entries became stale instead of going",
@@ -284,6 +350,7 @@ export const LOG_EVENTS = {
       "for?": "how long it lasts",
       "reason?": "what the operator gave as reason",
       "force?": "true: though it was the last node",
+      "approve?": "whether what discovery found was approved or refused",
       by: "what the operator showed: operations token, console session, or no token",
       from: "from which kind of address: loopback, private or public",
       reach: "replica, fleet or pending",

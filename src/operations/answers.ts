@@ -2,6 +2,7 @@
  * What the operations listener answers, as JSON: for the console, which imports nothing else of the gateway. Types alone.
  */
 import type { Change } from "../config/diff.ts";
+import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts";
 import type { HistoryReport } from "../observe/history.ts";
 import type { RequestsReport } from "../observe/recent-requests.ts";
 import type { ActionReport, ActResult } from "./actions.ts";
@@ -147,6 +148,21 @@ export interface PurgeAnswer {
 export interface ActAnswer {
   readonly action: ActionReport;
   readonly scope: ActResult["reach"];
+}
+
+/** `GET /discovery` */
+export type DiscoveryAnswer = DiscoveryReport;
+
+/** The body of `POST /discovery`. */
+export interface DiscoveryRequest {
+  readonly admin: string;
+  readonly approve: boolean;
+}
+
+/** `POST /discovery`, with 200. */
+export interface DiscoveryDecisionAnswer {
+  readonly registry: DiscoveryDecision["registry"];
+  readonly scope: DiscoveryDecision["reach"];
 }
 
 /** Every refusal. Its code is in the header `Registry-Gateway-Error`. */

@@ -13,7 +13,7 @@ const REMIND_EVERY: Duration = 600_000;
 /** What an operator did, as `GET /audit` shows it. */
 export interface AuditEntry extends Operator {
   readonly at: string;
-  readonly did: "purge" | "node" | "upstream";
+  readonly did: "purge" | "node" | "upstream" | "discovery";
   /** As it was asked for. */
   readonly what: unknown;
   readonly scope: PurgeReach;
@@ -36,8 +36,8 @@ export class Audit {
     const at = new Date(this.clock.wallNow()).toISOString();
     this.entries.unshift({ at, did, ...operator, what, scope });
     this.entries.length = Math.min(this.entries.length, KEPT);
-    // The id of an instrument stays out of the log.
-    const { instrument: _, ...shown } = what as Readonly<Record<string, unknown>>;
+    // Ids stay out of the log; an admin has its alias there.
+    const { instrument: _, admin: __, ...shown } = what as Readonly<Record<string, unknown>>;
     this.log.info({ did, ...shown, ...operator, reach: scope }, "operator action");
   }
 

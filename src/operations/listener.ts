@@ -20,6 +20,7 @@ import { checkAccess, checkMayAct, type OperationsAccess, type PathKind, type Sh
 import type { ClientsReport } from "./clients-report.ts";
 import { addConsole, PAGES } from "./console-files.ts";
 import { type ReloadReport, reportConfig } from "./config-report.ts";
+import { addDiscovery, type DiscoveryOperations } from "./discovery.ts";
 import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
 import { bodyOf } from "./request-body.ts";
@@ -47,6 +48,7 @@ export interface OperationsOptions {
   purge(body: unknown): Promise<PurgeResult>;
   /** See `act`. */
   act(request: ActRequest): Promise<ActResult>;
+  readonly discovery: DiscoveryOperations;
   /** What operators did that has effect now. */
   inForce(): readonly ActionReport[];
   /** `/status` besides version and uptime. */
@@ -127,6 +129,7 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   const audit = new Audit(options.clock, options.log);
   app.get("/audit", async (_request, reply) => reply.send({ actions: audit.latest() }));
   addActions(app, options, audit);
+  addDiscovery(app, options.discovery, audit);
   app.addHook("onReady", async () => audit.remind(() => options.inForce()));
   app.addHook("onClose", async () => audit.close());
   app.setNotFoundHandler(({ method, url }, reply) => {

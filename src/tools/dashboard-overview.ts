@@ -216,6 +216,7 @@ export function renderOverview(): string {
       tableRow("Clients", CLIENTS),
       tableRow("Cache", CACHE),
       { title: "Upstreams", panels: upstreamPanels(q) },
+      tableRow("Discovery", []),
       tableRow("Redis", []),
       tableRow("Process", PROCESS),
     ],

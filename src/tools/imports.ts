@@ -52,7 +52,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   discovery: {
     rooms: ["bodies", "config", "coordination", "schema", "upstream", "upstream/node", "upstream/wire"],
-    packages: ["undici"],
+    packages: ["lru-cache", "undici"],
   },
   registry: {
     rooms: ["bodies", "cache", "cache/rfc", "cache/stores", "spec", "upstream", "upstream/wire"],
@@ -72,21 +72,21 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   operations: {
     rooms: ["bodies", "clients", "cache", "config", "coordination", "http", "registry", "schema", "spec", "upstream"],
-    types: ["cache/stores", "observe", "observe/metrics"],
+    types: ["discovery", "cache/stores", "observe", "observe/metrics"],
     packages: ["fastify"],
   },
   workers: {
     rooms: ["cache/stores", "config", "coordination", "http", "observe", "observe/metrics", "operations", "upstream"],
-    types: ["cache", "server.ts"],
+    types: ["discovery", "cache", "server.ts"],
     packages: ["fastify", "lru-cache", "@prometheus-io/client"],
   },
   observe: {
-    rooms: ["cache", "config", "coordination/redis", "observe/metrics", "observe/tracing", "spec"],
+    rooms: ["cache", "config", "coordination/redis", "discovery", "observe/metrics", "observe/tracing", "spec"],
     types: ["cache/stores", "clients", "coordination", "http", "registry", "upstream"],
     packages: ["pino", "@prometheus-io/client"],
   },
   "observe/metrics": {
-    rooms: ["cache", "config", "coordination", "coordination/redis", "observe", "spec", "upstream"],
+    rooms: ["cache", "config", "coordination", "coordination/redis", "discovery", "observe", "spec", "upstream"],
     types: ["cache/stores", "clients"],
     packages: ["@prometheus-io/client"],
   },

@@ -3,23 +3,39 @@ import type { UpstreamEnvironment } from "./parts.ts";
 import type { UpstreamStatus } from "./status.ts";
 import { Upstream } from "./upstream.ts";
 
-/** The enabled upstreams of one configuration, by alias and by admin. */
+/** Upstreams that were found rather than written. */
+export interface FoundUpstreams {
+  readonly configs: readonly UpstreamConfig[];
+  /** False: an admin that is not known may yet be found. */
+  readonly isComplete: boolean;
+}
+
+const NONE_FOUND: FoundUpstreams = { configs: [], isComplete: true };
+
+/** The enabled upstreams of one configuration, and what was found besides, by alias and by admin. */
 export class Upstreams {
-  /** In the order of the configuration. */
+  /** In the order of the configuration, and behind them those that were found. */
   readonly all: readonly Upstream[];
   private readonly byAlias: ReadonlyMap<string, Upstream>;
   private readonly claims: AdminClaims;
+  private readonly isSearching: boolean;
 
   /**
    * With `previous`, upstreams whose configuration did not change are taken over as they are, and changed ones keep
    * the proofs of the nodes they still have. One whose new credentials are no good stays as it was. Afterwards close the
    * previous set: {@link closeExcept}.
    */
-  constructor(configs: readonly UpstreamConfig[], environment: UpstreamEnvironment, previous?: Upstreams) {
+  constructor(
+    written: readonly UpstreamConfig[],
+    environment: UpstreamEnvironment,
+    previous?: Upstreams,
+    found: FoundUpstreams = NONE_FOUND,
+  ) {
     const claims = previous?.claims ?? new AdminClaims();
     const kept = new Set<string>();
     this.claims = claims;
-    this.all = configs
+    this.isSearching = !found.isComplete;
+    this.all = [...written, ...found.configs]
       .filter(({ enabled }) => enabled)
       .map((config) => {
         const old = previous?.byName(config.name);
@@ -35,7 +51,8 @@ export class Upstreams {
     claims.reset({
       names: this.byAlias.keys(),
       kept,
-      configured: configuredAdmins(this.all),
+      configured: adminsOf(written.filter(({ name }) => this.byAlias.has(name))),
+      found: adminsOf(found.configs),
       onContest: (admin, claimants) => {
         environment.forget(admin);
         for (const name of claimants) this.byAlias.get(name)?.reconsider();
@@ -54,9 +71,9 @@ export class Upstreams {
     return name === undefined ? undefined : this.byAlias.get(name);
   }
 
-  /** Some upstream has not told its admin yet: an admin that is not found may be that one. */
+  /** Some upstream has not told its admin yet, or is still to be found: an admin that is not known may be that one. */
   get unlearned(): boolean {
-    return this.all.some(({ admin }) => admin === undefined);
+    return this.isSearching || this.all.some(({ admin }) => admin === undefined);
   }
 
   /** Begins to prove and check all nodes. */
@@ -97,17 +114,19 @@ function mustStay(old: Upstream, next: Upstream): boolean {
   return next.lacksCredentials && !old.lacksCredentials && old.config.admin === next.config.admin;
 }
 
-function configuredAdmins(upstreams: readonly Upstream[]): [string, string][] {
-  return upstreams.flatMap(({ name, config }) => (config.admin === undefined ? [] : [[config.admin, name]]));
+function adminsOf(configs: readonly UpstreamConfig[]): [admin: string, name: string][] {
+  return configs.flatMap(({ name, admin }) => (admin === undefined ? [] : [[admin, name]]));
 }
 
 /**
  * Which upstream has which admin. Two with the same admin would make it a matter of chance where a request goes: the one
- * whose configuration names it has it; where none does, none of those that learned it may use it.
+ * whose configuration names it has it; where none does, none of those that learned it may use it. One that was found
+ * has its admin only while no written one names or has learned it.
  */
 export class AdminClaims {
   private names: ReadonlySet<string> = new Set();
   private configured: ReadonlyMap<string, string> = new Map();
+  private found: ReadonlyMap<string, string> = new Map();
   /** Those that learned an admin from their nodes, in the order in which they did. */
   private readonly learned = new Map<string, Set<string>>();
   private onContest: (admin: string, claimants: readonly string[]) => void = () => undefined;
@@ -115,7 +134,7 @@ export class AdminClaims {
   /** The alias of the upstream that has `admin`, or the first of those that claim it. */
   holder(admin: string): string | undefined {
     const [first] = this.learned.get(admin) ?? [];
-    return this.configured.get(admin) ?? first;
+    return this.configured.get(admin) ?? first ?? this.found.get(admin);
   }
 
   /** Whether several upstreams claim it and none is configured to have it. */
@@ -130,6 +149,11 @@ export class AdminClaims {
       const who = `the admin ${JSON.stringify(admin)} is configured for upstream "${owner}"`;
       return owner === name ? undefined : `${who}; remove one of the two, or make them nodes of one upstream`;
     }
+    if (this.found.get(admin) === name) {
+      const [first] = this.learned.get(admin) ?? [];
+      if (first === undefined) return undefined;
+      return `upstream "${first}" of the configuration has the admin ${JSON.stringify(admin)}, and what is written counts`;
+    }
     const claimants = this.note(admin, name);
     if (claimants.size < 2) return undefined;
     const all = [...claimants].map((each) => `"${each}"`).join(" and ");
@@ -138,17 +162,20 @@ export class AdminClaims {
 
   /**
    * From now on there are only the upstreams `names`; of what was learned before, only what those `kept` learned stays.
-   * `configured` admins belong to whom the configuration says. `onContest` is called with those that had an admin when
+   * `configured` admins belong to whom the configuration says, `found` ones to whom they were found for, until a written
+   * upstream learns them. `onContest` is called with those that had an admin when
    * another one claims it too.
    */
   reset(next: {
     names: Iterable<string>;
     kept: ReadonlySet<string>;
     configured: Iterable<[string, string]>;
+    found: Iterable<[string, string]>;
     onContest: (admin: string, claimants: readonly string[]) => void;
   }): void {
     this.names = new Set(next.names);
     this.configured = new Map(next.configured);
+    this.found = new Map(next.found);
     this.onContest = next.onContest;
     for (const [admin, claimants] of this.learned) {
       for (const name of claimants) if (!next.kept.has(name)) claimants.delete(name);
@@ -162,7 +189,8 @@ export class AdminClaims {
     if (claimants.has(name)) return claimants;
     // An upstream that was removed may still hear from a node.
     if (!this.names.has(name)) return new Set([...claimants, name]);
-    const others = [...claimants];
+    const finder = this.found.get(admin);
+    const others = finder === undefined ? [...claimants] : [...claimants, finder];
     claimants.add(name);
     this.learned.set(admin, claimants);
     if (others.length > 0) this.onContest(admin, others);

@@ -13,6 +13,10 @@ const OF_THE_PRIMARY: ReadonlySet<string> = new Set(
     METRICS.purges,
     METRICS.workers,
     METRICS.workerEnds,
+    METRICS.discoveryRegistries,
+    METRICS.discoveryRuns,
+    METRICS.discoverySourceSuccess,
+    METRICS.discoveryPinFileUnusable,
     METRICS.buildInfo,
   ].map(({ name }) => name),
 );

@@ -1,14 +1,18 @@
 import { availableParallelism } from "node:os";
+import { isDeepStrictEqual } from "node:util";
 import type { FastifyInstance } from "fastify";
 import { type Clock, type Duration, sleep } from "../clock.ts";
 import { diffConfig } from "../config/diff.ts";
-import type { Config } from "../config/schema.ts";
+import type { Config, UpstreamConfig } from "../config/schema.ts";
 import { openListener } from "../http/listening.ts";
 import { sampleOf } from "../observe/history-sample.ts";
+import type { Discovery } from "../discovery/discovery.ts";
+import type { SearchOptions } from "../discovery/search.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { LiveRegistry } from "../observe/metrics/bound.ts";
 import type { OperationsOptions } from "../operations/listener.ts";
+import { type FoundRegistries, NOTHING_FOUND, upstreamsOf } from "../upstream/found.ts";
 import { WorkerMetrics } from "./metrics.ts";
 import { WorkerOperations } from "./operations.ts";
 import type { Boot } from "./protocol.ts";
@@ -31,6 +35,7 @@ export interface PrimaryOptions {
   /** Finds out the public port that workers can share; rejects where it cannot be had. */
   readonly reservePort: (listen: Config["listen"]) => Promise<number>;
   readonly spawn: () => WorkerProcess;
+  readonly createDiscovery: (parts: Pick<SearchOptions, "written" | "use">) => Discovery;
   readonly createOperations: (options: Omit<OperationsOptions, "access" | "console" | "lastReload">) => FastifyInstance;
 }
 
@@ -53,7 +58,11 @@ export class Primary {
   private readonly operations: WorkerOperations;
   private readonly listener: FastifyInstance;
   private readonly left = new WeakMap<Worker, () => void>();
+  private readonly discovery: Discovery;
   private current: Config;
+  private found = NOTHING_FOUND;
+  /** Reloads and what was found are put to use one after the other: neither loses the other's change. */
+  private turn: Promise<unknown> = Promise.resolve();
   private isDraining = false;
 
   constructor(options: PrimaryOptions) {
@@ -89,6 +98,10 @@ export class Primary {
           loopDelay: 0,
         }),
     });
+    this.discovery = options.createDiscovery({
+      written: () => this.current.upstreams,
+      use: (found) => this.use(found),
+    });
     this.listener = options.createOperations({
       clock,
       log,
@@ -102,6 +115,7 @@ export class Primary {
       requests: (filter) => this.operations.requests(filter),
       purge: (body) => this.operations.purge(body),
       act: (request) => this.operations.act(request),
+      discovery: this.discovery,
       inForce: () => this.operations.inForce(),
       status: () => this.operations.status(),
       config: () => this.current,
@@ -127,9 +141,11 @@ export class Primary {
     const { config, log, version, workers } = this.options;
     const port = await this.options.reservePort(config.listen);
     this.current = { ...config, listen: { ...config.listen, port } };
+    await this.discovery.open();
     const publicPort = await this.supervisor.start();
     const operationsPort = await openListener(this.listener, config.operations, "operations");
     this.operations.begin();
+    this.discovery.start();
     const upstreams = config.upstreams.filter(({ enabled }) => enabled).length;
     log.info({ publicPort, operationsPort, upstreams, workers, version }, "listening");
     return { publicPort, operationsPort };
@@ -137,8 +153,26 @@ export class Primary {
 
   /** Lets every worker use `next`: all of them, or none. Rejects when it cannot be used. */
   async reload(next: Config): Promise<void> {
+    await this.inTurn(() => this.apply(next, this.found));
+    void this.discovery.follow(next);
+  }
+
+  /** Lets every worker use what was found, as with a reload. */
+  use(found: FoundRegistries): Promise<void> {
+    return this.inTurn(async () => {
+      if (!isDeepStrictEqual(found, this.found)) await this.apply(this.current, found);
+    });
+  }
+
+  private inTurn(work: () => Promise<void>): Promise<void> {
+    const result = this.turn.then(work);
+    this.turn = result.catch(() => undefined);
+    return result;
+  }
+
+  private async apply(next: Config, found: FoundRegistries): Promise<void> {
     const { log, workers } = this.options;
-    const config = workerConfig(next, workers);
+    const payload = { config: workerConfig(next, workers), found };
     let isAccepted = false;
     const told = new Set<Worker>();
     // A worker that begins meanwhile begins with the former one; one that begins later is given `next`.
@@ -146,7 +180,7 @@ export class Primary {
     for (let worker = findUntold(); worker !== undefined; worker = findUntold()) {
       told.add(worker);
       try {
-        await worker.peer.ask("reload", config, RELOAD_TIMEOUT);
+        await worker.peer.ask("reload", payload, RELOAD_TIMEOUT);
         isAccepted = true;
       } catch (error) {
         // What the first one refuses, they all would. Later ones must not be left behind: they are replaced.
@@ -156,9 +190,12 @@ export class Primary {
     }
     const changed = diffConfig(this.current, next);
     this.current = next;
+    this.found = found;
     this.entries.resize(memoryShare(next, workers));
     if (changed.some(({ path }) => path === "log.level")) log.level = next.log.level;
-    this.workerMetrics.forgetUpstreams(new Set(next.upstreams.map(({ name }) => name)));
+    this.workerMetrics.forgetUpstreams(
+      new Set([...next.upstreams, ...upstreamsOf(next, found)].map(({ name }) => name)),
+    );
   }
 
   /** Drains all workers at once, and closes everything. */
@@ -166,6 +203,7 @@ export class Primary {
     const { clock } = this.options;
     this.isDraining = true;
     for (const { peer } of this.supervisor.all) peer.tell("announceDrain", undefined);
+    await this.discovery.close();
     if (grace) await sleep(this.current.shutdown.grace, clock);
     await this.supervisor.stop(this.current.shutdown.timeout + CLOSE_ALLOWANCE);
     await this.state.close();
@@ -190,7 +228,7 @@ export class Primary {
 
   private boot(worker: Worker): Boot {
     if (this.isDraining) worker.peer.tell("announceDrain", undefined);
-    return { id: worker.id, config: workerConfig(this.current, this.options.workers) };
+    return { id: worker.id, config: workerConfig(this.current, this.options.workers), found: this.found };
   }
 
   private lose(worker: Worker, unasked: "crashed" | "hung" | undefined): void {
@@ -214,13 +252,17 @@ function memoryShare(config: Config, workers: number): number {
 /** What one of so many workers may use of what the configuration grants to the machine. */
 function workerConfig(config: Config, workers: number): Config {
   const part = (whole: number): number => Math.ceil(whole / workers);
+  const share = <Keys extends Pick<UpstreamConfig, "concurrency">>(keys: Keys): Keys => ({
+    ...keys,
+    concurrency: { max: part(keys.concurrency.max), queue: part(keys.concurrency.queue) },
+  });
   return {
     ...config,
     listen: { ...config.listen, maxConnections: part(config.listen.maxConnections) },
     cache: { ...config.cache, memory: { ...config.cache.memory, maxBytes: memoryShare(config, workers) } },
-    upstreams: config.upstreams.map((upstream) => ({
-      ...upstream,
-      concurrency: { max: part(upstream.concurrency.max), queue: part(upstream.concurrency.queue) },
-    })),
+    upstreams: config.upstreams.map(share),
+    ...(config.discovery !== undefined && {
+      discovery: { ...config.discovery, defaults: share(config.discovery.defaults) },
+    }),
   };
 }

@@ -11,6 +11,7 @@ import type { ClientsReport } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";
 import type { ProcessStatus } from "../operations/status.ts";
+import type { FoundRegistries } from "../upstream/found.ts";
 import type { MetricsSnapshot } from "./metrics.ts";
 
 /** A page that issued a token. */
@@ -58,9 +59,14 @@ export interface JoinReply {
 }
 
 /** What a worker needs to begin. */
-export interface Boot {
+export interface Boot extends WorkerConfig {
   readonly id: number;
+}
+
+/** What a worker is to work with. */
+export interface WorkerConfig {
   readonly config: Config;
+  readonly found: FoundRegistries;
 }
 
 /** How a worker is, told twice a second. */
@@ -109,7 +115,7 @@ export interface WorkerTopics {
   readonly chained: { readonly payload: IssuedChain; readonly reply: undefined };
   readonly announced: { readonly payload: string; readonly reply: undefined };
 
-  readonly reload: { readonly payload: Config; readonly reply: undefined };
+  readonly reload: { readonly payload: WorkerConfig; readonly reply: undefined };
   readonly metrics: { readonly payload: undefined; readonly reply: MetricsSnapshot };
   readonly sample: { readonly payload: undefined; readonly reply: HistorySample };
   /** The body of an operator's purge, which one worker carries out for all. */

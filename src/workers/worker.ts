@@ -45,8 +45,8 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   // Asked for before it is there: a reload may come while this worker begins.
   const { promise: ready, resolve: resolveServer } = Promise.withResolvers<Server>();
   const { metrics, registry } = createMetrics();
-  primary.answer("reload", async (config) => {
-    await (await ready).reload(config);
+  primary.answer("reload", async (next) => {
+    await (await ready).reload(next.config, next.found);
     return undefined;
   });
   primary.answer("metrics", () => registry.getMetricsAsJSON());
@@ -66,7 +66,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     return undefined;
   });
 
-  const { config, id } = await primary.ask("begin", undefined, BEGIN_TIMEOUT);
+  const { config, found, id } = await primary.ask("begin", undefined, BEGIN_TIMEOUT);
   const log = createLogger(config, id);
   try {
     const server = await options.createServer({
@@ -77,6 +77,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
       shareByPrimary: async () =>
         coordinateWithoutRedis(await WorkerCoordinator.join(primary, clock), new SharedEntryStore(primary, clock)),
     });
+    await server.use(found);
     resolveServer(server);
     primary.tell("listening", await server.start());
     beat(primary, clock, () => server.status());

@@ -57,8 +57,12 @@ beforeAll(async () => {
   };
   gateways = [await GatewayProcess.start(keys), await GatewayProcess.start(keys)];
   // Apart from the others, whose clients send tokens that are meant for no gateway.
+  const list = join(folder, "assets.json");
+  writeFileSync(list, JSON.stringify({ MainNet: [{ instrumentId: { admin: BONDS }, registryURLs: [bonds] }] }));
   selective = await GatewayProcess.start({
     clients: { tiers: { anonymous: {} } },
+    routing: { plain: "amulet" },
+    discovery: { every: "1s", sources: [{ file: list }], pinFile: join(folder, "pins.json"), allowPrivate: true },
     // Of no effect without TLS, but for the metric that says when the certificate ends.
     upstreams: [{ name: "amulet", admin: AMULET, urls: [amulet], tls: { caFile: AUTHORITY } }],
   });

@@ -5,6 +5,7 @@ import type { Config } from "../../src/config/schema.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import { Primary } from "../../src/workers/primary.ts";
+import { createTestDiscovery } from "../support/discovery.ts";
 import { settle } from "../support/workers-scene.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { type Puppet, spawnPuppet } from "../support/puppet.ts";
@@ -35,6 +36,7 @@ beforeEach(async () => {
     ...createMetrics(),
     reservePort: ({ port }) => Promise.resolve(port),
     spawn: () => spawnPuppet(puppets, clock),
+    createDiscovery: (parts) => createTestDiscovery(configOf("before"), { ...parts, clock }),
     createOperations: () => fastify(),
   });
   const started = primary.start();
@@ -59,7 +61,7 @@ function configOf(upstream: string): Config {
 async function loadAll(): Promise<void> {
   for (const puppet of puppets) {
     if (puppet.isAlive) continue;
-    puppet.primary.answer("reload", (config) => {
+    puppet.primary.answer("reload", ({ config }) => {
       return new Promise((resolve, reject) => {
         reloads.push({
           worker: puppet.id,

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { configFromFlags } from "../../src/config/flags.ts";
 import { createLogger } from "../../src/observe/log.ts";
+import { NOTHING_FOUND } from "../../src/upstream/found.ts";
 import { Supervisor } from "../../src/workers/supervisor.ts";
 import { settle } from "../support/workers-scene.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -44,7 +45,7 @@ beforeEach(() => {
     count: 2,
     spawn: () => spawnPuppet(puppets, clock),
     adopt: () => {},
-    boot: ({ id }) => ({ id, config }),
+    boot: ({ id }) => ({ id, config, found: NOTHING_FOUND }),
     lost: ({ id }, unasked) => void lost.push(`${id} ${unasked ?? "asked"}`),
   });
 });

@@ -247,6 +247,30 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: [series("certificateExpiry", { ...AMULET, role: "node" }, "1000000-60x100")],
   },
   {
+    alert: "RegistryGatewayRegistryWaitsForApproval",
+    at: "30m",
+    fires: [series("discoveryRegistries", { state: "waiting" }, "0x5 1x30")],
+    silent: [series("discoveryRegistries", { state: "waiting" }, "1x5 0x30")],
+  },
+  {
+    alert: "RegistryGatewayDiscoverySourceFails",
+    at: "140m",
+    fires: [series("discoverySourceSuccess", { source: "lists.example" }, "0x150")],
+    silent: [series("discoverySourceSuccess", { source: "lists.example" }, "0+60x150")],
+  },
+  {
+    alert: "RegistryGatewayRegistriesGoneFromList",
+    at: "90m",
+    fires: [series("discoveryRegistries", { state: "gone" }, "0x5 2x100")],
+    silent: [series("discoveryRegistries", { state: "gone" }, "2x20 0x100")],
+  },
+  {
+    alert: "RegistryGatewayPinFileUnusable",
+    at: "20m",
+    fires: [series("discoveryPinFileUnusable", {}, "0x5 1x30")],
+    silent: [series("discoveryPinFileUnusable", {}, "1x5 0x30")],
+  },
+  {
     alert: "RegistryGatewayListenerCertificateUnusable",
     at: "10m",
     fires: [series("listenerTlsUnusable", {}, "0x5 1x10")],

@@ -35,6 +35,10 @@ export function useOperationsListener(): Start {
       explain: async () => ({ upstream: "amulet", admin: undefined, operation: "info", cached: false }),
       purge: async () => ({ purged: {}, reach: "replica" }),
       act: () => Promise.reject(new Error("nothing is done here")),
+      discovery: {
+        report: () => ({ sources: [], registries: [], pinFileError: null }),
+        decide: () => Promise.reject(new Error("nothing is decided here")),
+      },
       inForce: () => [],
       status: () => ({ upstreams: [] }),
       config: () => testConfig({ upstreams: [{ name: "amulet", urls: ["http://127.0.0.1:1"] }] }),

@@ -127,7 +127,7 @@ test("an upstream that was removed claims nothing any more", () => {
   const claims = new AdminClaims();
   const contested: string[] = [];
   const onContest = (admin: string) => contested.push(admin);
-  claims.reset({ names: ["one"], kept: new Set(), configured: [], onContest });
+  claims.reset({ names: ["one"], kept: new Set(), configured: [], found: [], onContest });
   expect(claims.claim("a", "one")).toBeUndefined();
   expect(claims.claim("a", "gone")).toMatch(/"one" and "gone"/);
   expect(contested).toEqual([]);

@@ -1,4 +1,4 @@
-import { ALIAS_OR_NONE, CLIENT, type LabelSet, type NoLabels } from "./labels.ts";
+import { ALIAS_OR_NONE, CLIENT, type LabelSet, MOST_SOURCES, type NoLabels, SOURCE } from "./labels.ts";
 
 /** How the workers' values of a gauge become one. */
 export type Aggregation = "sum" | "max" | "min" | "first";
@@ -91,6 +91,7 @@ export function seriesOf(definition: Definition, upstreams: number, clients = 0)
   const countOf = (values: readonly string[] | string): number => {
     if (typeof values !== "string") return values.length;
     if (values === CLIENT) return clients;
+    if (values === SOURCE) return MOST_SOURCES;
     return upstreams + (values === ALIAS_OR_NONE ? 1 : 0);
   };
   const combinations = Object.values(definition.labels).reduce((product, values) => product * countOf(values), 1);

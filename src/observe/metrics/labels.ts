@@ -12,12 +12,18 @@ export const ALIAS_OR_NONE = "alias or none";
 /** Stands for the names of clients; the most that there can be is {@link MOST_CLIENT_LABELS}. */
 export const CLIENT = "client";
 
+/** Stands for the names of the sources of discovery. */
+export const SOURCE = "source";
+
+/** So many sources can be configured. */
+export const MOST_SOURCES = 16;
+
 /** Names of clients that are labels of their own; what comes then is counted under its tier. */
 export const MOST_NAMES = { key: 1_000, token: 200, certificate: 200 } as const;
 
 /** Labels of a metric, each with every value it may have: that is what bounds the number of series. */
 export type LabelSet = Readonly<
-  Record<string, readonly string[] | typeof ALIAS | typeof ALIAS_OR_NONE | typeof CLIENT>
+  Record<string, readonly string[] | typeof ALIAS | typeof ALIAS_OR_NONE | typeof CLIENT | typeof SOURCE>
 >;
 
 /** Of a metric without labels. */

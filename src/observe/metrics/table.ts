@@ -1,5 +1,6 @@
 import { CACHE } from "./table-cache.ts";
 import { CLIENTS } from "./table-clients.ts";
+import { DISCOVERY } from "./table-discovery.ts";
 import { PROCESS, REDIS } from "./table-process.ts";
 import { TRAFFIC } from "./table-traffic.ts";
 import { UPSTREAM } from "./table-upstream.ts";
@@ -10,6 +11,7 @@ export const METRIC_GROUPS = {
   Clients: CLIENTS,
   Cache: CACHE,
   Upstreams: UPSTREAM,
+  Discovery: DISCOVERY,
   Redis: REDIS,
   Process: PROCESS,
 } as const;
@@ -21,6 +23,6 @@ export const METRIC_GROUPS = {
  * Labels are bounded: an operation is one of the endpoints, an upstream is called by its alias, and no party, contract
  * or instrument id is a label ever.
  */
-export const METRICS = { ...TRAFFIC, ...CLIENTS, ...CACHE, ...UPSTREAM, ...REDIS, ...PROCESS } as const;
+export const METRICS = { ...TRAFFIC, ...CLIENTS, ...CACHE, ...UPSTREAM, ...DISCOVERY, ...REDIS, ...PROCESS } as const;
 
 export type MetricKey = keyof typeof METRICS;

@@ -1,0 +1,245 @@
+import { isDeepStrictEqual } from "node:util";
+import { type CancelTimer, type Clock, type Duration, sleep } from "../clock.ts";
+import type { Config, DiscoveryConfig } from "../config/schema.ts";
+import type { SharedRows } from "../coordination/coordination.ts";
+import type { FoundRegistries, FoundRegistry } from "../upstream/found.ts";
+import { aliasOf } from "./asset-list.ts";
+import { type Candidate, isUsed, judge, pinOf, problemOf } from "./candidate.ts";
+import { Candidates } from "./candidates.ts";
+import { DiscoveryNews } from "./news.ts";
+import type { DiscoveryObserver } from "./observer.ts";
+import { isSameSet, type Pin } from "./pin.ts";
+import { Pins } from "./pins.ts";
+import { mendings, Prober } from "./prober.ts";
+import type { DiscoveryDecision, DiscoveryReport } from "./report.ts";
+import { SourceReadings } from "./source-readings.ts";
+import { createSources } from "./sources.ts";
+
+export interface SearchOptions {
+  readonly clock: Clock;
+  /** From 0 to 1, as Math.random. */
+  readonly random: () => number;
+  readonly observer: DiscoveryObserver;
+  /** What replicas share; undefined: this one is alone. */
+  readonly shared: SharedRows | undefined;
+  /** Upstreams of the configuration in use, which win. */
+  readonly written: () => Config["upstreams"];
+  /** Has what was found used from now on, and nothing else that was found. */
+  readonly use: (found: FoundRegistries) => Promise<void>;
+}
+
+/** Registries that are asked at once. */
+const CONCURRENCY = 16;
+/** What is taken is written, shared and used together. */
+const GATHER: Duration = 50;
+const FIRST_RETRY: Duration = 5_000;
+/** Another replica may decide about the same registry at the same time. */
+const DECISION_ROUNDS = 3;
+
+/**
+ * Finds registries by the sources of one configuration, pins what it finds first, and has it used. What changes later
+ * waits, as `approve` says. It never takes anything away by itself.
+ */
+export class Search {
+  private readonly options: SearchOptions;
+  private readonly config: DiscoveryConfig;
+  private readonly pins: Pins;
+  private readonly readings: SourceReadings;
+  private readonly candidates: Candidates;
+  private readonly prober: Prober;
+  private readonly news: DiscoveryNews;
+  private readonly closing = new AbortController();
+  private taken: Pin[] = [];
+  private flushing: Promise<void> | undefined;
+  private used: FoundRegistries | undefined;
+  private cancelTimer: CancelTimer = () => undefined;
+  private hasRun = false;
+  private failures = 0;
+
+  constructor(config: DiscoveryConfig, limits: Config["limits"], options: SearchOptions) {
+    const { clock, observer, shared, written } = options;
+    const { allowPrivate, defaults, pinFile } = config;
+    this.options = options;
+    this.config = config;
+    this.news = new DiscoveryNews(clock, observer);
+    this.readings = new SourceReadings(createSources(config.sources, { clock, allowPrivate }), clock, observer);
+    this.prober = new Prober({ clock, limits, defaults, allowPrivate });
+    const changed = () => void this.apply();
+    this.pins = new Pins({
+      clock,
+      shared,
+      file: pinFile,
+      onChange: changed,
+      onKept: (fault) => observer.pinFile(fault),
+    });
+    this.candidates = new Candidates({
+      config,
+      pins: this.pins,
+      written,
+      areSourcesRead: () => this.readings.areRead,
+      time: () => this.time(),
+    });
+  }
+
+  /** Reads the pins and has them used: at a start before any request comes. Never rejects. */
+  async open(): Promise<void> {
+    await this.pins.open();
+    await this.apply();
+  }
+
+  /** Reads the sources, now and again and again. */
+  start(): void {
+    void this.run().finally(() => this.schedule());
+  }
+
+  async close(): Promise<void> {
+    this.closing.abort();
+    this.cancelTimer();
+    await this.pins.close();
+    this.prober.close();
+  }
+
+  report(): DiscoveryReport {
+    return {
+      sources: this.readings.report(),
+      registries: this.candidates.report(),
+      pinFileError: this.pins.fileFault ?? null,
+    };
+  }
+
+  /** Does what an operator decided. @throws GatewayError as {@link Candidates.decide} */
+  async decide(admin: string, approve: boolean): Promise<DiscoveryDecision> {
+    for (let round = 1; ; round += 1) {
+      const pin = this.candidates.decide(admin, approve);
+      const reach = await this.pins.put([pin]);
+      const isTaken = isDeepStrictEqual(this.pins.get(admin), pin);
+      if (!isTaken && round < DECISION_ROUNDS) continue;
+      if (isUsed(pin)) this.news.pinned(pin);
+      await this.apply();
+      return { registry: this.candidates.reportOf(admin) ?? null, reach };
+    }
+  }
+
+  /** Reads the sources once, and waits for what comes of it. Never rejects. */
+  async run(): Promise<void> {
+    const { signal } = this.closing;
+    this.pins.recheck();
+    await this.readings.read(signal);
+    if (signal.aborted) return;
+    const listed = this.candidates.note(this.readings.offers((admin) => this.pins.get(admin)?.source));
+    this.news.surplus(this.config.max, this.candidates.surplus);
+    const queue = listed.values();
+    const work = async (): Promise<void> => {
+      for (const candidate of queue) if (!signal.aborted) await this.consider(candidate);
+    };
+    await Promise.all(Array.from({ length: CONCURRENCY }, work));
+    await this.flushing;
+    if (signal.aborted) return;
+    this.hasRun = true;
+    const isPartial = this.readings.faults > 0 || listed.some(({ proof }) => problemOf(proof) !== undefined);
+    this.failures = isPartial ? this.failures + 1 : 0;
+    await this.apply();
+    const isFailure = this.readings.faults === this.readings.size;
+    this.options.observer.ran(isFailure ? "failure" : isPartial ? "partial" : "success");
+  }
+
+  private schedule(): void {
+    if (this.closing.signal.aborted) return;
+    const { clock, random } = this.options;
+    const retry = this.failures === 0 ? Infinity : FIRST_RETRY * 2 ** Math.min(this.failures - 1, 20);
+    // Replicas that start together do not ask together for ever.
+    const pause = Math.min(this.config.every * (0.95 + random() * 0.1), retry);
+    this.cancelTimer = clock.after(pause, () => this.start());
+  }
+
+  /** Asks what has to be asked, and takes what may be taken. */
+  private async consider(candidate: Candidate): Promise<void> {
+    const { admin, offer } = candidate;
+    if (offer === undefined) return;
+    // What said nothing the last time is asked again.
+    if (problemOf(candidate.proof) !== undefined) candidate.proof = undefined;
+    let judgement = this.judge(candidate);
+    if (judgement === "prove") {
+      const proof = await this.prober.prove(admin, offer.urls);
+      if (this.closing.signal.aborted || candidate.offer !== offer) return;
+      for (const url of proof.proved) candidate.proved.add(url);
+      candidate.proof = proof;
+      judgement = this.judge(candidate);
+    } else if (judgement === "keep") {
+      await this.mendPinned(candidate);
+    }
+    if (judgement === "take") {
+      this.take(pinOf(candidate, offer, { proof: candidate.proof!, before: this.pins.get(admin), since: this.time() }));
+    }
+    this.news.looked(candidate, judgement === "wait");
+  }
+
+  private judge(candidate: Candidate) {
+    return judge(candidate, this.pins.get(candidate.admin), this.config.approve, this.pins.isWhole);
+  }
+
+  /** Asks those URLs of a pinned registry that another admin answered at, or that may be published wrongly. */
+  private async mendPinned(candidate: Candidate): Promise<void> {
+    const { admin, offer, proved } = candidate;
+    const pin = this.pins.get(admin);
+    if (!isUsed(pin) || offer === undefined || !isSameSet(pin.published, offer.urls)) return;
+    const open = pin.published.filter((url) => {
+      if (proved.has(url) || pin.mended.some(({ from }) => from === url)) return false;
+      return !pin.urls.includes(url) || mendings(url).length > 0;
+    });
+    if (open.length === 0) return;
+    const proof = await this.prober.prove(admin, open);
+    for (const url of proof.proved) proved.add(url);
+    if (this.closing.signal.aborted || this.pins.get(admin) !== pin) return;
+    const wrong = new Set(proof.mended.map(({ from }) => from));
+    const urls = [...new Set([...pin.urls.filter((url) => !wrong.has(url)), ...proof.proved])].toSorted();
+    if (isSameSet(urls, pin.urls)) return;
+    this.take({ ...pin, version: pin.version + 1, urls, mended: [...pin.mended, ...proof.mended] });
+  }
+
+  private take(pin: Pin): void {
+    this.taken.push(pin);
+    this.flushing ??= this.flush().finally(() => {
+      this.flushing = undefined;
+    });
+  }
+
+  private async flush(): Promise<void> {
+    while (this.taken.length > 0) {
+      await sleep(GATHER, this.options.clock);
+      const batch = this.taken.splice(0);
+      await this.pins.put(batch);
+      for (const pin of batch) this.news.pinned(pin);
+      await this.apply();
+    }
+  }
+
+  /** Has used what is pinned now. Never rejects. */
+  private async apply(): Promise<void> {
+    const { observer, use } = this.options;
+    if (this.closing.signal.aborted) return;
+    observer.registries(this.candidates.count());
+    const names = new Set<string>();
+    const registries = this.pins.all().flatMap((pin): FoundRegistry[] => {
+      if (!isUsed(pin)) return [];
+      // Replicas that found two registries apart may have given both the same alias.
+      const name = names.has(pin.name) ? aliasOf(pin.name, (each) => names.has(each)) : pin.name;
+      names.add(name);
+      return [{ name, admin: pin.admin, urls: pin.urls }];
+    });
+    const found = { registries, isComplete: this.hasRun && this.readings.areRead };
+    if (isDeepStrictEqual(found, this.used)) return;
+    this.used = found;
+    try {
+      await use(found);
+    } catch (error) {
+      // The next run tries again.
+      if (this.used === found) this.used = undefined;
+      observer.failed(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  private time(): string {
+    return new Date(this.options.clock.wallNow()).toISOString();
+  }
+}

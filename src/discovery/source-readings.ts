@@ -1,0 +1,130 @@
+import type { Clock, Instant } from "../clock.ts";
+import type { Offer } from "./candidate.ts";
+import type { DiscoveryObserver } from "./observer.ts";
+import type { SourceReport } from "./report.ts";
+import type { Listing, Source } from "./sources.ts";
+
+/** What is still so is told again. */
+const REMINDER = 3_600_000;
+
+interface Reading {
+  readonly source: Source;
+  /** The last good one. */
+  listing: Listing | undefined;
+  /** Wall-clock time. */
+  lastRun: number | undefined;
+  lastError: string | undefined;
+  toldFault: string | undefined;
+  toldAt: Instant;
+  shrankAt: Instant;
+}
+
+/** The sources with what each said last: one that cannot be read still says what it said before. */
+export class SourceReadings {
+  private readonly readings: readonly Reading[];
+  private readonly clock: Clock;
+  private readonly observer: DiscoveryObserver;
+
+  constructor(sources: readonly Source[], clock: Clock, observer: DiscoveryObserver) {
+    this.clock = clock;
+    this.observer = observer;
+    this.readings = sources.map((source) => ({
+      source,
+      listing: undefined,
+      lastRun: undefined,
+      lastError: undefined,
+      toldFault: undefined,
+      toldAt: -Infinity,
+      shrankAt: -Infinity,
+    }));
+    observer.sources(sources.map(({ name }) => name));
+  }
+
+  /** Each source was read at least once. */
+  get areRead(): boolean {
+    return this.readings.every(({ listing }) => listing !== undefined);
+  }
+
+  get faults(): number {
+    return this.readings.filter(({ lastError }) => lastError !== undefined).length;
+  }
+
+  get size(): number {
+    return this.readings.length;
+  }
+
+  /** Reads all of them anew. Never rejects. */
+  async read(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.readings.map((reading) => this.readOne(reading, signal)));
+  }
+
+  /** What is listed for each admin: by the source that it was found by, if that one still does, else by the first. */
+  offers(foundBy: (admin: string) => string | undefined): Map<string, Offer> {
+    const offers = new Map<string, Offer>();
+    for (const { source, listing } of this.readings) {
+      for (const [admin, urls] of listing?.registries ?? []) {
+        const isFirst = !offers.has(admin);
+        if (isFirst || foundBy(admin) === source.name) offers.set(admin, { urls, source: source.name });
+      }
+    }
+    return offers;
+  }
+
+  report(): SourceReport[] {
+    return this.readings.map(({ source, listing, lastRun, lastError }) => ({
+      name: source.name,
+      lastRun: lastRun === undefined ? null : new Date(lastRun).toISOString(),
+      lastError: lastError ?? null,
+      found: listing?.registries.size ?? 0,
+    }));
+  }
+
+  private async readOne(reading: Reading, signal: AbortSignal): Promise<void> {
+    const { source, listing: before } = reading;
+    let fault: string | undefined;
+    try {
+      const listing = await source.read(signal);
+      if (signal.aborted) return;
+      reading.listing = withUndecided(listing, before);
+      fault = listing.problems[0];
+      this.noteShrinking(reading, before);
+    } catch (error) {
+      if (signal.aborted) return;
+      fault = (error as Error).message;
+    }
+    reading.lastRun = this.clock.wallNow();
+    reading.lastError = fault;
+    this.observer.sourceRead(source.name, { fault, isNews: this.isNews(reading, fault) });
+  }
+
+  /** A fault when it begins, or is another one, but no more often than once an hour; and that it is over. */
+  private isNews(reading: Reading, fault: string | undefined): boolean {
+    const now = this.clock.now();
+    if (fault === undefined) {
+      const wasTold = reading.toldFault !== undefined;
+      reading.toldFault = undefined;
+      return wasTold;
+    }
+    if (reading.toldFault !== undefined || now - reading.toldAt < REMINDER) return false;
+    reading.toldFault = fault;
+    reading.toldAt = now;
+    return true;
+  }
+
+  private noteShrinking(reading: Reading, before: Listing | undefined): void {
+    const [was, is] = [before?.registries.size ?? 0, reading.listing!.registries.size];
+    const now = this.clock.now();
+    if (is >= was || now - reading.shrankAt < REMINDER) return;
+    reading.shrankAt = now;
+    this.observer.sourceShrank(reading.source.name, was, is);
+  }
+}
+
+/** What could not be found out this time is as it was. */
+function withUndecided(listing: Listing, before: Listing | undefined): Listing {
+  const kept = [...listing.undecided].flatMap((admin) => {
+    const urls = before?.registries.get(admin);
+    return urls === undefined ? [] : [[admin, urls] as const];
+  });
+  return kept.length === 0 ? listing : { ...listing, registries: new Map([...listing.registries, ...kept]) };
+}

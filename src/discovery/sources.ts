@@ -1,0 +1,150 @@
+import { readFile, stat } from "node:fs/promises";
+import { basename } from "node:path";
+import type { Clock, Duration } from "../clock.ts";
+import type { DiscoveryConfig } from "../config/schema.ts";
+import { isReadable } from "../config/urls.ts";
+import { digestOf } from "../digest.ts";
+import { isPartyId } from "../upstream/node/registry-admin.ts";
+import { type ListedRegistry, MAX_LIST, readAssetList } from "./asset-list.ts";
+import { download, type DownloadOptions } from "./download.ts";
+import { agreeOn, entryUrl, readEntry } from "./name-service.ts";
+
+/** What a source says: the URLs of each admin's registry, in their normal form and sorted. */
+export interface Listing {
+  readonly registries: ReadonlyMap<string, readonly string[]>;
+  /** Admins of whom it could not be found out what it says now: what it said before counts. */
+  readonly undecided: ReadonlySet<string>;
+  /** What was left out or not found out, and why. */
+  readonly problems: readonly string[];
+}
+
+/** Where registries are listed. */
+export interface Source {
+  /** For people and as a label: unique, without paths and secrets. */
+  readonly name: string;
+  /** @throws Error whose message says why nothing could be read */
+  read(signal: AbortSignal): Promise<Listing>;
+}
+
+export interface SourceOptions {
+  readonly clock: Clock;
+  readonly allowPrivate: boolean;
+}
+
+type SourceConfig = DiscoveryConfig["sources"][number];
+
+const LIST_TIMEOUT: Duration = 15_000;
+const ENTRY_TIMEOUT: Duration = 5_000;
+/** In bytes; an entry is a few hundred. */
+const MAX_ENTRY = 64 * 1024;
+/** Entries that are asked for at once. */
+const CONCURRENCY = 8;
+
+/** The sources of a configuration, in its order. */
+export function createSources(configs: readonly SourceConfig[], options: SourceOptions): Source[] {
+  const taken = new Set<string>();
+  return configs.map((config) => {
+    const base = nameOf(config);
+    let name = base;
+    for (let number = 2; taken.has(name); number++) name = `${base}-${number}`;
+    taken.add(name);
+    return { name, read: (signal) => read(config, { ...options, signal }) };
+  });
+}
+
+function nameOf({ url, file }: SourceConfig): string {
+  const name = url === undefined ? (file === undefined ? "cns" : basename(file)) : new URL(url).hostname;
+  return name.replaceAll(/[^A-Za-z0-9_.-]+/g, "-").slice(0, 60) || "source";
+}
+
+type ReadOptions = SourceOptions & Pick<DownloadOptions, "signal">;
+
+async function read(config: SourceConfig, options: ReadOptions): Promise<Listing> {
+  const { url, file, network, cns, admins = [], agree } = config;
+  if (cns !== undefined) {
+    return readNames({ scans: cns, admins, agree: agree ?? Math.floor(cns.length / 2) + 1 }, options);
+  }
+  const text = url === undefined ? await readListFile(file!) : await readListAt(url, options);
+  return listingOf(readAssetList(text, network).registries, network, options);
+}
+
+async function readListFile(file: string): Promise<string> {
+  try {
+    const { size } = await stat(file);
+    if (size > MAX_LIST) throw new Error(`it is larger than the ${MAX_LIST} bytes that are read`);
+    return await readFile(file, "utf8");
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw new Error(message, { cause: error });
+    throw new Error(code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`, { cause: error });
+  }
+}
+
+async function readListAt(url: string, options: ReadOptions): Promise<string> {
+  try {
+    const { status, text } = await download(url, { ...options, timeout: LIST_TIMEOUT, maxBody: MAX_LIST });
+    if (status === 200) return text;
+    throw new Error(
+      status >= 300 && status < 400 ? `redirects (${status}), which is not followed` : `answered ${status}`,
+    );
+  } catch (error) {
+    throw new Error(`it ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** @throws Error when it has several networks and none is chosen: which one is meant is not for a program to guess */
+function listingOf(listed: readonly ListedRegistry[], network: string | undefined, options: SourceOptions): Listing {
+  const networks = [...new Set(listed.map((each) => each.network))];
+  if (network === undefined && networks.length > 1) {
+    const names = networks.map((name) => JSON.stringify(name)).join(", ");
+    throw new Error(`it has several networks, ${names}: choose one by network`);
+  }
+  const registries = new Map<string, readonly string[]>();
+  const problems: string[] = [];
+  for (const { admin, urls } of listed) {
+    if (admin === undefined || !isPartyId(admin)) problems.push("names a registry without the party id of its admin");
+    else registries.set(admin, usable(urls, options));
+  }
+  return { registries, undecided: new Set(), problems };
+}
+
+/** Without TLS others could answer in a registry's place. */
+function usable(urls: readonly string[], { allowPrivate }: SourceOptions): readonly string[] {
+  return urls.filter((url) => allowPrivate || !isReadable(url)).toSorted();
+}
+
+interface Names {
+  readonly scans: readonly string[];
+  readonly admins: readonly string[];
+  readonly agree: number;
+}
+
+async function readNames({ scans, admins, agree }: Names, options: ReadOptions): Promise<Listing> {
+  const registries = new Map<string, readonly string[]>();
+  const undecided = new Set<string>();
+  const problems: string[] = [];
+  const queue = new Set(admins).values();
+  const work = async (): Promise<void> => {
+    for (const admin of queue) {
+      const answers = await Promise.all(scans.map((scan) => readName(scan, admin, options)));
+      const agreed = agreeOn(answers, agree);
+      if ("problem" in agreed) {
+        undecided.add(admin);
+        problems.push(`about the admin ${digestOf(admin, 8)}: ${agreed.problem}`);
+      } else if (agreed.urls.length > 0) {
+        registries.set(admin, usable(agreed.urls, options));
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: CONCURRENCY }, work));
+  return { registries, undecided, problems };
+}
+
+/** Undefined: the scan did not say. */
+async function readName(scan: string, admin: string, options: ReadOptions): Promise<readonly string[] | undefined> {
+  try {
+    return readEntry(await download(entryUrl(scan, admin), { ...options, timeout: ENTRY_TIMEOUT, maxBody: MAX_ENTRY }));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,45 @@
+import type { FastifyInstance } from "fastify";
+import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts";
+import { GatewayError } from "../errors.ts";
+import { Type } from "../schema/type.ts";
+import { compile } from "../schema/validator.ts";
+import { type Audit, operatorOf } from "./audit.ts";
+import { bodyOf } from "./request-body.ts";
+
+/** What the listener tells of discovery, and has it do. */
+export interface DiscoveryOperations {
+  report(): DiscoveryReport;
+  /** @throws GatewayError 404 for an admin that was not found, 409 where nothing waits */
+  decide(admin: string, approve: boolean): Promise<DiscoveryDecision>;
+}
+
+/** The body of `POST /discovery`. */
+const DecisionRequest = Type.Object(
+  { admin: Type.String({ minLength: 1, maxLength: 255 }), approve: Type.Boolean() },
+  { additionalProperties: false },
+);
+
+const validator = compile(DecisionRequest);
+
+/** `GET /discovery`, and `POST`, by which an operator approves or refuses what waits. */
+export function addDiscovery(app: FastifyInstance, discovery: DiscoveryOperations, audit: Audit): void {
+  app.get("/discovery", async (_request, reply) => reply.send(discovery.report()));
+  app.post("/discovery", async (request, reply) => {
+    const body = bodyOf(request);
+    if (!validator.accepts(body)) {
+      const text =
+        "the request is not valid: it is a JSON object that takes admin (a party id) and approve (true or false)";
+      throw new GatewayError("invalid_request", text);
+    }
+    const { admin, approve } = body;
+    const upstream = discovery.report().registries.find((each) => each.admin === admin)?.name;
+    const { registry, reach } = await discovery.decide(admin, approve);
+    const what = { admin, ...(upstream !== undefined && { upstream }), approve };
+    audit.note("discovery", operatorOf(request.raw, request.shown), { what, scope: reach });
+    if (reach === "pending") {
+      const text = "decided on this replica only: Redis is away. It is written to Redis when that is back";
+      throw new GatewayError("redis_away", text, { retryAfter: 5 });
+    }
+    return reply.send({ registry, scope: reach });
+  });
+}

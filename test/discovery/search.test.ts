@@ -1,0 +1,379 @@
+import type { ServerResponse } from "node:http";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { listOf, partyOf, usePublishers, useSearches } from "../support/discovery.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
+
+const startRegistry = useSampleRegistries();
+const startPublisher = usePublishers();
+const search = useSearches();
+const folder = useTemporaryFolder();
+
+const ONE = partyOf("one");
+const TWO = partyOf("two");
+
+const pinFile = () => join(folder(), "pins.json");
+
+/** A list with a registry in it, found by a search. */
+async function findOne(keys: Record<string, unknown> = {}) {
+  const registry = await startRegistry({ admin: ONE });
+  const list = await startPublisher(listOf({ [ONE]: registry.url }));
+  const block = { sources: [{ url: list.url, network: "MainNet" }], pinFile: pinFile(), ...keys };
+  const scene = await search(block);
+  await scene.search.run();
+  return { registry, list, block, ...scene };
+}
+
+describe("a list", () => {
+  test("that grows has its new registries used once they have proved their admin", async () => {
+    const { registry, list, used, state, ...scene } = await findOne();
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+    const other = await startRegistry({ admin: TWO });
+    list.publish(listOf({ [ONE]: registry.url, [TWO]: other.url }));
+    await scene.search.run();
+    expect(used()).toEqual({ [ONE]: [registry.url], [TWO]: [other.url] });
+    expect([state(ONE), state(TWO)]).toEqual(["pinned", "pinned"]);
+  });
+
+  test("that shrinks takes nothing away, and says so", async () => {
+    const { registry, list, used, state, lines, ...scene } = await findOne();
+    list.publish(listOf({}));
+    await scene.search.run();
+    expect([used(), state(ONE)]).toEqual([{ [ONE]: [registry.url] }, "gone"]);
+    expect(lines).toContainEqual(
+      expect.objectContaining({ msg: "discovery source lists fewer registries", before: 1, after: 0 }),
+    );
+    expect(await scene.metrics()).toContain('registry_gateway_discovery_registries{state="gone"} 1');
+    list.publish(listOf({ [ONE]: registry.url }));
+    await scene.search.run();
+    expect(state(ONE)).toBe("pinned");
+  });
+
+  test("that loses a registry has it taken away when an operator says so", async () => {
+    const { list, used, ...scene } = await findOne();
+    list.publish(listOf({}));
+    await scene.search.run();
+    expect(await scene.search.decide(ONE, true)).toEqual({ registry: null, reach: "replica" });
+    expect(used()).toEqual({});
+  });
+
+  test("that changes a URL waits, and the old one goes on being used until an operator approves", async () => {
+    const { registry, list, used, state, lines, ...scene } = await findOne();
+    const moved = await startRegistry({ admin: ONE });
+    list.publish(listOf({ [ONE]: moved.url }));
+    await scene.search.run();
+    expect([used(), state(ONE)]).toEqual([{ [ONE]: [registry.url] }, "waiting"]);
+    expect(scene.search.report().registries[0]!.proposed).toMatchObject({ urls: [moved.url], source: "127.0.0.1" });
+    expect(lines.filter(({ msg }) => msg === "registry waits for approval")).toHaveLength(1);
+    await scene.search.decide(ONE, true);
+    expect([used(), state(ONE)]).toEqual([{ [ONE]: [moved.url] }, "pinned"]);
+  });
+
+  test("that changes a URL is not asked about again once the change was refused", async () => {
+    const { registry, list, used, state, ...scene } = await findOne();
+    const moved = await startRegistry({ admin: ONE });
+    list.publish(listOf({ [ONE]: moved.url }));
+    await scene.search.run();
+    await scene.search.decide(ONE, false);
+    await scene.search.run();
+    expect([used(), state(ONE)]).toEqual([{ [ONE]: [registry.url] }, "pinned"]);
+    await expect(scene.search.decide(ONE, false)).rejects.toThrow(/nothing .* waits/);
+    list.publish(listOf({ [ONE]: [moved.url, registry.url] }));
+    await scene.search.run();
+    expect(state(ONE)).toBe("waiting");
+  });
+
+  test("that names a URL of another admin does not have it used", async () => {
+    const stranger = await startRegistry({ admin: TWO });
+    const registry = await startRegistry({ admin: ONE });
+    const list = await startPublisher(listOf({ [ONE]: stranger.url }));
+    const { used, state, lines, ...scene } = await search({ sources: [{ url: list.url }], pinFile: pinFile() });
+    await scene.search.run();
+    expect([used(), state(ONE)]).toEqual([{}, "found"]);
+    expect(lines.map(({ msg }) => msg)).toContain("listed URL is another registry");
+    await expect(scene.search.decide(ONE, true)).rejects.toThrow(/has proved this admin, and nothing is changed/);
+    list.publish(listOf({ [ONE]: [stranger.url, registry.url] }));
+    await scene.search.run();
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+  });
+
+  test.each([
+    ["is cut off in its JSON", (list: string) => list.slice(0, -20), /cut off/],
+    ["is HTML", () => "<!doctype html><p>Moved</p>", /web page/],
+    ["is 10 MiB", (list: string) => list + " ".repeat(10 * 2 ** 20), /larger than the 4194304 bytes/],
+    ["is something else", () => '{"version":"1"}', /no networks/],
+  ])("that %s changes nothing and is told as a fault", async (_about, spoil, fault) => {
+    const { registry, list, used, state, lines, ...scene } = await findOne();
+    list.publish(spoil(listOf({ [ONE]: registry.url })));
+    await scene.search.run();
+    expect([used(), state(ONE)]).toEqual([{ [ONE]: [registry.url] }, "pinned"]);
+    expect(scene.search.report().sources[0]).toMatchObject({ lastError: expect.stringMatching(fault), found: 1 });
+    expect(lines.filter(({ msg }) => msg === "discovery source fails")).toHaveLength(1);
+    list.publish(listOf({ [ONE]: registry.url }));
+    await scene.search.run();
+    expect(scene.search.report().sources[0]!.lastError).toBeNull();
+  });
+
+  test("that is cut off on the wire, redirected or away changes nothing", async () => {
+    const { registry, list, used, ...scene } = await findOne();
+    const elsewhere = await startPublisher(listOf({ [ONE]: "http://127.0.0.1:1" }));
+    const faults: string[] = [];
+    for (const answer of [
+      (response: ServerResponse) => {
+        response.writeHead(200, { "content-length": 1000 }).write("{");
+        setTimeout(() => response.destroy(), 20);
+      },
+      (response: ServerResponse) => response.writeHead(302, { location: elsewhere.url }).end(),
+      (response: ServerResponse) => response.writeHead(404).end("gone"),
+    ]) {
+      list.publish((response) => {
+        answer(response);
+      });
+      await scene.search.run();
+      faults.push(scene.search.report().sources[0]!.lastError!);
+    }
+    expect(faults).toEqual(["it was cut off", "it redirects (302), which is not followed", "it answered 404"]);
+    expect([used(), elsewhere.asked]).toEqual([{ [ONE]: [registry.url] }, 0]);
+  });
+
+  test.each(["new", "all"])(
+    "that goes back and forth changes nothing and fills no log (approve: %s)",
+    async (approve) => {
+      const { registry, list, used, lines, block, ...scene } = await findOne({ approve });
+      const moved = await startRegistry({ admin: ONE });
+      const before = readFileSync(block.pinFile, "utf8");
+      for (let turn = 0; turn < 10; turn += 1) {
+        list.publish(listOf({ [ONE]: turn % 2 === 0 ? moved.url : registry.url }));
+        await scene.search.run();
+        expect(used()).toEqual({ [ONE]: [registry.url] });
+      }
+      for (let turn = 0; turn < 10; turn += 1) {
+        list.publish(turn % 2 === 0 ? listOf({}) : listOf({ [ONE]: registry.url }));
+        await scene.search.run();
+      }
+      expect(readFileSync(block.pinFile, "utf8")).toBe(before);
+      expect(lines.length).toBeLessThan(6);
+    },
+  );
+
+  test("that stays changed is followed where all changes are approved", async () => {
+    const { list, used, ...scene } = await findOne({ approve: "all" });
+    const moved = await startRegistry({ admin: ONE });
+    list.publish(listOf({ [ONE]: moved.url }));
+    await scene.search.run();
+    await scene.search.run();
+    expect(used()).toEqual({ [ONE]: [moved.url] });
+  });
+
+  test("has nothing used by itself where nothing is approved by itself", async () => {
+    const { registry, used, state, ...scene } = await findOne({ approve: "none" });
+    expect([used(), state(ONE)]).toEqual([{}, "waiting"]);
+    await scene.search.decide(ONE, true);
+    expect([used(), state(ONE)]).toEqual([{ [ONE]: [registry.url] }, "pinned"]);
+  });
+
+  test("with URLs that are known to be published wrongly has them mended, and says so", async () => {
+    const registry = await startRegistry({ admin: ONE });
+    const list = await startPublisher(listOf({ [ONE]: `${registry.url}/api/scan` }));
+    const { used, lines, ...scene } = await search({ sources: [{ url: list.url }], pinFile: pinFile() });
+    await scene.search.run();
+    const mended = { from: `${registry.url}/api/scan`, to: registry.url };
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+    expect(scene.search.report().registries[0]!.mended).toEqual([mended]);
+    expect(lines).toContainEqual(expect.objectContaining({ msg: "registry URL mended", ...mended }));
+    await scene.search.run();
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+  });
+
+  test("with a node that is down has it mended when it is back", async () => {
+    const [up, down] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: ONE })]);
+    await down.stop();
+    const list = await startPublisher(listOf({ [ONE]: [up.url, `${down.url}/api/scan`] }));
+    const { used, ...scene } = await search({ sources: [{ url: list.url }], pinFile: pinFile() });
+    await scene.search.run();
+    expect(used()).toEqual({ [ONE]: [up.url, `${down.url}/api/scan`].toSorted() });
+    await down.start();
+    await scene.search.run();
+    expect(used()).toEqual({ [ONE]: [up.url, down.url].toSorted() });
+  });
+
+  test("with hostile names makes aliases that are good as labels, unique and the same after a restart", async () => {
+    const registries = await Promise.all(
+      ["a b", "a-b", "--", "aggregate"].map((name) => startRegistry({ admin: partyOf(name) })),
+    );
+    const hostile = Object.fromEntries(registries.map(({ admin, url }) => [admin, url]));
+    const list = await startPublisher(
+      listOf({
+        ...hostile,
+        "x\u001b[31m::1220aa": "http://127.0.0.1:1",
+        __proto__: "http://127.0.0.1:1",
+        [`${"n".repeat(400)}::1220`]: "http://127.0.0.1:1",
+      }),
+    );
+    const block = { sources: [{ url: list.url }], pinFile: pinFile() };
+    const first = await search(block);
+    await first.search.run();
+    expect(first.names().toSorted()).toEqual(["a-b", "a-b-2", "aggregate-2", "registry"]);
+    const second = await search(block);
+    expect(second.names()).toEqual(first.names());
+    expect(JSON.stringify(first.lines)).not.toContain("\\u001b");
+  });
+
+  test("with more registries than may be used leaves out the rest, and none that is used", async () => {
+    const { registry, list, used, lines, ...scene } = await findOne({ max: 2 });
+    const others = await Promise.all(["a", "b", "c"].map((name) => startRegistry({ admin: partyOf(name) })));
+    const listed = Object.fromEntries(others.map(({ admin, url }) => [admin, url]));
+    list.publish(listOf({ ...listed, [ONE]: registry.url }));
+    await scene.search.run();
+    expect(Object.keys(used())).toEqual([ONE, partyOf("a")]);
+    expect(lines).toContainEqual(
+      expect.objectContaining({ msg: "more registries are listed than discovery.max", listed: 4 }),
+    );
+  });
+
+  test("of several networks without a choice is refused", async () => {
+    const registry = await startRegistry({ admin: ONE });
+    const asset = { instrumentId: { admin: ONE }, registryURLs: [registry.url] };
+    const list = await startPublisher(JSON.stringify({ MainNet: [asset], TestNet: [asset] }));
+    const { used, ...scene } = await search({ sources: [{ url: list.url }], pinFile: pinFile() });
+    await scene.search.run();
+    expect(used()).toEqual({});
+    expect(scene.search.report().sources[0]!.lastError).toContain('several networks, "MainNet", "TestNet": choose one');
+  });
+
+  test("in a file is read again each time, and may vanish", async () => {
+    const registry = await startRegistry({ admin: ONE });
+    const file = join(folder(), "assets.json");
+    const { used, state, ...scene } = await search({ sources: [{ file, network: "MainNet" }], pinFile: pinFile() });
+    await scene.search.run();
+    expect(scene.search.report().sources[0]).toMatchObject({ name: "assets.json", lastError: "there is no such file" });
+    writeFileSync(file, listOf({ [ONE]: registry.url }));
+    await scene.search.run();
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+    unlinkSync(file);
+    await scene.search.run();
+    expect([used(), state(ONE)]).toEqual([{ [ONE]: [registry.url] }, "pinned"]);
+  });
+
+  test("at an address that is not public is not read, and registries there are not asked", async () => {
+    const registry = await startRegistry({ admin: ONE });
+    const list = await startPublisher(
+      listOf({ [ONE]: [registry.url.replace("127.0.0.1", "localhost"), registry.url] }),
+    );
+    const file = join(folder(), "assets.json");
+    writeFileSync(file, listOf({ [ONE]: registry.url.replace("http://127.0.0.1", "https://localhost") }));
+    const { used, ...scene } = await search({
+      sources: [{ url: list.url }, { file, network: "MainNet" }],
+      pinFile: pinFile(),
+      allowPrivate: false,
+    });
+    await scene.search.run();
+    expect([used(), list.asked, registry.connections.accepted]).toEqual([{}, 0, 0]);
+    expect(scene.search.report().sources[0]!.lastError).toBe("it is at an address that is not public");
+    expect(scene.search.report().registries[0]!.problem).toContain("at an address that is not public");
+  });
+
+  test("that names the admin of a written upstream is not used for it", async () => {
+    const registry = await startRegistry({ admin: ONE });
+    const list = await startPublisher(
+      listOf({ [ONE.toUpperCase().replace("ONE", "one")]: registry.url, [ONE]: registry.url }),
+    );
+    const written = [{ name: "mine", admin: ONE }] as never;
+    const { used, ...scene } = await search(
+      { sources: [{ url: list.url }], pinFile: pinFile() },
+      { written: () => written },
+    );
+    await scene.search.run();
+    expect([used(), scene.search.report().registries]).toEqual([{}, []]);
+  });
+});
+
+describe("pins", () => {
+  test("hold over a restart, with the list away", async () => {
+    const { registry, list, block } = await findOne();
+    list.publish((response) => void response.writeHead(500).end());
+    const { used, state, ...scene } = await search(block);
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+    await scene.search.run();
+    expect([used(), state(ONE)]).toEqual([{ [ONE]: [registry.url] }, "pinned"]);
+  });
+
+  test("hold over a restart against a list that names an attacker's registry, which claims the same admin", async () => {
+    const { registry, list, block } = await findOne();
+    const attacker = await startRegistry({ admin: ONE });
+    list.publish(listOf({ [ONE]: attacker.url }));
+    const { used, state, ...scene } = await search(block);
+    await scene.search.run();
+    expect([used(), state(ONE)]).toEqual([{ [ONE]: [registry.url] }, "waiting"]);
+  });
+
+  test("are in a file of this user alone, written as a whole", async () => {
+    const { block, registry } = await findOne();
+    expect((statSync(block.pinFile).mode & 0o777).toString(8)).toBe("600");
+    expect(JSON.parse(readFileSync(block.pinFile, "utf8"))).toMatchObject({
+      format: 1,
+      pins: [{ admin: ONE, name: "one", version: 1, urls: [registry.url], source: "127.0.0.1" }],
+    });
+    expect(readdirSync(folder())).toEqual(["pins.json"]);
+  });
+
+  test("of a write that a crash cut short are those of before", async () => {
+    const { block, registry } = await findOne();
+    writeFileSync(`${block.pinFile}.11111111.tmp`, '{"format":1,"pins":[{"admin":"');
+    expect((await search(block)).used()).toEqual({ [ONE]: [registry.url] });
+  });
+
+  test("in a broken file are not written over, and what is new waits until an operator decides", async () => {
+    const { block, registry } = await findOne();
+    const text = readFileSync(block.pinFile, "utf8");
+    const broken = text.slice(0, text.length / 2);
+    writeFileSync(block.pinFile, broken);
+    const { used, state, lines, ...scene } = await search(block);
+    await scene.search.run();
+    expect([used(), state(ONE)]).toEqual([{}, "waiting"]);
+    expect(lines.map(({ msg }) => msg)).toContain("pin file cannot be used");
+    expect(scene.search.report().pinFileError).toContain("is broken");
+    expect(await scene.metrics()).toContain("registry_gateway_discovery_pin_file_unusable 1");
+    await scene.search.decide(ONE, true);
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+    expect(readFileSync(block.pinFile, "utf8")).toBe(broken);
+    rmSync(block.pinFile);
+    await scene.search.run();
+    expect(scene.search.report().pinFileError).toBeNull();
+  });
+
+  test("that cannot be written are used all the same, and it is said", async () => {
+    const registry = await startRegistry({ admin: ONE });
+    const list = await startPublisher(listOf({ [ONE]: registry.url }));
+    // The name of a draft beside it is longer than a file system takes.
+    const { used, lines, ...scene } = await search({
+      sources: [{ url: list.url }],
+      pinFile: join(folder(), "p".repeat(240)),
+    });
+    await scene.search.run();
+    expect(lines.filter(({ msg }) => msg === "pin file cannot be used")).toHaveLength(1);
+    expect(scene.search.report().pinFileError).toBe("cannot be written (ENAMETOOLONG)");
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+  });
+
+  test("that another process wrote into the file meanwhile are kept", async () => {
+    const { block, list, registry, ...scene } = await findOne();
+    const other = await startRegistry({ admin: TWO });
+    const stranger = await search({ ...block, sources: [{ file: join(folder(), "other.json") }] });
+    writeFileSync(join(folder(), "other.json"), listOf({ [TWO]: other.url }));
+    await stranger.search.run();
+    const third = partyOf("three");
+    list.publish(listOf({ [ONE]: registry.url, [third]: (await startRegistry({ admin: third })).url }));
+    await scene.search.run();
+    const { pins } = JSON.parse(readFileSync(block.pinFile, "utf8")) as { pins: { admin: string }[] };
+    expect(pins.map(({ admin }) => admin).toSorted()).toEqual([ONE, TWO, third].toSorted());
+  });
+
+  test("are put into a folder that is made for them", async () => {
+    const file = join(folder(), "state", "gateway", "pins.json");
+    await findOne({ pinFile: file });
+    expect(existsSync(file)).toBe(true);
+  });
+});

@@ -1,0 +1,257 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import {
+  decide,
+  discoveryOf,
+  listOf,
+  partyOf,
+  registryOf,
+  untilReadAgain,
+  untilState,
+  usePublishers,
+} from "../support/discovery.ts";
+import { testConfig } from "../support/gateway.ts";
+import { useGateways } from "../support/gateways.ts";
+import { type RedisServer, startRedis, until } from "../support/redis.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
+
+const startRegistry = useSampleRegistries();
+const startPublisher = usePublishers();
+const startGateway = useGateways();
+const folder = useTemporaryFolder();
+
+const ONE = partyOf("one");
+const TWO = partyOf("two");
+
+const running: RedisServer[] = [];
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((server) => server.stop()));
+});
+
+function discoveryBy(url: string, keys: Record<string, unknown> = {}) {
+  return {
+    every: "1s",
+    sources: [{ url, network: "MainNet" }],
+    pinFile: join(folder(), "pins.json"),
+    allowPrivate: true,
+    ...keys,
+  };
+}
+
+const info = (base: string) => fetch(`${base}/registry/metadata/v1/info`);
+
+async function adminAt(base: string): Promise<unknown> {
+  const response = await info(base);
+  return response.status === 200 ? ((await response.json()) as { adminId: string }).adminId : response.status;
+}
+
+test("a gateway without a written registry serves those that it finds, each by its admin and its alias", async () => {
+  const [one, two] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: TWO })]);
+  const list = await startPublisher(listOf({ [ONE]: one.url, [TWO]: two.url }));
+  const gateway = await startGateway({ discovery: discoveryBy(list.url) });
+  await until(async () => (await adminAt(gateway.registrar("two"))) === TWO);
+  await until(async () => (await adminAt(gateway.registrar(ONE))) === ONE);
+  expect(await adminAt(gateway.registrar(partyOf("three")))).toBe(404);
+  expect((await discoveryOf(gateway)).sources).toEqual([
+    { name: "127.0.0.1", lastRun: expect.any(String), lastError: null, found: 2 },
+  ]);
+  const ready = (await (await fetch(`${gateway.operations}/readyz`)).json()) as { ready: boolean; upstreams: object[] };
+  expect([ready.ready, ready.upstreams.length]).toEqual([true, 2]);
+});
+
+test("an admin that may yet be found is 503 until the sources were read", async () => {
+  const registry = await startRegistry({ admin: ONE });
+  const list = await startPublisher("");
+  list.publish(() => undefined);
+  const gateway = await startGateway({ discovery: discoveryBy(list.url) });
+  const early = await info(gateway.registrar(ONE));
+  expect([early.status, early.headers.get("retry-after")]).toEqual([503, "5"]);
+  await gateway.stop();
+  list.publish(listOf({ [ONE]: registry.url }));
+  const next = await startGateway({ discovery: discoveryBy(list.url) });
+  await until(async () => (await adminAt(next.registrar(ONE))) === ONE);
+  expect(await adminAt(next.registrar(TWO))).toBe(404);
+});
+
+test("a registry that moves goes on being asked where it was, until an operator approves, and the cache is kept", async () => {
+  const [registry, moved] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: ONE })]);
+  const list = await startPublisher(listOf({ [ONE]: registry.url }));
+  const gateway = await startGateway({ discovery: discoveryBy(list.url) });
+  await until(async () => (await adminAt(gateway.registrar(ONE))) === ONE);
+  list.publish(listOf({ [ONE]: moved.url }));
+  await untilState(gateway, ONE, "waiting");
+  expect(await registryOf(gateway, ONE)).toEqual({
+    admin: ONE,
+    name: "one",
+    urls: [registry.url],
+    state: "waiting",
+    proposed: { urls: [moved.url], since: expect.any(String), source: "127.0.0.1" },
+    source: "127.0.0.1",
+    since: expect.any(String),
+  });
+
+  await fetch(`${gateway.registrar(ONE)}/registry/metadata/v1/instruments`);
+  expect(moved.calls.count("instruments")).toBe(0);
+  expect(await decide(gateway, ONE, true)).toEqual({
+    status: 200,
+    body: { registry: expect.objectContaining({ urls: [moved.url], state: "pinned" }), scope: "replica" },
+  });
+  const hit = await info(gateway.registrar(ONE));
+  expect(hit.headers.get("cache-status")).toContain("hit");
+  await fetch(`${gateway.registrar(ONE)}/registry/metadata/v1/instruments?pageSize=7`);
+  expect(moved.calls.count("instruments")).toBe(1);
+  const { actions } = (await (await fetch(`${gateway.operations}/audit`)).json()) as { actions: object[] };
+  expect(actions[0]).toMatchObject({
+    did: "discovery",
+    what: { admin: ONE, upstream: "one", approve: true },
+    scope: "replica",
+  });
+  const line = gateway.lines.find(({ msg }) => msg === "operator action");
+  expect(line).toMatchObject({ did: "discovery", upstream: "one", approve: true });
+  expect(JSON.stringify(line)).not.toContain(ONE);
+});
+
+test("decisions that make no sense, or that may not be taken here, are refused", async () => {
+  const registry = await startRegistry({ admin: ONE });
+  const list = await startPublisher(listOf({ [ONE]: registry.url }));
+  const gateway = await startGateway({ discovery: discoveryBy(list.url) });
+  await untilState(gateway, ONE, "pinned");
+  expect((await decide(gateway, TWO, true)).status).toBe(404);
+  expect(await decide(gateway, ONE, true)).toMatchObject({
+    status: 409,
+    body: { error: expect.stringContaining("nothing about the registry") },
+  });
+  for (const body of ['{"admin":"a"}', '{"admin":7,"approve":true}', `{"admin":"a","approve":true,"x":1}`, "[]"]) {
+    const response = await fetch(`${gateway.operations}/discovery`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body,
+    });
+    expect([response.status, body]).toEqual([400, body]);
+  }
+  const readonly = await startGateway({
+    operations: { host: "127.0.0.1", port: 0, readonly: true },
+    discovery: discoveryBy(list.url, { pinFile: join(folder(), "other.json") }),
+  });
+  expect((await decide(readonly, ONE, true)).status).toBe(403);
+  const none = await startGateway({ upstreams: [{ name: "one", urls: [registry.url] }] });
+  expect(await discoveryOf(none)).toEqual({ sources: [], registries: [], pinFileError: null });
+  expect((await decide(none, ONE, true)).status).toBe(404);
+});
+
+test("a written upstream wins over one that is found, whether it names its admin or has it learned", async () => {
+  const [mine, found] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: ONE })]);
+  const list = await startPublisher(listOf({ [ONE]: found.url }));
+  const named = await startGateway({
+    upstreams: [{ name: "one", admin: ONE, urls: [mine.url] }],
+    discovery: discoveryBy(list.url),
+  });
+  await untilReadAgain(list);
+  expect((await discoveryOf(named)).registries).toEqual([]);
+  await named.stop();
+  const learned = await startGateway({
+    upstreams: [{ name: "one", urls: [mine.url] }],
+    discovery: discoveryBy(list.url),
+  });
+  await untilState(learned, ONE, "pinned");
+  await untilReadAgain(list);
+
+  for (let size = 1; size < 6; size += 1) {
+    expect((await fetch(`${learned.registrar(ONE)}/registry/metadata/v1/instruments?pageSize=${size}`)).status).toBe(
+      200,
+    );
+  }
+  expect(found.calls.count("instruments")).toBe(0);
+  const { upstreams } = (await (await fetch(`${learned.operations}/status`)).json()) as {
+    upstreams: { name: string; state: string; lastError: string | null }[];
+  };
+  expect(upstreams).toEqual([
+    expect.objectContaining({ name: "one", state: "up" }),
+    expect.objectContaining({
+      name: "one-2",
+      state: "disabled",
+      lastError: expect.stringContaining('upstream "one" of the configuration'),
+    }),
+  ]);
+});
+
+test("a reload and what is found at the same time lose nothing of each other", async () => {
+  const registries = await Promise.all(["a", "b", "c", "d"].map((name) => startRegistry({ admin: partyOf(name) })));
+  const written = await startRegistry({ admin: ONE });
+  const listed: Record<string, string> = {};
+  const list = await startPublisher(listOf(listed));
+  const keys = (timeout: string) => ({
+    upstreams: [{ name: "written", admin: ONE, urls: [written.url], timeout }],
+    discovery: discoveryBy(list.url),
+  });
+  const gateway = await startGateway(keys("10s"));
+  for (const [turn, { admin, url }] of registries.entries()) {
+    listed[admin] = url;
+    list.publish(listOf(listed));
+    const { config } = gateway.gateway;
+    await gateway.gateway.reload({
+      ...testConfig(keys(`${20 + turn}s`)),
+      listen: config.listen,
+      operations: config.operations,
+    });
+    await untilState(gateway, admin, "pinned");
+    expect(gateway.gateway.config.upstreams[0]!.timeout).toBe((20 + turn) * 1000);
+  }
+  expect(gateway.gateway.upstreams().all.map(({ name }) => name)).toEqual(["written", "a", "b", "c", "d"]);
+  const { config } = gateway.gateway;
+  const without = testConfig({ upstreams: keys("10s").upstreams });
+  await gateway.gateway.reload({ ...without, listen: config.listen, operations: config.operations });
+  expect(gateway.gateway.upstreams().all.map(({ name }) => name)).toEqual(["written"]);
+});
+
+test("replicas at one Redis share their pins, and a decision has effect on all of them within 2 s", async () => {
+  const redis = await startRedis();
+  running.push(redis);
+  const [registry, moved] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: ONE })]);
+  const list = await startPublisher(listOf({ [ONE]: registry.url }));
+  const keys = (name: string) => ({
+    redis: { url: redis.url },
+    discovery: discoveryBy(list.url, { pinFile: join(folder(), name) }),
+  });
+  const first = await startGateway(keys("first.json"));
+  await untilState(first, ONE, "pinned");
+  list.publish(listOf({ [ONE]: moved.url }));
+  // It was never at the first URL itself, and takes the word of the other one.
+  const second = await startGateway(keys("second.json"));
+  await untilState(second, ONE, "waiting");
+  expect((await registryOf(second, ONE))!.urls).toEqual([registry.url]);
+  await untilState(first, ONE, "waiting");
+  const decision = await decide(second, ONE, true);
+  const decidedAt = performance.now();
+  expect(decision).toMatchObject({ status: 200, body: { scope: "fleet" } });
+  await untilState(first, ONE, "pinned");
+  expect(performance.now() - decidedAt).toBeLessThan(2_000);
+  await until(() => first.gateway.upstreams().byName("one")!.config.urls[0] === moved.url, 500);
+  await until(() => readFileSync(join(folder(), "first.json"), "utf8").includes(moved.url));
+  // A Redis that comes back empty is filled again.
+  await redis.client.flushall();
+  await until(async () => (await redis.client.hlen("rg:pins")) === 2);
+});
+
+test("with Redis away a decision is taken here, told as such, and shared when it is back", async () => {
+  const redis = await startRedis();
+  running.push(redis);
+  const [registry, moved] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: ONE })]);
+  const list = await startPublisher(listOf({ [ONE]: registry.url }));
+  const keys = (name: string) => ({
+    redis: { url: redis.url },
+    discovery: discoveryBy(list.url, { pinFile: join(folder(), name) }),
+  });
+  const [first, second] = [await startGateway(keys("first.json")), await startGateway(keys("second.json"))];
+  await untilState(second, ONE, "pinned");
+  list.publish(listOf({ [ONE]: moved.url }));
+  await Promise.all([first, second].map((gateway) => untilState(gateway, ONE, "waiting")));
+  await redis.kill();
+  expect((await decide(first, ONE, true)).status).toBe(503);
+  expect((await registryOf(first, ONE))!.urls).toEqual([moved.url]);
+  await redis.start();
+  await untilState(second, ONE, "pinned");
+  expect((await registryOf(second, ONE))!.urls).toEqual([moved.url]);
+});
