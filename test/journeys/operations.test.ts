@@ -179,7 +179,9 @@ describe("status, probes and metrics", () => {
   });
 
   test("there is nothing else", async () => {
-    for (const path of ["/", "/registry/metadata/v1/info", "/debug", "/status/x"]) {
+    const root = await send(running().operations, { path: "/" });
+    expect([root.status, root.headers["location"]]).toEqual([302, "/console/"]);
+    for (const path of ["/registry/metadata/v1/info", "/debug", "/status/x"]) {
       const answer = await send(running().operations, { path });
       expect(answer.status).toBe(404);
       expect(errorOf(answer)).toMatch(/^registry-gateway: /);
