@@ -120,6 +120,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     readiness,
     explain: server.explain,
     clients: () => server.clients(),
+    cache: (preview) => server.cache(preview),
     history: (since) => history.report(since),
     requests: (filter) => server.requests(filter),
     purge: (body) => server.purge(body),

@@ -14,6 +14,8 @@ import { drain, type InFlight, type Overload } from "./http/workload.ts";
 import { act, type ActRequest, type ActResult } from "./operations/actions.ts";
 import type { HistorySample } from "./observe/history-sample.ts";
 import type { RequestFilter, RequestsReport } from "./observe/recent-requests.ts";
+import type { CacheAnswer } from "./operations/answers.ts";
+import { type PurgePreview, reportCache } from "./operations/cache-report.ts";
 import { type ClientsReport, reportClients } from "./operations/clients-report.ts";
 import { createExplain, type Explain } from "./operations/explain.ts";
 import { purge, type PurgeResult } from "./operations/purge.ts";
@@ -157,6 +159,14 @@ export class Server {
   /** What `/requests` answers. */
   requests(filter: RequestFilter): RequestsReport {
     return this.parts.services.observers.recent.latest(filter);
+  }
+
+  /** What `/cache` answers. */
+  cache(preview: PurgePreview): Promise<CacheAnswer> {
+    const { memory, coordination, services, isWorker } = this.parts;
+    const { coordinator } = coordination;
+    const behind = coordination.redisStatus().configured ? "redis" : isWorker ? "primary" : null;
+    return reportCache({ memory, coordinator, upstreams: this.upstreams, clock: services.clock, behind }, preview);
   }
 
   /** What the history takes of this process. */

@@ -104,11 +104,11 @@ export interface CacheGroup extends EntryCount {
   readonly kind: CachedKind;
   /** Of them, those past their freshness. */
   readonly stale: number;
-  /** The one that is closest to the end of its promise, or furthest past it; null: none. */
+  /** How old the oldest is, for how long it is or was fresh from its birth, and for how long it may still be served. */
   readonly oldest: { readonly ageMs: number; readonly lifetimeMs: number; readonly usableForMs: number } | null;
 }
 
-/** `GET /cache`; with `upstream`, `endpoint` and `instrument`, as in the body of `POST /purge`, what that would take. */
+/** `GET /cache`; with `upstream`, `endpoint` and `instrument` as `POST /purge` takes them, or `all=true`, what that would take. */
 export interface CacheAnswer {
   /** Variants that can still be used, by registry and kind. */
   readonly groups: readonly CacheGroup[];

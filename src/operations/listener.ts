@@ -15,8 +15,10 @@ import type { Logger } from "../observe/log.ts";
 import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
+import type { CacheAnswer } from "./answers.ts";
 import { Audit, operatorOf } from "./audit.ts";
 import { checkAccess, checkMayAct, type OperationsAccess, type PathKind, type Shown } from "./access.ts";
+import { parsePreview, type PurgePreview } from "./cache-report.ts";
 import type { ClientsReport } from "./clients-report.ts";
 import { addConsole, PAGES } from "./console-files.ts";
 import { type ReloadReport, reportConfig } from "./config-report.ts";
@@ -40,6 +42,8 @@ export interface OperationsOptions {
   readonly explain: Explain;
   /** The last hour, or what of it came after `since`, in milliseconds since the Unix epoch. */
   history(since?: number): HistoryReport;
+  /** What is in memory, and what a purge would take of it. */
+  cache(preview: PurgePreview): Promise<CacheAnswer>;
   /** The latest requests. */
   requests(filter: RequestFilter): MaybePromise<RequestsReport>;
   /** What each client used. */
@@ -209,6 +213,7 @@ function addReports(app: FastifyInstance, options: OperationsOptions): void {
   });
   app.get("/config", async (_request, reply) => reply.send(reportConfig(options.config(), options.lastReload?.())));
   app.get("/history", async ({ query }, reply) => reply.send(options.history(parseSince(query))));
+  app.get("/cache", async ({ query }, reply) => reply.send(await options.cache(parsePreview(query))));
   app.get("/requests", async ({ query }, reply) => reply.send(await options.requests(parseRequestFilter(query))));
   app.get("/clients", async (_request, reply) => reply.send(await options.clients()));
   app.get("/explain", async (request, reply) => {

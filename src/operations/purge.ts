@@ -1,7 +1,7 @@
 import { type Static, Type } from "../schema/type.ts";
 import { compile } from "../schema/validator.ts";
 import type { Clock, Duration } from "../clock.ts";
-import type { Coordinator, PurgeReach } from "../coordination/coordinator.ts";
+import type { Coordinator, Dependencies, PurgeReach } from "../coordination/coordinator.ts";
 import { softScope } from "../coordination/epochs.ts";
 import { GatewayError } from "../errors.ts";
 import { SCOPES } from "../registry/metadata-resource.ts";
@@ -21,10 +21,13 @@ const PurgeRequest = Type.Object(
   { additionalProperties: false },
 );
 
+/** What is to be purged. */
+type Purge = Static<typeof PurgeRequest>;
+
 const validator = compile(PurgeRequest);
 
 export interface PurgeResult {
-  readonly purged: Static<typeof PurgeRequest>;
+  readonly purged: Purge;
   readonly reach: PurgeReach;
 }
 
@@ -47,6 +50,19 @@ export interface PurgeParts {
  */
 export async function purge(parts: PurgeParts, body: unknown): Promise<PurgeResult> {
   const { coordinator, upstreams } = parts;
+  const purged = checkPurge(body);
+  const { upstream: name, endpoint, instrument, soft } = purged;
+  const named = (scopes: readonly string[]) => (soft === true ? scopes.map(softScope) : scopes);
+  if (name === undefined) return { purged, reach: await coordinator.purge(undefined, named(SCOPES.all)) };
+  const upstream = upstreamOf(upstreams, name);
+  const admin = upstream.admin ?? (parts.hasRedis ? await learnAdmin(upstream, parts.clock) : undefined);
+  // Entries are kept under the admin: while it is not known there are none, but in a Redis that had them before.
+  if (admin === undefined) return { purged, reach: "replica" };
+  return { purged, reach: await coordinator.purge(admin, named(scopesOf(endpoint, instrument))) };
+}
+
+/** @throws GatewayError 400 for what is no purge */
+function checkPurge(body: unknown): Purge {
   if (!validator.accepts(body)) {
     const takes =
       'upstream, endpoint ("info", "instruments" or "instrument") and instrument, as strings, and soft (true or false)';
@@ -55,22 +71,34 @@ export async function purge(parts: PurgeParts, body: unknown): Promise<PurgeResu
       `the purge is not valid: it is a JSON object that takes ${takes}, and nothing else`,
     );
   }
-  const { upstream: name, endpoint, instrument, soft } = body;
-  const named = (scopes: readonly string[]) => (soft === true ? scopes.map(softScope) : scopes);
+  const { upstream: name, endpoint, instrument } = body;
   if (name === undefined && (endpoint !== undefined || instrument !== undefined)) {
     throw new GatewayError("invalid_request", "the purge is not valid: endpoint and instrument need an upstream");
   }
   if (instrument !== undefined && endpoint !== "instrument") {
     throw new GatewayError("invalid_request", 'the purge is not valid: instrument needs "endpoint": "instrument"');
   }
-  if (name === undefined) return { purged: body, reach: await coordinator.purge(undefined, named(SCOPES.all)) };
+  return body;
+}
+
+/** @throws GatewayError 404 */
+function upstreamOf(upstreams: Upstreams, name: string): Upstream {
   const upstream = upstreams.byName(name);
-  if (upstream === undefined)
-    throw new GatewayError("unknown_upstream", `there is no upstream ${JSON.stringify(name)}`);
-  const admin = upstream.admin ?? (parts.hasRedis ? await learnAdmin(upstream, parts.clock) : undefined);
-  // Entries are kept under the admin: while it is not known there are none, but in a Redis that had them before.
-  if (admin === undefined) return { purged: body, reach: "replica" };
-  return { purged: body, reach: await coordinator.purge(admin, named(scopesOf(endpoint, instrument))) };
+  if (upstream !== undefined) return upstream;
+  throw new GatewayError("unknown_upstream", `there is no upstream ${JSON.stringify(name)}`);
+}
+
+/**
+ * Which keys a purge takes.
+ *
+ * @throws GatewayError 400 and 404, as {@link purge}
+ */
+export function takenBy(upstreams: Upstreams, body: unknown): (key: Dependencies) => boolean {
+  const { upstream: name, endpoint, instrument } = checkPurge(body);
+  if (name === undefined) return () => true;
+  const { admin } = upstreamOf(upstreams, name);
+  const scopes = scopesOf(endpoint, instrument);
+  return (key) => key.partition === admin && scopes.some((scope) => key.scopes.includes(scope));
 }
 
 async function learnAdmin(upstream: Upstream, clock: Clock): Promise<string> {

@@ -59,6 +59,20 @@ export function metadataKey(admin: string, address: MetadataAddress): CacheKey {
   }
 }
 
+/** What the name of a key stands for, as {@link metadataKey} made it. */
+export function readKeyName(name: string): { readonly operation: CachedOperation; readonly key: CacheKey } {
+  const end = name.indexOf("\n");
+  const [partition, id] = [name.slice(0, end), name.slice(end + 1)];
+  if (id === "info") return { operation: "info", key: { partition, id, name, scopes: ["all", "info"] } };
+  const [, operation, rest] = /^(instruments?) (.*)$/s.exec(id)!;
+  if (operation === "instrument") {
+    return { operation, key: { partition, id, name, scopes: ["all", "list", `instrument:${rest}`] } };
+  }
+  const [, size, token] = /^(\S*) (.*)$/s.exec(rest!)!;
+  const page = { partition, id, name, scopes: PAGE_SCOPES };
+  return { operation: "instruments", key: token === "" ? page : { ...page, chain: chainName(size!, token!) } };
+}
+
 type PageSizes = Pick<MetadataAddress, "pageSize" | "defaultPageSize">;
 
 /** Tells sizes apart: one that is asked for by default may be lowered where the registry refuses it, a client's may not. */
@@ -75,9 +89,13 @@ const MAX_PLAIN_TOKEN = 64;
  * whatever clients and registries make of tokens: thousands of names are remembered.
  */
 export function chainOf(address: PageSizes, pageToken: string): string {
+  return chainName(sizeName(address), pageToken);
+}
+
+function chainName(size: string, pageToken: string): string {
   // Servers read `+` as a space or as itself; both spellings of a token mean the one that was issued.
   const token = pageToken.replaceAll("+", "%20");
-  return `${sizeName(address)} ${token.length > MAX_PLAIN_TOKEN ? `#${hash("sha256", token, "base64url")}` : token}`;
+  return `${size} ${token.length > MAX_PLAIN_TOKEN ? `#${hash("sha256", token, "base64url")}` : token}`;
 }
 
 /** The path and query that fetch the resource from its registry, without the size that is asked for by default. */

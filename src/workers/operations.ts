@@ -5,6 +5,8 @@ import type { ActionReport, ActRequest, ActResult } from "../operations/actions.
 import { History, type HistoryReport } from "../observe/history.ts";
 import type { HistorySample } from "../observe/history-sample.ts";
 import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
+import type { CacheAnswer } from "../operations/answers.ts";
+import { mergeCacheReports, type PurgePreview } from "../operations/cache-report.ts";
 import { type ClientsReport, mergeClientsReports } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";
@@ -146,6 +148,12 @@ export class WorkerOperations {
   async explain(path: string): Promise<PathExplanation> {
     const explained = await this.askAll((worker) => worker.peer.ask("explain", path, REPLY_TIMEOUT));
     return mergeExplanations(explained.map(([worker, explanation]) => [worker.id, explanation] as const));
+  }
+
+  /** What is in the memory of all workers; what the primary keeps for them is behind it. */
+  async cache(preview: PurgePreview): Promise<CacheAnswer> {
+    const reports = await this.askAll((worker) => worker.peer.ask("cache", preview, ACTION_TIMEOUT));
+    return mergeCacheReports(reports.map(([, report]) => report));
   }
 
   /** What each client used, of all workers. */

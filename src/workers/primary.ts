@@ -111,6 +111,7 @@ export class Primary {
       readiness: this.operations,
       explain: (path) => this.operations.explain(path),
       clients: () => this.operations.clients(),
+      cache: (preview) => this.operations.cache(preview),
       history: (since) => this.operations.historySince(since),
       requests: (filter) => this.operations.requests(filter),
       purge: (body) => this.operations.purge(body),

@@ -7,6 +7,8 @@ import type { EpochChange, EpochSnapshot } from "../coordination/epochs.ts";
 import type { ActRequest, ActResult } from "../operations/actions.ts";
 import type { HistorySample } from "../observe/history-sample.ts";
 import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
+import type { CacheAnswer } from "../operations/answers.ts";
+import type { PurgePreview } from "../operations/cache-report.ts";
 import type { ClientsReport } from "../operations/clients-report.ts";
 import type { PathExplanation } from "../operations/explain.ts";
 import type { PurgeResult } from "../operations/purge.ts";
@@ -117,6 +119,7 @@ export interface WorkerTopics {
 
   readonly reload: { readonly payload: WorkerConfig; readonly reply: undefined };
   readonly metrics: { readonly payload: undefined; readonly reply: MetricsSnapshot };
+  readonly cache: { readonly payload: PurgePreview; readonly reply: CacheAnswer };
   readonly sample: { readonly payload: undefined; readonly reply: HistorySample };
   /** The body of an operator's purge, which one worker carries out for all. */
   readonly operatorPurge: { readonly payload: unknown; readonly reply: PurgeResult };

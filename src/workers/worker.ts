@@ -50,6 +50,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     return undefined;
   });
   primary.answer("metrics", () => registry.getMetricsAsJSON());
+  primary.answer("cache", async (preview) => (await ready).cache(preview));
   primary.answer("sample", async () => (await ready).sample());
   primary.answer("operatorPurge", async (body) => (await ready).purge(body));
   primary.answer("operatorAct", async (request) => (await ready).act(request));

@@ -29,6 +29,7 @@ export function useOperationsListener(): Start {
       version: "0.0.0-test",
       registry,
       readiness: { report: () => ({ ready: true, upstreams: [] }) },
+      cache: async () => ({ groups: [], purged: { entries: 0, bytes: 0 }, selected: null, behind: null }),
       history: (since) => new History(systemClock()).report(since),
       requests: () => ({ requests: [], cursor: "", missed: 0 }),
       clients: () => ({ tiers: {}, clients: [] }),

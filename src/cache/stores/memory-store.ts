@@ -78,6 +78,18 @@ export class MemoryStore implements Store {
     this.errors.delete(id);
   }
 
+  /** The name of every key, as it is now: what is stored may change while they are looked at. */
+  names(): string[] {
+    return [...this.successes.keys(), ...this.errors.keys()];
+  }
+
+  /** What is stored under the name of a key, of any epoch, and the bytes it takes; looking at it is no use of it. */
+  peek(name: string): { readonly cached: CachedEntry; readonly bytes: number }[] {
+    const variants = [...(this.successes.peek(name) ?? []), ...(this.errors.peek(name) ?? [])];
+    // The name is kept once for all its variants.
+    return variants.map((cached, i) => ({ cached, bytes: bytesOf(cached) + (i === 0 ? 2 * name.length : 0) }));
+  }
+
   /** What is stored under the key, of any epoch, the most recently received first. */
   variants(key: CacheKey): Variants | undefined {
     const id = key.name;
@@ -176,11 +188,15 @@ function ownCopy(bytes: Buffer): Buffer {
 
 function sizeOf(variants: Variants, id: string): number {
   let size = 2 * id.length;
-  for (const { entry, coded } of variants) {
-    size += ENTRY_OVERHEAD + entry.body.buffer.byteLength + entry.variant.length;
-    for (const body of coded) size += body?.length ?? 0;
-    // Twice: as stored, and in rendered heads.
-    for (const text of entry.fields) size += 2 * text.length + STRING_OVERHEAD;
-  }
+  for (const cached of variants) size += bytesOf(cached);
+  return size;
+}
+
+/** What an entry takes, without the name of its key. */
+function bytesOf({ entry, coded }: CachedEntry): number {
+  let size = ENTRY_OVERHEAD + entry.body.buffer.byteLength + entry.variant.length;
+  for (const body of coded) size += body?.length ?? 0;
+  // Twice: as stored, and in rendered heads.
+  for (const text of entry.fields) size += 2 * text.length + STRING_OVERHEAD;
   return size;
 }

@@ -1,0 +1,156 @@
+import type { CachedEntry } from "../cache/cached-entry.ts";
+import type { MemoryStore } from "../cache/stores/memory-store.ts";
+import type { CacheKey } from "../cache/stores/tiers.ts";
+import type { Clock, Instant } from "../clock.ts";
+import type { Coordinator } from "../coordination/coordinator.ts";
+import { GatewayError } from "../errors.ts";
+import { readKeyName } from "../registry/metadata-resource.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
+import type { CacheAnswer, CachedKind, CacheGroup, EntryCount } from "./answers.ts";
+import { takenBy } from "./purge.ts";
+
+/** Keys that are looked at before anything else may run: a millisecond's worth. */
+const AT_ONCE = 128;
+
+export interface CacheReportParts {
+  readonly memory: Pick<MemoryStore, "names" | "peek">;
+  readonly coordinator: Pick<Coordinator, "epochOf" | "softPurgedAt">;
+  readonly upstreams: Upstreams;
+  readonly clock: Clock;
+  readonly behind: CacheAnswer["behind"];
+}
+
+/** What a purge would take, as its body says; undefined: nothing is asked of a purge. */
+export type PurgePreview = Readonly<Record<string, string>> | undefined;
+
+/**
+ * The query of `GET /cache`: the keys of a purge, or `all=true`.
+ *
+ * @throws GatewayError 400 for a parameter that is given twice; `takenBy` sees to the rest
+ */
+export function parsePreview(query: unknown): PurgePreview {
+  const wanted = query as Readonly<Record<string, unknown>>;
+  const isTexts = (values: typeof wanted): values is Readonly<Record<string, string>> =>
+    Object.values(values).every((value) => typeof value === "string");
+  const { all, ...named } = wanted;
+  const isAll = all === "true" && Object.keys(named).length === 0;
+  if (!isTexts(wanted) || (all !== undefined && !isAll) || "soft" in named) {
+    throw new GatewayError(
+      "invalid_query",
+      "this path takes upstream, endpoint and instrument, as a purge does, or all=true, each of them once",
+    );
+  }
+  if (isAll) return {};
+  return Object.keys(named).length === 0 ? undefined : (named as Readonly<Record<string, string>>);
+}
+
+interface Group extends Omit<CacheGroup, "oldest"> {
+  entries: number;
+  bytes: number;
+  stale: number;
+  oldest: CachedEntry["entry"] | null;
+}
+
+/**
+ * Counts what is in memory, by registry and kind, in slices that let requests go on.
+ *
+ * @throws GatewayError 400 and 404 for what no purge could name
+ */
+export async function reportCache(parts: CacheReportParts, preview: PurgePreview): Promise<CacheAnswer> {
+  const { memory, coordinator, upstreams, clock, behind } = parts;
+  const isTaken = preview === undefined ? undefined : takenBy(upstreams, preview);
+  const groups = new Map<string, Group>();
+  const purged = { entries: 0, bytes: 0 };
+  const selected = { entries: 0, bytes: 0 };
+  const now = clock.now();
+  for (const [i, name] of memory.names().entries()) {
+    if (i % AT_ONCE === AT_ONCE - 1) await nextTurn();
+    const { operation, key } = readKeyName(name);
+    const epoch = coordinator.epochOf(key);
+    for (const { cached, bytes } of memory.peek(name)) {
+      if (cached.entry.epoch !== epoch) {
+        count(purged, bytes);
+        continue;
+      }
+      const kind: CachedKind = cached.entry.status === 200 ? operation : "notFound";
+      const group = groupOf(groups, upstreams.byAdmin(key.partition)?.name ?? null, kind);
+      count(group, bytes);
+      if (isStale(cached, key, parts)) group.stale += 1;
+      if (group.oldest === null || cached.entry.bornAt < group.oldest.bornAt) group.oldest = cached.entry;
+      if (isTaken?.(key) === true) count(selected, bytes);
+    }
+  }
+  return {
+    groups: [...groups.values()].map((group) => present(group, now)),
+    purged,
+    selected: isTaken === undefined ? null : selected,
+    behind,
+  };
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+function groupOf(groups: Map<string, Group>, upstream: string | null, kind: CachedKind): Group {
+  const id = `${kind} ${upstream ?? ""}`;
+  const known = groups.get(id);
+  if (known !== undefined) return known;
+  const group = { upstream, kind, entries: 0, bytes: 0, stale: 0, oldest: null };
+  groups.set(id, group);
+  return group;
+}
+
+function count(total: { entries: number; bytes: number }, bytes: number): void {
+  total.entries += 1;
+  total.bytes += bytes;
+}
+
+/** A soft purge is seen to in an entry when that is next used. */
+function isStale({ entry }: CachedEntry, key: CacheKey, { coordinator, clock }: CacheReportParts): boolean {
+  return clock.now() >= entry.freshUntil || coordinator.softPurgedAt(key, entry.softEpoch) !== undefined;
+}
+
+function present({ oldest, ...group }: Group, now: Instant): CacheGroup {
+  if (oldest === null) return { ...group, oldest };
+  const { bornAt, freshUntil, usableUntil, revalidateUntil } = oldest;
+  return {
+    ...group,
+    oldest: {
+      ageMs: Math.round(now - bornAt),
+      lifetimeMs: Math.round(freshUntil - bornAt),
+      usableForMs: Math.round(Math.max(usableUntil, revalidateUntil) - now),
+    },
+  };
+}
+
+/** What several workers have in memory. */
+export function mergeCacheReports(reports: readonly CacheAnswer[]): CacheAnswer {
+  const groups = new Map<string, CacheGroup>();
+  for (const group of reports.flatMap((report) => report.groups)) {
+    const id = `${group.kind} ${group.upstream ?? ""}`;
+    const known = groups.get(id);
+    groups.set(id, known === undefined ? group : sumOfGroups(known, group));
+  }
+  const selections = reports.flatMap(({ selected }) => selected ?? []);
+  return {
+    groups: [...groups.values()],
+    purged: reports.map(({ purged }) => purged).reduce(sumOf),
+    selected: selections.length === 0 ? null : selections.reduce(sumOf),
+    behind: reports[0]!.behind,
+  };
+}
+
+function sumOfGroups(one: CacheGroup, other: CacheGroup): CacheGroup {
+  const isOlder = (other.oldest?.ageMs ?? -Infinity) > (one.oldest?.ageMs ?? -Infinity);
+  return {
+    ...one,
+    ...sumOf(one, other),
+    stale: one.stale + other.stale,
+    oldest: isOlder ? other.oldest : one.oldest,
+  };
+}
+
+function sumOf(one: EntryCount, other: EntryCount): EntryCount {
+  return { entries: one.entries + other.entries, bytes: one.bytes + other.bytes };
+}
