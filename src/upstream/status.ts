@@ -28,6 +28,12 @@ export interface NodeStatus {
   readonly inFlight: number;
   /** How often it was ejected since the start. */
   readonly ejections: number;
+  /** Calls sent to it since the start, checks apart. */
+  readonly calls: number;
+  /** When it last named the expected admin (RFC 3339); undefined: not yet. */
+  readonly provedAt: string | undefined;
+  /** When the certificate ends that it showed last (RFC 3339); undefined: it showed none. */
+  readonly certificateExpiresAt: string | undefined;
   /** An operator took it out: no new calls. */
   readonly cordoned: boolean;
   /** Its share of the calls in relation to the other nodes: configured, or by an operator. */
@@ -61,6 +67,8 @@ export interface UpstreamStatus {
   readonly passThroughBreaker: BreakerState;
   /** Calls left in the window of `rateLimit` as last seen; undefined without `rateLimit` or before the first call. */
   readonly budgetLeft: number | undefined;
+  /** Calls that `rateLimit` allows in one window, and how long that is; undefined without `rateLimit`. */
+  readonly budget: { readonly requests: number; readonly perMs: number } | undefined;
   /** Calls running and waiting for their turn. */
   readonly running: number;
   readonly queued: number;

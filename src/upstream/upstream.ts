@@ -182,6 +182,7 @@ export class Upstream {
 
   status(): UpstreamStatus {
     const { nodes, orders, breaker, passThroughBreaker, concurrency, rateLimit, retries } = this.parts;
+    const limit = this.config.rateLimit;
     return {
       name: this.name,
       admin: this.admin,
@@ -193,6 +194,7 @@ export class Upstream {
       breaker: breaker.state,
       passThroughBreaker: passThroughBreaker.state,
       budgetLeft: rateLimit?.left,
+      budget: limit === undefined ? undefined : { requests: limit.requests, perMs: limit.per },
       running: concurrency.running,
       queued: concurrency.queued + (rateLimit?.queued ?? 0),
       retriesLeft: Math.floor(retries.left),

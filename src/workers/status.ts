@@ -99,6 +99,7 @@ function mergeUpstream(one: UpstreamStatus, other: UpstreamStatus): UpstreamStat
     breaker: laterOf(BREAKER_STATES, one.breaker, other.breaker),
     passThroughBreaker: laterOf(BREAKER_STATES, one.passThroughBreaker, other.passThroughBreaker),
     budgetLeft: least(one.budgetLeft, other.budgetLeft),
+    budget: one.budget,
     running: one.running + other.running,
     queued: one.queued + other.queued,
     retriesLeft: one.retriesLeft + other.retriesLeft,
@@ -130,6 +131,10 @@ function mergeNode(one: NodeStatus, other: NodeStatus): NodeStatus {
     latencyMs: greatest(one.latencyMs, other.latencyMs),
     inFlight: one.inFlight + other.inFlight,
     ejections: one.ejections + other.ejections,
+    calls: one.calls + other.calls,
+    // The process that has gone longest without a proof: none may rely on another's.
+    provedAt: [one.provedAt, other.provedAt].includes(undefined) ? undefined : earlier(one.provedAt, other.provedAt),
+    certificateExpiresAt: earlier(one.certificateExpiresAt, other.certificateExpiresAt),
     cordoned: one.cordoned || other.cordoned,
     weight: one.weight,
   };
@@ -141,6 +146,12 @@ function sum(values: readonly number[]): number {
 
 function laterOf<Value>(order: readonly Value[], one: Value, other: Value): Value {
   return order.indexOf(one) >= order.indexOf(other) ? one : other;
+}
+
+/** Of two times as text. */
+function earlier(one: string | undefined, other: string | undefined): string | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return one < other ? one : other;
 }
 
 function least(one: number | undefined, other: number | undefined): number | undefined {

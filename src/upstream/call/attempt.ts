@@ -97,6 +97,7 @@ export class Attempt<Answer> {
   /** Sends the request. */
   send(): void {
     this.node.inFlight += 1;
+    this.node.calls += 1;
     this.request.send();
   }
 

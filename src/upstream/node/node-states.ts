@@ -39,6 +39,7 @@ export class NodeStates {
     const expected = this.registry.learn(this.nodes);
     if (expected !== undefined && admin !== expected) this.refuse(node, { admin, expected });
     observer.check(config.name, node.url, "success");
+    node.noteProved();
     node.watch.noteTold();
     if (expected === undefined || !this.registry.isAgreed(this.nodes)) this.wait(node);
     if (node.state !== "up") this.admit(node);

@@ -51,6 +51,10 @@ export class UpstreamNode {
   pausedUntil: Instant = -Infinity;
   lastGoodAt: Instant = -Infinity;
   ejections = 0;
+  /** Calls sent to it so far. */
+  calls = 0;
+  /** When it last named the expected admin, in milliseconds since the Unix epoch. */
+  provedAt: number | undefined;
   /** How many answers to POSTs that were read in a row were JSON. */
   soundAnswers = 0;
   /** An operator took it out: it gets no new calls, and goes on being checked. */
@@ -148,6 +152,11 @@ export class UpstreamNode {
     this.probation = PROBATION;
   }
 
+  /** It named the admin that is expected of it. */
+  noteProved(): void {
+    this.provedAt = this.clock.wallNow();
+  }
+
   /** Whether it takes calls: it is well, and no operator has cordoned it. */
   get isOpen(): boolean {
     return this.state === "up" && !this.isCordoned;
@@ -174,6 +183,9 @@ export class UpstreamNode {
       latencyMs: this.average === undefined ? undefined : Math.round(this.average * 10) / 10,
       inFlight: this.inFlight,
       ejections: this.ejections,
+      calls: this.calls,
+      provedAt: this.provedAt === undefined ? undefined : new Date(this.provedAt).toISOString(),
+      certificateExpiresAt: this.connections.certificateEnd,
       cordoned: this.isCordoned,
       weight: this.weight,
     };

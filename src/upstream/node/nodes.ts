@@ -134,6 +134,8 @@ export class Nodes {
       node.admin = same.admin;
       node.supportedApis = same.supportedApis;
       node.state = "up";
+      node.provedAt = same.provedAt;
+      node.calls = same.calls;
       node.connections.inherit(same.connections);
     }
     // More have to agree now, or some of those that did are gone.
