@@ -10,7 +10,7 @@ FROM node:24.21.0-bookworm-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund
-COPY tsconfig.json tsconfig.build.json vite.config.ts ./
+COPY tsconfig.json vite.config.ts ./
 COPY src ./src
 RUN npm run build
 

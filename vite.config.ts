@@ -1,11 +1,11 @@
 import { join } from "node:path";
-import { defineConfig } from "vite";
+import { defineConfig, type UserConfig } from "vite";
 
 /**
  * Builds the operators' console into dist/console, from where the operations listener serves it. Names of files are made of
  * their content, and nothing is inline: the listener forbids that (Content-Security-Policy).
  */
-export default defineConfig({
+const CONSOLE: UserConfig = {
   root: join(import.meta.dirname, "src/console"),
   // Relative: a proxy may put a path before it.
   base: "./",
@@ -20,4 +20,26 @@ export default defineConfig({
     sourcemap: false,
     reportCompressedSize: false,
   },
-});
+};
+
+/**
+ * Builds the program into dist/, in few files: Node takes half a millisecond for each module that it loads, and there are
+ * three hundred. Packages stay outside, where tools find them. All files are in one folder, as `src/version.ts` expects.
+ */
+const PROGRAM: UserConfig = {
+  build: {
+    ssr: true,
+    outDir: join(import.meta.dirname, "dist"),
+    emptyOutDir: true,
+    target: "node24",
+    minify: false,
+    sourcemap: false,
+    rolldownOptions: {
+      input: { main: "src/main.ts", thread: "src/bodies/thread.ts" },
+      output: { entryFileNames: "[name].js", chunkFileNames: "[name]-[hash].js" },
+    },
+  },
+};
+
+/** `vite build` builds the console, `vite build --mode program` the program. */
+export default defineConfig(({ mode }) => (mode === "program" ? PROGRAM : CONSOLE));

@@ -40,7 +40,6 @@ import { traceRedis } from "./observe/tracing/traced-observers.ts";
 import { loadTracing } from "./observe/tracing/tracing.ts";
 import { accessOf } from "./operations/access.ts";
 import type { ReloadReport } from "./operations/config-report.ts";
-import { BUILT_CONSOLE } from "./operations/console-files.ts";
 import { createOperationsListener } from "./operations/listener.ts";
 import { Readiness } from "./operations/readiness.ts";
 import { BackgroundReader } from "./registry/background-reader.ts";
@@ -50,6 +49,7 @@ import type { Upstreams } from "./upstream/upstreams.ts";
 import { Primary } from "./workers/primary.ts";
 import { reservePort, spawnWorker } from "./workers/worker-process.ts";
 import type { WorkerParts } from "./workers/worker.ts";
+import { BUILT_CONSOLE } from "./version.ts";
 
 export interface GatewayOptions {
   readonly config: Config;

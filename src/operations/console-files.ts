@@ -1,15 +1,11 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { extname, join, relative, sep } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { prefersGzip } from "../cache/compression.ts";
 import { GatewayError } from "../errors.ts";
-
-/** Where `npm run build` puts the console: the same folder, seen from a checkout and from the emitted files. */
-export const BUILT_CONSOLE = fileURLToPath(new URL("../../dist/console", import.meta.url));
 
 const MAX_FILES = 200;
 const MAX_BYTES = 4 * 1024 * 1024;
