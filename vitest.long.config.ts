@@ -26,6 +26,7 @@ const THOROUGH = [
   "test/journeys/page-walk.test.ts",
   "test/journeys/random-requests.test.ts",
   "test/journeys/routing-properties.test.ts",
+  "test/journeys/version-2.test.ts",
   "test/process/reload-credentials.test.ts",
   "test/schema/validator.test.ts",
 ];

@@ -59,7 +59,7 @@ async function sendFor(all: readonly Limited[], client: Client, duration: number
         const from = clock.now();
         const count = await admitAll(each, client, 3);
         for (let i = 0; i < count; i += 1) granted.push({ from, to: clock.now() });
-        await sleep(3);
+        await sleep(10);
       }
     }),
   );

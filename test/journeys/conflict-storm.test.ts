@@ -8,7 +8,7 @@ import { send } from "../support/send.ts";
 
 const BODY = '{ "error" : "The contract is being reassigned" }';
 const POSTS = ENDPOINTS.filter(({ kind }) => kind !== "metadata");
-const REQUESTS = 420;
+const REQUESTS = 240;
 const AT_ONCE = 20;
 
 describe("while half of a registry's answers are 409", () => {

@@ -156,7 +156,7 @@ describe("as request bodies", () => {
 describe("as answers of a registry", () => {
   const clock = new ShiftedClock();
   /** As many registries as take no harm from each other's cases; each has one case after the other. */
-  const ROUNDS = 6;
+  const ROUNDS = 12;
   const REGISTRIES = [...Array(Math.ceil(JSON_CASES.length / ROUNDS)).keys()];
   let cases: readonly JsonCase[] = [];
   let round = 0;
