@@ -1,5 +1,20 @@
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/** Where a file takes seconds however short it is: for other processes, and for Redis to notice. */
+const LONG = /\/test\/(process|coordination)\//;
+
+/** What waits longest begins first, on a new machine as well, where no file's duration is known: it is not waited for. */
+class LongFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const { long = [], short = [] } = Object.groupBy(sorted, ({ moduleId }) =>
+      LONG.test(moduleId) ? "long" : "short",
+    );
+    return [...long, ...short];
+  }
+}
 
 export default defineConfig({
   test: {
@@ -13,6 +28,7 @@ export default defineConfig({
     expect: { poll: { timeout: 20_000 } },
     // Half of a test is waiting: for a deadline, for another process, for Redis to notice.
     maxWorkers: 2 * availableParallelism(),
+    sequence: { sequencer: LongFirst },
     // A worker runs one file after the other and loads the sources once: two thirds of the CPU time went into loading
     // them for each file anew. A test therefore leaves nothing behind: no listener of the process, no timer, no server.
     isolate: false,
