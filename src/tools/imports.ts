@@ -123,7 +123,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   tools: {
     rooms: ["config", "observe", "observe/metrics", "spec", "upstream"],
-    packages: ["@grafana/grafana-foundation-sdk", "yaml"],
+    packages: ["@grafana/grafana-foundation-sdk", "playwright-core", "yaml"],
   },
   "main.ts": { rooms: ["commands"], packages: [] },
   // The composition root, and what it starts and stops.
