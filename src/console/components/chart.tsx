@@ -115,15 +115,33 @@ function MinuteTable({ title, times, lines, say }: Pick<ChartProps, "title" | "t
   );
 }
 
+const waiting: (() => void)[] = [];
+
+/** Charts are made one in each frame: all of a page at once would hold it. */
+function inFrameOfItsOwn(step: () => void): void {
+  waiting.push(step);
+  if (waiting.length === 1) requestAnimationFrame(takeStep);
+}
+
+function takeStep(): void {
+  waiting[0]!();
+  waiting.shift();
+  if (waiting.length > 0) requestAnimationFrame(takeStep);
+}
+
 /** Whether an element is in view, or nearly. */
 function useSeen(host: { readonly current: HTMLElement | null }): boolean {
   const [isSeen, setSeen] = useState(false);
   useEffect(() => {
-    const observer = new IntersectionObserver((entries) => setSeen(entries.some((entry) => entry.isIntersecting)), {
-      rootMargin: "200px",
-    });
+    let isThere = true;
+    const note = (entries: readonly IntersectionObserverEntry[]) =>
+      inFrameOfItsOwn(() => isThere && setSeen(entries.at(-1)!.isIntersecting));
+    const observer = new IntersectionObserver(note, { rootMargin: "200px" });
     observer.observe(host.current!);
-    return () => observer.disconnect();
+    return () => {
+      isThere = false;
+      observer.disconnect();
+    };
   }, []);
   return isSeen;
 }
@@ -173,7 +191,7 @@ function plotOptions(element: HTMLElement, { lines, say, most, onHover }: PlotOp
         ...axis,
         grid: { show: false },
         space: 70,
-        values: (_plot, ticks) => ticks.map((tick) => sayMinute(tick * 1_000)),
+        values: (_plot, ticks) => sayTicks(ticks),
       },
       {
         ...axis,
@@ -195,6 +213,12 @@ function plotOptions(element: HTMLElement, { lines, say, most, onHover }: PlotOp
     ],
     hooks: { setCursor: [({ cursor }) => onHover(cursor.idx ?? undefined)] },
   };
+}
+
+/** A gateway that just started has less than a minute between two ticks. */
+function sayTicks(ticks: readonly number[]): string[] {
+  const say = (ticks[1] ?? Infinity) - (ticks[0] ?? 0) < 60 ? sayClock : sayMinute;
+  return ticks.map((tick) => say(tick * 1_000));
 }
 
 /** A canvas takes no variables: what a colour comes to in this theme is asked of an element that has it. */

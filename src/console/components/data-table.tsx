@@ -61,7 +61,7 @@ export function DataTable<Row>({ caption, columns, rows, keyOf, textOf, empty }:
       {shown.length === 0 ? (
         <p class="blank">{rows.length === 0 ? empty : "Nothing found."}</p>
       ) : (
-        <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
+        <div class="scroll" tabIndex={0} role="region" aria-label={`${caption}, table`}>
           <table>
             <caption class="unseen">{caption}</caption>
             <thead>

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
-import { messageOf, Refusal } from "../api.ts";
+import type { ConfigAnswer } from "../../operations/answers.ts";
+import { messageOf } from "../api.ts";
 import { DataTable } from "../components/data-table.tsx";
 import { Badge, Blank, Section, When } from "../components/parts.tsx";
 import { NOTHING, shorten } from "../format.ts";
@@ -66,12 +67,9 @@ function isWaiting({ state }: Found): boolean {
 }
 
 async function readDiscovery(signal: AbortSignal): Promise<DiscoveryAnswer | "off"> {
-  try {
-    return await store.ask<DiscoveryAnswer>("discovery", { signal });
-  } catch (error) {
-    if (error instanceof Refusal && error.status === 404) return "off";
-    throw error;
-  }
+  const { config } = await store.ask<ConfigAnswer>("config", { signal });
+  if ((config as { readonly discovery?: unknown }).discovery === undefined) return "off";
+  return await store.ask<DiscoveryAnswer>("discovery", { signal });
 }
 
 /** What is in use; what would come is marked, and so is what would go. */

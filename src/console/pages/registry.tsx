@@ -3,6 +3,7 @@ import { Chart } from "../components/chart.tsx";
 import { DataTable } from "../components/data-table.tsx";
 import { Badge, Blank, Section, When } from "../components/parts.tsx";
 import { NOTHING, sayMilliseconds, sayNumber, sayRate, sayShare } from "../format.ts";
+import { sayCount } from "../../words/quantity.ts";
 import { nodeTone, upstreamTone } from "../health.ts";
 import { perSecond } from "../history.ts";
 import { formatRoute } from "../route.ts";
@@ -36,7 +37,8 @@ export function RegistryPage({ name }: { readonly name: string }) {
 }
 
 function Facts({ upstream, status }: { readonly upstream: Upstream; readonly status: StatusAnswer }) {
-  const { name, admin, state, mode, lastError, breaker, passThroughBreaker, budgetLeft, isContested } = upstream;
+  const { name, admin, state, mode, lastError, breaker, passThroughBreaker, budgetLeft, isContested, agreement } =
+    upstream;
   const order = status.inForce.find((action) => action.upstream === name && action.node === null);
   return (
     <Section
@@ -77,6 +79,17 @@ function Facts({ upstream, status }: { readonly upstream: Upstream; readonly sta
         <dd>
           <code class="long">{admin ?? "not known yet"}</code>
         </dd>
+        {agreement !== null && (
+          <>
+            <dt>Agreement</dt>
+            <dd>
+              {sayCount(agreement.agreeing, "node")} of {agreement.needed} that have to name the same admin{" "}
+              <Badge tone={agreement.isReached ? "good" : "warn"}>
+                {agreement.isReached ? "reached" : "not reached"}
+              </Badge>
+            </dd>
+          </>
+        )}
         <dt>Circuit breaker</dt>
         <dd>
           {breaker}
@@ -135,6 +148,7 @@ interface Row extends Node {
 
 function Nodes({ upstream, isReadonly }: { readonly upstream: Upstream; readonly isReadonly: boolean }) {
   const rows = upstream.nodes.map((node, index): Row => ({ ...node, index }));
+  const shared = new Set(upstream.nodes.map(({ admin }) => admin)).size <= 1;
   return (
     <Section title="Nodes">
       <DataTable
@@ -161,6 +175,10 @@ function Nodes({ upstream, isReadonly }: { readonly upstream: Upstream; readonly
             ),
           },
           { title: "Why", cell: ({ lastError }) => <span class="wrap">{lastError ?? NOTHING}</span> },
+          // Nodes of one registry name one admin: which it is stands above, unless they differ.
+          ...(shared
+            ? []
+            : [{ title: "Admin it proved", cell: ({ admin }: Row) => <code>{admin ?? "none yet"}</code> }]),
           ...measureColumns,
           ...(isReadonly
             ? []
