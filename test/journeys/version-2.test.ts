@@ -161,7 +161,8 @@ describe("a settlement at the plain base URL", () => {
 });
 
 describe("bodies of a hundred legs", () => {
-  const running = useThreeRegistries();
+  // What takes long on a busy machine is not too large.
+  const running = useThreeRegistries({ upstreamKeys: { timeout: "1m", attemptTimeout: "1m" } });
 
   // So many that all answers together are larger than what bodies of requests may take.
   const AT_ONCE = runs(10, 20);
