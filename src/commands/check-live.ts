@@ -1,3 +1,4 @@
+import { checkDiscovery } from "./check-discovery.ts";
 import { addressOf } from "../config/urls.ts";
 import type { AnswerContent } from "../bodies/answer.ts";
 import { BodyReader } from "../bodies/body-reader.ts";
@@ -18,8 +19,8 @@ interface NodeReport {
 }
 
 /**
- * `check --live`: asks each node of each upstream who it is, how fast it answers and what page size it takes, and logs in
- * to Redis.
+ * `check --live`: asks each node of each upstream who it is, how fast it answers and what page size it takes, logs in to
+ * Redis, and looks what discovery would find.
  *
  * @param print called with each line
  * @returns whether Redis is well and every node proved its admin
@@ -56,7 +57,7 @@ export async function checkLive(config: Config, print: (line: string) => void): 
       print(`${upstream.name}: paste this line into its entry: admin: ${JSON.stringify(admin)}`);
     }
   }
-  return isGood;
+  return (await checkDiscovery(config, print)) && isGood;
 }
 
 async function checkNode(config: UpstreamConfig, url: string, { limits }: Config): Promise<NodeReport> {

@@ -33,8 +33,11 @@ Usage:
   registry-gateway upstreams [UPSTREAM]
   registry-gateway upstreams cache-only|normal UPSTREAM [--for 30m] [--reason TEXT]
       List the upstreams; or ask nothing of one and answer from the cache, or ask it again.
+  registry-gateway discovery
+  registry-gateway discovery approve|refuse ADMIN
+      What was found in lists and where it is pinned; or let what waits be used, or not.
 
-      These six ask the operations listener. Its address and token are those of the config file
+      These seven ask the operations listener. Its address and token are those of the config file
       (--config FILE, with the same default as start); or --url URL and --token-file FILE name
       them. --json prints the answer as JSON.
   registry-gateway clients new NAME [--tier TIER] [--expires 90d]

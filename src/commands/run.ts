@@ -71,6 +71,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     positionals: [0, 2],
     run: async (values, words) => (await import("./operate.ts")).upstreams(values, words),
   },
+  discovery: {
+    options: operations,
+    positionals: [0, 2],
+    run: async (values, words) => (await import("./discovery.ts")).discovery(values, words),
+  },
   explain: {
     options: { ...operations, operations: text },
     positionals: 1,

@@ -73,6 +73,22 @@ function warnOfUpstream(upstream: UpstreamConfig): string[] {
   return warnings;
 }
 
+function warnOfDiscovery({ discovery }: Config): string[] {
+  if (discovery === undefined) return [];
+  const { defaults, approve, allowPrivate } = discovery;
+  return [
+    ...(defaults.auth === undefined && !defaults.forwardAuthorization
+      ? []
+      : ["discovery.defaults: credentials go to every registry that is found, whoever lists it"]),
+    ...(approve === "all"
+      ? ['discovery.approve "all": whoever can alter a list, and claims an admin, gets the requests to its registry']
+      : []),
+    ...(allowPrivate
+      ? ["discovery.allowPrivate: whoever can alter a list can have machines of this network asked, and without TLS"]
+      : []),
+  ];
+}
+
 /** What `check` says where an upstream's admin is not pinned: whoever answers first at its URLs teaches it. */
 export function warnOfUnpinned(config: Config): string[] {
   return config.upstreams
@@ -89,6 +105,7 @@ export function warnings(config: Config): string[] {
     ...warnOfOperations(config.operations),
     ...warnOfProxies(config.listen),
     ...config.upstreams.filter(({ enabled }) => enabled).flatMap(warnOfUpstream),
+    ...warnOfDiscovery(config),
     ...warnOfFiles(config),
   ];
 }
