@@ -13,6 +13,7 @@ import {
 } from "../support/discovery.ts";
 import { testConfig } from "../support/gateway.ts";
 import { useGateways } from "../support/gateways.ts";
+import { measureLoopTime } from "../support/loop-time.ts";
 import { type RedisServer, startRedis, until } from "../support/redis.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
@@ -224,11 +225,11 @@ test("replicas at one Redis share their pins, and a decision has effect on all o
   expect((await registryOf(second, ONE))!.urls).toEqual([registry.url]);
   await untilState(first, ONE, "waiting");
   const decision = await decide(second, ONE, true);
-  const decidedAt = performance.now();
+  const took = measureLoopTime();
   expect(decision).toMatchObject({ status: 200, body: { scope: "fleet" } });
   await untilState(first, ONE, "pinned");
-  expect(performance.now() - decidedAt).toBeLessThan(2_000);
-  await until(() => first.gateway.upstreams().byName("one")!.config.urls[0] === moved.url, 500);
+  expect(took()).toBeLessThan(2_000);
+  await until(() => first.gateway.upstreams().byName("one")!.config.urls[0] === moved.url);
   await until(() => readFileSync(join(folder(), "first.json"), "utf8").includes(moved.url));
   // A Redis that comes back empty is filled again.
   await redis.client.flushall();
