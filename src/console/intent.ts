@@ -9,6 +9,13 @@ export type Intent =
       readonly isCordoned?: boolean;
     }
   | { readonly kind: "cache-only" | "normal"; readonly upstream: string }
+  | {
+      readonly kind: "approve" | "refuse";
+      readonly admin: string;
+      readonly name: string;
+      readonly urls: readonly string[];
+    }
+  | { readonly kind: "drop"; readonly admin: string; readonly name: string }
   | { readonly kind: "purge"; readonly upstream: string | undefined; readonly soft: boolean };
 
 /** What the operator fills in. */
@@ -96,6 +103,34 @@ export function explainIntent(intent: Intent): Explained {
         lasts: false,
         isDangerous: false,
       };
+    case "approve":
+      return {
+        title: `Use ${intent.name} where it is listed now?`,
+        effects: [
+          `Requests for ${intent.admin} go to ${intent.urls.join(", ")}, once each has proved that admin.`,
+          "Make sure that whoever runs the registry announced it: who answers there answers your clients.",
+          EVERYWHERE,
+        ],
+        button: "Approve",
+        lasts: false,
+        isDangerous: true,
+      };
+    case "drop":
+      return {
+        title: `Take ${intent.name} away?`,
+        effects: [`No source lists it any more. Requests for ${intent.admin} are 404 from then on.`, EVERYWHERE],
+        button: "Take away",
+        lasts: false,
+        isDangerous: true,
+      };
+    case "refuse":
+      return {
+        title: `Refuse what is listed of ${intent.name} now?`,
+        effects: [`Nothing is asked of ${intent.urls.join(", ")}. What was in use before stays in use.`, EVERYWHERE],
+        button: "Refuse",
+        lasts: false,
+        isDangerous: false,
+      };
     case "purge":
       return explainPurge(intent.upstream, intent.soft);
   }
@@ -145,6 +180,11 @@ export function requestOf(intent: Intent, answers: Answers): { readonly path: st
       return { path: "upstreams", body: { upstream: intent.upstream, mode: "cache-only", ...terms } };
     case "normal":
       return { path: "upstreams", body: { upstream: intent.upstream, mode: "normal" } };
+    case "approve":
+    case "drop":
+      return { path: "discovery", body: { admin: intent.admin, approve: true } };
+    case "refuse":
+      return { path: "discovery", body: { admin: intent.admin, approve: false } };
     case "purge": {
       const selected = purgeSelection(intent.upstream, scope);
       return { path: "purge", body: { ...selected, ...(intent.soft && { soft: true }) } };
@@ -176,6 +216,12 @@ export function doneText(intent: Intent, scope: string): string {
       return `${intent.upstream} is in cache-only mode ${where}.`;
     case "normal":
       return `${intent.upstream} is asked again ${where}.`;
+    case "approve":
+      return `${intent.name} is approved ${where}.`;
+    case "drop":
+      return `${intent.name} is taken away ${where}.`;
+    case "refuse":
+      return `${intent.name} is refused ${where}.`;
     case "purge":
       return `${intent.soft ? "Softly purged" : "Purged"} ${intent.upstream ?? "everything"} ${where}.`;
   }

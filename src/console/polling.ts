@@ -1,6 +1,6 @@
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { messageOf } from "./api.ts";
-import { store } from "./store.ts";
+import { store, useStore } from "./store.ts";
 
 /** After failures the page asks less often, at most this often. */
 const MOST_WAIT = 30_000;
@@ -10,8 +10,6 @@ export interface Polled<Value> {
   readonly value: Value | undefined;
   /** Why the last question failed; undefined: it did not. */
   readonly problem: string | undefined;
-  /** Asks now; of what runs already, the answer counts no more. */
-  readonly refresh: () => void;
 }
 
 interface PollOptions<Value> {
@@ -25,7 +23,7 @@ interface PollOptions<Value> {
 
 /**
  * Asks again and again while the page is looked at: never twice at once, not while the tab is hidden, less often while it
- * fails, and at once when the gateway is back.
+ * fails, and at once when the gateway is back or something was done.
  */
 export function usePoll<Value>({ load, every, key = "", isPaused = false }: PollOptions<Value>): Polled<Value> {
   const [state, setState] = useState<{ key: string; value?: Value; problem?: string }>({ key });
@@ -50,12 +48,21 @@ export function usePoll<Value>({ load, every, key = "", isPaused = false }: Poll
       },
     });
     again.current = poll.now;
-    return poll.stop;
+    return () => {
+      again.current = () => undefined;
+      poll.stop();
+    };
   }, [key, every, isPaused]);
 
-  const refresh = useCallback(() => again.current(), []);
+  const actions = useStore((state) => state.actions);
+  const seen = useRef(actions);
+  useEffect(() => {
+    if (seen.current === actions) return;
+    seen.current = actions;
+    again.current();
+  }, [actions]);
   const isOld = state.key !== key;
-  return { value: isOld ? undefined : state.value, problem: isOld ? undefined : state.problem, refresh };
+  return { value: isOld ? undefined : state.value, problem: isOld ? undefined : state.problem };
 }
 
 function startPolling({ ask, every }: { ask: (signal: AbortSignal) => Promise<boolean>; every: number }) {

@@ -19,6 +19,8 @@ export interface ConsoleState {
   readonly lost: { readonly since: number; readonly why: string } | undefined;
   /** What the operator is being asked to confirm. */
   readonly intent: Intent | undefined;
+  /** Grows with each action: what it may have changed is asked for again. */
+  readonly actions: number;
   /** What was done last, for the live region. */
   readonly notice: string;
 }
@@ -35,6 +37,7 @@ class Store {
     answeredAt: now(),
     lost: undefined,
     intent: undefined,
+    actions: 0,
     notice: "",
   };
   private readonly listeners = new Set<Listener>();

@@ -245,6 +245,7 @@ function useAction(intent: Intent, answers: Answers) {
     } finally {
       setRunning(false);
       // Refused or not: with Redis away it is done here, and says 503.
+      store.set({ actions: store.state.actions + 1 });
       void store.readStatus();
     }
   }

@@ -1,61 +1,63 @@
-import { useState } from "preact/hooks";
-import type { ConfigAnswer } from "../../operations/answers.ts";
-import { messageOf } from "../api.ts";
+import type { DiscoveryAnswer } from "../../operations/answers.ts";
 import { DataTable } from "../components/data-table.tsx";
 import { Badge, Blank, Section, When } from "../components/parts.tsx";
-import { NOTHING, shorten } from "../format.ts";
+import { NOTHING, sayNumber, shorten } from "../format.ts";
+import type { Tone } from "../health.ts";
+import type { Intent } from "../intent.ts";
 import { usePoll } from "../polling.ts";
 import { store, useStore } from "../store.ts";
 
-/** A registry that was found rather than written, as `GET /discovery` tells it. */
-interface Found {
-  readonly admin: string;
-  readonly name: string | null;
-  readonly urls: readonly string[];
-  readonly state: "found" | "pinned" | "waiting";
-  /** What it would be after approval. */
-  readonly proposed?: { readonly urls: readonly string[] } | null;
-  readonly source: string | null;
-  readonly since: string | null;
-}
+type Found = DiscoveryAnswer["registries"][number];
 
-interface DiscoveryAnswer {
-  readonly registries: readonly Found[];
-}
+/** `gone`: in use, and no source lists it any more. */
+const TONES: Readonly<Record<Found["state"], Tone>> = { pinned: "good", waiting: "warn", found: "off", gone: "warn" };
 
 /** Registries that were found, are pinned, or wait for approval, with what would change. */
 export function DiscoveryPage() {
-  const isReadonly = useStore((state) => state.session?.readonly === true);
-  const { value, problem, refresh } = usePoll<DiscoveryAnswer | "off">({ load: readDiscovery, every: 10_000 });
+  const { value, problem } = usePoll<DiscoveryAnswer>({
+    load: (signal) => store.ask("discovery", { signal }),
+    every: 10_000,
+  });
   if (value === undefined) return <Blank problem={problem}>Asking the gateway…</Blank>;
-  if (value === "off") {
+  const { sources, registries, pinFileError } = value;
+  if (sources.length === 0 && registries.length === 0) {
     return (
       <Blank>Not configured: every registry is written into the configuration. The key discovery changes that.</Blank>
     );
   }
-  const rows = value.registries.toSorted((one, other) => Number(isWaiting(other)) - Number(isWaiting(one)));
+  return (
+    <>
+      {pinFileError !== null && <p class="banner">The file of the pins is no good: {pinFileError}</p>}
+      <Registries registries={registries} />
+      <Sources sources={sources} />
+    </>
+  );
+}
+
+function Registries({ registries }: Pick<DiscoveryAnswer, "registries">) {
+  const isReadonly = useStore((state) => state.session?.readonly === true);
+  const rows = registries.toSorted((one, other) => Number(isWaiting(other)) - Number(isWaiting(one)));
   return (
     <Section title="Registries that were found">
       <DataTable
-        caption="Registries that were found"
+        caption="Found registries"
         rows={rows}
         keyOf={({ admin }) => admin}
         textOf={({ admin, name, urls, state, source }) => `${admin} ${name} ${urls.join(" ")} ${state} ${source}`}
         empty="Nothing was found yet."
         columns={[
-          { title: "Registry", cell: ({ name }) => name ?? NOTHING, sort: ({ name }) => name ?? "" },
+          { title: "Registry", cell: ({ name }) => name, sort: ({ name }) => name },
           {
             title: "State",
-            cell: ({ state }) => <Badge tone={state === "waiting" ? "warn" : "good"}>{state}</Badge>,
+            cell: ({ state }) => <Badge tone={TONES[state] ?? "warn"}>{state}</Badge>,
             sort: ({ state }) => state,
           },
+          { title: "Why", cell: ({ problem }) => <span class="wrap">{problem ?? NOTHING}</span> },
           { title: "URLs", cell: (row) => <Difference row={row} /> },
-          { title: "Source", cell: ({ source }) => <code>{shorten(source ?? NOTHING, 60)}</code> },
-          { title: "Since", cell: ({ since }) => <When at={since} />, sort: ({ since }) => since ?? "" },
+          { title: "Source", cell: ({ source }) => <code title={source}>{shorten(source, 60)}</code> },
+          { title: "Since", cell: ({ since }) => <When at={since} />, sort: ({ since }) => since },
           { title: "Admin", cell: ({ admin }) => <code title={admin}>{shorten(admin, 32)}</code> },
-          ...(isReadonly
-            ? []
-            : [{ title: "Approval", cell: (row: Found) => isWaiting(row) && <Approval row={row} onDone={refresh} /> }]),
+          ...(isReadonly ? [] : [{ title: "Approval", cell: (row: Found) => <Approval row={row} /> }]),
         ]}
       />
     </Section>
@@ -66,32 +68,26 @@ function isWaiting({ state }: Found): boolean {
   return state === "waiting";
 }
 
-async function readDiscovery(signal: AbortSignal): Promise<DiscoveryAnswer | "off"> {
-  const { config } = await store.ask<ConfigAnswer>("config", { signal });
-  if ((config as { readonly discovery?: unknown }).discovery === undefined) return "off";
-  return await store.ask<DiscoveryAnswer>("discovery", { signal });
-}
-
 /** What is in use; what would come is marked, and so is what would go. */
-function Difference({ row: { urls, proposed } }: { readonly row: Found }) {
+function Difference({ row: { urls, proposed, mended } }: { readonly row: Found }) {
   const next = proposed?.urls;
   const added = next?.filter((url) => !urls.includes(url)) ?? [];
   return (
     <ul class="diff">
-      {urls.map((url) =>
-        next === undefined || next.includes(url) ? (
-          <li key={url}>
+      {urls.map((url) => (
+        <li key={url}>
+          {next === undefined || next.includes(url) ? (
             <code>{url}</code>
-          </li>
-        ) : (
-          <li key={url}>
-            <del>
-              <code>{url}</code>
-            </del>{" "}
-            would go
-          </li>
-        ),
-      )}
+          ) : (
+            <>
+              <del>
+                <code>{url}</code>
+              </del>{" "}
+              would go
+            </>
+          )}
+        </li>
+      ))}
       {added.map((url) => (
         <li key={url}>
           <ins>
@@ -100,47 +96,68 @@ function Difference({ row: { urls, proposed } }: { readonly row: Found }) {
           would come
         </li>
       ))}
+      {mended?.map(({ from, to }) => (
+        <li key={from} class="hint">
+          <code>{to}</code> is used for <code>{from}</code>, as it is listed
+        </li>
+      ))}
     </ul>
   );
 }
 
-function Approval({ row: { admin }, onDone }: { readonly row: Found; readonly onDone: () => void }) {
-  const [problem, setProblem] = useState<string | undefined>();
-  const [isRunning, setRunning] = useState(false);
-  async function answer(approve: boolean): Promise<void> {
-    setRunning(true);
-    setProblem(undefined);
-    try {
-      await store.ask("discovery", { method: "POST", body: { admin, approve } });
-      store.set({ notice: approve ? "Approved." : "Refused." });
-      onDone();
-    } catch (error) {
-      setProblem(messageOf(error));
-    } finally {
-      setRunning(false);
-    }
+function Approval({ row }: { readonly row: Found }) {
+  const { admin, name, urls, proposed, state } = row;
+  if (state === "gone") {
+    const intent: Intent = { kind: "drop", admin, name };
+    return (
+      <button type="button" class="small danger" onClick={() => store.set({ intent })} aria-label={`Take ${name} away`}>
+        Take away…
+      </button>
+    );
   }
+  if (!isWaiting(row)) return null;
+  const about = { admin, name, urls: proposed?.urls ?? urls };
+  const open = (kind: "approve" | "refuse") => {
+    const intent: Intent = { kind, ...about };
+    store.set({ intent });
+  };
   return (
     <span class="actions">
-      <button
-        type="button"
-        class="small primary"
-        disabled={isRunning}
-        onClick={() => void answer(true)}
-        aria-label={`Approve ${admin}`}
-      >
-        Approve
+      <button type="button" class="small" onClick={() => open("approve")} aria-label={`Approve ${name}`}>
+        Approve…
       </button>
-      <button
-        type="button"
-        class="small"
-        disabled={isRunning}
-        onClick={() => void answer(false)}
-        aria-label={`Refuse ${admin}`}
-      >
-        Refuse
+      <button type="button" class="small" onClick={() => open("refuse")} aria-label={`Refuse ${name}`}>
+        Refuse…
       </button>
-      {problem !== undefined && <span role="alert">{problem}</span>}
     </span>
+  );
+}
+
+function Sources({ sources }: Pick<DiscoveryAnswer, "sources">) {
+  return (
+    <Section title="Sources">
+      <DataTable
+        caption="Where registries are found"
+        rows={sources}
+        keyOf={({ name }) => name}
+        empty="No source is configured."
+        columns={[
+          {
+            title: "Source",
+            cell: ({ name }) => <code title={name}>{shorten(name, 80)}</code>,
+            sort: ({ name }) => name,
+          },
+          { title: "Read", cell: ({ lastRun }) => <When at={lastRun} /> },
+          {
+            title: "State",
+            cell: ({ lastError }) => (
+              <Badge tone={lastError === null ? "good" : "bad"}>{lastError === null ? "good" : "failed"}</Badge>
+            ),
+          },
+          { title: "Why", cell: ({ lastError }) => <span class="wrap">{lastError ?? NOTHING}</span> },
+          { title: "Lists", isNumber: true, cell: ({ found }) => sayNumber(found) },
+        ]}
+      />
+    </Section>
   );
 }

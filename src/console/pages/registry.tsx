@@ -1,16 +1,15 @@
 import type { HistoryAnswer, StatusAnswer } from "../../operations/answers.ts";
 import { Chart } from "../components/chart.tsx";
-import { DataTable } from "../components/data-table.tsx";
 import { Badge, Blank, Section, When } from "../components/parts.tsx";
-import { NOTHING, sayMilliseconds, sayNumber, sayRate, sayShare } from "../format.ts";
+import { sayMilliseconds, sayNumber, sayRate, sayShare } from "../format.ts";
 import { sayCount } from "../../words/quantity.ts";
-import { nodeTone, upstreamTone } from "../health.ts";
+import { upstreamTone } from "../health.ts";
 import { perSecond } from "../history.ts";
+import { NodeTable } from "./node-table.tsx";
 import { formatRoute } from "../route.ts";
 import { store, useStore } from "../store.ts";
 
 type Upstream = StatusAnswer["upstreams"][number];
-type Node = Upstream["nodes"][number];
 
 /** One registry: how it is, its nodes, its calls, and what can be done to it. */
 export function RegistryPage({ name }: { readonly name: string }) {
@@ -30,7 +29,7 @@ export function RegistryPage({ name }: { readonly name: string }) {
     <>
       <Facts upstream={upstream} status={status} />
       {!isReadonly && <Actions upstream={upstream} />}
-      <Nodes upstream={upstream} isReadonly={isReadonly} />
+      <NodeTable upstream={upstream} isReadonly={isReadonly} />
       <Calls upstream={upstream} history={history} />
     </>
   );
@@ -139,111 +138,6 @@ function Actions({ upstream: { name, mode } }: { readonly upstream: Upstream }) 
         Purge…
       </button>
     </div>
-  );
-}
-
-interface Row extends Node {
-  readonly index: number;
-}
-
-function Nodes({ upstream, isReadonly }: { readonly upstream: Upstream; readonly isReadonly: boolean }) {
-  const rows = upstream.nodes.map((node, index): Row => ({ ...node, index }));
-  const shared = new Set(upstream.nodes.map(({ admin }) => admin)).size <= 1;
-  return (
-    <Section title="Nodes">
-      <DataTable
-        caption={`Nodes of ${upstream.name}`}
-        rows={rows}
-        keyOf={({ url }) => url}
-        empty="It has no nodes."
-        columns={[
-          {
-            title: "Node",
-            cell: ({ index, url }) => (
-              <>
-                <b>{index}</b> <code>{url}</code>
-              </>
-            ),
-          },
-          {
-            title: "State",
-            metric: "registry_gateway_upstream_nodes",
-            cell: ({ state, cordoned }) => (
-              <>
-                <Badge tone={nodeTone(state)}>{state}</Badge> {cordoned && <Badge tone="warn">cordoned</Badge>}
-              </>
-            ),
-          },
-          { title: "Why", cell: ({ lastError }) => <span class="wrap">{lastError ?? NOTHING}</span> },
-          // Nodes of one registry name one admin: which it is stands above, unless they differ.
-          ...(shared
-            ? []
-            : [{ title: "Admin it proved", cell: ({ admin }: Row) => <code>{admin ?? "none yet"}</code> }]),
-          ...measureColumns,
-          ...(isReadonly
-            ? []
-            : [{ title: "Actions", cell: (row: Row) => <NodeActions upstream={upstream.name} node={row} /> }]),
-        ]}
-      />
-    </Section>
-  );
-}
-
-const measureColumns = [
-  {
-    title: "Latency",
-    metric: "registry_gateway_upstream_attempt_duration_seconds",
-    isNumber: true,
-    cell: ({ latencyMs }: Row) => sayMilliseconds(latencyMs),
-  },
-  {
-    title: "In flight",
-    metric: "registry_gateway_upstream_calls_in_flight",
-    isNumber: true,
-    cell: ({ inFlight }: Row) => sayNumber(inFlight),
-  },
-  { title: "Weight", isNumber: true, cell: ({ weight }: Row) => sayNumber(weight) },
-  {
-    title: "Ejections",
-    metric: "registry_gateway_upstream_node_ejections_total",
-    isNumber: true,
-    cell: ({ ejections }: Row) => sayNumber(ejections),
-  },
-];
-
-function NodeActions({ upstream, node }: { readonly upstream: string; readonly node: Row }) {
-  const { index, url, cordoned, weight } = node;
-  const about = { upstream, node: index, url };
-  return (
-    <span class="actions">
-      {cordoned ? (
-        <button
-          type="button"
-          class="small primary"
-          aria-label={`Activate node ${index}`}
-          onClick={() => store.set({ intent: { kind: "activate", ...about } })}
-        >
-          Activate…
-        </button>
-      ) : (
-        <button
-          type="button"
-          class="small"
-          aria-label={`Cordon node ${index}`}
-          onClick={() => store.set({ intent: { kind: "cordon", ...about } })}
-        >
-          Cordon…
-        </button>
-      )}
-      <button
-        type="button"
-        class="small"
-        aria-label={`Weight of node ${index}`}
-        onClick={() => store.set({ intent: { kind: "weigh", ...about, weight, isCordoned: cordoned } })}
-      >
-        Weight…
-      </button>
-    </span>
   );
 }
 
