@@ -24,6 +24,18 @@ export interface Composition {
 /** Names the registries that an answer had to do without. */
 const PARTIAL_FIELD = "x-registry-partial";
 
+/** Characters of their names: clients refuse answers whose fields are too long in all, many of them beyond 8 KiB. */
+const MAX_PARTIAL = 2_000;
+
+/** `bonds, amulet`, or as many names as fit and how many there are besides. */
+function partialValue(missing: readonly string[]): string {
+  const all = missing.join(", ");
+  if (all.length <= MAX_PARTIAL) return all;
+  const end = all.lastIndexOf(", ", MAX_PARTIAL);
+  const named = end === -1 ? [] : all.slice(0, end).split(", ");
+  return [...named, `and ${missing.length - named.length} more`].join(", ");
+}
+
 /**
  * The answer with the fields of a cached route: `ETag` from its bytes, `Age` and `Cache-Control` of its parts, a 304
  * where the client has it already.
@@ -53,7 +65,8 @@ export function composeAnswer(
     "cache-status",
     cacheStatus,
   ];
-  if (missing.length > 0) return { status: 200, fields: [...fields, PARTIAL_FIELD, missing.join(", ")], body, outcome };
+  if (missing.length > 0)
+    return { status: 200, fields: [...fields, PARTIAL_FIELD, partialValue(missing)], body, outcome };
   if (isNotModified(headers, { etag, lastModified: undefined, date }, wallNow)) {
     return { status: 304, fields: notModifiedFields(fields), body: undefined, outcome };
   }

@@ -49,7 +49,10 @@ export const HEADER_FIELDS = {
     '"requests";r=0;t=3',
   ),
   "RateLimit-Policy": text("The limits of the client's tier: `q` requests in `w` seconds.", '"requests";q=120;w=60'),
-  "X-Registry-Partial": text("The registries that are missing from this answer, by name.", "bonds"),
+  "X-Registry-Partial": text(
+    "The registries that are missing from this answer, by name; where there are very many, the last item says how many more.",
+    "bonds",
+  ),
 } as const satisfies Readonly<Record<string, HeaderField>>;
 
 export type HeaderName = keyof typeof HEADER_FIELDS;

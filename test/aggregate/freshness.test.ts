@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { combineFreshness, type Part } from "../../src/aggregate/composed-answer.ts";
+import { combineFreshness, composeAnswer, type Part } from "../../src/aggregate/composed-answer.ts";
+import { ManualClock } from "../support/manual-clock.ts";
 
 function part(age: number, cacheControl: string, ttl?: number): Part {
   return { age, ttl, outcome: ttl === undefined ? "miss" : "hit", fields: ["cache-control", cacheControl] };
@@ -69,4 +70,20 @@ describe("the freshness of an answer made of several", () => {
     const combined = combineFreshness(parts);
     expect([combined.age, combined.cacheControl, combined.cacheStatus]).toEqual([age, cacheControl, cacheStatus]);
   });
+});
+
+test("an answer that lacks very many registries names as many as clients take in a header", () => {
+  const clock = new ManualClock();
+  const partialOf = (missing: readonly string[]) => {
+    const { fields } = composeAnswer({ text: "{}", freshness: combineFreshness([]), missing }, {}, clock);
+    return fields[fields.indexOf("x-registry-partial") + 1]!;
+  };
+  const names = Array.from({ length: 1_000 }, (_, at) => `${"r".repeat(59)}-${at}`);
+  const items = partialOf(names).split(", ");
+  const named = items.slice(0, -1);
+  expect(partialOf(names).length).toBeLessThanOrEqual(2_020);
+  expect(named.length).toBeGreaterThan(25);
+  expect(named).toEqual(names.slice(0, named.length));
+  expect(items.at(-1)).toBe(`and ${1_000 - named.length} more`);
+  expect(partialOf(names.slice(0, 5))).toBe(names.slice(0, 5).join(", "));
 });
