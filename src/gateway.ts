@@ -241,7 +241,8 @@ function createServer(options: ServerOptions): Server {
   observers.show(snapshot().upstreams);
   const ofRedis = config.redis?.tls === undefined ? [] : redisCertificates(config.redis.tls);
   const certificates = () => [...(certificate?.certificates() ?? []), ...ofRedis];
-  observers.readGauges({ memory, overload, coordination, snapshot, certificates });
+  const { catalogue } = services.aggregation;
+  observers.readGauges({ memory, catalogue, overload, coordination, snapshot, certificates });
   coordinator.actions.onChange(() => snapshot().upstreams.heed());
   coordinator.onAnnounced((news) => snapshot().upstreams.hear(news));
   return new Server({
@@ -310,7 +311,7 @@ function createServices(
   { clock, random, version, coordination: { coordinator } }: ServerOptions,
   parts: Pick<Services, "cache" | "bodies" | "observers" | "isDraining" | "snapshot">,
 ): Services {
-  const aggregation = createAggregation({ clock, coordinator });
+  const aggregation = createAggregation({ clock, coordinator, upstreams: () => parts.snapshot().upstreams });
   const backgroundReader = new BackgroundReader({
     clock,
     random,

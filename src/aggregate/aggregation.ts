@@ -1,6 +1,4 @@
-import type { Clock } from "../clock.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
-import { Catalogue } from "./catalogue.ts";
+import { Catalogue, type CatalogueOptions } from "./catalogue.ts";
 import { ContractAdmins } from "./contract-admins.ts";
 
 /** What the aggregate keeps while the process lives, over reloads. */
@@ -9,12 +7,7 @@ export interface Aggregation {
   readonly contracts: ContractAdmins;
 }
 
-export interface AggregationOptions {
-  readonly clock: Clock;
-  readonly coordinator: Coordinator;
-}
-
-export function createAggregation(options: AggregationOptions): Aggregation {
+export function createAggregation(options: CatalogueOptions): Aggregation {
   const { coordinator } = options;
   return {
     catalogue: new Catalogue(options),

@@ -2,7 +2,7 @@ import { Type } from "../schema/type.ts";
 import { compile } from "../schema/validator.ts";
 import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import type { Catalogue, RegistryInstruments } from "./catalogue.ts";
+import { type Catalogue, isWhole, type RegistryInstruments } from "./catalogue.ts";
 import { shortDigest } from "./cursor.ts";
 import { withMembers } from "./instrument-text.ts";
 import { RANKS, type Rank, readQuery, searchText } from "./search-index.ts";
@@ -58,7 +58,7 @@ export function searchCatalogue(
     const { name } = registry.upstream;
     const known = catalogue.instrumentsOf(registry);
     if (known !== undefined) searched.push({ name, known });
-    if (known?.listing.isWhole !== true) missing.push(name);
+    if (known === undefined || !isWhole(known)) missing.push(name);
   }
   const instruments: string[] = [];
   let size = 0;

@@ -2,7 +2,8 @@ import { setImmediate } from "node:timers/promises";
 import type { Clock, Instant } from "../clock.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import { listingEpoch, type WholeListing } from "../registry/whole-listing.ts";
+import { type ListingBound, listingEpoch, type WholeListing } from "../registry/whole-listing.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
 import type { Part } from "./composed-answer.ts";
 import { readSupportedApis } from "./merged-info.ts";
 import { SearchIndex } from "./search-index.ts";
@@ -11,13 +12,15 @@ import type { KnownInstruments, Listed } from "./single-instrument.ts";
 /** What the instruments may cost that are kept in all, see {@link RegistryInstruments.size}. */
 const MAX_SIZE = 128 * 1024 * 1024;
 
-/** Registries that were configured at some time; the least recently read go first. */
-const MAX_REGISTRIES = 1_000;
-
 export interface CatalogueOptions {
   readonly clock: Clock;
   readonly coordinator: Coordinator;
+  /** As they are configured now. */
+  readonly upstreams: () => Pick<Upstreams, "all" | "byAdmin">;
 }
+
+/** Why instruments of a registry are missing: its listing met a bound, or the catalogue as a whole is full. */
+export type CutShortBy = ListingBound | "catalogue";
 
 /**
  * All instruments of all registries as their listings were last read in the background. Kept by admin, so that it
@@ -26,22 +29,50 @@ export interface CatalogueOptions {
 export class Catalogue {
   private readonly clock: Clock;
   private readonly coordinator: Coordinator;
+  private readonly upstreams: CatalogueOptions["upstreams"];
   private readonly registries = new Map<string, RegistryInstruments>();
+  private bytes = 0;
 
-  constructor({ clock, coordinator }: CatalogueOptions) {
+  constructor({ clock, coordinator, upstreams }: CatalogueOptions) {
     this.clock = clock;
     this.coordinator = coordinator;
+    this.upstreams = upstreams;
   }
 
   /** Takes in what was read in the background. */
   async take(listing: WholeListing): Promise<void> {
-    const previous = this.registries.get(listing.admin);
-    const others = this.size - (previous?.size ?? 0);
-    const instruments = await takeInstruments(listing, MAX_SIZE - others, previous);
-    this.registries.delete(listing.admin);
-    this.registries.set(listing.admin, instruments);
-    const [oldest] = this.registries.keys();
-    if (this.registries.size > MAX_REGISTRIES && oldest !== undefined) this.registries.delete(oldest);
+    const { admin } = listing;
+    if (this.isCrowdedBy(listing)) this.forgetUnserved();
+    const previous = this.registries.get(admin);
+    const room = MAX_SIZE - this.bytes + (previous?.size ?? 0);
+    const instruments = await takeInstruments(listing, room, previous);
+    this.forget(admin);
+    this.registries.set(admin, instruments);
+    this.bytes += instruments.size;
+  }
+
+  /** What is kept of a registry, whether or not it may still be served; undefined: nothing. */
+  kept(admin: string): { readonly instruments: number; readonly cutShortBy: CutShortBy | undefined } | undefined {
+    const known = this.registries.get(admin);
+    return known && { instruments: known.texts.length, cutShortBy: known.listing.cutShortBy };
+  }
+
+  /** Whether what was configured once may be in the way: asked seldom, as registries are many. */
+  private isCrowdedBy({ admin, pages }: WholeListing): boolean {
+    const cost = pages.reduce((sum, { body, ids }) => sum + body.length + OVERHEAD * ids.length, 0);
+    if (this.bytes + cost > MAX_SIZE) return true;
+    return !this.registries.has(admin) && this.registries.size >= 2 * this.upstreams().all.length;
+  }
+
+  /** Lets registries go that no upstream is any more. */
+  private forgetUnserved(): void {
+    const upstreams = this.upstreams();
+    for (const admin of this.registries.keys()) if (upstreams.byAdmin(admin) === undefined) this.forget(admin);
+  }
+
+  private forget(admin: string): void {
+    this.bytes -= this.registries.get(admin)?.size ?? 0;
+    this.registries.delete(admin);
   }
 
   /** What is known of a registry, unless it was purged since, or is older than could be served were it a page. */
@@ -64,7 +95,7 @@ export class Catalogue {
       const { indexes, listing, texts } = instruments;
       const index = indexes.get(id);
       if (index !== undefined) seen.add(registry);
-      if (!listing.isWhole || now >= listing.freshUntil) continue;
+      if (!isWhole(instruments) || now >= listing.freshUntil) continue;
       fresh.set(registry, { text: index === undefined ? undefined : texts[index]!, part: partOf(instruments, now) });
     }
     return { fresh, seen };
@@ -72,9 +103,7 @@ export class Catalogue {
 
   /** What the instruments that are kept cost: about as many bytes. */
   get size(): number {
-    let size = 0;
-    for (const instruments of this.registries.values()) size += instruments.size;
-    return size;
+    return this.bytes;
   }
 }
 
@@ -87,7 +116,9 @@ const OVERHEAD = 200;
 /** The instruments of one registry as they were when its listing was last read from end to end. */
 export interface RegistryInstruments {
   /** Without what is taken over from it. */
-  readonly listing: Omit<WholeListing, "pages" | "info">;
+  readonly listing: Omit<WholeListing, "pages" | "info" | "cutShortBy"> & {
+    readonly cutShortBy: CutShortBy | undefined;
+  };
   readonly ids: readonly string[];
   readonly texts: readonly string[];
   /** Where each id stands in {@link texts}. */
@@ -98,10 +129,15 @@ export interface RegistryInstruments {
   readonly supportedApis: object | undefined;
 }
 
+/** Whether they are all that the registry listed. */
+export function isWhole({ listing }: RegistryInstruments): boolean {
+  return listing.cutShortBy === undefined;
+}
+
 /**
  * Takes the instruments out of a listing.
  *
- * @param maxSize characters beyond which instruments are left out; the listing then does not count as whole
+ * @param maxSize characters beyond which instruments are left out
  * @param previous what was made of the same registry before: where no page has changed, its index is used again
  */
 async function takeInstruments(
@@ -110,15 +146,15 @@ async function takeInstruments(
   previous: RegistryInstruments | undefined,
 ): Promise<RegistryInstruments> {
   const supportedApis = info?.body === undefined ? undefined : readSupportedApis(info.body);
-  if (previous?.listing.isWhole === true && previous.listing.digest === listing.digest && listing.isWhole) {
-    return { ...previous, listing, supportedApis };
-  }
+  const isSame = previous?.listing.digest === listing.digest && listing.cutShortBy === undefined;
+  if (isSame && isWhole(previous)) return { ...previous, listing, supportedApis };
   const texts: string[] = [];
   const indexes = new Map<string, number>();
   const index = new SearchIndex();
   let size = 0;
-  const taken = (isWhole: boolean): RegistryInstruments => {
-    return { listing: { ...listing, isWhole }, ids: [...indexes.keys()], texts, indexes, index, size, supportedApis };
+  const taken = (cutShortBy: CutShortBy | undefined): RegistryInstruments => {
+    const ids = [...indexes.keys()];
+    return { listing: { ...listing, cutShortBy }, ids, texts, indexes, index, size, supportedApis };
   };
   let batch = 0;
   for (const page of pages) {
@@ -132,14 +168,14 @@ async function takeInstruments(
       }
       // An overlapping page repeats the end of the one before it.
       if (indexes.has(id)) continue;
-      if (size + cost > maxSize) return taken(false);
+      if (size + cost > maxSize) return taken("catalogue");
       size += cost;
       indexes.set(id, texts.length);
       texts.push(text);
       index.add({ id, name: page.names[at]!, symbol: page.symbols[at]!, isPaused: page.paused[at]! });
     }
   }
-  return taken(listing.isWhole);
+  return taken(listing.cutShortBy);
 }
 
 /** What they say about an answer made of them: as old as the oldest page of the listing. */

@@ -1,4 +1,4 @@
-import { partOf } from "../aggregate/catalogue.ts";
+import { isWhole, partOf } from "../aggregate/catalogue.ts";
 import { searchCatalogue } from "../aggregate/catalogue-search.ts";
 import {
   combineFreshness,
@@ -47,7 +47,7 @@ function listRegistries({ services, snapshot, client }: RequestContext): Composi
   const registries = registriesOf(snapshot, client?.tier).map((registry) => {
     const { upstream } = registry;
     const known = aggregation.catalogue.instrumentsOf(registry);
-    if (known?.listing.isWhole === false) cutShort.push(upstream.name);
+    if (known !== undefined && !isWhole(known)) cutShort.push(upstream.name);
     return {
       name: upstream.name,
       admin: upstream.admin ?? null,

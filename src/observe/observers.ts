@@ -23,7 +23,7 @@ import { announce, forgetUpstreams } from "./metrics/announcement.ts";
 import type { LiveRegistry, Tally } from "./metrics/bound.ts";
 import { ClientTraffic } from "./metrics/client-traffic.ts";
 import type { CallKind } from "./metrics/labels.ts";
-import { refreshGauges } from "./metrics/refresh.ts";
+import { type GaugeSources, refreshGauges } from "./metrics/refresh.ts";
 import { hashId, withoutSecrets } from "./redaction.ts";
 import { traceCache } from "./tracing/traced-observers.ts";
 import type { Tracing } from "./tracing/tracing.ts";
@@ -47,6 +47,7 @@ export interface ServerObserverOptions {
 /** What the gauges show of a server; asked when the metrics are read. */
 export interface ObservedParts {
   readonly memory: MemoryStore;
+  readonly catalogue: GaugeSources["catalogue"];
   readonly overload: Overload;
   readonly coordination: Pick<Coordination, "redisStatus">;
   readonly snapshot: () => Snapshot;
@@ -164,7 +165,7 @@ export class ServerObservers {
   }
 
   /** Lets the gauges show, whenever they are read, how things are then. */
-  readGauges({ memory, overload, coordination, snapshot, certificates }: ObservedParts): void {
+  readGauges({ memory, catalogue, overload, coordination, snapshot, certificates }: ObservedParts): void {
     const { metrics, registry, clock } = this.options;
     registry.onRead(() => {
       const { upstreams, config } = snapshot();
@@ -173,6 +174,7 @@ export class ServerObservers {
       refreshGauges(metrics, {
         upstreams: upstreams.all,
         memory,
+        catalogue,
         maxBytes: config.cache.memory.maxBytes,
         traffic: this.traffic,
         redis: coordination.redisStatus(),

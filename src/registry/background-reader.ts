@@ -154,8 +154,9 @@ export class BackgroundReader {
       const fresh = listing.freshUntil - clock.now();
       // Pages that are not stored say nothing about when to come back: then it is as if they lived for the usual time.
       const period = fresh > 0 ? fresh : registry.upstream.config.cache.ttl.instruments;
-      schedule.setbacks = listing.isWhole ? 0 : schedule.setbacks + 1;
-      const pause = listing.isWhole ? 0 : backOff(schedule);
+      const isWhole = listing.cutShortBy === undefined;
+      schedule.setbacks = isWhole ? 0 : schedule.setbacks + 1;
+      const pause = isWhole ? 0 : backOff(schedule);
       schedule.dueAt = clock.now() + Math.min(Math.max(period, pause, MIN_PERIOD), MAX_PERIOD);
     } catch {
       // The upstream's own metrics and log lines say what is wrong with it.

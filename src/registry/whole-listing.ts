@@ -16,6 +16,9 @@ const MAX_TIME: Duration = 300_000;
 /** Bytes of the listings that are read at the same time, of all together. */
 const MAX_BYTES_OF_ALL = 64 * 1024 * 1024;
 
+/** Which of the bounds a listing met: of one listing, but for `bytes_of_all`. */
+export type ListingBound = "pages" | "bytes" | "instruments" | "time" | "bytes_of_all";
+
 /** What may be read of the listings of a process: the pages of a registry are its own affair, the memory is not. */
 export class ReadingBudget {
   readonly clock: Clock;
@@ -44,13 +47,15 @@ class ReadingShare {
     this.endsAt = budget.clock.now() + MAX_TIME;
   }
 
-  /** Notes a page that was read. False: it has to be the last one. */
-  take(bytes: number): boolean {
+  /** Notes a page that was read. The bound that it met, if it has to be the last one. */
+  take(bytes: number): ListingBound | undefined {
     this.pages += 1;
     this.bytes += bytes;
     this.budget.bytes += bytes;
-    if (this.budget.bytes >= MAX_BYTES_OF_ALL || this.budget.clock.now() >= this.endsAt) return false;
-    return this.pages < MAX_PAGES && this.bytes < MAX_BYTES;
+    if (this.bytes >= MAX_BYTES) return "bytes";
+    if (this.pages >= MAX_PAGES) return "pages";
+    if (this.budget.clock.now() >= this.endsAt) return "time";
+    return this.budget.bytes >= MAX_BYTES_OF_ALL ? "bytes_of_all" : undefined;
   }
 
   end(): void {
@@ -69,8 +74,8 @@ export interface WholeListing {
   readonly cacheControl: readonly string[];
   /** Stands for the bytes of all pages. */
   readonly digest: string;
-  /** False when the listing is longer than what may be read of one. */
-  readonly isWhole: boolean;
+  /** Why the end of the listing is missing; undefined when it is whole. */
+  readonly cutShortBy: ListingBound | undefined;
   /** Of the listing, read before the first page: with another one now, none of this may be used. */
   readonly epoch: string;
   /** When the registry answered with the oldest of its pages. */
@@ -117,6 +122,7 @@ export async function readWholeListing(
   let instruments = 0;
   let freshUntil = Infinity;
   let asOf = Infinity;
+  let cutShortBy: ListingBound | undefined;
   let found: FoundPage | undefined = await listing.first(request());
   while (found !== undefined) {
     const { page, answer } = found;
@@ -128,15 +134,15 @@ export async function readWholeListing(
     freshUntil = Math.min(freshUntil, clock.now() + Math.max(0, answer.ttl ?? 0) * 1000);
     asOf = Math.min(asOf, clock.now() - answer.age * 1000);
     const token = page.nextPageToken;
-    const goesOn = share.take(answer.body!.length) && instruments < MAX_INSTRUMENTS;
-    if (!goesOn && token !== undefined) break;
+    const bound = share.take(answer.body!.length) ?? (instruments < MAX_INSTRUMENTS ? undefined : "instruments");
+    if (token !== undefined) cutShortBy = bound;
+    if (cutShortBy !== undefined) break;
     if (token !== undefined && tokens.has(token)) throw listing.endless();
     if (token !== undefined) tokens.add(token);
     found = (await listing.after(found, request()))?.found;
   }
-  const isWhole = found === undefined;
   const [all, sum] = [[...cacheControl], digest.digest("base64url")];
-  return { admin, info, pages, cacheControl: all, digest: sum, isWhole, epoch, asOf, freshUntil };
+  return { admin, info, pages, cacheControl: all, digest: sum, cutShortBy, epoch, asOf, freshUntil };
 }
 
 /** Pages of one registry that are fetched before a client asks for them. */
@@ -156,7 +162,7 @@ export async function warmUp(
   let pageToken: string | undefined;
   for (let page = 0; page < MAX_WARM_PAGES; page++) {
     const { status, body } = await registry.get(admin, { operation: "instruments", pageToken }, request());
-    if (status !== 200 || !share.take(body!.length)) return;
+    if (status !== 200 || share.take(body!.length) !== undefined) return;
     const next = await registry.nextToken(body!);
     if (next === undefined || next === pageToken) return;
     pageToken = next;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ReadingBudget } from "../../src/registry/whole-listing.ts";
+import { type ListingBound, ReadingBudget } from "../../src/registry/whole-listing.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { get, type Got, instrumentsOf, listForEver, useAggregates } from "../support/aggregate-registries.ts";
 
@@ -105,30 +105,31 @@ test("a page token that no URL can hold is refused", async () => {
 
 describe("of a listing may be read", () => {
   /** Pages that are taken until one has to be the last. */
-  function pagesOf(budget: ReadingBudget, bytes: number, each: () => void = () => undefined): number {
+  function pagesOf(budget: ReadingBudget, bytes: number, each: () => void = () => undefined): [number, ListingBound] {
     const share = budget.begin();
     for (let pages = 1; ; pages++) {
       each();
-      if (!share.take(bytes)) return pages;
+      const bound = share.take(bytes);
+      if (bound !== undefined) return [pages, bound];
     }
   }
 
   test("so many pages and so many bytes", () => {
-    expect(pagesOf(new ReadingBudget(new ManualClock()), 100)).toBe(2_000);
-    expect(pagesOf(new ReadingBudget(new ManualClock()), 4 * MIB)).toBe(8);
+    expect(pagesOf(new ReadingBudget(new ManualClock()), 100)).toEqual([2_000, "pages"]);
+    expect(pagesOf(new ReadingBudget(new ManualClock()), 4 * MIB)).toEqual([8, "bytes"]);
   });
 
   test("for so long", () => {
     const clock = new ManualClock();
-    expect(pagesOf(new ReadingBudget(clock), 100, () => clock.advance(15_000))).toBe(20);
+    expect(pagesOf(new ReadingBudget(clock), 100, () => clock.advance(15_000))).toEqual([20, "time"]);
   });
 
   test("no more than all listings together may hold, until another one has ended", () => {
     const budget = new ReadingBudget(new ManualClock());
     const others = [budget.begin(), budget.begin()];
     for (const other of others) for (let i = 0; i < 7; i++) other.take(4 * MIB);
-    expect(pagesOf(budget, MIB)).toBe(8);
+    expect(pagesOf(budget, MIB)).toEqual([8, "bytes_of_all"]);
     for (const other of others) other.end();
-    expect(pagesOf(budget, MIB)).toBe(32);
+    expect(pagesOf(budget, MIB)).toEqual([32, "bytes"]);
   });
 });

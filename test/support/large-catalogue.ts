@@ -23,8 +23,9 @@ export interface LargeCatalogue {
 export async function buildLargeCatalogue(registries: number, instruments: number): Promise<LargeCatalogue> {
   const clock = systemClock();
   const coordinator = new LocalCoordinator({ clock });
-  const catalogue = new Catalogue({ clock, coordinator });
+  const catalogue = new Catalogue({ clock, coordinator, upstreams: () => upstreams });
   const all: RegistryMetadata[] = [];
+  const upstreams = { all: [], byAdmin: () => undefined };
   for (let at = 0; at < registries; at++) {
     const admin = `registry-${at}::1220`;
     const upstream = { name: `registry-${at}`, admin, config: { cache: { staleIfError: 600_000 } } } as Upstream;
@@ -90,7 +91,7 @@ function listingOf({
     pages: [readWhole(`{"instruments":[${texts.join()}]}`)],
     cacheControl: ["no-cache"],
     digest: String(seed),
-    isWhole: true,
+    cutShortBy: undefined,
     epoch,
     asOf,
     freshUntil: asOf + 600_000,

@@ -91,6 +91,10 @@ export type ClientRefusal = (typeof CLIENT_REFUSAL)[number];
 export const HANDSHAKE_FAILURE = ["certificate", "http", "timeout", "other"] as const;
 export type HandshakeFailure = (typeof HANDSHAKE_FAILURE)[number];
 
+/** The bound that keeps the end of a registry's listing out of the catalogue. */
+export const CATALOGUE_BOUND = ["pages", "bytes", "instruments", "time", "bytes_of_all", "catalogue"] as const;
+export type CatalogueBound = (typeof CATALOGUE_BOUND)[number];
+
 /** Of the fetches that one replica makes for all. */
 export const LEASE_STATE = ["held", "awaited"] as const;
 

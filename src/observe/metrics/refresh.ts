@@ -14,11 +14,17 @@ import {
 } from "../../upstream/status.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Traffic } from "../traffic.ts";
+import type { CatalogueBound } from "./labels.ts";
 
 /** What the gauges show. */
 export interface GaugeSources {
   readonly upstreams: readonly { readonly config: UpstreamConfig; status(): UpstreamStatus }[];
   readonly memory: Pick<MemoryStore, "bytes" | "entries">;
+  /** Of the instruments that are searched; of a registry by its admin. */
+  readonly catalogue: {
+    readonly size: number;
+    kept(admin: string): { readonly instruments: number; readonly cutShortBy: CatalogueBound | undefined } | undefined;
+  };
   readonly maxBytes: number;
   readonly traffic: Traffic;
   /** Of no upstream. */
@@ -33,7 +39,7 @@ const BREAKER_VALUE: Readonly<Record<BreakerState, number>> = { closed: 0, "half
 
 /** Sets the gauges to what is so now. */
 export function refreshGauges(metrics: Metrics, sources: GaugeSources): void {
-  const { upstreams, memory, maxBytes, traffic, redis } = sources;
+  const { upstreams, memory, catalogue, maxBytes, traffic, redis } = sources;
   metrics.cacheBytes.set(memory.bytes);
   metrics.cacheEntries.set(memory.entries);
   metrics.cacheMaxBytes.set(maxBytes);
@@ -48,11 +54,26 @@ export function refreshGauges(metrics: Metrics, sources: GaugeSources): void {
   // A reload may have taken nodes away.
   metrics.nodeCordoned.reset();
   metrics.certificateExpiry.reset();
+  metrics.catalogueInstruments.reset();
+  metrics.catalogueCutShort.reset();
+  metrics.catalogueBytes.set(catalogue.size);
   refreshCertificates(metrics, "none", sources.certificates, sources.wallNow);
   for (const { config, status } of upstreams.map((each) => ({ config: each.config, status: each.status() }))) {
     refreshUpstream(metrics, config, status);
+    refreshCatalogue(metrics, status, catalogue);
     refreshCertificates(metrics, status.name, status.certificates, sources.wallNow);
   }
+}
+
+function refreshCatalogue(
+  metrics: Metrics,
+  { name: upstream, admin }: UpstreamStatus,
+  catalogue: GaugeSources["catalogue"],
+): void {
+  const kept = admin === undefined ? undefined : catalogue.kept(admin);
+  if (kept === undefined) return;
+  metrics.catalogueInstruments.set({ upstream }, kept.instruments);
+  if (kept.cutShortBy !== undefined) metrics.catalogueCutShort.set({ upstream, reason: kept.cutShortBy }, 1);
 }
 
 function refreshCertificates(

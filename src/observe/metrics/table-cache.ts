@@ -3,7 +3,7 @@ import { SKIP_REASONS, STALE_REASONS, COLLAPSE_SCOPES, REFRESH_OUTCOMES } from "
 import { PURGE_REACHES } from "../../coordination/coordinator.ts";
 import { CACHED_OPERATIONS } from "../../spec/endpoints.ts";
 import { AGE, counter, gauge, histogram } from "./definition.ts";
-import { ALIAS, ALIAS_OR_NONE, LEASE_STATE } from "./labels.ts";
+import { ALIAS, ALIAS_OR_NONE, CATALOGUE_BOUND, LEASE_STATE } from "./labels.ts";
 
 /** What the cache does, and how old what it serves is. */
 export const CACHE = {
@@ -73,6 +73,25 @@ export const CACHE = {
   cacheMaxBytes: gauge("cache_max_bytes", {
     help: "Bound of the memory tier.",
     panel: { title: "Bound of the memory tier", unit: "bytes" },
+  }),
+  catalogueBytes: gauge("catalogue_bytes", {
+    help: "What the instruments cost that the catalogue keeps, about: each process keeps 128 MiB at most.",
+    panel: { title: "Bytes of the catalogue", unit: "bytes" },
+  }),
+  catalogueInstruments: gauge("catalogue_instruments", {
+    help: "Instruments of each registry that the catalogue keeps.",
+    labels: { upstream: ALIAS },
+    aggregation: "max",
+    panel: { title: "Instruments in the catalogue", unit: "count", by: ["upstream"] },
+  }),
+  catalogueCutShort: gauge("catalogue_cut_short", {
+    help:
+      "1 where the catalogue lacks the end of a registry's listing, by the bound that it met: of one listing, of all that " +
+      "are read at a time (bytes_of_all), or of the whole catalogue. Answers name the registry in X-Registry-Partial.",
+    labels: { upstream: ALIAS, reason: CATALOGUE_BOUND },
+    aggregation: "max",
+    series: (upstreams) => upstreams,
+    panel: { title: "Registries not wholly in the catalogue", unit: "state", by: ["upstream", "reason"] },
   }),
   leases: gauge("leases", {
     help: "Fetches that one replica makes for all that share a Redis: those this one makes, and those it waits for.",

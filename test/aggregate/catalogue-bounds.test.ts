@@ -1,0 +1,100 @@
+import { expect, test } from "vitest";
+import { Catalogue } from "../../src/aggregate/catalogue.ts";
+import { ListedPage, readPage } from "../../src/bodies/page.ts";
+import { LocalCoordinator } from "../../src/coordination/local.ts";
+import type { WholeListing } from "../../src/registry/whole-listing.ts";
+import type { Upstream } from "../../src/upstream/upstream.ts";
+import { get, useAggregates } from "../support/aggregate-registries.ts";
+import { parseExposition } from "../support/exposition.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+
+const { startAggregate } = useAggregates();
+
+const MIB = 1024 * 1024;
+
+test("a listing of more instruments than are searched is cut short, and answers and a metric say so", async () => {
+  const { url, registries, gateway } = await startAggregate({ amulet: {}, vast: {} });
+  registries.vast!.script(({ operation, url: asked }) => {
+    if (operation !== "instruments") return undefined;
+    const at = Number(new URL(asked, "http://x").searchParams.get("pageToken")?.slice(1) ?? 0);
+    const instruments = Array.from({ length: 5_000 }, (_, i) => ({ id: `V-${at}-${i}` }));
+    return { status: 200, body: JSON.stringify({ instruments, nextPageToken: `t${at + 1}` }) };
+  });
+  const search = () => get(`${url}/catalog/v1/instruments?query=V&admin=vast&pageSize=1`);
+  await expect.poll(async () => (await search()).json.instruments).toHaveLength(1);
+  expect((await search()).headers.get("x-registry-partial")).toBe("vast");
+  const { json } = await get(`${url}/catalog/v1/registries`);
+  expect(json.registries).toMatchObject([{ instrumentCount: 30 }, { instrumentCount: 100_000 }]);
+
+  const series = parseExposition(await gateway.registry.metrics());
+  const valuesOf = (name: string) =>
+    series
+      .filter((each) => each.name === `registry_gateway_catalogue_${name}`)
+      .map(({ labels, value }) => [labels, value]);
+  expect(valuesOf("cut_short")).toEqual([[{ upstream: "vast", reason: "instruments" }, 1]]);
+  expect(valuesOf("instruments")).toEqual([
+    [{ upstream: "amulet" }, 30],
+    [{ upstream: "vast" }, 100_000],
+  ]);
+  expect(valuesOf("bytes")[0]![1]).toBeGreaterThan(100_000 * 200);
+});
+
+/** A listing of 30 MiB. */
+function largeListing(): WholeListing {
+  const note = "x".repeat(MIB);
+  const texts = Array.from({ length: 30 }, (_, at) => `{"id":"I-${at}","note":"${note}"}`);
+  const body = Buffer.from(`{"instruments":[${texts.join()}]}`);
+  const parts = readPage(body);
+  if (typeof parts === "string") throw new Error(parts);
+  const times = { epoch: "", asOf: 0, freshUntil: 60_000 };
+  const said = { info: undefined, cacheControl: [], digest: "1", cutShortBy: undefined };
+  return { admin: "", pages: [new ListedPage(body, parts)], ...said, ...times };
+}
+
+test("a full catalogue says of which registry it lacks instruments, until one that is no longer configured makes room", async () => {
+  const clock = new ManualClock();
+  const names = ["a", "b", "c", "d", "e"];
+  const configured = new Set(names);
+  const catalogue = new Catalogue({
+    clock,
+    coordinator: new LocalCoordinator({ clock }),
+    upstreams: () => ({
+      all: [...configured].map((admin) => ({ admin }) as Upstream),
+      byAdmin: (admin) => (configured.has(admin) ? ({ admin } as Upstream) : undefined),
+    }),
+  });
+  const listing = largeListing();
+  for (const admin of names) await catalogue.take({ ...listing, admin });
+  expect(names.map((admin) => catalogue.kept(admin)?.cutShortBy)).toEqual([
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+    "catalogue",
+  ]);
+  expect(catalogue.kept("e")?.instruments).toBe(7);
+  expect(catalogue.size).toBeLessThanOrEqual(128 * MIB);
+
+  // What is full stays so for those that are configured.
+  await catalogue.take({ ...listing, admin: "e" });
+  expect(catalogue.kept("e")?.cutShortBy).toBe("catalogue");
+  configured.delete("a");
+  await catalogue.take({ ...listing, admin: "e" });
+  expect(catalogue.kept("a")).toBeUndefined();
+  expect(catalogue.kept("e")).toEqual({ instruments: 30, cutShortBy: undefined });
+});
+
+test("what once was configured does not add up", async () => {
+  const clock = new ManualClock();
+  const present = { admin: "now" } as Upstream;
+  const catalogue = new Catalogue({
+    clock,
+    coordinator: new LocalCoordinator({ clock }),
+    upstreams: () => ({ all: [present], byAdmin: (admin) => (admin === "now" ? present : undefined) }),
+  });
+  const listing = { ...largeListing(), pages: [] };
+  const gone = Array.from({ length: 10 }, (_, at) => `gone-${at}`);
+  for (const admin of ["now", ...gone]) await catalogue.take({ ...listing, admin });
+  expect(gone.filter((admin) => catalogue.kept(admin) !== undefined).length).toBeLessThanOrEqual(2);
+  expect(catalogue.kept("now")).toBeDefined();
+});
