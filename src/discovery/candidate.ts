@@ -48,7 +48,11 @@ export function judge(candidate: Candidate, pin: Pin | undefined, approve: Appro
   if (offer === undefined || offer.urls.length === 0 || isSettled(pin, offer)) return "keep";
   if (proof === undefined) return "prove";
   if (proof.proved.length === 0 || isRefused(pin, offer.urls)) return "keep";
-  if (!isUsed(pin)) return approve === "none" || !isWhole ? "wait" : "take";
+  if (!isUsed(pin)) {
+    // One that an operator refused or took away is nothing new.
+    const isNew = pin === undefined && isWhole;
+    return approve === "all" ? "take" : approve === "new" && isNew ? "take" : "wait";
+  }
   return approve === "all" && steady >= STEADY ? "take" : "wait";
 }
 
@@ -99,7 +103,7 @@ export function reportOf(candidate: Candidate, pin: Pin | undefined, state: Regi
   const proposed = proposalOf(candidate, pin);
   const { offer, proof } = candidate;
   const mended = isUsed(pin) ? pin.mended : (proof?.mended ?? []);
-  const problem = state === "found" || proposed !== undefined ? problemOf(proof) : undefined;
+  const problem = state === "found" || proposed !== undefined ? (faultOf(offer) ?? problemOf(proof)) : undefined;
   return {
     admin: candidate.admin,
     name: pin?.name ?? candidate.name,
@@ -111,6 +115,11 @@ export function reportOf(candidate: Candidate, pin: Pin | undefined, state: Regi
     since: isUsed(pin) ? pin.since : candidate.since,
     ...(problem !== undefined && { problem }),
   };
+}
+
+function faultOf(offer: Offer | undefined): string | undefined {
+  if (offer?.urls.length !== 0) return undefined;
+  return "none of its URLs begins with https://, and discovery.allowPrivate is not set";
 }
 
 /** Why nothing has proved the admin. */

@@ -1,9 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
+import { type Duration, settledWithin } from "../clock.ts";
 import type { Config, DiscoveryConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
 import { NOTHING_FOUND } from "../upstream/found.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "./report.ts";
 import { Search, type SearchOptions } from "./search.ts";
+
+/** What is being written may take so long when the process ends. */
+const CLOSE_TIMEOUT: Duration = 2_000;
 
 interface Followed {
   readonly discovery?: DiscoveryConfig | undefined;
@@ -66,9 +70,8 @@ export class Discovery {
   }
 
   async close(): Promise<void> {
-    await this.turn;
-    await this.search?.close();
-    await this.options.shared?.close();
+    const closing = this.turn.then(() => this.search?.close()).then(() => this.options.shared?.close());
+    await settledWithin(closing, CLOSE_TIMEOUT, this.options.clock);
   }
 
   private begin(): Search | undefined {

@@ -86,7 +86,8 @@ export class SourceReadings {
       const listing = await source.read(signal);
       if (signal.aborted) return;
       reading.listing = withUndecided(listing, before);
-      fault = listing.problems[0];
+      // What is left out of a list for good is no reason to read it again sooner.
+      fault = listing.undecided.size === 0 ? undefined : listing.problems[0];
       this.noteShrinking(reading, before);
     } catch (error) {
       if (signal.aborted) return;

@@ -3,9 +3,8 @@ import { basename } from "node:path";
 import type { Clock, Duration } from "../clock.ts";
 import type { DiscoveryConfig } from "../config/schema.ts";
 import { isReadable } from "../config/urls.ts";
-import { digestOf } from "../digest.ts";
 import { isPartyId } from "../upstream/node/registry-admin.ts";
-import { type ListedRegistry, MAX_LIST, readAssetList } from "./asset-list.ts";
+import { type AssetList, MAX_LIST, readAssetList } from "./asset-list.ts";
 import { download, type DownloadOptions } from "./download.ts";
 import { agreeOn, entryUrl, readEntry } from "./name-service.ts";
 
@@ -65,7 +64,7 @@ async function read(config: SourceConfig, options: ReadOptions): Promise<Listing
     return readNames({ scans: cns, admins, agree: agree ?? Math.floor(cns.length / 2) + 1 }, options);
   }
   const text = url === undefined ? await readListFile(file!) : await readListAt(url, options);
-  return listingOf(readAssetList(text, network).registries, network, options);
+  return listingOf(readAssetList(text, network), network, options);
 }
 
 async function readListFile(file: string): Promise<string> {
@@ -93,15 +92,15 @@ async function readListAt(url: string, options: ReadOptions): Promise<string> {
 }
 
 /** @throws Error when it has several networks and none is chosen: which one is meant is not for a program to guess */
-function listingOf(listed: readonly ListedRegistry[], network: string | undefined, options: SourceOptions): Listing {
-  const networks = [...new Set(listed.map((each) => each.network))];
+function listingOf(list: AssetList, network: string | undefined, options: SourceOptions): Listing {
+  const networks = [...new Set(list.registries.map((each) => each.network))];
   if (network === undefined && networks.length > 1) {
     const names = networks.map((name) => JSON.stringify(name)).join(", ");
     throw new Error(`it has several networks, ${names}: choose one by network`);
   }
   const registries = new Map<string, readonly string[]>();
-  const problems: string[] = [];
-  for (const { admin, urls } of listed) {
+  const problems = [...list.problems];
+  for (const { admin, urls } of list.registries) {
     if (admin === undefined || !isPartyId(admin)) problems.push("names a registry without the party id of its admin");
     else registries.set(admin, usable(urls, options));
   }
@@ -130,7 +129,7 @@ async function readNames({ scans, admins, agree }: Names, options: ReadOptions):
       const agreed = agreeOn(answers, agree);
       if ("problem" in agreed) {
         undecided.add(admin);
-        problems.push(`about the admin ${digestOf(admin, 8)}: ${agreed.problem}`);
+        problems.push(`about ${JSON.stringify(admin)}: ${agreed.problem}`);
       } else if (agreed.urls.length > 0) {
         registries.set(admin, usable(agreed.urls, options));
       }

@@ -51,12 +51,37 @@ describe("a list", () => {
     expect(state(ONE)).toBe("pinned");
   });
 
-  test("that loses a registry has it taken away when an operator says so", async () => {
-    const { list, used, ...scene } = await findOne();
+  test("that loses a registry has it taken away when an operator says so, and not back by itself", async () => {
+    const { registry, list, used, state, ...scene } = await findOne();
     list.publish(listOf({}));
     await scene.search.run();
     expect(await scene.search.decide(ONE, true)).toEqual({ registry: null, reach: "replica" });
     expect(used()).toEqual({});
+    list.publish(listOf({ [ONE]: registry.url }));
+    await scene.search.run();
+    expect([used(), state(ONE)]).toEqual([{}, "waiting"]);
+  });
+
+  test("has a registry that was refused wait wherever else it is listed", async () => {
+    const { list, used, state, ...scene } = await findOne({ approve: "none" });
+    await scene.search.decide(ONE, false);
+    await scene.search.run();
+    expect([used(), state(ONE)]).toEqual([{}, "found"]);
+    const moved = await startRegistry({ admin: ONE });
+    list.publish(listOf({ [ONE]: moved.url }));
+    const again = await search({ sources: [{ url: list.url }], pinFile: pinFile(), approve: "new" });
+    await again.search.run();
+    expect([again.used(), again.state(ONE)]).toEqual([{}, "waiting"]);
+  });
+
+  test("with entries that are no good has the others used, and is no failing source", async () => {
+    const registry = await startRegistry({ admin: ONE });
+    const list = await startPublisher(listOf({ [ONE]: registry.url, "no party": registry.url, [TWO]: "ftp://x" }));
+    const { used, ...scene } = await search({ sources: [{ url: list.url }], pinFile: pinFile() });
+    await scene.search.run();
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+    expect(scene.search.report().sources[0]).toMatchObject({ lastError: null, found: 1 });
+    expect(await scene.metrics()).toContain('registry_gateway_discovery_runs_total{outcome="success"} 1');
   });
 
   test("that changes a URL waits, and the old one goes on being used until an operator approves", async () => {
