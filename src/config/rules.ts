@@ -137,6 +137,34 @@ function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft):
   }
 }
 
+/** What upstreams that share a rate limit have to agree on. */
+const SHARED_KEYS = ["requests", "per", "perEndpoint"] as const;
+
+function checkRateLimitGroups(
+  reading: Reading,
+  upstreams: readonly { readonly path: string; readonly upstream: UpstreamDraft }[],
+): void {
+  const firsts = new Map<string, (typeof upstreams)[number]>();
+  for (const each of upstreams) {
+    const { rateLimit } = each.upstream;
+    if (rateLimit?.group === undefined) continue;
+    const first = firsts.get(rateLimit.group);
+    if (first === undefined) {
+      firsts.set(rateLimit.group, each);
+      continue;
+    }
+    for (const key of SHARED_KEYS) {
+      if (rateLimit[key] === first.upstream.rateLimit?.[key]) continue;
+      const others = `${first.path}.rateLimit.${key}`;
+      const names = [first.upstream.name, each.upstream.name].map((name) => `"${name ?? "?"}"`).join(" and ");
+      reading.report(
+        `${each.path}.rateLimit.${key}`,
+        `is not what ${others} says: ${names} share the group "${rateLimit.group}" and so one limit`,
+      );
+    }
+  }
+}
+
 function checkUpstreams(reading: Reading, upstreams: readonly (UpstreamDraft | undefined)[]): void {
   const all = upstreams.map((upstream, index) => ({ path: `upstreams[${index}]`, upstream: upstream ?? {} }));
   for (const { path, upstream } of all) checkUpstream(reading, path, upstream);
@@ -155,6 +183,7 @@ function checkUpstreams(reading: Reading, upstreams: readonly (UpstreamDraft | u
     // In a path either may stand for the registry: one word must not mean two of them.
     if (namesake !== undefined) reading.report(`${path}.admin`, `is the name at ${namesake.path}.name`);
   }
+  checkRateLimitGroups(reading, all);
   if (upstreams.length === 0 && !reading.isGiven("discovery") && !reading.hasProblem("upstreams")) {
     const isGiven = reading.isGiven("upstreams");
     reading.report("upstreams", isGiven ? "is empty: give at least one" : "is missing: it must be a list of upstreams");

@@ -16,6 +16,15 @@ const rateLimit = group(
       description: "How long a call may wait for its turn before it is refused with 429.",
     }),
     perEndpoint: flag(false, "Count each endpoint by itself."),
+    group: off(
+      text({
+        pattern: NAME,
+        expected: "1 to 64 letters, digits, dots, dashes or underscores, beginning with a letter or digit",
+        examples: ["one-host"],
+        description:
+          "Upstreams that name the same group share this limit, as registries behind one host do; they state the same requests, per and perEndpoint. None of them can use it up for the others.",
+      }),
+    ),
   },
 );
 

@@ -89,6 +89,15 @@ export function findEndpointFault(text: string): string | undefined {
   return hasCredentials(text) ? "must hold no user or password" : undefined;
 }
 
+/**
+ * Names the group (`rateLimit.group`) of all that is found behind the one host of these URLs; undefined where they have
+ * several. No name that a configuration may give is this one.
+ */
+export function hostGroupOf(urls: readonly string[]): string | undefined {
+  const [host, ...others] = new Set(urls.map((url) => new URL(url).host));
+  return host === undefined || others.length > 0 ? undefined : `host:${host}`;
+}
+
 /** Whether only this machine can reach a listener on `host`. */
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));

@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
 import { type Setting, settingsOf, upstreamSettingsOf } from "./diff.ts";
 import type { Config, UpstreamConfig } from "./schema.ts";
-import { addressOf, isLoopback, isReadable } from "./urls.ts";
+import { addressOf, hostGroupOf, isLoopback, isReadable } from "./urls.ts";
 
 /** Every key that has a value; upstreams are named, not numbered. */
 function listSettings(config: Config): Map<string, Setting> {
@@ -89,6 +89,22 @@ function warnOfDiscovery({ discovery }: Config): string[] {
   ];
 }
 
+/** Registries behind one host whose limits do not know of each other. */
+function warnOfSharedHosts(config: Config): string[] {
+  const byHost = new Map<string, string[]>();
+  for (const { enabled, name, rateLimit, urls } of config.upstreams) {
+    const host = hostGroupOf(urls.map((node) => addressOf(node).url));
+    if (!enabled || rateLimit === undefined || rateLimit.group !== undefined || host === undefined) continue;
+    byHost.set(host, [...(byHost.get(host) ?? []), name]);
+  }
+  return [...byHost.values()]
+    .filter((names) => names.length > 1)
+    .map(
+      ([first, ...others]) =>
+        `upstreams[${first}].rateLimit: ${others.join(", ")} is behind the same host and counts its calls by itself; where the host counts them together, give them one rateLimit.group`,
+    );
+}
+
 /** What `check` says where an upstream's admin is not pinned: whoever answers first at its URLs teaches it. */
 export function warnOfUnpinned(config: Config): string[] {
   return config.upstreams
@@ -107,5 +123,6 @@ export function warnings(config: Config): string[] {
     ...config.upstreams.filter(({ enabled }) => enabled).flatMap(warnOfUpstream),
     ...warnOfDiscovery(config),
     ...warnOfFiles(config),
+    ...warnOfSharedHosts(config),
   ];
 }

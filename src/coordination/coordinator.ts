@@ -38,6 +38,8 @@ export interface Lease {
 export interface CallLimit {
   readonly requests: number;
   readonly per: Duration;
+  /** Who asks, of several who share the limit: none of them can take it all. Undefined: there are no others. */
+  readonly member?: string | undefined;
 }
 
 /** The answer to {@link Coordinator.takeCall}. */

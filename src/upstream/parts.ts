@@ -10,6 +10,7 @@ import type { Credentials, OwnCredentials } from "./credentials/credentials.ts";
 import { CircuitBreaker, RecentRequests } from "./limits/circuit-breaker.ts";
 import { ConcurrencyLimit } from "./limits/concurrency-limit.ts";
 import { RateLimit } from "./limits/rate-limit.ts";
+import type { RateLimitGroups } from "./limits/rate-limit-groups.ts";
 import { NodeChoice } from "./node/node-choice.ts";
 import { Nodes } from "./node/nodes.ts";
 import type { BreakerScope, UpstreamObserver } from "./observer.ts";
@@ -68,6 +69,7 @@ const MOST_HEDGES_SAVED = 30;
 /** What an upstream tells its parts, and hears from them. */
 interface UpstreamHooks {
   readonly own: OwnCredentials;
+  readonly groups: RateLimitGroups;
   /** Why the upstream may not have `admin`, if it may not. */
   readonly claim: (admin: string) => string | undefined;
   /** A node or a breaker may have another state. */
@@ -82,7 +84,7 @@ export function createParts(
 ): UpstreamParts {
   const { clock, bodies, random, observer, limits } = environment;
   const { auth: credentials } = hooks.own;
-  const rateLimit = createRateLimit(config, environment);
+  const rateLimit = createRateLimit(config, environment, hooks.groups);
   const orders = new OperatorOrders(config.name, environment.coordinator.actions, clock);
   const { nodes, breaker, passThroughBreaker } = createNodes({ config, rateLimit, orders }, environment, hooks);
   return {
@@ -113,7 +115,11 @@ export function createParts(
   };
 }
 
-function createRateLimit(config: UpstreamConfig, environment: UpstreamEnvironment): RateLimit | undefined {
+function createRateLimit(
+  config: UpstreamConfig,
+  environment: UpstreamEnvironment,
+  groups: RateLimitGroups,
+): RateLimit | undefined {
   const { coordinator, clock, observer } = environment;
   if (config.rateLimit === undefined) return undefined;
   return new RateLimit({
@@ -121,6 +127,7 @@ function createRateLimit(config: UpstreamConfig, environment: UpstreamEnvironmen
     rateLimit: config.rateLimit,
     coordinator,
     clock,
+    groups,
     onRation: (share, isNews) => observer.rationed(config.name, share, isNews),
   });
 }

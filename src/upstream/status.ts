@@ -69,6 +69,8 @@ export interface UpstreamStatus {
   readonly budgetLeft: number | undefined;
   /** Calls that `rateLimit` allows in one window, and how long that is; undefined without `rateLimit`. */
   readonly budget: { readonly requests: number; readonly perMs: number } | undefined;
+  /** The group that has this limit together: what is left is left for all of them. */
+  readonly rateLimitGroup: string | undefined;
   /** Calls running and waiting for their turn. */
   readonly running: number;
   readonly queued: number;

@@ -8,6 +8,7 @@ import { runCall, streamCall } from "./call/call-run.ts";
 import { type CredentialParts, openCredentials, type OwnCredentials } from "./credentials/credentials.ts";
 import { removed } from "./failure.ts";
 import { CredentialLooks } from "./news.ts";
+import { RateLimitGroups } from "./limits/rate-limit-groups.ts";
 import { countUp } from "./node/node-states.ts";
 import type { UpstreamNode } from "./node/node.ts";
 import { CREDENTIAL_KEYS } from "./observer.ts";
@@ -19,6 +20,8 @@ import type { AdminClaims } from "./upstreams.ts";
 export interface UpstreamRelations {
   /** Which of them has which admin. */
   readonly claims?: AdminClaims;
+  /** Which of them share a rate limit. */
+  readonly groups?: RateLimitGroups;
   /** What this upstream was before its configuration changed: the proofs of nodes it still has are taken over. */
   readonly old?: Upstream | undefined;
 }
@@ -37,7 +40,8 @@ export class Upstream {
   private running = 0;
   private onIdle: (() => void) | undefined;
 
-  constructor(config: UpstreamConfig, environment: UpstreamEnvironment, { claims, old }: UpstreamRelations = {}) {
+  constructor(config: UpstreamConfig, environment: UpstreamEnvironment, relations: UpstreamRelations = {}) {
+    const { claims, groups = new RateLimitGroups(), old } = relations;
     this.name = config.name;
     this.config = config;
     this.environment = environment;
@@ -51,6 +55,7 @@ export class Upstream {
     this.claims = claims;
     this.parts = createParts(config, environment, {
       own: this.own,
+      groups,
       // What nodes of an earlier configuration still say must not take an admin from who has it now.
       claim: (admin) => (this.isRetired ? undefined : claims?.claim(admin, config.name)),
       onChange: () => this.noteState(),
@@ -195,6 +200,7 @@ export class Upstream {
       passThroughBreaker: passThroughBreaker.state,
       budgetLeft: rateLimit?.left,
       budget: limit === undefined ? undefined : { requests: limit.requests, perMs: limit.per },
+      rateLimitGroup: this.config.rateLimit?.group,
       running: concurrency.running,
       queued: concurrency.queued + (rateLimit?.queued ?? 0),
       retriesLeft: Math.floor(retries.left),

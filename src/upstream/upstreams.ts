@@ -1,4 +1,5 @@
 import type { UpstreamConfig } from "../config/schema.ts";
+import { RateLimitGroups } from "./limits/rate-limit-groups.ts";
 import type { UpstreamEnvironment } from "./parts.ts";
 import type { UpstreamStatus } from "./status.ts";
 import { Upstream } from "./upstream.ts";
@@ -19,6 +20,7 @@ export class Upstreams {
   private readonly byAlias: ReadonlyMap<string, Upstream>;
   private readonly claims: AdminClaims;
   private readonly isSearching: boolean;
+  private readonly groups: RateLimitGroups;
 
   /**
    * With `previous`, upstreams whose configuration did not change are taken over as they are, and changed ones keep
@@ -34,19 +36,21 @@ export class Upstreams {
     const claims = previous?.claims ?? new AdminClaims();
     const kept = new Set<string>();
     this.claims = claims;
+    const groups = previous?.groups ?? new RateLimitGroups();
+    this.groups = groups;
+    const configs = [...written, ...found.configs].filter(({ enabled }) => enabled);
+    groups.reset(configs);
     this.isSearching = !found.isComplete;
-    this.all = [...written, ...found.configs]
-      .filter(({ enabled }) => enabled)
-      .map((config) => {
-        const old = previous?.byName(config.name);
-        if (old?.isSameAs(config, environment.limits) !== true) {
-          const upstream = new Upstream(config, environment, { claims, old });
-          if (old === undefined || !mustStay(old, upstream)) return upstream;
-          void upstream.close();
-        }
-        kept.add(config.name);
-        return old;
-      });
+    this.all = configs.map((config) => {
+      const old = previous?.byName(config.name);
+      if (old?.isSameAs(config, environment.limits) !== true) {
+        const upstream = new Upstream(config, environment, { claims, groups, old });
+        if (old === undefined || !mustStay(old, upstream)) return upstream;
+        void upstream.close();
+      }
+      kept.add(config.name);
+      return old;
+    });
     this.byAlias = new Map(this.all.map((upstream) => [upstream.name, upstream]));
     claims.reset({
       names: this.byAlias.keys(),

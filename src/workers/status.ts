@@ -100,6 +100,7 @@ function mergeUpstream(one: UpstreamStatus, other: UpstreamStatus): UpstreamStat
     passThroughBreaker: laterOf(BREAKER_STATES, one.passThroughBreaker, other.passThroughBreaker),
     budgetLeft: least(one.budgetLeft, other.budgetLeft),
     budget: one.budget,
+    rateLimitGroup: one.rateLimitGroup,
     running: one.running + other.running,
     queued: one.queued + other.queued,
     retriesLeft: one.retriesLeft + other.retriesLeft,

@@ -303,6 +303,18 @@ const rows: [about: string, text: string, problems: string[]][] = [
     ["1:33 cache.forwardRequestHeaders: must be a list of header names"],
   ],
   [
+    "members of a group with other limits",
+    `${A}  rateLimit: { group: host }\n- name: b\n  urls: ['https://b.example']\n  rateLimit: { group: host, requests: 60, per: 1m }\n`,
+    [
+      '7:39 upstreams[1].rateLimit.requests: is not what upstreams[0].rateLimit.requests says: "a" and "b" share the group "host"',
+    ],
+  ],
+  [
+    "a group that is no name",
+    `${A}  rateLimit: { group: "a b" }\n`,
+    ["4:23 upstreams[0].rateLimit.group: must be 1 to 64 letters"],
+  ],
+  [
     "a rate limit of nothing",
     `${A}  rateLimit: { requests: 0 }\n`,
     ["4:26 upstreams[0].rateLimit.requests: must be a whole number from 1"],

@@ -35,6 +35,16 @@ test.each<[about: string, text: string, begin: string[]]>([
     ["upstreams[a].urls: its credentials can be read on the way", "upstreams[a].auth: every client"],
   ],
   [
+    "two limits behind one host",
+    "upstreams: [{ name: a, urls: ['https://h.example/a', 'https://h.example/a2'], rateLimit: {} }, { name: b, urls: ['https://h.example/b'], rateLimit: {} }, { name: c, urls: ['https://c.example', 'https://h.example'], rateLimit: {} }]",
+    ["upstreams[a].rateLimit: b is behind the same host and counts its calls by itself"],
+  ],
+  [
+    "one limit for what is behind one host",
+    "upstreams: [{ name: a, urls: ['https://h.example/a'], rateLimit: { group: h } }, { name: b, urls: ['https://h.example/b'], rateLimit: { group: h } }]",
+    [],
+  ],
+  [
     "credentials over http:// on loopback",
     "upstreams: [{ name: a, urls: ['http://127.0.0.1:1', 'http://[::1]:1', 'http://localhost'], auth: { bearerToken: t } }]",
     ["upstreams[a].auth: every client"],

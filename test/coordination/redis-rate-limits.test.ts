@@ -11,6 +11,7 @@ afterAll(closeAll);
 interface Granted {
   readonly from: number;
   readonly to: number;
+  readonly member?: string | undefined;
 }
 
 describe.concurrent("rate limits", () => {
@@ -20,18 +21,25 @@ describe.concurrent("rate limits", () => {
    * Takes calls from all replicas for a while, and until so many are granted: on a busy machine Redis may be too slow to
    * be asked now and then. The instants of those granted.
    */
-  async function takeFor(replicas: readonly Replica[], duration: number, least = 0): Promise<Granted[]> {
+  async function takeFor(
+    replicas: readonly Replica[],
+    duration: number,
+    least = 0,
+    members: readonly (string | undefined)[] = [undefined],
+  ): Promise<Granted[]> {
     const granted: Granted[] = [];
     const end = clock.now() + duration;
     await Promise.all(
-      replicas.map(async ({ coordinator }) => {
-        while (clock.now() < end || granted.length < least) {
-          const from = clock.now();
-          const grant = await coordinator.takeCall("budget", limit);
-          if (grant.granted) granted.push({ from, to: clock.now() });
-          else await sleep(Math.min(grant.retryIn, 20));
-        }
-      }),
+      replicas.flatMap(({ coordinator }) =>
+        members.map(async (member) => {
+          while (clock.now() < end || granted.length < least) {
+            const from = clock.now();
+            const grant = await coordinator.takeCall("budget", { ...limit, member });
+            if (grant.granted) granted.push({ from, to: clock.now(), member });
+            else await sleep(Math.min(grant.retryIn, 20));
+          }
+        }),
+      ),
     );
     return granted.sort((a, b) => a.from - b.from);
   }
@@ -47,6 +55,27 @@ describe.concurrent("rate limits", () => {
     const { replicas } = await acquaintedReplicas(3);
     const granted = await takeFor(replicas, 4_000, 120);
     expectExact(granted);
+  });
+
+  test("of three upstreams on two replicas are one, exact in any window, and each upstream has its part", async () => {
+    const { server, replicas } = await acquaintedReplicas(2);
+    // The first asks three times as often.
+    const members = ["a", "a", "a", "b", "c"];
+    const granted = await takeFor(replicas, 4_000, 120, members);
+    expectExact(granted);
+    // In any order of asking: once the first window has gone by, none has less than half of its part.
+    const later = granted.slice(40);
+    for (const member of ["a", "b", "c"]) {
+      const own = later.filter((each) => each.member === member).length;
+      expect(own / later.length).toBeGreaterThan(1 / 6);
+    }
+    // What counts the members is lost, or nonsense, and made anew from the calls.
+    const key = (await server.client.keys("rg:b:*")).find((name) => name.endsWith(":m"))!;
+    await server.client.hset(key, { a: "junk", z: "-3", "?z": "junk" });
+    expectExact([...granted.slice(-40), ...(await takeFor(replicas, 1_000, 20, members))]);
+    await server.client.set(key, "junk");
+    expectExact(await takeFor(replicas, 1_000, 20, members));
+    expect(replicas.map(({ coordinator }) => coordinator.status().state)).toEqual(["up", "up"]);
   });
 
   // Each took the whole budget until it had seen the other: 27 to 30 calls in a window of 20.

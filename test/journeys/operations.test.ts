@@ -156,6 +156,7 @@ describe("status, probes and metrics", () => {
         lastError: null,
         breaker: "closed",
         budgetLeft: null,
+        rateLimitGroup: null,
         nodes: [{ url: running().registries[name].url, state: "up", inFlight: 0 }],
       })),
     });

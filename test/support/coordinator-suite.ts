@@ -188,6 +188,17 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
         for (const retryIn of refused) expect(retryIn).toBeLessThanOrEqual(200);
       }));
 
+    test("keeps something of a limit for a member that has not asked yet", () =>
+      use(async ({ coordinator, settle, share = 1 }) => {
+        await settle?.();
+        const limit = { requests: 20 / share, per: 60_000 };
+        const take = async (member: string) => (await coordinator.takeCall("group", { ...limit, member })).granted;
+        let flood = 0;
+        while (await take("flood")) flood += 1;
+        expect(flood).toBe(18);
+        expect(await take("other")).toBe(true);
+      }));
+
     test("counts down what is left, for each name alone", () =>
       use(async ({ coordinator, settle, share = 1 }) => {
         await settle?.();

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import type { CallGrant, CallLimit } from "../../src/coordination/coordinator.ts";
+import type { UpstreamConfig } from "../../src/config/schema.ts";
 import type { Priority } from "../../src/upstream/call.ts";
 import { RateLimit } from "../../src/upstream/limits/rate-limit.ts";
+import { RateLimitGroups } from "../../src/upstream/limits/rate-limit-groups.ts";
 import type { RateLimitConfig } from "../../src/upstream/limits/rate-limit.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { acceptCall, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
@@ -26,6 +28,7 @@ function open(limit: Partial<RateLimitConfig> = {}, isRemote = false) {
     rateLimit,
     coordinator,
     clock,
+    groups: new RateLimitGroups(),
     onRation: (share) => shares.push(share),
   });
   const take = (priority: Priority, time = 10_000) =>
@@ -103,6 +106,94 @@ describe.each([
     expect(await take("post")).toMatch(/^429/);
     clock.advance(120_000);
     for (let i = 0; i < 10; i++) expect(await take("post")).toBe("taken");
+  });
+});
+
+describe("upstreams of one group", () => {
+  function openGroup(names: readonly string[], limit: Partial<RateLimitConfig> = {}) {
+    const clock = new ManualClock();
+    const coordinator = new LocalCoordinator({ clock });
+    const groups = new RateLimitGroups();
+    const rateLimit = { requests: 20, per: 60_000, maxWait: 2_000, perEndpoint: false, group: "host", ...limit };
+    const configs = names.map((name) => ({ name, rateLimit }) as unknown as UpstreamConfig);
+    groups.reset(configs);
+    const open = (name: string) =>
+      new RateLimit({ upstream: name, rateLimit, coordinator, clock, groups, onRation: () => undefined });
+    const members = Object.fromEntries(names.map((name) => [name, open(name)]));
+    const take = (name: string, priority: Priority = "post") =>
+      Promise.resolve(members[name]!.take({ operation: "info", priority, deadline: clock.now() + 10_000 })).then(
+        () => "taken",
+        (error: Error & { status: number }) => `${error.status} ${error.message}`,
+      );
+    const takeAll = async (name: string, priority: Priority = "post") => {
+      let taken = 0;
+      while ((await take(name, priority)) === "taken") taken += 1;
+      return taken;
+    };
+    return { clock, groups, configs, open, members, take, takeAll };
+  }
+
+  test("have one budget, of which the one that asks first cannot take all", async () => {
+    const { takeAll, take, members, clock } = openGroup(["a", "b"]);
+    expect(await takeAll("a")).toBe(18);
+    expect(await takeAll("b")).toBe(2);
+    expect(members["a"]!.left).toBe(0);
+    expect(await take("b")).toMatch(/^429 .*the upstreams of the group "host" together 20 times in 60 s/);
+    clock.advance(60_601);
+    // Refused before, the other has its part now, whoever asks first.
+    expect(await takeAll("a")).toBe(10);
+    expect(await takeAll("b")).toBe(10);
+  });
+
+  test("that is the only one has it all", async () => {
+    const { takeAll } = openGroup(["a"]);
+    expect(await takeAll("a")).toBe(20);
+  });
+
+  test("keep their priorities: background work of one leaves room for clients of another", async () => {
+    const { takeAll } = openGroup(["a", "b"]);
+    expect(await takeAll("a", "background")).toBe(9);
+    expect(await takeAll("b", "background")).toBe(1);
+    expect(await takeAll("b")).toBe(9);
+    expect(await takeAll("a")).toBe(1);
+  });
+
+  test("are all asked less when one of them is answered 429", async () => {
+    const { members, take, takeAll, clock } = openGroup(["a", "b"]);
+    members["a"]!.shrink("info", 5);
+    expect(await take("b")).toMatch(/^429 .*; try again in 5 s$/);
+    clock.advance(5_000);
+    expect((await takeAll("b")) + (await takeAll("a"))).toBe(10);
+  });
+
+  test("take turns where there is one call at a time", async () => {
+    const { take, clock } = openGroup(["a", "b"], { requests: 1, per: 1_000, maxWait: 60_000 });
+    expect(await take("a")).toBe("taken");
+    const order: string[] = [];
+    for (const name of ["a", "a", "a", "b", "b", "b"]) void take(name).then(() => order.push(name));
+    for (let i = 0; i < 7; i += 1) {
+      await tick();
+      clock.advance(1_050);
+    }
+    await tick();
+    expect(order.toSorted()).toEqual(["a", "a", "a", "b", "b", "b"]);
+    // While both wait, neither waits for two of the other.
+    expect(order.slice(0, 4).join("")).toMatch(/^(abab|baba)$/);
+  });
+
+  test("keep the count and what was learned when members come and go", async () => {
+    const { groups, configs, open, take, takeAll, members, clock } = openGroup(["a", "b"]);
+    members["a"]!.shrink("info", undefined);
+    expect(await takeAll("a")).toBe(9);
+    groups.reset([configs[0]!]);
+    // Made anew by a reload, as its configuration changed.
+    members["a"] = open("a");
+    expect(await takeAll("a")).toBe(1);
+    groups.reset(configs);
+    members["b"] = open("b");
+    expect(await take("b")).toMatch(/^429/);
+    clock.advance(120_000);
+    expect((await takeAll("a")) + (await takeAll("b"))).toBe(20);
   });
 });
 

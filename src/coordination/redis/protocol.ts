@@ -54,8 +54,9 @@ export class Keys {
     return `${this.prefix}l:${name}`;
   }
 
+  /** The calls of a rate limit; beside it, with `:m` at its end, how many are of each who shares it. */
   rateLimit(name: string): string {
-    return `${this.prefix}b:${digestOf(name)}`;
+    return `${this.prefix}b:{${digestOf(name)}}`;
   }
 
   /** The buckets of a client. */

@@ -1,34 +1,102 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { CallGrant, CallLimit, MaybePromise } from "../coordinator.ts";
-import { CallWindows } from "../local.ts";
+import { CallWindows, KEPT_FOR_OTHERS, WANTED_FOR } from "../call-windows.ts";
 import type { RedisConnection } from "./connection.ts";
 import { MAX_WAIT } from "./partition-views.ts";
 import { clearForeign, defineScript, type Message, NOW_MICROSECONDS } from "./protocol.ts";
 import { CHANGING_OVER, type Replicas } from "./replicas.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
 
+/** Ends the member's name in the name of a call. */
+const OF = "|";
+
+/** Before a member's name, when it was last refused that had not had its part. */
+const REFUSED = "?";
+
 /**
- * Takes one call out of a rate limit, exact in any window. KEYS: rate limit. ARGV: requests, per (ms), a name for the call;
- * where it is beyond the replica's share, the channel to say so on, the rate limit's name there, and the replica. Returns 1
- * and the calls left, or 0 and the milliseconds until one may become free.
+ * Lua, where several share a limit: what the count of calls may be for one of them to have another (`most`), see
+ * `mostFor` in call-windows.ts. KEYS[2] has the count of each, and is made anew when it does not add up.
+ */
+const MOST_OF_MEMBER = `
+local counts, refused, sum = {}, {}, 0
+local function read()
+  counts, refused, sum = {}, {}, 0
+  local all = redis.call('HGETALL', KEYS[2])
+  for i = 1, #all, 2 do
+    local name, number = all[i], tonumber(all[i + 1]) or 0
+    if string.sub(name, 1, 1) ~= '${REFUSED}' then
+      counts[name], sum = number, sum + number
+    elseif number <= now and now - number < per * ${WANTED_FOR} then
+      refused[string.sub(name, 2)] = true
+    else
+      redis.call('HDEL', KEYS[2], name)
+    end
+  end
+end
+read()
+if sum ~= taken then
+  redis.call('DEL', KEYS[2])
+  for _, call in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+    redis.call('HINCRBY', KEYS[2], string.match(call, '^(.-)%${OF}') or '', 1)
+  end
+  read()
+end
+local members = (counts[ARGV[4]] or refused[ARGV[4]]) and 0 or 1
+for _ in pairs(counts) do members = members + 1 end
+for name in pairs(refused) do if not counts[name] then members = members + 1 end end
+local part = requests / math.max(2, members)
+if (counts[ARGV[4]] or 0) >= part then
+  local missing = 0
+  for name in pairs(refused) do
+    if name ~= ARGV[4] then missing = missing + math.max(0, math.floor(part) - (counts[name] or 0)) end
+  end
+  most = requests - math.max(math.ceil(requests * ${KEPT_FOR_OTHERS}), missing)
+elseif taken >= requests then
+  redis.call('HSET', KEYS[2], '${REFUSED}' .. ARGV[4], string.format('%d', now))
+  redis.call('PEXPIRE', KEYS[2], math.ceil(per * ${WANTED_FOR}) + 1000)
+end`;
+
+/**
+ * Takes one call out of a rate limit, exact in any window. KEYS: rate limit, the counts of its members. ARGV: requests,
+ * per (ms), a name for the call, the member ('' where there are no others); where it is beyond the replica's share, the
+ * channel to say so on, the rate limit's name there, and the replica. Returns 1 and the calls left, or 0 and the
+ * milliseconds until one may become free.
  */
 const takeCall = defineScript(
   "call_take",
   "allow-oom",
   `${NOW_MICROSECONDS} ${clearForeign("zset")}
 local requests, per = tonumber(ARGV[1]), tonumber(ARGV[2])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.3f', now - per))
+local hasMembers = ARGV[4] ~= ''
+local function drop(from, to)
+  if hasMembers then
+    for _, call in ipairs(redis.call('ZRANGE', KEYS[1], from, to, 'BYSCORE')) do
+      local member = string.match(call, '^(.-)%${OF}') or ''
+      if redis.call('HINCRBY', KEYS[2], member, -1) <= 0 then redis.call('HDEL', KEYS[2], member) end
+    end
+  end
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], from, to)
+end
+if hasMembers and not redis.call('TYPE', KEYS[2]).ok:match('^[hn]') then redis.call('DEL', KEYS[2]) end
+drop('-inf', string.format('%.3f', now - per))
 -- Left behind by a clock that was set back; they would count for longer than their window.
-redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%.3f', now + per), '+inf')
+drop(string.format('(%.3f', now + per), '+inf')
 local taken = redis.call('ZCARD', KEYS[1])
-if taken < requests then
+local most = requests
+if hasMembers then ${MOST_OF_MEMBER}
+end
+if taken < most then
   redis.call('ZADD', KEYS[1], string.format('%.3f', now), ARGV[3])
   redis.call('PEXPIRE', KEYS[1], math.ceil(per) + 1000)
-  if ARGV[4] then redis.call('PUBLISH', ARGV[4], cjson.encode({ 'borrowed', ARGV[5], ARGV[6], per })) end
+  if hasMembers then
+    redis.call('HINCRBY', KEYS[2], ARGV[4], 1)
+    redis.call('PEXPIRE', KEYS[2], math.ceil(per * ${WANTED_FOR}) + 1000)
+  end
+  if ARGV[5] then redis.call('PUBLISH', ARGV[5], cjson.encode({ 'borrowed', ARGV[6], ARGV[7], per })) end
   return { 1, requests - taken - 1 }
 end
-if requests < 1 then return { 0, math.ceil(per) } end
-local blocking = redis.call('ZRANGE', KEYS[1], taken - requests, taken - requests, 'WITHSCORES')
+if most < 1 then return { 0, math.ceil(per) } end
+local blocking = redis.call('ZRANGE', KEYS[1], taken - most, taken - most, 'WITHSCORES')
 return { 0, math.max(1, math.ceil(blocking[2] + per - now)) }`,
 );
 
@@ -99,25 +167,27 @@ export class SharedRateLimits {
   }
 
   received({ key, by, per }: Extract<Message, { kind: "borrowed" }>): void {
-    if (by !== this.replicas.id) this.borrowed.note(key, per);
+    if (by !== this.replicas.id) this.borrowed.note(key, { per });
   }
 
   private async takeCounted(name: string, limit: CallLimit): Promise<CallGrant> {
     const breaker = this.epochs.breakerEverywhere;
     const { session } = breaker;
     const key = this.connection.keys.rateLimit(name);
-    const { requests, per } = limit;
+    const keys = limit.member === undefined ? [key] : [key, `${key}:m`];
+    const { requests, per, member } = limit;
     const isBeyond = this.windows.count(name, per) >= this.replicas.shareOf(requests);
     // Noted before it is granted: of many calls at once each sees the others.
-    const at = this.windows.note(name, per);
+    const at = this.windows.note(name, limit);
     const args = [
       requests,
       per,
-      this.nameCall(at),
+      this.nameCall(at, member),
+      member ?? "",
       ...(isBeyond ? [this.connection.keys.channel, key, this.replicas.id] : []),
     ];
     try {
-      const [granted, number] = (await this.connection.run({ script: takeCall, keys: [key], args }, MAX_WAIT)) as [
+      const [granted, number] = (await this.connection.run({ script: takeCall, keys, args }, MAX_WAIT)) as [
         number,
         number,
       ];
@@ -137,7 +207,7 @@ export class SharedRateLimits {
     if (heldBack > 0) return { granted: false, retryIn: Math.min(heldBack, MAX_WAIT) };
     const retryIn = this.shareIn(name, limit);
     if (retryIn > 0) return { granted: false, retryIn };
-    this.windows.note(name, limit.per);
+    this.windows.note(name, limit);
     return { granted: true, left: this.shareOf(name, limit) - this.windows.count(name, limit.per) };
   }
 
@@ -148,7 +218,7 @@ export class SharedRateLimits {
     // The others have it all: until the first of their calls is out of the window.
     const key = this.connection.keys.rateLimit(name);
     const lent = this.borrowed.count(key, limit.per);
-    return lent === 0 ? limit.per : this.borrowed.retryIn(key, { ...limit, requests: lent });
+    return lent === 0 ? limit.per : this.borrowed.retryIn(key, { per: limit.per, requests: lent });
   }
 
   private shareOf(name: string, { requests, per }: CallLimit): number {
@@ -158,9 +228,9 @@ export class SharedRateLimits {
   /** Tells Redis what was called without it. */
   private report(): void {
     const now = this.clock.now();
-    for (const { name, per, calls } of this.windows.all()) {
+    for (const { name, per, calls, callers } of this.windows.all()) {
       if (calls.length === 0) continue;
-      const args = [per, ...calls.flatMap((at) => [now - at, this.nameCall(at)])];
+      const args = [per, ...calls.flatMap((at, i) => [now - at, this.nameCall(at, callers[i])])];
       const call = { script: reportCalls, keys: [this.connection.keys.rateLimit(name)], args };
       // All are sent before any call is counted: replies are not waited for.
       this.connection.run(call, CHANGING_OVER).catch(() => {});
@@ -168,7 +238,7 @@ export class SharedRateLimits {
   }
 
   /** The same call always has the same name, so that it may be reported twice and counts once. */
-  private nameCall(at: Instant): string {
-    return `${this.replicas.id}:${at}`;
+  private nameCall(at: Instant, member = ""): string {
+    return `${member === "" ? "" : member + OF}${this.replicas.id}:${at}`;
   }
 }

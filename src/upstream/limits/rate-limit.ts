@@ -6,6 +6,7 @@ import type { Operation } from "../../spec/endpoints.ts";
 import type { Priority } from "../call.ts";
 import { News } from "../news.ts";
 import { PRIORITIES, WaitQueue } from "./concurrency-limit.ts";
+import { Ration, type RateLimitGroups } from "./rate-limit-groups.ts";
 
 export type RateLimitConfig = NonNullable<UpstreamConfig["rateLimit"]>;
 
@@ -22,6 +23,7 @@ interface RateLimitParts {
   readonly rateLimit: RateLimitConfig;
   readonly coordinator: Coordinator;
   readonly clock: Clock;
+  readonly groups: RateLimitGroups;
   /** The upstream answered 429: calls are rationed to `share` of the limit. `isNews`: as {@link News}. */
   readonly onRation: (share: number, isNews: boolean) => void;
 }
@@ -33,25 +35,27 @@ const SHARES: Readonly<Record<Priority, number>> = { post: 1, miss: 0.8, refresh
 const TRAVEL_SHARE = 0.01;
 const LONGEST_TRAVEL: Duration = 1_000;
 
+/** How long an upstream that was served lets the others of its group ask first. */
+const TURN: Duration = 2;
+
 /** After an upstream's 429. */
 const SHRINK = 0.5;
 const LEAST_SHARE = 0.1;
 const LONGEST_RETRY_AFTER: Duration = 60_000;
 const LONGEST_RECOVERY: Duration = 600_000;
 
-/** One window of calls: of the whole upstream, or of one endpoint. */
+/** One window of calls: of the whole upstream, or of one endpoint; of all its group where it has one. */
 class CallWindow {
   readonly name: string;
+  readonly ration: Ration;
   readonly queue: WaitQueue;
   /** Until when asking for a call of this priority is known to be in vain. */
   readonly deniedUntil: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
   isPumping = false;
-  left: number | undefined;
-  share = 1;
-  shrunkAt: Instant = -Infinity;
 
-  constructor(name: string, clock: Clock) {
+  constructor(name: string, ration: Ration, clock: Clock) {
     this.name = name;
+    this.ration = ration;
     this.queue = new WaitQueue(clock);
   }
 }
@@ -76,10 +80,16 @@ export class RateLimit {
   /** Calls left in the window as last seen: the least of all windows. */
   get left(): number | undefined {
     let left: number | undefined;
-    for (const window of this.windows.values()) {
-      if (window.left !== undefined && (left === undefined || window.left < left)) left = window.left;
+    for (const { ration } of this.windows.values()) {
+      if (ration.left !== undefined && (left === undefined || ration.left < left)) left = ration.left;
     }
     return left;
+  }
+
+  /** As one of several of its group; undefined where it has the limit for itself. */
+  private get member(): string | undefined {
+    const { upstream, rateLimit, groups } = this.parts;
+    return rateLimit.group !== undefined && groups.isShared(rateLimit.group) ? upstream : undefined;
   }
 
   get queued(): number {
@@ -112,49 +122,48 @@ export class RateLimit {
 
   /** The upstream answered 429 although the budget allowed the call: the real limit is lower. */
   shrink(operation: Operation, retryAfter: number | undefined): void {
-    const window = this.windowOf(operation);
+    const { ration } = this.windowOf(operation);
     const now = this.parts.clock.now();
     if (retryAfter !== undefined) {
-      const until = now + Math.min(retryAfter * 1_000, LONGEST_RETRY_AFTER);
-      for (const priority of PRIORITIES) window.deniedUntil[priority] = Math.max(window.deniedUntil[priority], until);
+      ration.deniedUntil = Math.max(ration.deniedUntil, now + Math.min(retryAfter * 1_000, LONGEST_RETRY_AFTER));
     }
     // The answers to calls that were already on their way are one event.
-    if (now - window.shrunkAt < 1_000) return;
-    if (this.shareOf(window, now) === 1) this.rations.end();
-    window.share = Math.max(this.shareOf(window, now) * SHRINK, LEAST_SHARE);
-    window.shrunkAt = now;
-    this.parts.onRation(window.share, this.rations.isDue());
+    if (now - ration.shrunkAt < 1_000) return;
+    if (this.shareOf(ration, now) === 1) this.rations.end();
+    ration.share = Math.max(this.shareOf(ration, now) * SHRINK, LEAST_SHARE);
+    ration.shrunkAt = now;
+    this.parts.onRation(ration.share, this.rations.isDue());
   }
 
   private windowOf(operation: Operation): CallWindow {
-    const { rateLimit, upstream, clock } = this.parts;
+    const { rateLimit, upstream, groups, clock } = this.parts;
+    const { group } = rateLimit;
     const key = rateLimit.perEndpoint ? operation : "";
     let window = this.windows.get(key);
     if (window === undefined) {
-      window = new CallWindow(
-        rateLimit.perEndpoint ? `upstream:${upstream}:${operation}` : `upstream:${upstream}`,
-        clock,
-      );
+      const whose = group === undefined ? `upstream:${upstream}` : `group:${group}`;
+      const ration = group === undefined ? new Ration() : groups.ration(group, key);
+      window = new CallWindow(rateLimit.perEndpoint ? `${whose}:${operation}` : whose, ration, clock);
       this.windows.set(key, window);
     }
     return window;
   }
 
   /** The share of the limit in use: after a 429 it grows back over two windows. */
-  private shareOf(window: CallWindow, now: Instant): number {
+  private shareOf({ share, shrunkAt }: Ration, now: Instant): number {
     const recovery = Math.min(this.parts.rateLimit.per * 2, LONGEST_RECOVERY);
-    return Math.min(1, window.share + (now - window.shrunkAt) / recovery);
+    return Math.min(1, share + (now - shrunkAt) / recovery);
   }
 
   private ask(window: CallWindow, priority: Priority): MaybePromise<CallGrant> {
     const { clock, coordinator, rateLimit } = this.parts;
     const now = clock.now();
-    const denied = window.deniedUntil[priority] - now;
+    const denied = deniedUntil(window, priority) - now;
     if (denied > 0) return { granted: false, retryIn: denied };
-    const whole = Math.max(1, Math.floor(rateLimit.requests * this.shareOf(window, now)));
+    const whole = Math.max(1, Math.floor(rateLimit.requests * this.shareOf(window.ration, now)));
     // The same window with a smaller limit: granted only while those before it leave so much.
     const requests = Math.ceil(whole * SHARES[priority]);
-    const grant = coordinator.takeCall(window.name, { requests, per: this.span });
+    const grant = coordinator.takeCall(window.name, { requests, per: this.span, member: this.member });
     const kept = whole - requests;
     return grant instanceof Promise
       ? grant.then((each) => this.note(window, priority, addKept(each, kept)))
@@ -163,7 +172,7 @@ export class RateLimit {
 
   private note(window: CallWindow, priority: Priority, grant: CallGrant): CallGrant {
     if (grant.granted) {
-      window.left = grant.left;
+      window.ration.left = grant.left;
       return grant;
     }
     const until = this.parts.clock.now() + grant.retryIn;
@@ -171,7 +180,7 @@ export class RateLimit {
     for (const each of PRIORITIES.slice(PRIORITIES.indexOf(priority))) {
       window.deniedUntil[each] = Math.max(window.deniedUntil[each], until);
     }
-    if (priority === "post") window.left = 0;
+    if (priority === "post") window.ration.left = 0;
     return grant;
   }
 
@@ -179,14 +188,14 @@ export class RateLimit {
     const { clock, rateLimit } = this.parts;
     const now = clock.now();
     const ahead = window.queue.sizeBefore(priority);
-    const wait = Math.max(window.deniedUntil[priority] - now, 0) + (ahead * rateLimit.per) / rateLimit.requests;
+    const wait = Math.max(deniedUntil(window, priority) - now, 0) + (ahead * rateLimit.per) / rateLimit.requests;
     const longest = Math.min(rateLimit.maxWait, deadline - now);
     if (wait > longest) return Promise.reject(this.refusal(window, wait));
     const turn = window.queue.wait({
       priority,
       until: now + longest,
       signal,
-      late: () => this.refusal(window, Math.max(window.deniedUntil[priority] - clock.now(), 0)),
+      late: () => this.refusal(window, Math.max(deniedUntil(window, priority) - clock.now(), 0)),
     });
     this.schedulePump(window);
     return turn;
@@ -197,7 +206,9 @@ export class RateLimit {
     if (window.isPumping || head === undefined) return;
     window.isPumping = true;
     const { clock } = this.parts;
-    clock.after(Math.max(window.deniedUntil[head] - clock.now(), 1), () => void this.pump(window));
+    // Who got the last call lets the others of its group ask first: where one call is free at a time, they take turns.
+    const turn = this.member !== undefined && window.ration.lastServed === this.member ? TURN : 0;
+    clock.after(Math.max(deniedUntil(window, head) - clock.now() + turn, 1), () => void this.pump(window));
   }
 
   /** Lets waiting calls go as long as there is something to take. */
@@ -205,6 +216,7 @@ export class RateLimit {
     while (window.queue.head !== undefined) {
       const { granted } = await this.ask(window, window.queue.head);
       if (!granted) break;
+      window.ration.lastServed = this.member;
       window.queue.admitNext();
     }
     window.isPumping = false;
@@ -213,13 +225,20 @@ export class RateLimit {
 
   private refusal(window: CallWindow, wait: Duration): GatewayError {
     const { upstream, rateLimit, clock } = this.parts;
+    const { group } = rateLimit;
+    const who = group === undefined ? `upstream "${upstream}"` : `the upstreams of the group "${group}" together`;
     const retryAfter = Math.max(1, Math.ceil(Math.floor(wait) / 1_000));
     const why =
-      this.shareOf(window, clock.now()) < 1
+      this.shareOf(window.ration, clock.now()) < 1
         ? `upstream "${upstream}" answered 429 Too Many Requests and is asked less for a while`
-        : `the gateway may ask upstream "${upstream}" ${rateLimit.requests} times in ${rateLimit.per / 1_000} s, and that is used up`;
+        : `the gateway may ask ${who} ${rateLimit.requests} times in ${rateLimit.per / 1_000} s, and that is used up`;
     return new GatewayError("too_many_requests", `${why}; try again in ${retryAfter} s`, { retryAfter });
   }
+}
+
+/** Until when asking for a call of this priority is known to be in vain. */
+function deniedUntil(window: CallWindow, priority: Priority): Instant {
+  return Math.max(window.deniedUntil[priority], window.ration.deniedUntil);
 }
 
 /** What is left of the whole window. */
