@@ -1,6 +1,6 @@
 import type { Duration } from "../clock.ts";
 import { findAlgorithmFault, findCidrFault, findDigestFault, findJwksFault, findTimeFault } from "./client-faults.ts";
-import { findSecretFault, findTokenFault } from "./secret.ts";
+import { findSealKeyFault, findSecretFault, findTokenFault } from "./secret.ts";
 import { findCertificateFault, findKeyFault } from "./tls-files.ts";
 import { DURATION_PATTERN, formatDuration, formatSize, parseDuration, parseSize, SIZE_PATTERN } from "./units.ts";
 import type { Size } from "./units.ts";
@@ -49,6 +49,7 @@ export interface FormValues {
   secretFile: string;
   tokenFile: string;
   redisUrlFile: string;
+  sealKeyFile: string;
   certificateFile: string;
   keyFile: string;
   jwksFile: string;
@@ -162,6 +163,7 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
     findFault: (text) => findSecretFault(text.trim()) ?? findRedisFault(text.trim()),
     isSecret: true,
   }),
+  sealKeyFile: fileForm({ findFault: findSealKeyFault, isSecret: true }),
   certificateFile: fileForm({ findFault: findCertificateFault, isSecret: false }),
   keyFile: fileForm({ findFault: findKeyFault, isSecret: true }),
   jwksFile: fileForm({ findFault: findJwksFault, isSecret: false }),

@@ -61,6 +61,13 @@ export const redisSchema = group(
       default: "rg:",
       description: "Begins every key. Gateways that share a Redis but no cache take different ones.",
     }),
+    sealKeyFile: off(
+      formed("sealKeyFile", {
+        examples: ["/run/secrets/seal-key"],
+        description:
+          "File with 32 random bytes in base64, the same for all replicas; what is in Redis carries an HMAC, and what does not verify counts as absent. Read again when it changes; two lines while the key changes: the first seals, both open.",
+      }),
+    ),
     tls: off(
       group("TLS to Redis.", {
         ...tlsKeys,

@@ -27,6 +27,43 @@ export function readSecret(file: string, findFault: FindFault = findSecretFault)
   return secret;
 }
 
+const SEAL_KEY_BYTES = 32;
+
+/** A key in use, and the one that takes or took its place. */
+const MOST_SEAL_KEYS = 2;
+
+/** What is wrong with the text of a `sealKeyFile`; repeats nothing of it. */
+export const findSealKeyFault: FindFault = (text) => {
+  const lines = text.split("\n").map((line) => line.trim());
+  while (lines.at(-1) === "") lines.pop();
+  for (const [index, line] of lines.entries()) {
+    const where = `has on line ${index + 1}`;
+    const bytes = Buffer.from(line, "base64");
+    if (bytes.length !== SEAL_KEY_BYTES || bytes.toString("base64") !== line) {
+      return `${where} what is not 32 bytes in base64: make a key with openssl rand -base64 32`;
+    }
+    // Of 32 random bytes some 30 differ.
+    if (new Set(bytes).size < 16) return `${where} a key that is not random`;
+    if (lines.indexOf(line) < index) return `${where} the key of line ${lines.indexOf(line) + 1} again`;
+  }
+  if (lines.length > MOST_SEAL_KEYS) return `has ${lines.length} keys: give one, or two while it changes`;
+  return lines.length === 0 ? "is empty" : undefined;
+};
+
+/**
+ * The keys in a `sealKeyFile`: what is written is sealed with the first.
+ * @throws when the file cannot be read, or what it holds is no good. The message names the file and no secret.
+ */
+export function readSealKeys(file: string): readonly Buffer[] {
+  const text = readFileSync(file, "utf8");
+  const fault = findSealKeyFault(text);
+  if (fault !== undefined) throw new FileFault(file, fault);
+  return text
+    .trim()
+    .split("\n")
+    .map((line) => Buffer.from(line.trim(), "base64"));
+}
+
 /** What a file holds is no good. */
 export class FileFault extends Error {
   /** The rest of a sentence that begins with the file, or with the key that names it. */

@@ -1,4 +1,3 @@
-import { crc32 } from "node:zlib";
 import { type Static, Type } from "../schema/type.ts";
 import { compile } from "../schema/validator.ts";
 import type { Entry } from "../cache/entry.ts";
@@ -58,12 +57,10 @@ const headers = compile(Header);
 /** Fields that the cache may add to what it received. */
 const ADDED = 4;
 
-const CHECKSUM_LENGTH = 4;
 const SIZE_LENGTH = 4;
-const HEADER_START = CHECKSUM_LENGTH + SIZE_LENGTH;
 
-/** An entry as bytes: CRC-32 of what follows, length of the header, header as JSON, the body as it is. */
-export function encodeEntry(key: CacheKey, entry: Entry, now: Instant): Buffer {
+/** An entry as bytes: length of the header, header as JSON, the body as it is. Before it is `room` for what a store adds. */
+export function encodeEntry(key: CacheKey, entry: Entry, now: Instant, room = 0): Buffer {
   const { origins, body } = entry;
   const header: Header = [
     key.partition,
@@ -85,22 +82,22 @@ export function encodeEntry(key: CacheKey, entry: Entry, now: Instant): Buffer {
     entry.softEpoch,
   ];
   const json = Buffer.from(JSON.stringify(header));
-  const bytes = Buffer.allocUnsafe(HEADER_START + json.length + body.length);
-  bytes.writeUInt32BE(json.length, CHECKSUM_LENGTH);
-  json.copy(bytes, HEADER_START);
-  body.copy(bytes, HEADER_START + json.length);
-  bytes.writeUInt32BE(crc32(bytes.subarray(CHECKSUM_LENGTH)), 0);
+  const start = room + SIZE_LENGTH;
+  const bytes = Buffer.allocUnsafe(start + json.length + body.length);
+  bytes.writeUInt32BE(json.length, room);
+  json.copy(bytes, start);
+  body.copy(bytes, start + json.length);
   return bytes;
 }
 
 /**
  * The entry in `bytes`, written at `writtenAt` of this process's clock; its body is a part of `bytes`. Undefined when
- * they are damaged, belong to another key, or say what no entry can say: then they are not the gateway's.
+ * they belong to another key, or say what no entry can say: then they are not the gateway's.
  */
 export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): Entry | undefined {
-  if (bytes.length < HEADER_START || bytes.readUInt32BE(0) !== crc32(bytes.subarray(CHECKSUM_LENGTH))) return undefined;
-  const bodyStart = HEADER_START + bytes.readUInt32BE(CHECKSUM_LENGTH);
-  const header = bodyStart <= bytes.length ? parseHeader(bytes.toString("utf8", HEADER_START, bodyStart)) : undefined;
+  if (bytes.length < SIZE_LENGTH) return undefined;
+  const bodyStart = SIZE_LENGTH + bytes.readUInt32BE(0);
+  const header = bodyStart <= bytes.length ? parseHeader(bytes.toString("utf8", SIZE_LENGTH, bodyStart)) : undefined;
   if (header === undefined || header[0] !== key.partition || header[1] !== key.id) return undefined;
   const [, , status, madeEtag, epoch, variant, receivedAt, bornAt, freshUntil, revalidateUntil, ...more] = header;
   const [usableUntil, staleProhibited, lifetime, origins, vary, fields, softEpoch] = more;

@@ -76,11 +76,14 @@ interface Share {
 }
 
 /** No epoch has a count beyond this. */
-export const MAX_COUNT = 2 ** 52;
+const MAX_COUNT = 2 ** 52;
+
+/** So many purges of one scope there never are. */
+const REACHABLE = 2 ** 48;
 
 /** Whether `text` has the form of an epoch: count, random part, and the time of a soft purge. */
 export function isEpoch(text: string): boolean {
-  return /^\d{1,16}\.[\w-]{1,32}(?:@\d{1,16})?$/.test(text) && epochCount(text) >= 0;
+  return /^\d{1,16}\.[\w-]{1,32}(?:@\d{1,16})?$/.test(text) && isReachable(epochCount(text));
 }
 
 /** How many purges came before this epoch; -1 for what is none. */
@@ -92,6 +95,19 @@ export function epochCount(epoch: Epoch): number {
 /** A new epoch with this count; no two are ever equal. */
 function newEpoch(count: number): Epoch {
   return `${count}.${randomBytes(9).toString("base64url")}`;
+}
+
+/**
+ * An epoch that is newer than both; `other` may be foreign, and counts as far as it has a count that purges can reach:
+ * an epoch beyond all counting could never be followed by another.
+ */
+export function epochAfter(ours: Epoch | undefined, other: string): Epoch {
+  const theirs = epochCount(other);
+  return newEpoch(Math.max(ours === undefined ? -1 : epochCount(ours), isReachable(theirs) ? theirs : -1) + 1);
+}
+
+function isReachable(count: number): boolean {
+  return count >= 0 && count < REACHABLE;
 }
 
 /** Names an issued page token among those of all partitions. */

@@ -213,6 +213,16 @@ export const LOG_EVENTS = {
     says: "The files of listen.tls were read again, and serve new connections.",
     fields: { expiresAt: "when the first certificate in certFile ends" },
   },
+  "seal key cannot be used": {
+    levels: ["error"],
+    says: "The file of redis.sealKeyFile is no good any more; the keys read before stay in use.",
+    fields: { reason: REASON },
+  },
+  "seal key can be used again": {
+    levels: ["info"],
+    says: "The file of redis.sealKeyFile is good again.",
+    fields: {},
+  },
   "Redis state changed": {
     levels: ["info", "warn"],
     says: "Redis is up, or away and done without.",

@@ -312,6 +312,17 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
   } satisfies Partial<UpstreamObserver>;
 }
 
+/** Says once that the key file is no good, and once that it is good again. */
+function createSealKeyLog(log: Logger): RedisObserver["sealKeyLooked"] {
+  let told: string | undefined;
+  return (fault) => {
+    if (fault === told) return;
+    if (fault === undefined) log.info({}, "seal key can be used again");
+    else log.error({ reason: withoutSecrets(fault) }, "seal key cannot be used");
+    told = fault;
+  };
+}
+
 /** Counts what happens between this process and Redis, and logs when it comes and goes. */
 export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserver {
   metrics.redisConfigured.set(1);
@@ -333,7 +344,8 @@ export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserve
       durations.observe(duration / 1000);
     },
     writeDropped: () => metrics.redisDroppedWrites.inc(),
-    valueRejected: (value) => metrics.redisRejectedValues.inc({ value }),
+    valueRejected: (value, reason) => metrics.redisRejectedValues.inc({ value, reason }),
+    sealKeyLooked: createSealKeyLog(log),
     purgeArrived: (lag) => metrics.purgeLag.observe(lag / 1000),
   };
 }

@@ -346,6 +346,25 @@ export const ALERT_RULES: readonly AlertRule[] = [
     },
   },
   {
+    alert: "RegistryGatewaySealsBroken",
+    severity: "page",
+    conditions: [
+      {
+        value: aggregate("sum", ["job", "value"], q.increase("redisRejectedValues", { reason: "seal" })),
+        is: ">",
+        bound: 3,
+      },
+    ],
+    for: "1m",
+    summary: "Values in Redis ({{ $labels.value }}) do not open with redis.sealKeyFile",
+    runbook: {
+      means:
+        "Another party writes to Redis, or replicas have different seal keys. What does not open is not used: clients get what is right, and more of it from the registries.",
+      look: "Overview: Values rejected, by value and reason. The key files of all replicas: sha256sum says whether they are the same. Redis: CLIENT LIST, ACL LOG.",
+      act: "A change of the key that is under way: follow docs/operations/sealing.md, and it ends by itself. Else take the right to write to Redis from all but the gateways, and give them a new key.",
+    },
+  },
+  {
     alert: "RegistryGatewayRedisAway",
     severity: "ticket",
     conditions: [

@@ -1,3 +1,6 @@
+import { randomBytes } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findProgram, REDIS_SERVER } from "../support/programs.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
@@ -26,11 +29,13 @@ const NUMBERED_REQUEST = requestText({ method: "GET", path: `${PAGE_PATH}?pageSi
 const NUMBERED = { request: NUMBERED_REQUEST, numbering: "each" as const, from: 1, period: PAGES };
 
 const MEMORY_HIT = "a memory hit";
+const UNSEALED = "the same without a seal key";
 const REDIS_WELL = "the same with Redis well";
 
 /** The shared tier. */
 export const redisRows: readonly Row[] = [
   { name: "redis-hit", run: withRedis(runHitRow) },
+  { name: "redis-sealed", run: withRedis(runSealedRow) },
   { name: "redis-latency", run: withRedis(runLatencyRow) },
   { name: "redis-lone", run: withRedis(runLoneRow) },
   { name: "redis-slow", run: withRedis(runSlowRow) },
@@ -48,9 +53,15 @@ function withRedis(run: (context: BenchContext, redis: RedisServer) => Promise<R
 }
 
 /** A gateway that has to ask Redis for each of the numbered pages. */
-async function startForgetful(context: BenchContext, config: Record<string, unknown>): Promise<BenchServer> {
+async function startForgetful(
+  context: BenchContext,
+  config: Record<string, unknown>,
+  name = "gateway",
+): Promise<BenchServer> {
   const cache = { ...LASTING, memory: SMALL_MEMORY };
-  const gateway = await context.started(startGateway({ config: { ...config, cache }, folder: newFolder(context) }));
+  const gateway = await context.started(
+    startGateway({ name, config: { ...config, cache }, folder: newFolder(context) }),
+  );
   const fill: LoadPlan = { ...NUMBERED, port: gateway.port, connections: 8, count: PAGES, expected: EXPECTED };
   await context.load.run(fill, gateway.pid);
   return gateway;
@@ -76,6 +87,26 @@ async function runHitRow(context: BenchContext, redis: RedisServer): Promise<Res
   // A lookup that a busy machine delays beyond its bound is a miss.
   if (measured.holding(forgetful.name) < 0.95) throw new Error("too few of the answers were Redis hits");
   return cpuResults(measured, "Redis hit, page of 8.9 kB", [forgetful, other], { [MEMORY_HIT]: { bound: 4 } });
+}
+
+/** What it costs a Redis hit that its entry is sealed. */
+async function runSealedRow(context: BenchContext, redis: RedisServer): Promise<Result[]> {
+  const registry = await context.started(startRegistry());
+  const sealKeyFile = join(newFolder(context), "seal-key");
+  writeFileSync(sealKeyFile, randomBytes(32).toString("base64"), { mode: 0o600 });
+  const start = (name: string, keys: Record<string, unknown>) =>
+    startForgetful(context, { ...gatewayBefore([registry]), redis: { url: redis.url, ...keys } }, name);
+  const sealed = await start("gateway", { keyPrefix: "sealed:", sealKeyFile });
+  const plain = await start(UNSEALED, {});
+  const contestants = [sealed, plain].map((server) => ({
+    server,
+    plan: { ...NUMBERED, connections: CONNECTIONS, count: 4 * PAGES, expected: SHARED },
+  }));
+  const measured = await compare(context.load, contestants, context);
+  for (const { name } of [sealed, plain]) {
+    if (measured.holding(name) < 0.95) throw new Error("too few of the answers were Redis hits");
+  }
+  return cpuResults(measured, "sealed Redis hit, page of 8.9 kB", [sealed, plain], { [UNSEALED]: { bound: 1.4 } });
 }
 
 /** Requests a second of all connections together, nearly; and how many a round has. */

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +12,17 @@ afterAll(() => rmSync(folder, { recursive: true }));
 writeFileSync(join(folder, "empty"), "\n");
 writeFileSync(join(folder, "secret"), "s3cret\n");
 writeFileSync(join(folder, "two-lines"), "s3\ncret\n");
+const SEAL_KEY = randomBytes(32).toString("base64");
+for (const [name, lines] of Object.entries({
+  "seal-short": [SEAL_KEY, "c2hvcnQ="],
+  "seal-twice": [SEAL_KEY, SEAL_KEY],
+  "seal-three": [1, 2, 3].map(() => randomBytes(32).toString("base64")),
+  "seal-zeros": [Buffer.alloc(32).toString("base64")],
+  "seal-hex": [randomBytes(32).toString("hex")],
+  "seal-gap": [SEAL_KEY, "", randomBytes(32).toString("base64")],
+})) {
+  writeFileSync(join(folder, name), `${lines.join("\n")}\n`);
+}
 writeFileSync(join(folder, "nul"), "s3\0cret\n");
 writeFileSync(join(folder, "umlaut"), "sécret\n");
 for (const name of ["client.pem", "client-key.pem", "server-key.pem"]) {
@@ -301,6 +313,36 @@ const rows: [about: string, text: string, problems: string[]][] = [
     "headers as a word",
     `cache: { forwardRequestHeaders: x-a }${GOOD}`,
     ["1:33 cache.forwardRequestHeaders: must be a list of header names"],
+  ],
+  [
+    "a seal key file that holds something short",
+    "redis: { url: 'redis://r', sealKeyFile: seal-short }" + GOOD,
+    [`1:41 redis.sealKeyFile: ${folder}/seal-short has on line 2 what is not 32 bytes in base64`],
+  ],
+  [
+    "a seal key file that holds a key twice",
+    "redis: { url: 'redis://r', sealKeyFile: seal-twice }" + GOOD,
+    [`1:41 redis.sealKeyFile: ${folder}/seal-twice has on line 2 the key of line 1 again`],
+  ],
+  [
+    "a seal key file that holds three keys",
+    "redis: { url: 'redis://r', sealKeyFile: seal-three }" + GOOD,
+    [`1:41 redis.sealKeyFile: ${folder}/seal-three has 3 keys: give one, or two while it changes`],
+  ],
+  [
+    "a seal key file that holds zeros",
+    "redis: { url: 'redis://r', sealKeyFile: seal-zeros }" + GOOD,
+    [`1:41 redis.sealKeyFile: ${folder}/seal-zeros has on line 1 a key that is not random`],
+  ],
+  [
+    "a seal key file that holds hex",
+    "redis: { url: 'redis://r', sealKeyFile: seal-hex }" + GOOD,
+    [`1:41 redis.sealKeyFile: ${folder}/seal-hex has on line 1 what is not 32 bytes in base64`],
+  ],
+  [
+    "a seal key file that has a gap",
+    "redis: { url: 'redis://r', sealKeyFile: seal-gap }" + GOOD,
+    [`1:41 redis.sealKeyFile: ${folder}/seal-gap has on line 2 what is not 32 bytes in base64`],
   ],
   [
     "members of a group with other limits",

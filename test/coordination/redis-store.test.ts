@@ -7,6 +7,7 @@ import { startCluster } from "../support/redis-cluster.ts";
 import { clock, startReplica } from "../support/redis-replicas.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
 import { startRedis, tlsFolder } from "../support/redis.ts";
+import { useSealKeys } from "../support/seal-keys.ts";
 import { describeStore } from "../support/store-suite.ts";
 
 const closing: (() => Promise<unknown>)[] = [];
@@ -45,6 +46,19 @@ describe("one server", () => {
       const server = await startRedis();
       closing.push(() => server.stop());
       return { url: server.url };
+    }),
+  );
+});
+
+const sealKeys = useSealKeys();
+
+describe("one server and a seal key", () => {
+  describeStore(
+    "Redis",
+    on(async () => {
+      const server = await startRedis();
+      closing.push(() => server.stop());
+      return { url: server.url, sealKeyFile: sealKeys("key", "one") };
     }),
   );
 });

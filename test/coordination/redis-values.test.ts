@@ -11,21 +11,25 @@ import { infoKey, makeEntry, put } from "../support/store-suite.ts";
 
 afterEach(closeAll);
 
-/** The stored value with another header, and the checksum that belongs to it. */
-function withHeader(value: Buffer, change: (header: unknown[]) => unknown): Buffer {
-  const [stamp, length] = [value.subarray(0, 26), value.readUInt32BE(30)];
-  const header = JSON.parse(value.toString("utf8", 34, 34 + length)) as unknown[];
-  change(header);
-  const json = Buffer.from(JSON.stringify(header));
-  const checked = Buffer.concat([Buffer.alloc(4), json, value.subarray(34 + length)]);
-  checked.writeUInt32BE(json.length, 0);
+function withChecksum(checked: Buffer): Buffer {
   const checksum = Buffer.alloc(4);
   checksum.writeUInt32BE(crc32(checked), 0);
-  return Buffer.concat([stamp, checksum, checked]);
+  return Buffer.concat([checksum, checked]);
+}
+
+/** The stored value with another header, and the checksum that belongs to it. */
+function withHeader(value: Buffer, change: (header: unknown[]) => unknown): Buffer {
+  const [stamp, length] = [value.subarray(4, 17), value.readUInt32BE(17)];
+  const header = JSON.parse(value.toString("utf8", 21, 21 + length)) as unknown[];
+  change(header);
+  const json = Buffer.from(JSON.stringify(header));
+  const size = Buffer.alloc(4);
+  size.writeUInt32BE(json.length, 0);
+  return withChecksum(Buffer.concat([stamp, size, json, value.subarray(21 + length)]));
 }
 
 describe("what is in Redis", () => {
-  const entryKey = `rg:{${digestOf(infoKey.partition)}}:4:${digestOf(infoKey.id)}`;
+  const entryKey = `rg:{${digestOf(infoKey.partition)}}:5:${digestOf(infoKey.id)}`;
   const epochsKey = `rg:{${digestOf(infoKey.partition)}}:e`;
   const ALL_EPOCHS = "rg:{*}:e";
 
@@ -71,8 +75,8 @@ describe("what is in Redis", () => {
   test.for<[string, (value: Buffer) => Buffer]>([
     ["cut off", (value) => value.subarray(0, value.length - 1)],
     ["changed in one bit of its body", (value) => Buffer.concat([value.subarray(0, -1), Buffer.from([0x7c])])],
-    ["without its stamp", (value) => value.subarray(26)],
-    ["changed in one digit of its stamp", (value) => Buffer.concat([Buffer.from("3"), value.subarray(1)])],
+    ["without its stamp", (value) => withChecksum(value.subarray(17))],
+    ["changed in its stamp", (value) => Buffer.concat([value.subarray(0, 16), Buffer.from("x"), value.subarray(17)])],
     ["of a status that is not stored", (value) => withHeader(value, (header) => (header[2] = 99_999))],
     ["of a status that is no number", (value) => withHeader(value, (header) => (header[2] = "x"))],
     ["whose instants are none", (value) => withHeader(value, (header) => (header[8] = null))],
@@ -82,7 +86,7 @@ describe("what is in Redis", () => {
     ["with parts left out", (value) => withHeader(value, (header) => header.pop())],
     ["empty", () => Buffer.alloc(0)],
     ["of an older format", () => Buffer.from('{"status":200,"body":"old"}')],
-    ["from the future", (value) => Buffer.concat([Buffer.from("9".repeat(26)), value.subarray(26)])],
+    ["from the future", (value) => withChecksum(Buffer.concat([Buffer.from("9".repeat(13)), value.subarray(17)]))],
   ])("a value %s is a miss", async ([, damage]) => {
     const server = await redisServer();
     const replica = await replicaOn({ url: server.url });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll } from "vitest";
 import { clock, startReplica } from "../support/redis-replicas.ts";
 import { isAcquainted } from "../support/redis-scene.ts";
 import { startRedis, type RedisServer, until } from "../support/redis.ts";
+import { useSealKeys } from "../support/seal-keys.ts";
 import { describeCoordinator } from "../support/coordinator-suite.ts";
 
 let redis: RedisServer;
@@ -15,6 +16,16 @@ afterAll(() => redis.stop());
 describeCoordinator("Redis coordinator", async () => {
   setUps += 1;
   const replica = await startReplica({ url: redis.url, keyPrefix: `test-${setUps}:` });
+  const settle = () => until(() => isAcquainted(replica, 1));
+  return { coordinator: replica.coordinator, now: () => clock.now(), pass: sleep, close: replica.close, settle };
+});
+
+const sealKeys = useSealKeys();
+
+describeCoordinator("Redis coordinator with a seal key", async () => {
+  setUps += 1;
+  const sealKeyFile = sealKeys("key", "one");
+  const replica = await startReplica({ url: redis.url, keyPrefix: `test-${setUps}:`, sealKeyFile });
   const settle = () => until(() => isAcquainted(replica, 1));
   return { coordinator: replica.coordinator, now: () => clock.now(), pass: sleep, close: replica.close, settle };
 });

@@ -46,7 +46,7 @@ function purge({ operations }: GatewayUnderTest): Promise<Response> {
 async function warm(redis: RedisServer, sample: Registry): Promise<GatewayUnderTest> {
   const gateway = await gatewayOn(redis, sample, sample.admin);
   expect(await cacheStatus(gateway)).toContain("fwd=uri-miss");
-  await until(async () => (await redis.client.keys("rg:{*}:4:*")).length > 0);
+  await until(async () => (await redis.client.keys("rg:{*}:5:*")).length > 0);
   return gateway;
 }
 
@@ -137,7 +137,7 @@ test("a page that was asked for before another replica received an instrument do
   const listed = get(other.url + PAGE);
   await until(() => sample.calls.count("instruments") > asked);
   expect((await get(`${one.url}${PAGE}/A-00000`)).json.name).toBe("newer");
-  await until(async () => (await redis.client.keys("rg:{*}:4:*")).length > 0);
+  await until(async () => (await redis.client.keys("rg:{*}:5:*")).length > 0);
   page.resolve();
   expect((await listed).text).toContain("older");
   for (const tier of ["detail=shared", "hit"]) {

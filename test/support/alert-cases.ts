@@ -192,6 +192,15 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: [series("rateLimit", AMULET, "120x20"), series("rateLimitLeft", AMULET, "60x20")],
   },
   {
+    alert: "RegistryGatewaySealsBroken",
+    at: "10m",
+    fires: [series("redisRejectedValues", { value: "entry", reason: "seal" }, "0+2x20")],
+    silent: [
+      series("redisRejectedValues", { value: "entry", reason: "seal" }, "5x20"),
+      series("redisRejectedValues", { value: "entry", reason: "form" }, "0+2x20"),
+    ],
+  },
+  {
     alert: "RegistryGatewayRedisAway",
     at: "5m",
     fires: [series("redisConfigured", {}, "1x10"), series("redisUp", {}, "0x10")],

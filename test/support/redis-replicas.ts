@@ -8,7 +8,7 @@ import {
 } from "../../src/coordination/redis/connection.ts";
 import { RedisCoordinator } from "../../src/coordination/redis/coordinator.ts";
 import { RedisStore } from "../../src/coordination/redis/entry-store.ts";
-import type { CommandOutcome, Message, RedisValue } from "../../src/coordination/redis/protocol.ts";
+import type { CommandOutcome, Message, RedisValue, Rejection } from "../../src/coordination/redis/protocol.ts";
 
 /** One replica's share of a Redis: what the gateway builds of the same parts. */
 export interface Replica {
@@ -30,7 +30,9 @@ class RedisEvents implements RedisObserver {
   heardOfReplicasAt = -Infinity;
   readonly purgeLags: number[] = [];
   writesDropped = 0;
-  readonly rejected: RedisValue[] = [];
+  /** Each as its kind and why. */
+  readonly rejected: string[] = [];
+  readonly sealKeyFaults: (string | undefined)[] = [];
 
   stateChanged(state: "up" | "away"): void {
     this.states.push(state);
@@ -50,8 +52,12 @@ class RedisEvents implements RedisObserver {
     this.writesDropped += 1;
   }
 
-  valueRejected(value: RedisValue): void {
-    this.rejected.push(value);
+  valueRejected(value: RedisValue, why: Rejection): void {
+    this.rejected.push(`${value} ${why}`);
+  }
+
+  sealKeyLooked(fault: string | undefined): void {
+    this.sealKeyFaults.push(fault);
   }
 
   get valuesRejected(): number {

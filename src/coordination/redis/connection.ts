@@ -6,11 +6,14 @@ import {
   type CommandOutcome,
   Keys,
   type Message,
+  formatMessage,
   parseMessage,
   type RedisValue,
+  type Rejection,
   runScript,
   type ScriptCall,
 } from "./protocol.ts";
+import { Seals } from "./seals.ts";
 
 /** Is told what happens between this process and Redis; for metrics and logs. Must not throw. */
 export interface RedisObserver {
@@ -23,7 +26,9 @@ export interface RedisObserver {
   /** A value was not written: too much is waiting to be written already. */
   writeDropped(): void;
   /** A value in Redis was damaged or foreign, and taken for absent. */
-  valueRejected(value: RedisValue): void;
+  valueRejected(value: RedisValue, why: Rejection): void;
+  /** The key file was looked at: why it cannot be used (the last good keys stay in use), or undefined. */
+  sealKeyLooked(fault: string | undefined): void;
   /** A purge by another replica took effect here, so long after it was written to Redis. */
   purgeArrived(lag: Duration): void;
 }
@@ -64,6 +69,7 @@ export interface ConnectionListener {
  */
 export class RedisConnection {
   readonly keys: Keys;
+  readonly seals: Seals;
   readonly isCluster: boolean;
   readonly writes: Writes;
   /** For people: why the last command or connection failed. */
@@ -82,7 +88,8 @@ export class RedisConnection {
   constructor({ config, clock, observer }: RedisConnectionOptions) {
     this.clock = clock;
     this.observer = observer;
-    this.keys = new Keys(config.keyPrefix);
+    this.seals = new Seals(config, clock, (fault) => observer.sealKeyLooked(fault));
+    this.keys = new Keys(config.keyPrefix, this.seals.areOn);
     this.writes = new Writes(clock);
     this.isCluster = config.cluster !== undefined;
     this.client = createClient(config, clock);
@@ -98,9 +105,8 @@ export class RedisConnection {
     });
     this.client.on("close", () => listener.disconnected(this.lastError ?? "connection closed"));
     this.subscriber.on("message", (_channel: string, text: string) => {
-      const message = parseMessage(text);
-      if (message === undefined) this.observer.valueRejected("message");
-      else listener.received(message);
+      const message = this.readMessage(text);
+      if (message !== undefined) listener.received(message);
     });
     let wasSubscribed = false;
     this.subscriber.on("ready", () => {
@@ -116,6 +122,29 @@ export class RedisConnection {
       client.on("end", () => this.clock.after(CONNECT_AGAIN_AFTER, () => this.connect(client)));
       this.connect(client);
     }
+  }
+
+  /** A message as scripts publish it; its seal is one more item of the list. */
+  message(message: Message): string {
+    const text = formatMessage(message);
+    const seal = this.seals.sealOf({ kind: "message", key: this.keys.channel }, text);
+    return seal === "" ? text : `${text.slice(0, -1)},"${seal}"]`;
+  }
+
+  private readMessage(text: string): Message | undefined {
+    let unsealed = text;
+    if (this.seals.areOn) {
+      const [, list, seal] = /^(.*),"([\w-]{22})"\]$/s.exec(text) ?? [];
+      const opened = seal && this.seals.check({ kind: "message", key: this.keys.channel }, `${list}]`, seal);
+      if (!opened) {
+        this.observer.valueRejected("message", "seal");
+        return undefined;
+      }
+      unsealed = opened.text;
+    }
+    const message = parseMessage(unsealed);
+    if (message === undefined) this.observer.valueRejected("message", "form");
+    return message;
   }
 
   /** Whether there is a connection to send something through. */

@@ -23,12 +23,8 @@ import { SharedRateLimits } from "./shared-rate-limits.ts";
 /** So many news may wait for a Redis that is away. */
 const MAX_UNSENT = 256;
 
-/** KEYS: where it is sent from. ARGV: channel, news. */
-const announceNews = defineScript(
-  "announce",
-  "allow-oom",
-  "return redis.call('PUBLISH', ARGV[1], cjson.encode({ 'news', ARGV[2] }))",
-);
+/** KEYS: where it is sent from. ARGV: channel, message. */
+const announceNews = defineScript("announce", "allow-oom", "return redis.call('PUBLISH', ARGV[1], ARGV[2])");
 
 /** What is being written gets this long when the process ends. */
 const CLOSE_TIMEOUT: Duration = 500;
@@ -90,7 +86,7 @@ export class RedisCoordinator implements Coordinator {
     this.actions = new Actions(clock);
     this.sharedActions = new SharedActions({ connection, table: this.actions, clock, observer });
     this.replicas = new Replicas(connection, clock, observer);
-    this.leases = new SharedLeases(connection, this.epochs, clock);
+    this.leases = new SharedLeases({ connection, epochs: this.epochs, clock, observer });
     this.rateLimits = new SharedRateLimits({ connection, epochs: this.epochs, replicas: this.replicas, clock });
     this.clientLimits = new RedisClientLimits({ connection, epochs: this.epochs, replicas: this.replicas, clock });
     this.facts = new SharedFacts({ connection, epochs: this.epochs, clock, observer });
@@ -195,7 +191,8 @@ export class RedisCoordinator implements Coordinator {
     const { channel } = this.connection.keys;
     for (const news of this.unsent) {
       try {
-        await this.connection.run({ script: announceNews, keys: [channel], args: [channel, news] });
+        const message = this.connection.message({ kind: "news", news });
+        await this.connection.run({ script: announceNews, keys: [channel], args: [channel, message] });
         this.unsent.delete(news);
       } catch {
         return;

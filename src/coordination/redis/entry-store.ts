@@ -1,3 +1,4 @@
+import { crc32 } from "node:zlib";
 import type { Entry } from "../../cache/entry.ts";
 import { type CacheKey, MAX_VARIANTS, type Store } from "../../cache/stores/tiers.ts";
 import { type Clock, type Duration, type Instant, withReply } from "../../clock.ts";
@@ -8,7 +9,8 @@ import { BASE, softScope } from "../epochs.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
 import type { RedisCoordinator } from "./coordinator.ts";
 import { MAX_WAIT, type PartitionView } from "./partition-views.ts";
-import { defineScript, isChainDigest, NOW } from "./protocol.ts";
+import { defineScript, isChainDigest, NOW, PLAIN, type Rejection } from "./protocol.ts";
+import { SEAL_LENGTH } from "./seals.ts";
 
 /** Nothing is kept longer, whatever its windows say. */
 const MAX_KEPT: Duration = 30 * 24 * 60 * 60 * 1_000;
@@ -23,7 +25,11 @@ const LARGEST = 2 ** 25;
 const EPOCH = "g";
 const VARIANT = "v";
 
-/** Digits of the instant (Redis's clock, ms) that a stored variant begins with, twice: no checksum covers it. */
+/**
+ * A variant begins with a check of all that follows, a CRC-32 or a seal; then comes the instant at which it was sent, in
+ * digits (Redis's clock as the writer knows it, ms).
+ */
+const CHECKSUM_LENGTH = 4;
 const STAMP_LENGTH = 13;
 
 /**
@@ -57,10 +63,10 @@ return { now, chain, epochs, hash }`,
 const writeEntry = defineScript(
   "entry_write",
   "",
-  `${NOW}
-if redis.call('HGET', KEYS[2], '${BASE}') ~= ARGV[7] then return 0 end
+  `${NOW} ${PLAIN}
+if plain(redis.call('HGET', KEYS[2], '${BASE}')) ~= ARGV[7] then return 0 end
 for i = 8, #ARGV, 2 do
-  if (redis.call('HGET', KEYS[2], ARGV[i]) or '') ~= ARGV[i + 1] then return 0 end
+  if plain(redis.call('HGET', KEYS[2], ARGV[i])) ~= ARGV[i + 1] then return 0 end
 end
 local late = math.max(0, now - tonumber(ARGV[4]))
 local useful = math.floor(tonumber(ARGV[3]) - late)
@@ -69,7 +75,7 @@ if redis.pcall('HGET', KEYS[1], '${EPOCH}') ~= ARGV[5] or redis.call('HLEN', KEY
   redis.call('DEL', KEYS[1])
   redis.call('HSET', KEYS[1], '${EPOCH}', ARGV[5])
 end
-redis.call('HSET', KEYS[1], ARGV[1], string.rep(string.format('%0${STAMP_LENGTH}d', now - late), 2) .. ARGV[2])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], math.max(useful, redis.call('PTTL', KEYS[1])))
 return 1`,
 );
@@ -120,14 +126,17 @@ export class RedisStore implements Store {
     this.connection.write(() => {
       const now = this.clock.now();
       const useful = Math.max(entry.freshUntil, entry.revalidateUntil, entry.usableUntil) - now;
+      const name = this.entryKey(view, key);
+      const field = fieldOf(entry);
+      const sentAt = now + view.clockOffset;
       return {
         script: writeEntry,
-        keys: [this.entryKey(view, key), this.connection.keys.epochs(view.tag)],
+        keys: [name, this.connection.keys.epochs(view.tag)],
         args: [
-          fieldOf(entry),
-          encodeEntry(key, entry, now),
+          field,
+          this.encode({ name, field, sentAt }, encodeEntry(key, entry, now, this.checkLength + STAMP_LENGTH)),
           Math.min(useful, MAX_KEPT),
-          now + view.clockOffset,
+          sentAt,
           entry.epoch,
           MAX_VARIANTS,
           ...dependencies,
@@ -159,20 +168,43 @@ export class RedisStore implements Store {
       const [time, chain, found, hash] = (await this.connection.run(call, MAX_WAIT)) as Reply;
       if (learned !== undefined) await withReply(learned, MAX_WAIT, this.clock);
       if (!view.isKnown || !epochs.observe(view, scopes, found.map(textOf))) return undefined;
-      if (key.chain !== undefined) chains.observe(view, key.chain, { sent: known, found: this.readChain(chain) });
+      if (key.chain !== undefined)
+        chains.observe(view, key.chain, { sent: known, found: this.readChain(names[2]!, chain) });
       // Counted from when it was asked: a slow reply makes an entry older, never younger.
-      return this.decode(key, hash, sentAt - time);
+      return this.decode({ key, name: names[0]! }, hash, sentAt - time);
     } catch {
       epochs.fail(view.breaker, session);
       return undefined;
     }
   }
 
-  private readChain(bytes: Buffer | null): string | undefined {
-    const digest = textOf(bytes);
-    if (digest === undefined || isChainDigest(digest)) return digest;
-    this.observer.valueRejected("chain");
+  private readChain(key: string, bytes: Buffer | null): string | undefined {
+    if (bytes === null) return undefined;
+    const digest = this.connection.seals.open({ kind: "chain", key }, bytes.toString())?.text;
+    if (digest !== undefined && isChainDigest(digest)) return digest;
+    this.observer.valueRejected("chain", digest === undefined ? "seal" : "form");
     return undefined;
+  }
+
+  private get checkLength(): number {
+    return this.connection.seals.areOn ? SEAL_LENGTH : CHECKSUM_LENGTH;
+  }
+
+  /** Completes what there is room for before an entry's bytes. */
+  private encode({ name, field, sentAt }: { name: string; field: string; sentAt: number }, bytes: Buffer): Buffer {
+    const { seals } = this.connection;
+    bytes.write(String(Math.max(0, Math.floor(sentAt))).padStart(STAMP_LENGTH, "0"), this.checkLength, "latin1");
+    if (seals.areOn) seals.sealBytes({ kind: "entry", key: name, field }, bytes);
+    else bytes.writeUInt32BE(crc32(bytes.subarray(CHECKSUM_LENGTH)), 0);
+    return bytes;
+  }
+
+  /** Why a stored variant is not what was stored under this field; undefined when it is. */
+  private findFault(name: string, field: string, value: Buffer): Rejection | undefined {
+    const { seals } = this.connection;
+    if (seals.areOn) return seals.areSealed({ kind: "entry", key: name, field }, value) ? undefined : "seal";
+    if (value.length < CHECKSUM_LENGTH) return "form";
+    return value.readUInt32BE(0) === crc32(value.subarray(CHECKSUM_LENGTH)) ? undefined : "form";
   }
 
   private entryKey(view: PartitionView, key: CacheKey): string {
@@ -185,26 +217,32 @@ export class RedisStore implements Store {
   }
 
   /** `offset`: what to add to an instant of Redis's clock. */
-  private decode(key: CacheKey, hash: readonly Buffer[], offset: number): readonly Entry[] | undefined {
+  private decode(
+    { key, name }: { key: CacheKey; name: string },
+    hash: readonly Buffer[],
+    offset: number,
+  ): readonly Entry[] | undefined {
     const entries: Entry[] = [];
     const latest: Instant = this.clock.now() + CLOCK_TOLERANCE;
+    const start = this.checkLength;
     for (let i = 0; i + 1 < hash.length; i += 2) {
-      if (!hash[i]!.toString("latin1").startsWith(VARIANT)) continue;
+      const field = hash[i]!.toString("latin1");
+      if (!field.startsWith(VARIANT)) continue;
       const value = hash[i + 1]!;
-      const writtenAt = readStamp(value) + offset;
-      const entry = writtenAt <= latest ? decodeEntry(value.subarray(2 * STAMP_LENGTH), key, writtenAt) : undefined;
-      if (entry === undefined) this.observer.valueRejected("entry");
+      const fault = this.findFault(name, field, value);
+      const writtenAt = readStamp(value, start) + offset;
+      const isRead = fault === undefined && writtenAt <= latest;
+      const entry = isRead ? decodeEntry(value.subarray(start + STAMP_LENGTH), key, writtenAt) : undefined;
+      if (entry === undefined) this.observer.valueRejected("entry", fault ?? "form");
       else entries.push(entry);
     }
     return entries.length === 0 ? undefined : entries;
   }
 }
 
-/** When a variant was written, by Redis's clock; NaN when it does not say so clearly. */
-function readStamp(value: Buffer): Instant {
-  const stamps = value.toString("latin1", 0, 2 * STAMP_LENGTH);
-  const stamp = stamps.slice(0, STAMP_LENGTH);
-  return stamp === stamps.slice(STAMP_LENGTH) ? Number(stamp) : NaN;
+/** When a variant was written, by Redis's clock. */
+function readStamp(value: Buffer, start: number): Instant {
+  return Number(value.toString("latin1", start, start + STAMP_LENGTH));
 }
 
 function fieldOf(entry: Entry): string {

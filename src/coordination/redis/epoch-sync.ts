@@ -1,92 +1,14 @@
-import { randomBytes } from "node:crypto";
 import { type Clock, type Duration, TimedOut, withReply } from "../../clock.ts";
-import { BASE, type Epoch, epochCount, type Epochs, type EpochSet, MAX_COUNT } from "../epochs.ts";
-import type { RedisConnection } from "./connection.ts";
+import { BASE, type Epoch, epochAfter, epochCount, type Epochs, type EpochSet } from "../epochs.ts";
+import type { RedisConnection, RedisObserver } from "./connection.ts";
 import type { PartitionView } from "./partition-views.ts";
-import { clearForeign, defineScript, NOW, type Script } from "./protocol.ts";
+import { type EpochChanges, type FoundEpochs, StoredEpochs } from "./stored-epochs.ts";
 
-/** How the scripts read an epoch, see `epochCount`: what is none is older than all. */
-const COUNT = `
-local function count(epoch)
-  local number = tonumber(string.match(epoch, '^%d+')) or -1
-  return number <= ${MAX_COUNT} and number or -1
-end`;
+/** So often is tried to write while other replicas write too: each time one of them is done. */
+const WRITE_ROUNDS = 64;
 
-/** KEYS: epochs. Returns Redis's time (ms) and the hash. */
-const readEpochs = defineScript(
-  "epochs_read",
-  "no-writes",
-  `${NOW}
-local epochs = redis.pcall('HGETALL', KEYS[1])
-return { now, epochs.err and {} or epochs }`,
-);
-
-/**
- * Brings the epochs of this process and those in Redis together, when Redis has lost some. KEYS: epochs. ARGV: whether
- * this process has had its epochs from Redis before ("1"), a random part for a new epoch, channel, tag, base, then scope
- * and epoch in turns. Returns Redis's time (ms) and the hash.
- *
- * Nothing in Redis: this process's epochs are written back, all in one go: a base without its scopes would let entries
- * through that a scope's purge had ended. An older or foreign epoch in Redis: neither is right for certain (a failover
- * lost a purge, or two groups of replicas went on alone), so the scope gets one that is newer than both. Either way the
- * others are asked to look: they may know of purges that Redis and this process do not.
- */
-const mergeEpochs = defineScript(
-  "epochs_merge",
-  "allow-oom",
-  `${COUNT} ${NOW} ${clearForeign("hash")}
-local function newer(epoch) return string.format('%d.%s', count(epoch) + 1, ARGV[2]) end
-local isChanged = false
-local function set(...)
-  redis.call('HSET', KEYS[1], ...)
-  isChanged = true
-end
-local base = redis.call('HGET', KEYS[1], '${BASE}')
-if not base then
-  set('${BASE}', unpack(ARGV, 5))
-elseif ARGV[1] == '1' and base ~= ARGV[5] and count(base) <= count(ARGV[5]) then
-  redis.call('DEL', KEYS[1])
-  set('${BASE}', newer(ARGV[5]))
-elseif ARGV[1] == '1' and base == ARGV[5] then
-  for i = 6, #ARGV, 2 do
-    local epoch = redis.call('HGET', KEYS[1], ARGV[i])
-    if not epoch then
-      set(ARGV[i], ARGV[i + 1])
-    elseif epoch ~= ARGV[i + 1] and count(epoch) <= count(ARGV[i + 1]) then
-      set(ARGV[i], newer(ARGV[i + 1]))
-    end
-  end
-end
-if isChanged then redis.call('PUBLISH', ARGV[3], cjson.encode({ 'look', ARGV[4] })) end
-return { now, redis.call('HGETALL', KEYS[1]) }`,
-);
-
-/**
- * Writes purges and tells the other replicas. KEYS: epochs. ARGV: channel, tag, a random part for a new epoch, then
- * scope and the epoch this process gave it in turns. Returns the epochs the scopes have now, or nil when Redis has no
- * epochs at all: those of this process come first (mergeEpochs).
- */
-const raiseEpochs = defineScript(
-  "epochs_raise",
-  "allow-oom",
-  `${COUNT} ${NOW} ${clearForeign("hash")}
-if redis.call('HEXISTS', KEYS[1], '${BASE}') == 0 then return false end
-local raised = {}
-for i = 4, #ARGV, 2 do
-  local scope, epoch = ARGV[i], ARGV[i + 1]
-  local last = redis.call('HGET', KEYS[1], scope)
-  if last and last ~= epoch and count(last) >= count(epoch) then
-    epoch = string.format('%d.%s', count(last) + 1, ARGV[3])
-  end
-  if last ~= epoch then
-    if scope == '${BASE}' then redis.call('DEL', KEYS[1]) end
-    redis.call('HSET', KEYS[1], scope, epoch)
-  end
-  raised[#raised + 1] = epoch
-  redis.call('PUBLISH', ARGV[1], cjson.encode({ 'epoch', ARGV[2], scope, epoch, now }))
-end
-return raised`,
-);
+/** Epochs that are sealed with a key on its way out are sealed anew no more often. */
+const SEAL_AGAIN_AFTER: Duration = 5_000;
 
 /** How an epoch from elsewhere compares with the one known here. */
 export type Comparison =
@@ -96,16 +18,28 @@ export type Comparison =
   /** It is older, or of the same age: Redis has to say what holds. */
   | "doubtful";
 
-/** Brings the epochs of this process and those in Redis together. Nothing known here ever gives way to something older. */
+export interface EpochSyncOptions {
+  readonly connection: RedisConnection;
+  readonly epochs: Epochs;
+  readonly clock: Clock;
+  readonly observer: Pick<RedisObserver, "valueRejected">;
+}
+
+/**
+ * Brings the epochs of this process and those in Redis together. Nothing known here ever gives way to something older.
+ * This process decides and makes all epochs (Redis cannot seal them); Redis takes them if nothing changed meanwhile.
+ */
 export class EpochSync {
   private readonly connection: RedisConnection;
   private readonly epochs: Epochs;
   private readonly clock: Clock;
+  private readonly stored: StoredEpochs;
 
-  constructor(connection: RedisConnection, epochs: Epochs, clock: Clock) {
+  constructor({ connection, epochs, clock, observer }: EpochSyncOptions) {
     this.connection = connection;
     this.epochs = epochs;
     this.clock = clock;
+    this.stored = new StoredEpochs(connection, observer);
   }
 
   /** Takes over one epoch of a scope, or of the base, if it is newer. */
@@ -120,29 +54,30 @@ export class EpochSync {
   }
 
   /**
-   * Takes over epochs that came with an entry: the base, then one of each scope (undefined: none). False when they do
-   * not agree with those here.
+   * Takes over epochs that came with an entry, as they are in Redis: the base, then one of each scope (undefined: none).
+   * False when they do not agree with those here, or are none of ours.
    */
-  observe(view: PartitionView, scopes: readonly string[], found: readonly (Epoch | undefined)[]): boolean {
-    const local = this.epochs.read(view.partition);
-    if (found[0] !== local.base) return false;
+  observe(view: PartitionView, scopes: readonly string[], found: readonly (string | undefined)[]): boolean {
+    if (found[0] === undefined || this.stored.open(view, BASE, found[0]) !== this.epochs.read(view.partition).base)
+      return false;
     return scopes.every((scope, i) => {
-      const theirs = found[i + 1];
-      if (theirs === undefined) return !local.scopes.has(scope);
-      return this.take(view, scope, theirs) !== "doubtful";
+      const text = found[i + 1];
+      if (text === undefined) return !this.epochs.read(view.partition).scopes.has(scope);
+      const theirs = this.stored.open(view, scope, text);
+      return theirs !== undefined && this.take(view, scope, theirs) !== "doubtful";
     });
   }
 
   /** Reads, and mends what Redis lacks. Returns whether the reading took no longer than `limit`. */
   async read(view: PartitionView, limit: Duration): Promise<boolean> {
-    const reading = this.run(view, readEpochs, []);
+    const reading = this.stored.find(view);
     const isFast = withReply(reading, limit, this.clock).then(
       () => true,
       (error: unknown) => !(error instanceof TimedOut),
     );
-    const reply = parseEpochsReply(await reading);
-    view.clockOffset = reply.time - this.clock.now();
-    if (!this.takeAll(view, reply.epochs)) await this.merge(view);
+    const found = await reading;
+    view.clockOffset = found.time - this.clock.now();
+    await this.agree(view, found);
     view.isKnown = true;
     return isFast;
   }
@@ -158,48 +93,103 @@ export class EpochSync {
   private async flushOnce(view: PartitionView): Promise<void> {
     if (view.pending.size === 0) return;
     const batch = [...view.pending];
-    const args = [this.connection.keys.channel, view.tag, randomPart(), ...batch.flat()];
-    let raised = await this.run(view, raiseEpochs, args);
-    if (raised === null) {
-      await this.merge(view);
-      raised = await this.run(view, raiseEpochs, args);
+    let found = await this.stored.find(view);
+    for (let round = 0; round < WRITE_ROUNDS; round += 1) {
+      this.takeAll(view, found);
+      const { base } = this.epochs.read(view.partition);
+      const isAnew = view.pending.has(BASE);
+      if (!isAnew && found.epochs.get(BASE) !== base) {
+        found = await this.agree(view, found);
+        continue;
+      }
+      const current = found;
+      const raised = new Map(batch.map(([scope, noted]) => [scope, raisedAbove(noted, current, scope)]));
+      const told = [...raised].map(([scope, epoch]) => this.tell(view, scope, epoch));
+      const next = await this.stored.write(view, found, { isAnew, epochs: new Map([[BASE, base], ...raised]) }, told);
+      if (next === undefined) {
+        for (const [scope, noted] of batch) {
+          if (view.pending.get(scope) === noted) view.pending.delete(scope);
+          this.take(view, scope, raised.get(scope)!);
+        }
+        return;
+      }
+      found = next;
     }
-    const epochs = raised as Epoch[];
-    for (const [i, [scope, noted]] of batch.entries()) {
-      if (view.pending.get(scope) === noted) view.pending.delete(scope);
-      this.take(view, scope, epochs[i]!);
-    }
+    throw new Error("other replicas write the same epochs without end");
   }
 
-  private async merge(view: PartitionView): Promise<void> {
-    const { base, scopes } = this.epochs.read(view.partition);
-    const known = view.isKnown ? "1" : "0";
-    const args = [known, randomPart(), this.connection.keys.channel, view.tag, base, ...[...scopes].flat()];
-    this.takeAll(view, parseEpochsReply(await this.run(view, mergeEpochs, args)).epochs);
-    view.isKnown = true;
+  /**
+   * Takes over what is newer in Redis, and writes there what is missing, older or foreign. Nothing in Redis: this
+   * process's epochs are written back, all in one go: a base without its scopes would let entries through that a scope's
+   * purge had ended. An older or foreign epoch: neither is right for certain (a failover lost a purge, two groups of
+   * replicas went on alone, or gateways without this one's seal key purged), so the scope gets one that is newer than
+   * both. Either way the others are asked to look: they may know of purges that Redis and this process do not.
+   */
+  private async agree(view: PartitionView, first: FoundEpochs): Promise<FoundEpochs> {
+    let found = first;
+    for (let round = 0; round < WRITE_ROUNDS; round += 1) {
+      this.takeAll(view, found);
+      const changes = this.repairs(view, found);
+      const isRepair = changes.epochs.size > 0;
+      const epochs = isRepair || !this.mustSealAgain(view, found) ? changes.epochs : found.epochs;
+      if (epochs.size === 0) return found;
+      const told = isRepair ? [this.connection.message({ kind: "look", tag: view.tag })] : [];
+      const next = await this.stored.write(view, found, { ...changes, epochs }, told);
+      if (next === undefined) {
+        // What was purged here meanwhile is newer, and stays.
+        for (const [scope, epoch] of changes.epochs) this.take(view, scope, epoch);
+        view.isKnown = true;
+        const sealed = [...epochs].map(([scope, epoch]) => [scope, this.stored.seal(view, scope, epoch)] as const);
+        return this.stored.parse(view, found.time, new Map([...(changes.isAnew ? [] : found.texts), ...sealed]));
+      }
+      found = next;
+    }
+    throw new Error("other replicas write the same epochs without end");
   }
 
-  /** Takes over what is newer in Redis. False when Redis lacks something. */
-  private takeAll(view: PartitionView, theirs: EpochSet | undefined): boolean {
-    if (theirs === undefined) return false;
+  private takeAll(view: PartitionView, { epochs }: FoundEpochs): void {
+    const base = epochs.get(BASE);
+    if (base === undefined) return;
     const ours = this.epochs.read(view.partition);
-    if (theirs.base !== ours.base) {
-      if (view.isKnown && !isNewer(theirs.base, ours.base)) return false;
-      this.epochs.replace(view.partition, theirs);
-      return true;
+    if (base !== ours.base) {
+      if (view.isKnown && !isNewer(base, ours.base)) return;
+      this.epochs.replace(view.partition, { base, scopes: withoutBase(epochs) });
+      return;
     }
-    let isComplete = true;
-    for (const [scope, epoch] of theirs.scopes) {
-      if (this.take(view, scope, epoch) === "doubtful") isComplete = false;
-    }
-    for (const scope of ours.scopes.keys()) {
-      if (!theirs.scopes.has(scope)) isComplete = false;
-    }
-    return isComplete;
+    for (const [scope, epoch] of epochs) this.take(view, scope, epoch);
   }
 
-  private run(view: PartitionView, script: Script, args: string[]): Promise<unknown> {
-    return this.connection.run({ script, keys: [this.connection.keys.epochs(view.tag)], args });
+  /** What Redis lacks, after all that is newer there was taken over. */
+  private repairs(view: PartitionView, { texts, epochs }: FoundEpochs): EpochChanges {
+    const ours: EpochSet = this.epochs.read(view.partition);
+    const base = epochs.get(BASE);
+    if (base !== ours.base) {
+      const text = texts.get(BASE);
+      const isGone = text === undefined;
+      return isGone
+        ? { isAnew: true, epochs: new Map([[BASE, ours.base], ...ours.scopes]) }
+        : { isAnew: true, epochs: new Map([[BASE, epochAfter(ours.base, base ?? text)]]) };
+    }
+    const changed = new Map<string, Epoch>();
+    for (const scope of new Set([...ours.scopes.keys(), ...texts.keys()])) {
+      if (scope === BASE) continue;
+      const [own, text] = [ours.scopes.get(scope), texts.get(scope)];
+      if (epochs.has(scope) && epochs.get(scope) === own) continue;
+      changed.set(scope, text === undefined ? own! : epochAfter(own, epochs.get(scope) ?? text));
+    }
+    return { isAnew: false, epochs: changed };
+  }
+
+  private mustSealAgain(view: PartitionView, { isOutdated }: FoundEpochs): boolean {
+    const now = this.clock.now();
+    if (!isOutdated || now < view.sealAgainAt) return false;
+    view.sealAgainAt = now + SEAL_AGAIN_AFTER;
+    return true;
+  }
+
+  private tell(view: PartitionView, scope: string, epoch: Epoch): string {
+    const at = Math.floor(this.clock.now() + view.clockOffset);
+    return this.connection.message({ kind: "epoch", tag: view.tag, scope, epoch, at });
   }
 }
 
@@ -207,22 +197,12 @@ function isNewer(epoch: Epoch, than: Epoch | undefined): boolean {
   return than === undefined || epochCount(epoch) > epochCount(than);
 }
 
-function randomPart(): string {
-  return randomBytes(9).toString("base64url");
+/** The epoch of a purge: the one that was noted for it, unless Redis has one that is as new. */
+function raisedAbove(noted: Epoch, { texts, epochs }: FoundEpochs, scope: string): Epoch {
+  const last = epochs.get(scope) ?? texts.get(scope);
+  return last === undefined || last === noted || epochCount(last) < epochCount(noted) ? noted : epochAfter(noted, last);
 }
 
-/** What {@link readEpochs} and {@link mergeEpochs} return. */
-interface EpochsReply {
-  readonly time: number;
-  /** Undefined when Redis has none. */
-  readonly epochs: EpochSet | undefined;
-}
-
-function parseEpochsReply(reply: unknown): EpochsReply {
-  const [time, flat] = reply as [number, string[]];
-  const scopes = new Map<string, Epoch>();
-  for (let i = 0; i + 1 < flat.length; i += 2) scopes.set(flat[i]!, flat[i + 1]!);
-  const base = scopes.get(BASE);
-  scopes.delete(BASE);
-  return { time, epochs: base === undefined ? undefined : { base, scopes } };
+function withoutBase(epochs: ReadonlyMap<string, Epoch>): Map<string, Epoch> {
+  return new Map([...epochs].filter(([scope]) => scope !== BASE));
 }

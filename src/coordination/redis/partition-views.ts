@@ -68,6 +68,15 @@ const MAX_VIEWS = 1_024;
 /** Stands for all partitions at once among tags. */
 const EVERYWHERE = "*";
 
+/** A text in Redis, and the epoch in it; undefined where it is none of ours. */
+interface OpenedEpoch {
+  readonly text: string;
+  /** Of the seal keys. */
+  readonly version: object | undefined;
+  readonly epoch: Epoch | undefined;
+  readonly isOutdated: boolean;
+}
+
 /** One partition's epochs in Redis as seen from here; of all partitions at once where `partition` is undefined. */
 export interface PartitionView {
   readonly partition: string | undefined;
@@ -86,6 +95,10 @@ export interface PartitionView {
   flushing: Promise<void> | undefined;
   /** Redis's clock is at least this far ahead of ours. */
   clockOffset: number;
+  /** What was last found there of each scope: opening it again costs more than comparing its text. */
+  readonly opened: Map<string, OpenedEpoch>;
+  /** When epochs may be sealed with another key. */
+  sealAgainAt: Instant;
   /** Purges that are not in Redis yet. */
   readonly pending: Map<string, Epoch>;
 }
@@ -163,6 +176,8 @@ export class PartitionViews {
       reading: undefined,
       flushing: undefined,
       clockOffset: 0,
+      opened: new Map(),
+      sealAgainAt: -Infinity,
       pending: new Map(),
     };
   }

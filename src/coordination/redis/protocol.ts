@@ -21,18 +21,25 @@ export const REDIS_VALUES = [
 ] as const;
 export type RedisValue = (typeof REDIS_VALUES)[number];
 
+/** Why it is not the gateway's: by its form, or because its seal does not open. */
+export const REJECTIONS = ["form", "seal"] as const;
+export type Rejection = (typeof REJECTIONS)[number];
+
 /** Written into the key of each entry: a release that reads entries differently does not find the old ones. */
-const ENTRY_FORMAT = 4;
+const ENTRY_FORMAT = 5;
 
 /**
- * The keys in Redis. What is in braces is a hash tag: epochs, chains and entries of one partition share a slot of a
+ * The keys in Redis. Where values are sealed, what only such gateways can use has keys of its own, with a `!`: those
+ * without a seal key, while there are some, have theirs. Epochs and actions are for all. What is in braces is a hash tag: epochs, chains and entries of one partition share a slot of a
  * cluster, so that one script reads them all.
  */
 export class Keys {
   private readonly prefix: string;
+  private readonly sealed: "" | "!";
 
-  constructor(prefix: string) {
+  constructor(prefix: string, areSealed = false) {
     this.prefix = prefix;
+    this.sealed = areSealed ? "!" : "";
   }
 
   /** Epochs: a hash of scope → epoch. */
@@ -42,16 +49,16 @@ export class Keys {
 
   /** The digest of the page that issued a token. */
   chain(tag: string, chain: string): string {
-    return `${this.prefix}{${tag}}:c:${digestOf(chain)}`;
+    return `${this.prefix}{${tag}}:c${this.sealed}:${digestOf(chain)}`;
   }
 
   /** The variants of one resource: a hash of variant → entry. */
   entry(tag: string, id: string): string {
-    return `${this.prefix}{${tag}}:${ENTRY_FORMAT}:${digestOf(id)}`;
+    return `${this.prefix}{${tag}}:${ENTRY_FORMAT}${this.sealed}:${digestOf(id)}`;
   }
 
   lease(name: string): string {
-    return `${this.prefix}l:${name}`;
+    return `${this.prefix}l${this.sealed}:${name}`;
   }
 
   /** The calls of a rate limit; beside it, with `:m` at its end, how many are of each who shares it. */
@@ -70,7 +77,7 @@ export class Keys {
   }
 
   fact(name: string): string {
-    return `${this.prefix}f:${digestOf(name)}`;
+    return `${this.prefix}f${this.sealed}:${digestOf(name)}`;
   }
 
   /** What operators did: a hash of target → action. */
@@ -110,6 +117,10 @@ export type ScriptFlags = "no-writes" | "allow-oom" | "";
 export function defineScript(name: string, flags: ScriptFlags, body: string): Script {
   return { name, lua: `#!lua${flags === "" ? "" : ` flags=${flags}`}\n${body.trim()}\n` };
 }
+
+/** Lua: a sealed text without its seal. */
+export const PLAIN = `
+local function plain(text) return text and string.match(text, '^[^!]*') or '' end`;
 
 /** Lua for `now`: Redis's time in milliseconds. */
 export const NOW = `
@@ -177,6 +188,12 @@ const LONGEST_MESSAGE = 2 ** 21;
 
 /** The longest window of a rate limit that the configuration allows, and some. */
 const LONGEST_WINDOW = 90_000_000;
+
+/** A message as a list that {@link parseMessage} reads. */
+export function formatMessage(message: Message): string {
+  const { kind, ...rest } = message;
+  return JSON.stringify([kind, ...Object.values(rest)]);
+}
 
 /** The message in `text`, or undefined: it is foreign, or of another version of this program. */
 export function parseMessage(text: string): Message | undefined {

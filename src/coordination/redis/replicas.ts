@@ -20,7 +20,7 @@ const MOST = 4_096;
 /** Of a replica: 9 random bytes in base64url. */
 const ID = /^[\w-]{12}$/;
 
-/** Says that a replica lives. KEYS: replicas. ARGV: id, how long a silent one counts (ms). Returns the ids of all. */
+/** Says that a replica lives. KEYS: replicas. ARGV: id, sealed, how long a silent one counts (ms). Returns the ids of all. */
 const beat = defineScript(
   "replica_beat",
   "allow-oom",
@@ -31,7 +31,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2] * 2)
 return redis.call('ZRANGE', KEYS[1], 0, ${MOST - 1})`,
 );
 
-/** Says that a replica is gone. KEYS: replicas. ARGV: id. */
+/** Says that a replica is gone. KEYS: replicas. ARGV: id, sealed. */
 const leave = defineScript("replica_leave", "allow-oom", `return redis.call('ZREM', KEYS[1], ARGV[1])`);
 
 /** The replicas at one Redis: each says every second that it lives. */
@@ -86,11 +86,10 @@ export class Replicas {
   /** Says that this replica lives, and sees who else does. Never rejects. */
   private async beat(): Promise<void> {
     if (!this.connection.isConnected) return;
-    const call = { script: beat, keys: [this.connection.keys.replicas], args: [this.id, SILENT_AFTER] };
+    const call = { script: beat, keys: [this.connection.keys.replicas], args: [this.member, SILENT_AFTER] };
     try {
       const members = (await this.connection.run(call)) as string[];
-      const alive = members.filter((member) => ID.test(member));
-      if (alive.length < members.length) this.observer.valueRejected("replica");
+      const alive = members.flatMap((member) => this.idOf(member) ?? []);
       if (this.clock.now() - this.connectedAt >= CHANGING_OVER) {
         this.before = [];
         this.isAcquainted = true;
@@ -101,10 +100,22 @@ export class Replicas {
     }
   }
 
+  /** This replica, in Redis. */
+  private get member(): string {
+    return this.connection.seals.seal({ kind: "replica", key: this.connection.keys.replicas }, this.id);
+  }
+
+  private idOf(member: string): string | undefined {
+    const id = this.connection.seals.open({ kind: "replica", key: this.connection.keys.replicas }, member)?.text;
+    if (id !== undefined && ID.test(id)) return id;
+    this.observer.valueRejected("replica", id === undefined ? "seal" : "form");
+    return undefined;
+  }
+
   async close(): Promise<void> {
     this.cancel();
     if (!this.connection.isConnected) return;
-    const call = { script: leave, keys: [this.connection.keys.replicas], args: [this.id] };
+    const call = { script: leave, keys: [this.connection.keys.replicas], args: [this.member] };
     await this.connection.run(call).catch(() => {});
   }
 

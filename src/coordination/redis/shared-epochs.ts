@@ -11,7 +11,7 @@ import {
   type PartitionView,
   PartitionViews,
 } from "./partition-views.ts";
-import { defineScript, type Message, type ScriptCall } from "./protocol.ts";
+import { defineScript, type Message, PLAIN, type ScriptCall } from "./protocol.ts";
 
 /**
  * How often epochs are read again, for messages that were lost: a purge holds everywhere within 2 s. Often enough for
@@ -58,7 +58,7 @@ export class SharedEpochs {
     this.clock = clock;
     this.observer = observer;
     this.changed = changed;
-    this.sync = new EpochSync(connection, this.table, clock);
+    this.sync = new EpochSync({ connection, epochs: this.table, clock, observer });
     this.views = new PartitionViews({ epochs: this.table, clock, isCluster: connection.isCluster });
     this.tick();
   }
@@ -255,18 +255,16 @@ const TOKEN_LIFETIME: Duration = 24 * 60 * 60 * 1_000;
 const MAX_UNWRITTEN = 10_000;
 
 /**
- * Notes an issued token. KEYS: chain. ARGV: digest, how long it is kept (ms), channel, tag, chain. Tells the others
+ * Notes an issued token. KEYS: chain. ARGV: digest, sealed; how long it is kept (ms), channel, message. Tells the others
  * when the digest is another than before.
  */
 const issueToken = defineScript(
   "chain_issue",
   "allow-oom",
-  `
+  `${PLAIN}
 local last = redis.pcall('GET', KEYS[1])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-if type(last) == 'string' and last ~= ARGV[1] then
-  redis.call('PUBLISH', ARGV[3], cjson.encode({ 'chain', ARGV[4], ARGV[5], ARGV[1] }))
-end`,
+if type(last) == 'string' and plain(last) ~= plain(ARGV[1]) then redis.call('PUBLISH', ARGV[3], ARGV[4]) end`,
 );
 
 /** The page tokens issued by any replica. */
@@ -315,10 +313,12 @@ export class SharedChains {
     if (this.unwritten.size > MAX_UNWRITTEN) this.unwritten.delete(this.unwritten.keys().next().value!);
     if (!this.connection.isConnected) return;
     const { tag } = this.epochs.view(partition);
-    const { keys } = this.connection;
-    const args = [digest, TOKEN_LIFETIME, keys.channel, tag, chain];
+    const { keys, seals } = this.connection;
+    const key = keys.chain(tag, chain);
+    const sealed = seals.seal({ kind: "chain", key }, digest);
+    const args = [sealed, TOKEN_LIFETIME, keys.channel, this.connection.message({ kind: "chain", tag, chain, digest })];
     try {
-      await this.connection.run({ script: issueToken, keys: [keys.chain(tag, chain)], args });
+      await this.connection.run({ script: issueToken, keys: [key], args });
       if (this.unwritten.get(name) === digest) this.unwritten.delete(name);
     } catch {
       // It stays unwritten, and is written when the page behind it is next looked for.

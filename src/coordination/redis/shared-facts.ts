@@ -5,8 +5,12 @@ import type { RedisConnection, RedisObserver } from "./connection.ts";
 import { defineScript } from "./protocol.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
 
-/** Characters; a party id is shorter. */
+/** Characters; a party id is shorter. In Redis there may be its end and its seal besides. */
 const LONGEST = 1_024;
+const LONGEST_SEALED = 1_100;
+
+/** So far apart the wall clocks of replicas may be. */
+const CLOCKS_APART: Duration = 60_000;
 
 const writeFact = defineScript("fact_write", "", "return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])");
 /** KEYS: fact. Returns it, nil, or 1 for what is none. */
@@ -16,7 +20,7 @@ const readFact = defineScript(
   `
 local value = redis.pcall('GET', KEYS[1])
 if type(value) == 'table' then return 1 end
-return value and #value > ${LONGEST} and 1 or value`,
+return value and #value > ${LONGEST_SEALED} and 1 or value`,
 );
 
 export interface SharedFactsOptions {
@@ -30,12 +34,14 @@ export interface SharedFactsOptions {
 export class SharedFacts {
   private readonly connection: RedisConnection;
   private readonly epochs: SharedEpochs;
+  private readonly clock: Clock;
   private readonly observer: Pick<RedisObserver, "valueRejected">;
   private readonly local: Facts;
 
   constructor({ connection, epochs, clock, observer }: SharedFactsOptions) {
     this.connection = connection;
     this.epochs = epochs;
+    this.clock = clock;
     this.observer = observer;
     this.local = new Facts(clock);
   }
@@ -43,9 +49,12 @@ export class SharedFacts {
   remember(key: string, value: string, ttl: Duration): void {
     this.local.remember(key, value, ttl);
     if (!this.connection.isConnected || ttl < 1 || value.length > LONGEST) return;
-    const keys = [this.connection.keys.fact(key)];
-    const args = [value, Math.floor(ttl)];
-    this.connection.write(() => ({ script: writeFact, keys, args }), key.length + value.length);
+    const name = this.connection.keys.fact(key);
+    // Sealed with when it ends: Redis could be made to keep it for ever.
+    const until = Math.floor(this.clock.wallNow() + ttl);
+    const text = this.connection.seals.areOn ? `${until} ${value}` : value;
+    const args = [this.connection.seals.seal({ kind: "fact", key: name }, text), Math.floor(ttl)];
+    this.connection.write(() => ({ script: writeFact, keys: [name], args }), key.length + value.length);
   }
 
   recall(key: string): MaybePromise<string | undefined> {
@@ -54,12 +63,24 @@ export class SharedFacts {
 
   private async read(key: string): Promise<string | undefined> {
     try {
-      const call = { script: readFact, keys: [this.connection.keys.fact(key)], args: [] };
-      const value = await this.epochs.askElsewhere(call);
-      if (typeof value === "number") this.observer.valueRejected("fact");
-      return typeof value === "string" ? value : undefined;
+      const name = this.connection.keys.fact(key);
+      const value = await this.epochs.askElsewhere({ script: readFact, keys: [name], args: [] });
+      if (typeof value === "number") this.observer.valueRejected("fact", "form");
+      return typeof value === "string" ? this.open(name, value) : undefined;
     } catch {
       return undefined;
     }
+  }
+
+  private open(key: string, sealed: string): string | undefined {
+    const { seals } = this.connection;
+    if (!seals.areOn) return sealed;
+    const opened = seals.open({ kind: "fact", key }, sealed);
+    if (opened === undefined) {
+      this.observer.valueRejected("fact", "seal");
+      return undefined;
+    }
+    const [, until, value] = /^(\d+) (.*)$/s.exec(opened.text) ?? [];
+    return Number(until) + CLOCKS_APART > this.clock.wallNow() ? value : undefined;
   }
 }

@@ -3,7 +3,7 @@ import { type CancelTimer, type Clock, type Duration, type Instant, sleep } from
 import { digestOf } from "../../digest.ts";
 import type { FetchOutcome, Lease, MaybePromise } from "../coordinator.ts";
 import { LocalLeases, Waiters } from "../local.ts";
-import type { RedisConnection } from "./connection.ts";
+import type { RedisConnection, RedisObserver } from "./connection.ts";
 import { defineScript, type Message } from "./protocol.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
 
@@ -27,7 +27,7 @@ const RELEASED = "=";
 
 /**
  * KEYS: lease. ARGV: token, how long it holds (ms), how long an outcome is kept (ms), how long "stored" goes before a
- * new lease (ms). Returns 1 when it is ours now.
+ * new lease (ms), a holder that counts as none ('' for none). Returns 1 when it is ours now, else what holds it.
  *
  * A replica that looked into the shared tier just before another one stored there, and asks just after, is sent back to
  * look again.
@@ -37,11 +37,11 @@ const takeLease = defineScript(
   "allow-oom",
   `
 local holder = redis.pcall('GET', KEYS[1])
+local left = redis.call('PTTL', KEYS[1])
 -- A foreign value, which may stay for ever, is no lease.
-if type(holder) == 'string' and redis.call('PTTL', KEYS[1]) > 0 then
-  if string.sub(holder, 1, 1) ~= '${RELEASED}' then return 0 end
-  local age = ARGV[3] - redis.call('PTTL', KEYS[1])
-  if holder == '${RELEASED}stored' and age < tonumber(ARGV[4]) then return 0 end
+if type(holder) == 'string' and holder ~= ARGV[5] and left > 0 and left <= math.max(ARGV[2], ARGV[3]) then
+  if string.sub(holder, 1, 1) ~= '${RELEASED}' then return holder end
+  if string.match(holder, '^${RELEASED}stored') and ARGV[3] - left < tonumber(ARGV[4]) then return holder end
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1`,
@@ -56,14 +56,14 @@ if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])`,
 );
 
-/** KEYS: lease. ARGV: token, outcome, how long that is kept (ms), channel, name. */
+/** KEYS: lease. ARGV: token, what it leaves behind, how long that is kept (ms), channel, message. */
 const releaseLease = defineScript(
   "lease_release",
   "allow-oom",
   `
 if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], '${RELEASED}' .. ARGV[2], 'PX', ARGV[3])
-redis.call('PUBLISH', ARGV[4], cjson.encode({ 'lease', ARGV[5], ARGV[2] }))
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+redis.call('PUBLISH', ARGV[4], ARGV[5])
 return 1`,
 );
 
@@ -80,11 +80,19 @@ export interface LeaseStatus {
   readonly awaited: number;
 }
 
+export interface SharedLeasesOptions {
+  readonly connection: RedisConnection;
+  readonly epochs: SharedEpochs;
+  readonly clock: Clock;
+  readonly observer: Pick<RedisObserver, "valueRejected">;
+}
+
 /** Leases held in Redis; within this process alone while Redis is away. */
 export class SharedLeases {
   private readonly connection: RedisConnection;
   private readonly epochs: SharedEpochs;
   private readonly clock: Clock;
+  private readonly observer: SharedLeasesOptions["observer"];
   private readonly local: LocalLeases;
   private readonly waiters: Waiters;
   /** Each gives up one lease of this process. */
@@ -92,10 +100,11 @@ export class SharedLeases {
   private isPolling = false;
   private isClosed = false;
 
-  constructor(connection: RedisConnection, epochs: SharedEpochs, clock: Clock) {
+  constructor({ connection, epochs, clock, observer }: SharedLeasesOptions) {
     this.connection = connection;
     this.epochs = epochs;
     this.clock = clock;
+    this.observer = observer;
     this.local = new LocalLeases(clock);
     this.waiters = new Waiters(clock);
   }
@@ -134,11 +143,16 @@ export class SharedLeases {
 
   private async take(key: string): Promise<Lease | undefined> {
     const name = digestOf(key);
-    const token = randomBytes(12).toString("base64url");
+    const lease = this.connection.keys.lease(name);
+    const token = this.connection.seals.seal({ kind: "lease", key: lease }, randomBytes(12).toString("base64url"));
+    const ask = (foreign: string) => {
+      const args = [token, LEASE, OUTCOME_KEPT, LOOK_AGAIN, foreign];
+      return this.epochs.askElsewhere({ script: takeLease, keys: [lease], args });
+    };
     try {
-      const args = [token, LEASE, OUTCOME_KEPT, LOOK_AGAIN];
-      const call = { script: takeLease, keys: [this.connection.keys.lease(name)], args };
-      return (await this.epochs.askElsewhere(call)) === 1 ? this.hold(name, token) : undefined;
+      let holder = await ask("");
+      if (typeof holder === "string" && this.open(lease, holder) === undefined) holder = await ask(holder);
+      return holder === 1 ? this.hold(name, token) : undefined;
     } catch {
       const local = this.local.acquire(key);
       if (local === undefined) return undefined;
@@ -176,8 +190,10 @@ export class SharedLeases {
   /** Tries again while the lease would keep the others waiting: the connection may have been lost. */
   private async giveUp(name: string, token: string, outcome: FetchOutcome): Promise<void> {
     this.waiters.wake(name, outcome);
-    const { keys } = this.connection;
-    const args = [token, outcome, OUTCOME_KEPT, keys.channel, name];
+    const { keys, seals } = this.connection;
+    const left = seals.seal({ kind: "lease", key: keys.lease(name) }, RELEASED + outcome);
+    const message = this.connection.message({ kind: "lease", name, outcome });
+    const args = [token, left, OUTCOME_KEPT, keys.channel, message];
     const end = this.clock.now() + LEASE;
     while (this.clock.now() < end) {
       try {
@@ -188,6 +204,13 @@ export class SharedLeases {
         await sleep(POLL_EVERY, this.clock);
       }
     }
+  }
+
+  /** A token or outcome in Redis; undefined where it is none of ours. */
+  private open(lease: string, sealed: string): string | undefined {
+    const opened = this.connection.seals.open({ kind: "lease", key: lease }, sealed)?.text;
+    if (opened === undefined) this.observer.valueRejected("lease", "seal");
+    return opened;
   }
 
   private poll(): void {
@@ -206,9 +229,10 @@ export class SharedLeases {
       return;
     }
     try {
-      const call = { script: readLease, keys: [this.connection.keys.lease(name)], args: [] };
-      const holder = await this.connection.run(call, POLL_EVERY);
-      if (typeof holder !== "string") this.waiters.wake(name, "failed");
+      const lease = this.connection.keys.lease(name);
+      const found = await this.connection.run({ script: readLease, keys: [lease], args: [] }, POLL_EVERY);
+      const holder = typeof found === "string" ? this.open(lease, found) : undefined;
+      if (holder === undefined) this.waiters.wake(name, "failed");
       else if (holder.startsWith(RELEASED)) this.waiters.wake(name, asOutcome(holder.slice(RELEASED.length)));
     } catch {
       // The next look, or Redis found to be away, ends the wait; of a cluster this shard alone may be.

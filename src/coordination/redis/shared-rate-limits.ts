@@ -59,7 +59,7 @@ end`;
 /**
  * Takes one call out of a rate limit, exact in any window. KEYS: rate limit, the counts of its members. ARGV: requests,
  * per (ms), a name for the call, the member ('' where there are no others); where it is beyond the replica's share, the
- * channel to say so on, the rate limit's name there, and the replica. Returns 1 and the calls left, or 0 and the
+ * channel to say so on, and the message. Returns 1 and the calls left, or 0 and the
  * milliseconds until one may become free.
  */
 const takeCall = defineScript(
@@ -92,7 +92,7 @@ if taken < most then
     redis.call('HINCRBY', KEYS[2], ARGV[4], 1)
     redis.call('PEXPIRE', KEYS[2], math.ceil(per * ${WANTED_FOR}) + 1000)
   end
-  if ARGV[5] then redis.call('PUBLISH', ARGV[5], cjson.encode({ 'borrowed', ARGV[6], ARGV[7], per })) end
+  if ARGV[5] then redis.call('PUBLISH', ARGV[5], ARGV[6]) end
   return { 1, requests - taken - 1 }
 end
 if most < 1 then return { 0, math.ceil(per) } end
@@ -128,6 +128,8 @@ export class SharedRateLimits {
   private readonly clock: Clock;
   /** What this replica called, granted by Redis or by its share. */
   private readonly windows: CallWindows;
+  /** Calls of each rate limit that Redis has been asked for and has not answered: noted, and maybe not granted. */
+  private readonly asking = new Map<string, number>();
   /** What the others called beyond their shares, by the rate limit's key: it is missing from the share of this one. */
   private readonly borrowed: CallWindows;
   /** The share of this replica holds beside the count in Redis until this instant. */
@@ -179,27 +181,41 @@ export class SharedRateLimits {
     const isBeyond = this.windows.count(name, per) >= this.replicas.shareOf(requests);
     // Noted before it is granted: of many calls at once each sees the others.
     const at = this.windows.note(name, limit);
+    this.asking.set(name, (this.asking.get(name) ?? 0) + 1);
     const args = [
       requests,
       per,
       this.nameCall(at, member),
       member ?? "",
-      ...(isBeyond ? [this.connection.keys.channel, key, this.replicas.id] : []),
+      ...(isBeyond ? [this.connection.keys.channel, this.sayBorrowed(key, per)] : []),
     ];
     try {
       const [granted, number] = (await this.connection.run({ script: takeCall, keys, args }, MAX_WAIT)) as [
         number,
         number,
       ];
-      if (granted === 1) return { granted: true, left: number };
+      if (granted === 1) {
+        const called = this.windows.count(name, per) - (this.asking.get(name)! - 1);
+        // Fewer than were called from here alone: Redis forgot, or was made to forget, and is told anew.
+        if (requests - number < called && this.asking.get(name) === 1) this.report(name);
+        if (called <= requests) return { granted: true, left: number };
+      }
       this.windows.forget(name, per, at);
-      return { granted: false, retryIn: number };
+      return { granted: false, retryIn: granted === 1 ? this.windows.retryIn(name, { requests, per }) : number };
     } catch {
       this.windows.forget(name, per, at);
       this.epochs.fail(breaker, session);
       // Noticed late, when Redis is there again already: what is called now has to be counted there.
       return this.epochs.isUsable ? { granted: false, retryIn: MAX_WAIT } : this.takeShare(name, limit);
+    } finally {
+      const asking = this.asking.get(name)! - 1;
+      if (asking > 0) this.asking.set(name, asking);
+      else this.asking.delete(name);
     }
+  }
+
+  private sayBorrowed(key: string, per: Duration): string {
+    return this.connection.message({ kind: "borrowed", key, by: this.replicas.id, per });
   }
 
   private takeShare(name: string, limit: CallLimit): CallGrant {
@@ -225,11 +241,11 @@ export class SharedRateLimits {
     return this.replicas.shareOf(requests) - this.borrowed.count(this.connection.keys.rateLimit(name), per);
   }
 
-  /** Tells Redis what was called without it. */
-  private report(): void {
+  /** Tells Redis what was called without it, of one rate limit or of all. */
+  private report(only?: string): void {
     const now = this.clock.now();
     for (const { name, per, calls, callers } of this.windows.all()) {
-      if (calls.length === 0) continue;
+      if (calls.length === 0 || (only !== undefined && name !== only)) continue;
       const args = [per, ...calls.flatMap((at, i) => [now - at, this.nameCall(at, callers[i])])];
       const call = { script: reportCalls, keys: [this.connection.keys.rateLimit(name)], args };
       // All are sent before any call is counted: replies are not waited for.

@@ -1,5 +1,5 @@
 import { CERTIFICATE_ROLES } from "../../config/certificates.ts";
-import { COMMAND_OUTCOMES, REDIS_VALUES } from "../../coordination/redis/protocol.ts";
+import { COMMAND_OUTCOMES, REDIS_VALUES, REJECTIONS } from "../../coordination/redis/protocol.ts";
 import { counter, gauge, histogram } from "./definition.ts";
 import { ALIAS, ALIAS_OR_NONE, RELOAD_RESULT } from "./labels.ts";
 
@@ -29,9 +29,9 @@ export const REDIS = {
     panel: { title: "Writes dropped", unit: "per second" },
   }),
   redisRejectedValues: counter("redis_rejected_values", {
-    help: "Values in Redis that were damaged or not the gateway's, by what they were to be, and were taken for absent.",
-    labels: { value: REDIS_VALUES },
-    panel: { title: "Values rejected", unit: "per second", by: ["value"] },
+    help: "Values in Redis that were damaged or not the gateway's, by what they were to be and by what showed it (form, or redis.sealKeyFile: seal), and were taken for absent.",
+    labels: { value: REDIS_VALUES, reason: REJECTIONS },
+    panel: { title: "Values rejected", unit: "per second", by: ["value", "reason"] },
   }),
 } as const;
 
