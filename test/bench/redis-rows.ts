@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findProgram, REDIS_SERVER } from "../support/programs.ts";
@@ -92,7 +92,9 @@ async function runHitRow(context: BenchContext, redis: RedisServer): Promise<Res
 /** What it costs a Redis hit that its entry is sealed. */
 async function runSealedRow(context: BenchContext, redis: RedisServer): Promise<Result[]> {
   const registry = await context.started(startRegistry());
-  const sealKeyFile = join(newFolder(context), "seal-key");
+  const folder = newFolder(context);
+  mkdirSync(folder, { recursive: true });
+  const sealKeyFile = join(folder, "seal-key");
   writeFileSync(sealKeyFile, randomBytes(32).toString("base64"), { mode: 0o600 });
   const start = (name: string, keys: Record<string, unknown>) =>
     startForgetful(context, { ...gatewayBefore([registry]), redis: { url: redis.url, ...keys } }, name);
