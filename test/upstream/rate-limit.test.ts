@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import type { CallGrant, CallLimit } from "../../src/coordination/coordinator.ts";
 import type { UpstreamConfig } from "../../src/config/schema.ts";
@@ -6,8 +6,16 @@ import type { Priority } from "../../src/upstream/call.ts";
 import { RateLimit } from "../../src/upstream/limits/rate-limit.ts";
 import { RateLimitGroups } from "../../src/upstream/limits/rate-limit-groups.ts";
 import type { RateLimitConfig } from "../../src/upstream/limits/rate-limit.ts";
+import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { acceptCall, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
+import {
+  acceptCall,
+  listCall,
+  openUpstream,
+  openUpstreams,
+  startRegistry,
+  upstreamConfigs,
+} from "../support/upstream-registries.ts";
 
 /** The local coordinator behind a process border: every grant is a promise. */
 class RemoteCoordinator extends LocalCoordinator {
@@ -229,6 +237,38 @@ describe("an upstream with rateLimit", () => {
     });
     expect(observer.count("refused amulet rate-limit")).toBe(17);
     expect(upstream.status().budgetLeft).toBe(0);
+  });
+
+  test("shares it with its group, also through a reload that adds and removes members", async () => {
+    const registries = { a: await startRegistry(), b: await startRegistry(), c: await startRegistry() };
+    const config = (name: keyof typeof registries) => ({
+      name,
+      urls: [registries[name].url],
+      rateLimit: { ...rateLimit, requests: 20, group: "host" },
+    });
+    const total = () => Object.values(registries).reduce((sum, { calls }) => sum + calls.total, 0);
+    const takeAll = async (upstreams: Upstreams, name: string) => {
+      const calls = Array.from({ length: 25 }, () =>
+        upstreams
+          .byName(name)!
+          .call(acceptCall())
+          .catch(() => undefined),
+      );
+      return (await Promise.all(calls)).filter((answer) => answer?.status === 200).length;
+    };
+    const { upstreams, environment } = openUpstreams(upstreamConfigs(config("a"), config("b")));
+    // One call is the proof of its admin.
+    expect(await takeAll(upstreams, "a")).toBe(17);
+    expect(upstreams.status().map((each) => [each.rateLimitGroup, each.budgetLeft])).toEqual([
+      ["host", 2],
+      ["host", 2],
+    ]);
+    const next = new Upstreams(upstreamConfigs(config("b"), config("c")), environment, upstreams);
+    await upstreams.closeExcept(next);
+    onTestFinished(() => next.close());
+    expect((await takeAll(next, "b")) + (await takeAll(next, "c"))).toBeLessThanOrEqual(2);
+    expect(total()).toBeLessThanOrEqual(20);
+    expect(next.status()[0]!.budgetLeft).toBe(0);
   });
 
   test("is asked less after it answered 429", async () => {

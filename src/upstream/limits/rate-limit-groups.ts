@@ -35,6 +35,11 @@ export class RateLimitGroups {
     return (this.sizes.get(group) ?? 0) > 1;
   }
 
+  /** Of all windows of a group. */
+  rationsOf(group: string): Ration[] {
+    return [...(this.rations.get(group)?.values() ?? [])];
+  }
+
   ration(group: string, window: string): Ration {
     let windows = this.rations.get(group);
     if (windows === undefined) this.rations.set(group, (windows = new Map<string, Ration>()));

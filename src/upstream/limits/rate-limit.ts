@@ -79,11 +79,13 @@ export class RateLimit {
 
   /** Calls left in the window as last seen: the least of all windows. */
   get left(): number | undefined {
-    let left: number | undefined;
-    for (const { ration } of this.windows.values()) {
-      if (ration.left !== undefined && (left === undefined || ration.left < left)) left = ration.left;
-    }
-    return left;
+    const { rateLimit, groups } = this.parts;
+    const rations =
+      rateLimit.group === undefined
+        ? [...this.windows.values()].map(({ ration }) => ration)
+        : groups.rationsOf(rateLimit.group);
+    const lefts = rations.flatMap(({ left }) => left ?? []);
+    return lefts.length === 0 ? undefined : Math.min(...lefts);
   }
 
   /** As one of several of its group; undefined where it has the limit for itself. */
@@ -180,7 +182,8 @@ export class RateLimit {
     for (const each of PRIORITIES.slice(PRIORITIES.indexOf(priority))) {
       window.deniedUntil[each] = Math.max(window.deniedUntil[each], until);
     }
-    if (priority === "post") window.ration.left = 0;
+    // In a group what is left may be for others.
+    if (priority === "post" && this.member === undefined) window.ration.left = 0;
     return grant;
   }
 
