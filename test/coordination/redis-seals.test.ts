@@ -1,6 +1,7 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import type { Action } from "../../src/coordination/actions.ts";
 import { cacheKey } from "../../src/cache/stores/tiers.ts";
+import { sharePinsByRedis } from "../../src/coordination/coordination.ts";
 import { Keys } from "../../src/coordination/redis/protocol.ts";
 import { Seals } from "../../src/coordination/redis/seals.ts";
 import { digestOf } from "../../src/digest.ts";
@@ -252,6 +253,43 @@ describe("what else replicas with a seal key find in Redis", () => {
     // In the place of what is forged an order of ours can be given.
     expect(await a.coordinator.act({ action: { ...cacheOnly, upstream: "usd" }, lasts: undefined })).toBe("fleet");
     await until(() => find(b, "usd") !== undefined, 2_000);
+  });
+
+  test("a pin that is forged, or of another admin, is not used, and one of the old key is sealed anew", async () => {
+    const server = await redisServer();
+    const open = async (...names: string[]) => {
+      const [replica] = (await sealed(server, 1, ...names)) as [Replica];
+      const sealKeyFile = sealKeys(names.join("-"), ...names);
+      const config = { url: server.url, keyPrefix: "rg:", sealKeyFile };
+      const rows = sharePinsByRedis(config, clock, replica.events);
+      onTestFinished(() => rows.close());
+      // Connects when it is first asked.
+      await until(() =>
+        rows.exchange([]).then(
+          () => true,
+          () => false,
+        ),
+      );
+      return { rows, events: replica.events };
+    };
+    const a = await open("old", "new");
+    const pins = [
+      { key: "one", version: 1, text: '{"urls":["https://a.example"]}' },
+      { key: "two", version: 2, text: "{}" },
+    ];
+    expect(await a.rows.exchange(pins)).toEqual(expect.arrayContaining(pins));
+    const b = await open("new", "old");
+    const c = await open("new");
+    await until(async () => (await c.rows.exchange([pins[0]!]))?.length === 2);
+    const one = (await server.client.hget(keys.pins, "one"))!;
+    await server.client.hset(keys.pins, {
+      two: one,
+      three: '3 {"urls":["https://evil.example"]}',
+      four: one.replace("1 ", "9 "),
+    });
+    const before = b.events.rejected.length;
+    expect(await b.rows.exchange([pins[0]!])).toEqual([pins[0]]);
+    expect(b.events.rejected.slice(before)).toEqual(["pin seal", "pin seal", "pin seal"]);
   });
 
   test("messages that are forged are not heard", async () => {

@@ -30,8 +30,8 @@ const ENTRY_FORMAT = 5;
 
 /**
  * The keys in Redis. Where values are sealed, what only such gateways can use has keys of its own, with a `!`: those
- * without a seal key, while there are some, have theirs. Epochs and actions are for all. What is in braces is a hash tag: epochs, chains and entries of one partition share a slot of a
- * cluster, so that one script reads them all.
+ * without a seal key, while there are some, have theirs. Epochs and actions are for all. What is in braces is a hash
+ * tag: epochs, chains and entries of one partition share a slot of a cluster, so that one script reads them all.
  */
 export class Keys {
   private readonly prefix: string;
@@ -87,7 +87,7 @@ export class Keys {
 
   /** What was found for admins: a hash of the admin's digest → version and pin. */
   get pins(): string {
-    return `${this.prefix}pins`;
+    return `${this.prefix}pins${this.sealed}`;
   }
 
   /** The replicas alive: a sorted set of id → time of the last beat. */

@@ -1,6 +1,7 @@
 import type { Row, SharedRows } from "../coordination.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
 import { defineScript, NOW_MICROSECONDS } from "./protocol.ts";
+import type { OpenedText, SealedPlace } from "./seals.ts";
 
 /** Rows and bytes of one row that are taken from Redis: what is beyond was not written by a gateway. */
 const MAX_ROWS = 4_000;
@@ -39,11 +40,23 @@ if state == ARGV[1] then return { state } end
 return { state, redis.call('HGETALL', KEYS[1]) }`,
 );
 
+/** Seals rows anew that are as they were seen. KEYS: rows. ARGV: key, text seen and new text in turns. */
+const sealRows = defineScript(
+  "rows_seal",
+  "allow-oom",
+  `
+for i = 1, #ARGV, 3 do
+  if redis.pcall('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 2]) end
+end`,
+);
+
 /** A table in Redis, of whose rows the one with the higher version stays. */
 export class RedisRows implements SharedRows {
   private readonly connection: RedisConnection;
   private readonly observer: Pick<RedisObserver, "valueRejected">;
   private state: string | undefined;
+  /** The seal keys with which rows were last read: with others they are read again, and sealed anew. */
+  private sealedBy: object | undefined;
 
   constructor(connection: RedisConnection, observer: Pick<RedisObserver, "valueRejected">) {
     this.connection = connection;
@@ -52,11 +65,13 @@ export class RedisRows implements SharedRows {
 
   async exchange(rows: readonly Row[]): Promise<readonly Row[] | undefined> {
     const keys = [this.connection.keys.pins];
-    const known = rows.length > 0 ? undefined : this.state;
-    const args = [known ?? "-", ...rows.flatMap(({ key, version, text }) => [key, version, text])];
+    const { version } = this.connection.seals;
+    const known = rows.length > 0 || version !== this.sealedBy ? undefined : this.state;
+    const args = [known ?? "-", ...rows.flatMap((row) => [row.key, row.version, this.seal(row)])];
     const reply = await this.connection.run({ script: exchangeRows, keys, args });
     const [state, flat] = reply as [string, string[] | undefined];
     this.state = state;
+    this.sealedBy = version;
     return flat === undefined ? undefined : this.read(flat);
   }
 
@@ -67,13 +82,48 @@ export class RedisRows implements SharedRows {
 
   private read(flat: readonly string[]): Row[] {
     const rows: Row[] = [];
+    const outdated: string[] = [];
     for (let i = 0; i + 1 < flat.length && rows.length < MAX_ROWS; i += 2) {
       const [key, value] = [flat[i]!, flat[i + 1]!];
       if (key === STATE) continue;
       const [, version, text] = (value.length <= MAX_ROW && /^(\d{1,9}) (.*)$/s.exec(value)) || [];
-      if (version === undefined) this.observer.valueRejected("pin");
-      else rows.push({ key, version: Number(version), text: text! });
+      if (version === undefined) {
+        this.observer.valueRejected("pin", "form");
+        continue;
+      }
+      const opened = this.open(key, version, text!);
+      if (opened === undefined) {
+        this.observer.valueRejected("pin", "seal");
+        continue;
+      }
+      const row = { key, version: Number(version), text: opened.text };
+      rows.push(row);
+      if (opened.isOutdated) outdated.push(key, value, `${version} ${this.seal(row)}`);
+    }
+    if (outdated.length > 0) {
+      const call = { script: sealRows, keys: [this.connection.keys.pins], args: outdated };
+      // Else a replica with the same keys does it, when it reads them.
+      this.connection.run(call).catch(() => undefined);
     }
     return rows;
+  }
+
+  private placeOf(key: string): SealedPlace {
+    return { kind: "pin", key: this.connection.keys.pins, field: key };
+  }
+
+  /** The text of a row with its seal before it, which is over its version as well. */
+  private seal({ key, version, text }: Row): string {
+    const seal = this.connection.seals.sealOf(this.placeOf(key), `${version} ${text}`);
+    return seal === "" ? text : `${seal} ${text}`;
+  }
+
+  private open(key: string, version: string, sealed: string): OpenedText | undefined {
+    const { seals } = this.connection;
+    if (!seals.areOn) return { text: sealed, isOutdated: false };
+    const end = Math.max(0, sealed.indexOf(" "));
+    const text = sealed.slice(end + 1);
+    const opened = seals.check(this.placeOf(key), `${version} ${text}`, sealed.slice(0, end));
+    return opened && { text, isOutdated: opened.isOutdated };
   }
 }
