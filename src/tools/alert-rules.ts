@@ -347,7 +347,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
   },
   {
     alert: "RegistryGatewaySealsBroken",
-    severity: "page",
+    severity: "ticket",
     conditions: [
       {
         value: aggregate("sum", ["job", "value"], q.increase("redisRejectedValues", { reason: "seal" })),

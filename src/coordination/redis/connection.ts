@@ -7,6 +7,7 @@ import {
   Keys,
   type Message,
   formatMessage,
+  LONGEST_MESSAGE,
   parseMessage,
   type RedisValue,
   type Rejection,
@@ -133,6 +134,10 @@ export class RedisConnection {
 
   private readMessage(text: string): Message | undefined {
     let unsealed = text;
+    if (text.length > LONGEST_MESSAGE) {
+      this.observer.valueRejected("message", "form");
+      return undefined;
+    }
     if (this.seals.areOn) {
       const [, list, seal] = /^(.*),"([\w-]{22})"\]$/s.exec(text) ?? [];
       const opened = seal && this.seals.check({ kind: "message", key: this.keys.channel }, `${list}]`, seal);

@@ -184,7 +184,7 @@ export type Message =
   | { readonly kind: "news"; readonly news: string };
 
 /** Longer than every message: a scope may be of an id as long as a URL may be. */
-const LONGEST_MESSAGE = 2 ** 21;
+export const LONGEST_MESSAGE = 2 ** 21;
 
 /** The longest window of a rate limit that the configuration allows, and some. */
 const LONGEST_WINDOW = 90_000_000;
@@ -197,7 +197,6 @@ export function formatMessage(message: Message): string {
 
 /** The message in `text`, or undefined: it is foreign, or of another version of this program. */
 export function parseMessage(text: string): Message | undefined {
-  if (text.length > LONGEST_MESSAGE) return undefined;
   let json: unknown;
   try {
     json = JSON.parse(text);
