@@ -1,3 +1,4 @@
+import { addressOf, hostGroupOf } from "../config/urls.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
 
 /** A registry that was found rather than written: to be used, at these URLs. */
@@ -38,5 +39,13 @@ export function upstreamsOf(config: Config, { registries }: FoundRegistries): Up
   return registries
     .filter(({ admin }) => !admins.has(admin.toLowerCase()))
     .slice(0, max)
-    .map(({ name, admin, urls }) => Object.assign({}, common, { name: nameFor(name), admin, urls }));
+    .map(({ name, admin, urls }) =>
+      Object.assign({}, common, { name: nameFor(name), admin, urls, ...limitOf(common, urls) }),
+    );
+}
+
+/** What is found behind one host shares the limit that is meant for it, unless a group is written. */
+function limitOf({ rateLimit }: Pick<UpstreamConfig, "rateLimit">, urls: UpstreamConfig["urls"]) {
+  const group = rateLimit?.group ?? hostGroupOf(urls.map((node) => addressOf(node).url));
+  return rateLimit === undefined || group === undefined ? {} : { rateLimit: { ...rateLimit, group } };
 }

@@ -1,4 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
+import { stringify } from "yaml";
+import { parseConfig } from "../../src/config/parse.ts";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import type { CallGrant, CallLimit } from "../../src/coordination/coordinator.ts";
 import type { UpstreamConfig } from "../../src/config/schema.ts";
@@ -6,6 +8,7 @@ import type { Priority } from "../../src/upstream/call.ts";
 import { RateLimit } from "../../src/upstream/limits/rate-limit.ts";
 import { RateLimitGroups } from "../../src/upstream/limits/rate-limit-groups.ts";
 import type { RateLimitConfig } from "../../src/upstream/limits/rate-limit.ts";
+import { upstreamsOf } from "../../src/upstream/found.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import {
@@ -203,6 +206,25 @@ describe("upstreams of one group", () => {
     clock.advance(120_000);
     expect((await takeAll("a")) + (await takeAll("b"))).toBe(20);
   });
+});
+
+test("what is found behind one host shares the limit of discovery by itself", () => {
+  const text = stringify({
+    discovery: { sources: [{ url: "https://lists.example/assets.json" }], defaults: { rateLimit: { requests: 7 } } },
+  });
+  const { config, problems } = parseConfig({ text, file: "test.yaml", env: {} });
+  expect(problems).toEqual([]);
+  const registries = [
+    { name: "a", admin: "a::1220aa", urls: ["https://h.example/a"] },
+    { name: "b", admin: "b::1220bb", urls: ["https://h.example/b", "https://h.example/b2"] },
+    { name: "c", admin: "c::1220cc", urls: ["https://h.example/c", "https://other.example/c"] },
+  ];
+  const found = upstreamsOf(config!, { registries, isComplete: true });
+  expect(found.map(({ rateLimit }) => [rateLimit?.requests, rateLimit?.group])).toEqual([
+    [7, "host:h.example"],
+    [7, "host:h.example"],
+    [7, undefined],
+  ]);
 });
 
 test("with perEndpoint each endpoint has a window of its own", async () => {
