@@ -11,6 +11,7 @@ const startPublisher = usePublishers();
 const search = useSearches();
 const folder = useTemporaryFolder();
 
+const TLS = join(import.meta.dirname, "../fixtures/tls");
 const ONE = partyOf("one");
 const TWO = partyOf("two");
 
@@ -313,6 +314,40 @@ describe("a list", () => {
     await scene.search.run();
     expect([used(), scene.search.report().registries]).toEqual([{}, []]);
   });
+});
+
+test("a registry with TLS that moves to another one, with a certificate as good, is not followed by itself", async () => {
+  const tls = {
+    cert: readFileSync(join(TLS, "server.pem"), "utf8"),
+    key: readFileSync(join(TLS, "server-key.pem"), "utf8"),
+  };
+  const [registry, claims, stranger] = await Promise.all([ONE, ONE, TWO].map((admin) => startRegistry({ admin, tls })));
+  const list = await startPublisher(listOf({ [ONE]: registry!.url }));
+  const { used, state, ...scene } = await search({
+    sources: [{ url: list.url }],
+    pinFile: pinFile(),
+    defaults: { tls: { caFile: join(TLS, "ca.pem") } },
+  });
+  await scene.search.run();
+  expect(used()).toEqual({ [ONE]: [registry!.url] });
+  for (const { url } of [claims!, stranger!]) {
+    list.publish(listOf({ [ONE]: url }));
+    await scene.search.run();
+    expect([used(), state(ONE)]).toEqual([{ [ONE]: [registry!.url] }, "waiting"]);
+  }
+  await expect(scene.search.decide(ONE, true)).rejects.toThrow(/has proved this admin/);
+});
+
+test("a registry whose certificate is not trusted is not used", async () => {
+  const tls = {
+    cert: readFileSync(join(TLS, "server.pem"), "utf8"),
+    key: readFileSync(join(TLS, "server-key.pem"), "utf8"),
+  };
+  const registry = await startRegistry({ admin: ONE, tls });
+  const list = await startPublisher(listOf({ [ONE]: registry.url }));
+  const { used, ...scene } = await search({ sources: [{ url: list.url }], pinFile: pinFile() });
+  await scene.search.run();
+  expect([used(), scene.search.report().registries[0]!.problem]).toEqual([{}, expect.stringContaining("not trusted")]);
 });
 
 describe("pins", () => {
