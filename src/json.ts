@@ -32,6 +32,27 @@ export function memberSpans(text: string, start: number, key: string): MemberSpa
   return spans;
 }
 
+/**
+ * Spans of all values of the object starting at `start`, by key; undefined where there is no object. Of a key that is given
+ * twice the last one counts, as for `JSON.parse`.
+ */
+export function members(text: string, start: number): ReadonlyMap<string, Span> | undefined {
+  let i = skipSpace(text, start);
+  if (text[i] !== "{") return undefined;
+  const spans = new Map<string, Span>();
+  i = skipSpace(text, i + 1);
+  while (text[i] === '"') {
+    const keyEnd = skipString(text, i);
+    const valueStart = skipSpace(text, skipSpace(text, keyEnd) + 1);
+    const valueEnd = skipValue(text, valueStart);
+    spans.set(JSON.parse(text.slice(i, keyEnd)) as string, { start: valueStart, end: valueEnd });
+    i = skipSpace(text, valueEnd);
+    if (text[i] !== ",") break;
+    i = skipSpace(text, i + 1);
+  }
+  return spans;
+}
+
 /** Spans of the elements of the array starting at `start`; empty where there is no array. */
 export function elementSpans(text: string, start: number): Span[] {
   const spans: Span[] = [];
