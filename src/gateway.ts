@@ -45,6 +45,7 @@ import { Readiness } from "./operations/readiness.ts";
 import { BackgroundReader } from "./registry/background-reader.ts";
 import { SCOPES } from "./registry/metadata-resource.ts";
 import { Server } from "./server.ts";
+import { ComparisonBudget } from "./upstream/comparison/node-comparison.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 import { Primary } from "./workers/primary.ts";
 import { reservePort, spawnWorker } from "./workers/worker-process.ts";
@@ -218,7 +219,7 @@ function createServer(options: ServerOptions): Server {
   const memory = new MemoryStore({ ...config.cache.memory, observer: observers.cache });
   const { coordinator, store: shared } = coordination;
   const cache = new HttpCache({ memory, shared, coordinator, clock, random, observer: observers.cache });
-  const { snapshots, bodies } = createSnapshots(options, { cache, observers, overload });
+  const { snapshots, bodies, comparisons } = createSnapshots(options, { cache, observers, overload });
   const snapshot = () => snapshots.current;
   const drainState = { isDraining: false };
   const services = createServices(options, {
@@ -250,6 +251,7 @@ function createServer(options: ServerOptions): Server {
     snapshots,
     memory,
     coordination,
+    comparisons,
     overload,
     inFlight,
     listener,
@@ -277,10 +279,13 @@ function redisCertificates(files: TlsFiles): readonly CertificateStatus[] {
 function createSnapshots(
   { config, clock, random, coordination, tracing }: ServerOptions,
   { cache, observers, overload }: { cache: HttpCache; observers: ServerObservers; overload: Overload },
-): { readonly snapshots: Snapshots; readonly bodies: BodyReader } {
+): { readonly snapshots: Snapshots; readonly bodies: BodyReader; readonly comparisons: ComparisonBudget } {
   const { coordinator } = coordination;
   const limits = () => snapshots.current.config.limits;
-  const bodies = new BodyReader({ clock, largest: () => Math.max(limits().requestBody, limits().responseBody) });
+  const largest = () => Math.max(limits().requestBody, limits().responseBody);
+  const bodies = new BodyReader({ clock, largest });
+  // A thread of its own, started when it is first needed: no client's answer waits behind a comparison.
+  const comparisons = new ComparisonBudget(new BodyReader({ clock, largest }));
   // Outlives reloads, and with it what clients have used.
   const clientLimits = new TieredLimits({ clock, shared: coordinator.clientLimits });
   const snapshots: Snapshots = new Snapshots(config, {
@@ -289,6 +294,7 @@ function createSnapshots(
       clock,
       bodies,
       random,
+      comparisons,
       observer: observers.upstreams(() => snapshots.current.upstreams),
       forget: (admin) => void coordinator.purge(admin, SCOPES.all),
     },
@@ -303,7 +309,7 @@ function createSnapshots(
     clients: (next, previous) =>
       Clients.open(next, { clock, limits: clientLimits, observer: observers.clients }, previous),
   });
-  return { snapshots, bodies };
+  return { snapshots, bodies, comparisons };
 }
 
 /** What requests find in the process, with what works for them in the background. */

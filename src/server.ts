@@ -20,6 +20,7 @@ import { type ClientsReport, reportClients } from "./operations/clients-report.t
 import { createExplain, type Explain } from "./operations/explain.ts";
 import { purge, type PurgeResult } from "./operations/purge.ts";
 import { type ProcessStatus, statusOf } from "./operations/status.ts";
+import type { ComparisonBudget } from "./upstream/comparison/node-comparison.ts";
 import { type FoundRegistries, NOTHING_FOUND } from "./upstream/found.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
 
@@ -29,6 +30,8 @@ export interface ServerParts {
   readonly snapshots: Snapshots;
   readonly memory: MemoryStore;
   readonly coordination: Coordination;
+  /** Of comparing nodes. */
+  readonly comparisons: ComparisonBudget;
   readonly overload: Overload;
   readonly inFlight: InFlight;
   readonly listener: FastifyInstance;
@@ -191,7 +194,7 @@ export class Server {
 
   /** Stops accepting, finishes what runs within `shutdown.timeout`, refuses the rest, and closes everything. */
   async drain(): Promise<void> {
-    const { services, coordination, overload, listener, connections, certificate, inFlight } = this.parts;
+    const { services, coordination, comparisons, overload, listener, connections, certificate, inFlight } = this.parts;
     const { clock, backgroundReader, cache, bodies, observers } = services;
     this.announceDrain();
     certificate?.stop();
@@ -202,6 +205,7 @@ export class Server {
     await settledWithin(this.upstreams.close(), CLOSE_TIMEOUT, clock);
     this.parts.snapshots.current.clients?.stop();
     bodies.close();
+    comparisons.bodies.close();
     await settledWithin(coordination.coordinator.close(), CLOSE_TIMEOUT, clock);
     if (observers.tracing !== undefined) await settledWithin(observers.tracing.close(), CLOSE_TIMEOUT, clock);
   }

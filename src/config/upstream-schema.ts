@@ -181,6 +181,11 @@ const treatment = {
     maximum: 64,
     description: "So many nodes must name the same admin before any of them is used; no more than there are urls.",
   }),
+  compare: share({
+    default: 0,
+    description:
+      "Share of fetches of metadata that a second node is asked too, after the answer and after all other calls; what differs is counted, logged and shown.",
+  }),
   forwardClientAddress: flag(
     false,
     "X-Forwarded-For with the client's true address goes upstream; never what the client itself sent.",

@@ -178,6 +178,17 @@ export const LOG_EVENTS = {
     says: "A node serves another registry; it gets no requests.",
     fields: { upstream: ALIAS, node: NODE, expected: "hash of the party id", told: "hash of the party id" },
   },
+  "nodes differ": {
+    levels: ["warn"],
+    says: "Two nodes of a registry answered the same question differently, and did so again a second later. Once for each set of paths, and again every 10 minutes.",
+    fields: {
+      upstream: ALIAS,
+      operation: "info, instruments or instrument",
+      nodes: "places of the two in urls, from 0",
+      "odd?": "the one of the two that a third node contradicts",
+      paths: "where they differ, without values, 8 at most; an instrument's id as a hash before it",
+    },
+  },
   "supportedApis changed": {
     levels: ["warn"],
     says: "A registry's info names other APIs, as after an upgrade: clients see them when what is cached ends, or after a purge.",

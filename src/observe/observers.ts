@@ -1,3 +1,4 @@
+import type { Difference } from "../bodies/difference.ts";
 import type { CacheObserver } from "../cache/observer.ts";
 import { CACHE_OUTCOMES, CACHE_TIERS, type CacheOutcome, type CacheTier } from "../cache/resource.ts";
 import type { MemoryStore } from "../cache/stores/memory-store.ts";
@@ -302,6 +303,16 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
       const line = { upstream, added: added.map(withoutSecrets), removed: removed.map(withoutSecrets) };
       log.warn(line, "supportedApis changed");
     },
+    compared(upstream, result, calls) {
+      metrics.nodeComparisons.inc({ upstream, result });
+      if (calls > 0) metrics.nodeComparisonCalls.inc({ upstream }, calls);
+    },
+    diverged(upstream, { operation, nodes, odd, differences }, isNews) {
+      for (const kind of new Set(differences.map((difference) => difference.kind))) {
+        metrics.nodeDivergences.inc({ upstream, operation, kind });
+      }
+      if (isNews) log.warn({ upstream, operation, nodes, odd, paths: differences.map(pathOf) }, "nodes differ");
+    },
     credential(upstream, key, { fault, isNews }) {
       metrics.credentialUnusable.set({ upstream, key }, fault === undefined ? 0 : 1);
       if (fault !== undefined) metrics.credentialFailures.inc({ upstream });
@@ -321,6 +332,11 @@ function createSealKeyLog(log: Logger): RedisObserver["sealKeyLooked"] {
     else log.error({ reason: withoutSecrets(fault) }, "seal key cannot be used");
     told = fault;
   };
+}
+
+/** Where nodes differ: the instrument as a hash, and what is below it, without values. */
+function pathOf({ instrument, path }: Difference): string {
+  return instrument === undefined ? withoutSecrets(path) : `${hashId(instrument)}: ${withoutSecrets(path)}`;
 }
 
 /** Counts what happens between this process and Redis, and logs when it comes and goes. */

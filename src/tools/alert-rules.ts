@@ -434,6 +434,25 @@ export const ALERT_RULES: readonly AlertRule[] = [
     },
   },
   {
+    alert: "RegistryGatewayNodesDiffer",
+    severity: "ticket",
+    conditions: [
+      {
+        value: sum([...UPSTREAM, "operation", "kind"], q.over("1h").increase("nodeDivergences")),
+        is: ">",
+        bound: 0,
+      },
+    ],
+    for: "0m",
+    summary: "{{ $labels.upstream }}: nodes answer {{ $labels.operation }} differently ({{ $labels.kind }})",
+    runbook: {
+      means:
+        "Two nodes of the registry gave the same question different answers, twice. Clients get the one or the other, by chance. kind supply: another totalSupply as of the same moment; data: anything else.",
+      look: 'GET /status: divergences of the upstream has both values, and odd is the node that a third one contradicts. The log: "nodes differ" has the paths.',
+      act: "While a registry is upgraded node by node: wait. Else cordon the odd node (POST /nodes), purge the registry's instruments, and tell the registry's operator. With two nodes ask the operator which one is right.",
+    },
+  },
+  {
     alert: "RegistryGatewaySupportedApisChanged",
     severity: "ticket",
     conditions: [{ value: sum(UPSTREAM, q.over("15m").increase("supportedApisChanges")), is: ">", bound: 0 }],

@@ -45,8 +45,21 @@ const ROOMS: Readonly<Record<string, Room>> = {
     rooms: ["bodies", "spec", "upstream", "upstream/credentials", "upstream/limits", "upstream/node", "upstream/wire"],
     packages: ["lru-cache"],
   },
+  "upstream/comparison": {
+    rooms: ["bodies", "upstream", "upstream/call", "upstream/node", "upstream/wire"],
+    types: ["spec"],
+    packages: ["lru-cache"],
+  },
   upstream: {
-    rooms: ["config", "spec", "upstream/call", "upstream/credentials", "upstream/limits", "upstream/node"],
+    rooms: [
+      "config",
+      "spec",
+      "upstream/call",
+      "upstream/comparison",
+      "upstream/credentials",
+      "upstream/limits",
+      "upstream/node",
+    ],
     types: ["bodies", "coordination"],
     packages: [],
   },
@@ -56,7 +69,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   registry: {
     rooms: ["bodies", "cache", "cache/rfc", "cache/stores", "spec", "upstream", "upstream/wire"],
-    types: ["config", "coordination"],
+    types: ["config", "coordination", "upstream/comparison"],
     packages: ["lru-cache"],
   },
   aggregate: {
@@ -82,11 +95,21 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   observe: {
     rooms: ["cache", "config", "coordination/redis", "discovery", "observe/metrics", "observe/tracing", "spec"],
-    types: ["cache/stores", "clients", "coordination", "http", "registry", "upstream"],
+    types: ["bodies", "cache/stores", "clients", "coordination", "http", "registry", "upstream"],
     packages: ["pino", "@prometheus-io/client"],
   },
   "observe/metrics": {
-    rooms: ["cache", "config", "coordination", "coordination/redis", "discovery", "observe", "spec", "upstream"],
+    rooms: [
+      "bodies",
+      "cache",
+      "config",
+      "coordination",
+      "coordination/redis",
+      "discovery",
+      "observe",
+      "spec",
+      "upstream",
+    ],
     types: ["cache/stores", "clients"],
     packages: ["@prometheus-io/client"],
   },

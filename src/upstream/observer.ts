@@ -3,7 +3,7 @@ import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { FailureReason } from "./failure.ts";
 import type { ApiChange } from "./node/supported-apis.ts";
-import type { NodeState, UpstreamState } from "./status.ts";
+import type { Divergence, NodeState, UpstreamState } from "./status.ts";
 
 /** How one attempt ended. `error`: an answer that is an error of the registry's own; `cancelled`: no longer needed. */
 export const ATTEMPT_OUTCOMES = ["success", "error", "failure", "cancelled"] as const;
@@ -70,6 +70,13 @@ export interface CredentialLook {
   readonly isNews: boolean;
 }
 
+/**
+ * What came of asking a second node. `vanished`: what differed was the same a second later. `failed`: it gave no answer that
+ * could be compared. `skipped`: there was no node, no place, or no call of `rateLimit` to spare.
+ */
+export const COMPARISON_RESULTS = ["same", "different", "vanished", "failed", "skipped"] as const;
+export type ComparisonResult = (typeof COMPARISON_RESULTS)[number];
+
 /** Why a call was refused before any attempt. */
 export const REFUSALS = ["breaker", "queue", "rate-limit", "disabled", "cache-only"] as const;
 type Refusal = (typeof REFUSALS)[number];
@@ -101,6 +108,10 @@ export interface UpstreamObserver {
   adminMismatch(upstream: string, node: string, admins: { expected: string; told: string; isNew: boolean }): void;
   /** The registry's info names other APIs than before: it was upgraded, or rolled back. */
   supportedApisChanged(upstream: string, change: ApiChange): void;
+  /** A second node was to be asked what a first one had answered; `calls`: sent for it, checks before them included. */
+  compared(upstream: string, result: ComparisonResult, calls: number): void;
+  /** Two nodes answer the same question differently. `isNews`: worth a line. */
+  diverged(upstream: string, divergence: Divergence, isNews: boolean): void;
   /** The upstream answered 429: calls are rationed to this share of `rateLimit` for a while. `isNews`: worth a line. */
   rationed(upstream: string, share: number, isNews: boolean): void;
   /** What a key of the upstream names was looked at or fetched. */
@@ -156,6 +167,8 @@ export const silentObserver: UpstreamObserver = {
   adminProved: ignore,
   adminMismatch: ignore,
   supportedApisChanged: ignore,
+  compared: ignore,
+  diverged: ignore,
   rationed: ignore,
   credential: ignore,
 };

@@ -6,6 +6,7 @@ import { digestOf } from "../digest.ts";
 import { OperatorOrders } from "./operator-orders.ts";
 import { TokenBucket } from "./call/attempts.ts";
 import { Latencies } from "./call/hedging.ts";
+import type { ComparisonBudget } from "./comparison/node-comparison.ts";
 import type { Credentials, OwnCredentials } from "./credentials/credentials.ts";
 import { CircuitBreaker, RecentRequests } from "./limits/circuit-breaker.ts";
 import { ConcurrencyLimit } from "./limits/concurrency-limit.ts";
@@ -28,6 +29,8 @@ export interface UpstreamEnvironment {
   readonly random: () => number;
   readonly coordinator: Coordinator;
   readonly observer: UpstreamObserver;
+  /** Of comparing nodes; undefined: none are compared. */
+  readonly comparisons?: ComparisonBudget | undefined;
   /** What was stored of the registry with this admin may be of another one: it is not to be used any more. */
   readonly forget: (admin: string) => void;
 }

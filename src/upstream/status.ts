@@ -1,4 +1,6 @@
 import type { CertificateStatus } from "../config/certificates.ts";
+import type { Difference } from "../bodies/difference.ts";
+import type { CachedOperation } from "../spec/endpoints.ts";
 import type { BreakerState } from "./observer.ts";
 
 /** `unproved`: its admin is not known yet, or not named by as many nodes as `agree` asks for; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
@@ -50,6 +52,20 @@ export interface AgreementStatus {
   readonly isReached: boolean;
 }
 
+/** Two nodes that answer the same question differently, and said so twice. */
+export interface Divergence {
+  readonly operation: CachedOperation;
+  /** When it was found last (RFC 3339). */
+  readonly at: string;
+  /** How often it was found since the start. */
+  readonly times: number;
+  /** Places in `urls`; the first of {@link Difference.values} is of the first. */
+  readonly nodes: readonly [number, number];
+  /** The one of the two that a third node contradicts; undefined where none told. */
+  readonly odd: number | undefined;
+  readonly differences: readonly Difference[];
+}
+
 /** For `/status` and `/readyz`. */
 export interface UpstreamStatus {
   readonly name: string;
@@ -79,4 +95,6 @@ export interface UpstreamStatus {
   /** Its own, those that it trusts, and of those that its nodes show the one that ends first. */
   readonly certificates: readonly CertificateStatus[];
   readonly nodes: readonly NodeStatus[];
+  /** What `compare` found last, the latest first: 8 at most. */
+  readonly divergences: readonly Divergence[];
 }

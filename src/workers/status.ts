@@ -109,6 +109,9 @@ function mergeUpstream(one: UpstreamStatus, other: UpstreamStatus): UpstreamStat
       const same = other.nodes.find(({ url }) => url === node.url);
       return same === undefined ? node : mergeNode(node, same);
     }),
+    divergences: [...one.divergences, ...other.divergences]
+      .toSorted((each, next) => next.at.localeCompare(each.at))
+      .slice(0, Math.max(one.divergences.length, other.divergences.length)),
   };
 }
 

@@ -74,6 +74,7 @@ test("what a file leaves out has the documented defaults, and what is off is abs
         hedge: { enabled: true, quantile: 0.95, budget: 0.05 },
         publicOnly: false,
         agree: 1,
+        compare: 0,
         forwardClientAddress: false,
         forwardAuthorization: false,
         validation: "lenient",

@@ -231,6 +231,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: [series("lastReloadGood", {}, "1x10")],
   },
   {
+    alert: "RegistryGatewayNodesDiffer",
+    at: "30m",
+    fires: [series("nodeDivergences", { ...AMULET, operation: "instruments", kind: "data" }, "0x10 1x30")],
+    silent: [series("nodeDivergences", { ...AMULET, operation: "instruments", kind: "data" }, "4x60")],
+  },
+  {
     alert: "RegistryGatewaySupportedApisChanged",
     at: "10m",
     fires: [series("supportedApisChanges", AMULET, "0x5 1x10")],

@@ -4,11 +4,21 @@ import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { type MetadataRequest, RegistryMetadata } from "../../src/registry/registry-metadata.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { ADMIN, inTime, openUpstream } from "./upstream-registries.ts";
+import { ADMIN, type EnvironmentOptions, inTime, openUpstream } from "./upstream-registries.ts";
 
 /** The cached endpoints of a sample registry, over a cache of their own; they end with the test. */
 export function openRegistryMetadata(registry: SampleRegistry, keys: Record<string, unknown> = {}): RegistryMetadata {
-  const { upstream, environment } = openUpstream([registry], { admin: ADMIN, ...keys });
+  return openRegistryOf([registry], keys).metadata;
+}
+
+/** The same of a registry of several nodes, with what is observed of them. */
+export function openRegistryOf(
+  nodes: readonly SampleRegistry[],
+  keys: Record<string, unknown> = {},
+  options: EnvironmentOptions = {},
+) {
+  const opened = openUpstream(nodes, { admin: ADMIN, ...keys }, options);
+  const { upstream, environment } = opened;
   const { coordinator, clock, bodies } = environment;
   const nothing = () => undefined;
   const observer = {
@@ -21,7 +31,7 @@ export function openRegistryMetadata(registry: SampleRegistry, keys: Record<stri
     evicted: nothing,
   };
   const memory = new MemoryStore({ maxBytes: 64 * 2 ** 20, maxObject: 4 * 2 ** 20 });
-  return new RegistryMetadata({
+  const metadata = new RegistryMetadata({
     upstream,
     cache: new HttpCache({ memory, coordinator, clock, random: mulberry32(1), observer }),
     coordinator,
@@ -29,6 +39,7 @@ export function openRegistryMetadata(registry: SampleRegistry, keys: Record<stri
     pages: new ListedPages(bodies),
     admit: nothing,
   });
+  return { ...opened, metadata };
 }
 
 /** A client's request that has 10 s. */

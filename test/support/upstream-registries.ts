@@ -13,6 +13,7 @@ import { mulberry32 } from "../../src/sandbox/random.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import type { StreamedCall, UpstreamCall } from "../../src/upstream/call.ts";
+import { ComparisonBudget } from "../../src/upstream/comparison/node-comparison.ts";
 import type { UpstreamEnvironment } from "../../src/upstream/parts.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
@@ -65,6 +66,7 @@ export function openUpstreams(
   const forgotten: string[] = [];
   const time = options.clock ?? clock;
   const bodies = new BodyReader({ clock: time, largest: () => 8 * 2 ** 20 });
+  const comparisons = new ComparisonBudget(new BodyReader({ clock: time, largest: () => 8 * 2 ** 20 }));
   const environment: UpstreamEnvironment = {
     limits: options.limits ?? { requestBody: 2 ** 20, responseBody: 2 ** 20 },
     clock: time,
@@ -72,12 +74,14 @@ export function openUpstreams(
     random: options.random ?? mulberry32(1),
     coordinator: options.coordinator ?? new LocalCoordinator({ clock: time }),
     observer,
+    comparisons,
     forget: (admin) => forgotten.push(admin),
   };
   const upstreams = new Upstreams(configs, environment);
   onTestFinished(async () => {
     await upstreams.close();
     bodies.close();
+    comparisons.bodies.close();
   });
   return { upstreams, observer, environment, forgotten };
 }

@@ -1,5 +1,6 @@
 import {
   CALL_OUTCOMES,
+  COMPARISON_RESULTS,
   ATTEMPT_OUTCOMES,
   HEDGE_RESULTS,
   REFUSALS,
@@ -8,7 +9,8 @@ import {
 } from "../../upstream/observer.ts";
 import { FAILURE_REASONS } from "../../upstream/failure.ts";
 import { NODE_STATES, UPSTREAM_MODES, UPSTREAM_STATES } from "../../upstream/status.ts";
-import { OPERATIONS } from "../../spec/endpoints.ts";
+import { DIFFERENCE_KINDS } from "../../bodies/difference.ts";
+import { CACHED_OPERATIONS, OPERATIONS } from "../../spec/endpoints.ts";
 import { counter, gauge, histogram } from "./definition.ts";
 import { ALIAS, CALL_KIND, CHECK_OUTCOME, NODE_PLACE } from "./labels.ts";
 
@@ -159,6 +161,21 @@ export const UPSTREAM = {
     help: "Checks in which a node named another admin than expected.",
     labels: { upstream: ALIAS },
     panel: { title: "Nodes that name another admin", unit: "per second", by: ["upstream"] },
+  }),
+  nodeComparisons: counter("node_comparisons", {
+    help: "Fetches of metadata that a second node was to be asked too (compare), by what came of it.",
+    labels: { upstream: ALIAS, result: COMPARISON_RESULTS },
+    panel: { title: "Comparisons of nodes, by result", unit: "per second", by: ["upstream", "result"] },
+  }),
+  nodeComparisonCalls: counter("node_comparison_calls", {
+    help: "Calls sent to nodes for the sake of comparison, checks before them included; they count as no attempts.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Calls for comparison", unit: "per second", by: ["upstream"] },
+  }),
+  nodeDivergences: counter("node_divergences", {
+    help: "Times that two nodes answered the same question differently, and did so again a second later; supply: as of the same moment.",
+    labels: { upstream: ALIAS, operation: CACHED_OPERATIONS, kind: DIFFERENCE_KINDS },
+    panel: { title: "Nodes that differ", unit: "per second", by: ["upstream", "operation", "kind"] },
   }),
   supportedApisChanges: counter("upstream_supported_apis_changes", {
     help: "Times that the registry's info named other APIs than before, as after an upgrade.",

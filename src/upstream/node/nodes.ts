@@ -259,6 +259,17 @@ export class Nodes {
     if (change !== undefined) this.parts.observer.supportedApisChanged(this.parts.config.name, change);
   }
 
+  /**
+   * Has a node prove itself for a question that no client waits for, unless a connection vouches for it already. Resolves
+   * with what that cost: an info, or nothing; undefined when there is no call to spare for it. Rejects as a check.
+   */
+  async proveAside(node: UpstreamNode): Promise<number | undefined> {
+    if (node.connections.isProved) return 0;
+    if ((await this.parts.rateLimit?.tryTake("info", "background")) === false) return undefined;
+    await this.share(node, () => this.proof.ask(node, this.deadlineOf(node)));
+    return 1;
+  }
+
   /** One check for all that wait for it; rejects when it proves nothing. */
   private check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
     return this.share(node, async () => {

@@ -100,6 +100,12 @@ export class ConnectionProofs {
     this.proved = old.proved;
   }
 
+  /** Some open connection may carry calls. */
+  get hasAny(): boolean {
+    for (const { isOpen } of this.proved) if (isOpen) return true;
+    return false;
+  }
+
   private isVouchedFor({ peer }: Connection): boolean {
     for (const connection of this.proved) if (connection.peer === peer && connection.isOpen) return true;
     return false;

@@ -65,6 +65,11 @@ export class Connections {
     return this.target.origin;
   }
 
+  /** A connection is open that vouches for new ones, so that the node need not be asked again who it is. */
+  get isProved(): boolean {
+    return this.proofs.hasAny;
+  }
+
   /** An open connection for one call, if there is one to spare that may carry it; else {@link open} one. */
   take(): Connection | undefined {
     const now = this.clock.now();
