@@ -89,6 +89,8 @@ function Pages({ route }: { readonly route: Route }) {
     // Whoever follows a link hears where it led; whoever opens the page begins at its top.
     if (isFirst.current) isFirst.current = false;
     else heading.current?.focus();
+    // On a narrow screen the pages stand in a row that scrolls.
+    document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [title]);
   return (
     <div class="frame">

@@ -62,6 +62,8 @@ describe("the package, installed from its tarball", () => {
   test("brings the files to run it, and no sources or tests", () => {
     const root = join(folder, "node_modules/registry-gateway");
     const files = readdirSync(root, { recursive: true, encoding: "utf8" });
+    expect(files).toContain("dist/console/index.html");
+    expect(files.filter((file) => file.endsWith(".map"))).toEqual([]);
     expect(files).toContain("config/prometheus/rules.yaml");
     expect(files).toContain("config/grafana/dashboards/overview.json");
     expect(files).toContain("config/kubernetes/deployment.yaml");

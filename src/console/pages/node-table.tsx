@@ -33,7 +33,7 @@ export function NodeTable({ upstream, isReadonly }: { readonly upstream: Upstrea
             title: "Node",
             cell: ({ index, url }) => (
               <>
-                <b>{index}</b> <code>{url}</code>
+                <b>{index}</b> <code class="wrap">{url}</code>
               </>
             ),
           },
