@@ -13,7 +13,6 @@ export const REDIS_VALUES = [
   "chain",
   "lease",
   "fact",
-  "limit",
   "action",
   "replica",
   "message",
