@@ -57,7 +57,7 @@ function checkCertificates(reading: Reading, { listen, clients }: Draft): void {
 
 function checkKeys(reading: Reading, { keysFile, tiers }: ClientsDraft): void {
   const path = "clients.keysFile";
-  if (keysFile === undefined || reading.hasProblem(path)) return;
+  if (keysFile === undefined || reading.isSealed || reading.hasProblem(path)) return;
   const { problems } = checkKeysFile(keysFile, Object.keys(tiers ?? {}));
   const name = reading.isReplaced(path) ? "the file that the environment names" : keysFile;
   for (const each of describeProblems(problems)) reading.reportFile(path, `${name} ${each}`);

@@ -88,7 +88,13 @@ function lookAt(path: string, { replaced }: Given, content: FileContent): NamedF
   }
 }
 
-function readFormed(schema: Schema & { form: FormName }, given: Given, folder: string): Outcome {
+/** Values of this form name a file. */
+export function isFileForm(name: FormName): boolean {
+  const form: Form<unknown> = forms[name];
+  return form.content !== undefined || form.isPath === true;
+}
+
+function readFormed(schema: Schema & { form: FormName }, given: Given, folder: string | undefined): Outcome {
   const form: Form<unknown> = forms[schema.form];
   const isMeasure = schema.form === "duration" || schema.form === "size";
   if (typeof given.value !== "string" && !isMeasure) return { fault: "must be text: put it in quotes" };
@@ -96,11 +102,12 @@ function readFormed(schema: Schema & { form: FormName }, given: Given, folder: s
   const fault = form.findFault(text);
   if (fault !== undefined) return { fault: UNSPOKEN.has(schema.form) ? fault : `${speak(given)} ${fault}` };
   const value = form.parse(text);
+  if (folder === undefined && isFileForm(schema.form)) return { value: text };
   if (form.content !== undefined) {
-    const path = resolve(folder, text);
+    const path = resolve(folder!, text);
     return { value: path, file: lookAt(path, given, form.content) };
   }
-  if (form.isPath === true) return { value: resolve(folder, text) };
+  if (form.isPath === true) return { value: resolve(folder!, text) };
   const write = schema.form === "size" ? formatSize : formatDuration;
   if (schema.least !== undefined && Number(value) < schema.least) {
     return { fault: `must be at least ${write(schema.least)}` };
@@ -111,8 +118,11 @@ function readFormed(schema: Schema & { form: FormName }, given: Given, folder: s
   return { value };
 }
 
-/** The value of a scalar key, checked against its schema; relative files are taken from `folder`. */
-export function readLeaf(schema: Schema, given: Given, folder: string): Outcome {
+/**
+ * The value of a scalar key, checked against its schema; relative files are taken from `folder`. Without one, files are
+ * not looked at, and stay as the text names them.
+ */
+export function readLeaf(schema: Schema, given: Given, folder: string | undefined): Outcome {
   const { form } = schema;
   if (form !== undefined) return readFormed({ ...schema, form }, given, folder);
   const value = given.replaced ? coerce(schema, String(given.value)) : given.value;

@@ -6,7 +6,7 @@ import type { Environment } from "./environment.ts";
 import { asData } from "./keys.ts";
 import { ConfigError } from "./problem.ts";
 import type { Problem } from "./problem.ts";
-import { readYaml } from "./reading.ts";
+import { readYaml, type Unread } from "./reading.ts";
 import { readRoot } from "./read.ts";
 import { checkRules } from "./rules.ts";
 import { configSchema } from "./schema.ts";
@@ -34,6 +34,28 @@ export interface ParsedConfig {
   readonly files: ReadonlyMap<string, string>;
   /** How many keys the text gives. */
   readonly givenCount: number;
+}
+
+/** What can be said of a text that is not trusted. */
+interface SealedReading {
+  /** Every problem, in the order of the text; keys that were left alone have none. */
+  readonly problems: readonly Problem[];
+  /** What was left alone, in the order of the text. */
+  readonly unread: readonly Unread[];
+  /** The configuration, where there is no problem: without what was left alone, files as the text names them. */
+  readonly draft?: Draft;
+}
+
+/** As {@link parseConfig}, for a text that anybody may have written: no variable and no file that it names is looked at. */
+export function parseSealed(text: string): SealedReading {
+  const reading = readYaml({ text, folder: "/", isSealed: true });
+  const { unread } = reading;
+  const readable = reading.problems.length === 0 ? readRoot(reading, asData(configSchema)) : undefined;
+  const draft = readable === undefined ? undefined : complete(readable, reading);
+  if (draft !== undefined) checkRules(reading, draft);
+  const left = new Set(unread.filter(({ because }) => because === "environment").map(({ path }) => path));
+  const problems = reading.problems.filter(({ path }) => !left.has(path)).toSorted(byPlace);
+  return { problems, unread, ...(problems.length === 0 && draft !== undefined && { draft }) };
 }
 
 const WATCHED = /^((upstreams\[\d+\]|discovery\.defaults)\.(auth|tls)|listen\.tls|clients)\./;

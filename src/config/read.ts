@@ -3,7 +3,7 @@ import type { Node, Pair, YAMLMap, YAMLSeq } from "yaml";
 import { substitute } from "./environment.ts";
 import { isOff } from "./keys.ts";
 import type { Schema } from "./keys.ts";
-import { readLeaf } from "./leaf.ts";
+import { isFileForm, readLeaf } from "./leaf.ts";
 import type { Given } from "./leaf.ts";
 import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
@@ -32,11 +32,18 @@ function followAlias(reading: Reading, node: unknown, path: string): Node | null
   return isScalar(target) && target.value === null ? null : target;
 }
 
-/** The scalar with the environment's variables put in; undefined, with a problem, when a reference is wrong. */
+/**
+ * The scalar with the environment's variables put in; undefined, with a problem, when a reference is wrong, and where the
+ * environment is not looked at.
+ */
 function readScalar(reading: Reading, value: unknown, path: string): Given | undefined {
-  if (typeof value !== "string" || reading.env === undefined) return { value, replaced: false };
+  if (typeof value !== "string" || (reading.env === undefined && !reading.isSealed)) return { value, replaced: false };
   const { text, replaced, faults } = substitute(value, reading.env);
   for (const fault of faults) reading.report(path, fault);
+  if (replaced && reading.isSealed) {
+    reading.unread.push({ path, because: "environment" });
+    return undefined;
+  }
   return faults.length > 0 ? undefined : { value: text, replaced };
 }
 
@@ -159,7 +166,10 @@ function readValue(reading: Reading, place: Place, node: Node): unknown {
   }
   reading.noteGiven(path, given);
   const leaf = schema.anyOf?.find(({ form }) => form !== undefined) ?? schema;
-  const outcome = readLeaf(leaf, given, reading.folder);
+  if (reading.isSealed && leaf.form !== undefined && isFileForm(leaf.form)) {
+    reading.unread.push({ path, because: "file" });
+  }
+  const outcome = readLeaf(leaf, given, reading.isSealed ? undefined : reading.folder);
   if ("fault" in outcome) reading.report(path, outcome.fault);
   else if (outcome.file !== undefined) reading.noteFile(path, outcome.file);
   return outcome.value;

@@ -117,12 +117,16 @@ export function warnOfUnpinned(config: Config): string[] {
 
 /** What an operator should know about a good configuration: what is safe only where clients are trusted. */
 export function warnings(config: Config): string[] {
+  return [...warningsOfText(config), ...warnOfFiles(config)];
+}
+
+/** As {@link warnings}, without a look at any file. */
+export function warningsOfText(config: Config): string[] {
   return [
     ...warnOfOperations(config.operations),
     ...warnOfProxies(config.listen),
     ...config.upstreams.filter(({ enabled }) => enabled).flatMap(warnOfUpstream),
     ...warnOfDiscovery(config),
-    ...warnOfFiles(config),
     ...warnOfSharedHosts(config),
   ];
 }

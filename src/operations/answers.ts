@@ -1,7 +1,7 @@
 /**
  * What the operations listener answers, as JSON: for the console, which imports nothing else of the gateway. Types alone.
  */
-import type { Change } from "../config/diff.ts";
+import type { TextCheck } from "../config/text-check.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts";
 import type { HistoryReport } from "../observe/history.ts";
 import type { RequestsReport } from "../observe/recent-requests.ts";
@@ -67,20 +67,8 @@ export interface ConfigCheckRequest {
 }
 
 /** `POST /config/check`: nothing of it was applied. */
-export interface ConfigCheckAnswer {
-  /** Nothing is wrong with it, as far as it was looked at. */
-  readonly good: boolean;
+export interface ConfigCheckAnswer extends Omit<TextCheck, "problems"> {
   readonly problems: readonly ToldProblem[];
-  readonly warnings: readonly string[];
-  /** Against the configuration in use; `before` or `after` is absent where the key is off or not there. */
-  readonly changes: readonly Change[];
-  /** Keys whose values were not looked at, for they come from the environment or from files, or are secrets. */
-  readonly notLookedAt: readonly NotLookedAt[];
-}
-
-export interface NotLookedAt {
-  readonly path: string;
-  readonly because: "environment" | "file" | "secret";
 }
 
 /** `GET /explain?path=` */

@@ -21,6 +21,7 @@ import { checkAccess, checkMayAct, type OperationsAccess, type PathKind, type Sh
 import { parsePreview, type PurgePreview } from "./cache-report.ts";
 import type { ClientsReport } from "./clients-report.ts";
 import { addConsole, PAGES } from "./console-files.ts";
+import { CHECK_BODY_BYTES, ConfigChecks } from "./config-check.ts";
 import { type ReloadReport, reportConfig } from "./config-report.ts";
 import { addDiscovery, type DiscoveryOperations } from "./discovery.ts";
 import type { Explain } from "./explain.ts";
@@ -214,6 +215,10 @@ function addReports(app: FastifyInstance, options: OperationsOptions): void {
   app.get("/config", async (_request, reply) => reply.send(reportConfig(options.config(), options.lastReload?.())));
   app.get("/history", async ({ query }, reply) => reply.send(options.history(parseSince(query))));
   app.get("/cache", async ({ query }, reply) => reply.send(await options.cache(parsePreview(query))));
+  const checks = new ConfigChecks(clock);
+  app.post("/config/check", { bodyLimit: CHECK_BODY_BYTES }, async (request, reply) =>
+    reply.send(await checks.check(bodyOf(request), options.config())),
+  );
   app.get("/requests", async ({ query }, reply) => reply.send(await options.requests(parseRequestFilter(query))));
   app.get("/clients", async (_request, reply) => reply.send(await options.clients()));
   app.get("/explain", async (request, reply) => {
@@ -268,7 +273,7 @@ function operationsError(error: Error & { code?: string }): GatewayError {
         "the body must be sent with the header content-type: application/json",
       );
     case "FST_ERR_CTP_BODY_TOO_LARGE":
-      return new GatewayError("body_too_large", `the body is larger than ${PURGE_BODY_BYTES} bytes`);
+      return new GatewayError("body_too_large", "the body is larger than this path takes");
     default:
       // The text of other refusals may quote the request; their status is all that is told.
       return isRefusal(error)
