@@ -12,7 +12,8 @@ export interface BenchServer {
   stop(): Promise<void>;
 }
 
-const START_PATIENCE = 15_000;
+/** With a thousand upstreams on a busy machine, too. */
+const START_PATIENCE = 120_000;
 
 /** Waits until something listens on `port`; fails when the process ends first, with what it wrote. */
 export async function untilListening(child: ChildProcess, port: number, logFile: string): Promise<void> {
