@@ -24,11 +24,10 @@ test("nodes that differ are counted, logged without ids and values, and shown wi
   });
   const { gateway, url, operations, lines } = running;
   const path = "/registry/metadata/v1/instruments/Amulet%2FUSD";
-  const started = performance.now();
   const response = await fetch(running.registrar(DSO) + path);
   expect(response.status).toBe(200);
-  // The answer is here long before the second look.
-  expect(performance.now() - started).toBeLessThan(900);
+  // The answer is here before the second look.
+  expect(lines.map(({ msg }) => msg)).not.toContain("nodes differ");
   await expect.poll(() => lines.find(({ msg }) => msg === "nodes differ"), { timeout: 15_000 }).toBeDefined();
 
   const line = lines.find(({ msg }) => msg === "nodes differ")!;
