@@ -5,6 +5,7 @@ import { parseConfig } from "../config/parse.ts";
 import type { Config } from "../config/schema.ts";
 import { createLogger } from "../observe/log.ts";
 import { SampleRegistry } from "../sandbox/registry.ts";
+import { measureLoop } from "../http/workload.ts";
 import { version } from "../version.ts";
 import { demoInstructions } from "./demo-instructions.ts";
 import { startDemoTraffic } from "./demo-traffic.ts";
@@ -64,6 +65,9 @@ export async function demo(options: { readonly port: unknown; readonly operation
     clock,
     random: Math.random,
     version,
+    // For the console's charts.
+    loop: measureLoop(),
+    residentBytes: () => process.memoryUsage.rss(),
   });
   try {
     const ports = await gateway.start();
