@@ -25,7 +25,12 @@ export async function buildLargeCatalogue(registries: number, instruments: numbe
   const coordinator = new LocalCoordinator({ clock });
   const catalogue = new Catalogue({ clock, coordinator, upstreams: () => upstreams });
   const all: RegistryMetadata[] = [];
-  const upstreams = { all: [], byAdmin: () => undefined };
+  const upstreams = {
+    get all(): Upstream[] {
+      return all.map(({ upstream }) => upstream);
+    },
+    byAdmin: (admin: string) => upstreams.all.find((upstream) => upstream.admin === admin),
+  };
   for (let at = 0; at < registries; at++) {
     const admin = `registry-${at}::1220`;
     const upstream = { name: `registry-${at}`, admin, config: { cache: { staleIfError: 600_000 } } } as Upstream;
