@@ -20,7 +20,7 @@ export class RealProcess {
   readonly file: string;
   readonly ended: Promise<number | null>;
   stderr = "";
-  private readonly base: Record<string, unknown>;
+  private readonly base: { readonly listen: object; readonly operations: object };
   private readonly child: ChildProcess;
   private stdout = "";
 
@@ -47,10 +47,20 @@ export class RealProcess {
     });
   }
 
-  /** Starts a gateway with these keys on free ports of loopback, and waits until it is ready. */
-  static async start(keys: Record<string, unknown>): Promise<RealProcess> {
-    const gateway = new RealProcess({ public: await findFreePort(), operations: await findFreePort() }, keys);
-    await until(() => gateway.isReady(), READY_WITHIN);
+  /**
+   * Starts a gateway with these keys on free ports of loopback, or on those of one that has ended, and waits until it is
+   * ready.
+   */
+  static async start(keys: Record<string, unknown>, predecessor?: RealProcess): Promise<RealProcess> {
+    const portOf = async (url: string | undefined) => (url === undefined ? findFreePort() : Number(new URL(url).port));
+    const ports = { public: await portOf(predecessor?.url), operations: await portOf(predecessor?.operations) };
+    const gateway = new RealProcess(ports, keys);
+    try {
+      await until(() => gateway.isReady(), READY_WITHIN);
+    } catch (error) {
+      await gateway.dispose();
+      throw error;
+    }
     return gateway;
   }
 
@@ -73,7 +83,12 @@ export class RealProcess {
 
   /** The text of a configuration with these keys, on this process's ports unless the keys say otherwise. */
   text(keys: Record<string, unknown>): string {
-    return stringify({ ...this.base, ...keys });
+    const { listen, operations } = this.base;
+    return stringify({
+      ...keys,
+      listen: { ...listen, ...(keys["listen"] as object | undefined) },
+      operations: { ...operations, ...(keys["operations"] as object | undefined) },
+    });
   }
 
   /** Writes the configuration file in place. */
