@@ -1,9 +1,11 @@
 import { defineConfig } from "vitest/config";
 
-/** What each push needs: the package, the alerts, what stands before and behind, and that nothing is lost in changes. */
+/** What each push needs: the package, the alerts, the console, what stands before and behind, and that nothing is lost in changes. */
 const PUSH = [
   "test/long/aggregate-replicas.test.ts",
   "test/long/alerts.test.ts",
+  "test/long/console-actions.test.ts",
+  "test/long/console-safety.test.ts",
   "test/long/nginx-around.test.ts",
   "test/long/nginx-in-front.test.ts",
   "test/long/package.test.ts",

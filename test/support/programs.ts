@@ -25,9 +25,17 @@ export const PROMTOOL: Program = { name: "promtool", debianPackage: "prometheus"
 export const BUILDAH: Program = { name: "buildah", debianPackage: "buildah" };
 export const VARNISH: Program = { name: "varnishd", debianPackage: "varnish" };
 export const NPM: Program = { name: "npm", debianPackage: "npm" };
+/** Headless, as the operators' console is shown in it. */
+export const CHROMIUM: Program = {
+  name: "chromium",
+  debianPackage: "chromium",
+  elsewhere: "Fedora: dnf install chromium",
+  variable: "CHROMIUM",
+};
 
 const APT_GET = "/usr/bin/apt-get";
-const INSTALL_TIMEOUT = 180_000;
+/** A browser brings two hundred packages along. */
+const INSTALL_TIMEOUT = 600_000;
 
 /** The path of the program; undefined where it is not installed. */
 export function findProgram({ name, variable }: Program): string | undefined {
