@@ -5,6 +5,7 @@ import { sayMilliseconds, sayNumber, sayRate, sayShare } from "../format.ts";
 import { sayCount } from "../../words/quantity.ts";
 import { upstreamTone } from "../health.ts";
 import { perSecond } from "../history.ts";
+import { DivergenceTable } from "./divergence-table.tsx";
 import { NodeTable } from "./node-table.tsx";
 import { formatRoute } from "../route.ts";
 import { store, useStore } from "../store.ts";
@@ -30,6 +31,7 @@ export function RegistryPage({ name }: { readonly name: string }) {
       <Facts upstream={upstream} status={status} />
       {!isReadonly && <Actions upstream={upstream} />}
       <NodeTable upstream={upstream} isReadonly={isReadonly} />
+      <DivergenceTable upstream={upstream} />
       <Calls upstream={upstream} history={history} />
     </>
   );
