@@ -89,6 +89,7 @@ async function runTraffic(): Promise<void> {
     for (const { url, operations } of gateways) {
       for (const name of ["amulet", "bonds", "liar"]) await sendEverything(url, name);
       await sendStrays(url);
+      await fetch(`${url}/catalog/v1/instruments`);
       await breakAndAsk(registries[turn % 2 === 0 ? 2 : 1]!, url, turn % 2 === 0 ? "bonds" : "amulet");
       await purge(operations);
     }

@@ -89,7 +89,12 @@ async function readCatalogue(context: ScaleContext, size: number): Promise<Read>
     counted: metrics.series("catalogue_bytes")[0]!.value / kept,
     cpu,
     partial: partial === null ? "none" : `${partial.split(", ").length} of ${REGISTRIES}`,
-    bounds: countReasons(metrics.series("catalogue_cut_short").map(({ labels }) => labels["reason"]!)),
+    bounds: countReasons(
+      metrics
+        .series("catalogue_cut_short")
+        .filter(({ value }) => value === 1)
+        .map(({ labels }) => labels["reason"]!),
+    ),
   };
 }
 

@@ -5,7 +5,7 @@ import type { Definition } from "./definition.ts";
 import { BoundCounter } from "./bound.ts";
 
 /** Counters with more combinations than this begin with the first event. */
-const MAX_COMBINATIONS = 16;
+const MAX_COMBINATIONS = 24;
 
 /**
  * Begins counters at 0, those of these upstreams or those of none: a counter that appears with its first event has

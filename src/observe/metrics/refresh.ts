@@ -14,7 +14,7 @@ import {
 } from "../../upstream/status.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Traffic } from "../traffic.ts";
-import type { CatalogueBound } from "./labels.ts";
+import { CATALOGUE_BOUND, type CatalogueBound } from "./labels.ts";
 
 /** What the gauges show. */
 export interface GaugeSources {
@@ -73,7 +73,9 @@ function refreshCatalogue(
   const kept = admin === undefined ? undefined : catalogue.kept(admin);
   if (kept === undefined) return;
   metrics.catalogueInstruments.set({ upstream }, kept.instruments);
-  if (kept.cutShortBy !== undefined) metrics.catalogueCutShort.set({ upstream, reason: kept.cutShortBy }, 1);
+  for (const reason of CATALOGUE_BOUND) {
+    metrics.catalogueCutShort.set({ upstream, reason }, kept.cutShortBy === reason ? 1 : 0);
+  }
 }
 
 function refreshCertificates(

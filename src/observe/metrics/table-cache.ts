@@ -87,10 +87,9 @@ export const CACHE = {
   catalogueCutShort: gauge("catalogue_cut_short", {
     help:
       "1 where the catalogue lacks the end of a registry's listing, by the bound that it met: of one listing, of all that " +
-      "are read at a time (bytes_of_all), or of the whole catalogue. Answers name the registry in X-Registry-Partial.",
+      "are read at a time (bytes_of_all), or of the whole catalogue; else 0. Answers name the registry in X-Registry-Partial.",
     labels: { upstream: ALIAS, reason: CATALOGUE_BOUND },
     aggregation: "max",
-    series: (upstreams) => upstreams,
     panel: { title: "Registries not wholly in the catalogue", unit: "state", by: ["upstream", "reason"] },
   }),
   leases: gauge("leases", {
