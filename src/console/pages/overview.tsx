@@ -152,7 +152,7 @@ function InForce({ status }: { readonly status: StatusAnswer }) {
             cell: ({ upstream }) => <a href={formatRoute({ page: "registries", name: upstream })}>{upstream}</a>,
           },
           { title: "What", cell: (action) => <Badge tone="warn">{sayAction(action)}</Badge> },
-          { title: "Reason", cell: ({ reason }) => reason ?? NOTHING },
+          { title: "Reason", cell: ({ reason }) => <span class="wrap">{reason ?? NOTHING}</span> },
           { title: "Since", cell: ({ since }) => <When at={since} /> },
           { title: "Ends", cell: ({ until }) => (until === null ? "when it is undone" : <When at={until} />) },
           {
