@@ -100,14 +100,16 @@ describe("a sealed entry", () => {
   test("that is put back is as old as it is, and after a purge it is none", async () => {
     const server = await redisServer();
     const [replica] = (await sealed(server)) as [Replica];
-    const entry = entryOf(replica);
+    const { bornAt, receivedAt } = entryOf(replica);
+    // Older than replicas may misjudge the clock of Redis on a busy machine.
+    const entry = entryOf(replica, { bornAt: bornAt - 30_000, receivedAt: receivedAt - 30_000 });
     await put(replica, infoKey, entry);
     const value = (await server.client.hgetBuffer(entryKey, "v"))!;
     await put(replica, infoKey, entryOf(replica, { body: Buffer.from("newer") }));
     await server.client.hset(entryKey, "v", value);
     const [found] = (await replica.store.get(infoKey))!;
-    expect(found!.freshUntil).toBeLessThanOrEqual(entry.freshUntil + 1);
-    expect(found!.bornAt).toBeLessThanOrEqual(entry.bornAt + 1);
+    expect(Math.abs(found!.freshUntil - entry.freshUntil)).toBeLessThan(10_000);
+    expect(Math.abs(found!.bornAt - entry.bornAt)).toBeLessThan(10_000);
     await replica.coordinator.purge(infoKey.partition, ["info"]);
     await server.client.hset(entryKey, "v", value);
     expect(await usable(replica)).toBeUndefined();
