@@ -247,8 +247,9 @@ describe("what is in Redis", () => {
       found = (await replica.store.get(infoKey))?.[0];
       return found?.body.toString() === "late";
     });
-    expect(found!.bornAt).toBeLessThanOrEqual(entry.bornAt + 1);
-    expect(found!.usableUntil).toBeLessThanOrEqual(entry.usableUntil + 1);
+    // A second went by; how far Redis' clock is ahead is known to a round trip.
+    expect(found!.bornAt).toBeLessThanOrEqual(entry.bornAt + 500);
+    expect(found!.usableUntil).toBeLessThanOrEqual(entry.usableUntil + 500);
   });
 
   test("an entry leaves Redis when it is no longer useful", async () => {
