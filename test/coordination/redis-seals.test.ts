@@ -106,6 +106,7 @@ describe("a sealed entry", () => {
     await put(replica, infoKey, entry);
     const value = (await server.client.hgetBuffer(entryKey, "v"))!;
     await put(replica, infoKey, entryOf(replica, { body: Buffer.from("newer") }));
+    await until(async () => !value.equals((await server.client.hgetBuffer(entryKey, "v"))!));
     await server.client.hset(entryKey, "v", value);
     const [found] = (await replica.store.get(infoKey))!;
     expect(Math.abs(found!.freshUntil - entry.freshUntil)).toBeLessThan(10_000);
