@@ -235,7 +235,7 @@ export class HttpCache {
       return undefined;
     }
     const answer = this.responder.fetched(resource, headers, result, forwarding);
-    this.tiers.compress(resource.key, result.cached);
+    if (result.stored) this.tiers.compress(resource.key, result.cached);
     return answer;
   }
 
