@@ -36,9 +36,7 @@ end
 read()
 if sum ~= taken then
   redis.call('DEL', KEYS[2])
-  for _, call in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-    redis.call('HINCRBY', KEYS[2], string.match(call, '^(.-)%${OF}') or '', 1)
-  end
+  for member, number in pairs(numbers(redis.call('ZRANGE', KEYS[1], 0, -1))) do count(member, number) end
   read()
 end
 local members = (counts[ARGV[4]] or refused[ARGV[4]]) and 0 or 1
@@ -68,19 +66,35 @@ const takeCall = defineScript(
   `${NOW_MICROSECONDS} ${clearForeign("zset")}
 local requests, per = tonumber(ARGV[1]), tonumber(ARGV[2])
 local hasMembers = ARGV[4] ~= ''
+local function count(member, by)
+  local held = redis.pcall('HINCRBY', KEYS[2], member, by)
+  -- What is no number that Redis counts with is made anew from the calls.
+  if type(held) ~= 'number' then redis.call('DEL', KEYS[2])
+  elseif held <= 0 then redis.call('HDEL', KEYS[2], member) end
+end
+-- How many of these calls each member made.
+local function numbers(calls)
+  local all = {}
+  for _, call in ipairs(calls) do
+    local member = string.match(call, '^(.-)%${OF}') or ''
+    all[member] = (all[member] or 0) + 1
+  end
+  return all
+end
 local function drop(from, to)
   if hasMembers then
-    for _, call in ipairs(redis.call('ZRANGE', KEYS[1], from, to, 'BYSCORE')) do
-      local member = string.match(call, '^(.-)%${OF}') or ''
-      if redis.call('HINCRBY', KEYS[2], member, -1) <= 0 then redis.call('HDEL', KEYS[2], member) end
-    end
+    local dropped = numbers(redis.call('ZRANGE', KEYS[1], from, to, 'BYSCORE'))
+    for member, number in pairs(dropped) do count(member, -number) end
   end
   redis.call('ZREMRANGEBYSCORE', KEYS[1], from, to)
 end
 if hasMembers and not redis.call('TYPE', KEYS[2]).ok:match('^[hn]') then redis.call('DEL', KEYS[2]) end
 drop('-inf', string.format('%.3f', now - per))
--- Left behind by a clock that was set back; they would count for longer than their window.
+-- Left behind by a clock that was set back, or forged: what is of the future counts for one window from now at most.
 drop(string.format('(%.3f', now + per), '+inf')
+for _, call in ipairs(redis.call('ZRANGE', KEYS[1], string.format('(%.3f', now), '+inf', 'BYSCORE')) do
+  redis.call('ZADD', KEYS[1], string.format('%.3f', now), call)
+end
 local taken = redis.call('ZCARD', KEYS[1])
 local most = requests
 if hasMembers then ${MOST_OF_MEMBER}
@@ -89,7 +103,7 @@ if taken < most then
   redis.call('ZADD', KEYS[1], string.format('%.3f', now), ARGV[3])
   redis.call('PEXPIRE', KEYS[1], math.ceil(per) + 1000)
   if hasMembers then
-    redis.call('HINCRBY', KEYS[2], ARGV[4], 1)
+    count(ARGV[4], 1)
     redis.call('PEXPIRE', KEYS[2], math.ceil(per * ${WANTED_FOR}) + 1000)
   end
   if ARGV[5] then redis.call('PUBLISH', ARGV[5], ARGV[6]) end
