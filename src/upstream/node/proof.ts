@@ -117,6 +117,7 @@ export class NodeProof {
       maxBody: MAX_INFO,
     });
     if ("reason" in raw) throw new ProofFailed(raw);
+    if (raw.status === 429) this.parts.rateLimit?.shrink("info", retryAfter(raw.fields));
     const context = {
       upstream,
       node: node.index,
