@@ -114,8 +114,11 @@ export interface Coordinator {
   /** A remembered fact. */
   recall(key: string): MaybePromise<string | undefined>;
 
-  /** Tells the other processes something, at once; one that cannot be reached does not hear it. */
-  announce(news: string): void;
+  /**
+   * Tells the other processes something, at once. One that cannot be reached does not hear it; what did not reach Redis
+   * is told when it is there again, but not what `isBrief`, which is of no use by then.
+   */
+  announce(news: string, options?: { readonly isBrief: boolean }): void;
 
   /** Has `hear` called with what other processes announce, and with undefined when some of it may have been missed. */
   onAnnounced(hear: (news: string | undefined) => void): void;

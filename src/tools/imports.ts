@@ -33,7 +33,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "cache/rfc": { rooms: [], types: ["cache"], packages: ["lru-cache", "structured-headers"] },
   "cache/stores": { rooms: ["cache", "cache/rfc"], types: ["coordination"], packages: ["lru-cache"] },
   cache: { rooms: ["cache/rfc", "cache/stores"], types: ["coordination"], packages: ["lru-cache"] },
-  "upstream/limits": { rooms: ["upstream"], types: ["config", "coordination", "spec"], packages: ["lru-cache"] },
+  "upstream/limits": { rooms: ["spec", "upstream"], types: ["config", "coordination"], packages: ["lru-cache"] },
   "upstream/wire": { rooms: ["bodies", "upstream"], types: ["config", "coordination"], packages: ["undici"] },
   "upstream/credentials": { rooms: ["config", "upstream", "upstream/wire"], types: ["coordination"], packages: [] },
   "upstream/node": {

@@ -155,8 +155,9 @@ export class Upstream {
 
   /** See `Upstreams.hear`. */
   hear(news: string | undefined): void {
-    const { nodes } = this.parts;
+    const { nodes, rateLimit } = this.parts;
     if (news === undefined) return nodes.checkAll();
+    rateLimit?.hear(news);
     for (const node of nodes.all) {
       if (node.state !== "wrong-admin" && news === impostorAt(node.url)) nodes.doubt(node);
     }

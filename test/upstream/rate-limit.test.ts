@@ -128,8 +128,10 @@ describe("upstreams of one group", () => {
     const rateLimit = { requests: 20, per: 60_000, maxWait: 2_000, perEndpoint: false, group: "host", ...limit };
     const configs = names.map((name) => ({ name, rateLimit }) as unknown as UpstreamConfig);
     groups.reset(configs);
-    const open = (name: string) =>
-      new RateLimit({ upstream: name, rateLimit, coordinator, clock, groups, onRation: () => undefined });
+    const told: string[] = [];
+    coordinator.announce = (news?: string) => void told.push(news!);
+    const onRation = (_share: number, isNews: boolean) => void (isNews && told.push("a line of the log"));
+    const open = (name: string) => new RateLimit({ upstream: name, rateLimit, coordinator, clock, groups, onRation });
     const members = Object.fromEntries(names.map((name) => [name, open(name)]));
     const take = (name: string, priority: Priority = "post") =>
       Promise.resolve(members[name]!.take({ operation: "info", priority, deadline: clock.now() + 10_000 })).then(
@@ -141,7 +143,7 @@ describe("upstreams of one group", () => {
       while ((await take(name, priority)) === "taken") taken += 1;
       return taken;
     };
-    return { clock, groups, configs, open, members, take, takeAll };
+    return { clock, groups, configs, open, members, take, takeAll, told };
   }
 
   test("have one budget, of which the one that asks first cannot take all", async () => {
@@ -175,6 +177,48 @@ describe("upstreams of one group", () => {
     expect(await take("b")).toMatch(/^429 .*; try again in 5 s$/);
     clock.advance(5_000);
     expect((await takeAll("b")) + (await takeAll("a"))).toBe(10);
+  });
+
+  test("hear of a 429 that another process was answered, once, and tell it to none", async () => {
+    const [here, there, apart] = [openGroup(["a", "b"]), openGroup(["b", "c"]), openGroup(["a"], { group: "other" })];
+    const tell = () => {
+      for (const news of here.told)
+        for (const { members } of [there, apart]) members[Object.keys(members)[0]!]!.hear(news);
+    };
+    for (let i = 0; i < 20; i += 1) here.members["a"]!.shrink("info", 5);
+    expect(here.told).toEqual(["a line of the log", "refused info 5000 group:host"]);
+    tell();
+    expect(await there.take("c")).toMatch(/^429 .*; try again in 5 s$/);
+    expect(await apart.take("a")).toBe("taken");
+    expect(there.told).toEqual([]);
+    there.clock.advance(5_000);
+    expect((await there.takeAll("b")) + (await there.takeAll("c"))).toBe(10);
+    // It wants to be left alone for longer than was told.
+    here.members["b"]!.shrink("info", 30);
+    expect(here.told.slice(2)).toEqual(["refused info 30000 group:host"]);
+  });
+
+  test.each([
+    "refused info 60001 group:host",
+    "refused info -1 group:host",
+    "refused info 5000",
+    "refused nothing 5000 group:host",
+    "refused info 5000 group:host2",
+    "refused info 5000 upstream:a",
+    "refused",
+    "",
+  ])("do not heed %j", async (news) => {
+    const { members, takeAll } = openGroup(["a", "b"]);
+    members["a"]!.hear(news);
+    expect((await takeAll("a")) + (await takeAll("b"))).toBe(20);
+  });
+
+  test("hear of it by endpoint where each endpoint has a limit of its own", async () => {
+    const { members, take, clock } = openGroup(["a", "b"], { perEndpoint: true });
+    members["a"]!.hear("refused instruments 5000 group:host");
+    expect(await take("b")).toBe("taken");
+    const take2 = members["b"]!.take({ operation: "instruments", priority: "post", deadline: clock.now() + 1_000 });
+    await expect(take2).rejects.toMatchObject({ status: 429, retryAfter: 5 });
   });
 
   test("take turns where there is one call at a time", async () => {
@@ -291,6 +335,20 @@ describe("an upstream with rateLimit", () => {
     expect((await takeAll(next, "b")) + (await takeAll(next, "c"))).toBeLessThanOrEqual(2);
     expect(total()).toBeLessThanOrEqual(20);
     expect(next.status()[0]!.budgetLeft).toBe(0);
+  });
+
+  test("leaves its whole group alone when a check is answered 429", async () => {
+    const registries = { a: await startRegistry(), b: await startRegistry() };
+    const config = (name: keyof typeof registries) => ({
+      name,
+      urls: [registries[name].url],
+      rateLimit: { ...rateLimit, requests: 20, group: "host" },
+    });
+    const { upstreams } = openUpstreams(upstreamConfigs(config("a"), config("b")));
+    await registries.a.faults.set({ kind: "429", retryAfter: "20", operations: ["info"] });
+    await expect(upstreams.byName("a")!.call(acceptCall())).rejects.toMatchObject({ retryAfter: 20 });
+    await expect(upstreams.byName("b")!.call(acceptCall())).rejects.toMatchObject({ status: 429, retryAfter: 20 });
+    expect([registries.a.calls.total, registries.b.calls.total]).toEqual([1, 0]);
   });
 
   test("is asked less after it answered 429", async () => {

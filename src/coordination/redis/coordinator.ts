@@ -169,7 +169,8 @@ export class RedisCoordinator implements Coordinator {
     return this.facts.recall(key);
   }
 
-  announce(news: string): void {
+  announce(news: string, { isBrief } = { isBrief: false }): void {
+    if (isBrief) return void this.send(news).catch(() => undefined);
     this.unsent.add(news);
     if (this.unsent.size <= MAX_UNSENT) void this.sendNews();
     else this.unsent.delete(news);
@@ -188,16 +189,20 @@ export class RedisCoordinator implements Coordinator {
 
   /** Sends what was announced and did not reach Redis yet; what does not now waits for the next connection. */
   private async sendNews(): Promise<void> {
-    const { channel } = this.connection.keys;
     for (const news of this.unsent) {
       try {
-        const message = this.connection.message({ kind: "news", news });
-        await this.connection.run({ script: announceNews, keys: [channel], args: [channel, message] });
+        await this.send(news);
         this.unsent.delete(news);
       } catch {
         return;
       }
     }
+  }
+
+  private async send(news: string): Promise<void> {
+    const { channel } = this.connection.keys;
+    const args = [channel, this.connection.message({ kind: "news", news })];
+    await this.connection.run({ script: announceNews, keys: [channel], args });
   }
 
   private changed(isUp: boolean): void {

@@ -2,7 +2,7 @@ import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import type { CallGrant, Coordinator, MaybePromise } from "../../coordination/coordinator.ts";
 import { GatewayError } from "../../errors.ts";
-import type { Operation } from "../../spec/endpoints.ts";
+import { type Operation, OPERATIONS } from "../../spec/endpoints.ts";
 import type { Priority } from "../call.ts";
 import { News } from "../news.ts";
 import { PRIORITIES, WaitQueue } from "./concurrency-limit.ts";
@@ -42,6 +42,8 @@ const TURN: Duration = 2;
 const SHRINK = 0.5;
 const LEAST_SHARE = 0.1;
 const LONGEST_RETRY_AFTER: Duration = 60_000;
+/** Refusals within this time are one. */
+const ONE_EVENT: Duration = 1_000;
 const LONGEST_RECOVERY: Duration = 600_000;
 
 /** One window of calls: of the whole upstream, or of one endpoint; of all its group where it has one. */
@@ -122,30 +124,48 @@ export class RateLimit {
     return granted.granted ? undefined : this.queueUp(window, spender);
   }
 
-  /** The upstream answered 429 although the budget allowed the call: the real limit is lower. */
+  /** The upstream answered 429 although the budget allowed the call: the real limit is lower, for other processes as well. */
   shrink(operation: Operation, retryAfter: number | undefined): void {
+    const pause = Math.min(Math.ceil((retryAfter ?? 0) * 1_000), LONGEST_RETRY_AFTER);
+    if (!this.heed(operation, pause, true)) return;
+    this.parts.coordinator.announce(formatRefusal({ whose: this.whose, operation, pause }), { isBrief: true });
+  }
+
+  /** Another process announced something: it may be that it was answered 429 for what this limit is about. */
+  hear(news: string): void {
+    const refusal = parseRefusal(news);
+    if (refusal?.whose === this.whose) this.heed(refusal.operation, refusal.pause, false);
+  }
+
+  /** Makes no call for `pause`, and fewer for a while. False where that was known; `isOwn`: the answer came to this process. */
+  private heed(operation: Operation, pause: Duration, isOwn: boolean): boolean {
     const { ration } = this.windowOf(operation);
     const now = this.parts.clock.now();
-    if (retryAfter !== undefined) {
-      ration.deniedUntil = Math.max(ration.deniedUntil, now + Math.min(retryAfter * 1_000, LONGEST_RETRY_AFTER));
-    }
+    const isLonger = now + pause >= ration.deniedUntil + ONE_EVENT && pause > 0;
+    ration.deniedUntil = Math.max(ration.deniedUntil, now + pause);
     // The answers to calls that were already on their way are one event.
-    if (now - ration.shrunkAt < 1_000) return;
+    if (now - ration.shrunkAt < ONE_EVENT) return isLonger;
     if (this.shareOf(ration, now) === 1) this.rations.end();
     ration.share = Math.max(this.shareOf(ration, now) * SHRINK, LEAST_SHARE);
     ration.shrunkAt = now;
-    this.parts.onRation(ration.share, this.rations.isDue());
+    this.parts.onRation(ration.share, isOwn && this.rations.isDue());
+    return true;
+  }
+
+  /** Names what shares its windows, the same in all processes. */
+  private get whose(): string {
+    const { rateLimit, upstream } = this.parts;
+    return rateLimit.group === undefined ? `upstream:${upstream}` : `group:${rateLimit.group}`;
   }
 
   private windowOf(operation: Operation): CallWindow {
-    const { rateLimit, upstream, groups, clock } = this.parts;
+    const { rateLimit, groups, clock } = this.parts;
     const { group } = rateLimit;
     const key = rateLimit.perEndpoint ? operation : "";
     let window = this.windows.get(key);
     if (window === undefined) {
-      const whose = group === undefined ? `upstream:${upstream}` : `group:${group}`;
       const ration = group === undefined ? new Ration() : groups.ration(group, key);
-      window = new CallWindow(rateLimit.perEndpoint ? `${whose}:${operation}` : whose, ration, clock);
+      window = new CallWindow(rateLimit.perEndpoint ? `${this.whose}:${operation}` : this.whose, ration, clock);
       this.windows.set(key, window);
     }
     return window;
@@ -247,4 +267,23 @@ function deniedUntil(window: CallWindow, priority: Priority): Instant {
 /** What is left of the whole window. */
 function addKept(grant: CallGrant, kept: number): CallGrant {
   return grant.granted && kept > 0 ? { granted: true, left: grant.left + kept } : grant;
+}
+
+/** A 429 as processes announce it: to what it was the answer, and how long nothing is to be asked. */
+interface Refusal {
+  readonly whose: string;
+  readonly operation: Operation;
+  readonly pause: Duration;
+}
+
+function formatRefusal({ whose, operation, pause }: Refusal): string {
+  return `refused ${operation} ${pause} ${whose}`;
+}
+
+/** Undefined for other news, and for what goes beyond the bounds of a refusal. */
+function parseRefusal(news: string): Refusal | undefined {
+  const [, name, pause, whose] = /^refused (\w+) (\d{1,5}) (.+)$/s.exec(news) ?? [];
+  const operation = OPERATIONS.find((each) => each === name);
+  if (operation === undefined || Number(pause) > LONGEST_RETRY_AFTER) return undefined;
+  return { whose: whose!, operation, pause: Number(pause) };
 }
