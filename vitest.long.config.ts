@@ -21,6 +21,7 @@ const THOROUGH = [
   "test/clients/api-key.test.ts",
   "test/clients/shared-limits.test.ts",
   "test/config/keys-file.test.ts",
+  "test/coordination/redis-forged-limits.test.ts",
   "test/journeys/addressing.test.ts",
   "test/journeys/byte-identity.test.ts",
   "test/journeys/clients-under-change.test.ts",
@@ -30,7 +31,9 @@ const THOROUGH = [
   "test/journeys/routing-properties.test.ts",
   "test/journeys/version-2.test.ts",
   "test/process/reload-credentials.test.ts",
+  "test/registry/comparison.test.ts",
   "test/schema/validator.test.ts",
+  "test/upstream/comparison.test.ts",
 ];
 
 /** Tests that take minutes, one file after the other; `--project push` or `--project nightly` for one of the groups. */
