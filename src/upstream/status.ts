@@ -23,7 +23,7 @@ export interface NodeStatus {
   readonly state: NodeState;
   /** The admin that its own info named last; undefined before it did. */
   readonly admin: string | undefined;
-  /** Why it is not up; undefined when it is. */
+  /** Why it is not up, or why its last call or check failed: the last node is never ejected. Undefined: it is well. */
   readonly lastError: string | undefined;
   /** Moving average; undefined until something was measured. */
   readonly latencyMs: number | undefined;
@@ -77,6 +77,7 @@ export interface UpstreamStatus {
   readonly isContested: boolean;
   /** Undefined where one node is enough. */
   readonly agreement: AgreementStatus | undefined;
+  /** Why it is not up, or what is the trouble with a node of it. */
   readonly lastError: string | undefined;
   readonly breaker: BreakerState;
   /** That of calls that are passed through. */

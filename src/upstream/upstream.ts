@@ -238,11 +238,12 @@ export class Upstream {
     if (this.running === 0) this.onIdle?.();
   };
 
-  /** Why a node is not up, or, when the breaker is open, why calls failed. */
+  /** Why a node is not up or in trouble, or, when the breaker is open, why calls failed. */
   private findLastError(): string | undefined {
     const { nodes, breaker } = this.parts;
     const isBroken = breaker.state !== "closed";
-    return nodes.all.find(({ state, lastError }) => (isBroken || state !== "up") && lastError !== undefined)?.lastError;
+    const isUnwell = ({ state, isInTrouble }: UpstreamNode) => isBroken || state !== "up" || isInTrouble;
+    return nodes.all.find((node) => isUnwell(node) && node.lastError !== undefined)?.lastError;
   }
 
   private noteState(): void {

@@ -56,6 +56,48 @@ test("the last node is never taken out", async () => {
   expect(states.filter((state) => state === "up").length).toBeGreaterThanOrEqual(1);
 });
 
+describe("a sole node is never taken out, and", () => {
+  async function openOne() {
+    const registry = await startRegistry();
+    const opened = openUpstream([registry]);
+    opened.upstreams.start();
+    await expect.poll(() => opened.upstream.state).toBe("up");
+    const node = () => opened.upstream.status().nodes[0]!;
+    expect([node().lastError, opened.upstream.status().lastError]).toEqual([undefined, undefined]);
+    return { registry, ...opened, node, call: () => opened.upstream.call(acceptCall()).catch(() => undefined) };
+  }
+
+  test("once it refuses connections it says so, until its info is told again", async () => {
+    const { registry, upstream, node, call } = await openOne();
+    await registry.kill();
+    await call();
+    expect(node()).toMatchObject({ state: "up", lastError: expect.stringMatching(/refused the connection/) });
+    expect(upstream.status()).toMatchObject({ state: "up", breaker: "closed", lastError: node().lastError });
+    await registry.revive();
+    await expect.poll(() => node().lastError).toBe(undefined);
+    expect(upstream.status().lastError).toBe(undefined);
+  });
+
+  test("while its calls fail it says why, whatever its info tells, until one succeeds", async () => {
+    const { registry, node, call } = await openOne();
+    await registry.faults.set({ kind: "status", status: 503 });
+    await call();
+    expect(node()).toMatchObject({ state: "up", lastError: expect.stringMatching(/503/) });
+    await registry.faults.clear();
+    await call();
+    expect(node().lastError).toBe(undefined);
+  });
+});
+
+test("an ejected node says what its last failure was", async () => {
+  const { registries, upstream } = await openThree();
+  const node = () => upstream.status().nodes[1]!;
+  await registries[1]!.kill();
+  const call = () => upstream.call(acceptCall());
+  await load(call, () => node().state === "ejected");
+  expect(node().lastError).toMatch(/refused the connection/);
+});
+
 test("429 and errors of the registry's own take no node out", async () => {
   const { registries, upstream } = await openThree();
   await registries[0]!.faults.set({ kind: "429", rate: 0.5 }, { kind: "status", status: 500 });

@@ -71,7 +71,7 @@ export function recordOutcome(
   if (isTimeout(failure) && !parts.breaker.isFairTrial(attempt.elapsed)) return;
   const { nodes, doubtful } = parts;
   const { reason } = failure;
-  node.lastError = failure.error.message;
+  node.noteFailedCall(failure);
   if (!isHopeless(parts, reason, call)) nodes.suspect(node, reason);
   if (consequences[reason].fault === "node") blame(parts, node);
   else if (nodes.all.length > 1) doubtful.set(digestOf(call), node.index);
@@ -116,7 +116,7 @@ function clearUp(parts: UpstreamParts, node: UpstreamNode, call: AnyCall): void 
 
 function blame({ nodes }: UpstreamParts, node: UpstreamNode): void {
   const why = node.recordFailure();
-  if (why !== undefined) nodes.eject(node, why);
+  if (why !== undefined) nodes.eject(node, why, node.lastError);
 }
 
 /** Does what a refusal asks for: fewer calls, a pause for its node, other credentials. */

@@ -58,17 +58,23 @@ export class NodeStates {
     if (node.state === "ejected" || node.state === "unproved") watch.noteFailure();
     // A proved node that fails a check need not have become another registry: it is out only if calls failed as well.
     const isEjected = node.state === "up" && watch.isSuspect && this.eject(node, why);
-    if (node.state === "up") watch.noteDoubt();
+    if (node.state === "up") {
+      node.noteFailedCheck(failure);
+      watch.noteDoubt();
+    }
     this.parts.onCheck(false);
     return isEjected;
   }
 
-  /** Takes a node that is up out for a while, unless it is the last one that takes requests. Returns whether it is out. */
-  eject(node: UpstreamNode, why: string): boolean {
+  /**
+   * Takes a node that is up out for a while, unless it is the last one that takes requests. Returns whether it is out.
+   * `error`: that of its last failure, which operators are told as well.
+   */
+  eject(node: UpstreamNode, why: string, error?: string): boolean {
     if (!node.isCordoned && countOpen(this.nodes) === 1) return false;
     node.watch.noteEjected();
     node.ejections += 1;
-    node.lastError = why;
+    node.lastError = error === undefined ? why : `${why}: ${error}`;
     this.change(node, "ejected", why);
     this.parts.onCheck(false);
     return true;

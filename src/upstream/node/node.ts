@@ -4,6 +4,7 @@ import type { NodeAddress } from "../../config/urls.ts";
 import type { Action } from "../../coordination/actions.ts";
 import { Connections } from "../wire/connections.ts";
 import type { Connection, ConnectionTarget } from "../wire/connection.ts";
+import { consequences, type Failure } from "../failure.ts";
 import type { NodeState, NodeStatus } from "../status.ts";
 import { NodeWatch } from "./node-watch.ts";
 
@@ -70,6 +71,8 @@ export class UpstreamNode {
   private lateInARow = 0;
   private outrunInARow = 0;
   private probation = 0;
+  /** Its last call or check failed, and what will show that this is over; undefined: it did not fail, or it is over. */
+  private troubleEndsWith: "info" | "answer" | undefined;
 
   constructor(index: number, { url, weight }: NodeAddress, parts: NodeParts) {
     const { origin, pathname } = new URL(url);
@@ -102,8 +105,26 @@ export class UpstreamNode {
     return latency * (this.inFlight + 1);
   }
 
+  /** A call failed. What its own info can tell is whether it can be reached, not whether calls succeed. */
+  noteFailedCall({ reason, error }: Failure): void {
+    this.lastError = error.message;
+    this.troubleEndsWith = consequences[reason].fault === "node" ? "info" : "answer";
+  }
+
+  /** Its info was asked for, in vain. */
+  noteFailedCheck({ error }: Failure): void {
+    this.lastError = error.message;
+    this.troubleEndsWith ??= "info";
+  }
+
+  /** Nothing has said that it is well since its last call or check failed. */
+  get isInTrouble(): boolean {
+    return this.troubleEndsWith !== undefined;
+  }
+
   /** An answer came. */
   recordGood(): void {
+    this.troubleEndsWith = undefined;
     this.lastGoodAt = this.clock.now();
     this.failuresInARow = 0;
     this.lateInARow = 0;
@@ -155,6 +176,7 @@ export class UpstreamNode {
   /** It named the admin that is expected of it. */
   noteProved(): void {
     this.provedAt = this.clock.wallNow();
+    if (this.troubleEndsWith === "info") this.troubleEndsWith = undefined;
   }
 
   /** Whether it takes calls: it is well, and no operator has cordoned it. */
@@ -179,7 +201,7 @@ export class UpstreamNode {
       url: this.url,
       state: this.state,
       admin: this.admin,
-      lastError: this.state === "up" ? undefined : this.lastError,
+      lastError: this.state === "up" && !this.isInTrouble ? undefined : this.lastError,
       latencyMs: this.average === undefined ? undefined : Math.round(this.average * 10) / 10,
       inFlight: this.inFlight,
       ejections: this.ejections,

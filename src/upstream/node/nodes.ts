@@ -196,9 +196,9 @@ export class Nodes {
     return this.hasStarted && !this.hasStopped && !this.isPaused;
   }
 
-  /** Takes a node out for a while, unless it is the last one that takes requests. */
-  eject(node: UpstreamNode, why: string): void {
-    if (node.state === "up" && this.states.eject(node, why)) this.schedule(node);
+  /** Takes a node out for a while, unless it is the last one that takes requests. `error`: that of its last failure. */
+  eject(node: UpstreamNode, why: string, error?: string): void {
+    if (node.state === "up" && this.states.eject(node, why, error)) this.schedule(node);
   }
 
   /**
