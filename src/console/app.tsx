@@ -33,7 +33,6 @@ const EVERY = 5_000;
 export function App() {
   const session = useStore((state) => state.session);
   const route = useRoute();
-  useEffect(() => void store.readSession(), []);
   const isIn = session?.signedIn === true;
   return (
     <>

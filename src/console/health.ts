@@ -68,7 +68,7 @@ function sentenceOf({ upstreams }: StatusAnswer, findings: readonly Finding[]): 
   if (upstreams.length === 0) return "No registry is configured.";
   const bad = findings.filter(({ tone }) => tone === "bad");
   const warned = findings.filter(({ tone }) => tone === "warn");
-  const well = upstreams.filter(({ state }) => state === "up").length;
+  const well = upstreams.filter((upstream) => upstream.state === "up" && !hasFailed(upstream)).length;
   const all = upstreams.length === 1 ? "The registry is well" : `All ${upstreams.length} registries are well`;
   if (bad.length === 0 && warned.length === 0)
     return well === upstreams.length ? `${all}.` : `${wellOf(well, upstreams.length)}; nothing needs you.`;
@@ -96,12 +96,19 @@ function upstreamFindings({ upstreams }: StatusAnswer): Finding[] {
       found.push({ tone, upstream: name, text: `${name} ${saidOf(upstream)}${why}.` });
     } else if (breaker !== "closed") {
       found.push({ tone: "bad", upstream: name, text: `${name}: its circuit breaker is ${breaker}${why}.` });
+    } else if (hasFailed(upstream)) {
+      found.push({ tone: "warn", upstream: name, text: `Every node of ${name} failed when it was asked last${why}.` });
     }
     if (mode === "cache-only") {
       found.push({ tone: "warn", upstream: name, text: `${name} is in cache-only mode: nothing is asked of it.` });
     }
     return found;
   });
+}
+
+/** The last node is never ejected, and a breaker opens after ten failures: at night that takes long. */
+function hasFailed({ nodes }: Upstream): boolean {
+  return nodes.length > 0 && nodes.every(({ lastError }) => lastError !== null);
 }
 
 function saidOf({ state, nodes, isContested }: Upstream): string {

@@ -5,7 +5,7 @@ import type { StatusAnswer } from "../../src/operations/answers.ts";
 type Upstream = StatusAnswer["upstreams"][number];
 const NOW = Date.parse("2026-11-22T12:00:00Z");
 
-const NODE = { url: "https://a.example", state: "up", cordoned: false } as Upstream["nodes"][number];
+const NODE = { url: "https://a.example", state: "up", cordoned: false, lastError: null } as Upstream["nodes"][number];
 
 function upstream(name: string, change: Partial<Upstream> = {}): Upstream {
   return {
@@ -60,6 +60,20 @@ test("the worst comes first, and the sentence says it", () => {
     ["dead", "bad"],
     ["slow", "warn"],
   ]);
+});
+
+test("a registry of which every node failed last is told before its breaker opens", () => {
+  const failing = { ...NODE, lastError: "it refused the connection" };
+  const { sentence, tone } = judgeHealth(
+    status([upstream("a", { lastError: failing.lastError, nodes: [failing] })]),
+    NOW,
+  );
+  expect([tone, sentence]).toEqual([
+    "warn",
+    "The registry is not well. Every node of a failed when it was asked last: it refused the connection.",
+  ]);
+  const other = upstream("a", { lastError: failing.lastError, nodes: [failing, NODE] });
+  expect(judgeHealth(status([other]), NOW).sentence).toBe("The registry is well.");
 });
 
 test("a registry that is disabled on purpose is told and no alarm", () => {

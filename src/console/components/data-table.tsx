@@ -3,11 +3,22 @@ import { useMemo, useState } from "preact/hooks";
 import { sayCount } from "../../words/quantity.ts";
 import { MetricLink } from "./metric-link.tsx";
 
-export interface Column<Row> {
-  readonly title: string;
+export type Column<Row> = ColumnParts<Row> & (Measured | Told);
+
+/** Right-aligned, so that digits stand below each other; whatever is counted or measured has its metric. */
+interface Measured {
+  readonly isNumber: true;
+  readonly metric: string;
+}
+
+interface Told {
+  readonly isNumber?: false;
+  /** Where it tells of numbers all the same. */
   readonly metric?: string;
-  /** Right-aligned, so that digits stand below each other. */
-  readonly isNumber?: boolean;
+}
+
+interface ColumnParts<Row> {
+  readonly title: string;
   readonly cell: (row: Row) => ComponentChildren;
   /** What it is sorted by; undefined: it is not. */
   readonly sort?: (row: Row) => number | string;

@@ -32,19 +32,42 @@ export function Tile({ label, value, metric, hint, tone = "good" }: TileProps) {
   );
 }
 
+interface FactProps {
+  readonly label: string;
+  /** Undefined: it is nothing that is counted or measured. */
+  readonly metric?: string;
+  readonly children: ComponentChildren;
+}
+
+/** One thing that is known, in a list of them. */
+export function Fact({ label, metric, children }: FactProps) {
+  return (
+    <>
+      <dt>
+        {label} {metric !== undefined && <MetricLink name={metric} />}
+      </dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
 interface SectionProps {
   readonly title: string;
+  /** The metric of the numbers in it that are in no table. */
+  readonly metric?: string;
   /** Beside the title: buttons, a count. */
   readonly aside?: ComponentChildren;
   readonly children: ComponentChildren;
 }
 
-export function Section({ title, aside, children }: SectionProps) {
+export function Section({ title, metric, aside, children }: SectionProps) {
   const id = `section-${title.toLowerCase().replaceAll(/[^a-z]+/g, "-")}`;
   return (
     <section class="card" aria-labelledby={id}>
       <header>
-        <h2 id={id}>{title}</h2>
+        <div>
+          <h2 id={id}>{title}</h2> {metric !== undefined && <MetricLink name={metric} />}
+        </div>
         {aside !== undefined && <div class="aside">{aside}</div>}
       </header>
       {children}

@@ -105,7 +105,13 @@ function Groups({ cache }: { readonly cache: CacheAnswer }) {
             cell: ({ bytes }) => sayBytes(bytes),
             sort: ({ bytes }) => bytes,
           },
-          { title: "Stale", isNumber: true, cell: ({ stale }) => sayNumber(stale), sort: ({ stale }) => stale },
+          {
+            title: "Stale",
+            isNumber: true,
+            metric: "registry_gateway_cache_entries",
+            cell: ({ stale }) => sayNumber(stale),
+            sort: ({ stale }) => stale,
+          },
           {
             title: "Oldest: age of promise",
             metric: "registry_gateway_cache_age_promise_seconds",
@@ -131,7 +137,7 @@ function Explain({ path }: { readonly path: string }) {
   const [text, setText] = useState(path);
   const [asked, setAsked] = useState(path === "" ? undefined : { path: pathOf(path) });
   return (
-    <Section title="Why is a URL answered as it is?">
+    <Section title="Why is a URL answered as it is?" metric="registry_gateway_cache_served_age_seconds">
       <form
         class="ask"
         onSubmit={(event) => {

@@ -60,7 +60,11 @@ export function ClientsPage() {
               cell: ({ refusals }) => sayNumber(sum(refusals)),
               sort: ({ refusals }) => sum(refusals),
             },
-            { title: "Why", cell: ({ refusals }) => sayRefusals(refusals) },
+            {
+              title: "Why",
+              metric: "registry_gateway_client_refusals_total",
+              cell: ({ refusals }) => sayRefusals(refusals),
+            },
             {
               title: "Last seen",
               cell: ({ lastSeen }) => <When at={lastSeen} />,

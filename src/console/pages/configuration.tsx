@@ -3,7 +3,6 @@ import type { ConfigAnswer, ConfigCheckAnswer } from "../../operations/answers.t
 import { sayCount } from "../../words/quantity.ts";
 import { messageOf } from "../api.ts";
 import { DataTable } from "../components/data-table.tsx";
-import { MetricLink } from "../components/metric-link.tsx";
 import { Badge, Blank, Section, When } from "../components/parts.tsx";
 import { type ConfigLine, configLines } from "../config-lines.ts";
 import { usePoll } from "../polling.ts";
@@ -34,7 +33,7 @@ const RESULTS = { applied: "good", unchanged: "good", refused: "bad" } as const;
 
 function LastReload({ reload }: { readonly reload: ConfigAnswer["lastReload"] }) {
   return (
-    <Section title="Last reload" aside={<MetricLink name="registry_gateway_config_last_reload_successful" />}>
+    <Section title="Last reload" metric="registry_gateway_config_last_reload_successful">
       {reload === null ? (
         <Blank>None since this gateway started.</Blank>
       ) : (

@@ -49,6 +49,7 @@ function Registries({ registries }: Pick<DiscoveryAnswer, "registries">) {
           { title: "Registry", cell: ({ name }) => name, sort: ({ name }) => name },
           {
             title: "State",
+            metric: "registry_gateway_discovery_registries",
             cell: ({ state }) => <Badge tone={TONES[state] ?? "warn"}>{state}</Badge>,
             sort: ({ state }) => state,
           },
@@ -147,15 +148,25 @@ function Sources({ sources }: Pick<DiscoveryAnswer, "sources">) {
             cell: ({ name }) => <code title={name}>{shorten(name, 80)}</code>,
             sort: ({ name }) => name,
           },
-          { title: "Read", cell: ({ lastRun }) => <When at={lastRun} /> },
+          {
+            title: "Read",
+            metric: "registry_gateway_discovery_source_last_success_timestamp_seconds",
+            cell: ({ lastRun }) => <When at={lastRun} />,
+          },
           {
             title: "State",
+            metric: "registry_gateway_discovery_runs_total",
             cell: ({ lastError }) => (
               <Badge tone={lastError === null ? "good" : "bad"}>{lastError === null ? "good" : "failed"}</Badge>
             ),
           },
           { title: "Why", cell: ({ lastError }) => <span class="wrap">{lastError ?? NOTHING}</span> },
-          { title: "Lists", isNumber: true, cell: ({ found }) => sayNumber(found) },
+          {
+            title: "Lists",
+            isNumber: true,
+            metric: "registry_gateway_discovery_registries",
+            cell: ({ found }) => sayNumber(found),
+          },
         ]}
       />
     </Section>

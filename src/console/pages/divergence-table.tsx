@@ -49,7 +49,7 @@ export function DivergenceTable({ upstream }: { readonly upstream: Upstream }) {
 function Said({ row: { nodes, odd, difference }, at }: { readonly row: Row; readonly at: 0 | 1 }) {
   return (
     <>
-      <b>{nodes[at]}</b> {nodes[at] === odd && <Badge tone="bad">odd one out</Badge>}{" "}
+      <b>{`node ${nodes[at]}`}</b> {nodes[at] === odd && <Badge tone="bad">odd one out</Badge>}{" "}
       <code class="wrap">{difference.values[at] ?? "not there"}</code>
     </>
   );

@@ -1,5 +1,5 @@
 import type { StatusAnswer } from "../../operations/answers.ts";
-import { DataTable } from "../components/data-table.tsx";
+import { type Column, DataTable } from "../components/data-table.tsx";
 import { Badge, Section, When } from "../components/parts.tsx";
 import { NOTHING, sayMilliseconds, sayNumber, sayShare } from "../format.ts";
 import { nodeTone } from "../health.ts";
@@ -40,9 +40,12 @@ export function NodeTable({ upstream, isReadonly }: { readonly upstream: Upstrea
           {
             title: "State",
             metric: "registry_gateway_upstream_nodes",
-            cell: ({ state, cordoned }) => (
+            cell: ({ state, cordoned, lastError }) => (
               <>
-                <Badge tone={nodeTone(state)}>{state}</Badge> {cordoned && <Badge tone="warn">cordoned</Badge>}
+                <Badge tone={state === "up" && lastError !== null ? "warn" : nodeTone(state)}>
+                  {state === "up" && lastError !== null ? "up, failing" : state}
+                </Badge>{" "}
+                {cordoned && <Badge tone="warn">cordoned</Badge>}
               </>
             ),
           },
@@ -61,7 +64,7 @@ export function NodeTable({ upstream, isReadonly }: { readonly upstream: Upstrea
   );
 }
 
-const measureColumns = [
+const measureColumns: readonly Column<Row>[] = [
   {
     title: "Proved its admin",
     metric: "registry_gateway_upstream_admin_proved",
@@ -81,10 +84,12 @@ const measureColumns = [
   },
   {
     title: "Share of calls",
+    metric: "registry_gateway_upstream_attempts_total",
     isNumber: true,
     cell: ({ calls, share }: Row) => <span title={`${calls} calls since the start`}>{sayShare(share)}</span>,
   },
-  { title: "Weight", isNumber: true, cell: ({ weight }: Row) => sayNumber(weight) },
+  // As configured or by an operator: measured is the share.
+  { title: "Weight", cell: ({ weight }: Row) => <code>{weight}</code> },
   {
     title: "Ejections",
     metric: "registry_gateway_upstream_node_ejections_total",

@@ -1,5 +1,6 @@
 import type { AuditAnswer, HistoryAnswer, StatusAnswer } from "../../operations/answers.ts";
 import { DataTable } from "../components/data-table.tsx";
+import { MetricLink } from "../components/metric-link.tsx";
 import { Badge, Blank, Section, Tile, When } from "../components/parts.tsx";
 import { NOTHING, sayBytes, sayMilliseconds, sayNumber, sayRate, sayShare } from "../format.ts";
 import { judgeHealth } from "../health.ts";
@@ -48,7 +49,7 @@ function HealthCard({ status }: { readonly status: StatusAnswer }) {
         <span role="status">
           <Badge tone={tone}>{WORDS[tone]}</Badge> {sentence}
         </span>{" "}
-        {only !== undefined && <ShowLink name={only} />}
+        <MetricLink name="registry_gateway_upstream_state" /> {only !== undefined && <ShowLink name={only} />}
       </p>
       {findings.length > 1 && (
         <ul>
@@ -126,7 +127,7 @@ function Tiles({ status, history }: { readonly status: StatusAnswer; readonly hi
       <Tile
         label="Running for"
         value={sayDuration(status.uptimeSeconds * 1_000)}
-        metric="registry_gateway_build_info"
+        metric="process_start_time_seconds"
         hint={status.workers === undefined ? "one process" : `${status.workers.length} workers`}
       />
     </dl>
@@ -151,7 +152,11 @@ function InForce({ status }: { readonly status: StatusAnswer }) {
             title: "Registry",
             cell: ({ upstream }) => <a href={formatRoute({ page: "registries", name: upstream })}>{upstream}</a>,
           },
-          { title: "What", cell: (action) => <Badge tone="warn">{sayAction(action)}</Badge> },
+          {
+            title: "What",
+            metric: "registry_gateway_node_cordoned",
+            cell: (action) => <Badge tone="warn">{sayAction(action)}</Badge>,
+          },
           { title: "Reason", cell: ({ reason }) => <span class="wrap">{reason ?? NOTHING}</span> },
           { title: "Since", cell: ({ since }) => <When at={since} /> },
           { title: "Ends", cell: ({ until }) => (until === null ? "when it is undone" : <When at={until} />) },

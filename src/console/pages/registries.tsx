@@ -1,5 +1,5 @@
 import type { HistoryAnswer, StatusAnswer } from "../../operations/answers.ts";
-import { DataTable } from "../components/data-table.tsx";
+import { type Column, DataTable } from "../components/data-table.tsx";
 import { Badge, Blank, Section, When } from "../components/parts.tsx";
 import { NOTHING, sayMilliseconds, sayNumber, sayRate, shorten } from "../format.ts";
 import { severity, upstreamTone } from "../health.ts";
@@ -89,7 +89,7 @@ export function RegistriesPage() {
   );
 }
 
-function rateColumns(history: HistoryAnswer | undefined) {
+function rateColumns(history: HistoryAnswer | undefined): Column<Upstream>[] {
   const rates = new Map(
     (history?.upstreams ?? []).flatMap(({ upstream }) =>
       upstream === null ? [] : [[upstream, callRatesOf(history, upstream)] as const],

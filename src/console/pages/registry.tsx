@@ -1,6 +1,6 @@
 import type { HistoryAnswer, StatusAnswer } from "../../operations/answers.ts";
 import { Chart } from "../components/chart.tsx";
-import { Badge, Blank, Section, When } from "../components/parts.tsx";
+import { Badge, Blank, Fact, Section, When } from "../components/parts.tsx";
 import { sayMilliseconds, sayNumber, sayRate, sayShare } from "../format.ts";
 import { sayCount } from "../../words/quantity.ts";
 import { upstreamTone } from "../health.ts";
@@ -47,19 +47,12 @@ function Facts({ upstream, status }: { readonly upstream: Upstream; readonly sta
       aside={<a href={formatRoute({ page: "requests", query: { upstream: name } })}>Its requests</a>}
     >
       <dl class="facts">
-        <dt>State</dt>
-        <dd>
+        <Fact label="State" metric="registry_gateway_upstream_state">
           <Badge tone={upstreamTone(state)}>{state}</Badge>
           {isContested && " Another upstream claims the same admin: neither is used until one has it configured."}
-        </dd>
-        {lastError !== null && (
-          <>
-            <dt>Why</dt>
-            <dd>{lastError}</dd>
-          </>
-        )}
-        <dt>Mode</dt>
-        <dd>
+        </Fact>
+        {lastError !== null && <Fact label="Why">{lastError}</Fact>}
+        <Fact label="Mode" metric="registry_gateway_upstream_mode">
           {mode === "cache-only" ? <Badge tone="warn">cache-only</Badge> : mode}
           {order !== undefined && (
             <>
@@ -75,43 +68,42 @@ function Facts({ upstream, status }: { readonly upstream: Upstream; readonly sta
               {order.reason !== null && `: ${order.reason}`}
             </>
           )}
-        </dd>
-        <dt>Admin</dt>
-        <dd>
+        </Fact>
+        <Fact label="Admin" metric="registry_gateway_upstream_admin_proved">
           <code class="long">{admin ?? "not known yet"}</code>
-        </dd>
+        </Fact>
         {agreement !== null && (
-          <>
-            <dt>Agreement</dt>
-            <dd>
-              {sayCount(agreement.agreeing, "node")} of {agreement.needed} that have to name the same admin{" "}
-              <Badge tone={agreement.isReached ? "good" : "warn"}>
-                {agreement.isReached ? "reached" : "not reached"}
-              </Badge>
-            </dd>
-          </>
+          <Fact label="Agreement" metric="registry_gateway_upstream_agreement_missing">
+            {sayCount(agreement.agreeing, "node")} of {agreement.needed} that have to name the same admin{" "}
+            <Badge tone={agreement.isReached ? "good" : "warn"}>
+              {agreement.isReached ? "reached" : "not reached"}
+            </Badge>
+          </Fact>
         )}
-        <dt>Circuit breaker</dt>
-        <dd>
+        <Fact label="Circuit breaker" metric="registry_gateway_upstream_breaker_state">
           {breaker}
           {passThroughBreaker !== "closed" && `, for what is passed through ${passThroughBreaker}`}
-        </dd>
-        <dt>Calls</dt>
-        <dd>
-          {sayNumber(upstream.running)} running, {sayNumber(upstream.queued)} waiting; {sayNumber(upstream.retriesLeft)}{" "}
-          retries left
-        </dd>
-        <dt>Rate limit</dt>
-        <dd>{budgetLeft === null ? "none, or not used yet" : `${sayNumber(budgetLeft)} calls left in its window`}</dd>
-        <dt>Certificates</dt>
-        <dd>
+        </Fact>
+        <Fact label="Calls that run" metric="registry_gateway_upstream_calls_in_flight">
+          {sayNumber(upstream.running)}
+        </Fact>
+        <Fact label="Calls that wait" metric="registry_gateway_upstream_calls_queued">
+          {sayNumber(upstream.queued)}
+        </Fact>
+        <Fact label="Retries left" metric="registry_gateway_upstream_retries_left">
+          {sayNumber(upstream.retriesLeft)}
+        </Fact>
+        <Fact label="Rate limit" metric="registry_gateway_upstream_rate_limit_left">
+          {budgetLeft === null ? "none, or not used yet" : `${sayNumber(budgetLeft)} calls left in its window`}
+        </Fact>
+        <Fact label="Certificates" metric="registry_gateway_certificate_expiry_seconds">
           {upstream.certificates.length === 0 && "none"}
           {upstream.certificates.map(({ role, expiresAt }) => (
             <span key={role} class="pair">
               {role.replaceAll("_", " ")}: ends <When at={expiresAt} />
             </span>
           ))}
-        </dd>
+        </Fact>
       </dl>
     </Section>
   );

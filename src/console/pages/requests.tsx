@@ -1,6 +1,6 @@
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import type { ConfigAnswer, RequestsAnswer } from "../../operations/answers.ts";
-import { DataTable } from "../components/data-table.tsx";
+import { type Column, DataTable } from "../components/data-table.tsx";
 import { Badge, Blank, Section } from "../components/parts.tsx";
 import { messageOf } from "../api.ts";
 import { curlOf, type PublicAddress } from "../curl.ts";
@@ -36,6 +36,7 @@ export function RequestsPage({ query }: { readonly query: Readonly<Record<string
   return (
     <Section
       title="Latest requests"
+      metric="registry_gateway_requests_total"
       aside={
         <button type="button" class="small" aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
           {isPaused ? "Go on" : "Pause"}
@@ -72,7 +73,7 @@ function pickFilters(query: Readonly<Record<string, string>>): Filters {
   return Object.fromEntries(FILTERS.flatMap((key) => (query[key] === undefined ? [] : [[key, query[key]]])));
 }
 
-function requestColumns(onCopy: (request: Request) => void) {
+function requestColumns(onCopy: (request: Request) => void): Column<Request>[] {
   return [
     {
       title: "Time",
@@ -108,6 +109,7 @@ function requestColumns(onCopy: (request: Request) => void) {
     {
       title: "Bytes",
       isNumber: true,
+      metric: "registry_gateway_cache_answer_bytes_total",
       cell: ({ bytes }: Request) => sayBytes(bytes),
       sort: ({ bytes }: Request) => bytes ?? -1,
     },
