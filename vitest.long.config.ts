@@ -1,20 +1,24 @@
 import { defineConfig } from "vitest/config";
 
-/** What each push needs: the package, the alerts, the console, what stands before and behind, and that nothing is lost in changes. */
+/** What each push needs: the package, the alerts, the console, what stands before and behind, hostile bodies, and that nothing is lost in changes. */
 const PUSH = [
   "test/long/aggregate-replicas.test.ts",
   "test/long/alerts.test.ts",
   "test/long/console-actions.test.ts",
   "test/long/console-safety.test.ts",
+  "test/long/hostile-json.test.ts",
   "test/long/nginx-around.test.ts",
   "test/long/nginx-in-front.test.ts",
+  "test/long/optional-tracing.test.ts",
   "test/long/package.test.ts",
   "test/long/process-reload.test.ts",
   "test/long/process-rolling-restart.test.ts",
   "test/long/prometheus.test.ts",
+  "test/long/redis-failover.test.ts",
+  "test/long/reload-credentials.test.ts",
 ];
 
-/** Those of `npm test` that try a share of their cases there. */
+/** Those of each push that try a share of their cases there. */
 const THOROUGH = [
   "test/aggregate/merged-listing.test.ts",
   "test/bodies/json.test.ts",
@@ -25,12 +29,12 @@ const THOROUGH = [
   "test/journeys/addressing.test.ts",
   "test/journeys/byte-identity.test.ts",
   "test/journeys/clients-under-change.test.ts",
-  "test/journeys/hostile-json.test.ts",
+  "test/long/hostile-json.test.ts",
   "test/journeys/page-walk.test.ts",
   "test/journeys/random-requests.test.ts",
   "test/journeys/routing-properties.test.ts",
   "test/journeys/version-2.test.ts",
-  "test/process/reload-credentials.test.ts",
+  "test/long/reload-credentials.test.ts",
   "test/registry/comparison.test.ts",
   "test/schema/validator.test.ts",
   "test/upstream/comparison.test.ts",
@@ -54,7 +58,7 @@ export default defineConfig({
           name: "nightly",
           // Load, faults, soak, image, and every case and property in full.
           include: ["test/long/**/*.test.ts", ...THOROUGH],
-          exclude: PUSH,
+          exclude: PUSH.filter((file) => !THOROUGH.includes(file)),
           env: { TEST_THOROUGH: "yes" },
           // These prove figures: one that a busy machine spoiled is measured again. What is wrong fails every time.
           retry: 2,

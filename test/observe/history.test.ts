@@ -4,7 +4,6 @@ import { type HistorySample, sampleOf, type UpstreamSample } from "../../src/obs
 import { createMetrics } from "../../src/observe/metrics.ts";
 import { METRICS } from "../../src/observe/metrics/table.ts";
 import { startGateway } from "../support/gateway.ts";
-import { GatewayProcess } from "../support/gateway-process.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO } from "../support/sample.ts";
@@ -282,27 +281,3 @@ test("a gateway tells its last hour, and takes no other parameter than since", a
     expect([query, (await fetch(`${gateway.operations}/history${query}`)).status]).toEqual([query, 400]);
   }
 });
-
-test("a gateway of two workers tells those of both, and of the one that died", async () => {
-  const registry = await startRegistry();
-  const gateway = await GatewayProcess.start({
-    workers: 2,
-    upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }],
-  });
-  onTestFinished(async () => void (await gateway.stop()));
-  const historyOf = async () => (await (await fetch(`${gateway.operations}/history`)).json()) as HistoryReport;
-  const ask = async (n: number) => {
-    const path = `${gateway.url}/registry/metadata/v1/instruments/none-${n}`;
-    await fetch(path, { headers: { connection: "close" } }).then((answer) => answer.text());
-  };
-  const missed = async () => sum((await historyOf()).requests["miss"]!);
-  for (let i = 0; i < 20; i++) await ask(i);
-  await expect.poll(missed, { timeout: 20_000, interval: 500 }).toBe(20);
-  const { workers } = (await (await fetch(`${gateway.operations}/status`)).json()) as { workers: { pid: number }[] };
-  process.kill(workers[0]!.pid, "SIGKILL");
-  await expect.poll(() => gateway.lines.some(({ msg }) => msg === "worker replaced"), { timeout: 20_000 }).toBe(true);
-  for (let i = 20; i < 30; i++) await ask(i);
-  await expect.poll(missed, { timeout: 20_000, interval: 500 }).toBe(30);
-  const { residentBytes } = await historyOf();
-  expect(residentBytes.at(-1)).toBeGreaterThan(50_000_000);
-}, 120_000);

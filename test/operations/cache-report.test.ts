@@ -4,7 +4,6 @@ import type { CacheAnswer, CacheGroup } from "../../src/operations/answers.ts";
 import { mergeCacheReports, reportCache } from "../../src/operations/cache-report.ts";
 import { metadataKey, readKeyName } from "../../src/registry/metadata-resource.ts";
 import { startGateway } from "../support/gateway.ts";
-import { GatewayProcess } from "../support/gateway-process.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO } from "../support/sample.ts";
@@ -198,20 +197,3 @@ test.each([
   const key = metadataKey(DSO, address);
   expect(readKeyName(key.name)).toEqual({ operation: address.operation, key });
 });
-
-test("a gateway of two workers tells what both have", async () => {
-  const registry = await startRegistry();
-  const gateway = await GatewayProcess.start({
-    workers: 2,
-    cache: { ttl: { notFound: "1m" } },
-    upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }],
-  });
-  onTestFinished(async () => void (await gateway.stop()));
-  for (let i = 0; i < 20; i++) {
-    const url = `${gateway.url}/registry/metadata/v1/instruments/none-${i}`;
-    await fetch(url, { headers: { connection: "close" } }).then((answer) => answer.text());
-  }
-  const report = await cacheOf(gateway.operations, "?upstream=amulet");
-  expect(report).toMatchObject({ behind: "primary", selected: { entries: 20 } });
-  expect(groupOf(report, "notFound")).toMatchObject({ upstream: "amulet", entries: 20 });
-}, 60_000);

@@ -298,12 +298,38 @@ async function startWithFlags(args: readonly string[]): Promise<Command> {
   }
 }
 
+/** As the demo proposes to do, and look at it in the console. */
+async function killAndRevive(command: Command, operations: string): Promise<void> {
+  // Its own client asks.
+  const requests = async () => (await fetch(`${operations}/requests?upstream=bonds`)).json();
+  await expect
+    .poll(requests)
+    .toMatchObject({ requests: expect.arrayContaining([expect.objectContaining({ status: 200 })]) });
+  const stateOfFunds = async () => {
+    const { upstreams } = (await (await fetch(`${operations}/status`)).json()) as {
+      upstreams: readonly { readonly name: string; readonly state: string }[];
+    };
+    return upstreams.find(({ name }) => name === "funds")!.state;
+  };
+  expect(await stateOfFunds()).toBe("up");
+  command.type("kill funds");
+  await command.printed(/funds is killed/);
+  await expect.poll(stateOfFunds).toBe("failing");
+  command.type("revive funds");
+  await command.printed(/funds is as it was/);
+  await expect.poll(stateOfFunds).toBe("up");
+  command.type("kill nothing");
+  await command.printed(/type kill, revive or slow and one of amulet, bonds, funds/);
+}
+
 describe("demo", () => {
-  test("runs three registries behind a gateway, and its commands show what it says", async () => {
+  test("runs three registries behind a gateway, names the console first, and its commands show what it says", async () => {
     const command = run(["demo", "--port", "0", "--operations-port", "0"]);
     await command.printed(/Stop with Ctrl-C/);
     const [, gateway] = await command.printed(/gateway\s+(http:\S+)/);
-    const [, operations] = await command.printed(/operations (http:\S+)/);
+    const [firstUrl, operations] = await command.printed(/(http:\S+)\/console\//);
+    expect(/http:\S+/.exec(command.stdout)![0]).toBe(firstUrl);
+    expect(command.stdout).toMatch(new RegExp(`operations ${operations!}`));
     const list = `${gateway}/api/token-standard/v0/registrars/funds/registry/metadata/v1/instruments?pageSize=5`;
     // Quoted: some shells take the question mark for a pattern.
     expect(command.stdout).toContain(`'${list}'`);
@@ -349,39 +375,10 @@ describe("demo", () => {
     expect(explained.code).toBe(0);
     expect(JSON.parse(explained.stdout)).toMatchObject({ upstream: "funds" });
 
+    await killAndRevive(command, operations!);
     command.signal("SIGINT");
     expect(await command.ended).toBe(0);
     await expect(fetch(list)).rejects.toThrow("fetch failed");
-  });
-
-  test("names the console first, and kills and revives a registry when told so", async () => {
-    const command = run(["demo", "--port", "0", "--operations-port", "0"]);
-    await command.printed(/Stop with Ctrl-C/);
-    const [firstUrl, operations] = await command.printed(/(http:\S+)\/console\//);
-    expect(/http:\S+/.exec(command.stdout)![0]).toBe(firstUrl);
-    // Its own client asks.
-    const requests = async () => (await fetch(`${operations}/requests?upstream=funds`)).json();
-    await expect
-      .poll(requests)
-      .toMatchObject({ requests: expect.arrayContaining([expect.objectContaining({ status: 200 })]) });
-
-    const stateOfFunds = async () => {
-      const { upstreams } = (await (await fetch(`${operations}/status`)).json()) as {
-        upstreams: readonly { readonly name: string; readonly state: string }[];
-      };
-      return upstreams.find(({ name }) => name === "funds")!.state;
-    };
-    expect(await stateOfFunds()).toBe("up");
-    command.type("kill funds");
-    await command.printed(/funds is killed/);
-    await expect.poll(stateOfFunds).toBe("failing");
-    command.type("revive funds");
-    await command.printed(/funds is as it was/);
-    await expect.poll(stateOfFunds).toBe("up");
-    command.type("kill nothing");
-    await command.printed(/type kill, revive or slow and one of amulet, bonds, funds/);
-    command.signal("SIGINT");
-    expect(await command.ended).toBe(0);
   });
 
   test("says how to take other ports when its own are taken", async () => {

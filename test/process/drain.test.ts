@@ -1,13 +1,10 @@
 import { connect } from "node:net";
-import { setTimeout as pause } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { afterEach, expect, test } from "vitest";
 import { startGateway } from "../support/gateway.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { until } from "../support/redis.ts";
 import { RealProcess } from "../support/real-process.ts";
-import { SteadyLoad } from "../support/steady-load.ts";
-import { TcpBalancer } from "../support/tcp-balancer.ts";
 
 const registry = useSampleRegistries();
 const processes: RealProcess[] = [];
@@ -26,13 +23,6 @@ const INFO = "/registry/metadata/v1/info";
 const ACCEPT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
 
 const readiness = (process: RealProcess) => fetch(`${process.operations}/readyz`).then(({ status }) => status);
-
-/** One hit, one call that is passed on, in turns. */
-function mixed(index: number) {
-  return index % 2 === 0
-    ? ({ method: "GET", path: INFO } as const)
-    : ({ method: "POST", path: ACCEPT, body: "{}" } as const);
-}
 
 test("after SIGTERM readiness falls first, then the gateway accepts for its grace, finishes what runs, and exits with 0", async () => {
   const amulet = await registry();
@@ -61,29 +51,6 @@ test("after SIGTERM readiness falls first, then the gateway accepts for its grac
   expect(await process.ended).toBe(0);
   expect(process.said("stopped")).toHaveLength(1);
   await expect(fetch(`${process.url}${INFO}`)).rejects.toThrow("fetch failed");
-});
-
-test("no request is lost while the gateway stops under load", async () => {
-  const amulet = await registry({ latency: 20 });
-  const process = await gateway({
-    upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
-    shutdown: { grace: "2s", timeout: "5s" },
-  });
-  // Where clients go once the probe of the first one fails.
-  const other = await gateway({ upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }] });
-  const balancer = new TcpBalancer(
-    [process, other].map((each) => ({ port: Number(new URL(each.url).port), probe: `${each.operations}/readyz` })),
-  );
-  await balancer.start();
-  const load = new SteadyLoad({ url: balancer.url, rate: 200, request: mixed });
-  await until(() => load.answered > 100);
-  process.signal("SIGTERM");
-  expect(await process.ended).toBe(0);
-  await pause(200);
-  const report = await load.stop();
-  balancer.stop();
-  expect(report.failures).toEqual({});
-  expect(report.sent).toBeGreaterThan(200);
 });
 
 test("SIGINT has no grace: idle connections end at once, running requests are finished", async () => {

@@ -1,6 +1,8 @@
 import { Agent, request } from "undici";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { systemClock } from "../../src/clock.ts";
+import type { HistoryReport } from "../../src/observe/history.ts";
+import type { CacheAnswer } from "../../src/operations/answers.ts";
 import type { ConfigReport } from "../../src/operations/config-report.ts";
 import type { RequestsReport } from "../../src/observe/recent-requests.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
@@ -32,7 +34,7 @@ function keys(more: Record<string, unknown> = {}) {
   return {
     workers: 2,
     shutdown: { grace: "2s", timeout: "5s" },
-    cache: { ttl: { info: "1h", instruments: "1h", instrument: "1h" } },
+    cache: { ttl: { info: "1h", instruments: "1h", instrument: "1h", notFound: "1h" } },
     upstreams: [
       { name: "amulet", admin: DSO, urls: [amulet.url] },
       { name: "bonds", urls: [bonds.url], rateLimit: { requests: 20, per: "10m", maxWait: "0s" } },
@@ -75,6 +77,12 @@ async function shown<T>(path: string): Promise<T> {
   return (await answer.json()) as T;
 }
 
+/** How many requests of the last hour were misses. */
+async function missed(): Promise<number> {
+  const { requests } = await shown<HistoryReport>("/history");
+  return (requests["miss"] ?? []).reduce<number>((sum, count) => sum + (count ?? 0), 0);
+}
+
 test("the latest requests of both workers are told", async () => {
   for (let i = 0; i < 20; i++) await once(at("amulet", `${INSTRUMENTS}/none-${i}`));
   const told = (since = "") => shown<RequestsReport>(`/requests?upstream=amulet${since}`);
@@ -85,6 +93,18 @@ test("the latest requests of both workers are told", async () => {
   expect((await told(since)).requests).toEqual([]);
   await once(at("amulet", `${INSTRUMENTS}/none-20`));
   await until(async () => (await told(since)).requests.length === 1);
+});
+
+test("what all workers have in memory is told as one", async () => {
+  const report = await shown<CacheAnswer>("/cache?upstream=amulet");
+  expect(report).toMatchObject({ behind: "primary", selected: { entries: 21 } });
+  const notFound = report.groups.find(({ kind }) => kind === "notFound");
+  expect(notFound).toMatchObject({ upstream: "amulet", entries: 21 });
+});
+
+test("the last hour of both workers is told", async () => {
+  await until(async () => (await missed()) === 21);
+  expect((await shown<HistoryReport>("/history")).residentBytes.at(-1)).toBeGreaterThan(50_000_000);
 });
 
 test("many concurrent requests to a cold key over all workers cost one call", async () => {
@@ -262,6 +282,7 @@ test("a worker that is killed costs the requests it was working on, is replaced,
   await until(() => load.answered > 100);
   const victim = (await workers())[0]!;
   const counts: number[] = [await gateway.metric("registry_gateway_requests_total")];
+  const missedBefore = await missed();
   process.kill(victim.pid, "SIGKILL");
   await until(async () => {
     counts.push(await gateway.metric("registry_gateway_requests_total"));
@@ -281,6 +302,10 @@ test("a worker that is killed costs the requests it was working on, is replaced,
   ).toEqual([]);
   expect(await gateway.metric("registry_gateway_worker_ends_total", 'reason="crashed"')).toBe(2);
   await until(() => gateway.said("worker replaced").length > 0);
+  // The history keeps what the dead one had counted, and goes on.
+  expect(await missed()).toBeGreaterThanOrEqual(missedBefore);
+  for (let i = 0; i < 5; i += 1) await once(at("renamed", `${INSTRUMENTS}/late-${i}`));
+  await until(async () => (await missed()) >= missedBefore + 5);
 });
 
 test("SIGTERM ends all of them, with 0", async () => {
