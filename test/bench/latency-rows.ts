@@ -4,6 +4,7 @@ import { startGateway } from "./gateway.ts";
 import { REGISTRAR } from "./hit-rows.ts";
 import type { LoadPlan } from "./load-plan.ts";
 import { findNginx, startNginx } from "./nginx.ts";
+import { startLeastProxy } from "./node-servers.ts";
 import { gatewayBefore, startRegistry } from "./registry.ts";
 import { type BenchContext, newFolder, type Result, type Row } from "./row.ts";
 import type { BenchServer } from "./server.ts";
@@ -17,6 +18,8 @@ const LIST_PATH = "/registry/metadata/v1/instruments";
 
 interface LatencyRow {
   readonly what: string;
+  /** Whether the least Node proxy can do it: what it adds is the floor. */
+  readonly hasLeast: boolean;
   /** The request to a server that has the registry's API under this prefix. */
   readonly request: (prefix: string) => string;
   readonly bodyLength: number;
@@ -26,6 +29,7 @@ interface LatencyRow {
 
 const POST: LatencyRow = {
   what: "a POST at 300 requests a second",
+  hasLeast: true,
   request: (prefix) => requestText({ method: "POST", path: prefix + FACTORY_PATH, body: FACTORY_REQUEST }),
   bodyLength: Buffer.byteLength(FACTORY_RESPONSE),
   bounds: [3, 2],
@@ -33,6 +37,7 @@ const POST: LatencyRow = {
 
 const MISS: LatencyRow = {
   what: "a miss at 300 requests a second",
+  hasLeast: false,
   request: (prefix) => requestText({ method: "GET", path: `${prefix}${LIST_PATH}?pageSize={n}` }),
   bodyLength: Buffer.byteLength(PAGE),
 };
@@ -70,21 +75,29 @@ async function runLatencyRow(context: BenchContext, row: LatencyRow): Promise<Re
     numbers += count;
     return context.load.run(plan, server.pid);
   };
-  for (const server of [gateway, nginx, registry]) await measure(server, context.warmUp / 2);
-  const p50s: number[] = [];
-  const p99s: number[] = [];
+  const proxies = [gateway, nginx];
+  if (row.hasLeast) proxies.push(await context.started(startLeastProxy(registry.port)));
+  for (const server of [...proxies, registry]) await measure(server, context.warmUp / 2);
+  const added = new Map(proxies.map((server) => [server, { p50: [] as number[], p99: [] as number[] }]));
   for (let round = 0; round < context.rounds; round += 1) {
     const direct = await measure(registry, MODERATE.count, MODERATE.pause);
-    const ours = await measure(gateway, MODERATE.count, MODERATE.pause);
-    const others = await measure(nginx, MODERATE.count, MODERATE.pause);
-    p50s.push(ratioOf(ours.p50 - direct.p50, others.p50 - direct.p50));
-    p99s.push(ratioOf(ours.p99 - direct.p50, others.p99 - direct.p50));
+    for (const [server, { p50, p99 }] of added) {
+      const through = await measure(server, MODERATE.count, MODERATE.pause);
+      p50.push(through.p50 - direct.p50);
+      p99.push(through.p99 - direct.p50);
+    }
   }
-  const limit = (bound: number | undefined) => (bound === undefined ? {} : { bound });
-  return [
-    { what: `added p50 of ${row.what}`, against: nginx.name, ratio: spreadOf(p50s), ...limit(row.bounds?.[0]) },
-    { what: `added p99 of ${row.what}`, against: nginx.name, ratio: spreadOf(p99s), ...limit(row.bounds?.[1]) },
-  ];
+  const beside = added.get(nginx)!;
+  const results: Result[] = [];
+  for (const server of proxies.filter((each) => each !== nginx)) {
+    const what = server === gateway ? row.what : `${row.what}: ${server.name}`;
+    for (const [index, at] of (["p50", "p99"] as const).entries()) {
+      const ratio = spreadOf(added.get(server)![at].map((ours, round) => ratioOf(ours, beside[at][round]!)));
+      const bound = server === gateway ? row.bounds?.[index] : undefined;
+      results.push({ what: `added ${at} of ${what}`, against: nginx.name, ratio, ...(bound && { bound }) });
+    }
+  }
+  return results;
 }
 
 /** Milliseconds: below this the clocks and the machine are what is measured. */

@@ -19,12 +19,17 @@ const V2: FactoryCall = { path: "/registry/transfer-instruction/v2/transfer-fact
 const REQUESTS = 1_500;
 const CONNECTIONS = 16;
 
+/** The gateway before one node, without a limit. */
+const PLAIN = "the row without";
+
 const LIMITS: Limits = {
   "stock @fastify/http-proxy": { bound: 0.8, aim: 0.65 },
   "least Node proxy": { bound: 1.4, aim: 1.25 },
+  [PLAIN]: { bound: 1.15 },
 };
 
 const POST = "POST factory, 1.5 kB in, 13 kB out";
+const CARE = "the same with two nodes, hedging and a rate limit";
 const POST_V2 = "POST factory of version 2, 1.5 kB in, 13 kB out";
 
 /** Factory calls with all checks, against proxies that only pass them on. */
@@ -40,7 +45,7 @@ export const postRows: readonly Row[] = [
   {
     name: "post-care",
     run: (context) =>
-      runPostRow(context, { what: "the same with two nodes, hedging and a rate limit", call: V1 }, (nodes) =>
+      runPostRow(context, { what: CARE, call: V1 }, (nodes) =>
         gatewayBefore(nodes, { rateLimit: { requests: 1_000_000, per: "1m", maxWait: "2s" } }),
       ),
   },
@@ -62,12 +67,19 @@ async function runPostRow(
     servers.push(await context.started(startNginx(options)));
   }
 
+  const gateways = [gateway];
+  if (what === CARE) {
+    const plain = { config: gatewayBefore([node]), folder: newFolder(context), name: PLAIN };
+    gateways.push(await context.started(startGateway(plain)));
+  }
+  servers.push(...gateways.slice(1));
+
   const planOf = (server: BenchServer) => ({
     connections: CONNECTIONS,
     count: REQUESTS,
     request: requestText({
       method: "POST",
-      path: server === gateway ? REGISTRAR + call.path : call.path,
+      path: gateways.some((each) => each === server) ? REGISTRAR + call.path : call.path,
       body: call.body,
     }),
     expected: { status: 200, bodyLength: Buffer.byteLength(FACTORY_RESPONSE) },
