@@ -30,7 +30,8 @@ interface RememberedTarget extends HitTarget {
 
 /** Characters of remembered URLs; a URL may be 8 KiB long, and clients choose them. */
 const MEMO_CHARACTERS = 4 * 1024 * 1024;
-const MEMO_ENTRIES = 20_000;
+/** What a short URL counts for: some 20,000 are remembered. A number of entries would take its memory before the first. */
+const LEAST_CHARACTERS = 200;
 
 /**
  * Remembers what the URLs of metadata requests stand for, so that a hit parses nothing. It belongs to one snapshot,
@@ -38,9 +39,8 @@ const MEMO_ENTRIES = 20_000;
  */
 export class HitMemo {
   private readonly targets = new LRUCache<string, RememberedTarget>({
-    max: MEMO_ENTRIES,
     maxSize: MEMO_CHARACTERS,
-    sizeCalculation: (_target, url) => url.length,
+    sizeCalculation: (_target, url) => Math.max(url.length, LEAST_CHARACTERS),
   });
 
   remember(url: string, target: HitTarget): void {
