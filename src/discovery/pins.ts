@@ -53,7 +53,7 @@ export class Pins {
   /** Reads what is there. Never rejects; from then on pins of other replicas are heard of. */
   async open(): Promise<void> {
     const { clock, shared } = this.options;
-    if (this.readFile()) this.note(undefined);
+    if (this.readFile() !== undefined) this.note(undefined);
     if (shared === undefined) return;
     await settledWithin(this.lookUntil(clock.now() + FIRST_LOOK), FIRST_LOOK, clock);
     this.schedule();
@@ -88,9 +88,17 @@ export class Pins {
     return pins.every(({ admin, version }) => (this.sharedVersions.get(admin) ?? 0) >= version) ? "fleet" : "pending";
   }
 
-  /** Reads the file again where it was broken: an operator may have mended it, or taken it away. */
-  recheck(): void {
-    if (this.isBroken && this.readFile()) this.note(undefined);
+  /**
+   * Reads the file again: an operator may have mended it or taken it away, and another process have written into it. What
+   * it lacks of these pins, be it that two wrote at once or that it could not be written, is written again. Never rejects.
+   */
+  async recheck(): Promise<void> {
+    await this.saving;
+    const written = this.isClosed ? undefined : this.readFile();
+    if (written === undefined) return;
+    const isBehind = [...this.pins.values()].some(({ admin, version }) => version > (written.get(admin) ?? 0));
+    if (isBehind) await this.save();
+    else this.note(undefined);
   }
 
   async close(): Promise<void> {
@@ -111,16 +119,18 @@ export class Pins {
     }
   }
 
-  /** Whether it could be read. */
-  private readFile(): boolean {
+  /** Takes what is news in it. Returns the version of each of its pins; undefined: it could not be read. */
+  private readFile(): ReadonlyMap<string, number> | undefined {
     try {
-      for (const pin of this.file.read()) this.take(pin);
+      const pins = this.file.read();
+      for (const pin of pins) this.take(pin);
       this.isBroken = false;
+      return new Map(pins.map(({ admin, version }) => [admin, version]));
     } catch (error) {
       this.isBroken = true;
       this.note((error as Error).message);
+      return undefined;
     }
-    return !this.isBroken;
   }
 
   /** True where it is news. */
@@ -135,7 +145,7 @@ export class Pins {
   /** Writes the pins and `more`, one write after the other; what another process wrote meanwhile is kept. */
   private save(more: readonly Pin[] = []): Promise<void> {
     this.saving = this.saving.then(async () => {
-      if (!this.readFile()) return;
+      if (this.readFile() === undefined) return;
       try {
         await this.file.write(this.with(more));
         this.note(undefined);

@@ -123,7 +123,7 @@ export class Search {
   /** Reads the sources once, and waits for what comes of it. Never rejects. */
   async run(): Promise<void> {
     const { signal } = this.closing;
-    this.pins.recheck();
+    await this.pins.recheck();
     await this.readings.read(signal);
     if (signal.aborted) return;
     const listed = this.candidates.note(this.readings.offers((admin) => this.pins.get(admin)?.source));

@@ -20,28 +20,29 @@ const NAME = "rebinding.example";
 const PUBLIC = "3ffe::1";
 const TLS = join(import.meta.dirname, "../fixtures/tls");
 
-/** The system's resolver, which a test may have answer as an attacker's name server would. */
-const resolve = dns.lookup;
-let lookups = 0;
-
 type Done = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
+
+/** The system's resolver, which a test may have answer as an attacker's name server would. */
+const resolver: { lookup: (name: string, options: LookupOptions, done: Done) => void } = dns;
+const resolve = resolver.lookup;
+let lookups = 0;
 
 /** Has {@link NAME}, and a name that not every resolver knows, lead to what `answer` gives for the look-up of this number, from 0. */
 function answerBy(answer: (lookup: number) => readonly string[]): void {
   const lookup = (name: string, options: LookupOptions, done: Done): void => {
-    if (![NAME, "localhost."].includes(name)) return void resolve(name, options, done);
+    if (![NAME, "localhost."].includes(name)) return resolve(name, options, done);
     const found = answer(lookups++).map((address) => ({ address, family: isIP(address) }));
     setImmediate(() => {
       if (options.all === true) done(null, found);
       else done(null, found[0]!.address, found[0]!.family);
     });
   };
-  Object.assign(dns, { lookup });
+  resolver.lookup = lookup;
   syncBuiltinESMExports();
 }
 
 afterEach(() => {
-  Object.assign(dns, { lookup: resolve });
+  resolver.lookup = resolve;
   syncBuiltinESMExports();
   lookups = 0;
 });

@@ -1,5 +1,15 @@
 import type { ServerResponse } from "node:http";
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { listOf, partyOf, usePublishers, useSearches } from "../support/discovery.ts";
@@ -429,6 +439,48 @@ describe("pins", () => {
     await scene.search.run();
     const { pins } = JSON.parse(readFileSync(block.pinFile, "utf8")) as { pins: { admin: string }[] };
     expect(pins.map(({ admin }) => admin).toSorted()).toEqual([ONE, TWO, third].toSorted());
+  });
+
+  // Whoever wrote last left out what the other one had pinned, until that one was restarted and took whatever was listed.
+  test("of two processes that write the same file at once are all in it, and a decision reaches the other process", async () => {
+    const names = Array.from({ length: 12 }, (_, at) => partyOf(`registry-${at}`));
+    const registries = await Promise.all(names.map((admin) => startRegistry({ admin })));
+    const listed = registries.map(({ admin, url }) => [admin, url] as const);
+    const half = (from: number) => Object.fromEntries(listed.slice(from, from + 6));
+    const [list, otherList] = [await startPublisher(listOf(half(0))), await startPublisher(listOf(half(6)))];
+    const one = await search({ sources: [{ url: list.url }], pinFile: pinFile() });
+    const other = await search({ sources: [{ url: otherList.url }], pinFile: pinFile() });
+    const inFile = () => (JSON.parse(readFileSync(pinFile(), "utf8")) as { pins: { admin: string }[] }).pins;
+    for (let run = 0; run < 2; run += 1) await Promise.all([one.search.run(), other.search.run()]);
+    await one.search.run();
+    expect(
+      inFile()
+        .map(({ admin }) => admin)
+        .toSorted(),
+    ).toEqual(names.toSorted());
+    await other.search.run();
+    expect([one, other].map(({ used }) => Object.keys(used()).length)).toEqual([12, 12]);
+
+    const moved = await startRegistry({ admin: names[0]! });
+    list.publish(listOf({ ...half(0), [names[0]!]: moved.url }));
+    await one.search.run();
+    await one.search.decide(names[0]!, true);
+    await other.search.run();
+    expect([one.used()[names[0]!], other.used()[names[0]!]]).toEqual([[moved.url], [moved.url]]);
+  });
+
+  test("that could not be written are written when they can be", async () => {
+    // A folder that is not mounted yet.
+    symlinkSync(join(folder(), "volume"), join(folder(), "state"));
+    const { registry, block, used, lines, ...scene } = await findOne({ pinFile: join(folder(), "state", "pins.json") });
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+    expect(scene.search.report().pinFileError).toMatch(/cannot be written/);
+    await scene.search.run();
+    expect(lines.filter(({ msg }) => msg === "pin file cannot be used")).toHaveLength(1);
+    mkdirSync(join(folder(), "volume"));
+    await scene.search.run();
+    expect(scene.search.report().pinFileError).toBeNull();
+    expect(JSON.parse(readFileSync(block.pinFile, "utf8"))).toMatchObject({ pins: [{ urls: [registry.url] }] });
   });
 
   test("are put into a folder that is made for them", async () => {
