@@ -111,7 +111,7 @@ function Approval({ row }: { readonly row: Found }) {
   if (state === "gone") {
     const intent: Intent = { kind: "drop", admin, name };
     return (
-      <button type="button" class="small danger" onClick={() => store.set({ intent })} aria-label={`Take ${name} away`}>
+      <button type="button" class="small danger" onClick={() => store.set({ intent })} aria-label={`Take away ${name}`}>
         Take away…
       </button>
     );
