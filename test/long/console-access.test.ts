@@ -1,30 +1,29 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { openRegistry, goTo, overflowOf, useConsoleScene, violationsOf } from "../support/console-scene.ts";
+import { NAMES, SMALL, useBusyGateways } from "../support/busy-gateway.ts";
+import {
+  confirm,
+  openRegistry,
+  goTo,
+  PAGES,
+  rowOf,
+  spillsOf,
+  useConsoleScene,
+  violationsOf,
+} from "../support/console-scene.ts";
 import { until } from "../support/redis.ts";
-import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 
 const scene = useConsoleScene();
 
 const TOKEN = "operations-token-of-the-test";
-const PAGES = ["Overview", "Registries", "Cache", "Requests", "Clients", "Discovery", "Configuration"];
 
-/** One registry is well, one is not; there are clients, something is cached, and something is in force. */
+const startBusyGateway = useBusyGateways(scene);
+
+/** What there is to see on every page, and a node that is cordoned. */
 async function startAll() {
-  const [amulet, other] = [await scene.registry(), await scene.registry()];
-  const gateway = await scene.gateway({
-    operations: { token: TOKEN },
-    log: { hits: 1 },
-    clients: { tiers: { anonymous: { requests: 1_000, per: "1m" } } },
-    upstreams: [
-      { name: "amulet", admin: DSO, urls: [amulet.url, other.url] },
-      { name: "bonds", admin: UTILITY_ADMIN, urls: [other.url] },
-    ],
-  });
-  for (let i = 1; i < 20; i += 1) {
-    const url = `${gateway.url}/api/token-standard/v0/registrars/${i % 5 === 0 ? "bonds" : "amulet"}/registry`;
-    await (await fetch(`${url}/metadata/v1/instruments?pageSize=${i}`)).text();
-  }
+  const { gateway, ask } = await startBusyGateway(TOKEN);
+  for (const credential of ["token", "certificate", "nothing"] as const) await ask(credential, "amulet");
+  for (let i = 0; i < SMALL + 2; i += 1) await ask("key of a small tier", "amulet");
   const answer = await fetch(`${gateway.operations}/nodes`, {
     method: "POST",
     headers: { "content-type": "application/json", authorization: `Bearer ${TOKEN}` },
@@ -40,11 +39,13 @@ async function lookAtAll(page: Page, look: (title: string) => Promise<void>): Pr
   await look("Sign in");
   await page.getByLabel("Operations token").fill(TOKEN);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByText("1 of 2 registries are well").first().waitFor();
+  await page.getByText("3 of 4 registries are well").first().waitFor();
   for (const title of PAGES) {
     await goTo(page, title);
     await page.getByText("Asking the gateway…").waitFor({ state: "detached" });
     if (title === "Overview") await page.getByRole("img").or(page.locator("canvas")).first().waitFor();
+    if (title === "Clients") await rowOf(page, "Clients", NAMES.certificate).waitFor();
+    if (title === "Discovery") await rowOf(page, "Found registries", "waiting").waitFor();
     await look(title);
   }
   await goTo(page, "Cache");
@@ -75,6 +76,13 @@ async function lookAtAll(page: Page, look: (title: string) => Promise<void>): Pr
   }
 }
 
+/** Keeps the names of all that is animated or makes a transition. */
+const NOTE_MOTION = `
+  globalThis.moved = [];
+  addEventListener("animationstart", ({ animationName }) => moved.push(animationName), true);
+  addEventListener("transitionrun", ({ propertyName }) => moved.push(propertyName), true);
+`;
+
 test.each(["light", "dark"] as const)("no page has anything that axe-core finds wrong, in %s", async (colorScheme) => {
   const page = await scene.open(await startAll(), { colorScheme, reducedMotion: "reduce" });
   const found: string[] = [];
@@ -87,14 +95,25 @@ test.each(["light", "dark"] as const)("no page has anything that axe-core finds 
   expect(looked).toBe(15);
 });
 
-test.each([360, 3840])("no page is wider than a window of %d px", async (width) => {
+test.each([360, 3840])("nothing is wider than its place in a window of %d px", async (width) => {
   const page = await scene.open(await startAll(), { viewport: { width, height: 760 } });
   const wider: string[] = [];
   await lookAtAll(page, async (title) => {
-    const overflow = await overflowOf(page);
-    if (overflow > 0) wider.push(`${title}: ${overflow} px`);
+    wider.push(...(await spillsOf(page)).map((spill) => `${title}: ${spill}`));
   });
   expect(wider).toEqual([]);
+});
+
+test.each([
+  ["reduce", []],
+  ["no-preference", ["rise"]],
+] as const)("where the system says %s of motion, what moves is %j", async (reducedMotion, moves) => {
+  const page = await scene.open(await startAll(), { reducedMotion, token: TOKEN, beforehand: NOTE_MOTION });
+  await page.getByRole("button", { name: "Undo node 1 cordoned of amulet" }).click();
+  await confirm(page, "Activate");
+  await page.getByText("Node 1 of amulet has calls again").waitFor();
+  for (const title of PAGES) await goTo(page, title);
+  expect(await page.evaluate("globalThis.moved")).toEqual(moves);
 });
 
 /** Presses Tab until this has the focus, and is seen to have it. */

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { FOREIGN_HOST, goTo, openRegistry, useConsoleScene } from "../support/console-scene.ts";
+import { FOREIGN_HOST, goTo, openRegistry, PAGES, spillsOf, useConsoleScene } from "../support/console-scene.ts";
 import { until } from "../support/redis.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 
@@ -12,15 +12,16 @@ const TOKEN = "operations-token-of-the-test";
 
 /** What would run, be fetched or end an attribute, were it taken for markup. */
 const MARKUP = `"'><img src=//${FOREIGN_HOST}/leak onerror=alert(1)><script>alert(2)</script><svg/onload=alert(3)>{{4}}javascript:alert(5)`;
+/** The same for the width of a page: nowhere in it may a line end. */
+const UNBROKEN = MARKUP.replaceAll(" ", "/").padEnd(400, "W");
 /** As much of it as a field of HTTP holds. */
 const TAG = `"<img/src=//${FOREIGN_HOST}/etag/onerror=alert(6)>"`;
-
-const PAGES = ["Overview", "Registries", "Cache", "Requests", "Clients", "Discovery", "Configuration"];
 
 test("markup in whatever a registry sends, or an operator writes, is shown as text", async () => {
   const hostile = await scene.registry({
     instruments: [
       { id: MARKUP, name: MARKUP, symbol: MARKUP, decimals: 10, supportedApis: { [MARKUP]: 1 } },
+      { id: UNBROKEN, name: UNBROKEN, symbol: UNBROKEN, decimals: 10, supportedApis: { [UNBROKEN]: 1 } },
       { id: "plain", name: "plain", symbol: "P", decimals: 2, supportedApis: { [MARKUP]: 1 } },
     ],
     cacheHeaders: () => ({ etag: TAG, "cache-control": `max-age=60, <b>x</b>="${MARKUP.replaceAll('"', "")}"` }),
@@ -31,7 +32,7 @@ test("markup in whatever a registry sends, or an operator writes, is shown as te
       ? { status: 500, headers: ["content-type", "application/json"], body: JSON.stringify({ error: MARKUP }) }
       : undefined,
   );
-  const stranger = await scene.registry({ admin: `${MARKUP.replaceAll(":", "")}::1220` });
+  const stranger = await scene.registry({ admin: `${UNBROKEN.replaceAll(":", "")}::1220` });
   const gateway = await scene.gateway({
     log: { hits: 1 },
     clients: { anonymous: "open", tiers: { open: {} } },
@@ -55,13 +56,18 @@ test("markup in whatever a registry sends, or an operator writes, is shown as te
   const page = await scene.open(gateway);
   await openRegistry(page, "hostile");
   await page.getByRole("button", { name: "Cache only…" }).click();
-  await page.getByLabel("Reason, shown").fill(MARKUP.slice(0, 200));
+  await page.getByLabel("Reason, shown").fill(UNBROKEN.slice(0, 200));
   await page.getByRole("dialog").getByRole("button", { name: "Cache only", exact: true }).click();
   await page.getByText("hostile is in cache-only mode").first().waitFor();
   const shown = new Map<string, string>();
+  const spilled: string[] = [];
   const look = async (title: string) => {
     shown.set(title, await page.getByRole("main").innerText());
     expect(await page.locator("main :is(img, script, iframe, [onerror], [onload])").count()).toBe(0);
+    for (const width of [360, 3840, 1280]) {
+      await page.setViewportSize({ width, height: 760 });
+      spilled.push(...(await spillsOf(page)).map((spill) => `${title} at ${width} px: ${spill}`));
+    }
   };
   await look("hostile");
   await openRegistry(page, "stranger");
@@ -81,8 +87,9 @@ test("markup in whatever a registry sends, or an operator writes, is shown as te
       .waitFor();
     await look(`explained ${url}`);
   }
+  expect(spilled).toEqual([]);
   // It did arrive, and is what an operator reads.
-  expect(shown.get("stranger")).toContain(`<img src=//${FOREIGN_HOST}/leak`);
+  expect(shown.get("stranger")).toContain(`<img/src=//${FOREIGN_HOST}/leak`);
   expect(shown.get("hostile")).toContain("<script>alert(2)</script>");
   expect(shown.get("Overview")).toContain("<script>alert(2)</script>");
   expect(shown.get(`explained ${listing}`)).toContain("<img/src=");

@@ -28,6 +28,9 @@ export interface OpenOptions extends BrowserContextOptions {
   readonly beforehand?: string;
 }
 
+/** The pages that the navigation leads to. */
+export const PAGES = ["Overview", "Registries", "Cache", "Requests", "Clients", "Discovery", "Configuration"] as const;
+
 /** Real registries, gateways and pages; what was begun last ends first, with the test. */
 export interface ConsoleScene {
   registry(options?: Partial<SampleRegistryOptions>): Promise<SampleRegistry>;
@@ -156,7 +159,12 @@ export async function violationsOf(page: Page): Promise<readonly string[]> {
   );
 }
 
-/** Whether what is shown is wider than the window. */
-export async function overflowOf(page: Page): Promise<number> {
-  return page.evaluate<number>("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+/** What is wider than its place: the page than its window, or what stands in a card than the card. */
+export async function spillsOf(page: Page): Promise<readonly string[]> {
+  return page.evaluate<string[]>(`
+    ["html", "main", ".top", ".card", ".tile", ".health", ".chart", ".banner", ".notice", "dialog[open]"]
+      .flatMap((selector) => [...document.querySelectorAll(selector)].map((element) => [selector, element]))
+      .filter(([, element]) => element.scrollWidth > element.clientWidth + 1)
+      .map(([selector, element]) => selector + " by " + (element.scrollWidth - element.clientWidth) + " px: " + element.innerText.slice(0, 60))
+  `);
 }

@@ -133,9 +133,13 @@ export function usePublishers(): (answer: string) => Promise<Publisher> {
   };
 }
 
-/** What `GET /discovery` answers. */
-export async function discoveryOf({ operations }: Pick<GatewayUnderTest, "operations">): Promise<DiscoveryReport> {
-  return (await (await fetch(`${operations}/discovery`)).json()) as DiscoveryReport;
+/** What `GET /discovery` answers, to who has the operations token where there is one. */
+export async function discoveryOf(
+  { operations }: Pick<GatewayUnderTest, "operations">,
+  token?: string,
+): Promise<DiscoveryReport> {
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  return (await (await fetch(`${operations}/discovery`, { headers })).json()) as DiscoveryReport;
 }
 
 /** The registry of an admin, as `GET /discovery` answers; undefined: it is not there. */
