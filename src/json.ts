@@ -156,11 +156,13 @@ function isKey(text: string, start: number, end: number, key: string): boolean {
 /** The index of the first character from `start` on that is no space of JSON. */
 export function skipSpace(text: string, start: number): number {
   let i = start;
-  for (; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) break;
-  }
+  while (isWhitespace(text.charCodeAt(i))) i++;
   return i;
+}
+
+/** Whether a character or byte is whitespace of JSON (RFC 8259 §2). */
+export function isWhitespace(code: number | undefined): boolean {
+  return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 }
 
 function skipValue(text: string, start: number): number {
@@ -231,7 +233,7 @@ const SHORT_ESCAPES: Readonly<Record<string, string>> = {
 export const QUOTE = 0x22;
 export const BACKSLASH = 0x5c;
 export const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
+export const CLOSE_BRACE = 0x7d;
 export const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 export const COMMA = 0x2c;

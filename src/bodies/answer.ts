@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { isObject } from "../json.ts";
+import { CLOSE_BRACE, isObject, isWhitespace, OPEN_BRACE } from "../json.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import { answerProblem } from "../spec/schemas.ts";
 import { type PageParts, takeApart } from "./page.ts";
@@ -36,7 +36,6 @@ const NOT_JSON: AnswerContent = {
 export const UNREAD: AnswerContent = { ...NOT_JSON, isJson: true, problem: undefined, page: "it was not read" };
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json[ \t]*(?:;|$)/i;
-const [OPENING, CLOSING] = [0x7b, 0x7d];
 
 /**
  * Whether an answer of this content type has the form of a JSON object: text in UTF-8 from brace to brace. To parse it
@@ -48,12 +47,7 @@ export function hasJsonForm(contentType: string | undefined, body: Buffer): bool
   let end = body.length - 1;
   while (isWhitespace(body[start])) start += 1;
   while (isWhitespace(body[end])) end -= 1;
-  return start < end && body[start] === OPENING && body[end] === CLOSING && isUtf8(body);
-}
-
-/** Of JSON (RFC 8259 §2). */
-function isWhitespace(byte: number | undefined): boolean {
-  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+  return start < end && body[start] === OPEN_BRACE && body[end] === CLOSE_BRACE && isUtf8(body);
 }
 
 /** Reads the body of an answer; what costs more than to parse it is done when it is asked for. */
