@@ -20,7 +20,7 @@ export interface BusyGateway {
   /** Two nodes, the second cordoned. */
   readonly amulet: SampleRegistry;
   /** The status of a request below the base path of a registry, by its alias. */
-  ask(credential: Credential, alias: string, path?: string): Promise<number>;
+  readonly ask: (credential: Credential, alias: string, path?: string) => Promise<number>;
 }
 
 const ISSUER = "https://login.example";
