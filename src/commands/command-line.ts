@@ -34,8 +34,9 @@ Usage:
   registry-gateway upstreams cache-only|normal UPSTREAM [--for 30m] [--reason TEXT]
       List the upstreams; or ask nothing of one and answer from the cache, or ask it again.
   registry-gateway discovery
-  registry-gateway discovery approve|refuse ADMIN
-      What was found in lists and where it is pinned; or let what waits be used, or not.
+  registry-gateway discovery approve|refuse ADMIN [URL …]
+      What was found in lists and where it is pinned; or let what waits be used, or not. With URLs
+      only if they are what waits.
 
       These seven ask the operations listener. Its address and token are those of the config file
       (--config FILE, with the same default as start); or --url URL and --token-file FILE name

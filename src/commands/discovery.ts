@@ -53,7 +53,7 @@ const REGISTRY_COLUMNS: readonly Column[] = [
 
 /** `discovery`: what a running gateway has found, or decides about what waits. */
 export function discovery(flags: OperationsFlags, words: readonly string[]): Promise<number> {
-  const [verb, admin] = words;
+  const [verb, admin, ...urls] = words;
   if (verb === undefined) {
     return askGateway(flags, { path: "discovery" }, (answer) => {
       if (!reportCheck.accepts(answer)) return false;
@@ -62,9 +62,11 @@ export function discovery(flags: OperationsFlags, words: readonly string[]): Pro
     });
   }
   if ((verb !== "approve" && verb !== "refuse") || admin === undefined) {
-    throw new UsageError("discovery takes nothing, approve ADMIN, or refuse ADMIN");
+    throw new UsageError(
+      "discovery takes nothing, approve ADMIN, or refuse ADMIN, with the URLs that you saw proposed",
+    );
   }
-  const body = { admin, approve: verb === "approve" };
+  const body = { admin, approve: verb === "approve", ...(urls.length > 0 && { urls }) };
   return askGateway(flags, { path: "discovery", body }, (answer) => {
     if (!decisionCheck.accepts(answer)) return false;
     const { registry, scope } = answer;

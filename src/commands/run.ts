@@ -73,7 +73,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
   discovery: {
     options: operations,
-    positionals: [0, 2],
+    positionals: [0, 66],
     run: async (values, words) => (await import("./discovery.ts")).discovery(values, words),
   },
   explain: {

@@ -181,10 +181,13 @@ export function requestOf(intent: Intent, answers: Answers): { readonly path: st
     case "normal":
       return { path: "upstreams", body: { upstream: intent.upstream, mode: "normal" } };
     case "approve":
-    case "drop":
-      return { path: "discovery", body: { admin: intent.admin, approve: true } };
     case "refuse":
-      return { path: "discovery", body: { admin: intent.admin, approve: false } };
+      return {
+        path: "discovery",
+        body: { admin: intent.admin, approve: intent.kind === "approve", urls: intent.urls },
+      };
+    case "drop":
+      return { path: "discovery", body: { admin: intent.admin, approve: true, urls: [] } };
     case "purge": {
       const selected = purgeSelection(intent.upstream, scope);
       return { path: "purge", body: { ...selected, ...(intent.soft && { soft: true }) } };

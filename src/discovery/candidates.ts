@@ -75,16 +75,21 @@ export class Candidates {
   /**
    * The pin that an operator's decision makes.
    *
-   * @throws GatewayError 404 for an admin that is not known, 409 where nothing waits, or nothing at the URLs has proved
-   * the admin
+   * @param seen what was listed when the operator looked; none where the registry was gone. Undefined: not said
+   * @throws GatewayError 404 for an admin that is not known, 409 where nothing waits, something else does than was seen,
+   * or nothing at the URLs has proved the admin
    */
-  decide(admin: string, approve: boolean): Pin {
+  decide(admin: string, approve: boolean, seen?: readonly string[]): Pin {
     const [candidate, pin] = this.all().find(([each]) => each.admin === admin) ?? [];
     if (candidate === undefined) {
       throw new GatewayError("unknown_registry", `discovery has found no registry of the admin ${quote(admin)}`);
     }
     const state = this.stateOf(candidate, pin);
     const since = this.options.time();
+    if (seen !== undefined && !isSameSet(candidate.offer?.urls ?? [], [...new Set(seen)].toSorted())) {
+      const text = `what is listed for ${quote(admin)} has changed since you looked, and nothing is decided; see what is listed now`;
+      throw new GatewayError("nothing_waits", text);
+    }
     if (state === "gone" && approve) {
       return { ...pin!, version: pin!.version + 1, published: [], urls: [], mended: [], since };
     }

@@ -61,12 +61,12 @@ export class Discovery {
     return this.search?.report() ?? { sources: [], registries: [], pinFileError: null };
   }
 
-  /** Does what an operator decided. @throws GatewayError 404 and 409 */
-  async decide(admin: string, approve: boolean): Promise<DiscoveryDecision> {
+  /** Does what an operator decided about what was `seen`. @throws GatewayError 404 and 409 */
+  async decide(admin: string, approve: boolean, seen?: readonly string[]): Promise<DiscoveryDecision> {
     if (this.search === undefined) {
       throw new GatewayError("unknown_registry", "discovery is not configured: no registry is found by it");
     }
-    return this.search.decide(admin, approve);
+    return this.search.decide(admin, approve, seen);
   }
 
   async close(): Promise<void> {

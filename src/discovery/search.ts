@@ -108,9 +108,9 @@ export class Search {
   }
 
   /** Does what an operator decided. @throws GatewayError as {@link Candidates.decide} */
-  async decide(admin: string, approve: boolean): Promise<DiscoveryDecision> {
+  async decide(admin: string, approve: boolean, seen?: readonly string[]): Promise<DiscoveryDecision> {
     for (let round = 1; ; round += 1) {
-      const pin = this.candidates.decide(admin, approve);
+      const pin = this.candidates.decide(admin, approve, seen);
       const reach = await this.pins.put([pin]);
       const isTaken = isDeepStrictEqual(this.pins.get(admin), pin);
       if (!isTaken && round < DECISION_ROUNDS) continue;

@@ -9,13 +9,18 @@ import { bodyOf } from "./request-body.ts";
 /** What the listener tells of discovery, and has it do. */
 export interface DiscoveryOperations {
   report(): DiscoveryReport;
-  /** @throws GatewayError 404 for an admin that was not found, 409 where nothing waits */
-  decide(admin: string, approve: boolean): Promise<DiscoveryDecision>;
+  /** @throws GatewayError 404 for an admin that was not found, 409 where nothing waits, or something else than was `seen` */
+  decide(admin: string, approve: boolean, seen?: readonly string[]): Promise<DiscoveryDecision>;
 }
 
 /** The body of `POST /discovery`. */
 const DecisionRequest = Type.Object(
-  { admin: Type.String({ minLength: 1, maxLength: 255 }), approve: Type.Boolean() },
+  {
+    admin: Type.String({ minLength: 1, maxLength: 255 }),
+    approve: Type.Boolean(),
+    /** What was proposed when the operator looked; none to take away what is gone. */
+    urls: Type.Optional(Type.Array(Type.String({ maxLength: 2_048 }), { maxItems: 64 })),
+  },
   { additionalProperties: false },
 );
 
@@ -28,12 +33,12 @@ export function addDiscovery(app: FastifyInstance, discovery: DiscoveryOperation
     const body = bodyOf(request);
     if (!validator.accepts(body)) {
       const text =
-        "the request is not valid: it is a JSON object that takes admin (a party id) and approve (true or false)";
+        "the request is not valid: it is a JSON object that takes admin (a party id), approve (true or false) and urls (those that you saw proposed; may be left out)";
       throw new GatewayError("invalid_request", text);
     }
-    const { admin, approve } = body;
+    const { admin, approve, urls } = body;
     const upstream = discovery.report().registries.find((each) => each.admin === admin)?.name;
-    const { registry, reach } = await discovery.decide(admin, approve);
+    const { registry, reach } = await discovery.decide(admin, approve, urls);
     const what = { admin, ...(upstream !== undefined && { upstream }), approve };
     audit.note("discovery", operatorOf(request.raw, request.shown), { what, scope: reach });
     if (reach === "pending") {

@@ -43,7 +43,9 @@ test("discovery shows what was found and what waits, and approves or refuses it"
   expect(JSON.parse((await run("--json")).stdout)).toMatchObject({ registries: [{ state: "waiting" }] });
   const refused = await run("refuse", ONE);
   expect([refused.code, refused.stdout]).toEqual([0, `refused: ${ONE}: pinned at ${registry.url}; on this replica\n`]);
-  const approved = await run("approve", ONE);
+  const other = await run("approve", ONE, registry.url);
+  expect([other.code, other.stderr]).toEqual([1, expect.stringContaining("has changed since you looked")]);
+  const approved = await run("approve", ONE, moved.url);
   expect([approved.code, approved.stdout]).toEqual([0, `approved: ${ONE}: pinned at ${moved.url}; on this replica\n`]);
   const again = await run("approve", ONE);
   expect([again.code, again.stdout]).toEqual([1, ""]);

@@ -32,9 +32,19 @@ test.each<[Intent, Partial<Answers>, string, object]>([
     { upstream: "a", mode: "cache-only", reason: "disk" },
   ],
   [{ kind: "normal", upstream: "a" }, {}, "upstreams", { upstream: "a", mode: "normal" }],
-  [{ kind: "approve", admin: "x::1220", name: "x", urls: [] }, {}, "discovery", { admin: "x::1220", approve: true }],
-  [{ kind: "refuse", admin: "x::1220", name: "x", urls: [] }, {}, "discovery", { admin: "x::1220", approve: false }],
-  [{ kind: "drop", admin: "x::1220", name: "x" }, {}, "discovery", { admin: "x::1220", approve: true }],
+  [
+    { kind: "approve", admin: "x::1220", name: "x", urls: ["https://x.example"] },
+    {},
+    "discovery",
+    { admin: "x::1220", approve: true, urls: ["https://x.example"] },
+  ],
+  [
+    { kind: "refuse", admin: "x::1220", name: "x", urls: ["https://x.example"] },
+    {},
+    "discovery",
+    { admin: "x::1220", approve: false, urls: ["https://x.example"] },
+  ],
+  [{ kind: "drop", admin: "x::1220", name: "x" }, {}, "discovery", { admin: "x::1220", approve: true, urls: [] }],
   [{ kind: "purge", upstream: undefined, soft: false }, {}, "purge", {}],
   [{ kind: "purge", upstream: "a", soft: true }, {}, "purge", { upstream: "a", soft: true }],
   [

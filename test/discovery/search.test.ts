@@ -121,6 +121,34 @@ describe("a list", () => {
     expect(state(ONE)).toBe("waiting");
   });
 
+  // Else who writes the list chooses what an operator approves: between the look and the word.
+  test("that changes once more after an operator looked has nothing of it approved, refused or taken away", async () => {
+    const { registry, list, used, ...scene } = await findOne();
+    const [moved, attacker] = [await startRegistry({ admin: ONE }), await startRegistry({ admin: ONE })];
+    list.publish(listOf({ [ONE]: attacker.url }));
+    await scene.search.run();
+    for (const seen of [[moved.url], [moved.url, attacker.url], [], ["junk"]]) {
+      for (const approve of [true, false]) {
+        await expect(scene.search.decide(ONE, approve, seen)).rejects.toMatchObject({ status: 409 });
+      }
+    }
+    // What was seen waits no more, and approving it is not taking away what is gone.
+    list.publish(listOf({}));
+    await scene.search.run();
+    await expect(scene.search.decide(ONE, true, [attacker.url])).rejects.toThrow(/has changed since you looked/);
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+    list.publish(listOf({ [ONE]: [moved.url, registry.url] }));
+    await scene.search.run();
+    // Nor is taking it away approving what is listed again.
+    await expect(scene.search.decide(ONE, true, [])).rejects.toMatchObject({ status: 409 });
+    await scene.search.decide(ONE, true, [registry.url, moved.url, moved.url]);
+    expect(used()).toEqual({ [ONE]: [moved.url, registry.url].toSorted() });
+    list.publish(listOf({}));
+    await scene.search.run();
+    await scene.search.decide(ONE, true, []);
+    expect(used()).toEqual({});
+  });
+
   test("that names a URL of another admin does not have it used", async () => {
     const stranger = await startRegistry({ admin: TWO });
     const registry = await startRegistry({ admin: ONE });

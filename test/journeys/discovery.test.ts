@@ -124,7 +124,13 @@ test("decisions that make no sense, or that may not be taken here, are refused",
     status: 409,
     body: { error: expect.stringContaining("nothing about the registry") },
   });
-  for (const body of ['{"admin":"a"}', '{"admin":7,"approve":true}', `{"admin":"a","approve":true,"x":1}`, "[]"]) {
+  for (const body of [
+    '{"admin":"a"}',
+    '{"admin":7,"approve":true}',
+    `{"admin":"a","approve":true,"x":1}`,
+    `{"admin":"a","approve":true,"urls":"b"}`,
+    "[]",
+  ]) {
     const response = await fetch(`${gateway.operations}/discovery`, {
       method: "POST",
       headers: { "content-type": "application/json" },
