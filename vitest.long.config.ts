@@ -14,7 +14,10 @@ const PUSH = [
   "test/long/process-reload.test.ts",
   "test/long/process-rolling-restart.test.ts",
   "test/long/prometheus.test.ts",
+  "test/long/redis-client-limits.test.ts",
   "test/long/redis-failover.test.ts",
+  "test/long/redis-forged-limits.test.ts",
+  "test/long/redis-rate-limits.test.ts",
   "test/long/reload-credentials.test.ts",
 ];
 
@@ -25,7 +28,7 @@ const THOROUGH = [
   "test/clients/api-key.test.ts",
   "test/clients/shared-limits.test.ts",
   "test/config/keys-file.test.ts",
-  "test/coordination/redis-forged-limits.test.ts",
+  "test/long/redis-forged-limits.test.ts",
   "test/journeys/addressing.test.ts",
   "test/journeys/byte-identity.test.ts",
   "test/journeys/clients-under-change.test.ts",
