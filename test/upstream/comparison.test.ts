@@ -1,6 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../src/clock.ts";
+import { type Clock, systemClock } from "../../src/clock.ts";
 import { LocalCoordinator } from "../../src/coordination/local.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
@@ -363,6 +363,30 @@ test("a difference planted in one of 10,000 instruments is found within the time
   // The page is fetched once a round, so it is compared in one round of twenty on average: one trial in 2,000 takes 150.
   const mean = found.reduce((sum, each) => sum + each) / found.length;
   expect(mean).toBeLessThan((IS_THOROUGH ? 1.75 : 7.5) / share);
+}, 300_000);
+
+test("comparisons cost what compare says, also where nodes differ every time and each difference is looked at again", async () => {
+  const [share, fetches] = [0.05, runs(1_000, 10_000)];
+  const real = systemClock();
+  // The second look is a fiftieth of a second later.
+  const clock: Clock = { ...real, after: (delay, fire) => real.after(delay / 50, fire) };
+  const opened = await openWell(3, { compare: share, timeout: "60s" }, { random: mulberry32(21), clock });
+  for (const [at, { catalogue }] of opened.registries.entries()) catalogue.update("Amulet", { decimals: 20 + at });
+  const body = await bodyOf(opened.registries[0]!, AMULET);
+  for (let i = 0; i < fetches; i++) {
+    const before = opened.observer.count("compared");
+    opened.upstream.compare(AMULET, { status: 200, body, node: 0 });
+    await turn();
+    if (opened.upstream.status().running > 0) await whenCompared(opened, before + 1);
+  }
+  expect(opened.observer.divergences.length).toBeGreaterThan((fetches * share) / 8);
+  // Checks of nodes are not of comparisons.
+  const asked = opened.registries.reduce((sum, { calls }) => sum + calls.count("instrument"), 0);
+  expect(asked).toBe(opened.observer.comparisonCalls);
+  // As many as are drawn, and no more: five standard deviations, and what the last one took beyond its own.
+  const most = fetches * share + 5 * Math.sqrt(fetches * share) + 3;
+  expect(opened.observer.comparisonCalls).toBeLessThan(most);
+  expect(opened.observer.comparisonCalls).toBeGreaterThan((fetches * share) / 2);
 }, 300_000);
 
 test("comparisons take calls of rateLimit that clients cannot miss: half of the window is theirs alone", async () => {
