@@ -114,6 +114,36 @@ test("a registry that moves goes on being asked where it was, until an operator 
   expect(JSON.stringify(line)).not.toContain(ONE);
 });
 
+test("a call that runs while a registry is found, and its own is taken away, ends as it would have", async () => {
+  const [one, two] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: TWO })]);
+  const list = await startPublisher(listOf({ [ONE]: one.url }));
+  const gateway = await startGateway({ discovery: discoveryBy(list.url) });
+  const post = () =>
+    fetch(`${gateway.registrar(ONE)}/registry/transfer-instruction/v1/00aa/choice-contexts/accept`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: "{}",
+    });
+  await until(async () => (await post()).status === 200);
+  const [arrived, held] = [Promise.withResolvers<void>(), Promise.withResolvers<undefined>()];
+  one.script(({ operation }) => {
+    if (operation !== "transfer_accept") return undefined;
+    arrived.resolve();
+    return held.promise;
+  });
+  const running = post();
+  await arrived.promise;
+  list.publish(listOf({ [ONE]: one.url, [TWO]: two.url }));
+  await until(async () => (await adminAt(gateway.registrar(TWO))) === TWO);
+  list.publish(listOf({ [TWO]: two.url }));
+  await untilState(gateway, ONE, "gone");
+  expect(await decide(gateway, ONE, true)).toEqual({ status: 200, body: { registry: null, scope: "replica" } });
+  await until(async () => (await post()).status === 404);
+  held.resolve(undefined);
+  expect((await running).status).toBe(200);
+  expect(await adminAt(gateway.registrar(TWO))).toBe(TWO);
+});
+
 test("decisions that make no sense, or that may not be taken here, are refused", async () => {
   const registry = await startRegistry({ admin: ONE });
   const list = await startPublisher(listOf({ [ONE]: registry.url }));
