@@ -143,7 +143,8 @@ export class Candidates {
     if (isUsed(pin)) {
       // Before each source was read, it is not known that none lists it.
       if (candidate.offer === undefined) return this.options.areSourcesRead() ? "gone" : "pinned";
-      return hasProposal ? "waiting" : "pinned";
+      // Until its URLs were asked there is nothing to decide.
+      return hasProposal && candidate.proof !== undefined ? "waiting" : "pinned";
     }
     const isProved = candidate.proof !== undefined && candidate.proof.proved.length > 0;
     return isProved && hasProposal ? "waiting" : "found";

@@ -156,9 +156,9 @@ export class Search {
   private async consider(candidate: Candidate): Promise<void> {
     const { admin, offer } = candidate;
     if (offer === undefined) return;
-    // What said nothing the last time is asked again.
-    if (problemOf(candidate.proof) !== undefined) candidate.proof = undefined;
-    let judgement = this.judge(candidate);
+    // What said nothing the last time is asked again; until it has answered, that is what is known.
+    const isOpen = problemOf(candidate.proof) !== undefined;
+    let judgement = this.judge(isOpen ? { ...candidate, proof: undefined } : candidate);
     if (judgement === "prove") {
       const proof = await this.prober.prove(admin, offer.urls);
       if (this.closing.signal.aborted || candidate.offer !== offer) return;

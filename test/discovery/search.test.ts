@@ -107,6 +107,30 @@ describe("a list", () => {
     expect([used(), state(ONE)]).toEqual([{ [ONE]: [moved.url] }, "pinned"]);
   });
 
+  test("that changes a URL has it wait once it was asked, and not in between when it is asked again", async () => {
+    const { list, state, ...scene } = await findOne();
+    const moved = await startRegistry({ admin: ONE });
+    list.publish(listOf({ [ONE]: moved.url }));
+    for (const during of ["pinned", "waiting"]) {
+      const [asked, held] = [Promise.withResolvers<void>(), Promise.withResolvers<{ status: number; body: string }>()];
+      moved.script(() => {
+        asked.resolve();
+        return held.promise;
+      });
+      const run = scene.search.run();
+      await asked.promise;
+      expect(state(ONE)).toBe(during);
+      held.resolve({ status: 500, body: "{}" });
+      await run;
+      expect(state(ONE)).toBe("waiting");
+      expect(scene.search.report().registries[0]!.problem).toContain("500");
+    }
+    moved.script(undefined);
+    await scene.search.run();
+    await scene.search.decide(ONE, true, [moved.url]);
+    expect(state(ONE)).toBe("pinned");
+  });
+
   test("that changes a URL is not asked about again once the change was refused", async () => {
     const { registry, list, used, state, ...scene } = await findOne();
     const moved = await startRegistry({ admin: ONE });
