@@ -64,10 +64,10 @@ function useRoute(): Route {
   return route;
 }
 
-/** Until the gateway has answered for the first time. */
+/** Until the gateway has answered for the first time; what was asked as the page began is asked again once that failed. */
 function Waiting() {
   const lost = useStore((state) => state.lost);
-  usePoll({ load: () => store.readSession(), every: EVERY });
+  usePoll({ load: () => store.readSession(), every: EVERY, isPaused: lost === undefined });
   return (
     <main id="content" tabIndex={-1} class="narrow">
       <p role="status">

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { messageOf } from "./api.ts";
 import { store, useStore } from "./store.ts";
 
@@ -31,7 +31,8 @@ export function usePoll<Value>({ load, every, key = "", isPaused = false }: Poll
   latest.current = load;
   const again = useRef<() => void>(() => undefined);
 
-  useEffect(() => {
+  // The question leaves before what asks it is painted, and the answer comes meanwhile.
+  useLayoutEffect(() => {
     if (isPaused) return undefined;
     const poll = startPolling({
       every,
