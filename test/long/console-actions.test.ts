@@ -231,7 +231,7 @@ test("requests are shown as they come, filtered, held while paused, and copied a
   expect(copied).not.toMatch(/00aa|secret-of-the-client/);
 });
 
-test("a configuration is checked by paste and by file, and nothing of it is applied", async () => {
+test("a configuration is checked by paste, by file and by drop, and nothing of it is applied", async () => {
   const { gateway } = await startAll();
   const page = await scene.open(gateway, { token: TOKEN, at: "configuration" });
   await page.getByText("None since this gateway started.").waitFor();
@@ -249,6 +249,13 @@ test("a configuration is checked by paste and by file, and nothing of it is appl
     .getByLabel("Or choose a file")
     .setInputFiles({ name: "next.yaml", mimeType: "text/yaml", buffer: Buffer.from(next) });
   await rowOf(page, "What it would change", "log.hits").getByText("0.5").waitFor();
+  const dropped = await page.evaluateHandle(`(() => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([${JSON.stringify(next.replace("hits: 0.5", "hits: 0.25"))}], "dropped.yaml"));
+    return transfer;
+  })()`);
+  await page.locator("form", { has: paste }).dispatchEvent("drop", { dataTransfer: dropped });
+  await rowOf(page, "What it would change", "log.hits").getByText("0.25").waitFor();
   const { config } = (await tell(gateway, "config")) as unknown as { readonly config: { readonly log: object } };
   expect(config.log).toMatchObject({ hits: 1 });
 });
@@ -344,6 +351,7 @@ test("clients are shown by key, token and certificate, with their use of their t
   await until(async () => (await ask("key of a small tier", "amulet")) === 429, 5_000);
   await expect.poll(() => row("key of a small tier").innerText()).toMatch(/[1-9]\d* of 5 \/ min/);
   await expect.poll(() => row("key").innerText()).toMatch(/of 1,000 \/ min/);
+  await rowOf(page, "Tiers", "small").getByText("requests: 5, per: 1 min").waitFor();
   // Who it was leads to what it asked for.
   await row("token").getByRole("link", { name: NAMES.token }).click();
   await page.getByRole("heading", { level: 1, name: "Requests" }).waitFor();

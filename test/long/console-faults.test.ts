@@ -121,8 +121,16 @@ test("a registry that dies is named with the reason, and well again when it is b
   });
   const sentence = page.getByText(/^(bad|look) 1 of 2 registries are well\. amulet .*: .*(refused|reset|connect)/i);
   await sentence.first().waitFor({ timeout: ASKS_WITHIN });
+  await page
+    .getByText(/breaker (half-)?open/)
+    .first()
+    .waitFor();
   expect(await asked("bonds")).toBe(200);
   await openRegistry(page, "amulet");
+  // Its only node is never ejected; what is wrong with it is said all the same.
+  await rowOf(page, "Nodes of amulet", "up, failing")
+    .getByText(/refused|reset|connect/i)
+    .waitFor();
   await page
     .getByRole("definition")
     .filter({ hasText: /refused|reset|connect/i })

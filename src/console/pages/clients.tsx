@@ -7,6 +7,7 @@ import { usePoll } from "../polling.ts";
 import { formatRoute } from "../route.ts";
 import { store } from "../store.ts";
 import { now } from "../time.ts";
+import { sayDuration } from "../../words/quantity.ts";
 import { type Sighting, clientUse, type Use } from "../client-use.ts";
 
 type Client = ClientsAnswer["clients"][number];
@@ -143,8 +144,14 @@ function Tiers({ tiers }: Pick<ClientsAnswer, "tiers">) {
   );
 }
 
+/** `per` as a file says it. */
+function inWords(key: string, value: unknown): unknown {
+  return key === "per" && typeof value === "number" ? sayDuration(value) : value;
+}
+
 function sayTier(tier: Tier): string {
   return Object.entries(tier)
-    .map(([key, value]) => `${key}: ${typeof value === "string" ? value : JSON.stringify(value)}`)
-    .join(", ");
+    .map(([key, value]) => `${key}: ${JSON.stringify(key === "per" ? inWords(key, value) : value, inWords)}`)
+    .join(", ")
+    .replaceAll('"', "");
 }

@@ -55,10 +55,10 @@ function Registries({ registries }: Pick<DiscoveryAnswer, "registries">) {
           },
           { title: "Why", cell: ({ problem }) => <span class="wrap">{problem ?? NOTHING}</span> },
           { title: "URLs", cell: (row) => <Difference row={row} /> },
+          ...(isReadonly ? [] : [{ title: "Approval", cell: (row: Found) => <Approval row={row} /> }]),
           { title: "Source", cell: ({ source }) => <code title={source}>{shorten(source, 60)}</code> },
           { title: "Since", cell: ({ since }) => <When at={since} />, sort: ({ since }) => since },
           { title: "Admin", cell: ({ admin }) => <code title={admin}>{shorten(admin, 32)}</code> },
-          ...(isReadonly ? [] : [{ title: "Approval", cell: (row: Found) => <Approval row={row} /> }]),
         ]}
       />
     </Section>

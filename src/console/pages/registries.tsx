@@ -43,7 +43,11 @@ export function RegistriesPage() {
           },
           {
             title: "Why",
-            cell: ({ lastError }) => <span title={lastError ?? undefined}>{shorten(lastError ?? NOTHING, 60)}</span>,
+            cell: ({ lastError }) => (
+              <span class="wrap" title={lastError ?? undefined}>
+                {shorten(lastError ?? NOTHING, 60)}
+              </span>
+            ),
           },
           {
             title: "Nodes up",

@@ -118,7 +118,7 @@ function requestColumns(onCopy: (request: Request) => void): Column<Request>[] {
       title: "Error",
       metric: "registry_gateway_errors_total",
       cell: ({ code, reason, cause }: Request) =>
-        code === undefined ? NOTHING : <code>{[code, reason, cause].filter(Boolean).join(" · ")}</code>,
+        code === undefined ? NOTHING : <code class="wrap">{[code, reason, cause].filter(Boolean).join(" · ")}</code>,
       sort: ({ code }: Request) => code ?? "",
     },
     {
