@@ -60,8 +60,8 @@ function softPurgeTime(epoch: Epoch): number {
 /** More scopes with an epoch of their own than this in one partition become one epoch for the whole partition. */
 const MAX_SCOPES = 256;
 
-/** More partitions than this with epochs of their own become one epoch for everything. */
-const MAX_PARTITIONS = 4_096;
+/** More partitions than this with epochs of their own become one epoch for everything: more than Redis is followed for. */
+const MAX_PARTITIONS = 32_768;
 
 /** A listing of 100,000 instruments issues 4,000 tokens at the default page size. */
 const MAX_CHAINS = 50_000;

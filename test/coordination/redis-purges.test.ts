@@ -1,6 +1,7 @@
 import { afterAll, expect, test } from "vitest";
 import { softScope } from "../../src/coordination/epochs.ts";
 import { closeAll, entryOf, redisServer, replicaOn } from "../support/redis-scene.ts";
+import { clock } from "../support/redis-replicas.ts";
 import { until } from "../support/redis.ts";
 import { infoKey, put } from "../support/store-suite.ts";
 import { tellPurgeStory } from "../support/redis-purges.ts";
@@ -49,4 +50,25 @@ test("what a replica reads from Redis after a soft purge elsewhere is known to b
   );
   expect(found![0]!.softEpoch).toBe("");
   expect(deaf.coordinator.softPurgedAt(infoKey, found![0]!.softEpoch)).toBeGreaterThan(0);
+});
+
+test("the epochs of many registries are read together, and a purge of any that no message told of holds within 2 s", async () => {
+  const server = await redisServer();
+  const a = await replicaOn({ url: server.url });
+  const deaf = await replicaOn({ url: server.url }, { post: () => undefined });
+  const keys = Array.from({ length: 300 }, (_, i) => ({ partition: `admin-${i}::1220aa`, scopes: ["all", "info"] }));
+  const agree = () => {
+    const epochs = keys.map((key) => [deaf.coordinator.epochOf(key), a.coordinator.epochOf(key)]);
+    return epochs.every(([one, other]) => one === other);
+  };
+  await until(agree);
+  const before = deaf.events.sent("epochs_read");
+  const began = clock.now();
+  await until(() => clock.now() - began > 1_500);
+  // Three or four times each: 1,000 scripts and more, were they read one by one.
+  expect(deaf.events.sent("epochs_read") - before).toBeLessThan(300);
+  for (const at of [0, 150, 299]) {
+    expect(await a.coordinator.purge(keys[at]!.partition, ["all"])).toBe("fleet");
+  }
+  await until(agree, 2_000);
 });

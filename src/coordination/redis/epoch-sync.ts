@@ -68,9 +68,13 @@ export class EpochSync {
     });
   }
 
+  /** Begins to read several partitions, for {@link EpochSync.read}. */
+  findAll(views: readonly PartitionView[]): readonly Promise<FoundEpochs>[] {
+    return this.stored.findAll(views);
+  }
+
   /** Reads, and mends what Redis lacks. Returns whether the reading took no longer than `limit`. */
-  async read(view: PartitionView, limit: Duration): Promise<boolean> {
-    const reading = this.stored.find(view);
+  async read(view: PartitionView, limit: Duration, reading = this.stored.find(view)): Promise<boolean> {
     const isFast = withReply(reading, limit, this.clock).then(
       () => true,
       (error: unknown) => !(error instanceof TimedOut),

@@ -62,8 +62,8 @@ export class CircuitBreaker {
   }
 }
 
-/** Partitions are few (one a registry); the bound is for admins that come and go. */
-const MAX_VIEWS = 1_024;
+/** One a registry, some kB each; the bound is for admins that come and go. */
+const MAX_VIEWS = 16_384;
 
 /** Stands for all partitions at once among tags. */
 const EVERYWHERE = "*";
@@ -101,6 +101,8 @@ export interface PartitionView {
   sealAgainAt: Instant;
   /** Purges that are not in Redis yet. */
   readonly pending: Map<string, Epoch>;
+  /** Asked for since one was last dropped to make room. */
+  isInUse: boolean;
 }
 
 /** Whether what was read of the partition holds: nothing failed since. */
@@ -152,6 +154,7 @@ export class PartitionViews {
       this.views.set(partition, view);
       this.tags.set(view.tag, view);
     }
+    view.isInUse = true;
     return view;
   }
 
@@ -179,17 +182,28 @@ export class PartitionViews {
       opened: new Map(),
       sealAgainAt: -Infinity,
       pending: new Map(),
+      isInUse: false,
     };
   }
 
+  /** Makes room: the first that was not in use since it was last passed over goes. */
   private dropOldest(): void {
+    let left = 2 * this.views.size;
     for (const [partition, view] of this.views) {
-      if (view.pending.size > 0) continue;
+      // All of them have purges that wait for Redis.
+      if (left === 0) return;
+      left -= 1;
+      if (!view.isInUse && view.pending.size === 0) {
+        this.views.delete(partition);
+        this.tags.delete(view.tag);
+        // Its epochs are not kept up to date from now on, so nothing stored under them may be used.
+        this.epochs.renew(partition);
+        return;
+      }
+      // A second chance, behind the others; what comes first then was passed over before.
+      view.isInUse = false;
       this.views.delete(partition);
-      this.tags.delete(view.tag);
-      // Its epochs are not kept up to date from now on, so nothing stored under them may be used.
-      this.epochs.renew(partition);
-      return;
+      this.views.set(partition, view);
     }
   }
 }

@@ -12,6 +12,7 @@ import {
   PartitionViews,
 } from "./partition-views.ts";
 import { defineScript, type Message, PLAIN, type ScriptCall } from "./protocol.ts";
+import type { FoundEpochs } from "./stored-epochs.ts";
 
 /**
  * How often epochs are read again, for messages that were lost: a purge holds everywhere within 2 s. Often enough for
@@ -100,9 +101,13 @@ export class SharedEpochs {
     return (view.isKnown ? isCurrent(view) : view.breaker.mayTry) ? view : undefined;
   }
 
-  /** Reads the partition's epochs; sent now, so that what is sent afterwards sees nothing older. Never rejects. */
-  learn(view: PartitionView): Promise<void> {
-    view.reading ??= this.readAll(view).finally(() => {
+  /**
+   * Reads the partition's epochs; sent now, so that what is sent afterwards sees nothing older. Never rejects.
+   *
+   * @param begun the reading, where it was begun just now
+   */
+  learn(view: PartitionView, begun?: Promise<FoundEpochs>): Promise<void> {
+    view.reading ??= this.readAll(view, begun).finally(() => {
       view.reading = undefined;
     });
     return view.reading;
@@ -209,13 +214,15 @@ export class SharedEpochs {
   private readDue(): void {
     if (!this.connection.isConnected) return;
     const now = this.clock.now();
-    for (const view of this.views.all()) {
-      const isDue = isCurrent(view) ? now >= view.dueAt : view.breaker.mayTry;
-      if (isDue) void this.learn(view);
-    }
+    const isDue = (view: PartitionView) => (isCurrent(view) ? now >= view.dueAt : view.breaker.mayTry);
+    const due = [...this.views.all()].filter((view) => view.reading === undefined && isDue(view));
+    // The others write their purges first.
+    const together = due.filter(({ pending }) => pending.size === 0);
+    for (const [at, begun] of this.sync.findAll(together).entries()) void this.learn(together[at]!, begun);
+    for (const view of due) if (view.pending.size > 0) void this.learn(view);
   }
 
-  private async readAll(view: PartitionView): Promise<void> {
+  private async readAll(view: PartitionView, begun?: Promise<FoundEpochs>): Promise<void> {
     const { session } = view.breaker;
     view.dueAt = this.clock.now() + REVALIDATE_EVERY;
     view.missedMessage = false;
@@ -223,7 +230,7 @@ export class SharedEpochs {
       while (view.pending.size > 0) await this.sync.flush(view);
       // One that begins to be too slow is given up; one that was has to be fast again.
       const limit = isCurrent(view) ? TOO_SLOW : MAX_WAIT;
-      const isFast = await this.sync.read(view, limit);
+      const isFast = await this.sync.read(view, limit, begun);
       // Told of a purge while the epochs were on their way: those may be older than the message.
       if (view.missedMessage) await this.sync.read(view, limit);
       if (!isFast) view.breaker.fail(session);

@@ -10,14 +10,21 @@ const MOST_SCOPES = 1_024;
 /** Characters of a text that is kept to be compared; an epoch with its seal has fewer. */
 const LONGEST_KEPT = 128;
 
-/** KEYS: epochs. Returns Redis's time (ms) and the hash. */
+/** Partitions that are read with one script: nothing else runs in Redis meanwhile. */
+const MOST_AT_ONCE = 32;
+
+/** KEYS: epochs of one partition each. Returns Redis's time (ms), then the hash of each. */
 const readEpochs = defineScript(
   "epochs_read",
   "no-writes",
   `${NOW}
-local count = redis.pcall('HLEN', KEYS[1])
-if type(count) ~= 'number' or count > ${MOST_SCOPES} then return { now, {} } end
-return { now, redis.call('HGETALL', KEYS[1]) }`,
+local found = { now }
+for i, key in ipairs(KEYS) do
+  local count = redis.pcall('HLEN', key)
+  local isOurs = type(count) == 'number' and count <= ${MOST_SCOPES}
+  found[i + 1] = isOurs and redis.call('HGETALL', key) or {}
+end
+return found`,
 );
 
 /**
@@ -68,11 +75,22 @@ export class StoredEpochs {
     this.observer = observer;
   }
 
-  async find(view: PartitionView): Promise<FoundEpochs> {
-    const { keys } = this.connection;
-    const call = { script: readEpochs, keys: [keys.epochs(view.tag)], args: [] };
-    const [time, flat] = (await this.connection.run(call)) as [number, string[]];
-    return this.parse(view, time, pairsOf(flat));
+  find(view: PartitionView): Promise<FoundEpochs> {
+    return this.findAll([view])[0]!;
+  }
+
+  /** Of several partitions, in their order: many with one script, but in a cluster, where they lie on different shards. */
+  findAll(views: readonly PartitionView[]): readonly Promise<FoundEpochs>[] {
+    const { keys, isCluster } = this.connection;
+    const found: Promise<FoundEpochs>[] = [];
+    while (found.length < views.length) {
+      const some = views.slice(found.length, found.length + (isCluster ? 1 : MOST_AT_ONCE));
+      const call = { script: readEpochs, keys: some.map(({ tag }) => keys.epochs(tag)), args: [] };
+      const reply = this.connection.run(call) as Promise<readonly [number, ...string[][]]>;
+      for (const [at, view] of some.entries())
+        found.push(reply.then(([time, ...flat]) => this.parse(view, time, pairsOf(flat[at]!))));
+    }
+    return found;
   }
 
   /** Undefined when it was written; else what Redis has now. */
