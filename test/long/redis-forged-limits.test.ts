@@ -107,3 +107,55 @@ describe.concurrent.each([
     },
   );
 });
+describe.concurrent("what a client's limit has in Redis that another party forged", () => {
+  const BUCKET = { burst: 3, interval: 100, spent: 0, missing: 0 };
+  const TOKENS = new Keys("rg:").tokens("client");
+  const SLOTS = new Keys("rg:").slots("client");
+
+  test.each<[string, (now: number) => string]>([
+    ["more missing than was ever spent", (now) => `${now} 1e15`],
+    ["less than nothing missing", (now) => `${now} -1e15`],
+    ["no number missing", (now) => `${now} nan`],
+    ["all missing for ever", (now) => `${now} inf`],
+    ["all missing since a time to come", (now) => `${now + 1e12} 6`],
+    ["all missing since before all time", () => "-inf 6"],
+    ["all missing since no time", () => "nan 6"],
+    ["a thousand buckets", (now) => `${now} ${"6 ".repeat(1_000)}`],
+    ["nothing", () => ""],
+  ])("as %s is no error, and over when the bucket is full again", async (_what, textAt) => {
+    const { server, replicas } = await acquaintedReplicas(1);
+    const { coordinator } = replicas[0]!;
+    const take = () => coordinator.clientLimits.takeTokens("client", { buckets: [BUCKET], wanted: [10] });
+    await server.client.set(TOKENS, textAt((await redisTime(server.client)) * 1_000));
+    const begin = clock.now();
+    for (;;) {
+      const grant = await take();
+      expect(grant?.granted[0]).toBeLessThanOrEqual(BUCKET.burst);
+      expect(grant?.missing[0]).toBeLessThanOrEqual(2 * BUCKET.burst);
+      if (grant!.granted[0]! > 0) break;
+      expect(clock.now() - begin).toBeLessThan(2 * BUCKET.burst * BUCKET.interval + 700);
+      await sleep(20);
+    }
+    expect(coordinator.status().state).toBe("up");
+  });
+
+  test.each<[string, (till: number) => string]>([
+    ["more slots than there are", (till) => `other=${"9".repeat(400)}@${till}`],
+    ["slots held for ever", () => "other=5@99999999999999999999"],
+    ["slots held until no time", () => "other=5@nan,other=inf@1,=@"],
+    ["many replicas", (till) => Array.from({ length: 3_000 }, (_, i) => `r${i}=1@${till}`).join(",")],
+  ])("as %s is no error, and over in three seconds", async (_what, textTill) => {
+    const { server, replicas } = await acquaintedReplicas(1);
+    const { coordinator } = replicas[0]!;
+    await server.client.set(SLOTS, textTill(Math.floor((await redisTime(server.client)) * 1_000 + 2_000_000)));
+    const hold = () => coordinator.clientLimits.holdSlots("client", { running: 1, wanted: 3, max: 5 });
+    const begin = clock.now();
+    for (let held = await hold(); held !== 3; held = await hold()) {
+      // What runs goes on, whatever is there.
+      expect(held).toBe(1);
+      expect(clock.now() - begin).toBeLessThan(3_700);
+      await sleep(50);
+    }
+    expect(coordinator.status().state).toBe("up");
+  });
+});
