@@ -5,6 +5,8 @@ const PUSH = [
   "test/long/aggregate-replicas.test.ts",
   "test/long/alerts.test.ts",
   "test/long/console-actions.test.ts",
+  "test/long/console-clients.test.ts",
+  "test/long/console-discovery.test.ts",
   "test/long/console-safety.test.ts",
   "test/long/hostile-json.test.ts",
   "test/long/nginx-around.test.ts",

@@ -21,7 +21,7 @@ const startBusyGateway = useBusyGateways(scene);
 
 /** What there is to see on every page, and a node that is cordoned. */
 async function startAll() {
-  const { gateway, ask } = await startBusyGateway(TOKEN);
+  const { gateway, ask } = await startBusyGateway({ token: TOKEN });
   for (const credential of ["token", "certificate", "nothing"] as const) await ask(credential, "amulet");
   for (let i = 0; i < SMALL + 2; i += 1) await ask("key of a small tier", "amulet");
   const answer = await fetch(`${gateway.operations}/nodes`, {

@@ -1,17 +1,10 @@
-import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type Credential, NAMES, SMALL, useBusyGateways } from "../support/busy-gateway.ts";
 import { confirm, goTo, openRegistry, rowOf, useConsoleScene } from "../support/console-scene.ts";
-import { listOf, partyOf, untilReadAgain, untilState, usePublishers } from "../support/discovery.ts";
 import type { RealProcess } from "../support/real-process.ts";
 import { until } from "../support/redis.ts";
 import { DSO } from "../support/sample.ts";
-import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
 const scene = useConsoleScene();
-const startBusyGateway = useBusyGateways(scene);
-const startPublisher = usePublishers();
-const folder = useTemporaryFolder();
 
 const TOKEN = "operations-token-of-the-test";
 const CALL = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
@@ -258,105 +251,6 @@ test("a configuration is checked by paste, by file and by drop, and nothing of i
   await rowOf(page, "What it would change", "log.hits").getByText("0.25").waitFor();
   const { config } = (await tell(gateway, "config")) as unknown as { readonly config: { readonly log: object } };
   expect(config.log).toMatchObject({ hits: 1 });
-});
-
-test("a registry that is listed elsewhere waits with the difference shown, and goes there once it is approved alone", async () => {
-  const [moves, stays] = [partyOf("moves"), partyOf("stays")];
-  const before = [await scene.registry({ admin: moves }), await scene.registry({ admin: stays })] as const;
-  const after = [await scene.registry({ admin: moves }), await scene.registry({ admin: stays })] as const;
-  const list = await startPublisher(listOf({ [moves]: before[0].url, [stays]: before[1].url }));
-  const gateway = await scene.gateway({
-    discovery: { every: "1s", sources: [{ url: list.url }], pinFile: join(folder(), "pins.json"), allowPrivate: true },
-  });
-  for (const admin of [moves, stays]) await untilState(gateway, admin, "pinned");
-  const page = await scene.open(gateway, { at: "discovery" });
-  const row = (name: string) => rowOf(page, "Found registries", name);
-  await row("moves").getByText("pinned", { exact: true }).waitFor();
-  expect(await page.getByRole("button", { name: /Approve|Refuse/ }).count()).toBe(0);
-
-  list.publish(listOf({ [moves]: after[0].url, [stays]: after[1].url }));
-  for (const [at, name] of ["moves", "stays"].entries()) {
-    await row(name).getByText("waiting", { exact: true }).waitFor();
-    await row(name).getByRole("deletion").getByText(before[at]!.url).waitFor();
-    await row(name).getByRole("insertion").getByText(after[at]!.url).waitFor();
-  }
-  let size = 0;
-  /** How many listings of the four registries are asked for while each alias is asked for five. */
-  const asked = async () => {
-    const all = [...before, ...after];
-    const counts = all.map(({ calls }) => calls.count("instruments"));
-    for (let i = 0; i < 5; i += 1) {
-      size += 1;
-      for (const name of ["moves", "stays"]) {
-        const path = `/api/token-standard/v0/registrars/${name}${LISTING}?pageSize=${size}`;
-        expect((await get(gateway, path)).status).toBe(200);
-      }
-    }
-    return all.map(({ calls }, at) => calls.count("instruments") - counts[at]!);
-  };
-  expect(await asked()).toEqual([5, 5, 0, 0]);
-
-  await page.getByRole("button", { name: "Approve moves" }).click();
-  await page.getByRole("dialog").getByText(after[0].url).waitFor();
-  await page.getByRole("button", { name: "Cancel" }).click();
-  expect(await asked()).toEqual([5, 5, 0, 0]);
-  await page.getByRole("button", { name: "Approve moves" }).click();
-  await confirm(page, "Approve");
-  await page.getByText("moves is approved on this gateway.").waitFor();
-  await page.getByRole("button", { name: "Refuse stays" }).click();
-  await confirm(page, "Refuse");
-  await page.getByText("stays is refused on this gateway.").waitFor();
-  for (const name of ["moves", "stays"]) await row(name).getByText("pinned", { exact: true }).waitFor();
-  await row("moves").getByText(after[0].url).waitFor();
-  await row("stays").getByText(before[1].url).waitFor();
-  expect(await page.getByRole("deletion").or(page.getByRole("insertion")).count()).toBe(0);
-  // What was refused does not wait again, though it is listed all the same.
-  await untilReadAgain(list);
-  await page.reload();
-  await row("stays").getByText("pinned", { exact: true }).waitFor();
-  expect(await page.getByRole("button", { name: /Approve|Refuse/ }).count()).toBe(0);
-  expect(await asked()).toEqual([0, 5, 5, 0]);
-  await goTo(page, "Overview");
-  for (const approve of [true, false]) await rowOf(page, "What operators did", `"approve":${approve}`).waitFor();
-});
-
-test("clients are shown by key, token and certificate, with their use of their tier and what was refused to them", async () => {
-  const { gateway, ask } = await startBusyGateway();
-  const page = await scene.open(gateway, { at: "clients" });
-  const row = (credential: Credential) => rowOf(page, "Clients", NAMES[credential]);
-  const sent = { token: 3, certificate: 2, nothing: 1 } as const;
-  for (const [credential, count] of Object.entries(sent) as [keyof typeof sent, number][])
-    for (let i = 0; i < count; i += 1) expect(await ask(credential, "amulet")).toBe(200);
-  const statuses: number[] = [];
-  for (let i = 0; i < SMALL + 4; i += 1) statuses.push(await ask("key of a small tier", "amulet"));
-  expect(statuses).toEqual([...Array.from({ length: SMALL }, () => 200), 429, 429, 429, 429]);
-  const cells = async (credential: Credential) => {
-    const texts = await row(credential).getByRole("cell").allInnerTexts();
-    const [kind, tier, , requests, refused, why] = texts;
-    return { kind, tier, requests, refused, why };
-  };
-  const nothing = { refused: "0", why: "–" };
-  for (const [credential, told] of [
-    ["key", { kind: "key", tier: "wallet", requests: "19", ...nothing }],
-    ["token", { kind: "token", tier: "wallet", requests: "3", ...nothing }],
-    ["certificate", { kind: "certificate", tier: "wallet", requests: "2", ...nothing }],
-    ["nothing", { kind: "anonymous", tier: "browser", requests: "1", ...nothing }],
-    [
-      "key of a small tier",
-      { kind: "key", tier: "small", requests: String(SMALL + 4), refused: "4", why: "client_rate_limited 4" },
-    ],
-  ] as const)
-    await expect.poll(() => cells(credential)).toEqual(told);
-  // Of what it used since the answer before: all of its tier, or more.
-  await until(async () => (await ask("key of a small tier", "amulet")) === 429, 5_000);
-  await expect.poll(() => row("key of a small tier").innerText()).toMatch(/[1-9]\d* of 5 \/ min/);
-  await expect.poll(() => row("key").innerText()).toMatch(/of 1,000 \/ min/);
-  await rowOf(page, "Tiers", "small").getByText("requests: 5, per: 1 min").waitFor();
-  // Who it was leads to what it asked for.
-  await row("token").getByRole("link", { name: NAMES.token }).click();
-  await page.getByRole("heading", { level: 1, name: "Requests" }).waitFor();
-  await expect.poll(() => rowOf(page, "Latest requests", NAMES.token).count()).toBe(3);
-  expect(await rowOf(page, "Latest requests", NAMES.key).count()).toBe(0);
 });
 
 test("light and dark are toggled, and kept", async () => {

@@ -1,10 +1,13 @@
 import { expect, test } from "vitest";
+import { useBusyGateways } from "../support/busy-gateway.ts";
 import { confirm, goTo, openRegistry, rowOf, useConsoleScene } from "../support/console-scene.ts";
+import { partyOf, registryOf } from "../support/discovery.ts";
 import type { RealProcess } from "../support/real-process.ts";
 import { startRedis, until } from "../support/redis.ts";
 import { DSO } from "../support/sample.ts";
 
 const scene = useConsoleScene();
+const startBusyGateway = useBusyGateways(scene);
 
 const CALL = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
 
@@ -183,24 +186,28 @@ test("a session that ended with its gateway is asked for anew, in the place of t
 });
 
 test("with operations.readonly nothing can be done from the page, nor by who sends what it would send", async () => {
-  const { upstreams } = await startTwoNodes();
-  const gateway = await scene.gateway({ operations: { readonly: true }, upstreams });
+  const { gateway } = await startBusyGateway({ readonly: true });
   const page = await scene.open(gateway, { expected: /status of 403/ });
   await page.getByText("read only").first().waitFor();
   await openRegistry(page, "amulet");
   await page.getByRole("table", { name: "Nodes of amulet" }).waitFor();
-  const actions = page.getByRole("button", { name: /purge|cordon|weight|cache only|undo|approve/i });
+  const actions = page.getByRole("button", { name: /purge|cordon|weight|cache only|undo|approve|refuse|take away/i });
   expect(await actions.count()).toBe(0);
   await goTo(page, "Registries");
+  expect(await actions.count()).toBe(0);
+  await goTo(page, "Discovery");
+  await rowOf(page, "Found registries", "waiting").waitFor();
   expect(await actions.count()).toBe(0);
   for (const [path, body] of [
     ["purge", {}],
     ["nodes", { upstream: "amulet", node: 0, state: "cordoned" }],
     ["upstreams", { upstream: "amulet", mode: "cache-only" }],
+    ["discovery", { admin: partyOf("moves"), approve: true }],
   ] as const) {
     const headers = { "content-type": "application/json", "x-registry-gateway-console": "1" };
     const options = JSON.stringify({ method: "POST", headers, body: JSON.stringify(body) });
     expect(await page.evaluate(`fetch("../${path}", ${options}).then(({ status }) => status)`)).toBe(403);
   }
   expect((await gateway.status<Told>()).inForce).toEqual([]);
+  expect((await registryOf(gateway, partyOf("moves")))?.state).toBe("waiting");
 });

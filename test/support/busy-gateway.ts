@@ -11,6 +11,12 @@ import { DSO, pemFile, UTILITY_ADMIN } from "./sample.ts";
 import { useTemporaryFolder } from "./temporary-folder.ts";
 import { makeKey, signToken } from "./token-issuer.ts";
 
+/** What the operations listener asks of operators. */
+interface OperationsKeys {
+  readonly token?: string;
+  readonly readonly?: boolean;
+}
+
 /** What a client of the gateway shows. */
 export type Credential = "key" | "key of a small tier" | "token" | "certificate" | "nothing";
 
@@ -42,10 +48,10 @@ export const NAMES = {
  * Starts gateways of which one registry is well and one is another than configured; whose clients are known by key, token
  * and certificate; that have found registries which are pinned, wait, cannot be proved and are listed no more.
  */
-export function useBusyGateways(scene: ConsoleScene): (token?: string) => Promise<BusyGateway> {
+export function useBusyGateways(scene: ConsoleScene): (operations?: OperationsKeys) => Promise<BusyGateway> {
   const startPublisher = usePublishers();
   const folder = useTemporaryFolder();
-  return async (token) => {
+  return async (operations = {}) => {
     const [amulet, other] = [await scene.registry(), await scene.registry()];
     const [moves, moved] = [
       await scene.registry({ admin: partyOf("moves") }),
@@ -55,7 +61,7 @@ export function useBusyGateways(scene: ConsoleScene): (token?: string) => Promis
     const list = await startPublisher(listOf({ [moves.admin]: moves.url, [leaves.admin]: leaves.url }));
     const { keys, ...clients } = clientsIn(folder());
     const gateway = await scene.gateway({
-      operations: { ...(token !== undefined && { token }) },
+      operations,
       log: { hits: 1 },
       listen: {
         tls: {
@@ -78,7 +84,7 @@ export function useBusyGateways(scene: ConsoleScene): (token?: string) => Promis
       ],
     });
     const count = async (state: string) =>
-      (await discoveryOf(gateway, token)).registries.filter((each) => each.state === state).length;
+      (await discoveryOf(gateway, operations.token)).registries.filter((each) => each.state === state).length;
     await until(async () => (await count("pinned")) === 2);
     const dead = `http://127.0.0.1:1/${"nothing-here-".repeat(12)}`;
     list.publish(listOf({ [moves.admin]: moved.url, [partyOf("dead")]: dead }));
