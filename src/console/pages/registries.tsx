@@ -120,8 +120,8 @@ function rateColumns(history: HistoryAnswer | undefined): Column<Upstream>[] {
 }
 
 /** What an operator looks at first comes first. */
-function rank({ state, mode, breaker }: Upstream): number {
-  const attention = mode === "cache-only" || breaker !== "closed" ? 0.5 : 1;
+function rank({ state, mode, breaker, lastError }: Upstream): number {
+  const attention = mode === "cache-only" || breaker !== "closed" || lastError !== null ? 0.5 : 1;
   return severity(upstreamTone(state)) + (severity(upstreamTone(state)) > 0 ? attention : 0);
 }
 
