@@ -52,8 +52,9 @@ class BufferedAnswerReader extends AnswerCollector implements AnswerReader {
 
   private read(raw: RawAnswer): void {
     if (this.attempt.isOver) return;
-    if (this.isPassedOnUnread(raw)) this.conclude(raw, UNREAD);
-    else if (raw.body.length > AT_ONCE) void this.readElsewhere(raw);
+    // Those wait for a thread, each for the one before: passed on as fast as they come they fill the memory.
+    if (raw.body.length > AT_ONCE) void this.readElsewhere(raw);
+    else if (this.isPassedOnUnread(raw)) this.conclude(raw, UNREAD);
     else this.conclude(raw, readAnswerBody(raw.body, this.attempt.owner.call.operation));
   }
 
