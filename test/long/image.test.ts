@@ -90,13 +90,17 @@ describe("the image, built by a container engine", () => {
     expect(container.run(["node", "dist/main.js", "--version"]).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 
-  test("holds the sample registries that the compose file runs", () => {
-    const compose = parse(readFileSync(join(ROOT, "config/compose.yaml"), "utf8")) as {
-      services: { registries: { entrypoint: string[] } };
+  test("has the sample registries that the compose file runs", () => {
+    const { services } = parse(readFileSync(join(ROOT, "config/compose.yaml"), "utf8")) as {
+      services: Record<string, { command?: string[] }>;
     };
-    const [program, file] = compose.services.registries.entrypoint;
-    expect(program).toBe("node");
-    expect(existsSync(join(image.root, image.config.WorkingDir, file!))).toBe(true);
+    const commands = Object.values(services).flatMap(({ command }) => (command?.[0] === "sandbox" ? [command] : []));
+    expect(commands).toHaveLength(3);
+    for (const command of commands) {
+      // All of it is understood, but the port that is added.
+      const { status, stderr } = container.run([...image.config.Entrypoint, ...command, "--port", "none"]);
+      expect([status, stderr]).toEqual([1, expect.stringContaining("--port takes a port")]);
+    }
   });
 
   test("ends cleanly at the signal that stops a container", async () => {

@@ -10,7 +10,7 @@ import { useSampleRegistries } from "../support/sample-registries.ts";
 // nobody else was served, or the end of the process.
 
 /** The limit of `config/kubernetes/deployment.yaml`. */
-const MAX_MEMORY = 512 * 1024 * 1024;
+const MAX_MEMORY = 768 * 1024 * 1024;
 
 /** Seconds of CPU, which other clients wait for; unlike what they wait, these do not depend on what else runs. */
 const MAX_CPU = 10;
