@@ -26,8 +26,8 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 20_000 } },
-    // Half of a test is waiting: for a deadline, for another process, for Redis to notice.
-    maxWorkers: 2 * availableParallelism(),
+    // Most of a test is waiting: for a deadline, for another process, for Redis to notice.
+    maxWorkers: 3 * availableParallelism(),
     sequence: { sequencer: LongFirst },
     // A worker runs one file after the other and loads the sources once: two thirds of the CPU time went into loading
     // them for each file anew. A test therefore leaves nothing behind: no listener of the process, no timer, no server.

@@ -2,8 +2,10 @@ import { defineConfig } from "vitest/config";
 
 /** What each push needs: the package, the alerts, the console, what stands before and behind, hostile bodies, and that nothing is lost in changes. */
 const PUSH = [
+  "test/long/aggregate-endless.test.ts",
   "test/long/aggregate-replicas.test.ts",
   "test/long/alerts.test.ts",
+  "test/long/config-check.test.ts",
   "test/long/console-actions.test.ts",
   "test/long/console-clients.test.ts",
   "test/long/console-discovery.test.ts",
@@ -11,6 +13,7 @@ const PUSH = [
   "test/long/hostile-json.test.ts",
   "test/long/nginx-around.test.ts",
   "test/long/nginx-in-front.test.ts",
+  "test/long/npm-scripts.test.ts",
   "test/long/optional-tracing.test.ts",
   "test/long/package.test.ts",
   "test/long/process-reload.test.ts",
@@ -21,6 +24,9 @@ const PUSH = [
   "test/long/redis-forged-limits.test.ts",
   "test/long/redis-rate-limits.test.ts",
   "test/long/reload-credentials.test.ts",
+  "test/long/workers-clients.test.ts",
+  "test/long/workers-redis.test.ts",
+  "test/long/workers-sessions.test.ts",
 ];
 
 /** Those of each push that try a share of their cases there. */

@@ -1,19 +1,15 @@
 import { describe, expect, test } from "vitest";
 import type { SessionAnswer } from "../../src/operations/answers.ts";
 import { SignInPace } from "../../src/operations/sessions.ts";
-import { GatewayProcess } from "../support/gateway-process.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useOperationsListener } from "../support/operations-listener.ts";
 import { sendRaw } from "../support/raw-connection.ts";
-import { useSampleRegistries } from "../support/sample-registries.ts";
-import { DSO } from "../support/sample.ts";
 import { errorOf, type ReceivedAnswer, send } from "../support/send.ts";
 
 const HOUR = 3_600_000;
 const CONSOLE = { "x-registry-gateway-console": "1" };
 
 const start = useOperationsListener();
-const startRegistry = useSampleRegistries();
 
 function signIn(base: string, token: unknown, headers: Record<string, string> = {}): Promise<ReceivedAnswer> {
   return send(base, { path: "/session", body: JSON.stringify({ token }), headers: { ...CONSOLE, ...headers } });
@@ -264,24 +260,3 @@ test("a body that comes without end is cut off", async () => {
   const { statuses } = await sendRaw(base, [head, "x".repeat(100_000)], 2_000);
   expect(statuses).toEqual([413]);
 });
-
-test("with workers, one session holds for all that is asked", async () => {
-  const registry = await startRegistry();
-  const gateway = await GatewayProcess.start({
-    workers: 2,
-    operations: { token: "secret" },
-    upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }],
-  });
-  try {
-    const headers = { ...CONSOLE, cookie: await cookieOf(gateway.operations) };
-    for (let i = 0; i < 5; i++) {
-      for (const path of ["/status", "/clients", "/requests", "/config"]) {
-        expect([path, await statusWith(gateway.operations, headers, path)]).toEqual([path, 200]);
-      }
-    }
-    const purged = await send(gateway.operations, { path: "/purge", body: "{}", headers });
-    expect([purged.status, JSON.parse(purged.text)]).toEqual([200, { purged: {}, scope: "replica" }]);
-  } finally {
-    await gateway.stop();
-  }
-}, 60_000);
