@@ -27,6 +27,7 @@ const PUSH = [
   "test/long/workers-clients.test.ts",
   "test/long/workers-redis.test.ts",
   "test/long/workers-sessions.test.ts",
+  "test/long/workers.test.ts",
 ];
 
 /** Those of each push that try a share of their cases there. */
