@@ -10,6 +10,8 @@ const PUSH = [
   "test/long/console-clients.test.ts",
   "test/long/console-discovery.test.ts",
   "test/long/console-safety.test.ts",
+  "test/long/demo.test.ts",
+  "test/long/drain.test.ts",
   "test/long/hostile-json.test.ts",
   "test/long/nginx-around.test.ts",
   "test/long/nginx-in-front.test.ts",
