@@ -105,17 +105,22 @@ describe.concurrent("what an operator does on one replica", () => {
     const a = await replicaOn({ url: server.url });
     await server.client.set("rg:actions", "foreign");
     expect(await a.coordinator.act({ action: cordon, lasts: undefined })).toBe("fleet");
+    // Each is counted when it is read, which is twice a second: what replaces it sooner is not seen.
+    const put = async (field: string, value: string) => {
+      const before = a.events.valuesRejected;
+      await server.client.hset("rg:actions", field, value);
+      await until(() => a.events.valuesRejected === before + 1);
+    };
     for (const value of [
       "{",
       "[1,null]",
       '["x",null,{}]',
       `[9999999999999,null,${JSON.stringify({ ...cordon, more: 1 })}]`,
     ]) {
-      await server.client.hset("rg:actions", "amulet https://b.example", value);
+      await put("amulet https://b.example", value);
     }
     // Another target than its field says.
-    await server.client.hset("rg:actions", "usdx", `[9999999999999,null,${JSON.stringify(cordon)}]`);
-    await until(() => a.events.valuesRejected >= 4);
+    await put("usdx", `[9999999999999,null,${JSON.stringify(cordon)}]`);
     expect(a.coordinator.actions.all().map(({ action }) => action)).toEqual([cordon]);
   });
 });
