@@ -19,7 +19,6 @@ const PUSH = [
   "test/long/optional-tracing.test.ts",
   "test/long/package.test.ts",
   "test/long/process-reload.test.ts",
-  "test/long/process-rolling-restart.test.ts",
   "test/long/prometheus.test.ts",
   "test/long/redis-client-limits.test.ts",
   "test/long/redis-failover.test.ts",

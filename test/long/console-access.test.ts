@@ -4,6 +4,7 @@ import { NAMES, SMALL, useBusyGateways } from "../support/busy-gateway.ts";
 import {
   confirm,
   openRegistry,
+  explainPage,
   goTo,
   PAGES,
   rowOf,
@@ -49,14 +50,7 @@ async function lookAtAll(page: Page, look: (title: string) => Promise<void>): Pr
     await look(title);
   }
   await goTo(page, "Cache");
-  await page
-    .getByLabel("URL or path")
-    .fill("/api/token-standard/v0/registrars/amulet/registry/metadata/v1/instruments?pageSize=1");
-  await page.getByRole("button", { name: "Explain" }).click();
-  await page
-    .getByText(/The next request/)
-    .first()
-    .waitFor();
+  await explainPage(page);
   await look("Cache, explained");
   await goTo(page, "Requests");
   await page

@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { SMALL, useBusyGateways } from "../support/busy-gateway.ts";
-import { goTo, openRegistry, PAGES, useConsoleScene } from "../support/console-scene.ts";
+import { explainPage, goTo, openRegistry, PAGES, useConsoleScene } from "../support/console-scene.ts";
 
 const scene = useConsoleScene();
 const startBusyGateway = useBusyGateways(scene);
@@ -97,14 +97,7 @@ test("every number on every page leads to a metric that the gateway has", async 
   await page.getByRole("table", { name: "Nodes of amulet" }).waitFor();
   await look("amulet");
   await settle(page, "Cache");
-  await page
-    .getByLabel("URL or path")
-    .fill("/api/token-standard/v0/registrars/amulet/registry/metadata/v1/instruments?pageSize=1");
-  await page.getByRole("button", { name: "Explain" }).click();
-  await page
-    .getByText(/The next request/)
-    .first()
-    .waitFor();
+  await explainPage(page);
   await look("Cache, explained");
   console.log(`numbers by page: ${JSON.stringify(counts)}; they lead to ${metrics.size} metrics`);
   expect(without).toEqual([]);

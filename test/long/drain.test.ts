@@ -5,6 +5,8 @@ import { startGateway } from "../support/gateway.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { until } from "../support/redis.ts";
 import { RealProcess } from "../support/real-process.ts";
+import { SteadyLoad } from "../support/steady-load.ts";
+import { TcpBalancer } from "../support/tcp-balancer.ts";
 
 const registry = useSampleRegistries();
 const processes: RealProcess[] = [];
@@ -126,4 +128,43 @@ test("a second signal ends the process at once", async () => {
   await until(() => process.said("stopping").length === 1);
   process.signal("SIGTERM");
   expect(await process.ended).toBe(1);
+});
+
+/** One hit, one call that is passed on, in turns. */
+function mixed(index: number) {
+  return index % 2 === 0
+    ? ({ method: "GET", path: INFO } as const)
+    : ({ method: "POST", path: ACCEPT, body: "{}" } as const);
+}
+
+test("three processes behind a balancer are replaced one after the other without a failed request", async () => {
+  const amulet = await registry({ latency: 10 });
+  const keys = {
+    upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+    shutdown: { grace: "2s", timeout: "5s" },
+  };
+  const backendOf = (each: RealProcess) => ({
+    process: each,
+    port: Number(new URL(each.url).port),
+    probe: `${each.operations}/readyz`,
+  });
+  let backends = (await Promise.all([gateway(keys), gateway(keys), gateway(keys)])).map(backendOf);
+  const balancer = new TcpBalancer(backends);
+  await balancer.start();
+  const load = new SteadyLoad({ url: balancer.url, rate: 300, request: mixed });
+  await until(() => load.answered > 50);
+  for (const old of backends) {
+    const fresh = backendOf(await gateway(keys));
+    backends = backends.concat(fresh);
+    balancer.use(backends);
+    await until(() => balancer.isHealthy(fresh));
+    old.process.signal("SIGTERM");
+    expect(await old.process.ended).toBe(0);
+    backends = backends.filter((each) => each !== old);
+    balancer.use(backends);
+  }
+  const report = await load.stop();
+  balancer.stop();
+  expect(report.failures).toEqual({});
+  expect(report.sent).toBeGreaterThan(200);
 });

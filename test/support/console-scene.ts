@@ -168,3 +168,14 @@ export async function spillsOf(page: Page): Promise<readonly string[]> {
       .map(([selector, element]) => selector + " by " + (element.scrollWidth - element.clientWidth) + " px: " + element.innerText.slice(0, 60))
   `);
 }
+
+/** Has the Cache page, which is open, explain a page of amulet's instruments. */
+export async function explainPage(page: Page): Promise<void> {
+  const url = "/api/token-standard/v0/registrars/amulet/registry/metadata/v1/instruments?pageSize=1";
+  await page.getByLabel("URL or path").fill(url);
+  await page.getByRole("button", { name: "Explain" }).click();
+  await page
+    .getByText(/The next request/)
+    .first()
+    .waitFor();
+}
