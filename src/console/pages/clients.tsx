@@ -151,7 +151,7 @@ function inWords(key: string, value: unknown): unknown {
 
 function sayTier(tier: Tier): string {
   return Object.entries(tier)
-    .map(([key, value]) => `${key}: ${JSON.stringify(key === "per" ? inWords(key, value) : value, inWords)}`)
+    .map(([key, value]) => `${key}: ${JSON.stringify(inWords(key, value), inWords)}`)
     .join(", ")
     .replaceAll('"', "");
 }
