@@ -389,7 +389,7 @@ describe("a seal key", () => {
     },
   );
 
-  test("on some replicas only keeps purges and limits common, and entries apart", async () => {
+  test("on some replicas only keeps purges common, and entries and limits apart", async () => {
     const server = await redisServer();
     const [withKey] = (await sealed(server)) as [Replica];
     const without = await replicaOn({ url: server.url });
@@ -406,5 +406,10 @@ describe("a seal key", () => {
     expect(await without.coordinator.act({ action: cacheOnly, lasts: undefined })).toBe("fleet");
     await until(() => rejections(withKey, "action") === 1, 2_000);
     expect(withKey.coordinator.actions.find("amulet")).toBeUndefined();
+    const claim = { buckets: [{ burst: 2, interval: 60_000, spent: 0, missing: 0 }], wanted: [2] };
+    for (const { coordinator } of [withKey, without]) {
+      expect((await coordinator.clientLimits.takeTokens("client", claim))?.granted).toEqual([2]);
+      expect((await coordinator.clientLimits.takeTokens("client", claim))?.granted).toEqual([0]);
+    }
   });
 });

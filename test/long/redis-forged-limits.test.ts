@@ -126,7 +126,7 @@ describe.concurrent("what a client's limit has in Redis that another party forge
     const { server, replicas } = await acquaintedReplicas(1);
     const { coordinator } = replicas[0]!;
     const take = () => coordinator.clientLimits.takeTokens("client", { buckets: [BUCKET], wanted: [10] });
-    await server.client.set(TOKENS, textAt((await redisTime(server.client)) * 1_000));
+    await server.client.set(TOKENS, textAt(await redisTime(server.client)));
     const begin = clock.now();
     for (;;) {
       const grant = await take();
@@ -147,7 +147,7 @@ describe.concurrent("what a client's limit has in Redis that another party forge
   ])("as %s is no error, and over in three seconds", async (_what, textTill) => {
     const { server, replicas } = await acquaintedReplicas(1);
     const { coordinator } = replicas[0]!;
-    await server.client.set(SLOTS, textTill(Math.floor((await redisTime(server.client)) * 1_000 + 2_000_000)));
+    await server.client.set(SLOTS, textTill(Math.floor((await redisTime(server.client)) + 2_000)));
     const hold = () => coordinator.clientLimits.holdSlots("client", { running: 1, wanted: 3, max: 5 });
     const begin = clock.now();
     for (let held = await hold(); held !== 3; held = await hold()) {

@@ -87,8 +87,9 @@ export class RedisCoordinator implements Coordinator {
     this.sharedActions = new SharedActions({ connection, table: this.actions, clock, observer });
     this.replicas = new Replicas(connection, clock, observer);
     this.leases = new SharedLeases({ connection, epochs: this.epochs, clock, observer });
-    this.rateLimits = new SharedRateLimits({ connection, epochs: this.epochs, replicas: this.replicas, clock });
-    this.clientLimits = new RedisClientLimits({ connection, epochs: this.epochs, replicas: this.replicas, clock });
+    const limitsOptions = { connection, epochs: this.epochs, replicas: this.replicas, clock, observer };
+    this.rateLimits = new SharedRateLimits(limitsOptions);
+    this.clientLimits = new RedisClientLimits(limitsOptions);
     this.facts = new SharedFacts({ connection, epochs: this.epochs, clock, observer });
     connection.start({
       connected: () => {

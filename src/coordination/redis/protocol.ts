@@ -14,6 +14,7 @@ export const REDIS_VALUES = [
   "lease",
   "fact",
   "action",
+  "limit",
   "replica",
   "message",
   "pin",
@@ -62,17 +63,17 @@ export class Keys {
 
   /** The calls of a rate limit; beside it, with `:m` at its end, how many are of each who shares it. */
   rateLimit(name: string): string {
-    return `${this.prefix}b:{${digestOf(name)}}`;
+    return `${this.prefix}b${this.sealed}:{${digestOf(name)}}`;
   }
 
   /** The buckets of a client. */
   tokens(name: string): string {
-    return `${this.prefix}t:${digestOf(name)}`;
+    return `${this.prefix}t${this.sealed}:${digestOf(name)}`;
   }
 
   /** The slots of a client's requests that run at once. */
   slots(name: string): string {
-    return `${this.prefix}s:${digestOf(name)}`;
+    return `${this.prefix}s${this.sealed}:${digestOf(name)}`;
   }
 
   fact(name: string): string {
