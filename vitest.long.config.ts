@@ -24,6 +24,7 @@ const PUSH = [
   "test/long/redis-failover.test.ts",
   "test/long/redis-forged-limits.test.ts",
   "test/long/redis-rate-limits.test.ts",
+  "test/long/redis-sealed-limits.test.ts",
   "test/long/reload-credentials.test.ts",
   "test/long/workers-clients.test.ts",
   "test/long/workers-redis.test.ts",

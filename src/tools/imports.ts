@@ -29,7 +29,11 @@ const ROOMS: Readonly<Record<string, Room>> = {
     types: ["cache", "cache/stores", "config"],
     packages: ["lru-cache"],
   },
-  "coordination/redis": { rooms: ["cache/stores", "config", "coordination"], types: ["cache"], packages: ["ioredis"] },
+  "coordination/redis": {
+    rooms: ["cache/stores", "config", "coordination"],
+    types: ["cache"],
+    packages: ["ioredis", "lru-cache"],
+  },
   "cache/rfc": { rooms: [], types: ["cache"], packages: ["lru-cache", "structured-headers"] },
   "cache/stores": { rooms: ["cache", "cache/rfc"], types: ["coordination"], packages: ["lru-cache"] },
   cache: { rooms: ["cache/rfc", "cache/stores"], types: ["coordination"], packages: ["lru-cache"] },

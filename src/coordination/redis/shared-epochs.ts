@@ -74,6 +74,11 @@ export class SharedEpochs {
     return this.isUsable && this.views.elsewhere.mayTry;
   }
 
+  /** How far Redis's clock is ahead of this process's, at least; 0 before it was first read. */
+  get clockOffset(): Duration {
+    return this.views.everywhere.clockOffset;
+  }
+
   /** Purges that wait for Redis. */
   get pendingPurges(): number {
     let pending = 0;

@@ -1,17 +1,12 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { CallGrant, CallLimit, MaybePromise } from "../coordinator.ts";
 import { CallWindows, KEPT_FOR_OTHERS, WANTED_FOR } from "../call-windows.ts";
-import type { RedisConnection } from "./connection.ts";
+import type { RedisConnection, RedisObserver } from "./connection.ts";
 import { MAX_WAIT } from "./partition-views.ts";
 import { clearForeign, defineScript, type Message, NOW_MICROSECONDS } from "./protocol.ts";
 import { CHANGING_OVER, type Replicas } from "./replicas.ts";
+import { OF, REFUSED, SealedCalls } from "./sealed-calls.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
-
-/** Ends the member's name in the name of a call. */
-const OF = "|";
-
-/** Before a member's name, when it was last refused that had not had its part. */
-const REFUSED = "?";
 
 /**
  * Lua, where several share a limit: what the count of calls may be for one of them to have another (`most`), see
@@ -23,13 +18,14 @@ local function read()
   counts, refused, sum = {}, {}, 0
   local all = redis.call('HGETALL', KEYS[2])
   for i = 1, #all, 2 do
-    local name, number = all[i], tonumber(all[i + 1]) or 0
+    local name = all[i]
     if string.sub(name, 1, 1) ~= '${REFUSED}' then
+      local number = tonumber(all[i + 1]) or 0
       counts[name], sum = number, sum + number
-    elseif number <= now and now - number < per * ${WANTED_FOR} then
-      refused[string.sub(name, 2)] = true
     else
-      redis.call('HDEL', KEYS[2], name)
+      local at = tonumber(string.match(all[i + 1], '^%d+')) or 0
+      if at <= now and now - at < per * ${WANTED_FOR} then refused[string.sub(name, 2)] = true
+      else redis.call('HDEL', KEYS[2], name) end
     end
   end
 end
@@ -50,14 +46,14 @@ if (counts[ARGV[4]] or 0) >= part then
   end
   most = requests - math.max(math.ceil(requests * ${KEPT_FOR_OTHERS}), missing)
 elseif taken >= requests then
-  redis.call('HSET', KEYS[2], '${REFUSED}' .. ARGV[4], string.format('%d', now))
+  redis.call('HSET', KEYS[2], '${REFUSED}' .. ARGV[4], string.format('%d %s', now, ARGV[5]))
   redis.call('PEXPIRE', KEYS[2], math.ceil(per * ${WANTED_FOR}) + 1000)
 end`;
 
 /**
  * Takes one call out of a rate limit, exact in any window. KEYS: rate limit, the counts of its members. ARGV: requests,
- * per (ms), a name for the call, the member ('' where there are no others); where it is beyond the replica's share, the
- * channel to say so on, and the message. Returns 1 and the calls left, or 0 and the
+ * per (ms), a name for the call, the member ('' where there are no others), what marks it as refused (see SealedCalls);
+ * where it is beyond the replica's share, the channel to say so on, and the message. Returns 1 and the calls left, or 0 and the
  * milliseconds until one may become free.
  */
 const takeCall = defineScript(
@@ -106,7 +102,7 @@ if taken < most then
     count(ARGV[4], 1)
     redis.call('PEXPIRE', KEYS[2], math.ceil(per * ${WANTED_FOR}) + 1000)
   end
-  if ARGV[5] then redis.call('PUBLISH', ARGV[5], ARGV[6]) end
+  if ARGV[6] then redis.call('PUBLISH', ARGV[6], ARGV[7]) end
   return { 1, requests - taken - 1 }
 end
 if most < 1 then return { 0, math.ceil(per) } end
@@ -131,6 +127,14 @@ redis.call('PEXPIRE', KEYS[1], math.ceil(tonumber(ARGV[1])) + 1000)`,
  */
 const HELD_BACK: Duration = 350;
 
+export interface SharedRateLimitsOptions {
+  readonly connection: RedisConnection;
+  readonly epochs: SharedEpochs;
+  readonly replicas: Replicas;
+  readonly clock: Clock;
+  readonly observer: Pick<RedisObserver, "valueRejected">;
+}
+
 /**
  * Rate limits counted in Redis; while it is away each replica takes its share of them. From when Redis is there, first
  * or again, count and share hold together until every replica has noticed: no replica counts while another does not.
@@ -142,6 +146,7 @@ export class SharedRateLimits {
   private readonly clock: Clock;
   /** What this replica called, granted by Redis or by its share. */
   private readonly windows: CallWindows;
+  private readonly sealed: SealedCalls;
   /** Calls of each rate limit that Redis has been asked for and has not answered: noted, and maybe not granted. */
   private readonly asking = new Map<string, number>();
   /** What the others called beyond their shares, by the rate limit's key: it is missing from the share of this one. */
@@ -150,12 +155,13 @@ export class SharedRateLimits {
   private sharedUntil: Instant = Infinity;
   private lostAt: Instant;
 
-  constructor(options: { connection: RedisConnection; epochs: SharedEpochs; replicas: Replicas; clock: Clock }) {
+  constructor(options: SharedRateLimitsOptions) {
     this.connection = options.connection;
     this.epochs = options.epochs;
     this.replicas = options.replicas;
     this.clock = options.clock;
     this.windows = new CallWindows(options.clock);
+    this.sealed = new SealedCalls(options);
     this.borrowed = new CallWindows(options.clock);
     this.lostAt = options.clock.now();
   }
@@ -199,15 +205,14 @@ export class SharedRateLimits {
     const args = [
       requests,
       per,
-      this.nameCall(at, member),
+      this.nameCall(key, at, member),
       member ?? "",
+      member === undefined ? "" : this.sealed.mark(key, member),
       ...(isBeyond ? [this.connection.keys.channel, this.sayBorrowed(key, per)] : []),
     ];
     try {
-      const [granted, number] = (await this.connection.run({ script: takeCall, keys, args }, MAX_WAIT)) as [
-        number,
-        number,
-      ];
+      let [granted, number] = await this.ask(keys, args);
+      if (granted === 0 && (await this.sealed.dropForged(key, limit))) [granted, number] = await this.ask(keys, args);
       if (granted === 1) {
         const called = this.windows.count(name, per) - (this.asking.get(name)! - 1);
         // Fewer than were called from here alone: Redis forgot, or was made to forget, and is told anew.
@@ -226,6 +231,11 @@ export class SharedRateLimits {
       if (asking > 0) this.asking.set(name, asking);
       else this.asking.delete(name);
     }
+  }
+
+  /** Whether it was granted (1), and the calls left or the milliseconds until one may become free. */
+  private async ask(keys: readonly string[], args: readonly (string | number)[]): Promise<[0 | 1, number]> {
+    return (await this.connection.run({ script: takeCall, keys, args }, MAX_WAIT)) as [0 | 1, number];
   }
 
   private sayBorrowed(key: string, per: Duration): string {
@@ -260,15 +270,15 @@ export class SharedRateLimits {
     const now = this.clock.now();
     for (const { name, per, calls, callers } of this.windows.all()) {
       if (calls.length === 0 || (only !== undefined && name !== only)) continue;
-      const args = [per, ...calls.flatMap((at, i) => [now - at, this.nameCall(at, callers[i])])];
-      const call = { script: reportCalls, keys: [this.connection.keys.rateLimit(name)], args };
+      const key = this.connection.keys.rateLimit(name);
+      const args = [per, ...calls.flatMap((at, i) => [now - at, this.nameCall(key, at, callers[i])])];
+      const call = { script: reportCalls, keys: [key], args };
       // All are sent before any call is counted: replies are not waited for.
       this.connection.run(call, CHANGING_OVER).catch(() => {});
     }
   }
 
-  /** The same call always has the same name, so that it may be reported twice and counts once. */
-  private nameCall(at: Instant, member = ""): string {
-    return `${member === "" ? "" : member + OF}${this.replicas.id}:${at}`;
+  private nameCall(key: string, at: Instant, member: string | undefined): string {
+    return this.sealed.name(key, { at, by: this.replicas.id, member });
   }
 }
