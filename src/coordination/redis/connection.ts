@@ -1,5 +1,5 @@
 import { Redis } from "ioredis";
-import { type Clock, type Duration, type Instant, TimedOut, withReply } from "../../clock.ts";
+import { type Clock, type Duration, type Instant, TimedOut, valueWithin, withReply } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import { createClient, readFault, type RedisClient } from "./client.ts";
 import {
@@ -84,6 +84,9 @@ export class RedisConnection {
   private readonly quietUntil = new Map<string, Instant>();
   private isClosed = false;
   private isGathering = false;
+  private readonly subscribed = Promise.withResolvers<void>();
+  /** Messages are awaited that may have been sent before they were subscribed to. */
+  private mayMiss = false;
 
   /** @throws when a file of the configuration cannot be read. */
   constructor({ config, clock, observer }: RedisConnectionOptions) {
@@ -109,11 +112,11 @@ export class RedisConnection {
       const message = this.readMessage(text);
       if (message !== undefined) listener.received(message);
     });
-    let wasSubscribed = false;
     this.subscriber.on("ready", () => {
       const subscribed = () => {
-        if (wasSubscribed) listener.missed();
-        wasSubscribed = true;
+        if (this.mayMiss) listener.missed();
+        this.mayMiss = true;
+        this.subscribed.resolve();
       };
       this.subscriber.subscribe(this.keys.channel).then(subscribed, (error: unknown) => this.note(error));
     });
@@ -123,6 +126,12 @@ export class RedisConnection {
       client.on("end", () => this.clock.after(CONNECT_AGAIN_AFTER, () => this.connect(client)));
       this.connect(client);
     }
+  }
+
+  /** Resolves once messages come, at the latest after `timeout`; then it is told when some may have been missed. */
+  async whenSubscribed(timeout: Duration): Promise<void> {
+    await valueWithin(this.subscribed.promise, timeout, this.clock);
+    this.mayMiss = true;
   }
 
   /** A message as scripts publish it; its seal is one more item of the list. */

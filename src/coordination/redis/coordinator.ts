@@ -104,9 +104,13 @@ export class RedisCoordinator implements Coordinator {
     });
   }
 
-  /** Resolves with true once Redis is read and written, with false when that takes longer than `timeout`. */
+  /** Resolves with true once Redis is read, written and heard, with false when that takes longer than `timeout`. */
   async whenReady(timeout: Duration): Promise<boolean> {
-    const [isUsable] = await Promise.all([this.epochs.whenUsable(timeout), this.sharedActions.whenRead(timeout)]);
+    const [isUsable] = await Promise.all([
+      this.epochs.whenUsable(timeout),
+      this.sharedActions.whenRead(timeout),
+      this.connection.whenSubscribed(timeout),
+    ]);
     return isUsable;
   }
 
