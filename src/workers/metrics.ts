@@ -1,4 +1,5 @@
 import { Registry } from "@prometheus-io/client";
+import { expose } from "../observe/metrics/exposition.ts";
 import { METRICS } from "../observe/metrics/table.ts";
 
 /** Metrics of one process, as the client library gives them. */
@@ -84,7 +85,7 @@ export class WorkerMetrics {
       ({ name }) => !name.startsWith(OURS) || OF_THE_PRIMARY.has(name) || OF_BOTH.has(name),
     );
     const sum = await Registry.aggregate([own, this.history, ...this.latest.values()]).getMetricsAsJSON();
-    return Registry.aggregate([withRoundSums(sum)]).metrics();
+    return expose(Registry.aggregate([withRoundSums(sum)]));
   }
 }
 

@@ -6,6 +6,7 @@ import {
   type MetricValueWithName,
   Registry,
 } from "@prometheus-io/client";
+import { expose } from "./exposition.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -168,15 +169,28 @@ export class BoundCounter extends Counter<string> {
 /** A registry that brings gauges up to date just before it is read. */
 export class LiveRegistry extends Registry {
   private readonly refreshers: (() => void)[] = [];
+  private last: Promise<unknown> = Promise.resolve();
+  private next: Promise<string> | undefined;
 
   /** `refresh` sets gauges to what is so now. It runs at each scrape: keep it short. */
   onRead(refresh: () => void): void {
     this.refreshers.push(refresh);
   }
 
+  /**
+   * The exposition, of nothing earlier than now. One is written after the other, and one for all who ask meanwhile: it is
+   * megabytes with hundreds of upstreams, and who may ask for it is not checked.
+   */
   override metrics(): Promise<string> {
-    this.refresh();
-    return super.metrics();
+    if (this.next === undefined) {
+      this.next = this.last.then(() => {
+        this.next = undefined;
+        this.refresh();
+        return expose(this);
+      });
+      this.last = this.next.catch(() => undefined);
+    }
+    return this.next;
   }
 
   override getMetricsAsJSON(aggregator?: string): ReturnType<Registry["getMetricsAsJSON"]> {
