@@ -25,7 +25,8 @@ export function isRefusal({ status }: { readonly status: number }): boolean {
 export class PageSizeNegotiation {
   private readonly coordinator: Coordinator;
   private readonly name: string;
-  private readonly accepted = new LRUCache<string, number>({ maxSize: MAX_SUBJECTS, sizeCalculation: () => 1 });
+  /** Undefined as long as nothing is remembered: empty, three of them for each registry are more than it has otherwise. */
+  private accepted: LRUCache<string, number> | undefined;
 
   /** @param name tells one set of choices from another */
   constructor(coordinator: Coordinator, name: string) {
@@ -58,23 +59,28 @@ export class PageSizeNegotiation {
 
   /** Whether the registry has accepted the first choice, as far as this process knows. */
   isSettled(subject: string): boolean {
-    return this.accepted.has(subject);
+    return this.accepted?.has(subject) === true;
   }
 
   private async firstChoice(subject: string): Promise<number> {
-    const known = this.accepted.get(subject);
+    const known = this.accepted?.get(subject);
     if (known !== undefined) return known;
     const recalled = await this.coordinator.recall(this.factOf(subject));
     const choice = recalled === undefined ? Number.NaN : Number(recalled);
     if (!Number.isSafeInteger(choice) || choice < 0) return 0;
-    this.accepted.set(subject, choice);
+    this.note(subject, choice);
     return choice;
   }
 
   private accept(subject: string, choice: number): void {
-    if (this.accepted.get(subject) === choice) return;
-    this.accepted.set(subject, choice);
+    if (this.accepted?.get(subject) === choice) return;
+    this.note(subject, choice);
     this.coordinator.remember(this.factOf(subject), String(choice), REMEMBERED);
+  }
+
+  private note(subject: string, choice: number): void {
+    this.accepted ??= new LRUCache({ maxSize: MAX_SUBJECTS, sizeCalculation: () => 1 });
+    this.accepted.set(subject, choice);
   }
 
   private factOf(subject: string): string {
