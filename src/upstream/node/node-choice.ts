@@ -12,8 +12,8 @@ const MAX_PAGINATIONS = 4_096;
 export class NodeChoice {
   private readonly nodes: readonly UpstreamNode[];
   private readonly random: () => number;
-  // A size of one each: with `max` each of hundreds of upstreams takes the memory of all at once.
-  private readonly paginations = new LRUCache<string, number>({ maxSize: MAX_PAGINATIONS, sizeCalculation: () => 1 });
+  /** Where each pagination began; undefined where there is one node. */
+  private readonly paginations: LRUCache<string, number> | undefined;
 
   /** What each node is owed while weights differ, in the order of the nodes. */
   private readonly credits: number[];
@@ -22,6 +22,8 @@ export class NodeChoice {
   constructor(nodes: readonly UpstreamNode[], random: () => number) {
     this.nodes = nodes;
     this.random = random;
+    // A size of one each: with `max` each of hundreds of upstreams takes the memory of all at once.
+    if (nodes.length > 1) this.paginations = new LRUCache({ maxSize: MAX_PAGINATIONS, sizeCalculation: () => 1 });
     this.credits = nodes.map(() => 0);
     this.reweigh();
   }
@@ -41,10 +43,10 @@ export class NodeChoice {
   choose(now: Instant, tried: readonly UpstreamNode[], pagination?: string): UpstreamNode | undefined {
     if (this.nodes.length === 1) return this.isOpen(this.nodes[0]!, tried) ? this.nodes[0] : undefined;
     if (!this.nodes.some(({ isOpen }) => isOpen)) return this.nodes.find(isBetterThanNone);
-    const stayed = pagination === undefined ? undefined : this.nodes[this.paginations.get(pagination) ?? -1];
+    const stayed = pagination === undefined ? undefined : this.nodes[this.paginations?.get(pagination) ?? -1];
     if (stayed !== undefined && this.isOpen(stayed, tried) && !stayed.isFailing) return stayed;
     const chosen = this.next(tried, now) ?? this.next(tried, Infinity);
-    if (chosen !== undefined && pagination !== undefined) this.paginations.set(pagination, chosen.index);
+    if (chosen !== undefined && pagination !== undefined) this.paginations?.set(pagination, chosen.index);
     return chosen;
   }
 
