@@ -39,6 +39,6 @@ export async function startRegistries({
 }
 
 /** A page of the registry `r{n}`: as long for every registry. */
-export function pagePath(registry: number | "{n}", pageSize = 20): string {
+export function pagePath(registry: number | "{n}", pageSize: number | "{n}" = 20): string {
   return `/api/token-standard/v0/registrars/r${registry}/registry/metadata/v1/instruments?pageSize=${pageSize}`;
 }

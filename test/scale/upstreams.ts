@@ -3,6 +3,7 @@ import { capture, requestText } from "../bench/client.ts";
 import { compare, type Contestant } from "../bench/comparison.ts";
 import { cpuTime } from "../bench/cpu-time.ts";
 import type { Load } from "../bench/load.ts";
+import type { LoadPlan } from "../bench/load-plan.ts";
 import { spreadOf } from "../bench/spread.ts";
 import { idleCpu, residentOf, type ScaledGateway, scrape, startScaled } from "./gateways.ts";
 import { pagePath, startRegistries } from "./registries.ts";
@@ -11,18 +12,26 @@ import { round, type ScaleContext, type ScaleTable } from "./table.ts";
 const CONNECTIONS = 32;
 const SCRAPES = 5;
 
+/** Of each registry. */
+const INSTRUMENTS = 20;
+
 /** What more registries cost: each with a page in memory. */
 export async function measureUpstreams(context: ScaleContext): Promise<ScaleTable> {
   const sizes = context.isSmall ? [3, 30] : [10, 100, 1_000];
-  const registries = await context.started(startRegistries({ count: sizes.at(-1)!, instruments: 20 }));
+  const registries = await context.started(startRegistries({ count: sizes.at(-1)!, instruments: INSTRUMENTS }));
   const gateways: ScaledGateway[] = [];
   for (const size of sizes) gateways.push(await startScaled(context, registries.configOf(size)));
-  // What follows a start is over by then.
-  await sleep(context.isSmall ? 500 : 5_000);
-  const idle = await idleCpu(gateways, context.isSmall ? 2 : 15);
-  const load = withoutIdle(context.load, new Map(gateways.map(({ pid }, at) => [pid, idle[at]!])));
-  const hits = await compareHits({ ...context, load }, gateways, sizes);
-  const scrapes = await Promise.all(gateways.map(scrapeOften));
+  // Of few upstreams, and asked for as many pages: what bytes cost that no cache of the CPU holds, whosever they are.
+  const control = await startScaled(context, registries.configOf(sizes[0]!));
+  const all = [...gateways, control];
+  // What follows a start is over by then, V8's looks for what can be given back too: they take as long as there is much.
+  await sleep(context.isSmall ? 500 : 25_000);
+  const idle = await idleCpu(all, context.isSmall ? 2 : 30);
+  const load = withoutIdle(context.load, new Map(all.map(({ pid }, at) => [pid, idle[at]!])));
+  const hits = await compareHits({ ...context, load }, { gateways, control, sizes });
+  const resident = gateways.map(({ pid }) => residentOf(pid));
+  const scrapes: Scrape[] = [];
+  for (const gateway of gateways) scrapes.push(await scrapeOften(gateway));
   const memory = await Promise.all(gateways.map((gateway) => gateway.memory()));
   return {
     what: "upstreams",
@@ -30,13 +39,14 @@ export async function measureUpstreams(context: ScaleContext): Promise<ScaleTabl
     rows: [
       ["CPU of a memory hit, all upstreams in turn", ...hits.all],
       ["CPU of a memory hit, always the same upstream", ...hits.one],
-      ["resident, after the hits", ...gateways.map(({ pid }) => `${round(residentOf(pid) / 1e6)} MB`)],
+      [`CPU of a memory hit, as many pages of one upstream of ${sizes[0]}, in turn`, ...hits.pages],
+      ["resident, after the hits", ...resident.map((bytes) => `${round(bytes / 1e6)} MB`)],
       ["in use after a garbage collection", ...memory.map(({ used }) => `${round(used / 1e6)} MB`)],
       ["start to `/readyz`", ...gateways.map(({ ready }) => `${round(ready / 1000, 1)} s`)],
       ["start until every admin is proved", ...gateways.map(({ proved }) => `${round(proved / 1000, 1)} s`)],
       ["CPU until then", ...gateways.map(({ provedCpu }) => `${round(provedCpu / 1000, 1)} s`)],
       ["one `/metrics`", ...scrapes.map(({ bytes, cpu }) => `${round(bytes / 1000)} kB, ${round(cpu)} ms of CPU`)],
-      ["CPU when idle, a second", ...idle.map((cpu) => `${round(cpu, 1)} ms`)],
+      ["CPU when idle, a second", ...gateways.map((_, at) => `${round(idle[at]!, 1)} ms`)],
     ],
   };
 }
@@ -52,39 +62,57 @@ function withoutIdle(load: Pick<Load, "run">, idle: ReadonlyMap<number, number>)
   };
 }
 
+/** Where hits go: to all upstreams in turn, always to the same, or to as many pages of one. */
+const WAYS = ["all", "one", "pages"] as const;
+type Way = (typeof WAYS)[number];
+
+interface Hits {
+  readonly gateways: readonly ScaledGateway[];
+  readonly control: ScaledGateway;
+  readonly sizes: readonly number[];
+}
+
 /** Microseconds for each size, and beside those of the smallest in the same rounds. */
 async function compareHits(
   context: Pick<ScaleContext, "isSmall"> & { readonly load: Pick<Load, "run"> },
-  gateways: readonly ScaledGateway[],
-  sizes: readonly number[],
-): Promise<Record<"all" | "one", string[]>> {
-  const ways = ["all", "one"] as const;
-  const contestants: Contestant[] = [];
-  for (const [at, gateway] of gateways.entries()) {
-    const { body } = await capture(gateway.port, { method: "GET", path: pagePath(0) });
-    const expected = { status: 200, bodyLength: Buffer.from(body, "base64").length, headHolds: ";hit" };
-    const count = context.isSmall ? 300 : 3_000;
-    for (const way of ways) {
-      const path = pagePath(way === "all" ? "{n}" : 0);
-      const numbered = { numbering: "each", from: 0, period: sizes[at]! } as const;
-      const request = requestText({ method: "GET", path });
-      const plan = { connections: CONNECTIONS, count, request, expected, ...(way === "all" ? numbered : {}) };
-      contestants.push({ server: { ...gateway, name: `${way} ${sizes[at]}` }, plan });
-    }
-  }
-  const rounds = context.isSmall ? { rounds: 3, warmUp: 300 } : { rounds: 7, warmUp: 6_000 };
+  { gateways, control, sizes }: Hits,
+): Promise<Record<Way, string[]>> {
+  const { body } = await capture(control.port, { method: "GET", path: pagePath(0) });
+  const expected = { status: 200, bodyLength: Buffer.from(body, "base64").length, headHolds: ";hit" };
+  const plan = { connections: CONNECTIONS, count: context.isSmall ? 300 : 3_000, expected };
+  const contestants = sizes.flatMap((size, at) =>
+    WAYS.map((way): Contestant => {
+      const server = { ...(way === "pages" ? control : gateways[at]!), name: `${way} ${size}` };
+      return { server, plan: { ...plan, ...requestsOf(way, size) } };
+    }),
+  );
+  const rounds = context.isSmall ? { rounds: 3, warmUp: 300 } : { rounds: 15, warmUp: 12_000 };
   const measured = await compare(context.load, contestants, rounds);
-  const cellsOf = (way: "all" | "one") =>
+  const cellsOf = (way: Way) =>
     sizes.map((size, at) => {
       const name = `${way} ${size}`;
       if (measured.holding(name) < 1) throw new Error(`${name}: not all answers were memory hits`);
       const cpu = `${round(measured.cpu(name).median, 1)} µs`;
       return at === 0 ? cpu : `${cpu} (× ${round(measured.ratio(name, `${way} ${sizes[0]}`).median, 2)})`;
     });
-  return { all: cellsOf("all"), one: cellsOf("one") };
+  return { all: cellsOf("all"), one: cellsOf("one"), pages: cellsOf("pages") };
 }
 
-async function scrapeOften(gateway: ScaledGateway): Promise<{ readonly bytes: number; readonly cpu: number }> {
+function requestsOf(way: Way, size: number): Pick<LoadPlan, "request" | "numbering" | "from" | "period"> {
+  const requests = (path: string) => ({ request: requestText({ method: "GET", path }) });
+  if (way === "one") return requests(pagePath(0));
+  if (way === "all") return { ...requests(pagePath("{n}")), numbering: "each", from: 0, period: size };
+  // However many instruments they may hold, all of them are on each.
+  return { ...requests(pagePath(0, "{n}")), numbering: "each", from: INSTRUMENTS, period: size };
+}
+
+interface Scrape {
+  readonly bytes: number;
+  /** Milliseconds. */
+  readonly cpu: number;
+}
+
+async function scrapeOften(gateway: ScaledGateway): Promise<Scrape> {
   let bytes = 0;
   const times: number[] = [];
   for (let i = 0; i < SCRAPES; i += 1) {
