@@ -13,6 +13,7 @@ import type { RequestTrace, Tracing } from "../observe/tracing/tracing.ts";
 import type { Traffic } from "../observe/traffic.ts";
 import type { BackgroundReader } from "../registry/background-reader.ts";
 import type { RecentRequests } from "../observe/recent-requests.ts";
+import type { RequestLog } from "../observe/request-log.ts";
 import type { MetadataObserver } from "../registry/registry-metadata.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
@@ -30,6 +31,7 @@ export interface RequestObservers {
   readonly metadata: Pick<MetadataObserver, "schemaViolated">;
   readonly clients: ClientTraffic;
   readonly recent: RecentRequests;
+  readonly lines: Pick<RequestLog, "write">;
   /** A request is over: its answer is out, or its client has gone. */
   record(context: RequestContext): void;
   /** A request was refused at the gate. */

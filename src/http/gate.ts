@@ -7,7 +7,7 @@ import { GatewayError } from "../errors.ts";
 import { clientSignal, type RequestContext } from "./context.ts";
 import { hasUnreadBody } from "./framing.ts";
 import { isDescription } from "./pages.ts";
-import { type Answer, commonFieldsOf, errorAnswer, headFor, sendAnswer, sendUnder, type SentHead } from "./send.ts";
+import { type Answer, commonFieldsOf, errorAnswer, headFor, sendAgain, sendAnswer, type SentHead } from "./send.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { parseTarget } from "./target.ts";
 
@@ -46,7 +46,7 @@ export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapsh
 /** Who sends a request, and whether that client may send one now: at once, where it can be told at once. */
 export function admit(clients: Clients, { hits }: Snapshot, request: IncomingMessage): Admission | Promise<Admission> {
   // A URL that was answered before was looked at then.
-  if (MAY_SHOW_CREDENTIAL.test(request.url!) && hits.find(request.url!) === undefined) {
+  if (hits.find(request.url!) === undefined && MAY_SHOW_CREDENTIAL.test(request.url!)) {
     const refusal = credentialInUrl(request.url!);
     if (refusal !== undefined) return refused(refusal);
   }
@@ -79,8 +79,8 @@ const overLimits = new WeakMap<Tier, Map<number, GatewayError>>();
 const MOST_KEPT = 1_000;
 
 function overLimit(tier: Tier, retryAfter: number): GatewayError {
-  const ofTier = overLimits.get(tier) ?? new Map<number, GatewayError>();
-  overLimits.set(tier, ofTier);
+  let ofTier = overLimits.get(tier);
+  if (ofTier === undefined) overLimits.set(tier, (ofTier = new Map()));
   const known = ofTier.get(retryAfter);
   if (known !== undefined) return known;
   if (ofTier.size === MOST_KEPT) ofTier.clear();
@@ -132,14 +132,21 @@ interface KeptRefusal {
 
 const refusals = new WeakMap<GatewayError, KeptRefusal>();
 
-/** Sends an error that is kept: its answer is made once, so that a flood of refused requests costs little. */
+/**
+ * Sends an error that is kept: its answer is made once, so that a flood of refused requests costs little.
+ *
+ * @param context with the wall-clock time in `now`
+ */
 export function sendRefusal(
   { request, response }: Pick<RequestContext, "request" | "response">,
   error: GatewayError,
-  context: Pick<RequestContext, "id" | "snapshot" | "request" | "standing"> & { readonly isDraining: boolean },
+  context: Pick<RequestContext, "id" | "snapshot" | "request" | "standing"> & {
+    readonly isDraining: boolean;
+    readonly now: number;
+  },
 ): Answer {
-  const refusal = refusals.get(error) ?? { answer: errorAnswer(error), sent: undefined };
-  refusals.set(error, refusal);
+  let refusal = refusals.get(error);
+  if (refusal === undefined) refusals.set(error, (refusal = { answer: errorAnswer(error), sent: undefined }));
   const { answer } = refusal;
   const isUnread = hasUnreadBody(request);
   if (isUnread || context.isDraining) {
@@ -148,7 +155,7 @@ export function sendRefusal(
     sendAnswer(request, response, answer, common);
   } else {
     refusal.sent = headFor(refusal.sent, answer, context);
-    sendUnder(refusal.sent.head, request, response, answer);
+    sendAgain(refusal.sent, { request, response }, answer, context.now);
   }
   return answer;
 }

@@ -66,7 +66,7 @@ export type AnswerHit = (request: IncomingMessage, response: ServerResponse, adm
  */
 export function createAnswerHit(services: Services): AnswerHit {
   const { clock, random, cache } = services;
-  const { log, recent, tracing, clients } = services.observers;
+  const { lines, tracing, clients } = services.observers;
 
   return function answerHit(request, response, admission) {
     const { method } = request;
@@ -105,9 +105,7 @@ export function createAnswerHit(services: Services): AnswerHit {
     if (config.log.hits > 0 && random() < config.log.hits) {
       const { operation, upstream } = target;
       const hit = { requestId: id, method, operation, upstream: upstream.name, status, outcome: "hit" };
-      const line = client === undefined ? hit : { ...hit, client: client.name };
-      recent.note(line);
-      log.info(line, "request");
+      lines.write(client === undefined ? hit : { ...hit, client: client.name });
     }
     return true;
   };

@@ -170,7 +170,8 @@ export class Pipeline {
       const snapshot = this.services.snapshot();
       const id = requestIdOf(request.headers["x-request-id"]);
       const isDraining = this.services.isDraining();
-      const answer = sendRefusal({ request, response }, refusal!, { id, snapshot, request, standing, isDraining });
+      const now = this.services.clock.wallNow();
+      const answer = sendRefusal({ request, response }, refusal!, { id, snapshot, request, standing, isDraining, now });
       const operation = snapshot.hits.find(request.url!)?.operation ?? "none";
       const bytes = answer.body!.length;
       this.services.observers.recordRefused({ id, request, client, operation, error: refusal!, startedAt, bytes });

@@ -3,6 +3,7 @@ import { type Item, serializeList, Token } from "structured-headers";
 import type { Config } from "../config/schema.ts";
 import { ERROR_FIELD, errorBody, type ErrorCode, type GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
+import { AnswerText } from "./answer-text.ts";
 import type { RequestContext } from "./context.ts";
 
 /** An answer as it goes to the client, but for the fields that every answer has. */
@@ -41,6 +42,24 @@ export function sendUnder(
   else response.end(body);
 }
 
+/**
+ * The same for a small answer that many requests get within a second: from the second on, its text is kept with the head.
+ *
+ * @param now wall-clock time
+ */
+export function sendAgain(
+  sent: SentHead,
+  { request, response }: Pick<RequestContext, "request" | "response">,
+  answer: Answer,
+  now: number,
+): void {
+  const { head } = sent;
+  if (sent.text?.send(request, response, head[REQUEST_ID]!, now) === true) return;
+  sendUnder(head, request, response, answer);
+  if (sent.isRepeated) sent.text = AnswerText.of(response, head, answer.body!, now);
+  sent.isRepeated = true;
+}
+
 /** All fields of an answer. */
 function headOf(answer: Answer, commonFields: readonly string[]): string[] {
   const body = bodyOf(answer);
@@ -58,6 +77,9 @@ export interface SentHead {
   readonly head: string[];
   /** Of the client that got it, see {@link STANDING}. */
   standing: Fields | undefined;
+  /** Of a small answer, and whether it was sent before: see {@link sendAgain}. */
+  text: AnswerText | undefined;
+  isRepeated: boolean;
 }
 
 /**
@@ -76,7 +98,8 @@ export function headFor(
     sent.head[REQUEST_ID] = context.id;
     return sent;
   }
-  return { fields: answer.fields, cors, head: headOf(answer, commonFieldsOf(context, false)), standing };
+  const head = headOf(answer, commonFieldsOf(context, false));
+  return { fields: answer.fields, cors, head, standing, text: undefined, isRepeated: false };
 }
 
 /** Writes a client's limits in the place of those of the client before; false where they are other fields. */
@@ -85,6 +108,8 @@ function restand(sent: SentHead, standing: Fields | undefined): boolean {
   if (sent.standing?.length !== standing?.length || standing === undefined) return false;
   for (let i = 0; i < standing.length; i++) sent.head[STANDING + i] = standing[i]!;
   sent.standing = standing;
+  sent.text = undefined;
+  sent.isRepeated = false;
   return true;
 }
 

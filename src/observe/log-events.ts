@@ -436,6 +436,12 @@ export interface Logger {
   readonly warn: Write<"warn">;
   readonly error: Write<"error">;
   readonly fatal: Write<"fatal">;
+  /**
+   * Writes the line `request` at level info: the one that is written all the time, and pino takes long to make.
+   *
+   * @param fields as JSON, without the braces
+   */
+  request(fields: string): void;
   isLevelEnabled(level: LogLevel): boolean;
   /** Writes the lines that wait for others: what ends the process has to. */
   flush(): void;

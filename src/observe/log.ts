@@ -1,6 +1,6 @@
 import { type DestinationStream, type LevelWithSilent, pino } from "pino";
 import type { Clock, Duration } from "../clock.ts";
-import type { LogEvent, Logger } from "./log-events.ts";
+import type { Logger } from "./log-events.ts";
 import { withoutSecrets } from "./redaction.ts";
 
 export type { Logger } from "./log-events.ts";
@@ -22,40 +22,41 @@ export function createLogger(level: LevelWithSilent, { worker, clock, destinatio
   const output = destination ?? (clock === undefined ? pino.destination({ fd: 1, sync: true }) : new LineBatch(clock));
   const timestamp = clock === undefined ? pino.stdTimeFunctions.isoTime : isoTime(clock);
   const base = worker === undefined ? "" : `,"worker":${worker}`;
-  return pino(
+  const logger = pino(
     {
       level,
       base: worker === undefined ? null : { worker },
       timestamp,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describeError },
-      hooks: {
-        // The line of a request is the one that is written all the time, and its fields are plain: pino takes four times
-        // as long to make it.
-        logMethod(args, method, level) {
-          const [fields, event] = args as unknown as [object, LogEvent];
-          if (event !== "request" || level !== INFO) return method.apply(this, args);
-          const line = JSON.stringify(fields);
-          output.write(`{"level":"info"${timestamp()}${base},${line.slice(1, -1)},"msg":"request"}\n`);
-        },
-      },
     },
     output,
   );
+  return Object.assign(logger, {
+    request(fields: string): void {
+      if (logger.isLevelEnabled("info")) {
+        output.write(`{"level":"info"${timestamp()}${base},${fields},"msg":"request"}\n`);
+      }
+    },
+  });
 }
 
-const INFO = pino.levels.values["info"]!;
-
-/** As pino's own, but made once for all lines of a millisecond. */
+/** As pino's own, but made once for all lines of a millisecond, and but for three digits once for those of a second. */
 function isoTime(clock: Clock): () => string {
-  let last = 0;
+  let last = Number.NaN;
+  let second = Number.NaN;
+  let start = "";
   let text = "";
   return () => {
     const now = Math.floor(clock.wallNow());
-    if (now !== last) {
-      last = now;
-      text = `,"time":"${new Date(now).toISOString()}"`;
+    if (now === last) return text;
+    last = now;
+    const seconds = Math.floor(now / 1_000);
+    if (seconds !== second) {
+      second = seconds;
+      start = `,"time":"${new Date(seconds * 1_000).toISOString().slice(0, -"000Z".length)}`;
     }
+    text = `${start}${String(now - seconds * 1_000).padStart(3, "0")}Z"`;
     return text;
   };
 }
@@ -66,7 +67,10 @@ const BATCH_CHARACTERS = 8 * 1024;
 
 /** Standard output in whole lines, several in one write. What ends the process has to {@link flush} it. */
 class LineBatch implements DestinationStream {
-  private readonly output = pino.destination({ fd: 1, sync: true });
+  // Of a text it would make bytes a second time, to know what is left to write. Its type knows texts alone.
+  private readonly output = pino.destination({ fd: 1, sync: true, contentMode: "buffer" }) as unknown as {
+    write(lines: Buffer): void;
+  };
   private readonly clock: Clock;
   private lines = "";
   private isWaiting = false;
@@ -90,8 +94,9 @@ class LineBatch implements DestinationStream {
   /** Writes what waits. Not by sonic-boom's own buffer: what flushes that also waits for the disk. */
   flush(): void {
     if (this.lines === "") return;
-    this.output.write(this.lines);
+    const lines = Buffer.from(this.lines);
     this.lines = "";
+    this.output.write(lines);
   }
 
   /** What pino calls after a line of level fatal. */

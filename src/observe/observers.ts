@@ -29,6 +29,7 @@ import { hashId, withoutSecrets } from "./redaction.ts";
 import { traceCache } from "./tracing/traced-observers.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import { RecentRequests } from "./recent-requests.ts";
+import { RequestLog } from "./request-log.ts";
 import { recordRefused, recordRequest, Traffic } from "./traffic.ts";
 
 /** What is still so is told again. */
@@ -119,7 +120,8 @@ export class ServerObservers {
     this.clients = createClientsObserver(metrics, log);
     const clients = new ClientTraffic({ metrics, onRefused: (refused) => log.warn(refused, "client refused") });
     const recent = new RecentRequests(clock);
-    const records = { traffic, clients, log, recent, clock, random };
+    const lines = new RequestLog(log, recent);
+    const records = { traffic, clients, lines, clock, random };
     this.certificate = observeCertificate(options);
     this.traffic = traffic;
     this.requests = {
@@ -129,6 +131,7 @@ export class ServerObservers {
       metadata: this.metadata,
       clients,
       recent,
+      lines,
       record: (context) => recordRequest(context, records),
       recordRefused: (refused) => recordRefused(refused, tracing, records),
     };

@@ -30,7 +30,8 @@ export interface RecentRequest {
   readonly cause?: string | undefined;
 }
 
-type Line = Omit<RecentRequest, "at">;
+/** What a request's log line says of it. */
+export type RequestLine = Omit<RecentRequest, "at">;
 
 /** Which requests are meant: those that are as every key says; at most `limit`. */
 export interface RequestFilter {
@@ -56,7 +57,8 @@ export interface RequestsReport {
 /** The latest requests that were logged, or would have been at another level: a ring. */
 export class RecentRequests {
   private readonly clock: Clock;
-  private readonly lines: { readonly at: number; readonly line: Line }[] = [];
+  private readonly times = new Float64Array(MAX_RECENT);
+  private readonly lines: string[] = [];
   /** Tells the cursors of this process from those of one that began earlier. */
   private readonly origin: string;
   private count = 0;
@@ -66,8 +68,11 @@ export class RecentRequests {
     this.origin = Math.floor(clock.wallNow()).toString(36);
   }
 
-  note(line: Line): void {
-    this.lines[this.count % MAX_RECENT] = { at: this.clock.wallNow(), line };
+  /** Keeps a request's line: its fields as JSON, without the braces. */
+  note(fields: string): void {
+    const place = this.count % MAX_RECENT;
+    this.times[place] = this.clock.wallNow();
+    this.lines[place] = fields;
     this.count += 1;
   }
 
@@ -77,8 +82,9 @@ export class RecentRequests {
     const oldest = Math.max(0, this.count - MAX_RECENT);
     const found: RecentRequest[] = [];
     for (let i = this.count - 1; i >= Math.max(oldest, after) && found.length < limit; i--) {
-      const { at, line } = this.lines[i % MAX_RECENT]!;
-      if (isWanted(line, wanted)) found.push({ at: new Date(at).toISOString(), ...line });
+      const place = i % MAX_RECENT;
+      const line = JSON.parse(`{${this.lines[place]}}`) as RequestLine;
+      if (isWanted(line, wanted)) found.push({ at: new Date(this.times[place]!).toISOString(), ...line });
     }
     const missed = since === undefined ? 0 : Math.max(0, oldest - after);
     return { requests: found, cursor: `${this.origin}.${this.count.toString(36)}`, missed };
@@ -91,6 +97,6 @@ export class RecentRequests {
   }
 }
 
-function isWanted(line: Line, wanted: Omit<RequestFilter, "limit" | "since">): boolean {
+function isWanted(line: RequestLine, wanted: Omit<RequestFilter, "limit" | "since">): boolean {
   return Object.entries(wanted).every(([key, value]) => line[key as keyof typeof wanted] === value);
 }

@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
 import type { RefusedRequest, RequestContext } from "../http/context.ts";
 import { CACHED_OPERATIONS, type CachedOperation } from "../spec/endpoints.ts";
-import { causeOf, type Logger } from "./log.ts";
+import { causeOf } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Tally } from "./metrics/bound.ts";
 import type { ClientTraffic } from "./metrics/client-traffic.ts";
@@ -16,8 +16,8 @@ import {
   statusClassOf,
   statusLabelOf,
 } from "./metrics/labels.ts";
-import type { RecentRequests } from "./recent-requests.ts";
 import { hashId } from "./redaction.ts";
+import type { RequestLog } from "./request-log.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
 /** What a request was about and what became of it. */
@@ -44,8 +44,8 @@ export type RecordRequest = (request: FinishedRequest) => void;
 /** Counts what clients asked for and got. */
 export class Traffic {
   private readonly metrics: Metrics;
-  /** As many as there are kinds: of the upstreams that are configured. */
-  private readonly recorders = new Map<string, RecordRequest>();
+  /** By upstream, outcome and operation: as many as there are kinds, of the upstreams that are configured. */
+  private readonly recorders = new Map<string, Map<OutcomeLabel, Map<OperationLabel, RecordRequest>>>();
   private readonly errors = new Map<ErrorCode, Tally>();
   private inFlight = 0;
   private open = 0;
@@ -122,11 +122,13 @@ export class Traffic {
 
   /** What counts requests of one kind: labels are looked up once, and calling it costs next to nothing. */
   recorder(kind: TrafficKind): RecordRequest {
-    const name = `${kind.operation} ${kind.outcome} ${kind.upstream}`;
-    const known = this.recorders.get(name);
-    if (known !== undefined) return known;
-    const recordRequest = this.createRecorder(kind);
-    this.recorders.set(name, recordRequest);
+    const { operation, upstream, outcome } = kind;
+    let ofUpstream = this.recorders.get(upstream);
+    if (ofUpstream === undefined) this.recorders.set(upstream, (ofUpstream = new Map()));
+    let ofOutcome = ofUpstream.get(outcome);
+    if (ofOutcome === undefined) ofUpstream.set(outcome, (ofOutcome = new Map()));
+    let recordRequest = ofOutcome.get(operation);
+    if (recordRequest === undefined) ofOutcome.set(operation, (recordRequest = this.createRecorder(kind)));
     return recordRequest;
   }
 
@@ -180,8 +182,7 @@ function isCached(operation: OperationLabel): operation is CachedOperation {
 export interface RequestRecordOptions {
   readonly traffic: Traffic;
   readonly clients: ClientTraffic;
-  readonly log: Logger;
-  readonly recent: RecentRequests;
+  readonly lines: RequestLog;
   readonly clock: Clock;
   /** Chooses the hits that are logged. */
   readonly random: () => number;
@@ -189,7 +190,7 @@ export interface RequestRecordOptions {
 
 /** Counts and logs a finished request: one line, no bodies, no credentials, ids only as hashes. */
 export function recordRequest(context: RequestContext, options: RequestRecordOptions): void {
-  const { traffic, log, recent, clock, random } = options;
+  const { traffic, lines, clock, random } = options;
   const { id, request, operation, outcome, error, bytes, age, trace } = context;
   const method = request.method!;
   const upstream = context.upstream?.name ?? "none";
@@ -214,9 +215,8 @@ export function recordRequest(context: RequestContext, options: RequestRecordOpt
     bytes,
     ...(error === undefined ? {} : { code: error.code, reason: error.proxyError, cause: causeOf(error) }),
   };
-  recent.note(line);
-  if (status === 500 && error !== undefined) log.error({ ...line, err: error.cause }, "request");
-  else log.info(line, "request");
+  if (status === 500 && error !== undefined) lines.writeFault(line, error.cause);
+  else lines.write(line);
 }
 
 function recordClient({ client, operation, outcome, error, startedAt }: RequestContext, clients: ClientTraffic): void {
@@ -231,19 +231,27 @@ export function recordRefused(
   options: RequestRecordOptions,
 ): void {
   const { id, request, client, operation, error, startedAt, bytes } = refused;
-  const { traffic, clients, log, recent, clock } = options;
+  const { traffic, clients, lines, clock } = options;
   const { code, status } = error;
   const elapsed = clock.now() - startedAt;
   const method = request.method!;
   traffic.refused(code, operation, { status, bytes, age: undefined, seconds: elapsed / 1000 });
   clients.count(client, operation, "refused", startedAt);
   clients.refused(client, code, startedAt);
-  const topic = { requestId: id, method, operation, upstream: "none", status, outcome: "refused" } as const;
-  tracing?.begin(request.headers, elapsed).end(topic);
+  tracing
+    ?.begin(request.headers, elapsed)
+    .end({ requestId: id, method, operation, upstream: "none", status, outcome: "refused" });
   const durationMs = Math.round(elapsed * 1e3) / 1e3;
-  const line = { ...topic, client: client?.name ?? "none", durationMs, bytes, code };
-  recent.note(line);
-  log.info(line, "request");
+  lines.writeRefused({
+    requestId: id,
+    method,
+    operation,
+    status,
+    client: client?.name ?? "none",
+    durationMs,
+    bytes,
+    code,
+  });
 }
 
 /** What the client got; of an answer that broke off, why it did. */

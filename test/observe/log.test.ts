@@ -22,15 +22,17 @@ function linesOf(level: "info" | "warn", worker?: number): { lines: string[]; lo
 
 test.each([undefined, 3])("the line of a request is made as those of other events are (worker %s)", (worker) => {
   const { lines, log } = linesOf("info", worker);
+  log.request(JSON.stringify(REQUEST).slice(1, -1));
   log.info(REQUEST, "request");
   log.warn({ client: REQUEST.client, tier: "t", reason: "r" }, "client refused");
   expect(lines.every((line) => line.endsWith("}\n") && line.indexOf("\n") === line.length - 1)).toBe(true);
-  const [request, other] = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  const [request, made, other] = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
   const { reason: _, ...fields } = REQUEST;
   const own = worker === undefined ? {} : { worker };
   expect(Object.entries(request!)).toEqual(
     Object.entries({ level: "info", time: request!["time"], ...own, ...fields, msg: "request" }),
   );
+  expect(Object.entries({ ...made, time: request!["time"] })).toEqual(Object.entries(request!));
   expect(Object.keys(other!).slice(0, worker === undefined ? 2 : 3)).toEqual(["level", "time", ...Object.keys(own)]);
   expect(request!["time"]).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]{12}Z$/);
 });
@@ -43,9 +45,9 @@ test("a request that failed by a fault of the gateway has its error in the line"
 
 test("requests write no line where the level is higher, and do again when it is lowered", () => {
   const { lines, log } = linesOf("warn");
-  log.info(REQUEST, "request");
+  log.request('"status":429');
   expect(lines).toEqual([]);
   log.level = "info";
-  log.info(REQUEST, "request");
+  log.request('"status":429');
   expect(lines).toHaveLength(1);
 });

@@ -22,6 +22,9 @@ async function ask(url: string): Promise<number> {
 
 const LINE = { method: "GET", operation: "info", upstream: "amulet", status: 200, outcome: "miss" };
 
+/** As the log has them. */
+const fieldsOf = (requestId: string) => JSON.stringify({ ...LINE, requestId }).slice(1, -1);
+
 test("what was asked last is told first, as the log has it, and chosen by what it was", async () => {
   const registry = await startRegistry();
   const gateway = await startGateway({
@@ -73,7 +76,7 @@ test("what was asked last is told first, as the log has it, and chosen by what i
 test("500 are kept, the latest of them", () => {
   const recent = new RecentRequests(new ManualClock());
   expect(recent.latest({ limit: 500 })).toMatchObject({ requests: [], missed: 0 });
-  for (let i = 0; i < 1_234; i++) recent.note({ ...LINE, requestId: String(i) });
+  for (let i = 0; i < 1_234; i++) recent.note(fieldsOf(String(i)));
   const ids = recent.latest({ limit: 500 }).requests.map(({ requestId }) => Number(requestId));
   expect(ids).toEqual(Array.from({ length: 500 }, (_, i) => 1_233 - i));
 });
@@ -81,7 +84,7 @@ test("500 are kept, the latest of them", () => {
 test("who asks with the cursor of an answer gets what came after it, and is told what was missed", () => {
   const clock = new ManualClock();
   const recent = new RecentRequests(clock);
-  const note = (requestId: string) => recent.note({ ...LINE, requestId });
+  const note = (requestId: string) => recent.note(fieldsOf(requestId));
   const idsOf = ({ requests }: RequestsReport) => requests.map(({ requestId }) => requestId);
   note("a");
   const first = recent.latest({ limit: 500 });
@@ -99,7 +102,7 @@ test("who asks with the cursor of an answer gets what came after it, and is told
   // A gateway that began anew takes the cursor of its predecessor for none.
   clock.advance(1);
   const restarted = new RecentRequests(clock);
-  for (let i = 0; i < 600; i++) restarted.note({ ...LINE, requestId: String(i) });
+  for (let i = 0; i < 600; i++) restarted.note(fieldsOf(String(i)));
   expect(restarted.latest({ limit: 500, since: late.cursor }).requests).toHaveLength(500);
 });
 

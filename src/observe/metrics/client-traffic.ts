@@ -16,12 +16,17 @@ export interface ClientUse {
   readonly lastSeen: Instant;
 }
 
+/** What moves into the metrics. */
+interface ClientTallies {
+  readonly requests: Map<OutcomeLabel, Map<OperationLabel, Tally>>;
+  readonly refusals: Map<ClientRefusal, Tally>;
+}
+
 interface CountedClient {
   /** The last one that was counted here. */
   client: Client;
   readonly name: string;
-  /** Of requests by operation and outcome, and of refusals by their code. */
-  readonly tallies: Map<string, Tally>;
+  readonly tallies: ClientTallies;
   requests: number;
   lastSeen: Instant;
   readonly refusals: Partial<Record<ClientRefusal, number>>;
@@ -60,7 +65,7 @@ export class ClientTraffic {
     certificate: new Map<string, CountedClient>(),
     anonymous: new Map<string, CountedClient>(),
   };
-  private readonly nobody = { tallies: new Map<string, Tally>(), auditedAt: -Infinity };
+  private readonly nobody = { tallies: newTallies(), auditedAt: -Infinity };
 
   constructor(options: ClientTrafficOptions) {
     this.options = options;
@@ -101,20 +106,20 @@ export class ClientTraffic {
       .toSorted((one, other) => other.lastSeen - one.lastSeen);
   }
 
-  private refusalTally(tallies: Map<string, Tally>, client: string, reason: ClientRefusal): Tally {
-    const known = tallies.get(reason);
-    if (known !== undefined) return known;
-    const tally = this.options.metrics.clientRefusals.tally({ client, reason });
-    tallies.set(reason, tally);
+  private refusalTally({ refusals }: ClientTallies, client: string, reason: ClientRefusal): Tally {
+    let tally = refusals.get(reason);
+    if (tally === undefined)
+      refusals.set(reason, (tally = this.options.metrics.clientRefusals.tally({ client, reason })));
     return tally;
   }
 
-  private tally(tallies: Map<string, Tally>, client: string, operation: OperationLabel, outcome: OutcomeLabel): void {
-    const key = outcome === "hit" ? operation : `${operation} ${outcome}`;
-    let tally = tallies.get(key);
+  private tally({ requests }: ClientTallies, client: string, operation: OperationLabel, outcome: OutcomeLabel): void {
+    let ofOutcome = requests.get(outcome);
+    if (ofOutcome === undefined) requests.set(outcome, (ofOutcome = new Map()));
+    let tally = ofOutcome.get(operation);
     if (tally === undefined) {
       tally = this.options.metrics.clientRequests.tally({ client, operation, outcome });
-      tallies.set(key, tally);
+      ofOutcome.set(operation, tally);
     }
     tally.add(1);
   }
@@ -134,8 +139,12 @@ export class ClientTraffic {
   }
 }
 
+function newTallies(): ClientTallies {
+  return { requests: new Map(), refusals: new Map() };
+}
+
 function newlyCounted(client: Client, name: string): CountedClient {
-  return { client, name, tallies: new Map(), requests: 0, lastSeen: 0, refusals: {}, auditedAt: -Infinity };
+  return { client, name, tallies: newTallies(), requests: 0, lastSeen: 0, refusals: {}, auditedAt: -Infinity };
 }
 
 /** A client's name, where it is not one of those that stand for others. */
