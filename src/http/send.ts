@@ -56,7 +56,7 @@ export function sendAgain(
   const { head } = sent;
   if (sent.text?.send(request, response, head[REQUEST_ID]!, now) === true) return;
   sendUnder(head, request, response, answer);
-  if (sent.isRepeated) sent.text = AnswerText.of(response, head, answer.body!, now);
+  if (sent.isRepeated) sent.text = AnswerText.of(response, head, answer.body!, now) ?? sent.text;
   sent.isRepeated = true;
 }
 
@@ -106,10 +106,14 @@ export function headFor(
 function restand(sent: SentHead, standing: Fields | undefined): boolean {
   if (sent.standing === standing) return true;
   if (sent.standing?.length !== standing?.length || standing === undefined) return false;
-  for (let i = 0; i < standing.length; i++) sent.head[STANDING + i] = standing[i]!;
   sent.standing = standing;
-  sent.text = undefined;
-  sent.isRepeated = false;
+  for (let i = 0; i < standing.length; i++) {
+    const at = STANDING + i;
+    if (sent.head[at] === standing[i]) continue;
+    sent.head[at] = standing[i]!;
+    sent.text = undefined;
+    sent.isRepeated = false;
+  }
   return true;
 }
 

@@ -1,0 +1,142 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { ClientResponse } from "../../src/http/backlog.ts";
+import { requestIdOf } from "../../src/http/context.ts";
+import { type Answer, headFor, sendAgain, sendUnder, type SentHead } from "../../src/http/send.ts";
+import type { Snapshot } from "../../src/http/snapshot.ts";
+import { startGateway } from "../support/gateway.ts";
+import { sendRaw } from "../support/raw-connection.ts";
+
+const ANSWER: Answer = {
+  status: 429,
+  fields: ["content-type", "application/json", "retry-after", "5"],
+  body: Buffer.from('{"error":"tier Zürich \u2028 €"}'),
+};
+const CORS = ["access-control-allow-origin", "*"];
+const snapshot = { cors: { answerFields: () => CORS } } as unknown as Snapshot;
+
+let server: Server;
+let url: string;
+let sent: SentHead | undefined;
+/** What the wall clock is taken to be off by. */
+let offset = 0;
+/** How the client of each request stands. */
+let standingOf: (client: string) => readonly string[];
+
+beforeEach(async () => {
+  sent = undefined;
+  offset = 0;
+  standingOf = () => ["ratelimit", "a"];
+  server = createServer({ keepAliveTimeout: 7_000, ServerResponse: ClientResponse }, (request, response) => {
+    const id = requestIdOf(request.headers["x-request-id"]);
+    const standing = { isOver: true, retryAfter: 5, fields: standingOf(String(request.headers["x-client"])) };
+    const context = { id, snapshot, request, response, standing };
+    if (request.url === "/plain") return sendUnder(headFor(undefined, ANSWER, context).head, request, response, ANSWER);
+    sent = headFor(sent, ANSWER, context);
+    sendAgain(sent, context, ANSWER, Date.now() + offset);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+
+afterEach(() => {
+  server.close();
+  server.closeAllConnections();
+});
+
+const LAST = "Connection: close\r\n";
+
+/** Several requests on one connection, the last of which closes it. */
+function requests(path: string, count: number, { method = "GET", version = "1.1", fields = "" } = {}): string {
+  return Array.from({ length: count }, (_, i) => {
+    const own = i === count - 1 ? LAST : fields;
+    return `${method} ${path} HTTP/${version}\r\nHost: a\r\nx-request-id: id-${i}\r\n${own}\r\n`;
+  }).join("");
+}
+
+async function ask(path: string, count: number, form = {}): Promise<string> {
+  const { text } = await sendRaw(url, requests(path, count, form));
+  const date = /(?<=\r\nDate: )[^\r]*/g;
+  for (const [value] of text.matchAll(date)) expect(Math.abs(Date.parse(value) - Date.now())).toBeLessThan(10_000);
+  return text.replaceAll(date, "DATE");
+}
+
+/** Asks until the text of the answer is kept: at the turn of a second it may not be. */
+async function keepText(): Promise<void> {
+  await expect
+    .poll(async () => {
+      await ask("/again", 3);
+      return sent?.text !== undefined;
+    })
+    .toBe(true);
+}
+
+describe("an answer sent again is, but for its id and date, the bytes that Node makes of it", () => {
+  test.each([
+    ["GET", {}],
+    ["HEAD", { method: "HEAD" }],
+    ["POST", { method: "POST", fields: "Content-Length: 0\r\n" }],
+    ["HTTP/1.0", { version: "1.0" }],
+    ["HTTP/1.0 that is kept open", { version: "1.0", fields: "Connection: keep-alive\r\n" }],
+    ["an expectation", { fields: "Expect: 100-continue\r\n" }],
+  ])("%s", async (_what, form) => {
+    await keepText();
+    for (const count of [1, 2, 7]) expect(await ask("/again", count, form)).toBe(await ask("/plain", count, form));
+  });
+
+  test("an id that is not safe to repeat is replaced", async () => {
+    await keepText();
+    for (const id of ["a b", 'a"b', "x".repeat(129), "a\tb", "\xe9"]) {
+      const { text } = await sendRaw(url, `GET /again HTTP/1.1\r\nHost: a\r\nx-request-id: ${id}\r\n${LAST}\r\n`);
+      expect(text).toMatch(/\r\nx-request-id: [0-9a-f]{16}-[0-9a-z]+\r\n/);
+    }
+  });
+
+  test("it is sent within its second alone, and with the date of no other", async () => {
+    await keepText();
+    const kept = sent!.text!;
+    Object.assign(kept, { rest: "\r\ncontent-length: 4\r\n\r\nkept" });
+    for (offset of [1_000, 60_000, -60_000]) expect(await ask("/again", 3)).toBe(await ask("/plain", 3));
+    // Node's date is not the one of this clock: nothing could be kept.
+    expect(sent!.text).toBe(kept);
+  });
+
+  test("no client gets the limits of another", async () => {
+    standingOf = (client) => ["ratelimit", client];
+    await keepText();
+    const clients = ["one", "one", "one", "two", "one", "two", "two", "two", "two", "one", "three"];
+    const all = clients.map((client) => `GET /again HTTP/1.1\r\nHost: a\r\nx-client: ${client}\r\n\r\n`).join("");
+    const { text } = await sendRaw(url, `${all}GET /again HTTP/1.1\r\nHost: a\r\n${LAST}\r\n`);
+    const told = [...text.matchAll(/\r\nratelimit: (.*)\r\n/g)].map(([, client]) => client);
+    expect(told).toEqual([...clients, "undefined"]);
+  });
+});
+
+test("every refused request has its own id in answer and log, and the same answer but for that", async () => {
+  const gateway = await startGateway({
+    upstreams: [{ name: "amulet", admin: "a::1220", urls: ["http://127.0.0.1:9"] }],
+    clients: { anonymous: "open", tiers: { open: { requests: 1, per: "24h" } } },
+  });
+  try {
+    const { text, statuses } = await sendRaw(gateway.url, requests("/registry/metadata/v1/info", 40));
+    expect(statuses.slice(1)).toEqual(Array.from({ length: 39 }, () => 429));
+    const ids = Array.from({ length: 39 }, (_, i) => `id-${i + 1}`);
+    const heads = text.split("HTTP/1.1 ").slice(2);
+    expect(heads.map((head) => /\r\nx-request-id: (.*)\r\n/.exec(head)![1])).toEqual(ids);
+    const rest = heads
+      .slice(0, -1)
+      .map((head) => head.replace(/\r\nx-request-id: .*\r\n/, "").replace(/\r\nDate: .*\r\n/, ""));
+    // The bucket fills while the requests come.
+    const same = rest.map((head) => head.replaceAll(/(t=|retry-after: |in )\d+/g, "$1n"));
+    expect(new Set(same).size).toBe(1);
+    expect(same[0]).toContain('{"error":"registry-gateway: this client has sent all');
+    const logged = gateway.lines.filter(({ msg, status }) => msg === "request" && status === 429);
+    expect(logged.map(({ requestId }) => requestId)).toEqual(ids);
+    expect(logged.every(({ bytes }) => bytes === Number(/\r\ncontent-length: (\d+)/.exec(rest[0]!)![1]))).toBe(true);
+  } finally {
+    await gateway.stop();
+  }
+});
