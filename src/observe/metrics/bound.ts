@@ -169,7 +169,7 @@ export class BoundCounter extends Counter<string> {
 /** A registry that brings gauges up to date just before it is read. */
 export class LiveRegistry extends Registry {
   private readonly refreshers: (() => void)[] = [];
-  private last: Promise<unknown> = Promise.resolve();
+  private last: Promise<void> = Promise.resolve();
   private next: Promise<string> | undefined;
 
   /** `refresh` sets gauges to what is so now. It runs at each scrape: keep it short. */
@@ -188,7 +188,9 @@ export class LiveRegistry extends Registry {
         this.refresh();
         return expose(this);
       });
-      this.last = this.next.catch(() => undefined);
+      // Its end alone: the text is not to be kept.
+      const ended = (): void => undefined;
+      this.last = this.next.then(ended, ended);
     }
     return this.next;
   }
