@@ -32,6 +32,7 @@ export class Catalogue {
   private readonly upstreams: CatalogueOptions["upstreams"];
   private readonly registries = new Map<string, RegistryInstruments>();
   private bytes = 0;
+  private taking: Promise<void> = Promise.resolve();
 
   constructor({ clock, coordinator, upstreams }: CatalogueOptions) {
     this.clock = clock;
@@ -39,8 +40,14 @@ export class Catalogue {
     this.upstreams = upstreams;
   }
 
-  /** Takes in what was read in the background. */
-  async take(listing: WholeListing): Promise<void> {
+  /** Takes in what was read in the background: one listing after the other, for each gets the room that is left. */
+  take(listing: WholeListing): Promise<void> {
+    const taken = this.taking.then(() => this.takeNext(listing));
+    this.taking = taken.catch(() => undefined);
+    return taken;
+  }
+
+  private async takeNext(listing: WholeListing): Promise<void> {
     const { admin } = listing;
     if (this.isCrowdedBy(listing)) this.forgetUnserved();
     const previous = this.registries.get(admin);

@@ -54,11 +54,9 @@ function largeListing(): WholeListing {
   return { admin: "", pages: [new ListedPage(body, parts)], ...said, ...times };
 }
 
-test("a full catalogue says of which registry it lacks instruments, until one that is no longer configured makes room", async () => {
+function catalogueOf(configured: ReadonlySet<string>): Catalogue {
   const clock = new ManualClock();
-  const names = ["a", "b", "c", "d", "e"];
-  const configured = new Set(names);
-  const catalogue = new Catalogue({
+  return new Catalogue({
     clock,
     coordinator: new LocalCoordinator({ clock }),
     upstreams: () => ({
@@ -66,6 +64,12 @@ test("a full catalogue says of which registry it lacks instruments, until one th
       byAdmin: (admin) => (configured.has(admin) ? ({ admin } as Upstream) : undefined),
     }),
   });
+}
+
+test("a full catalogue says of which registry it lacks instruments, until one that is no longer configured makes room", async () => {
+  const names = ["a", "b", "c", "d", "e"];
+  const configured = new Set(names);
+  const catalogue = catalogueOf(configured);
   const listing = largeListing();
   for (const admin of names) await catalogue.take({ ...listing, admin });
   expect(names.map((admin) => catalogue.kept(admin)?.cutShortBy)).toEqual([
@@ -85,6 +89,32 @@ test("a full catalogue says of which registry it lacks instruments, until one th
   await catalogue.take({ ...listing, admin: "e" });
   expect(catalogue.kept("a")).toBeUndefined();
   expect(catalogue.kept("e")).toEqual({ instruments: 30, cutShortBy: undefined });
+});
+
+test("listings that are read at the same time do not fill the same room twice", async () => {
+  const names = ["a", "b", "c", "d", "e", "f"];
+  const catalogue = catalogueOf(new Set(names));
+  const listing = largeListing();
+  await Promise.all(names.map((admin) => catalogue.take({ ...listing, admin })));
+  expect(catalogue.size).toBeLessThanOrEqual(128 * MIB);
+  expect(names.map((admin) => catalogue.kept(admin)?.instruments)).toEqual([30, 30, 30, 30, 7, 0]);
+});
+
+test("a listing that cannot be taken does not keep the next from being taken", async () => {
+  const catalogue = catalogueOf(new Set(["a", "b"]));
+  const listing = largeListing();
+  const broken = {
+    ...listing,
+    admin: "a",
+    pages: [{ ids: ["I"], body: listing.pages[0]!.body } as unknown as ListedPage],
+  };
+  const [first, second] = await Promise.allSettled([
+    catalogue.take(broken),
+    catalogue.take({ ...listing, admin: "b" }),
+  ]);
+  expect(first.status).toBe("rejected");
+  expect(second.status).toBe("fulfilled");
+  expect(catalogue.kept("b")?.instruments).toBe(30);
 });
 
 test("what once was configured does not add up", async () => {
