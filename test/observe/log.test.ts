@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { createLogger } from "../../src/observe/log.ts";
+import { ManualClock } from "../support/manual-clock.ts";
 
 const REQUEST = {
   requestId: "a-1",
@@ -50,4 +51,18 @@ test("requests write no line where the level is higher, and do again when it is 
   log.level = "info";
   log.request('"status":429');
   expect(lines).toHaveLength(1);
+});
+
+test("lines have the time of their millisecond, whichever way the clock is set", () => {
+  const times: unknown[] = [];
+  const clock = new ManualClock();
+  const destination = { write: (line: string) => void times.push((JSON.parse(line) as { time: string }).time) };
+  const log = createLogger("info", { clock, destination });
+  const steps = [0, 0, 1, 8, 90, 900, 1, 0.25, 0.75, 999, 1, -1, -1_000, 86_400_000, 59_999, -86_460_000.5, 7];
+  const expected = steps.map((step) => {
+    clock.stepWall(step);
+    log.request('"status":429');
+    return new Date(Math.floor(clock.wallNow())).toISOString();
+  });
+  expect(times).toEqual(expected);
 });
