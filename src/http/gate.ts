@@ -43,10 +43,13 @@ export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapsh
   }
 }
 
-/** Who sends a request, and whether that client may send one now: at once, where it can be told at once. */
-export function admit(clients: Clients, { hits }: Snapshot, request: IncomingMessage): Admission | Promise<Admission> {
-  // A URL that was answered before was looked at then.
-  if (hits.find(request.url!) === undefined && MAY_SHOW_CREDENTIAL.test(request.url!)) {
+/**
+ * Who sends a request, and whether that client may send one now: at once, where it can be told at once.
+ *
+ * @param isKnown whether its URL was answered before, and was looked at then
+ */
+export function admit(clients: Clients, request: IncomingMessage, isKnown: boolean): Admission | Promise<Admission> {
+  if (!isKnown && MAY_SHOW_CREDENTIAL.test(request.url!)) {
     const refusal = credentialInUrl(request.url!);
     if (refusal !== undefined) return refused(refusal);
   }

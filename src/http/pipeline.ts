@@ -93,12 +93,13 @@ export class Pipeline {
       this.turn.atEnd(() => this.read(received));
       return;
     }
-    const admission = admit(snapshot.clients!, snapshot, request);
+    const known = snapshot.hits.find(request.url!);
+    const admission = admit(snapshot.clients!, request, known !== undefined);
     if (admission instanceof Promise) {
       // Handled before it is waited for: it may be settled by then.
       const settled = admission.catch((error: unknown) => ({ ...NOT_YET_ADMITTED, refusal: toGatewayError(error) }));
       this.turn.atEnd(() => this.readLater(received, settled));
-    } else if (admission.refusal !== undefined) this.refuseAtGate(received, admission);
+    } else if (admission.refusal !== undefined) this.refuseAtGate(received, admission, known?.operation ?? "none");
     else if (!isSafe) this.turn.atEnd(() => this.read(received, admission));
     else if (isCrowded) this.turn.atEnd(() => this.serve(received, admission));
     else if (!this.answerHit(request, response, admission)) this.turn.atEnd(() => this.read(received, admission));
@@ -163,7 +164,11 @@ export class Pipeline {
   }
 
   /** Answers at once, from what was made before where it can be: a client that is over its limit costs less than a hit. */
-  private refuseAtGate({ request, response }: Received, { client, standing, refusal }: Admission): void {
+  private refuseAtGate(
+    { request, response }: Received,
+    { client, standing, refusal }: Admission,
+    operation: RequestContext["operation"],
+  ): void {
     const startedAt = this.services.clock.now();
     const send = (): void => {
       if (isBroken(request) || response.destroyed) return;
@@ -172,7 +177,6 @@ export class Pipeline {
       const isDraining = this.services.isDraining();
       const now = this.services.clock.wallNow();
       const answer = sendRefusal({ request, response }, refusal!, { id, snapshot, request, standing, isDraining, now });
-      const operation = snapshot.hits.find(request.url!)?.operation ?? "none";
       const bytes = answer.body!.length;
       this.services.observers.recordRefused({ id, request, client, operation, error: refusal!, startedAt, bytes });
     };
