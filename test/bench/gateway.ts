@@ -19,7 +19,7 @@ export interface BenchGateway extends BenchServer {
   readonly operationsPort: number;
 }
 
-/** The whole gateway as `npm start` runs it, its log in a file. */
+/** The whole gateway as the image runs it, its log in a file. */
 export async function startGateway({ config, folder, name, program }: GatewayOptions): Promise<BenchGateway> {
   mkdirSync(folder, { recursive: true });
   const file = join(folder, "gateway.yaml");
@@ -28,7 +28,7 @@ export async function startGateway({ config, folder, name, program }: GatewayOpt
   writeFileSync(logFile, "");
   writeFileSync(file, stringify({ listen: listener, operations: listener, ...config }));
   const main = program ?? fileURLToPath(new URL("../../src/main.ts", import.meta.url));
-  const child = startProgram(process.execPath, [main, "start", "--config", file], logFile);
+  const child = startProgram(process.execPath, ["--max-semi-space-size=16", main, "start", "--config", file], logFile);
   await until(child, logFile, () => portIn(logFile, "publicPort") !== undefined);
   return {
     name: name ?? "gateway",
