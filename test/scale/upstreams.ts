@@ -30,9 +30,10 @@ export async function measureUpstreams(context: ScaleContext): Promise<ScaleTabl
   const load = withoutIdle(context.load, new Map(all.map(({ pid }, at) => [pid, idle[at]!])));
   const hits = await compareHits({ ...context, load }, { gateways, control, sizes });
   const resident = gateways.map(({ pid }) => residentOf(pid));
+  // Before scrapes, whose texts of megabytes are counted as used for a while after they were sent.
+  const memory = await Promise.all(gateways.map((gateway) => gateway.memory()));
   const scrapes: Scrape[] = [];
   for (const gateway of gateways) scrapes.push(await scrapeOften(gateway));
-  const memory = await Promise.all(gateways.map((gateway) => gateway.memory()));
   return {
     what: "upstreams",
     sizes: sizes.map((size) => round(size)),
