@@ -13,7 +13,7 @@ import type { Snapshots } from "./http/snapshot.ts";
 import { drain, type InFlight, type Overload } from "./http/workload.ts";
 import { act, type ActRequest, type ActResult } from "./operations/actions.ts";
 import type { HistorySample } from "./observe/history-sample.ts";
-import type { RequestFilter, RequestsReport } from "./observe/recent-requests.ts";
+import type { RequestFilter, RequestsReport } from "./observe/request-log.ts";
 import type { CacheAnswer } from "./operations/answers.ts";
 import { type PurgePreview, reportCache } from "./operations/cache-report.ts";
 import { type ClientsReport, reportClients } from "./operations/clients-report.ts";

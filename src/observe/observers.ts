@@ -28,8 +28,7 @@ import { type GaugeSources, refreshGauges } from "./metrics/refresh.ts";
 import { hashId, withoutSecrets } from "./redaction.ts";
 import { traceCache } from "./tracing/traced-observers.ts";
 import type { Tracing } from "./tracing/tracing.ts";
-import { RecentRequests } from "./recent-requests.ts";
-import { RequestLog } from "./request-log.ts";
+import { RecentRequests, RequestLog } from "./request-log.ts";
 import { recordRefused, recordRequest, Traffic } from "./traffic.ts";
 
 /** What is still so is told again. */

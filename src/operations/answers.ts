@@ -4,7 +4,7 @@
 import type { TextCheck } from "../config/text-check.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts";
 import type { HistoryReport } from "../observe/history.ts";
-import type { RequestsReport } from "../observe/recent-requests.ts";
+import type { RequestsReport } from "../observe/request-log.ts";
 import type { ActionReport, ActResult } from "./actions.ts";
 import type { AuditEntry } from "./audit.ts";
 import type { ClientsReport } from "./clients-report.ts";

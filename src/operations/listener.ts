@@ -12,7 +12,7 @@ import { answerParserErrors, framingProblem } from "../http/framing.ts";
 import { NO_SCHEMAS } from "../http/listening.ts";
 import type { HistoryReport } from "../observe/history.ts";
 import type { Logger } from "../observe/log.ts";
-import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
+import type { RequestFilter, RequestsReport } from "../observe/request-log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
 import type { CacheAnswer } from "./answers.ts";

@@ -1,5 +1,5 @@
 import { GatewayError } from "../errors.ts";
-import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
+import type { RequestFilter, RequestsReport } from "../observe/request-log.ts";
 
 /** As many as are kept. */
 const MAX_LIMIT = 500;

@@ -4,7 +4,7 @@ import { GatewayError } from "../errors.ts";
 import type { ActionReport, ActRequest, ActResult } from "../operations/actions.ts";
 import { History, type HistoryReport } from "../observe/history.ts";
 import type { HistorySample } from "../observe/history-sample.ts";
-import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
+import type { RequestFilter, RequestsReport } from "../observe/request-log.ts";
 import type { CacheAnswer } from "../operations/answers.ts";
 import { mergeCacheReports, type PurgePreview } from "../operations/cache-report.ts";
 import { type ClientsReport, mergeClientsReports } from "../operations/clients-report.ts";

@@ -6,7 +6,7 @@ import type { SlotClaim, TokenClaim, TokenGrant } from "../coordination/shared-l
 import type { EpochChange, EpochSnapshot } from "../coordination/epochs.ts";
 import type { ActRequest, ActResult } from "../operations/actions.ts";
 import type { HistorySample } from "../observe/history-sample.ts";
-import type { RequestFilter, RequestsReport } from "../observe/recent-requests.ts";
+import type { RequestFilter, RequestsReport } from "../observe/request-log.ts";
 import type { CacheAnswer } from "../operations/answers.ts";
 import type { PurgePreview } from "../operations/cache-report.ts";
 import type { ClientsReport } from "../operations/clients-report.ts";

@@ -4,7 +4,7 @@ import { systemClock } from "../../src/clock.ts";
 import type { HistoryReport } from "../../src/observe/history.ts";
 import type { CacheAnswer } from "../../src/operations/answers.ts";
 import type { ConfigReport } from "../../src/operations/config-report.ts";
-import type { RequestsReport } from "../../src/observe/recent-requests.ts";
+import type { RequestsReport } from "../../src/observe/request-log.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { measureLoopTime } from "../support/loop-time.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";

@@ -4,8 +4,7 @@ import { type ErrorCode, ERRORS } from "../../src/errors.ts";
 import { requestIdOf } from "../../src/http/context.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { OPERATION } from "../../src/observe/metrics/labels.ts";
-import { RecentRequests } from "../../src/observe/recent-requests.ts";
-import { type RefusedLine, RequestLog } from "../../src/observe/request-log.ts";
+import { RecentRequests, type RefusedLine, RequestLog } from "../../src/observe/request-log.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 function startLog() {

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { RecentRequests, type RequestsReport } from "../../src/observe/recent-requests.ts";
+import { RecentRequests, type RequestsReport } from "../../src/observe/request-log.ts";
 import { cursorsByWorker, mergeRequests } from "../../src/operations/requests-report.ts";
 import { startGateway } from "../support/gateway.ts";
 import { ManualClock } from "../support/manual-clock.ts";
