@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { CacheAnswer, CacheOutcome } from "../cache/resource.ts";
 import { parseDirectives, responseDirectives, type ResponseDirectives } from "../cache/rfc/cache-control.ts";
-import { formatCacheStatus } from "../cache/rfc/cache-status.ts";
+import { formatCacheStatus } from "../cache/rfc/reuse.ts";
 import { isNotModified, makeEntityTag, notModifiedFields } from "../cache/rfc/conditional.ts";
 import type { Clock } from "../clock.ts";
 import { type Fields, fieldValues } from "../fields.ts";

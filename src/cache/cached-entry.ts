@@ -7,9 +7,8 @@ import type { FetchResult } from "./fetch.ts";
 import type { CacheObserver, StaleReason } from "./observer.ts";
 import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier, Resource } from "./resource.ts";
 import { governingDirectives } from "./rfc/cache-control.ts";
-import { type CacheStatus, formatCacheStatus, type ForwardReason, upstreamCacheStatus } from "./rfc/cache-status.ts";
 import { codedEntityTag, isConditional, isNotModified, notModifiedFields, type Validators } from "./rfc/conditional.ts";
-import { isForAll } from "./rfc/reuse.ts";
+import { type CacheStatus, formatCacheStatus, type ForwardReason, isForAll, upstreamCacheStatus } from "./rfc/reuse.ts";
 
 /** How a request went upstream. */
 export interface Forwarding {

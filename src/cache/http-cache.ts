@@ -8,8 +8,8 @@ import { explain, type Explanation } from "./explanation.ts";
 import { Fetcher, type FetchResult, isFor } from "./fetch.ts";
 import type { CacheObserver } from "./observer.ts";
 import type { CacheAnswer, CacheRequest, FillSource, Resource } from "./resource.ts";
-import type { ForwardReason } from "./rfc/cache-status.ts";
 import {
+  type ForwardReason,
   isFailure,
   isUsableOnError,
   judgeReuse,

@@ -3,7 +3,7 @@ import type { Duration, Instant } from "../clock.ts";
 import type { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import type { Entry } from "./entry.ts";
-import type { CacheStatus } from "./rfc/cache-status.ts";
+import type { CacheStatus } from "./rfc/reuse.ts";
 import type { CacheKey } from "./stores/tiers.ts";
 
 /** How one kind of resource is cached: the configuration's say, the upstream's directives are the other half. */

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { CacheRequest } from "../cache/resource.ts";
-import type { CacheStatus } from "../cache/rfc/cache-status.ts";
+import type { CacheStatus } from "../cache/rfc/reuse.ts";
 import type { Instant } from "../clock.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import { answerAggregate } from "./aggregate.ts";

@@ -1,4 +1,4 @@
-import { formatCacheStatus } from "../cache/rfc/cache-status.ts";
+import { formatCacheStatus } from "../cache/rfc/reuse.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
 import type { RequestContext } from "./context.ts";
 import { isOwnPage } from "./pages.ts";

@@ -1,6 +1,6 @@
 import { parseList } from "structured-headers";
 import { describe, expect, test } from "vitest";
-import { formatCacheStatus, upstreamCacheStatus } from "../../src/cache/rfc/cache-status.ts";
+import { formatCacheStatus, upstreamCacheStatus } from "../../src/cache/rfc/reuse.ts";
 
 describe("Cache-Status", () => {
   test.for([
