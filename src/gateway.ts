@@ -220,16 +220,15 @@ function createServer(options: ServerOptions): Server {
   const { coordinator, store: shared } = coordination;
   const cache = new HttpCache({ memory, shared, coordinator, clock, random, observer: observers.cache });
   const { snapshots, bodies, comparisons } = createSnapshots(options, { cache, observers, overload });
-  const snapshot = () => snapshots.current;
-  const drainState = { isDraining: false };
+  const snapshot = snapshots.read;
+  const inFlight = new InFlight();
   const services = createServices(options, {
     cache,
     bodies,
     observers: observers.requests,
-    isDraining: () => drainState.isDraining,
+    inFlight,
     snapshot,
   });
-  const inFlight = new InFlight();
   const connections = new ClientConnections({
     clock,
     max: config.listen.maxConnections,
@@ -259,7 +258,6 @@ function createServer(options: ServerOptions): Server {
     certificate,
     certificates,
     isWorker: options.isWorker,
-    drainState,
     sample: () =>
       sampleOf(options.metrics, {
         residentBytes: options.residentBytes?.(),
@@ -281,7 +279,7 @@ function createSnapshots(
   { cache, observers, overload }: { cache: HttpCache; observers: ServerObservers; overload: Overload },
 ): { readonly snapshots: Snapshots; readonly bodies: BodyReader; readonly comparisons: ComparisonBudget } {
   const { coordinator } = coordination;
-  const limits = () => snapshots.current.config.limits;
+  const limits = () => snapshots.read().config.limits;
   const largest = () => Math.max(limits().requestBody, limits().responseBody);
   const bodies = new BodyReader({ clock, largest });
   // A thread of its own, started when it is first needed: no client's answer waits behind a comparison.
@@ -295,7 +293,7 @@ function createSnapshots(
       bodies,
       random,
       comparisons,
-      observer: observers.upstreams(() => snapshots.current.upstreams),
+      observer: observers.upstreams(() => snapshots.read().upstreams),
       forget: (admin) => void coordinator.purge(admin, SCOPES.all),
     },
     registry: {
@@ -304,7 +302,7 @@ function createSnapshots(
       observer: observers.metadata,
       pages: new ListedPages(bodies),
       trace: tracing === undefined ? undefined : () => tracing.current(),
-      admit: () => overload.refuseWork("metadata"),
+      admit: overload.refuseMetadata,
     },
     clients: (next, previous) =>
       Clients.open(next, { clock, limits: clientLimits, observer: observers.clients }, previous),
@@ -315,7 +313,7 @@ function createSnapshots(
 /** What requests find in the process, with what works for them in the background. */
 function createServices(
   { clock, random, version, coordination: { coordinator } }: ServerOptions,
-  parts: Pick<Services, "cache" | "bodies" | "observers" | "isDraining" | "snapshot">,
+  parts: Pick<Services, "cache" | "bodies" | "observers" | "inFlight" | "snapshot">,
 ): Services {
   const aggregation = createAggregation({ clock, coordinator, upstreams: () => parts.snapshot().upstreams });
   const backgroundReader = new BackgroundReader({

@@ -44,8 +44,6 @@ export interface ServerParts {
   readonly isWorker: boolean;
   /** What the metrics say now, as the history takes it. */
   readonly sample: () => Promise<HistorySample>;
-  /** What {@link Services.isDraining} tells. */
-  readonly drainState: { isDraining: boolean };
   /** Told of the snapshot that a reload brings: upstreams may have come and gone. */
   readonly onReload: (before: Upstreams, after: Upstreams) => void;
 }
@@ -76,22 +74,22 @@ export class Server {
 
   /** The configuration in use. */
   get config(): Config {
-    return this.parts.snapshots.current.config;
+    return this.parts.snapshots.read().config;
   }
 
   get upstreams(): Upstreams {
-    return this.parts.snapshots.current.upstreams;
+    return this.parts.snapshots.read().upstreams;
   }
 
   get isDraining(): boolean {
-    return this.parts.drainState.isDraining;
+    return this.parts.inFlight.isDraining;
   }
 
   /** Listens; resolves with the port. Rejects when it cannot be had. */
   async start(): Promise<number> {
     const { services, coordination, overload, listener, certificate, isWorker } = this.parts;
     this.hasStarted = true;
-    this.parts.snapshots.current.clients?.start();
+    this.parts.snapshots.read().clients?.start();
     // The very first request is to find what other replicas have cached, and no node is asked that operators cordoned
     // or spared.
     await coordination.whenReady(REDIS_TIMEOUT);
@@ -119,7 +117,7 @@ export class Server {
     if (this.hasStarted) {
       this.upstreams.start();
       clients?.stop();
-      snapshots.current.clients?.start();
+      snapshots.read().clients?.start();
     }
     memory.resize(next.cache.memory);
     if (next.log.level !== config.log.level) observers.log.level = next.log.level;
@@ -156,7 +154,7 @@ export class Server {
   /** What `/clients` answers. */
   clients(): ClientsReport {
     const { services, snapshots } = this.parts;
-    return reportClients(snapshots.current.clients, services.observers.clients.uses(), services.clock);
+    return reportClients(snapshots.read().clients, services.observers.clients.uses(), services.clock);
   }
 
   /** What `/requests` answers. */
@@ -189,7 +187,7 @@ export class Server {
 
   /** From now on every answer closes its connection, so that clients go elsewhere. */
   announceDrain(): void {
-    this.parts.drainState.isDraining = true;
+    this.parts.inFlight.isDraining = true;
   }
 
   /** Stops accepting, finishes what runs within `shutdown.timeout`, refuses the rest, and closes everything. */
@@ -203,7 +201,7 @@ export class Server {
     await settledWithin(backgroundReader.stop(), CLOSE_TIMEOUT, clock);
     await cache.drain();
     await settledWithin(this.upstreams.close(), CLOSE_TIMEOUT, clock);
-    this.parts.snapshots.current.clients?.stop();
+    this.parts.snapshots.read().clients?.stop();
     bodies.close();
     comparisons.bodies.close();
     await settledWithin(coordination.coordinator.close(), CLOSE_TIMEOUT, clock);

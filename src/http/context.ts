@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:
 import type { Aggregation } from "../aggregate/aggregation.ts";
 import type { BodyReader } from "../bodies/body-reader.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
-import type { CacheStatus } from "../cache/rfc/cache-status.ts";
+import type { CacheStatus } from "../cache/rfc/reuse.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { Client, Standing } from "../clients/client.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
@@ -19,6 +19,7 @@ import type { Upstream } from "../upstream/upstream.ts";
 import type { Admission } from "./gate.ts";
 import type { HitTarget } from "./hit.ts";
 import type { Snapshot } from "./snapshot.ts";
+import type { InFlight } from "./workload.ts";
 import { parseTarget, type Target } from "./target.ts";
 
 /** What counts, logs and traces clients' requests. */
@@ -61,8 +62,7 @@ export interface Services {
   /** Reads listings of registries in the background. */
   readonly backgroundReader: BackgroundReader;
   readonly observers: RequestObservers;
-  /** True once the process drains: answers close their connections. */
-  isDraining(): boolean;
+  readonly inFlight: InFlight;
   /** The snapshot for a request that begins now. */
   snapshot(): Snapshot;
 }

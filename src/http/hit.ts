@@ -71,7 +71,7 @@ export function createAnswerHit(services: Services): AnswerHit {
   return function answerHit(request, response, admission) {
     const { method } = request;
     // While the process drains, answers also close their connections: the routes see to it.
-    if ((method !== "GET" && method !== "HEAD") || services.isDraining()) return false;
+    if ((method !== "GET" && method !== "HEAD") || services.inFlight.isDraining) return false;
     const snapshot = services.snapshot();
     const target = snapshot.hits.find(request.url!);
     if (target === undefined) return false;

@@ -228,7 +228,7 @@ function http2Options(
     keepAliveTimeout,
     headersTimeout,
     requestTimeout,
-    isDraining: () => services.isDraining(),
+    isDraining: () => services.inFlight.isDraining,
   };
 }
 

@@ -82,7 +82,7 @@ export function registerPassThrough(app: FastifyInstance, uploads: Uploads): voi
       rewriteRequestHeaders: () => ({}),
       rewriteHeaders: (headers, request) => {
         const { context } = request as unknown as FastifyRequest;
-        const common = recordOf(commonFieldsOf(context, context.services.isDraining()));
+        const common = recordOf(commonFieldsOf(context, context.services.inFlight.isDraining));
         const vary = [headers.vary ?? [], common.vary ?? []].flat();
         return { ...headers, ...common, ...(vary.length === 0 ? {} : { vary: vary.join(", ") }) };
       },

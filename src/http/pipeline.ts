@@ -174,7 +174,7 @@ export class Pipeline {
       if (isBroken(request) || response.destroyed) return;
       const snapshot = this.services.snapshot();
       const id = requestIdOf(request.headers["x-request-id"]);
-      const isDraining = this.services.isDraining();
+      const isDraining = this.services.inFlight.isDraining;
       const now = this.services.clock.wallNow();
       const answer = sendRefusal({ request, response }, refusal!, { id, snapshot, request, standing, isDraining, now });
       const bytes = answer.body!.length;
@@ -236,7 +236,7 @@ function replyWith(context: RequestContext, found: Answer | GatewayError): void 
 export function reply(context: RequestContext, answer: Answer): void {
   const { request, response, services } = context;
   context.bytes = answer.body?.length ?? 0;
-  sendAnswer(request, response, answer, commonFieldsOf(context, services.isDraining()));
+  sendAnswer(request, response, answer, commonFieldsOf(context, services.inFlight.isDraining));
 }
 
 type Task = () => void;

@@ -79,9 +79,7 @@ export class Snapshots {
   }
 
   /** For a request that begins now. */
-  get current(): Snapshot {
-    return this.latest;
-  }
+  readonly read = (): Snapshot => this.latest;
 
   /**
    * Replaces the current snapshot by one of what is written and what was found. What did not change is in the new one as it was: upstreams with their nodes, breakers

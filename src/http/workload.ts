@@ -9,6 +9,8 @@ import { commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";
 
 /** The requests that a listener is working on; fresh memory hits are never among them. */
 export class InFlight {
+  /** The process is about to end: each answer is the last of its connection. */
+  isDraining = false;
   /**
    * By slot, which is used again. Not a map: one that is added to and deleted from all the time leaves a chain of old
    * tables behind, each of which keeps what was in it until the next full garbage collection.
@@ -198,6 +200,8 @@ export class Overload {
   stop(): void {
     this.cancel();
   }
+
+  readonly refuseMetadata = (): void => this.refuseWork("metadata");
 
   /** @throws GatewayError 503 while this process has too much to do. */
   refuseWork(kind: ShedKind): void {
