@@ -7,6 +7,7 @@ const PUSH = [
   "test/long/alerts.test.ts",
   "test/long/config-check.test.ts",
   "test/long/console-actions.test.ts",
+  "test/long/client-keys.test.ts",
   "test/long/console-clients.test.ts",
   "test/long/console-discovery.test.ts",
   "test/long/console-safety.test.ts",

@@ -40,7 +40,7 @@ test("no comparison raises a false alarm while supplies move and pages shift", a
   const opened = await openNodes(3, { compare: 1 }, { instruments: 60, defaultPageSize: 25 });
   const { nodes, observer } = opened;
   const random = mulberry32(11);
-  const wanted = runs(150, 10_000);
+  const wanted = runs(100, 10_000);
   let pageToken: string | undefined;
   for (let i = 0; observer.count("compared") < wanted && i < 3 * wanted; i++) {
     // Nodes lag behind each other: what one has done another one does a little later.
