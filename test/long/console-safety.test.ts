@@ -2,7 +2,15 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { FOREIGN_HOST, goTo, openRegistry, PAGES, spillsOf, useConsoleScene } from "../support/console-scene.ts";
+import {
+  explainPage,
+  FOREIGN_HOST,
+  goTo,
+  openRegistry,
+  PAGES,
+  spillsOf,
+  useConsoleScene,
+} from "../support/console-scene.ts";
 import { until } from "../support/redis.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 
@@ -79,12 +87,7 @@ test("markup in whatever a registry sends, or an operator writes, is shown as te
   }
   await goTo(page, "Cache");
   for (const url of [one, listing]) {
-    await page.getByLabel("URL or path of the public listener").fill(url);
-    await page.getByRole("button", { name: "Explain" }).click();
-    await page
-      .getByText(/The next request/)
-      .first()
-      .waitFor();
+    await explainPage(page, url);
     await look(`explained ${url}`);
   }
   expect(spilled).toEqual([]);

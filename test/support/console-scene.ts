@@ -169,11 +169,17 @@ export async function spillsOf(page: Page): Promise<readonly string[]> {
   `);
 }
 
-/** Has the Cache page, which is open, explain a page of amulet's instruments. */
-export async function explainPage(page: Page): Promise<void> {
-  const url = "/api/token-standard/v0/registrars/amulet/registry/metadata/v1/instruments?pageSize=1";
+/** Has the Cache page, which is open, explain a URL: by default a page of amulet's instruments. */
+export async function explainPage(
+  page: Page,
+  url = "/api/token-standard/v0/registrars/amulet/registry/metadata/v1/instruments?pageSize=1",
+): Promise<void> {
   await page.getByLabel("URL or path").fill(url);
+  // The explanation of before is there until this one is asked for.
+  const answer = page.waitForResponse(/\/explain\?/);
   await page.getByRole("button", { name: "Explain" }).click();
+  await answer;
+  await page.getByText("Asking…").waitFor({ state: "hidden" });
   await page
     .getByText(/The next request/)
     .first()
