@@ -7,7 +7,7 @@ import type { Upstream } from "../upstream/upstream.ts";
 import { requestIdOf, type Services } from "./context.ts";
 import { isFramedSafely } from "./framing.ts";
 import type { Admission } from "./gate.ts";
-import { headFor, type SentHead, sendUnder } from "./send.ts";
+import { headFor, sendAgain, type SentHead } from "./send.ts";
 import type { PageQuery, RegistryTarget } from "./target.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */
@@ -89,7 +89,7 @@ export function createAnswerHit(services: Services): AnswerHit {
 
     const id = requestIdOf(headers["x-request-id"]);
     target.sent = headFor(target.sent, answer, { id, snapshot, request, standing: admission?.standing });
-    sendUnder(target.sent.head, request, response, answer);
+    sendAgain(target.sent, { request, response }, answer, clock.wallNow());
 
     const { status, age, body } = answer;
     target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });

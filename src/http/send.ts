@@ -3,8 +3,8 @@ import { type Item, serializeList, Token } from "structured-headers";
 import type { Config } from "../config/schema.ts";
 import { ERROR_FIELD, errorBody, type ErrorCode, type GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
-import { AnswerText } from "./answer-text.ts";
 import type { RequestContext } from "./context.ts";
+import { HeadText } from "./head-text.ts";
 
 /** An answer as it goes to the client, but for the fields that every answer has. */
 export interface Answer {
@@ -28,13 +28,12 @@ export function sendAnswer(
 }
 
 /** Sends an answer under a head made by {@link headOf}; keeps nothing of it. */
-export function sendUnder(
-  head: readonly string[],
-  request: IncomingMessage,
-  response: ServerResponse,
-  answer: Answer,
-): void {
+function sendUnder(head: readonly string[], request: IncomingMessage, response: ServerResponse, answer: Answer): void {
   response.writeHead(answer.status, head as string[]);
+  sendBody(request, response, answer);
+}
+
+function sendBody(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
   const body = bodyOf(answer);
   if (body === undefined || request.method === "HEAD") response.end();
   // As text, a small body goes into one buffer with the head: copying it costs less than writing two.
@@ -43,7 +42,8 @@ export function sendUnder(
 }
 
 /**
- * The same for a small answer that many requests get within a second: from the second on, its text is kept with the head.
+ * Sends an answer that many requests get, under a head made by {@link headFor}: from the second on, the head's text is
+ * kept for as long as it is right.
  *
  * @param now wall-clock time
  */
@@ -54,10 +54,16 @@ export function sendAgain(
   now: number,
 ): void {
   const { head } = sent;
-  if (sent.text?.send(request, response, head[REQUEST_ID]!, now) === true) return;
-  sendUnder(head, request, response, answer);
-  if (sent.isRepeated) sent.text = AnswerText.of(response, head, answer.body!, now) ?? sent.text;
+  if (sent.text?.writeTo(response, head, now) === true) return sendBody(request, response, answer);
+  response.writeHead(answer.status, head);
+  if (sent.isRepeated) sent.text = HeadText.of(response, head, varyingOf(sent), now) ?? sent.text;
   sent.isRepeated = true;
+  sendBody(request, response, answer);
+}
+
+/** How many of the first entries of a head are of one request and not of the next. */
+function varyingOf({ standing }: SentHead): number {
+  return standing === undefined ? REQUEST_ID + 1 : STANDING + standing.length;
 }
 
 /** All fields of an answer. */
@@ -77,8 +83,8 @@ export interface SentHead {
   readonly head: string[];
   /** Of the client that got it, see {@link STANDING}. */
   standing: Fields | undefined;
-  /** Of a small answer, and whether it was sent before: see {@link sendAgain}. */
-  text: AnswerText | undefined;
+  /** See {@link sendAgain}. */
+  text: HeadText | undefined;
   isRepeated: boolean;
 }
 
@@ -107,13 +113,7 @@ function restand(sent: SentHead, standing: Fields | undefined): boolean {
   if (sent.standing === standing) return true;
   if (sent.standing?.length !== standing?.length || standing === undefined) return false;
   sent.standing = standing;
-  for (let i = 0; i < standing.length; i++) {
-    const at = STANDING + i;
-    if (sent.head[at] === standing[i]) continue;
-    sent.head[at] = standing[i]!;
-    sent.text = undefined;
-    sent.isRepeated = false;
-  }
+  for (const [i, text] of standing.entries()) sent.head[STANDING + i] = text;
   return true;
 }
 

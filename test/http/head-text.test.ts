@@ -4,38 +4,44 @@ import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ClientResponse } from "../../src/http/backlog.ts";
 import { requestIdOf } from "../../src/http/context.ts";
-import { type Answer, headFor, sendAgain, sendUnder, type SentHead } from "../../src/http/send.ts";
+import { type Answer, headFor, sendAgain, type SentHead } from "../../src/http/send.ts";
 import type { Snapshot } from "../../src/http/snapshot.ts";
 import { startGateway } from "../support/gateway.ts";
 import { sendRaw } from "../support/raw-connection.ts";
 
-const ANSWER: Answer = {
+const REFUSAL: Answer = {
   status: 429,
   fields: ["content-type", "application/json", "retry-after", "5"],
   body: Buffer.from('{"error":"tier Zürich \u2028 €"}'),
 };
+const HIT_FIELDS = ["date", "Thu, 01 Jan 1970 00:00:00 GMT", "etag", 'W/"a"', "vary", "Accept-Encoding", "age", "7"];
+const PAGE: Answer = { status: 200, fields: HIT_FIELDS, body: Buffer.from(`["${"€".repeat(1_000)}"]`) };
+const NOT_MODIFIED: Answer = { status: 304, fields: [...HIT_FIELDS], body: undefined };
 const CORS = ["access-control-allow-origin", "*"];
 const snapshot = { cors: { answerFields: () => CORS } } as unknown as Snapshot;
 
 let server: Server;
 let url: string;
+let answer: Answer;
 let sent: SentHead | undefined;
 /** What the wall clock is taken to be off by. */
 let offset = 0;
-/** How the client of each request stands. */
-let standingOf: (client: string) => readonly string[];
+/** How the client of each request stands; undefined where it makes no difference who asks. */
+let standingOf: ((client: string) => readonly string[]) | undefined;
 
 beforeEach(async () => {
+  answer = REFUSAL;
   sent = undefined;
   offset = 0;
   standingOf = () => ["ratelimit", "a"];
   server = createServer({ keepAliveTimeout: 7_000, ServerResponse: ClientResponse }, (request, response) => {
     const id = requestIdOf(request.headers["x-request-id"]);
-    const standing = { isOver: true, retryAfter: 5, fields: standingOf(String(request.headers["x-client"])) };
+    const fields = standingOf?.(String(request.headers["x-client"]));
+    const standing = fields && { isOver: true, retryAfter: 5, fields };
     const context = { id, snapshot, request, response, standing };
-    if (request.url === "/plain") return sendUnder(headFor(undefined, ANSWER, context).head, request, response, ANSWER);
-    sent = headFor(sent, ANSWER, context);
-    sendAgain(sent, context, ANSWER, Date.now() + offset);
+    const head = headFor(request.url === "/plain" ? undefined : sent, answer, context);
+    if (request.url !== "/plain") sent = head;
+    sendAgain(head, context, answer, Date.now() + offset);
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -74,17 +80,29 @@ async function keepText(): Promise<void> {
     .toBe(true);
 }
 
-describe("an answer sent again is, but for its id and date, the bytes that Node makes of it", () => {
-  test.each([
+describe("under a head that is kept, an answer is, but for its id and date, the bytes that Node makes of it", () => {
+  const forms: readonly (readonly [string, object])[] = [
     ["GET", {}],
     ["HEAD", { method: "HEAD" }],
     ["POST", { method: "POST", fields: "Content-Length: 0\r\n" }],
     ["HTTP/1.0", { version: "1.0" }],
     ["HTTP/1.0 that is kept open", { version: "1.0", fields: "Connection: keep-alive\r\n" }],
     ["an expectation", { fields: "Expect: 100-continue\r\n" }],
-  ])("%s", async (_what, form) => {
-    await keepText();
-    for (const count of [1, 2, 7]) expect(await ask("/again", count, form)).toBe(await ask("/plain", count, form));
+  ];
+
+  describe.each([
+    { what: "a refusal", kept: REFUSAL, standing: () => ["ratelimit", "a"] },
+    { what: "a page", kept: PAGE, standing: undefined },
+    { what: "a page for a client with limits", kept: PAGE, standing: () => ["ratelimit", "a"] },
+    { what: "a page for a client without", kept: PAGE, standing: () => [] },
+    { what: "a page that has not changed", kept: NOT_MODIFIED, standing: undefined },
+  ])("$what", ({ kept, standing }) => {
+    test.each(forms)("%s", async (_what, form) => {
+      answer = kept;
+      standingOf = standing;
+      await keepText();
+      for (const count of [1, 2, 7]) expect(await ask("/again", count, form)).toBe(await ask("/plain", count, form));
+    });
   });
 
   test("an id that is not safe to repeat is replaced", async () => {
@@ -98,7 +116,7 @@ describe("an answer sent again is, but for its id and date, the bytes that Node 
   test("it is sent within its second alone, and with the date of no other", async () => {
     await keepText();
     const kept = sent!.text!;
-    Object.assign(kept, { rest: "\r\ncontent-length: 4\r\n\r\nkept" });
+    Object.assign((kept as unknown as { parts: object }).parts, { rest: "content-length: 4\r\n\r\nkept" });
     for (offset of [1_000, 60_000, -60_000]) expect(await ask("/again", 3)).toBe(await ask("/plain", 3));
     // Node's date is not the one of this clock: nothing could be kept.
     expect(sent!.text).toBe(kept);
