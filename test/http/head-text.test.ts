@@ -6,8 +6,11 @@ import { ClientResponse } from "../../src/http/backlog.ts";
 import { requestIdOf } from "../../src/http/context.ts";
 import { type Answer, headFor, sendAgain, type SentHead } from "../../src/http/send.ts";
 import type { Snapshot } from "../../src/http/snapshot.ts";
+import { mulberry32 } from "../../src/sandbox/random.ts";
 import { startGateway } from "../support/gateway.ts";
 import { sendRaw } from "../support/raw-connection.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO } from "../support/sample.ts";
 
 const REFUSAL: Answer = {
   status: 429,
@@ -158,3 +161,48 @@ test("every refused request has its own id in answer and log, and the same answe
     await gateway.stop();
   }
 });
+
+describe("hits of many kinds on one connection", () => {
+  const startRegistry = useSampleRegistries();
+  const LIST = "/registry/metadata/v1/instruments";
+
+  test("each is what it is alone", async () => {
+    const registry = await startRegistry();
+    const gateway = await startGateway({
+      upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }],
+      cors: { origins: ["https://a.example", "https://b.example"] },
+    });
+    try {
+      const etag = (await fetch(gateway.url + LIST)).headers.get("etag")!;
+      const random = mulberry32(7);
+      const oneOf = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)]!;
+      const kinds = Array.from({ length: 200 }, (_, i) => {
+        const fields = [`x-request-id: id-${i}`];
+        if (random() < 0.3) fields.push(`if-none-match: ${etag}`);
+        const origin = oneOf(["https://a.example", "https://b.example", "https://c.example", ""]);
+        if (origin !== "") fields.push(`origin: ${origin}`);
+        const path = oneOf([LIST, `${LIST}?pageSize=1`, "/registry/metadata/v1/info", `${LIST}/Amulet`]);
+        return { method: oneOf(["GET", "GET", "HEAD"]), path, fields };
+      });
+      const textOf = ({ method, path, fields }: (typeof kinds)[number], version: string, last: boolean) =>
+        `${method} ${path} HTTP/${version}\r\nHost: a\r\n${fields.join("\r\n")}\r\n${last ? LAST : ""}\r\n`;
+      for (const kind of kinds.slice(0, 50)) await sendRaw(gateway.url, textOf(kind, "1.0", true));
+      let alone = "";
+      for (const kind of kinds) alone += (await sendRaw(gateway.url, textOf(kind, "1.0", true))).text;
+      for (let round = 0; round < 3; round += 1) {
+        const all = kinds.map((kind, i) => textOf(kind, "1.1", i === kinds.length - 1));
+        const { text } = await sendRaw(gateway.url, all.join(""));
+        expect(timeless(text)).toBe(timeless(alone));
+      }
+    } finally {
+      await gateway.stop();
+    }
+  });
+});
+
+/** Without what changes by the second, and what a connection alone makes a difference to. */
+function timeless(text: string): string {
+  return text
+    .replaceAll(/\r\n(?:Connection|Keep-Alive): [^\r]*/g, "")
+    .replaceAll(/(\r\nage: |max-age=|ttl=|\r\nDate: )[^\r,;]*/g, "$1");
+}
