@@ -61,9 +61,14 @@ export class Keys {
     return `${this.prefix}l${this.sealed}:${name}`;
   }
 
-  /** The calls of a rate limit; beside it, with `:m` at its end, how many are of each who shares it. */
+  /** The calls of a rate limit. */
   rateLimit(name: string): string {
     return `${this.prefix}b${this.sealed}:{${digestOf(name)}}`;
+  }
+
+  /** How many of the calls of a rate limit (its key) are of each who shares it. */
+  membersOf(rateLimit: string): string {
+    return `${rateLimit}:m`;
   }
 
   /** The buckets of a client. */

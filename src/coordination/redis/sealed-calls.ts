@@ -7,7 +7,18 @@ import { clearForeign, defineScript } from "./protocol.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
 
 /** Ends the member's name in the name of a call. */
-export const OF = "|";
+const OF = "|";
+
+/** Lua: how many of these calls each member made. */
+export const CALLS_BY_MEMBER = `
+local function byMember(calls)
+  local numbers = {}
+  for _, call in ipairs(calls) do
+    local member = string.match(call, '^(.-)%${OF}') or ''
+    numbers[member] = (numbers[member] or 0) + 1
+  end
+  return numbers
+end`;
 
 /** Before a member's name, when it was last refused that had not had its part. */
 export const REFUSED = "?";
@@ -34,18 +45,11 @@ const MISJUDGED: Duration = 2_000;
 const readCalls = defineScript(
   "calls_read",
   "allow-oom",
-  `
-${clearForeign("zset")}
+  `${clearForeign("zset")} ${CALLS_BY_MEMBER}
 local first = tonumber(ARGV[1])
 local reply = { redis.call('ZCARD', KEYS[1]), redis.call('ZRANGE', KEYS[1], first, first + ARGV[2] - 1), {}, 0 }
 if ARGV[3] ~= '1' or redis.call('TYPE', KEYS[2]).ok ~= 'hash' then return reply end
-local counts = {}
-if first == 0 then
-  for _, call in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-    local member = string.match(call, '^(.-)%${OF}') or ''
-    counts[member] = (counts[member] or 0) + 1
-  end
-end
+local counts = first == 0 and byMember(redis.call('ZRANGE', KEYS[1], 0, -1))
 local all = redis.call('HGETALL', KEYS[2])
 for i = 1, #all, 2 do
   if string.sub(all[i], 1, 1) == '${REFUSED}' then
@@ -53,7 +57,7 @@ for i = 1, #all, 2 do
       table.insert(reply[3], all[i])
       table.insert(reply[3], all[i + 1])
     end
-  elseif first == 0 and tonumber(all[i + 1]) ~= counts[all[i]] then
+  elseif counts and tonumber(all[i + 1]) ~= counts[all[i]] then
     redis.call('DEL', KEYS[2])
     reply[4] = 1
     return reply
@@ -139,7 +143,7 @@ export class SealedCalls {
   }
 
   private async look(key: string, { per, member }: CallLimit, look: Look): Promise<boolean> {
-    const keys = [key, `${key}:m`];
+    const keys = [key, this.connection.keys.membersOf(key)];
     const args = [look.nextRank, AT_ONCE, member === undefined ? 0 : 1];
     const reply = await this.epochs.askElsewhere({ script: readCalls, keys, args, binary: true });
     const [count, calls, marks, isMiscounted] = reply as [number, Buffer[], Buffer[], 0 | 1];

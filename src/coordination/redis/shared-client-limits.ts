@@ -7,7 +7,7 @@ import {
   type TokenClaim,
   type TokenGrant,
 } from "../shared-limits.ts";
-import type { BucketLevel } from "../gcra.ts";
+import { type BucketLevel, refill } from "../gcra.ts";
 import { slotsFor, takeTokens } from "../limit-tables.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
 import { CHANGING_OVER, type Replicas } from "./replicas.ts";
@@ -64,7 +64,8 @@ export class RedisClientLimits implements SharedLimits {
     return this.values.change({ kind: "limit", key: this.connection.keys.tokens(name) }, (text, now) => {
       const levels = readLevels(text, buckets.length, now);
       const isFormed = text === undefined || text === formatText(levels[0]?.at ?? now, levels);
-      const before = levels.map(({ missing, at }, i) => Math.max(0, missing - (now - at) / buckets[i]!.interval));
+      for (const [i, level] of levels.entries()) refill(level, buckets[i]!.interval, now);
+      const before = levels.map(({ missing }) => missing);
       const result = takeTokens(levels, claim, now);
       // Who was refused has changed nothing; but what no gateway wrote would stay so.
       if (isFormed && levels.every(({ missing }, i) => missing === before[i])) return { result };

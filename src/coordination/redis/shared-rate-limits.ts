@@ -5,7 +5,7 @@ import type { RedisConnection, RedisObserver } from "./connection.ts";
 import { MAX_WAIT } from "./partition-views.ts";
 import { clearForeign, defineScript, type Message, NOW_MICROSECONDS } from "./protocol.ts";
 import { CHANGING_OVER, type Replicas } from "./replicas.ts";
-import { OF, REFUSED, SealedCalls } from "./sealed-calls.ts";
+import { CALLS_BY_MEMBER, REFUSED, SealedCalls } from "./sealed-calls.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
 
 /**
@@ -32,7 +32,7 @@ end
 read()
 if sum ~= taken then
   redis.call('DEL', KEYS[2])
-  for member, number in pairs(numbers(redis.call('ZRANGE', KEYS[1], 0, -1))) do count(member, number) end
+  for member, number in pairs(byMember(redis.call('ZRANGE', KEYS[1], 0, -1))) do count(member, number) end
   read()
 end
 local members = (counts[ARGV[4]] or refused[ARGV[4]]) and 0 or 1
@@ -59,7 +59,7 @@ end`;
 const takeCall = defineScript(
   "call_take",
   "allow-oom",
-  `${NOW_MICROSECONDS} ${clearForeign("zset")}
+  `${NOW_MICROSECONDS} ${clearForeign("zset")} ${CALLS_BY_MEMBER}
 local requests, per = tonumber(ARGV[1]), tonumber(ARGV[2])
 local hasMembers = ARGV[4] ~= ''
 local function count(member, by)
@@ -68,18 +68,9 @@ local function count(member, by)
   if type(held) ~= 'number' then redis.call('DEL', KEYS[2])
   elseif held <= 0 then redis.call('HDEL', KEYS[2], member) end
 end
--- How many of these calls each member made.
-local function numbers(calls)
-  local all = {}
-  for _, call in ipairs(calls) do
-    local member = string.match(call, '^(.-)%${OF}') or ''
-    all[member] = (all[member] or 0) + 1
-  end
-  return all
-end
 local function drop(from, to)
   if hasMembers then
-    local dropped = numbers(redis.call('ZRANGE', KEYS[1], from, to, 'BYSCORE'))
+    local dropped = byMember(redis.call('ZRANGE', KEYS[1], from, to, 'BYSCORE'))
     for member, number in pairs(dropped) do count(member, -number) end
   end
   redis.call('ZREMRANGEBYSCORE', KEYS[1], from, to)
@@ -196,7 +187,7 @@ export class SharedRateLimits {
     const breaker = this.epochs.breakerEverywhere;
     const { session } = breaker;
     const key = this.connection.keys.rateLimit(name);
-    const keys = limit.member === undefined ? [key] : [key, `${key}:m`];
+    const keys = limit.member === undefined ? [key] : [key, this.connection.keys.membersOf(key)];
     const { requests, per, member } = limit;
     const isBeyond = this.windows.count(name, per) >= this.replicas.shareOf(requests);
     // Noted before it is granted: of many calls at once each sees the others.
