@@ -122,10 +122,12 @@ function checkRepeatedKeys(text: string, paths: AdminPaths): void {
 
 /** Whether a key may be given twice: a quick look that spares the long one. Escaped, a key could look otherwise. */
 function mayRepeatKeys(text: string, { keysOrEscapes }: Look): boolean {
-  const seen = new Set<string>();
-  for (const [found] of text.matchAll(keysOrEscapes)) {
-    if (found === "\\u" || seen.has(found)) return true;
-    seen.add(found);
+  const seen: string[] = [];
+  keysOrEscapes.lastIndex = 0;
+  for (let match = keysOrEscapes.exec(text); match !== null; match = keysOrEscapes.exec(text)) {
+    const [found] = match;
+    if (found === "\\u" || seen.includes(found)) return true;
+    seen.push(found);
   }
   return false;
 }
@@ -150,16 +152,25 @@ function valueAt(body: unknown, path: readonly string[]): unknown {
 
 /** Such as `ExpectedAdmin` or `expected_admin`: there are parsers that take them for `expectedAdmin`. */
 function lookalikeOf(key: string, object: object): string | undefined {
-  const pattern = lookalikes.get(key) ?? rememberLookalikes(key);
-  return Object.keys(object).find((each) => each !== key && pattern.test(each));
+  const { pattern, longest } = lookalikes.get(key) ?? rememberLookalikes(key);
+  return Object.keys(object).find(
+    (each) => each.length >= key.length && each.length <= longest && each !== key && pattern.test(each),
+  );
+}
+
+interface Lookalikes {
+  readonly pattern: RegExp;
+  /** Their greatest length; the least is the key's. A test of this is cheaper than one of the pattern. */
+  readonly longest: number;
 }
 
 /** By key on the way to an admin; there are half a dozen. */
-const lookalikes = new Map<string, RegExp>();
+const lookalikes = new Map<string, Lookalikes>();
 
-function rememberLookalikes(key: string): RegExp {
+function rememberLookalikes(key: string): Lookalikes {
   // With u, i goes by Unicode's case folding, as parsers do that ignore case: ſ is an s.
   const pattern = new RegExp(`^${key.replaceAll(/[A-Z]/g, "[_-]?$&")}$`, "iu");
-  lookalikes.set(key, pattern);
-  return pattern;
+  const known = { pattern, longest: key.length + (key.match(/[A-Z]/g)?.length ?? 0) };
+  lookalikes.set(key, known);
+  return known;
 }
