@@ -6,6 +6,7 @@ import { capture, type HttpRequest, requestText } from "./client.ts";
 import { compare, type Contestant } from "./comparison.ts";
 import { startGateway } from "./gateway.ts";
 import { CONNECTIONS, PAGE_PATH } from "./hit-rows.ts";
+import { startBare } from "./node-servers.ts";
 import { gatewayBefore, startRegistry } from "./registry.ts";
 import { type BenchContext, cpuResults, newFolder, type Result, type Row } from "./row.ts";
 import type { BenchServer } from "./server.ts";
@@ -61,15 +62,25 @@ async function runOverLimitRow(context: BenchContext): Promise<Result[]> {
   const { keys, plain, knowing } = await startGateways(context);
   const refused = await Promise.all(knowing.map((server) => asking(server, keys.small, 429)));
   const hits = await Promise.all(plain.map((server) => asking(server, keys.small, 200)));
-  const measured = await compare(context.load, [...refused, ...hits], context);
-  const against = "a memory hit without clients";
-  const [result] = cpuResults(measured, "request of a client over its limit", [knowing[0]!, plain[0]!]);
-  return [{ ...result!, against, bound: 0.8 }];
+  const answer = await capture(knowing[0]!.port, requestWith(keys.small));
+  const bare = await Promise.all(Array.from({ length: PROCESSES }, () => context.started(startBare(answer))));
+  const same = bare.map((server) => ({ server, plan: refused[0]!.plan }));
+  const measured = await compare(context.load, [...refused, ...hits, ...same], context);
+  const servers = [knowing[0]!, plain[0]!, bare[0]!];
+  const limits = { [WITHOUT]: { bound: 0.8 }, [bare[0]!.name]: { bound: 0.8 } };
+  const results = cpuResults(measured, "request of a client over its limit", servers, limits);
+  return results.map((each) =>
+    each.against === WITHOUT ? { ...each, against: "a memory hit without clients" } : each,
+  );
+}
+
+function requestWith(key: string): HttpRequest {
+  return { method: "GET", path: PAGE_PATH, fields: ["x-api-key", key] };
 }
 
 /** Asks for a page with a key, until the answer is the one that is to be measured. */
 async function asking(server: BenchServer, key: string, status: number): Promise<Contestant> {
-  const request: HttpRequest = { method: "GET", path: PAGE_PATH, fields: ["x-api-key", key] };
+  const request = requestWith(key);
   await capture(server.port, request);
   const answer = await capture(server.port, request);
   const bodyLength = Buffer.from(answer.body, "base64").length;
