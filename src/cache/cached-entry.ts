@@ -5,7 +5,7 @@ import { type Coding, CodingChoice, CODINGS, IDENTITY, isCompressible } from "./
 import type { Entry } from "./entry.ts";
 import type { FetchResult } from "./fetch.ts";
 import type { CacheObserver, StaleReason } from "./observer.ts";
-import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier, Resource } from "./resource.ts";
+import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier, Lasting, Resource } from "./resource.ts";
 import { governingDirectives } from "./rfc/cache-control.ts";
 import { codedEntityTag, isConditional, isNotModified, notModifiedFields, type Validators } from "./rfc/conditional.ts";
 import { type CacheStatus, formatCacheStatus, type ForwardReason, isForAll, upstreamCacheStatus } from "./rfc/reuse.ts";
@@ -111,8 +111,7 @@ export interface Handling {
 }
 
 /** The fields of an entry in one form, without those that change by the second. */
-interface Head {
-  readonly fields: Fields;
+interface Head extends Lasting {
   readonly validators: Validators;
 }
 
@@ -234,7 +233,8 @@ export class CachedEntry {
   answer(form: number, now: Instant, policy: CachePolicy, { outcome, tier, status }: Handling): CacheAnswer {
     const { entry } = this;
     const age = this.age(now);
-    const fields = this.head(form).fields.concat("age", String(age));
+    const lasting = this.head(form);
+    const fields = lasting.fields.concat("age", String(age));
     if (fieldValue(entry.fields, "cache-control") === undefined) {
       fields.push("cache-control", this.clientCacheControl(now, policy));
     }
@@ -242,9 +242,9 @@ export class CachedEntry {
     const own = formatCacheStatus(status);
     fields.push("cache-status", upstream === undefined ? own : `${upstream}, ${own}`);
     const { ttl } = status;
-    if (isForm(form, NOT_MODIFIED)) return { status: 304, fields, body: undefined, outcome, tier, age, ttl };
+    if (isForm(form, NOT_MODIFIED)) return { status: 304, fields, lasting, body: undefined, outcome, tier, age, ttl };
     const body = this.coded[codingOf(form)] ?? entry.body;
-    return { status: entry.status, fields, body, outcome, tier, age, ttl };
+    return { status: entry.status, fields, lasting, body, outcome, tier, age, ttl };
   }
 
   /**

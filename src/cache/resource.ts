@@ -102,6 +102,15 @@ export const CACHE_TIERS = ["memory", "shared", "upstream"] as const;
 export type CacheTier = (typeof CACHE_TIERS)[number];
 
 /**
+ * What does not change by the second: the same object for all answers of an entry in one form, so that what is made of it
+ * may be kept on it.
+ */
+export interface Lasting {
+  /** The first of an answer's fields. */
+  readonly fields: Fields;
+}
+
+/**
  * An answer for a client. Immutable, and the very same object for all hits of an entry within one second: what is
  * derived from it may be kept beside it (WeakMap).
  */
@@ -109,6 +118,7 @@ export interface CacheAnswer {
   readonly status: number;
   /** Complete but for content-length, CORS and the request id. */
   readonly fields: Fields;
+  readonly lasting: Lasting;
   /** Undefined with 304. The route leaves it out for HEAD, but not its length. */
   readonly body: Buffer | undefined;
   readonly outcome: CacheOutcome;

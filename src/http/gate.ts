@@ -7,7 +7,7 @@ import { GatewayError } from "../errors.ts";
 import { clientSignal, type RequestContext } from "./context.ts";
 import { hasUnreadBody } from "./framing.ts";
 import { isDescription } from "./pages.ts";
-import { type Answer, commonFieldsOf, errorAnswer, headFor, sendAgain, sendAnswer, type SentHead } from "./send.ts";
+import { type Answer, commonFieldsOf, errorAnswer, type KeptAnswer, sendAnswer, sendKept } from "./send.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { parseTarget } from "./target.ts";
 
@@ -128,12 +128,7 @@ export function holdUntilClosed(slot: Slot | undefined, response: ServerResponse
   return slot;
 }
 
-interface KeptRefusal {
-  readonly answer: Answer;
-  sent: SentHead | undefined;
-}
-
-const refusals = new WeakMap<GatewayError, KeptRefusal>();
+const refusals = new WeakMap<GatewayError, KeptAnswer>();
 
 /**
  * Sends an error that is kept: its answer is made once, so that a flood of refused requests costs little.
@@ -148,17 +143,13 @@ export function sendRefusal(
     readonly now: number;
   },
 ): Answer {
-  let refusal = refusals.get(error);
-  if (refusal === undefined) refusals.set(error, (refusal = { answer: errorAnswer(error), sent: undefined }));
-  const { answer } = refusal;
+  let answer = refusals.get(error);
+  if (answer === undefined) refusals.set(error, (answer = errorAnswer(error)));
   const isUnread = hasUnreadBody(request);
   if (isUnread || context.isDraining) {
     const common = commonFieldsOf(context, context.isDraining);
     if (isUnread) common.push("connection", "close");
     sendAnswer(request, response, answer, common);
-  } else {
-    refusal.sent = headFor(refusal.sent, answer, context);
-    sendAgain(refusal.sent, { request, response }, answer, context.now);
-  }
+  } else sendKept(response, answer, context);
   return answer;
 }

@@ -6,28 +6,36 @@ interface WithHeadText {
   _header?: string | null;
 }
 
-/** Node says so where it keeps the connection; for how long is the same for all of a listener. */
-const KEPT_ALIVE = "\r\nConnection: keep-alive\r\n";
+/** What Node adds to a head of HTTP/1.1 where it keeps the connection; the second part is the same for all of a listener. */
+const ADDED = /^(Date: [^\r]*\r\n)?(Connection: keep-alive\r\n(?:Keep-Alive: [^\r]*\r\n)?\r\n)$/;
 
-const DATE = /\r\nDate: ([^\r]*)/;
+/** Which entries of a head's list, names and values in turns, are other ones in the next: so many first and last ones. */
+export interface Varying {
+  readonly first: number;
+  readonly last: number;
+}
 
 interface Parts {
   readonly status: number;
   readonly statusLine: string;
-  /** How many of the first entries of the list are written anew each time. */
-  readonly varying: number;
-  /** What follows them. */
-  readonly rest: string;
-  /** Of the wall clock, the one for which `Date` is right. */
-  readonly second: number;
+  readonly varying: Varying;
+  /** Of the fields between. */
+  readonly middle: string;
+  /** Node adds the date: the list has none. */
+  readonly isDated: boolean;
+  readonly added: string;
 }
 
 /**
- * A head as it goes out over HTTP/1.1, to be sent under other answers of its second as well. Node checks and joins all
- * fields of every head, which is a tenth of what a small answer costs.
+ * A head as it goes out over HTTP/1.1, to be sent under other answers as well. Node checks and joins all fields of every
+ * head, which is a tenth and more of what a small answer costs.
  */
 export class HeadText {
   private readonly parts: Parts;
+  /** Behind the first fields; undefined where the last ones have changed. */
+  private rest: string | undefined;
+  /** Of the wall clock, the one for which its date is right. */
+  private second = Number.NaN;
 
   private constructor(parts: Parts) {
     this.parts = parts;
@@ -36,38 +44,38 @@ export class HeadText {
   /**
    * The text of a head that was just made by `writeHead`.
    *
-   * @param head names and values in turns
-   * @param varying how many of the first entries may differ in other answers: fields of our own, fit to be sent as they
-   *   are
-   * @param now wall-clock time
-   * @returns undefined where other answers of this second would get another text
+   * @param varying has to be made of fields of our own, fit to be sent as they are
+   * @returns undefined where Node made something else of it than it does as a rule
    */
-  static of(response: ServerResponse, head: readonly string[], varying: number, now: number): HeadText | undefined {
-    const { statusCode, statusMessage } = response;
+  static of(response: ServerResponse, head: readonly string[], varying: Varying): HeadText | undefined {
+    const { statusCode: status, statusMessage } = response;
     const text = (response as WithHeadText)._header;
     if (!(response instanceof ClientResponse) || typeof text !== "string") return undefined;
-    const statusLine = `HTTP/1.1 ${statusCode} ${statusMessage}\r\n`;
-    const begin = beginOf(statusLine, head, varying);
-    if (!text.startsWith(begin)) return undefined;
-    const rest = text.slice(begin.length);
-    // Node's own; its clock may be some milliseconds late. A registry's date is in the list, in small letters.
-    const date = DATE.exec(rest)?.[1];
-    const isRight = date === undefined || date === new Date(now).toUTCString();
-    if (!isRight || !rest.includes(KEPT_ALIVE)) return undefined;
-    return new HeadText({ status: statusCode, statusLine, varying, rest, second: Math.floor(now / 1_000) });
+    const statusLine = `HTTP/1.1 ${status} ${statusMessage}\r\n`;
+    const start = statusLine + linesOf(head, 0, varying.first);
+    const end = head.length - varying.last;
+    const middle = linesOf(head, varying.first, end);
+    const own = start + middle + linesOf(head, end, head.length);
+    const match = text.startsWith(own) ? ADDED.exec(text.slice(own.length)) : null;
+    if (match === null) return undefined;
+    const [, date, added] = match;
+    return new HeadText({ status, statusLine, varying, middle, isDated: date !== undefined, added: added! });
+  }
+
+  /** The last fields are others from now on. */
+  renew(): void {
+    this.rest = undefined;
   }
 
   /**
-   * Makes it the head of a response, with the varying entries of `head`, where Node would make the same of that list.
+   * Makes it the head of a response, with what varies taken from `head`, where Node would make the same of that list.
    *
    * @param now wall-clock time
    * @returns whether it did
    */
   writeTo(response: ServerResponse, head: readonly string[], now: number): boolean {
-    const { status, statusLine, varying, rest, second } = this.parts;
     const { httpVersion, headers } = response.req;
     const isSame =
-      Math.floor(now / 1_000) === second &&
       response instanceof ClientResponse &&
       response.shouldKeepAlive &&
       !response.headersSent &&
@@ -75,14 +83,28 @@ export class HeadText {
       httpVersion === "1.1" &&
       headers.expect === undefined;
     if (!isSame) return false;
+    const { status, statusLine, varying } = this.parts;
     response.statusCode = status;
-    (response as WithHeadText)._header = beginOf(statusLine, head, varying) + rest;
+    (response as WithHeadText)._header = statusLine + linesOf(head, 0, varying.first) + this.restAt(head, now);
     return true;
+  }
+
+  private restAt(head: readonly string[], now: number): string {
+    const { varying, middle, isDated, added } = this.parts;
+    const second = isDated ? Math.floor(now / 1_000) : 0;
+    if (this.rest !== undefined && second === this.second) return this.rest;
+    this.second = second;
+    // RFC 9110 §6.6.1: when the answer was made.
+    const date = isDated ? `Date: ${new Date(now).toUTCString()}\r\n` : "";
+    this.rest = middle + linesOf(head, head.length - varying.last, head.length) + date + added;
+    // Looked into, it becomes one piece; else it would be read piece by piece each time.
+    this.rest.charCodeAt(0);
+    return this.rest;
   }
 }
 
-function beginOf(statusLine: string, head: readonly string[], varying: number): string {
-  let text = statusLine;
-  for (let i = 0; i < varying; i += 2) text += `${head[i]}: ${head[i + 1]}\r\n`;
+function linesOf(head: readonly string[], from: number, to: number): string {
+  let text = "";
+  for (let i = from; i < to; i += 2) text += `${head[i]}: ${head[i + 1]}\r\n`;
   return text;
 }

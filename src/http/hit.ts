@@ -7,7 +7,7 @@ import type { Upstream } from "../upstream/upstream.ts";
 import { requestIdOf, type Services } from "./context.ts";
 import { isFramedSafely } from "./framing.ts";
 import type { Admission } from "./gate.ts";
-import { headFor, sendAgain, type SentHead } from "./send.ts";
+import { sendKept } from "./send.ts";
 import type { PageQuery, RegistryTarget } from "./target.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */
@@ -23,11 +23,6 @@ export interface HitTarget {
   readonly recordHit: RecordRequest;
 }
 
-interface RememberedTarget extends HitTarget {
-  /** Of the last hit. */
-  sent: SentHead | undefined;
-}
-
 /** Characters of remembered URLs; a URL may be 8 KiB long, and clients choose them. */
 const MEMO_CHARACTERS = 4 * 1024 * 1024;
 /** What a short URL counts for: some 20,000 are remembered. A number of entries would take its memory before the first. */
@@ -38,16 +33,16 @@ const LEAST_CHARACTERS = 200;
  * within which a URL keeps its meaning.
  */
 export class HitMemo {
-  private readonly targets = new LRUCache<string, RememberedTarget>({
+  private readonly targets = new LRUCache<string, HitTarget>({
     maxSize: MEMO_CHARACTERS,
     sizeCalculation: (_target, url) => Math.max(url.length, LEAST_CHARACTERS),
   });
 
   remember(url: string, target: HitTarget): void {
-    this.targets.set(url, { ...target, sent: undefined });
+    this.targets.set(url, target);
   }
 
-  find(url: string): RememberedTarget | undefined {
+  find(url: string): HitTarget | undefined {
     const target = this.targets.get(url);
     return target !== undefined && target.upstream.admin === target.admin ? target : undefined;
   }
@@ -88,8 +83,7 @@ export function createAnswerHit(services: Services): AnswerHit {
     if (answer === undefined) return false;
 
     const id = requestIdOf(headers["x-request-id"]);
-    target.sent = headFor(target.sent, answer, { id, snapshot, request, standing: admission?.standing });
-    sendAgain(target.sent, { request, response }, answer, clock.wallNow());
+    sendKept(response, answer, { id, snapshot, request, standing: admission?.standing, now: clock.wallNow() });
 
     const { status, age, body } = answer;
     target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });

@@ -1,10 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Item, serializeList, Token } from "structured-headers";
 import type { Config } from "../config/schema.ts";
+import type { Lasting } from "../cache/resource.ts";
 import { ERROR_FIELD, errorBody, type ErrorCode, type GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import type { RequestContext } from "./context.ts";
-import { HeadText } from "./head-text.ts";
+import { HeadText, type Varying } from "./head-text.ts";
 
 /** An answer as it goes to the client, but for the fields that every answer has. */
 export interface Answer {
@@ -17,6 +18,12 @@ export interface Answer {
 /** Bytes. Beyond, copying a body costs more than it spares. */
 const SMALL = 1024;
 
+/** An answer that many requests get. */
+export interface KeptAnswer extends Answer {
+  /** The same object for as long as these fields, status and body are the same. */
+  readonly lasting: Lasting;
+}
+
 /** Sends an answer of ours in one write: the given fields, then those that every answer has. */
 export function sendAnswer(
   request: IncomingMessage,
@@ -24,13 +31,29 @@ export function sendAnswer(
   answer: Answer,
   commonFields: readonly string[],
 ): void {
-  sendUnder(headOf(answer, commonFields), request, response, answer);
+  response.writeHead(answer.status, headOf(answer, commonFields));
+  sendBody(request, response, answer);
 }
 
-/** Sends an answer under a head made by {@link headOf}; keeps nothing of it. */
-function sendUnder(head: readonly string[], request: IncomingMessage, response: ServerResponse, answer: Answer): void {
-  response.writeHead(answer.status, head as string[]);
-  sendBody(request, response, answer);
+/**
+ * The same for one that many requests get, in a process that does not drain: from the third on, its head is text that
+ * was made before.
+ *
+ * @param context with the wall-clock time in `now`
+ */
+export function sendKept(
+  response: ServerResponse,
+  answer: KeptAnswer,
+  context: Pick<RequestContext, "id" | "snapshot" | "request" | "standing"> & { readonly now: number },
+): void {
+  const sent = headFor(answer, context);
+  const { head } = sent;
+  if (sent.text?.writeTo(response, head, context.now) !== true) {
+    response.writeHead(answer.status, head);
+    if (sent.isRepeated) sent.text ??= HeadText.of(response, head, varyingOf(sent, answer));
+    sent.isRepeated = true;
+  }
+  sendBody(context.request, response, answer);
 }
 
 function sendBody(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
@@ -39,31 +62,6 @@ function sendBody(request: IncomingMessage, response: ServerResponse, answer: An
   // As text, a small body goes into one buffer with the head: copying it costs less than writing two.
   else if (body.length < SMALL) response.end(body.toString("latin1"), "latin1");
   else response.end(body);
-}
-
-/**
- * Sends an answer that many requests get, under a head made by {@link headFor}: from the second on, the head's text is
- * kept for as long as it is right.
- *
- * @param now wall-clock time
- */
-export function sendAgain(
-  sent: SentHead,
-  { request, response }: Pick<RequestContext, "request" | "response">,
-  answer: Answer,
-  now: number,
-): void {
-  const { head } = sent;
-  if (sent.text?.writeTo(response, head, now) === true) return sendBody(request, response, answer);
-  response.writeHead(answer.status, head);
-  if (sent.isRepeated) sent.text = HeadText.of(response, head, varyingOf(sent), now) ?? sent.text;
-  sent.isRepeated = true;
-  sendBody(request, response, answer);
-}
-
-/** How many of the first entries of a head are of one request and not of the next. */
-function varyingOf({ standing }: SentHead): number {
-  return standing === undefined ? REQUEST_ID + 1 : STANDING + standing.length;
 }
 
 /** All fields of an answer. */
@@ -75,37 +73,41 @@ function headOf(answer: Answer, commonFields: readonly string[]): string[] {
   return head;
 }
 
-/** A head that was sent, and what it was made of besides the request's id. It must not keep a body in memory. */
-export interface SentHead {
-  /** Those of one answer and no other. */
-  readonly fields: Fields;
+/** A head that was sent, and what it was made of besides the request's id. */
+interface SentHead {
+  /** Of the answer: the last ones change by the second. */
+  fields: Fields;
   readonly cors: Fields;
   readonly head: string[];
   /** Of the client that got it, see {@link STANDING}. */
   standing: Fields | undefined;
-  /** See {@link sendAgain}. */
   text: HeadText | undefined;
   isRepeated: boolean;
 }
 
+// On what lasts of an answer: it goes with its entry of the cache, and a WeakMap would be one more place to look.
+const SENT = Symbol("sent head");
+
+type SentBefore = Lasting & { [SENT]?: SentHead };
+
 /**
- * The head of an answer in a process that does not drain: the one that was `sent` last, with the id and the standing of
- * this one, as long as nothing else in it has changed. Filling in one of thirty strings costs less than making the list
- * anew.
+ * The head of an answer in a process that does not drain: the one that was sent last, with the id and the standing of this
+ * one, as long as nothing that lasts has changed. Filling in a few of thirty strings costs less than making the list anew.
  */
-export function headFor(
-  sent: SentHead | undefined,
-  answer: Answer,
+function headFor(
+  answer: KeptAnswer,
   context: Pick<RequestContext, "id" | "snapshot" | "request" | "standing">,
 ): SentHead {
   const cors = context.snapshot.cors.answerFields(context.request.headers.origin);
   const standing = context.standing?.fields;
-  if (sent !== undefined && sent.fields === answer.fields && sent.cors === cors && restand(sent, standing)) {
+  const lasting: SentBefore = answer.lasting;
+  const sent = lasting[SENT];
+  if (sent !== undefined && sent.cors === cors && restand(sent, standing) && renew(sent, answer)) {
     sent.head[REQUEST_ID] = context.id;
     return sent;
   }
   const head = headOf(answer, commonFieldsOf(context, false));
-  return { fields: answer.fields, cors, head, standing, text: undefined, isRepeated: false };
+  return (lasting[SENT] = { fields: answer.fields, cors, head, standing, text: undefined, isRepeated: false });
 }
 
 /** Writes a client's limits in the place of those of the client before; false where they are other fields. */
@@ -115,6 +117,29 @@ function restand(sent: SentHead, standing: Fields | undefined): boolean {
   sent.standing = standing;
   for (const [i, text] of standing.entries()) sent.head[STANDING + i] = text;
   return true;
+}
+
+/** Writes what does not last in the place of what was sent last; false where they are other fields. */
+function renew(sent: SentHead, answer: KeptAnswer): boolean {
+  const { fields, lasting } = answer;
+  if (sent.fields === fields) return true;
+  if (sent.fields.length !== fields.length) return false;
+  sent.fields = fields;
+  const start = sent.head.length - lengthEntries(answer) - fields.length;
+  for (let i = lasting.fields.length; i < fields.length; i += 1) sent.head[start + i] = fields[i]!;
+  sent.text?.renew();
+  return true;
+}
+
+/** What of a head is of one request, or one second, and not of the next. */
+function varyingOf({ standing, fields }: SentHead, answer: KeptAnswer): Varying {
+  const first = standing === undefined ? REQUEST_ID + 1 : STANDING + standing.length;
+  return { first, last: fields.length - answer.lasting.fields.length + lengthEntries(answer) };
+}
+
+/** How many entries at the end of a head are those of `content-length`. */
+function lengthEntries(answer: Answer): number {
+  return bodyOf(answer) === undefined ? 0 : 2;
 }
 
 /** One line: of several, some caches in front read only the last. */
@@ -153,13 +178,13 @@ export function commonFieldsOf(
 }
 
 /** The answer for an error of the gateway's own. Never to be kept: it says how things are now. */
-export function errorAnswer(error: GatewayError): Answer {
+export function errorAnswer(error: GatewayError): KeptAnswer {
   const fields = ["content-type", "application/json", "cache-control", "no-store", ERROR_FIELD, error.code];
   if (error.retryAfter !== undefined) fields.push("retry-after", String(error.retryAfter));
   if (error.status === 401) fields.push("www-authenticate", challengeOf(error.code));
   if (error.allow !== undefined) fields.push("allow", error.allow);
   if (error.proxyError !== undefined && error.status >= 502) fields.push("proxy-status", proxyStatus(error.proxyError));
-  return { status: error.status, fields, body: Buffer.from(errorBody(error.message)) };
+  return { status: error.status, fields, lasting: { fields }, body: Buffer.from(errorBody(error.message)) };
 }
 
 /** How to authenticate (RFC 9110 §11.6.1); a request without any credential is told no fault (RFC 6750 §3.1). */
@@ -231,16 +256,17 @@ export function createCors({ origins, allowHeaders }: Config["cors"], adminHeade
   const isOpen = origins.includes("*");
   const toAnyOrigin = isOpen ? ["access-control-allow-origin", "*", ...answer] : [];
 
-  function isAllowed(origin: string | undefined): origin is string {
-    return origin !== undefined && origins.includes(origin);
-  }
+  // The same array each time: heads that are kept are told apart by it.
+  const toOthers = ["vary", "origin"];
+  const toOrigins = new Map(
+    origins.map((origin) => [origin, ["access-control-allow-origin", origin, ...toOthers, ...answer]]),
+  );
 
   return {
     answerFields(origin) {
       if (isOpen || origins.length === 0) return toAnyOrigin;
-      if (!isAllowed(origin)) return ["vary", "origin"];
-      return ["access-control-allow-origin", origin, "vary", "origin", ...answer];
+      return (origin === undefined ? undefined : toOrigins.get(origin)) ?? toOthers;
     },
-    preflightFields: (origin) => (isOpen || isAllowed(origin) ? preflight : []),
+    preflightFields: (origin) => (isOpen || (origin !== undefined && toOrigins.has(origin)) ? preflight : []),
   };
 }

@@ -10,7 +10,16 @@ function pageOf(ids: string): FoundPage {
   return {
     address: { pageSize: 10, pageToken: undefined },
     page: new ListedPage(body, readPage(body) as PageParts),
-    answer: { status: 200, fields: [], body: Buffer.alloc(0), outcome: "hit", tier: "memory", age: 0, ttl: undefined },
+    answer: {
+      status: 200,
+      fields: [],
+      lasting: { fields: [] },
+      body: Buffer.alloc(0),
+      outcome: "hit",
+      tier: "memory",
+      age: 0,
+      ttl: undefined,
+    },
   };
 }
 

@@ -1,10 +1,11 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { ClientResponse } from "../../src/http/backlog.ts";
 import { requestIdOf } from "../../src/http/context.ts";
-import { type Answer, headFor, sendAgain, type SentHead } from "../../src/http/send.ts";
+import type { Lasting } from "../../src/cache/resource.ts";
+import { type KeptAnswer, sendKept } from "../../src/http/send.ts";
 import type { Snapshot } from "../../src/http/snapshot.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import { startGateway } from "../support/gateway.ts";
@@ -12,39 +13,57 @@ import { sendRaw } from "../support/raw-connection.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO } from "../support/sample.ts";
 
-const REFUSAL: Answer = {
-  status: 429,
-  fields: ["content-type", "application/json", "retry-after", "5"],
-  body: Buffer.from('{"error":"tier Zürich \u2028 €"}'),
-};
-const HIT_FIELDS = ["date", "Thu, 01 Jan 1970 00:00:00 GMT", "etag", 'W/"a"', "vary", "Accept-Encoding", "age", "7"];
-const PAGE: Answer = { status: 200, fields: HIT_FIELDS, body: Buffer.from(`["${"€".repeat(1_000)}"]`) };
-const NOT_MODIFIED: Answer = { status: 304, fields: [...HIT_FIELDS], body: undefined };
+/** An answer whose last fields are others in each second. */
+function answerOf(status: number, lasting: Lasting, changing: readonly string[], body?: string): KeptAnswer {
+  const fields = changing.length === 0 ? lasting.fields : [...lasting.fields, ...changing];
+  return { status, fields, lasting, body: body === undefined ? undefined : Buffer.from(body) };
+}
+
+const DATE = ["date", "Thu, 01 Jan 1970 00:00:00 GMT"];
+const ENTITY = ["etag", 'W/"a"', "vary", "Accept-Encoding"];
+const REFUSED = { fields: ["content-type", "application/json", "retry-after", "5"] };
+const LASTING = { fields: [...DATE, ...ENTITY] };
+const NOT_MODIFIED = { fields: [...DATE, ...ENTITY] };
+const UNDATED = { fields: ENTITY };
+
+const ageOf = (second: number) => ["age", String(second), "cache-status", `a;hit;ttl=${1_000 - second}`];
+
+const refusal = (): KeptAnswer => answerOf(429, REFUSED, [], '{"error":"tier Zürich \u2028 €"}');
+const page = (second: number) => answerOf(200, LASTING, ageOf(second), `["${"€".repeat(1_000)}"]`);
+const undated = (second: number) => answerOf(200, UNDATED, ageOf(second), "{}");
+const notModified = (second: number) => answerOf(304, NOT_MODIFIED, ageOf(second));
+
 const CORS = ["access-control-allow-origin", "*"];
 const snapshot = { cors: { answerFields: () => CORS } } as unknown as Snapshot;
 
 let server: Server;
 let url: string;
-let answer: Answer;
-let sent: SentHead | undefined;
+/** What the server answers in a second. */
+let answerIn: (second: number) => KeptAnswer;
+let second: number;
+/** Answers whose head Node made. */
+let made: number;
 /** What the wall clock is taken to be off by. */
 let offset = 0;
 /** How the client of each request stands; undefined where it makes no difference who asks. */
 let standingOf: ((client: string) => readonly string[]) | undefined;
 
 beforeEach(async () => {
-  answer = REFUSAL;
-  sent = undefined;
+  answerIn = refusal;
+  second = 0;
+  made = 0;
   offset = 0;
   standingOf = () => ["ratelimit", "a"];
   server = createServer({ keepAliveTimeout: 7_000, ServerResponse: ClientResponse }, (request, response) => {
     const id = requestIdOf(request.headers["x-request-id"]);
     const fields = standingOf?.(String(request.headers["x-client"]));
     const standing = fields && { isOver: true, retryAfter: 5, fields };
-    const context = { id, snapshot, request, response, standing };
-    const head = headFor(request.url === "/plain" ? undefined : sent, answer, context);
-    if (request.url !== "/plain") sent = head;
-    sendAgain(head, context, answer, Date.now() + offset);
+    const answer = answerIn(second);
+    // What lasts of it is the same object only where heads are to be kept.
+    const sent = request.url === "/plain" ? { ...answer, lasting: { fields: answer.lasting.fields } } : answer;
+    const writeHead = vi.spyOn(response, "writeHead");
+    sendKept(response, sent, { id, snapshot, request, standing, now: Date.now() + offset });
+    made += writeHead.mock.calls.length;
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -73,14 +92,12 @@ async function ask(path: string, count: number, form = {}): Promise<string> {
   return text.replaceAll(date, "DATE");
 }
 
-/** Asks until the text of the answer is kept: at the turn of a second it may not be. */
-async function keepText(): Promise<void> {
-  await expect
-    .poll(async () => {
-      await ask("/again", 3);
-      return sent?.text !== undefined;
-    })
-    .toBe(true);
+/** Asks until heads are kept: the last one on a connection, which closes it, never is. */
+async function keepHead(): Promise<void> {
+  await ask("/kept", 3);
+  made = 0;
+  await ask("/kept", 5);
+  expect(made).toBe(1);
 }
 
 describe("under a head that is kept, an answer is, but for its id and date, the bytes that Node makes of it", () => {
@@ -94,43 +111,65 @@ describe("under a head that is kept, an answer is, but for its id and date, the 
   ];
 
   describe.each([
-    { what: "a refusal", kept: REFUSAL, standing: () => ["ratelimit", "a"] },
-    { what: "a page", kept: PAGE, standing: undefined },
-    { what: "a page for a client with limits", kept: PAGE, standing: () => ["ratelimit", "a"] },
-    { what: "a page for a client without", kept: PAGE, standing: () => [] },
-    { what: "a page that has not changed", kept: NOT_MODIFIED, standing: undefined },
-  ])("$what", ({ kept, standing }) => {
+    { what: "a refusal", answer: refusal, standing: () => ["ratelimit", "a"] },
+    { what: "a page", answer: page, standing: undefined },
+    { what: "a page without a date", answer: undated, standing: undefined },
+    { what: "a page for a client with limits", answer: page, standing: () => ["ratelimit", "a"] },
+    { what: "a page for a client without", answer: page, standing: () => [] },
+    { what: "a page that has not changed", answer: notModified, standing: undefined },
+  ])("$what", ({ answer, standing }) => {
     test.each(forms)("%s", async (_what, form) => {
-      answer = kept;
+      answerIn = answer;
       standingOf = standing;
-      await keepText();
-      for (const count of [1, 2, 7]) expect(await ask("/again", count, form)).toBe(await ask("/plain", count, form));
+      await keepHead();
+      for (second of [0, 1, 2, 500]) {
+        for (const count of [1, 2, 7]) expect(await ask("/kept", count, form)).toBe(await ask("/plain", count, form));
+      }
     });
   });
 
+  test("also where fields come that were not there before", async () => {
+    answerIn = page;
+    await keepHead();
+    answerIn = (at) => answerOf(200, LASTING, [...ageOf(at), "warning", "199 - x"], "{}");
+    for (second of [1, 2]) expect(await ask("/kept", 4)).toBe(await ask("/plain", 4));
+    answerIn = (at) => answerOf(200, LASTING, ageOf(at).slice(2), "{}");
+    for (second of [3, 4]) expect(await ask("/kept", 4)).toBe(await ask("/plain", 4));
+  });
+
   test("an id that is not safe to repeat is replaced", async () => {
-    await keepText();
+    await keepHead();
     for (const id of ["a b", 'a"b', "x".repeat(129), "a\tb", "\xe9"]) {
-      const { text } = await sendRaw(url, `GET /again HTTP/1.1\r\nHost: a\r\nx-request-id: ${id}\r\n${LAST}\r\n`);
+      const { text } = await sendRaw(url, `GET /kept HTTP/1.1\r\nHost: a\r\nx-request-id: ${id}\r\n${LAST}\r\n`);
       expect(text).toMatch(/\r\nx-request-id: [0-9a-f]{16}-[0-9a-z]+\r\n/);
     }
   });
 
-  test("it is sent within its second alone, and with the date of no other", async () => {
-    await keepText();
-    const kept = sent!.text!;
-    Object.assign((kept as unknown as { parts: object }).parts, { rest: "content-length: 4\r\n\r\nkept" });
-    for (offset of [1_000, 60_000, -60_000]) expect(await ask("/again", 3)).toBe(await ask("/plain", 3));
-    // Node's date is not the one of this clock: nothing could be kept.
-    expect(sent!.text).toBe(kept);
+  test.each([
+    ["refusal", refusal],
+    ["page without a date", undated],
+  ])("a %s has the date of its own second", async (_what, answer) => {
+    answerIn = answer;
+    await keepHead();
+    for (offset of [0, 1_000, 60_000, -60_000, 0]) {
+      const now = Date.now() + offset;
+      const { text } = await sendRaw(url, requests("/kept", 3));
+      const dates = [...text.matchAll(/\r\nDate: (.*)\r\n/g)].map(([, date]) => Date.parse(date!));
+      // Of the last one, Node made the head.
+      for (const date of dates.slice(0, -1)) {
+        expect(date - now).toBeGreaterThan(-1_001);
+        expect(date - now).toBeLessThan(10_000);
+      }
+      expect(dates).toHaveLength(3);
+    }
   });
 
   test("no client gets the limits of another", async () => {
     standingOf = (client) => ["ratelimit", client];
-    await keepText();
+    await keepHead();
     const clients = ["one", "one", "one", "two", "one", "two", "two", "two", "two", "one", "three"];
-    const all = clients.map((client) => `GET /again HTTP/1.1\r\nHost: a\r\nx-client: ${client}\r\n\r\n`).join("");
-    const { text } = await sendRaw(url, `${all}GET /again HTTP/1.1\r\nHost: a\r\n${LAST}\r\n`);
+    const all = clients.map((client) => `GET /kept HTTP/1.1\r\nHost: a\r\nx-client: ${client}\r\n\r\n`).join("");
+    const { text } = await sendRaw(url, `${all}GET /kept HTTP/1.1\r\nHost: a\r\n${LAST}\r\n`);
     const told = [...text.matchAll(/\r\nratelimit: (.*)\r\n/g)].map(([, client]) => client);
     expect(told).toEqual([...clients, "undefined"]);
   });

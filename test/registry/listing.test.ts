@@ -10,6 +10,7 @@ function answer(status: number, retryAfter: string): CacheAnswer {
   return {
     status,
     fields: ["retry-after", retryAfter],
+    lasting: { fields: [] },
     body: undefined,
     outcome: "miss",
     tier: "upstream",
