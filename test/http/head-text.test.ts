@@ -221,7 +221,8 @@ describe("hits of many kinds on one connection", () => {
         const origin = oneOf(["https://a.example", "https://b.example", "https://c.example", ""]);
         if (origin !== "") fields.push(`origin: ${origin}`);
         const path = oneOf([LIST, `${LIST}?pageSize=1`, "/registry/metadata/v1/info", `${LIST}/Amulet`]);
-        return { method: oneOf(["GET", "GET", "HEAD"]), path, fields };
+        const allowed = /[ab]\.example$/.test(origin) ? origin : undefined;
+        return { method: oneOf(["GET", "GET", "HEAD"]), path, fields, told: [`id-${i}`, allowed] };
       });
       const textOf = ({ method, path, fields }: (typeof kinds)[number], version: string, last: boolean) =>
         `${method} ${path} HTTP/${version}\r\nHost: a\r\n${fields.join("\r\n")}\r\n${last ? LAST : ""}\r\n`;
@@ -232,6 +233,12 @@ describe("hits of many kinds on one connection", () => {
         const all = kinds.map((kind, i) => textOf(kind, "1.1", i === kinds.length - 1));
         const { text } = await sendRaw(gateway.url, all.join(""));
         expect(timeless(text)).toBe(timeless(alone));
+        const heads = text.split("HTTP/1.1 ").slice(1);
+        const toldIn = (head: string, name: string) => new RegExp(`\r\n${name}: (.*)\r\n`).exec(head)?.[1];
+        const told = heads.map((head) =>
+          ["x-request-id", "access-control-allow-origin"].map((name) => toldIn(head, name)),
+        );
+        expect(told).toEqual(kinds.map((kind) => kind.told));
       }
     } finally {
       await gateway.stop();
