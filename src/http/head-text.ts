@@ -9,7 +9,10 @@ interface WithHeadText {
 /** What Node adds to a head of HTTP/1.1 where it keeps the connection; the second part is the same for all of a listener. */
 const ADDED = /^(Date: [^\r]*\r\n)?(Connection: keep-alive\r\n(?:Keep-Alive: [^\r]*\r\n)?\r\n)$/;
 
-/** Which entries of a head's list, names and values in turns, are other ones in the next: so many first and last ones. */
+/**
+ * Which entries of a head's list, names and values in turns, may be other ones in the next: so many first and last ones.
+ * The very first field is another one in each.
+ */
 export interface Varying {
   readonly first: number;
   readonly last: number;
@@ -17,7 +20,8 @@ export interface Varying {
 
 interface Parts {
   readonly status: number;
-  readonly statusLine: string;
+  /** The status line, and the name of the first field. */
+  readonly start: string;
   readonly varying: Varying;
   /** Of the fields between. */
   readonly middle: string;
@@ -32,6 +36,8 @@ interface Parts {
  */
 export class HeadText {
   private readonly parts: Parts;
+  /** Of the first fields but the very first one; undefined where they have changed. */
+  private front: string | undefined;
   /** Behind the first fields; undefined where the last ones have changed. */
   private rest: string | undefined;
   /** Of the wall clock, the one for which its date is right. */
@@ -51,19 +57,21 @@ export class HeadText {
     const { statusCode: status, statusMessage } = response;
     const text = (response as WithHeadText)._header;
     if (!(response instanceof ClientResponse) || typeof text !== "string") return undefined;
-    const statusLine = `HTTP/1.1 ${status} ${statusMessage}\r\n`;
-    const start = statusLine + linesOf(head, 0, varying.first);
+    const start = `HTTP/1.1 ${status} ${statusMessage}\r\n${head[0]}: `;
     const end = head.length - varying.last;
     const middle = linesOf(head, varying.first, end);
-    const own = start + middle + linesOf(head, end, head.length);
+    const own = `${start}${head[1]}\r\n${linesOf(head, 2, varying.first)}${middle}${linesOf(head, end, head.length)}`;
     const match = text.startsWith(own) ? ADDED.exec(text.slice(own.length)) : null;
     if (match === null) return undefined;
     const [, date, added] = match;
-    return new HeadText({ status, statusLine, varying, middle, isDated: date !== undefined, added: added! });
+    return new HeadText({ status, start, varying, middle, isDated: date !== undefined, added: added! });
   }
 
-  /** The last fields are others from now on. */
-  renew(): void {
+  firstChanged(): void {
+    this.front = undefined;
+  }
+
+  lastChanged(): void {
     this.rest = undefined;
   }
 
@@ -83,9 +91,10 @@ export class HeadText {
       httpVersion === "1.1" &&
       headers.expect === undefined;
     if (!isSame) return false;
-    const { status, statusLine, varying } = this.parts;
+    const { status, start, varying } = this.parts;
+    this.front ??= `\r\n${linesOf(head, 2, varying.first)}`;
     response.statusCode = status;
-    (response as WithHeadText)._header = statusLine + linesOf(head, 0, varying.first) + this.restAt(head, now);
+    (response as WithHeadText)._header = start + head[1]! + this.front + this.restAt(head, now);
     return true;
   }
 

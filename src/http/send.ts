@@ -75,6 +75,9 @@ function headOf(answer: Answer, commonFields: readonly string[]): string[] {
 
 /** A head that was sent, and what it was made of besides the request's id. */
 interface SentHead {
+  readonly status: number;
+  /** Of the body. */
+  readonly length: number | undefined;
   /** Of the answer: the last ones change by the second. */
   fields: Fields;
   readonly cors: Fields;
@@ -100,14 +103,18 @@ function headFor(
 ): SentHead {
   const cors = context.snapshot.cors.answerFields(context.request.headers.origin);
   const standing = context.standing?.fields;
+  const { status, fields } = answer;
+  const length = bodyOf(answer)?.length;
   const lasting: SentBefore = answer.lasting;
   const sent = lasting[SENT];
-  if (sent !== undefined && sent.cors === cors && restand(sent, standing) && renew(sent, answer)) {
+  // Status and length last, too; were they ever others, no client could tell where the body ends.
+  const isSame = sent !== undefined && sent.status === status && sent.length === length && sent.cors === cors;
+  if (isSame && restand(sent, standing) && renew(sent, answer)) {
     sent.head[REQUEST_ID] = context.id;
     return sent;
   }
   const head = headOf(answer, commonFieldsOf(context, false));
-  return (lasting[SENT] = { fields: answer.fields, cors, head, standing, text: undefined, isRepeated: false });
+  return (lasting[SENT] = { status, length, fields, cors, head, standing, text: undefined, isRepeated: false });
 }
 
 /** Writes a client's limits in the place of those of the client before; false where they are other fields. */
@@ -116,6 +123,7 @@ function restand(sent: SentHead, standing: Fields | undefined): boolean {
   if (sent.standing?.length !== standing?.length || standing === undefined) return false;
   sent.standing = standing;
   for (const [i, text] of standing.entries()) sent.head[STANDING + i] = text;
+  sent.text?.firstChanged();
   return true;
 }
 
@@ -125,21 +133,22 @@ function renew(sent: SentHead, answer: KeptAnswer): boolean {
   if (sent.fields === fields) return true;
   if (sent.fields.length !== fields.length) return false;
   sent.fields = fields;
-  const start = sent.head.length - lengthEntries(answer) - fields.length;
+  const start = sent.head.length - lengthEntries(sent) - fields.length;
   for (let i = lasting.fields.length; i < fields.length; i += 1) sent.head[start + i] = fields[i]!;
-  sent.text?.renew();
+  sent.text?.lastChanged();
   return true;
 }
 
 /** What of a head is of one request, or one second, and not of the next. */
-function varyingOf({ standing, fields }: SentHead, answer: KeptAnswer): Varying {
+function varyingOf(sent: SentHead, { lasting }: KeptAnswer): Varying {
+  const { standing, fields } = sent;
   const first = standing === undefined ? REQUEST_ID + 1 : STANDING + standing.length;
-  return { first, last: fields.length - answer.lasting.fields.length + lengthEntries(answer) };
+  return { first, last: fields.length - lasting.fields.length + lengthEntries(sent) };
 }
 
 /** How many entries at the end of a head are those of `content-length`. */
-function lengthEntries(answer: Answer): number {
-  return bodyOf(answer) === undefined ? 0 : 2;
+function lengthEntries({ length }: SentHead): number {
+  return length === undefined ? 0 : 2;
 }
 
 /** One line: of several, some caches in front read only the last. */
