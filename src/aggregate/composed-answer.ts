@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { CacheAnswer, CacheOutcome } from "../cache/resource.ts";
 import { parseDirectives, responseDirectives, type ResponseDirectives } from "../cache/rfc/cache-control.ts";
-import { formatCacheStatus } from "../cache/rfc/reuse.ts";
 import { isNotModified, makeEntityTag, notModifiedFields } from "../cache/rfc/conditional.ts";
+import { formatCacheStatus } from "../cache/rfc/reuse.ts";
 import type { Clock } from "../clock.ts";
 import { type Fields, fieldValues } from "../fields.ts";
 

@@ -6,8 +6,9 @@ import { type Duration, withDeadline } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { clientSignal, type RequestContext } from "./context.ts";
 import { hasUnreadBody } from "./framing.ts";
+import { sendKept } from "./kept-answer.ts";
 import { isDescription } from "./pages.ts";
-import { type Answer, commonFieldsOf, errorAnswer, type KeptAnswer, sendAnswer, sendKept } from "./send.ts";
+import { type Answer, commonFieldsOf, errorAnswer, type KeptAnswer, sendAnswer } from "./send.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { parseTarget } from "./target.ts";
 

@@ -7,7 +7,7 @@ import type { Upstream } from "../upstream/upstream.ts";
 import { requestIdOf, type Services } from "./context.ts";
 import { isFramedSafely } from "./framing.ts";
 import type { Admission } from "./gate.ts";
-import { sendKept } from "./send.ts";
+import { sendKept } from "./kept-answer.ts";
 import type { PageQuery, RegistryTarget } from "./target.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */

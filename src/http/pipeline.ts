@@ -163,7 +163,7 @@ export class Pipeline {
       .catch((error: unknown) => refuse(context, toGatewayError(error)));
   }
 
-  /** Answers at once, from what was made before where it can be: a client that is over its limit costs what hits cost. */
+  /** Answers at once, from what was made before where it can be: a client that is over its limit costs about what hits cost. */
   private refuseAtGate(
     { request, response }: Received,
     { client, standing, refusal }: Admission,

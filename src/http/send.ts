@@ -5,7 +5,6 @@ import type { Lasting } from "../cache/resource.ts";
 import { ERROR_FIELD, errorBody, type ErrorCode, type GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import type { RequestContext } from "./context.ts";
-import { HeadText, type Varying } from "./head-text.ts";
 
 /** An answer as it goes to the client, but for the fields that every answer has. */
 export interface Answer {
@@ -35,28 +34,8 @@ export function sendAnswer(
   sendBody(request, response, answer);
 }
 
-/**
- * The same for one that many requests get, in a process that does not drain: from the third on, its head is text that
- * was made before.
- *
- * @param context with the wall-clock time in `now`
- */
-export function sendKept(
-  response: ServerResponse,
-  answer: KeptAnswer,
-  context: Pick<RequestContext, "id" | "snapshot" | "request" | "standing"> & { readonly now: number },
-): void {
-  const sent = headFor(answer, context);
-  const { head } = sent;
-  if (sent.text?.writeTo(response, head, context.now) !== true) {
-    response.writeHead(answer.status, head);
-    if (sent.isRepeated) sent.text ??= HeadText.of(response, head, varyingOf(sent, answer));
-    sent.isRepeated = true;
-  }
-  sendBody(context.request, response, answer);
-}
-
-function sendBody(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+/** Sends what follows the head. */
+export function sendBody(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
   const body = bodyOf(answer);
   if (body === undefined || request.method === "HEAD") response.end();
   // As text, a small body goes into one buffer with the head: copying it costs less than writing two.
@@ -65,90 +44,12 @@ function sendBody(request: IncomingMessage, response: ServerResponse, answer: An
 }
 
 /** All fields of an answer. */
-function headOf(answer: Answer, commonFields: readonly string[]): string[] {
+export function headOf(answer: Answer, commonFields: readonly string[]): string[] {
   const body = bodyOf(answer);
   const head = [...commonFields, ...answer.fields];
   if (commonFields[VARY] === VARY_BY_CLIENT) joinVary(head);
   if (body !== undefined) head.push("content-length", String(body.length));
   return head;
-}
-
-/** A head that was sent, and what it was made of besides the request's id. */
-interface SentHead {
-  readonly status: number;
-  /** Of the body. */
-  readonly length: number | undefined;
-  /** Of the answer: the last ones change by the second. */
-  fields: Fields;
-  readonly cors: Fields;
-  readonly head: string[];
-  /** Of the client that got it, see {@link STANDING}. */
-  standing: Fields | undefined;
-  text: HeadText | undefined;
-  isRepeated: boolean;
-}
-
-// On what lasts of an answer: it goes with its entry of the cache, and a WeakMap would be one more place to look.
-const SENT = Symbol("sent head");
-
-type SentBefore = Lasting & { [SENT]?: SentHead };
-
-/**
- * The head of an answer in a process that does not drain: the one that was sent last, with the id and the standing of this
- * one, as long as nothing that lasts has changed. Filling in a few of thirty strings costs less than making the list anew.
- */
-function headFor(
-  answer: KeptAnswer,
-  context: Pick<RequestContext, "id" | "snapshot" | "request" | "standing">,
-): SentHead {
-  const cors = context.snapshot.cors.answerFields(context.request.headers.origin);
-  const standing = context.standing?.fields;
-  const { status, fields } = answer;
-  const length = bodyOf(answer)?.length;
-  const lasting: SentBefore = answer.lasting;
-  const sent = lasting[SENT];
-  // Status and length last, too; were they ever others, no client could tell where the body ends.
-  const isSame = sent !== undefined && sent.status === status && sent.length === length && sent.cors === cors;
-  if (isSame && restand(sent, standing) && renew(sent, answer)) {
-    sent.head[REQUEST_ID] = context.id;
-    return sent;
-  }
-  const head = headOf(answer, commonFieldsOf(context, false));
-  return (lasting[SENT] = { status, length, fields, cors, head, standing, text: undefined, isRepeated: false });
-}
-
-/** Writes a client's limits in the place of those of the client before; false where they are other fields. */
-function restand(sent: SentHead, standing: Fields | undefined): boolean {
-  if (sent.standing === standing) return true;
-  if (sent.standing?.length !== standing?.length || standing === undefined) return false;
-  sent.standing = standing;
-  for (const [i, text] of standing.entries()) sent.head[STANDING + i] = text;
-  sent.text?.firstChanged();
-  return true;
-}
-
-/** Writes what does not last in the place of what was sent last; false where they are other fields. */
-function renew(sent: SentHead, answer: KeptAnswer): boolean {
-  const { fields, lasting } = answer;
-  if (sent.fields === fields) return true;
-  if (sent.fields.length !== fields.length) return false;
-  sent.fields = fields;
-  const start = sent.head.length - lengthEntries(sent) - fields.length;
-  for (let i = lasting.fields.length; i < fields.length; i += 1) sent.head[start + i] = fields[i]!;
-  sent.text?.lastChanged();
-  return true;
-}
-
-/** What of a head is of one request, or one second, and not of the next. */
-function varyingOf(sent: SentHead, { lasting }: KeptAnswer): Varying {
-  const { standing, fields } = sent;
-  const first = standing === undefined ? REQUEST_ID + 1 : STANDING + standing.length;
-  return { first, last: fields.length - lasting.fields.length + lengthEntries(sent) };
-}
-
-/** How many entries at the end of a head are those of `content-length`. */
-function lengthEntries({ length }: SentHead): number {
-  return length === undefined ? 0 : 2;
 }
 
 /** One line: of several, some caches in front read only the last. */
@@ -160,19 +61,19 @@ function joinVary(head: string[]): void {
 }
 
 /** RFC 9110 §8.6: a 204 has no content-length, nor a body. */
-function bodyOf({ status, body }: Answer): Buffer | undefined {
+export function bodyOf({ status, body }: Answer): Buffer | undefined {
   return status === 204 ? undefined : body;
 }
 
 /** Where among the fields that every answer has, which begin its head, the id's value is. */
-const REQUEST_ID = 1;
+export const REQUEST_ID = 1;
 
 /** What makes a difference to who asks. A cache in front must not give one client what another one may see. */
 const VARY_BY_CLIENT = "X-API-Key, Authorization";
 
 /** Where, in answers that depend on the client, the value of `Vary` is, and where the fields of its standing begin. */
 const VARY = 5;
-const STANDING = 6;
+export const STANDING = 6;
 
 /** The fields that every answer has: id, `nosniff`, CORS, the client's limits, and `close` while the process drains. */
 export function commonFieldsOf(
