@@ -26,7 +26,11 @@ type Opened = Awaited<ReturnType<typeof openNodes>>;
 
 /** Fetches for a client, and waits until what is compared for it is compared. */
 async function fetchAndCompare({ metadata, upstream }: Opened, address: MetadataAddress): Promise<string | undefined> {
-  const { body } = await metadata.get(ADMIN, address, clientRequest());
+  const get = () => metadata.get(ADMIN, address, clientRequest());
+  let answer = await get();
+  // What is stored for a millisecond may still be fresh.
+  while (answer.outcome === "hit") answer = await get();
+  const { body } = answer;
   await turn();
   while (upstream.status().running > 0) await turn();
   return body === undefined ? undefined : metadata.nextToken(body);
