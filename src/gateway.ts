@@ -145,7 +145,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       const operationsPort = await openListener(operations, config.operations, "operations");
       await discovery.open();
       const publicPort = await server.start();
-      history.keep(async () => new Map([[0, await server.sample()]]));
+      history.keep(() => Promise.resolve(new Map([[0, server.sample()]])));
       discovery.start();
       log.info({ publicPort, operationsPort, upstreams: server.upstreams.all.length, version }, "listening");
       return { publicPort, operationsPort };

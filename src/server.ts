@@ -43,7 +43,7 @@ export interface ServerParts {
   /** Other workers of this gateway listen on the same port. */
   readonly isWorker: boolean;
   /** What the metrics say now, as the history takes it. */
-  readonly sample: () => Promise<HistorySample>;
+  readonly sample: () => HistorySample;
   /** Told of the snapshot that a reload brings: upstreams may have come and gone. */
   readonly onReload: (before: Upstreams, after: Upstreams) => void;
 }
@@ -171,7 +171,7 @@ export class Server {
   }
 
   /** What the history takes of this process. */
-  sample(): Promise<HistorySample> {
+  sample(): HistorySample {
     return this.parts.sample();
   }
 

@@ -32,30 +32,30 @@ export type Gauges = Pick<HistorySample, "residentBytes" | "cacheBytes" | "loopD
 const CACHED: ReadonlySet<string> = new Set(CACHED_OPERATIONS);
 
 /** What the metrics of this process say now. It costs a few additions for each series, and nothing for a request. */
-export async function sampleOf(metrics: Metrics, gauges: Gauges): Promise<HistorySample> {
+export function sampleOf(metrics: Metrics, gauges: Gauges): HistorySample {
   const requests = new Map<string, readonly number[]>();
   const cached = new Map<string, number>();
-  for (const { labels, distribution } of metrics.requestDuration.all()) {
+  for (const { labels, tally } of metrics.requestDuration.all()) {
     const { operation, outcome } = labels;
-    requests.set(outcome, sumOf(requests.get(outcome), distribution.counts));
+    requests.set(outcome, sumOf(requests.get(outcome), tally.counts));
     if (!CACHED.has(operation)) continue;
-    const count = distribution.counts.reduce((sum, each) => sum + each, 0);
+    const count = tally.counts.reduce((sum, each) => sum + each, 0);
     cached.set(outcome, (cached.get(outcome) ?? 0) + count);
   }
-  const [errors, attempts] = await Promise.all([metrics.errors.get(), metrics.upstreamAttempts.get()]);
   const upstreams = new Map<string, { calls: number; failed: number; durations: readonly number[] }>();
-  for (const { labels, value } of attempts.values) {
+  for (const { labels, tally } of metrics.upstreamAttempts.all()) {
     const known = upstreams.get(labels.upstream) ?? { calls: 0, failed: 0, durations: [] };
-    known.calls += value;
-    if (labels.outcome === "failure") known.failed += value;
+    known.calls += tally.amount;
+    if (labels.outcome === "failure") known.failed += tally.amount;
     upstreams.set(labels.upstream, known);
   }
-  for (const { labels, distribution } of metrics.upstreamDuration.all()) {
+  for (const { labels, tally } of metrics.upstreamDuration.all()) {
     const known = upstreams.get(labels.upstream);
-    if (known !== undefined) known.durations = sumOf(known.durations, distribution.counts);
+    if (known !== undefined) known.durations = sumOf(known.durations, tally.counts);
   }
-  const counted = errors.values.flatMap(({ labels, value }) => (value > 0 ? [[labels.code, value] as const] : []));
-  return { requests, cached, errors: new Map(counted), upstreams, ...gauges };
+  const errors = new Map<string, number>();
+  for (const { labels, tally } of metrics.errors.all()) if (tally.amount > 0) errors.set(labels.code, tally.amount);
+  return { requests, cached, errors, upstreams, ...gauges };
 }
 
 /** Bucket by bucket; one that is empty has none of them yet. */

@@ -8,12 +8,16 @@ import { METRICS } from "./metrics/table.ts";
 /** Labels, all of them, each with one of its values; nothing for a metric without labels. */
 type Labelled<Labels extends LabelSet> = string extends keyof Labels ? [] : [labels: LabelValues<Labels>];
 
-interface CounterMetric<Labels extends LabelSet> {
-  inc(...args: [...Labelled<Labels>, amount?: number]): void;
-  /** A cheaper way to count the same again and again. Take one for each set of labels and keep it. */
-  tally(labels: LabelValues<Labels>): Tally;
+/** What is counted under each set of labels. */
+interface Tallies<Labels extends LabelSet, Kept> {
+  /** A cheaper way to count the same again and again: kept, it spares the look-up. */
+  tally(labels: LabelValues<Labels>): Kept;
   /** What was counted so far. */
-  get(): Promise<{ readonly values: readonly { readonly labels: LabelValues<Labels>; readonly value: number }[] }>;
+  all(): Iterable<{ readonly labels: LabelValues<Labels>; readonly tally: Kept }>;
+}
+
+interface CounterMetric<Labels extends LabelSet> extends Tallies<Labels, Tally> {
+  inc(...args: [...Labelled<Labels>, amount?: number]): void;
 }
 
 interface GaugeMetric<Labels extends LabelSet> {
@@ -22,12 +26,8 @@ interface GaugeMetric<Labels extends LabelSet> {
   reset(): void;
 }
 
-interface HistogramMetric<Labels extends LabelSet> {
+interface HistogramMetric<Labels extends LabelSet> extends Tallies<Labels, Distribution> {
   observe(...args: [...Labelled<Labels>, value: number]): void;
-  /** A cheaper way to observe the same again and again. Take one for each set of labels and keep it. */
-  tally(labels: LabelValues<Labels>): Distribution;
-  /** What was observed so far. */
-  all(): Iterable<{ readonly labels: LabelValues<Labels>; readonly distribution: Distribution }>;
 }
 
 type Instrument<D> =
@@ -54,11 +54,13 @@ export function createMetrics(): { metrics: Metrics; registry: LiveRegistry } {
 
 function createMetric(definition: Definition, registry: Registry): BoundCounter | Gauge | BoundHistogram {
   const { name, help, labels } = definition;
-  const labelNames = Object.keys(labels);
-  if (definition.type === "histogram") {
-    return new BoundHistogram({ name, help, labelNames, buckets: definition.buckets, registry });
+  const options = { name, help, labelNames: Object.keys(labels), registry };
+  switch (definition.type) {
+    case "counter":
+      return new BoundCounter(options);
+    case "gauge":
+      return new Gauge({ ...options, aggregator: definition.aggregation, registers: [registry] });
+    case "histogram":
+      return new BoundHistogram({ ...options, buckets: definition.buckets });
   }
-  const options = { name, help, labelNames, registers: [registry] };
-  if (definition.type === "gauge") return new Gauge({ ...options, aggregator: definition.aggregation });
-  return new BoundCounter(options);
 }

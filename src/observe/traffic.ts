@@ -46,7 +46,6 @@ export class Traffic {
   private readonly metrics: Metrics;
   /** By upstream, outcome and operation: as many as there are kinds, of the upstreams that are configured. */
   private readonly recorders = new Map<string, Map<OutcomeLabel, Map<OperationLabel, RecordRequest>>>();
-  private readonly errors = new Map<ErrorCode, Tally>();
   private inFlight = 0;
   private open = 0;
 
@@ -89,12 +88,7 @@ export class Traffic {
 
   /** A request was answered with an error of the gateway's own, or its client went away. */
   failed(code: ErrorCode): void {
-    let tally = this.errors.get(code);
-    if (tally === undefined) {
-      tally = this.metrics.errors.tally({ code });
-      this.errors.set(code, tally);
-    }
-    tally.add(1);
+    this.metrics.errors.inc({ code });
   }
 
   /** A request was answered that was never begun: it was refused before anything was done for it. */

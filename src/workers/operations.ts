@@ -33,7 +33,7 @@ export interface WorkerOperationsOptions {
   readonly clock: Clock;
   readonly isDraining: () => boolean;
   /** Of the primary itself. */
-  readonly sample: () => Promise<HistorySample>;
+  readonly sample: () => HistorySample;
 }
 
 /** The primary's place among those whose samples make the history: workers are counted from 1. */
@@ -218,7 +218,7 @@ export class WorkerOperations {
       const heard = (await Promise.all(samples)).flatMap(([id, sample]) =>
         sample === undefined ? [] : [[id, sample] as const],
       );
-      return new Map([[PRIMARY, await this.options.sample()], ...heard]);
+      return new Map([[PRIMARY, this.options.sample()], ...heard]);
     });
   }
 

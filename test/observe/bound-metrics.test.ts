@@ -1,6 +1,6 @@
-import { AggregatorRegistry, Histogram, Registry } from "@prometheus-io/client";
+import { AggregatorRegistry, Counter, Histogram, Registry } from "@prometheus-io/client";
 import { expect, test } from "vitest";
-import { BoundHistogram } from "../../src/observe/metrics/bound.ts";
+import { BoundCounter, BoundHistogram } from "../../src/observe/metrics/bound.ts";
 
 const BUCKETS = [0.1, 1, 10];
 const OBSERVED: readonly (readonly [kind: string, value: number])[] = [
@@ -23,6 +23,28 @@ function pairOfRegistries(labelNames: string[]) {
     library: new Histogram({ ...options, registers: [reference] }),
   };
 }
+
+test.each([[["kind"]], [[]]])(
+  "a kept counter with the labels %j is exposed as the client library exposes its own",
+  async (labelNames) => {
+    const [own, reference] = [new Registry(), new Registry()];
+    const options = { name: "things_total", help: "Some things.", labelNames };
+    const kept = new BoundCounter({ ...options, registry: own });
+    const library = new Counter({ ...options, registers: [reference] });
+    expect(await own.metrics()).toBe(await reference.metrics());
+    const labelled = (kind: string) => (labelNames.length === 0 ? {} : { kind });
+    const tally = kept.tally(labelled("a"));
+    for (const [kind, value] of OBSERVED) {
+      if (kind === "a") tally.add(value);
+      else kept.inc(labelled(kind), value);
+      library.inc(labelled(kind), value);
+    }
+    kept.inc(labelled("a"));
+    library.inc(labelled("a"));
+    expect(await own.metrics()).toBe(await reference.metrics());
+    expect(await own.getMetricsAsJSON()).toEqual(await reference.getMetricsAsJSON());
+  },
+);
 
 test("a kept histogram is exposed as the client library exposes its own", async () => {
   const { own, reference, kept, library } = pairOfRegistries(["kind"]);
@@ -61,7 +83,7 @@ test("a removed child is exposed no more", async () => {
   const { own, kept } = pairOfRegistries(["kind"]);
   kept.observe({ kind: "a" }, 1);
   kept.observe({ kind: "b" }, 1);
-  kept.remove({ kind: "a" });
+  kept.forget(({ kind }) => kind === "a");
   expect(await own.metrics()).not.toContain('kind="a"');
   expect(await own.metrics()).toContain('kind="b"');
 });

@@ -241,7 +241,7 @@ test("what is taken is what the metrics say", async () => {
   metrics.upstreamAttempts.inc({ upstream: "amulet", outcome: "failure" });
   metrics.upstreamDuration.observe({ upstream: "amulet", kind: "metadata" }, 0.2);
   metrics.upstreamDuration.observe({ upstream: "amulet", kind: "other" }, 0.2);
-  const sample = await sampleOf(metrics, { residentBytes: 1, cacheBytes: 2, loopDelay: 3 });
+  const sample = sampleOf(metrics, { residentBytes: 1, cacheBytes: 2, loopDelay: 3 });
   expect(sample).toMatchObject({ residentBytes: 1, cacheBytes: 2, loopDelay: 3 });
   expect(Object.fromEntries(sample.cached)).toEqual({ hit: 2, miss: 1 });
   expect(sum(sample.requests.get("refused")!)).toBe(1);

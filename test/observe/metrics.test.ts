@@ -38,14 +38,17 @@ describe("the table of metrics", () => {
     expect(help).toMatch(/^[A-Z1].*\.$/);
   });
 
-  test("a wrong label is a compile error", () => {
-    const { metrics } = createMetrics();
+  test("a wrong label is a compile error, and never shown", async () => {
+    const { metrics, registry } = createMetrics();
     // @ts-expect-error: there is no such operation
     metrics.requests.inc({ operation: "infos", upstream: "amulet", status: "2xx" });
     // @ts-expect-error: the status is missing
-    metrics.requests.inc({ operation: "info", upstream: "amulet" });
+    expect(() => metrics.requests.inc({ operation: "info", upstream: "amulet" })).toThrow(TypeError);
     // @ts-expect-error: a metric without labels takes none
-    expect(() => metrics.cacheEvictions.inc({ party: "alice::1220" })).toThrow();
+    metrics.cacheEvictions.inc({ party: "alice::1220" });
+    // @ts-expect-error: nor does a retry say whose it was
+    expect(() => metrics.upstreamRetries.inc({ upstream: "amulet", party: "alice::1220" })).toThrow(TypeError);
+    expect(await registry.metrics()).not.toContain("alice");
   });
 });
 

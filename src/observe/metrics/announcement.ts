@@ -1,8 +1,8 @@
-import type { Registry } from "@prometheus-io/client";
+import { Gauge, type Registry } from "@prometheus-io/client";
 import { ALIAS, ALIAS_OR_NONE } from "./labels.ts";
 import { METRICS } from "./table.ts";
 import type { Definition } from "./definition.ts";
-import { BoundCounter } from "./bound.ts";
+import { BoundCounter, type BoundHistogram } from "./bound.ts";
 
 /** Counters with more combinations than this begin with the first event. */
 const MAX_COMBINATIONS = 24;
@@ -33,12 +33,9 @@ export async function forgetUpstreams(registry: Registry, kept: ReadonlySet<stri
     upstream !== undefined && upstream !== "none" && !kept.has(upstream);
   for (const { name, labels } of Object.values<Definition>(METRICS)) {
     if (labels["upstream"] === undefined) continue;
-    const metric = registry.getSingleMetric(name)!;
-    if (metric instanceof BoundCounter) metric.dropTallies(isForgotten);
-    for (const value of (await metric.get()).values) {
-      const { le: _, ...own } = value.labels as Record<string, string>;
-      if (isForgotten(own)) (metric as BoundCounter).remove(own);
-    }
+    const metric = registry.getSingleMetric(name) as BoundCounter | BoundHistogram | Gauge;
+    if (!(metric instanceof Gauge)) metric.forget(isForgotten);
+    else for (const { labels: own } of (await metric.get()).values) if (isForgotten(own)) metric.remove(own);
   }
 }
 

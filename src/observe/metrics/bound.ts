@@ -1,11 +1,4 @@
-import {
-  Counter,
-  type CounterConfiguration,
-  type LabelValues,
-  type Metric,
-  type MetricValueWithName,
-  Registry,
-} from "@prometheus-io/client";
+import { type LabelValues, type Metric, type MetricValueWithName, Registry } from "@prometheus-io/client";
 import { expose } from "./exposition.ts";
 
 type Labels = Readonly<Record<string, string>>;
@@ -31,68 +24,126 @@ export class Distribution {
   }
 }
 
-interface BoundHistogramOptions {
+/** An amount that grows for the price of an addition. */
+export class Tally {
+  amount = 0;
+
+  add(amount: number): void {
+    this.amount += amount;
+  }
+}
+
+interface BoundMetricOptions {
   readonly name: string;
   readonly help: string;
   readonly labelNames: readonly string[];
-  /** Upper bounds of the buckets, growing. */
-  readonly buckets: readonly number[];
   readonly registry: Registry;
 }
 
 /**
- * A histogram whose children, each bound to its labels, can be kept. The client library looks a child up by its labels for every observation,
- * which cost an eighth of a memory hit; what it reads and exposes is the same.
+ * A metric whose tallies, one for each set of labels, can be kept. The client library checks labels and looks them up for
+ * everything that is counted, which cost an eighth of a memory hit; what it reads and exposes is the same.
  */
-export class BoundHistogram {
+abstract class BoundMetric<Kept> {
   readonly name: string;
-  private readonly options: BoundHistogramOptions;
-  private readonly children = new Map<string, { readonly labels: Labels; readonly distribution: Distribution }>();
+  protected abstract readonly type: "counter" | "histogram";
+  private readonly options: BoundMetricOptions;
+  private readonly tallies = new Map<string, { readonly labels: Labels; readonly tally: Kept }>();
+  private readonly create: () => Kept;
 
-  constructor(options: BoundHistogramOptions) {
+  protected constructor(options: BoundMetricOptions, create: () => Kept) {
     this.name = options.name;
     this.options = options;
-    // A histogram without labels is there before its first observation.
+    this.create = create;
+    // A metric without labels is there before its first event.
     if (options.labelNames.length === 0) this.tally({});
     // All that a registry asks of a metric is its name and `get`; the type lists the library's own classes.
     options.registry.registerMetric(this as unknown as Metric);
   }
 
-  /** Observes `value`, under `labels` where the metric has any. */
-  observe(...args: [value: number] | [labels: Labels, value: number]): void {
-    if (args.length === 1) this.tally({}).observe(args[0]);
-    else this.tally(args[0]).observe(args[1]);
-  }
-
-  /** The child with these labels. */
-  tally(labels: Labels): Distribution {
+  /** The tally of these labels, which are all that the metric has. One that is kept spares the look-up. */
+  tally(labels: Labels): Kept {
     const key = this.keyOf(labels);
-    const known = this.children.get(key);
-    if (known !== undefined) return known.distribution;
-    const distribution = new Distribution(this.options.buckets);
-    this.children.set(key, { labels, distribution });
-    return distribution;
+    const known = this.tallies.get(key);
+    if (known !== undefined) return known.tally;
+    const { labelNames } = this.options;
+    const names = Object.keys(labels);
+    if (names.length !== labelNames.length || !names.every((name) => labelNames.includes(name))) {
+      throw new TypeError(`${this.name} has the labels ${labelNames.join()}, not ${names.join()}`);
+    }
+    const tally = this.create();
+    this.tallies.set(key, { labels, tally });
+    return tally;
   }
 
-  /** Every child, with its labels. */
-  all(): Iterable<{ readonly labels: Labels; readonly distribution: Distribution }> {
-    return this.children.values();
+  /** Every tally, with its labels. */
+  all(): Iterable<{ readonly labels: Labels; readonly tally: Kept }> {
+    return this.tallies.values();
   }
 
-  /** Forgets the child with these labels. */
-  remove(labels: Labels): void {
-    this.children.delete(this.keyOf(labels));
+  /** Forgets the tallies whose labels match: nobody sees any more what is counted in them. */
+  forget(isForgotten: (labels: Labels) => boolean): void {
+    for (const [key, { labels }] of this.tallies) if (isForgotten(labels)) this.tallies.delete(key);
   }
 
   /** What a registry exposes, and adds up with that of other processes. */
   get() {
     const { name, help } = this.options;
-    const values = [...this.children.values()].flatMap((child) => this.valuesOf(child.labels, child.distribution));
-    return Promise.resolve({ name, help, type: "histogram" as const, aggregator: "sum" as const, values });
+    const values = [...this.tallies.values()].flatMap(({ labels, tally }) => this.valuesOf(labels, tally));
+    return Promise.resolve({ name, help, type: this.type, aggregator: "sum" as const, values });
   }
 
-  private valuesOf(labels: Labels, { sum, counts }: Distribution): MetricValueWithName<string>[] {
-    const { name, buckets } = this.options;
+  protected abstract valuesOf(labels: Labels, tally: Kept): MetricValueWithName<string>[];
+
+  private keyOf(labels: Labels): string {
+    let key = "";
+    for (const name of this.options.labelNames) key += `${labels[name]}|`;
+    return key;
+  }
+}
+
+/** A counter, see {@link BoundMetric}. */
+export class BoundCounter extends BoundMetric<Tally> {
+  protected readonly type = "counter";
+
+  constructor(options: BoundMetricOptions) {
+    super(options, () => new Tally());
+  }
+
+  /** Counts `amount`, or one, under `labels` where the metric has any. */
+  inc(...args: [amount?: number] | [labels: Labels, amount?: number]): void {
+    const [labels, amount = 1] = typeof args[0] === "object" ? (args as [Labels, number?]) : [{}, args[0]];
+    this.tally(labels).add(amount);
+  }
+
+  protected valuesOf(labels: Labels, { amount }: Tally): MetricValueWithName<string>[] {
+    return [{ labels, value: amount }];
+  }
+}
+
+interface BoundHistogramOptions extends BoundMetricOptions {
+  /** Upper bounds of the buckets, growing. */
+  readonly buckets: readonly number[];
+}
+
+/** A histogram, see {@link BoundMetric}. */
+export class BoundHistogram extends BoundMetric<Distribution> {
+  protected readonly type = "histogram";
+  private readonly buckets: readonly number[];
+
+  constructor({ buckets, ...options }: BoundHistogramOptions) {
+    super(options, () => new Distribution(buckets));
+    this.buckets = buckets;
+  }
+
+  /** Observes `value`, under `labels` where the metric has any. */
+  observe(...args: [value: number] | [labels: Labels, value: number]): void {
+    const [labels, value] = args.length === 1 ? [{}, args[0]] : args;
+    this.tally(labels).observe(value);
+  }
+
+  protected valuesOf(labels: Labels, { sum, counts }: Distribution): MetricValueWithName<string>[] {
+    const { name, buckets } = this;
     const value = (suffix: string, amount: number, own: LabelValues<string> = {}) => ({
       metricName: `${name}_${suffix}`,
       labels: { ...own, ...labels },
@@ -104,65 +155,6 @@ export class BoundHistogram {
       return value("bucket", count, { le: buckets[i] ?? "+Inf" });
     });
     return [...cumulative, value("sum", sum), value("count", count)];
-  }
-
-  private keyOf(labels: Labels): string {
-    let key = "";
-    for (const name of this.options.labelNames) key += `${labels[name]}|`;
-    return key;
-  }
-}
-
-/** An amount that grows for the price of an addition. */
-export class Tally {
-  private pending = 0;
-
-  add(amount: number): void {
-    this.pending += amount;
-  }
-
-  /** What was added since the last time. */
-  take(): number {
-    const { pending } = this;
-    this.pending = 0;
-    return pending;
-  }
-}
-
-/**
- * A counter whose children can be kept, for the hit path: finding a child by its labels costs more than the rest of a memory hit's bookkeeping, so
- * what is counted there gathers in tallies and moves into the counter when it is read.
- */
-export class BoundCounter extends Counter<string> {
-  private readonly tallies: { readonly labels: Readonly<Record<string, string>>; readonly tally: Tally }[] = [];
-
-  constructor(configuration: CounterConfiguration<string>) {
-    super({
-      ...configuration,
-      collect() {
-        (this as BoundCounter).gather();
-      },
-    });
-  }
-
-  /** A new tally of the child with these labels. Take one for each set of labels and keep it. */
-  tally(labels: Readonly<Record<string, string>>): Tally {
-    const tally = new Tally();
-    this.tallies.push({ labels, tally });
-    return tally;
-  }
-
-  /** Lets go of the tallies whose labels match. */
-  dropTallies(isDropped: (labels: Readonly<Record<string, string>>) => boolean): void {
-    const kept = this.tallies.filter(({ labels }) => !isDropped(labels));
-    this.tallies.splice(0, this.tallies.length, ...kept);
-  }
-
-  private gather(): void {
-    for (const { labels, tally } of this.tallies) {
-      const amount = tally.take();
-      if (amount > 0) this.inc({ ...labels }, amount);
-    }
   }
 }
 
