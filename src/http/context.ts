@@ -20,7 +20,7 @@ import type { Admission } from "./gate.ts";
 import type { HitTarget } from "./hit.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { InFlight } from "./workload.ts";
-import { parseTarget, type Target } from "./target.ts";
+import type { Target } from "./target.ts";
 
 /** What counts, logs and traces clients' requests. */
 export interface RequestObservers {
@@ -179,11 +179,11 @@ export function requestIdOf(received: string | string[] | undefined): string {
   return `${ID_PREFIX}-${ids.toString(36)}`;
 }
 
-function targetOf(url: string, { config }: Snapshot): Target | GatewayError {
+function targetOf(url: string, { config, targets }: Snapshot): Target | GatewayError {
   const { uri } = config.limits;
   if (url.length > uri) return new GatewayError("uri_too_long", `the URL is longer than ${uri} bytes`);
   try {
-    return parseTarget(url, config.routing.prefix);
+    return targets.read(url);
   } catch (error) {
     return toGatewayError(error);
   }

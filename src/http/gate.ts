@@ -10,7 +10,6 @@ import { sendKept } from "./kept-answer.ts";
 import { isDescription } from "./pages.ts";
 import { type Answer, commonFieldsOf, errorAnswer, type KeptAnswer, sendAnswer } from "./send.ts";
 import type { Snapshot } from "./snapshot.ts";
-import { parseTarget } from "./target.ts";
 
 /** Whether a request may come in, decided before anything is done for it. */
 export interface Admission {
@@ -37,7 +36,7 @@ export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapsh
   if (second !== DOCS && second !== OPENAPI && url!.charCodeAt(0) === SLASH) return false;
   if (!url!.includes("/docs") && !url!.includes("/openapi.json")) return false;
   try {
-    const target = parseTarget(url!, snapshot.config.routing.prefix);
+    const target = snapshot.targets.read(url!);
     return target.kind === "local" && isDescription(target.path, snapshot);
   } catch {
     return false;

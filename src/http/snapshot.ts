@@ -9,6 +9,7 @@ import { Upstreams } from "../upstream/upstreams.ts";
 import { HitMemo } from "./hit.ts";
 import { adminNotNamed } from "./resolve-upstream.ts";
 import { type Cors, createCors } from "./send.ts";
+import { TargetReader } from "./target.ts";
 
 /**
  * What a request works with: immutable, and taken once, when the request begins. A reload swaps it for the requests to
@@ -23,14 +24,20 @@ export interface Snapshot {
   /** Where requests come from. */
   readonly addresses: ClientAddresses;
   readonly hits: HitMemo;
+  readonly targets: TargetReader;
   /** Undefined where everybody may call, without limits. */
   readonly clients: Clients | undefined;
 }
 
-function createSnapshot(parts: Omit<Snapshot, "cors" | "hits" | "addresses">): Snapshot {
-  const { config } = parts;
-  const cors = createCors(config.cors, config.routing.adminHeader);
-  return { ...parts, cors, addresses: new ClientAddresses(config.listen.trustedProxies), hits: new HitMemo() };
+function createSnapshot(parts: Omit<Snapshot, "cors" | "hits" | "targets" | "addresses">): Snapshot {
+  const { cors, routing, listen } = parts.config;
+  return {
+    ...parts,
+    cors: createCors(cors, routing.adminHeader),
+    addresses: new ClientAddresses(listen.trustedProxies),
+    hits: new HitMemo(),
+    targets: new TargetReader(routing.prefix),
+  };
 }
 
 /** True where the plain base URL stands for all registries together. */

@@ -64,6 +64,32 @@ export function parseTarget(url: string, prefix: string): Target {
   return { kind: "local", path, query };
 }
 
+/** So many URLs are remembered, and none that is longer: clients choose them. */
+const MOST_URLS = 1_000;
+const LONGEST_URL = 512;
+
+/** Reads request targets under one prefix; those of factories, which come again and again, once. */
+export class TargetReader {
+  private readonly prefix: string;
+  private readonly known = new Map<string, RegistryTarget>();
+
+  constructor(prefix: string) {
+    this.prefix = prefix;
+  }
+
+  /** See {@link parseTarget}. */
+  read(url: string): Target {
+    const known = this.known.get(url);
+    if (known !== undefined) return known;
+    const target = parseTarget(url, this.prefix);
+    if (target.kind === "endpoint" && target.id === undefined && target.query === "" && url.length <= LONGEST_URL) {
+      if (this.known.size === MOST_URLS) this.known.clear();
+      this.known.set(url, target);
+    }
+    return target;
+  }
+}
+
 /** How a registry is addressed, for error texts. */
 export function addressForm(prefix: string): string {
   return `${prefix}/{admin}/registry/`;
