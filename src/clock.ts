@@ -56,11 +56,46 @@ export function systemClock(): Clock {
   };
 }
 
+/** As much of the platform's `AbortSignal` as requests need. */
+export interface AbortSignalLike {
+  readonly aborted: boolean;
+  addEventListener(type: "abort", listener: () => void): void;
+  removeEventListener(type: "abort", listener: () => void): void;
+}
+
+/**
+ * Tells those who listen, once, that something is not wanted any more: an `AbortController` and its signal in one. To make
+ * the platform's for each request, listen to it and collect it took a sixteenth of the CPU of a POST.
+ */
+export class Abort implements AbortSignalLike {
+  private isAborted = false;
+  private readonly listeners = new Set<() => void>();
+
+  get aborted(): boolean {
+    return this.isAborted;
+  }
+
+  abort(): void {
+    if (this.isAborted) return;
+    this.isAborted = true;
+    for (const listener of this.listeners) listener();
+    this.listeners.clear();
+  }
+
+  addEventListener(_type: "abort", listener: () => void): void {
+    if (!this.isAborted) this.listeners.add(listener);
+  }
+
+  removeEventListener(_type: "abort", listener: () => void): void {
+    this.listeners.delete(listener);
+  }
+}
+
 /** How long one client waits for what others may wait for too. */
 export interface Deadline {
   readonly deadline: Instant;
   /** Aborts when the client goes away. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignalLike | undefined;
   /** What the client is told when the deadline passes. */
   readonly late: () => Error;
 }
@@ -87,7 +122,7 @@ export function withDeadline<T>(promise: Promise<T>, { deadline, signal, late }:
       resolve(value);
     }, fail);
     if (signal?.aborted === true) leave();
-    else signal?.addEventListener("abort", leave, { once: true });
+    else signal?.addEventListener("abort", leave);
   });
 }
 

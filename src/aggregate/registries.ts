@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Instant } from "../clock.ts";
+import type { AbortSignalLike, Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { MetadataRequest, RegistryMetadata } from "../registry/registry-metadata.ts";
 import type { Upstream } from "../upstream/upstream.ts";
@@ -9,7 +9,7 @@ export interface ClientRequest {
   readonly headers: IncomingHttpHeaders;
   /** When the registry's part of the answer must be there. */
   readonly deadlineOf: (upstream: Upstream) => Instant;
-  readonly signal: AbortSignal;
+  readonly signal: AbortSignalLike;
   /** Whether the answer may do without registries that fail. */
   readonly isPartial: boolean;
 }

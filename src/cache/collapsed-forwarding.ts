@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { LRUCache } from "lru-cache";
-import { type Clock, type Duration, type Instant, withDeadline } from "../clock.ts";
+import { Abort, type AbortSignalLike, type Clock, type Duration, type Instant, withDeadline } from "../clock.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import type { CachedEntry } from "./cached-entry.ts";
@@ -14,7 +14,7 @@ import type { CacheKey, Tiers } from "./stores/tiers.ts";
 /** Until when a request waits, and how its client says that it left. */
 export interface WaitLimits {
   readonly deadline: Instant;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignalLike | undefined;
 }
 
 /** Waits for `promise` within the limits of one request. @throws GatewayError 504 when the deadline passes, 499 */
@@ -33,7 +33,7 @@ export interface SharedFetchOptions<T> {
   /** Goes on when no request waits. */
   readonly background: boolean;
   /** The fetch; it ends when the signal is aborted. */
-  readonly run: (signal: AbortSignal) => Promise<T>;
+  readonly run: (signal: AbortSignalLike) => Promise<T>;
   /** Called once, and no request should join any more: the fetch is done, failed, or was given up. */
   readonly ended: (how: FetchEnd) => void;
 }
@@ -44,7 +44,7 @@ export type FetchEnd = "done" | "failed" | "abandoned";
 export class SharedFetch<T> {
   private readonly clock: Clock;
   private readonly background: boolean;
-  private readonly controller = new AbortController();
+  private readonly controller = new Abort();
   private readonly ended: (how: FetchEnd) => void;
   private readonly result: Promise<T>;
   private waiting = 0;
@@ -75,8 +75,8 @@ export class SharedFetch<T> {
     this.end("abandoned");
   }
 
-  private async run(timeout: Duration, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const { signal } = this.controller;
+  private async run(timeout: Duration, run: (signal: AbortSignalLike) => Promise<T>): Promise<T> {
+    const signal = this.controller;
     try {
       const value = await waitFor(run(signal), this.clock, { deadline: this.clock.now() + timeout, signal });
       this.end("done");

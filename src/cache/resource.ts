@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Duration, Instant } from "../clock.ts";
+import type { AbortSignalLike, Duration, Instant } from "../clock.ts";
 import type { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import type { Entry } from "./entry.ts";
@@ -48,7 +48,7 @@ export interface FetchRequest {
   readonly headers: IncomingHttpHeaders;
   readonly purpose: "miss" | "refresh";
   readonly deadline: Instant;
-  readonly signal: AbortSignal;
+  readonly signal: AbortSignalLike;
   /** The epoch under which the answer will be stored; undefined: it will not be. */
   readonly epoch: string | undefined;
 }
@@ -89,7 +89,7 @@ export interface CacheRequest {
   readonly headers: IncomingHttpHeaders;
   readonly deadline: Instant;
   /** Aborted when the client went away. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignalLike;
   /** Called when nothing usable is stored and the request goes to the upstream, or joins one that did. */
   forwarded?(status: CacheStatus): void;
 }

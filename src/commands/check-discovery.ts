@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from "../clock.ts";
+import { Abort, type Clock, systemClock } from "../clock.ts";
 import type { Config, DiscoveryConfig } from "../config/schema.ts";
 import { isUsed } from "../discovery/candidate.ts";
 import { isRefused, isSameSet, type Pin } from "../discovery/pin.ts";
@@ -52,7 +52,7 @@ async function readSource(
   print: (line: string) => void,
 ): Promise<boolean> {
   try {
-    const { registries, problems } = await source.read(new AbortController().signal);
+    const { registries, problems } = await source.read(new Abort());
     for (const [admin, urls] of registries) {
       if (!listed.has(admin)) listed.set(admin, { admin, urls, source: source.name });
     }

@@ -1,5 +1,5 @@
 import { Agent, request } from "undici";
-import type { Clock, Duration } from "../clock.ts";
+import type { AbortSignalLike, Clock, Duration } from "../clock.ts";
 import { isPrivateHost, lookUpPublic, PrivateAddress } from "../upstream/wire/public-address.ts";
 
 export interface DownloadOptions {
@@ -10,7 +10,7 @@ export interface DownloadOptions {
   /** In bytes. */
   readonly maxBody: number;
   /** Ends it early. */
-  readonly signal: AbortSignal;
+  readonly signal: AbortSignalLike;
 }
 
 export interface Download {

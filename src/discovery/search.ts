@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type CancelTimer, type Clock, type Duration, sleep } from "../clock.ts";
+import { Abort, type CancelTimer, type Clock, type Duration, sleep } from "../clock.ts";
 import type { Config, DiscoveryConfig } from "../config/schema.ts";
 import type { SharedRows } from "../coordination/coordination.ts";
 import type { FoundRegistries, FoundRegistry } from "../upstream/found.ts";
@@ -48,7 +48,7 @@ export class Search {
   private readonly candidates: Candidates;
   private readonly prober: Prober;
   private readonly news: DiscoveryNews;
-  private readonly closing = new AbortController();
+  private readonly closing = new Abort();
   private taken: Pin[] = [];
   private flushing: Promise<void> | undefined;
   private used: FoundRegistries | undefined;
@@ -122,7 +122,7 @@ export class Search {
 
   /** Reads the sources once, and waits for what comes of it. Never rejects. */
   async run(): Promise<void> {
-    const { signal } = this.closing;
+    const signal = this.closing;
     await this.pins.recheck();
     await this.readings.read(signal);
     if (signal.aborted) return;
@@ -144,7 +144,7 @@ export class Search {
   }
 
   private schedule(): void {
-    if (this.closing.signal.aborted) return;
+    if (this.closing.aborted) return;
     const { clock, random } = this.options;
     const retry = this.failures === 0 ? Infinity : FIRST_RETRY * 2 ** Math.min(this.failures - 1, 20);
     // Replicas that start together do not ask together for ever.
@@ -161,7 +161,7 @@ export class Search {
     let judgement = this.judge(isOpen ? { ...candidate, proof: undefined } : candidate);
     if (judgement === "prove") {
       const proof = await this.prober.prove(admin, offer.urls);
-      if (this.closing.signal.aborted || candidate.offer !== offer) return;
+      if (this.closing.aborted || candidate.offer !== offer) return;
       for (const url of proof.proved) candidate.proved.add(url);
       candidate.proof = proof;
       judgement = this.judge(candidate);
@@ -190,7 +190,7 @@ export class Search {
     if (open.length === 0) return;
     const proof = await this.prober.prove(admin, open);
     for (const url of proof.proved) proved.add(url);
-    if (this.closing.signal.aborted || this.pins.get(admin) !== pin) return;
+    if (this.closing.aborted || this.pins.get(admin) !== pin) return;
     const wrong = new Set(proof.mended.map(({ from }) => from));
     const urls = [...new Set([...pin.urls.filter((url) => !wrong.has(url)), ...proof.proved])].toSorted();
     if (isSameSet(urls, pin.urls)) return;
@@ -217,7 +217,7 @@ export class Search {
   /** Has used what is pinned now. Never rejects. */
   private async apply(): Promise<void> {
     const { observer, use } = this.options;
-    if (this.closing.signal.aborted) return;
+    if (this.closing.aborted) return;
     observer.registries(this.candidates.count());
     const names = new Set<string>();
     const registries = this.pins.all().flatMap((pin): FoundRegistry[] => {

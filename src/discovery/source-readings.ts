@@ -1,4 +1,4 @@
-import type { Clock, Instant } from "../clock.ts";
+import type { AbortSignalLike, Clock, Instant } from "../clock.ts";
 import type { Offer } from "./candidate.ts";
 import type { DiscoveryObserver } from "./observer.ts";
 import type { SourceReport } from "./report.ts";
@@ -54,7 +54,7 @@ export class SourceReadings {
   }
 
   /** Reads all of them anew. Never rejects. */
-  async read(signal: AbortSignal): Promise<void> {
+  async read(signal: AbortSignalLike): Promise<void> {
     await Promise.all(this.readings.map((reading) => this.readOne(reading, signal)));
   }
 
@@ -79,7 +79,7 @@ export class SourceReadings {
     }));
   }
 
-  private async readOne(reading: Reading, signal: AbortSignal): Promise<void> {
+  private async readOne(reading: Reading, signal: AbortSignalLike): Promise<void> {
     const { source, listing: before } = reading;
     let fault: string | undefined;
     try {

@@ -1,6 +1,6 @@
 import { readFile, stat } from "node:fs/promises";
 import { basename } from "node:path";
-import type { Clock, Duration } from "../clock.ts";
+import type { AbortSignalLike, Clock, Duration } from "../clock.ts";
 import type { DiscoveryConfig } from "../config/schema.ts";
 import { isReadable } from "../config/urls.ts";
 import { isPartyId } from "../upstream/node/registry-admin.ts";
@@ -22,7 +22,7 @@ export interface Source {
   /** For people and as a label: unique, without paths and secrets. */
   readonly name: string;
   /** @throws Error whose message says why nothing could be read */
-  read(signal: AbortSignal): Promise<Listing>;
+  read(signal: AbortSignalLike): Promise<Listing>;
 }
 
 export interface SourceOptions {

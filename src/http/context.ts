@@ -4,7 +4,7 @@ import type { Aggregation } from "../aggregate/aggregation.ts";
 import type { BodyReader } from "../bodies/body-reader.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { CacheStatus } from "../cache/rfc/reuse.ts";
-import type { Clock, Duration, Instant } from "../clock.ts";
+import { Abort, type AbortSignalLike, type Clock, type Duration, type Instant } from "../clock.ts";
 import type { Client, Standing } from "../clients/client.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
 import type { Logger } from "../observe/log.ts";
@@ -101,7 +101,7 @@ export interface RequestContext {
   /** How it went on to the upstream when the cache had no answer. */
   forwarded: CacheStatus | undefined;
   /** See {@link clientSignal}. */
-  signal: AbortSignal | undefined;
+  signal: Abort | undefined;
 }
 
 // On the request itself: a WeakMap of all that run costs more to keep, and to collect.
@@ -162,8 +162,15 @@ export function routeTo(context: RequestContext, upstream: Upstream, by: RoutedB
 }
 
 /** Aborts when the client goes away before its answer was complete, so that its upstream call ends too. */
-export function clientSignal(context: RequestContext): AbortSignal {
-  return (context.signal ??= signalOf(context.response));
+export function clientSignal(context: RequestContext): AbortSignalLike {
+  context.signal ??= new Abort();
+  if (context.response.destroyed) clientClosed(context);
+  return context.signal;
+}
+
+/** The answer is out, or its client has gone. */
+export function clientClosed({ response, signal }: RequestContext): void {
+  if (!response.writableFinished) signal?.abort();
 }
 
 const SAFE_ID = /^[A-Za-z0-9._:/+=@~-]{1,128}$/;
@@ -192,16 +199,6 @@ function targetOf(url: string, { config, targets }: Snapshot): Target | GatewayE
 function operationOf(target: Target | GatewayError): Operation | "none" {
   if (target instanceof Error || target.kind === "local") return "none";
   return target.kind === "endpoint" ? target.endpoint.operation : "pass_through";
-}
-
-function signalOf(response: ServerResponse): AbortSignal {
-  const controller = new AbortController();
-  const onClose = () => {
-    if (!response.writableFinished) controller.abort();
-  };
-  if (response.closed) onClose();
-  else response.once("close", onClose);
-  return controller.signal;
 }
 
 /** When a request must be answered, given the upstream it goes to. */

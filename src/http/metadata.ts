@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { CacheRequest } from "../cache/resource.ts";
 import type { CacheStatus } from "../cache/rfc/reuse.ts";
-import type { Instant } from "../clock.ts";
+import type { AbortSignalLike, Instant } from "../clock.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import { answerAggregate } from "./aggregate.ts";
 import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext, routeTo } from "./context.ts";
@@ -55,7 +55,7 @@ class MetadataRequest implements CacheRequest {
   }
 
   /** Made when it is first asked for: what is cached in any tier needs none, and it is not cheap. */
-  get signal(): AbortSignal {
+  get signal(): AbortSignalLike {
     return clientSignal(this.context);
   }
 }

@@ -3,7 +3,7 @@ import { performance } from "node:perf_hooks";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Slot } from "../clients/client.ts";
 import { GatewayError, isClientGone, toGatewayError } from "../errors.ts";
-import { beginContext, type RequestContext, requestIdOf, type Services } from "./context.ts";
+import { beginContext, clientClosed, type RequestContext, requestIdOf, type Services } from "./context.ts";
 import { framingProblem, hasUnreadBody, isBroken, isFramedSafely } from "./framing.ts";
 import {
   type Admission,
@@ -195,6 +195,7 @@ export class Pipeline {
       response.once("close", () => {
         end();
         observers.record(context);
+        clientClosed(context);
       });
     }
     return context;

@@ -1,4 +1,4 @@
-import type { Instant } from "../clock.ts";
+import type { AbortSignalLike, Instant } from "../clock.ts";
 import type { Tier } from "../clients/client.ts";
 import { suggest } from "../config/suggestion.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
@@ -28,7 +28,7 @@ export interface RoutingRules {
 
 export interface ResolveLimits {
   readonly deadline: (upstream: Upstream) => Instant;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignalLike;
 }
 
 interface Naming {

@@ -1,4 +1,4 @@
-import { type CancelTimer, type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
+import { Abort, type CancelTimer, type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
 import type { PageAddress } from "./pagination.ts";
 import type { MetadataRequest, RegistryMetadata } from "./registry-metadata.ts";
 import { ReadingBudget, readWholeListing, warmUp, type WholeListing } from "./whole-listing.ts";
@@ -48,7 +48,7 @@ export class BackgroundReader {
   private readonly jobs = new Jobs();
   private readonly schedules = new WeakMap<RegistryMetadata, Schedule>();
   private readonly warmed = new WeakSet<RegistryMetadata>();
-  private readonly stopping = new AbortController();
+  private readonly stopping = new Abort();
   private settled = Promise.withResolvers<void>();
   private wantedUntil: Instant = -Infinity;
   private cancelTick: CancelTimer | undefined;
@@ -185,7 +185,7 @@ export class BackgroundReader {
   }
 
   private request(registry: RegistryMetadata): MetadataRequest {
-    return registry.backgroundRequest(this.options.clock, this.stopping.signal);
+    return registry.backgroundRequest(this.options.clock, this.stopping);
   }
 }
 

@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import type { ListedPages } from "../bodies/page.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { CacheAnswer, CachePolicy, Resource } from "../cache/resource.ts";
-import type { Clock, Instant } from "../clock.ts";
+import type { AbortSignalLike, Clock, Instant } from "../clock.ts";
 import type { CacheConfig } from "../config/schema.ts";
 import type { Coordinator } from "../coordination/coordinator.ts";
 import type { CachedOperation, Operation } from "../spec/endpoints.ts";
@@ -43,7 +43,7 @@ export interface MetadataRequest {
   /** The fields that take part: tracing, and `Cache-Control` where clients are honoured. */
   readonly headers: IncomingHttpHeaders;
   readonly deadline: Instant;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignalLike | undefined;
 }
 
 /** An age no entry reaches: a request that names one takes what is fresh, but nothing stale (RFC 9111 §5.2.1.1). */
@@ -106,7 +106,7 @@ export class RegistryMetadata {
   }
 
   /** A request of the gateway itself: after all others, and for what is fresh. */
-  backgroundRequest(clock: Clock, signal: AbortSignal): MetadataRequest {
+  backgroundRequest(clock: Clock, signal: AbortSignalLike): MetadataRequest {
     return { requester: "background", headers: FRESH, deadline: clock.now() + this.upstream.config.timeout, signal };
   }
 

@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import type { AnswerContent } from "../bodies/answer.ts";
-import type { Instant } from "../clock.ts";
+import type { AbortSignalLike, Instant } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { CallTrace } from "./observer.ts";
@@ -21,7 +21,7 @@ export interface UpstreamCall {
   /** No work for this call goes on after it; the upstream's own `timeout` may end it sooner. */
   readonly deadline: Instant;
   /** Aborted when nobody waits for the answer any more. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignalLike | undefined;
   /** Names a pagination: its calls stay on the node that began it while that node is well. */
   readonly pagination?: string | undefined;
   /** Follows it; undefined where requests are not traced. */

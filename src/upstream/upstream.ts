@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Instant } from "../clock.ts";
+import type { AbortSignalLike, Instant } from "../clock.ts";
 import { firstEnds } from "../config/certificates.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import type { GatewayError } from "../errors.ts";
@@ -167,7 +167,7 @@ export class Upstream {
    * The admin, as soon as a node has proved it; asks unproved nodes at once.
    * @throws {@link GatewayError} 502, 503 or 504 that says why none has.
    */
-  async learnAdmin(deadline: Instant, signal?: AbortSignal): Promise<string> {
+  async learnAdmin(deadline: Instant, signal?: AbortSignalLike): Promise<string> {
     await this.parts.nodes.whenProved({ deadline, signal });
     return this.admin!;
   }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { AbortSignalLike } from "../../src/clock.ts";
 import { type FetchEnd, SharedFetch, waitFor } from "../../src/cache/collapsed-forwarding.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
@@ -6,7 +7,7 @@ interface Started {
   readonly clock: ManualClock;
   readonly fetch: SharedFetch<string>;
   readonly ends: FetchEnd[];
-  readonly signal: () => AbortSignal;
+  readonly signal: () => AbortSignalLike;
   readonly succeed: (value: string) => void;
   readonly fail: (error: Error) => void;
 }
@@ -15,7 +16,7 @@ function start(background = false): Started {
   const clock = new ManualClock();
   const ends: FetchEnd[] = [];
   const work = Promise.withResolvers<string>();
-  let signal: AbortSignal | undefined;
+  let signal: AbortSignalLike | undefined;
   const fetch = new SharedFetch<string>({
     clock,
     timeout: 1_000,

@@ -1,4 +1,4 @@
-import { type Instant, withDeadline } from "../../clock.ts";
+import { type AbortSignalLike, type Instant, withDeadline } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Priority } from "../call.ts";
 import type { CircuitBreaker } from "../limits/circuit-breaker.ts";
@@ -9,7 +9,7 @@ import { type Upload, uploadTimeout } from "../wire/upload.ts";
 export interface Entrant {
   readonly priority: Priority;
   readonly deadline: Instant;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignalLike | undefined;
 }
 
 /**

@@ -85,7 +85,7 @@ class CallRun<Answer extends { readonly status: number }> implements AttemptingC
     const { signal, priority, body } = this.call;
     const { config, limits } = this.parts;
     if (signal?.aborted === true) return this.fail(clientGone());
-    signal?.addEventListener("abort", this.onAbort, { once: true });
+    signal?.addEventListener("abort", this.onAbort);
     if (this.answerTime <= 0) return this.fail(answerTimeout(config.name).error);
     if (this.mode.isStreamed && Buffer.isBuffer(body) && body.length > limits.requestBody) {
       return this.fail(tooLargeUpload(limits.requestBody));
@@ -97,7 +97,6 @@ class CallRun<Answer extends { readonly status: number }> implements AttemptingC
     );
   }
 
-  // A function: an object as listener outlives its request, and all that it refers to, until the next full collection.
   private readonly onAbort = (): void => this.fail(clientGone());
 
   arm(): void {

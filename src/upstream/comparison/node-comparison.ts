@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { BodyReader } from "../../bodies/body-reader.ts";
 import { type Difference, findDifferences } from "../../bodies/difference.ts";
-import { type Duration, sleep } from "../../clock.ts";
+import { Abort, type Duration, sleep } from "../../clock.ts";
 import { News } from "../news.ts";
 import type { UpstreamNode } from "../node/node.ts";
 import type { ComparisonResult } from "../observer.ts";
@@ -77,7 +77,7 @@ interface Course {
 export class NodeComparison {
   private readonly parts: UpstreamParts;
   private readonly budget: ComparisonBudget;
-  private readonly closing = new AbortController();
+  private readonly closing = new Abort();
   private readonly told = new LRUCache<string, News>({ max: MOST_TOLD });
   /** The latest first. */
   private divergences: readonly Divergence[];
@@ -120,7 +120,7 @@ export class NodeComparison {
     const bytes = ANSWERS_HELD * maxBody;
     const course: Course = { question, maxBody, calls: 0 };
     let result: ComparisonResult = "skipped";
-    if (!this.closing.signal.aborted && this.running < MOST_OF_ONE && this.budget.tryEnter(bytes)) {
+    if (!this.closing.aborted && this.running < MOST_OF_ONE && this.budget.tryEnter(bytes)) {
       this.running += 1;
       try {
         result = await this.compare(course, answer);
@@ -194,7 +194,7 @@ export class NodeComparison {
       course.calls += 1;
     };
     const { maxBody, question } = course;
-    return askNode(this.parts, node, question, { maxBody, signal: this.closing.signal, onCall });
+    return askNode(this.parts, node, question, { maxBody, signal: this.closing, onCall });
   }
 
   private async differences(
@@ -223,7 +223,7 @@ export class NodeComparison {
     const task = { kind: "difference", operation, split: one.body.length } as const;
     return this.budget.bodies.read(task, Buffer.concat([one.body, other.body]), {
       source: this.parts.config.name,
-      isWanted: () => !this.closing.signal.aborted,
+      isWanted: () => !this.closing.aborted,
     });
   }
 

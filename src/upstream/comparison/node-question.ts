@@ -1,3 +1,4 @@
+import { Abort, type AbortSignalLike } from "../../clock.ts";
 import { readAnswerBody } from "../../bodies/answer.ts";
 import { AT_ONCE } from "../../bodies/body-reader.ts";
 import type { Fields } from "../../fields.ts";
@@ -31,7 +32,7 @@ export type Unseen = "skipped" | "failed";
 interface Asking {
   readonly maxBody: number;
   /** Ends it. */
-  readonly signal: AbortSignal;
+  readonly signal: AbortSignalLike;
   /** A call was sent to the registry, or an info before it. */
   readonly onCall: () => void;
 }
@@ -53,7 +54,7 @@ export async function askNode(
   question: Question,
   { maxBody, signal, onCall }: Asking,
 ): Promise<SeenAnswer | Unseen> {
-  const wayward = new AbortController();
+  const wayward = new Abort();
   const giveUp = (): void => wayward.abort();
   if (signal.aborted || !mayBeAsked(parts, node) || !parts.concurrency.tryEnterSpare(giveUp)) return "skipped";
   signal.addEventListener("abort", giveUp);
@@ -63,10 +64,10 @@ export async function askNode(
     if (proofs === undefined) return "skipped";
     if (proofs > 0) onCall();
     if ((await parts.rateLimit?.tryTake(question.operation, "background")) === false) return "skipped";
-    if (wayward.signal.aborted || !mayBeAsked(parts, node)) return "skipped";
+    if (wayward.aborted || !mayBeAsked(parts, node)) return "skipped";
     onCall();
-    const seen = await fetchSeen(parts, node, question, { maxBody, signal: wayward.signal });
-    return wayward.signal.aborted ? "skipped" : seen;
+    const seen = await fetchSeen(parts, node, question, { maxBody, signal: wayward });
+    return wayward.aborted ? "skipped" : seen;
   } catch {
     // A proof that failed, or credentials that are not to be had: calls tell of both.
     return "failed";

@@ -1,11 +1,11 @@
-import type { CancelTimer, Clock, Instant } from "../../clock.ts";
+import type { AbortSignalLike, CancelTimer, Clock, Instant } from "../../clock.ts";
 import { clientGone, GatewayError } from "../../errors.ts";
 import type { Priority } from "../call.ts";
 
 interface Entrant {
   readonly priority: Priority;
   readonly deadline: Instant;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignalLike | undefined;
 }
 
 interface Bounds {
@@ -116,7 +116,7 @@ export const PRIORITIES: readonly Priority[] = ["post", "miss", "refresh", "back
 export interface WaitOptions {
   readonly priority: Priority;
   readonly until: Instant;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignalLike | undefined;
   /** What the waiter is told when its time is up. */
   readonly late: () => GatewayError;
 }
@@ -177,7 +177,7 @@ export class WaitQueue {
         },
       };
       const onAbort = () => waiter.leave(clientGone());
-      signal?.addEventListener("abort", onAbort, { once: true });
+      signal?.addEventListener("abort", onAbort);
       cancelTimer = this.clock.after(until - this.clock.now(), () => waiter.leave(late()));
       this.waiters[priority].add(waiter);
     });

@@ -1,4 +1,4 @@
-import type { Clock, Duration, Instant } from "../../clock.ts";
+import type { AbortSignalLike, Clock, Duration, Instant } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import type { CallGrant, Coordinator, MaybePromise } from "../../coordination/coordinator.ts";
 import { GatewayError } from "../../errors.ts";
@@ -15,7 +15,7 @@ export interface Spender {
   readonly operation: Operation;
   readonly priority: Priority;
   readonly deadline: Instant;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignalLike | undefined;
 }
 
 interface RateLimitParts {

@@ -1,4 +1,4 @@
-import { type Clock, type Deadline, type Instant, withDeadline } from "../../clock.ts";
+import { Abort, type Clock, type Deadline, type Instant, withDeadline } from "../../clock.ts";
 import type { GatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
 import { addressOf } from "../../config/urls.ts";
@@ -36,7 +36,7 @@ export class Nodes {
   private readonly supportedApis: SupportedApis;
   private readonly states: NodeStates;
   private readonly proof: NodeProof;
-  private readonly closing = new AbortController();
+  private readonly closing = new Abort();
   private hasStarted = false;
   private hasStopped = false;
   /** In cache-only mode. */
@@ -51,7 +51,7 @@ export class Nodes {
     this.states = new NodeStates(this.all, this.registry, parts);
     this.proof = new NodeProof({
       ...parts,
-      signal: this.closing.signal,
+      signal: this.closing,
       expected: () => this.admin,
       told: (node, admin, supportedApis) => {
         this.states.hear(node, admin);
@@ -222,7 +222,7 @@ export class Nodes {
    */
   async askInfo(): Promise<boolean | undefined> {
     const { clock, config, rateLimit } = this.parts;
-    const { signal } = this.closing;
+    const signal = this.closing;
     const timeout = Math.min(config.attemptTimeout, config.timeout);
     const asked = this.all.filter(({ state, isCordoned }) => !isCordoned && (state === "up" || state === "ejected"));
     const late = () => answerTimeout(config.name).error;

@@ -1,5 +1,5 @@
 import { readAnswerBody } from "../../bodies/answer.ts";
-import type { Clock, Instant } from "../../clock.ts";
+import type { AbortSignalLike, Clock, Instant } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
@@ -23,7 +23,7 @@ interface ProofParts {
   readonly credentials: Credentials | undefined;
   readonly rateLimit: RateLimit | undefined;
   /** Aborts when the upstream is closed. */
-  readonly signal: AbortSignal;
+  readonly signal: AbortSignalLike;
   /** The admin that is expected; undefined before one is known. */
   readonly expected: () => string | undefined;
   /** The node named this admin, and these APIs. @throws GatewayError when a call may not go that way */

@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
-import type { Instant } from "../../clock.ts";
+import type { AbortSignalLike, Instant } from "../../clock.ts";
 import { type Fields, fieldsFromRaw, filterFields, TRACE_FIELDS } from "../../fields.ts";
 import { answerTimeout, type Failure, removed } from "../failure.ts";
 import { AnswerCollector, type CollectorOptions, type RawAnswer } from "./answer.ts";
@@ -221,7 +221,7 @@ class AwaitedAnswer extends AnswerCollector {
 export interface FetchOptions extends Omit<CollectorOptions, "requestedAt"> {
   readonly deadline: Instant;
   /** Aborts when the upstream is closed. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignalLike | undefined;
 }
 
 /** The answer to one request that is no call: a check of a node, a token. Never rejects. */
