@@ -3,6 +3,8 @@ import { expose } from "./exposition.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
+const NO_LABELS: Labels = {};
+
 /** What was observed under one set of labels. Observing costs a few comparisons and additions. */
 export class Distribution {
   sum = 0;
@@ -56,7 +58,7 @@ abstract class BoundMetric<Kept> {
     this.options = options;
     this.create = create;
     // A metric without labels is there before its first event.
-    if (options.labelNames.length === 0) this.tally({});
+    if (options.labelNames.length === 0) this.tally(NO_LABELS);
     // All that a registry asks of a metric is its name and `get`; the type lists the library's own classes.
     options.registry.registerMetric(this as unknown as Metric);
   }
@@ -110,10 +112,10 @@ export class BoundCounter extends BoundMetric<Tally> {
     super(options, () => new Tally());
   }
 
-  /** Counts `amount`, or one, under `labels` where the metric has any. */
-  inc(...args: [amount?: number] | [labels: Labels, amount?: number]): void {
-    const [labels, amount = 1] = typeof args[0] === "object" ? (args as [Labels, number?]) : [{}, args[0]];
-    this.tally(labels).add(amount);
+  /** Counts `amount`, or one, under labels where the metric has any: they come first. */
+  inc(first: Labels | number = 1, amount = 1): void {
+    if (typeof first === "number") this.tally(NO_LABELS).add(first);
+    else this.tally(first).add(amount);
   }
 
   protected valuesOf(labels: Labels, { amount }: Tally): MetricValueWithName<string>[] {
@@ -136,10 +138,10 @@ export class BoundHistogram extends BoundMetric<Distribution> {
     this.buckets = buckets;
   }
 
-  /** Observes `value`, under `labels` where the metric has any. */
-  observe(...args: [value: number] | [labels: Labels, value: number]): void {
-    const [labels, value] = args.length === 1 ? [{}, args[0]] : args;
-    this.tally(labels).observe(value);
+  /** Observes a value, under labels where the metric has any: they come first. */
+  observe(first: Labels | number, value = 0): void {
+    if (typeof first === "number") this.tally(NO_LABELS).observe(first);
+    else this.tally(first).observe(value);
   }
 
   protected valuesOf(labels: Labels, { sum, counts }: Distribution): MetricValueWithName<string>[] {
