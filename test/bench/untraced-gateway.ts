@@ -19,5 +19,4 @@ registerHooks({
   },
 });
 
-const { run } = await import("../../src/commands/run.ts");
-process.exitCode = await run(process.argv.slice(2));
+await import("../../src/main.ts");
