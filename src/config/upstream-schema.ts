@@ -45,7 +45,10 @@ const retry = group("Trying again on another node.", {
 
 const hedge = group("Asking a second node when the first is slow.", {
   enabled: flag(true, "Needs two nodes or more."),
-  quantile: share({ default: 0.95, description: "Slow is slower than this quantile of the operation's latency." }),
+  quantile: share({
+    default: 0.95,
+    description: "Slow is slower than this quantile of the operation's latency, and than 5 ms.",
+  }),
   budget: share({ default: 0.05, description: "Extra calls as a share of requests." }),
 });
 

@@ -9,6 +9,7 @@ const input: ScheduleInput = { now: NOW, deadline: NOW + 10_000, attemptTimeout:
 test.each<[string, Partial<ScheduleInput>, Schedule]>([
   ["a quick operation", {}, { hedgeAt: NOW + 100, retryAt: NOW + 750, lateAt: NOW + 750 }],
   ["a slow operation", { slow: 1_000 }, { hedgeAt: NOW + 1_000, retryAt: NOW + 3_000, lateAt: NOW + 3_000 }],
+  ["one as quick as the gateway itself", { slow: 2 }, { hedgeAt: NOW + 5, retryAt: NOW + 750, lateAt: NOW + 750 }],
   ["one too slow to be late", { slow: 2_000 }, { hedgeAt: NOW + 2_000, retryAt: NOW + 5_000, lateAt: Infinity }],
   ["an unknown operation", { slow: undefined }, { hedgeAt: Infinity, retryAt: NOW + 750, lateAt: NOW + 750 }],
   ["one that may not be hedged", { mayHedge: false }, { hedgeAt: Infinity, retryAt: NOW + 750, lateAt: NOW + 750 }],

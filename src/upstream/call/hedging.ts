@@ -64,6 +64,11 @@ export class Latencies {
   }
 }
 
+/**
+ * A call is not slow before this, however quick its operation is as a rule: up to here it may as well have waited for the
+ * gateway itself, and another call would come no sooner.
+ */
+const LEAST_SLOW: Duration = 5;
 /** A call is not late before this, however quick its operation is as a rule. */
 const LEAST_LATE: Duration = 750;
 /** And not before it took so many times as long as what is slow for its operation. */
@@ -97,7 +102,7 @@ export function scheduleAttempt({ now, deadline, attemptTimeout, slow, mayHedge 
   const late = Math.max(LEAST_LATE, LATE_FACTOR * (slow ?? 0));
   const lateAt = late < attemptTimeout ? now + late : Infinity;
   return {
-    hedgeAt: mayHedge && slow !== undefined ? now + slow : Infinity,
+    hedgeAt: mayHedge && slow !== undefined ? now + Math.max(LEAST_SLOW, slow) : Infinity,
     retryAt: Math.min(lateAt, now + (deadline - now) / 2),
     lateAt,
   };
