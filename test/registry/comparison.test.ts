@@ -45,8 +45,10 @@ test("no comparison raises a false alarm while supplies move and pages shift", a
   const { nodes, observer } = opened;
   const random = mulberry32(11);
   const wanted = runs(100, 10_000);
+  // While two second looks wait for their second, nothing else is compared: the quicker the machine, the more is skipped.
+  const looked = () => observer.count("compared") - observer.count("compared amulet skipped");
   let pageToken: string | undefined;
-  for (let i = 0; observer.count("compared") < wanted && i < 3 * wanted; i++) {
+  for (let i = 0; looked() < wanted && i < 50 * wanted; i++) {
     // Nodes lag behind each other: what one has done another one does a little later.
     const { catalogue } = nodes[i % 3]!;
     catalogue.churn(5);
@@ -58,7 +60,7 @@ test("no comparison raises a false alarm while supplies move and pages shift", a
     else if (drawn < 4) await fetchAndCompare(opened, { operation: "instrument", id: "Amulet" });
     else pageToken = await fetchAndCompare(opened, { operation: "instruments", pageToken });
   }
-  expect(observer.count("compared")).toBeGreaterThanOrEqual(wanted);
+  expect(looked()).toBeGreaterThanOrEqual(wanted);
   expect(observer.divergences).toEqual([]);
   expect(observer.count("compared amulet same")).toBeGreaterThan(wanted * 0.8);
 }, 600_000);
