@@ -160,8 +160,20 @@ const DROPPED_FAMILIES = [
 
 const OF_DROPPED_FAMILY = new RegExp(`^(?:${DROPPED_FAMILIES.join("|")})`);
 
+/** So many names are remembered, and none that is longer: registries choose them. */
+const MOST_NAMES = 1_000;
+const LONGEST_NAME = 100;
+/** Names that answers had, and whether they end here: looking for their families costs more than remembering. */
+const known = new Map<string, boolean>();
+
 function isDropped(name: string): boolean {
-  return DROPPED.has(name) || OF_DROPPED_FAMILY.test(name);
+  let dropped = known.get(name);
+  if (dropped === undefined) {
+    dropped = DROPPED.has(name) || OF_DROPPED_FAMILY.test(name);
+    if (known.size === MOST_NAMES) known.clear();
+    if (name.length <= LONGEST_NAME) known.set(name, dropped);
+  }
+  return dropped;
 }
 
 /** What of an upstream's fields may reach a client or the cache, in order. */

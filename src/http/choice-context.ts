@@ -13,7 +13,7 @@ import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext, ro
 import { checkBodyHeaders, checkContentCoding, readRequest } from "./request-body.ts";
 import { adminHeaderOf, adminNotNamed, checkMayUse, maySee, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
-import { hasPlainUpstream, plainUpstream, type Snapshot } from "./snapshot.ts";
+import { hasPlainUpstream, plainUpstream, routingRules, type Snapshot } from "./snapshot.ts";
 import type { RegistryTarget } from "./target.ts";
 
 /** The request headers that a factory or choice-context call takes along; credentials join only where configured. */
@@ -43,7 +43,7 @@ export async function answerChoiceContext(context: RequestContext, bytes: Buffer
   const header = adminHeaderOf(request.rawHeaders, snapshot.config.routing.adminHeader);
   const deadlineOf = deadlineFromNow(request.headers, services.clock);
   const named = resolveUpstream(
-    { ...snapshot.config.routing, upstreams: snapshot.upstreams, tier: context.client?.tier },
+    routingRules(snapshot, context.client?.tier),
     { path: target.registry, header, body: body?.admins ?? [] },
     { deadline: deadlineOf, signal: clientSignal(context) },
   );

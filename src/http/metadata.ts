@@ -8,7 +8,7 @@ import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext, ro
 import type { HitTarget } from "./hit.ts";
 import { adminHeaderOf, checkMayUse, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
-import { isAggregate, plainUpstream } from "./snapshot.ts";
+import { isAggregate, plainUpstream, routingRules } from "./snapshot.ts";
 import { parsePageQuery, type RegistryTarget } from "./target.ts";
 
 /**
@@ -72,7 +72,7 @@ async function findTarget(
   const page = operation === "instruments" ? parsePageQuery(target.query) : undefined;
   const signal = clientSignal(context);
   const named = await resolveUpstream(
-    { ...snapshot.config.routing, upstreams: snapshot.upstreams, tier: context.client?.tier },
+    routingRules(snapshot, context.client?.tier),
     { path: target.registry, header, body: [] },
     { deadline: deadlineOf, signal },
   );

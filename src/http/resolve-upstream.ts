@@ -57,8 +57,7 @@ export function resolveUpstream(
   const namings = namingsOf(rules, named);
   const first = namings[0];
   if (first === undefined) return undefined;
-  const [party, otherParty] = differentParties(namings);
-  if (party !== undefined && otherParty !== undefined) throw disagreement(party, otherParty);
+  checkParties(namings);
   const upstream = find(rules.upstreams, first);
   if (upstream === undefined) {
     // An unknown admin and a known one are two registries, in whichever order they are named.
@@ -133,10 +132,18 @@ function namingsOf(rules: RoutingRules, named: NamedRegistries): Naming[] {
   return namings;
 }
 
-/** Two party ids that differ, known or not. An alias never holds `::`, a party id always does. */
-function differentParties(namings: readonly Naming[]): Naming[] {
-  const parties = namings.filter((each) => !each.mayBeAlias || each.value.includes("::"));
-  return [parties[0], parties.find((each) => each.value !== parties[0]!.value)].filter((each) => each !== undefined);
+/**
+ * An alias never holds `::`, a party id always does.
+ *
+ * @throws GatewayError 400 for two party ids that differ, known or not
+ */
+function checkParties(namings: readonly Naming[]): void {
+  let party: Naming | undefined;
+  for (const each of namings) {
+    if (each.mayBeAlias && !each.value.includes("::")) continue;
+    party ??= each;
+    if (each.value !== party.value) throw disagreement(party, each);
+  }
 }
 
 function find(upstreams: Upstreams, naming: Naming): Upstream | undefined {

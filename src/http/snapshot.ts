@@ -1,4 +1,5 @@
 import { ClientAddresses } from "../clients/client-address.ts";
+import type { Tier } from "../clients/client.ts";
 import type { Clients } from "../clients/clients.ts";
 import type { Config } from "../config/schema.ts";
 import { RegistryMetadata, type RegistryMetadataOptions } from "../registry/registry-metadata.ts";
@@ -7,7 +8,7 @@ import { type FoundRegistries, NOTHING_FOUND, upstreamsOf } from "../upstream/fo
 import type { Upstream } from "../upstream/upstream.ts";
 import { Upstreams } from "../upstream/upstreams.ts";
 import { HitMemo } from "./hit.ts";
-import { adminNotNamed } from "./resolve-upstream.ts";
+import { adminNotNamed, type RoutingRules } from "./resolve-upstream.ts";
 import { type Cors, createCors } from "./send.ts";
 import { TargetReader } from "./target.ts";
 
@@ -38,6 +39,12 @@ function createSnapshot(parts: Omit<Snapshot, "cors" | "hits" | "targets" | "add
     hits: new HitMemo(),
     targets: new TargetReader(routing.prefix),
   };
+}
+
+/** By what the registry of a request is found; `tier` of its client. */
+export function routingRules({ config, upstreams }: Snapshot, tier: Tier | undefined): RoutingRules {
+  const { prefix, adminHeader } = config.routing;
+  return { upstreams, prefix, adminHeader, tier };
 }
 
 /** True where the plain base URL stands for all registries together. */

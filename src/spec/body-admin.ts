@@ -68,12 +68,14 @@ export class AmbiguousBody extends Error {}
  */
 export function adminsNamedBy(text: string, body: unknown, paths: AdminPaths): BodyAdmin[] {
   const admins: BodyAdmin[] = [];
-  checkRepeatedKeys(text, paths);
-  for (const path of paths) {
-    const admin = valueAt(body, path) ?? undefined;
+  const look = lookOf(paths);
+  checkRepeatedKeys(text, paths, look);
+  for (let i = 0; i < paths.length; i += 1) {
+    const admin = valueAt(body, paths[i]!) ?? undefined;
     if (admin === undefined) continue;
-    if (typeof admin !== "string") throw new AmbiguousBody(`${path.join(".")} must be a string, the admin's party id`);
-    admins.push({ admin, at: path.join(".") });
+    const at = look.dotted[i]!;
+    if (typeof admin !== "string") throw new AmbiguousBody(`${at} must be a string, the admin's party id`);
+    admins.push({ admin, at });
   }
   return admins;
 }
@@ -88,15 +90,17 @@ const OF_ALLOCATIONS: AdminPaths = [SETTLED_ALLOCATIONS];
  * @throws AmbiguousBody as {@link adminsNamedBy}
  */
 export function allocationsOf(text: string, body: unknown): readonly string[] {
-  checkRepeatedKeys(text, OF_ALLOCATIONS);
+  checkRepeatedKeys(text, OF_ALLOCATIONS, lookOf(OF_ALLOCATIONS));
   const found = valueAt(body, SETTLED_ALLOCATIONS);
   return Array.isArray(found) && found.every((each) => typeof each === "string") ? found : [];
 }
 
-/** What is made of paths once, to look for keys given twice. */
+/** What is made of paths once. */
 interface Look {
+  /** Each as error texts name it. */
+  readonly dotted: readonly string[];
   readonly tree: KeyTree;
-  /** Finds the keys of all paths, quoted as they stand in a body, and whatever may be one in disguise. */
+  /** To look for keys given twice: finds the keys of all paths, quoted as they stand in a body, and whatever may be one in disguise. */
   readonly keysOrEscapes: RegExp;
 }
 
@@ -106,14 +110,14 @@ function lookOf(paths: AdminPaths): Look {
   let look = looks.get(paths);
   if (look === undefined) {
     const keys = new Set(paths.flat());
-    look = { tree: keyTree(paths), keysOrEscapes: new RegExp(`"(?:${[...keys].join("|")})"|\\\\u`, "g") };
+    const keysOrEscapes = new RegExp(`"(?:${[...keys].join("|")})"|\\\\u`, "g");
+    look = { dotted: paths.map((path) => path.join(".")), tree: keyTree(paths), keysOrEscapes };
     looks.set(paths, look);
   }
   return look;
 }
 
-function checkRepeatedKeys(text: string, paths: AdminPaths): void {
-  const look = lookOf(paths);
+function checkRepeatedKeys(text: string, paths: AdminPaths, look: Look): void {
   const repeated = mayRepeatKeys(text, look) ? repeatedKey(text, look.tree) : undefined;
   if (repeated === undefined) return;
   const path = paths.find((each) => repeated.every((key, depth) => each[depth] === key)) ?? repeated;
@@ -135,7 +139,8 @@ function mayRepeatKeys(text: string, { keysOrEscapes }: Look): boolean {
 /** @throws AmbiguousBody where the way is not one that every parser goes */
 function valueAt(body: unknown, path: readonly string[]): unknown {
   let value = body;
-  for (const [depth, key] of path.entries()) {
+  for (let depth = 0; depth < path.length; depth += 1) {
+    const key = path[depth]!;
     if (value === undefined || value === null) return undefined;
     if (typeof value !== "object" || Array.isArray(value)) {
       throw new AmbiguousBody(`${path.slice(0, depth).join(".") || "the body"} must be an object`);
@@ -153,9 +158,10 @@ function valueAt(body: unknown, path: readonly string[]): unknown {
 /** Such as `ExpectedAdmin` or `expected_admin`: there are parsers that take them for `expectedAdmin`. */
 function lookalikeOf(key: string, object: object): string | undefined {
   const { pattern, longest } = lookalikes.get(key) ?? rememberLookalikes(key);
-  return Object.keys(object).find(
-    (each) => each.length >= key.length && each.length <= longest && each !== key && pattern.test(each),
-  );
+  for (const each of Object.keys(object)) {
+    if (each.length >= key.length && each.length <= longest && each !== key && pattern.test(each)) return each;
+  }
+  return undefined;
 }
 
 interface Lookalikes {
