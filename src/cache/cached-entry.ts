@@ -113,6 +113,35 @@ export interface Handling {
 /** The fields of an entry in one form, without those that change by the second. */
 interface Head extends Lasting {
   readonly validators: Validators;
+  /** Whether the upstream tells clients for how long they may keep it. */
+  readonly saysHowLong: boolean;
+}
+
+/** Most answers are sent without anybody looking at all of their fields: these are joined when asked for. */
+class EntryAnswer implements CacheAnswer {
+  readonly status: number;
+  readonly lasting: Lasting;
+  readonly passing: Fields;
+  readonly body: Buffer | undefined;
+  readonly outcome: CacheOutcome;
+  readonly tier: CacheTier;
+  readonly age: number;
+  readonly ttl: number | undefined;
+
+  constructor({ status, lasting, passing, body, outcome, tier, age, ttl }: Omit<CacheAnswer, "fields">) {
+    this.status = status;
+    this.lasting = lasting;
+    this.passing = passing;
+    this.body = body;
+    this.outcome = outcome;
+    this.tier = tier;
+    this.age = age;
+    this.ttl = ttl;
+  }
+
+  get fields(): Fields {
+    return [...this.lasting.fields, ...this.passing];
+  }
 }
 
 /** The last memory hit in one form, good until its age or ttl changes. */
@@ -234,17 +263,16 @@ export class CachedEntry {
     const { entry } = this;
     const age = this.age(now);
     const lasting = this.head(form);
-    const fields = lasting.fields.concat("age", String(age));
-    if (fieldValue(entry.fields, "cache-control") === undefined) {
-      fields.push("cache-control", this.clientCacheControl(now, policy));
-    }
     const upstream = this.upstreamCacheStatus();
     const own = formatCacheStatus(status);
-    fields.push("cache-status", upstream === undefined ? own : `${upstream}, ${own}`);
+    const cacheStatus = upstream === undefined ? own : `${upstream}, ${own}`;
+    const passing = lasting.saysHowLong
+      ? ["age", String(age), "cache-status", cacheStatus]
+      : ["age", String(age), "cache-control", this.clientCacheControl(now, policy), "cache-status", cacheStatus];
+    const isKnown = isForm(form, NOT_MODIFIED);
+    const body = isKnown ? undefined : (this.coded[codingOf(form)] ?? entry.body);
     const { ttl } = status;
-    if (isForm(form, NOT_MODIFIED)) return { status: 304, fields, lasting, body: undefined, outcome, tier, age, ttl };
-    const body = this.coded[codingOf(form)] ?? entry.body;
-    return { status: entry.status, fields, lasting, body, outcome, tier, age, ttl };
+    return new EntryAnswer({ status: isKnown ? 304 : entry.status, lasting, passing, body, outcome, tier, age, ttl });
   }
 
   /**
@@ -297,6 +325,7 @@ function makeHead(entry: Entry, form: number, compressible: boolean): Head {
   if (isCoded) fields.push("content-encoding", coding);
   return {
     fields: isForm(form, NOT_MODIFIED) ? notModifiedFields(fields) : fields,
+    saysHowLong: fieldValue(entry.fields, "cache-control") !== undefined,
     validators: {
       etag: fieldValue(fields, "etag"),
       lastModified: fieldValue(fields, "last-modified"),

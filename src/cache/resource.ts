@@ -119,6 +119,8 @@ export interface CacheAnswer {
   /** Complete but for content-length, CORS and the request id. */
   readonly fields: Fields;
   readonly lasting: Lasting;
+  /** The other fields: those that change by the second. */
+  readonly passing: Fields;
   /** Undefined with 304. The route leaves it out for HEAD, but not its length. */
   readonly body: Buffer | undefined;
   readonly outcome: CacheOutcome;

@@ -38,8 +38,8 @@ export class HeadText {
   private readonly parts: Parts;
   /** Of the first fields but the very first one; undefined where they have changed. */
   private front: string | undefined;
-  /** Behind the first fields; undefined where the last ones have changed. */
-  private rest: string | undefined;
+  /** The last fields, and what Node adds; undefined where they have changed. */
+  private end: string | undefined;
   /** Of the wall clock, the one for which its date is right. */
   private second = Number.NaN;
 
@@ -64,7 +64,14 @@ export class HeadText {
     const match = text.startsWith(own) ? ADDED.exec(text.slice(own.length)) : null;
     if (match === null) return undefined;
     const [, date, added] = match;
-    return new HeadText({ status, start, varying, middle, isDated: date !== undefined, added: added! });
+    return new HeadText({
+      status,
+      start,
+      varying,
+      middle: onePiece(middle),
+      isDated: date !== undefined,
+      added: added!,
+    });
   }
 
   firstChanged(): void {
@@ -72,7 +79,7 @@ export class HeadText {
   }
 
   lastChanged(): void {
-    this.rest = undefined;
+    this.end = undefined;
   }
 
   /**
@@ -91,29 +98,33 @@ export class HeadText {
       httpVersion === "1.1" &&
       headers.expect === undefined;
     if (!isSame) return false;
-    const { status, start, varying } = this.parts;
+    const { status, start, varying, middle } = this.parts;
     this.front ??= `\r\n${linesOf(head, 2, varying.first)}`;
     response.statusCode = status;
-    (response as WithHeadText)._header = start + head[1]! + this.front + this.restAt(head, now);
+    (response as WithHeadText)._header = start + head[1]! + this.front + middle + this.endAt(head, now);
     return true;
   }
 
-  private restAt(head: readonly string[], now: number): string {
-    const { varying, middle, isDated, added } = this.parts;
+  private endAt(head: readonly string[], now: number): string {
+    const { varying, isDated, added } = this.parts;
     const second = isDated ? Math.floor(now / 1_000) : 0;
-    if (this.rest !== undefined && second === this.second) return this.rest;
+    if (this.end !== undefined && second === this.second) return this.end;
     this.second = second;
     // RFC 9110 §6.6.1: when the answer was made.
     const date = isDated ? `Date: ${new Date(now).toUTCString()}\r\n` : "";
-    this.rest = middle + linesOf(head, head.length - varying.last, head.length) + date + added;
-    // Looked into, it becomes one piece; else it would be read piece by piece each time.
-    this.rest.charCodeAt(0);
-    return this.rest;
+    this.end = onePiece(linesOf(head, head.length - varying.last, head.length) + date + added);
+    return this.end;
   }
 }
 
 function linesOf(head: readonly string[], from: number, to: number): string {
   let text = "";
   for (let i = from; i < to; i += 2) text += `${head[i]}: ${head[i + 1]}\r\n`;
+  return text;
+}
+
+/** Text that was looked into is in one piece; else it would be read piece by piece each time. */
+function onePiece(text: string): string {
+  text.charCodeAt(0);
   return text;
 }

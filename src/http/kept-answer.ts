@@ -20,7 +20,7 @@ export function sendKept(
   const { head } = sent;
   if (sent.text?.writeTo(response, head, context.now) !== true) {
     response.writeHead(answer.status, head);
-    if (sent.isRepeated) sent.text ??= HeadText.of(response, head, varyingOf(sent, answer));
+    if (sent.isRepeated) sent.text ??= HeadText.of(response, head, varyingOf(sent));
     sent.isRepeated = true;
   }
   sendBody(context.request, response, answer);
@@ -31,8 +31,8 @@ interface SentHead {
   readonly status: number;
   /** Of the body. */
   readonly length: number | undefined;
-  /** Of the answer: the last ones change by the second. */
-  fields: Fields;
+  /** Of the answer. */
+  passing: Fields;
   readonly cors: Fields;
   readonly head: string[];
   /** Of the client that got it, see {@link STANDING}. */
@@ -56,7 +56,7 @@ function headFor(
 ): SentHead {
   const cors = context.snapshot.cors.answerFields(context.request.headers.origin);
   const standing = context.standing?.fields;
-  const { status, fields } = answer;
+  const { status, passing } = answer;
   const length = bodyOf(answer)?.length;
   const lasting: SentBefore = answer.lasting;
   const sent = lasting[SENT];
@@ -67,7 +67,7 @@ function headFor(
     return sent;
   }
   const head = headOf(answer, commonFieldsOf(context, false));
-  return (lasting[SENT] = { status, length, fields, cors, head, standing, text: undefined, isRepeated: false });
+  return (lasting[SENT] = { status, length, passing, cors, head, standing, text: undefined, isRepeated: false });
 }
 
 /** Writes a client's limits in the place of those of the client before; false where they are other fields. */
@@ -82,21 +82,21 @@ function restand(sent: SentHead, standing: Fields | undefined): boolean {
 
 /** Writes what does not last in the place of what was sent last; false where they are other fields. */
 function renew(sent: SentHead, answer: KeptAnswer): boolean {
-  const { fields, lasting } = answer;
-  if (sent.fields === fields) return true;
-  if (sent.fields.length !== fields.length) return false;
-  sent.fields = fields;
-  const start = sent.head.length - lengthEntries(sent) - fields.length;
-  for (let i = lasting.fields.length; i < fields.length; i += 1) sent.head[start + i] = fields[i]!;
+  const { passing } = answer;
+  if (sent.passing === passing) return true;
+  if (sent.passing.length !== passing.length) return false;
+  sent.passing = passing;
+  const start = sent.head.length - lengthEntries(sent) - passing.length;
+  for (const [i, text] of passing.entries()) sent.head[start + i] = text;
   sent.text?.lastChanged();
   return true;
 }
 
 /** What of a head is of one request, or one second, and not of the next. */
-function varyingOf(sent: SentHead, { lasting }: KeptAnswer): Varying {
-  const { standing, fields } = sent;
+function varyingOf(sent: SentHead): Varying {
+  const { standing, passing } = sent;
   const first = standing === undefined ? REQUEST_ID + 1 : STANDING + standing.length;
-  return { first, last: fields.length - lasting.fields.length + lengthEntries(sent) };
+  return { first, last: passing.length + lengthEntries(sent) };
 }
 
 /** How many entries at the end of a head are those of `content-length`. */

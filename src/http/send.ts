@@ -21,6 +21,8 @@ const SMALL = 1024;
 export interface KeptAnswer extends Answer {
   /** The same object for as long as these fields, status and body are the same. */
   readonly lasting: Lasting;
+  /** The fields after these. The same array for as long as they are the same. */
+  readonly passing: Fields;
 }
 
 /** Sends an answer of ours in one write: the given fields, then those that every answer has. */
@@ -94,7 +96,8 @@ export function errorAnswer(error: GatewayError): KeptAnswer {
   if (error.status === 401) fields.push("www-authenticate", challengeOf(error.code));
   if (error.allow !== undefined) fields.push("allow", error.allow);
   if (error.proxyError !== undefined && error.status >= 502) fields.push("proxy-status", proxyStatus(error.proxyError));
-  return { status: error.status, fields, lasting: { fields }, body: Buffer.from(errorBody(error.message)) };
+  const body = Buffer.from(errorBody(error.message));
+  return { status: error.status, fields, lasting: { fields }, passing: [], body };
 }
 
 /** How to authenticate (RFC 9110 §11.6.1); a request without any credential is told no fault (RFC 6750 §3.1). */

@@ -14,6 +14,7 @@ function pageOf(ids: string): FoundPage {
       status: 200,
       fields: [],
       lasting: { fields: [] },
+      passing: [],
       body: Buffer.alloc(0),
       outcome: "hit",
       tier: "memory",

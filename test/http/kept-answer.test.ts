@@ -15,9 +15,9 @@ import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO } from "../support/sample.ts";
 
 /** An answer whose last fields are others in each second. */
-function answerOf(status: number, lasting: Lasting, changing: readonly string[], body?: string): KeptAnswer {
-  const fields = changing.length === 0 ? lasting.fields : [...lasting.fields, ...changing];
-  return { status, fields, lasting, body: body === undefined ? undefined : Buffer.from(body) };
+function answerOf(status: number, lasting: Lasting, passing: readonly string[], body?: string): KeptAnswer {
+  const fields = [...lasting.fields, ...passing];
+  return { status, fields, lasting, passing, body: body === undefined ? undefined : Buffer.from(body) };
 }
 
 const DATE = ["date", "Thu, 01 Jan 1970 00:00:00 GMT"];

@@ -11,6 +11,7 @@ function answer(status: number, retryAfter: string): CacheAnswer {
     status,
     fields: ["retry-after", retryAfter],
     lasting: { fields: [] },
+    passing: [],
     body: undefined,
     outcome: "miss",
     tier: "upstream",
