@@ -27,16 +27,24 @@ export interface HitTarget {
 const MEMO_CHARACTERS = 4 * 1024 * 1024;
 /** What a short URL counts for: some 20,000 are remembered. A number of entries would take its memory before the first. */
 const LEAST_CHARACTERS = 200;
+/** Bytes that an answer takes in memory at least: more URLs than it has room for answers are no hits. */
+const LEAST_ANSWER = 3_000;
 
 /**
  * Remembers what the URLs of metadata requests stand for, so that a hit parses nothing. It belongs to one snapshot,
  * within which a URL keeps its meaning.
  */
 export class HitMemo {
-  private readonly targets = new LRUCache<string, HitTarget>({
-    maxSize: MEMO_CHARACTERS,
-    sizeCalculation: (_target, url) => Math.max(url.length, LEAST_CHARACTERS),
-  });
+  private readonly targets: LRUCache<string, HitTarget>;
+
+  /** @param memory bytes that answers may take in memory: what is remembered takes half of that at most */
+  constructor(memory: number) {
+    const answers = Math.ceil(memory / LEAST_ANSWER);
+    this.targets = new LRUCache<string, HitTarget>({
+      maxSize: Math.min(MEMO_CHARACTERS, answers * LEAST_CHARACTERS),
+      sizeCalculation: (_target, url) => Math.max(url.length, LEAST_CHARACTERS),
+    });
+  }
 
   remember(url: string, target: HitTarget): void {
     this.targets.set(url, target);

@@ -31,12 +31,12 @@ export interface Snapshot {
 }
 
 function createSnapshot(parts: Omit<Snapshot, "cors" | "hits" | "targets" | "addresses">): Snapshot {
-  const { cors, routing, listen } = parts.config;
+  const { cache, cors, routing, listen } = parts.config;
   return {
     ...parts,
     cors: createCors(cors, routing.adminHeader),
     addresses: new ClientAddresses(listen.trustedProxies),
-    hits: new HitMemo(),
+    hits: new HitMemo(cache.memory.maxBytes),
     targets: new TargetReader(routing.prefix),
   };
 }

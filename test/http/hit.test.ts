@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { type Clock, systemClock } from "../../src/clock.ts";
+import { HitMemo, type HitTarget } from "../../src/http/hit.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { errorOf, send } from "../support/send.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -45,6 +46,22 @@ test("a remembered hit answers under its own URL and no other", async () => {
     expect(answer.status).toBe(404);
     expect(errorOf(answer)).toContain("no such path");
   }
+});
+
+test("remembers no more URLs than memory has room for answers, the last ones asked for", () => {
+  const target = { admin: ADMIN, upstream: { admin: ADMIN } } as unknown as HitTarget;
+  const url = (n: number) => `/registry/metadata/v1/instruments/${n}`;
+  const known = (memory: number) => {
+    const memo = new HitMemo(memory);
+    for (let n = 0; n < 50_000; n += 1) memo.remember(url(n), target);
+    return Array.from({ length: 50_000 }, (_, n) => n).filter((n) => memo.find(url(n)) !== undefined);
+  };
+  const few = known(3_000_000);
+  expect(few).toHaveLength(1_000);
+  expect(few[0]).toBe(49_000);
+  // However much memory there is.
+  expect(known(2 ** 40).length).toBeLessThan(21_000);
+  expect(known(1)).toEqual([49_999]);
 });
 
 test("hits within a second differ in their request id alone, and in CORS where it depends on the origin", async () => {
