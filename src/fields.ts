@@ -176,15 +176,30 @@ function isDropped(name: string): boolean {
   return dropped;
 }
 
-/** What of an upstream's fields may reach a client or the cache, in order. */
+/** The field that is for the gateway's cache alone (RFC 9213 §2.2): the cache reads it, and no client gets it. */
+export const OWN_TARGETED_FIELD = "registry-gateway-cache-control";
+
+/** By these caches decide: an answer without one that it came with would be kept longer, or given to others. */
+export const DECIDING_FIELDS: ReadonlySet<string> = new Set([
+  OWN_TARGETED_FIELD,
+  "age",
+  "cache-control",
+  "cdn-cache-control",
+  "date",
+  "expires",
+  "pragma",
+  "vary",
+]);
+
+/**
+ * What of an upstream's fields may reach a client or the cache, in order. What `Connection` names ends here, but for
+ * fields that are meant for all who hold the answer: it must not name those (RFC 9110 §7.6.1).
+ */
 export function endToEndFields(fields: Fields): string[] {
   const connection = fieldValue(fields, "connection");
   const named = connection === undefined ? undefined : new Set(connection.toLowerCase().split(/[\s,]+/));
-  return filterFields(fields, (name) => !isDropped(name) && named?.has(name) !== true);
+  return filterFields(fields, (name) => !isDropped(name) && (named?.has(name) !== true || DECIDING_FIELDS.has(name)));
 }
-
-/** The field that is for the gateway's cache alone (RFC 9213 §2.2): the cache reads it, and no client gets it. */
-export const OWN_TARGETED_FIELD = "registry-gateway-cache-control";
 
 const OF_CACHES: ReadonlySet<string> = new Set([
   OWN_TARGETED_FIELD,
@@ -230,6 +245,24 @@ const OF_THE_BODY: ReadonlySet<string> = new Set([
   "etag",
   "last-modified",
 ]);
+
+/** Digests of a body's bytes as they were coded. */
+const DIGESTS: ReadonlySet<string> = new Set(["content-digest", "content-md5", "digest", "repr-digest"]);
+
+/**
+ * The fields of an answer whose body was decoded on the way: another representation of the same thing (RFC 9110 §8.8.3,
+ * RFC 9530 §3), so that digests of the coded one are wrong, and its `ETag` tells no more than what is alike.
+ */
+export function fieldsOfDecodedBody(fields: Fields): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i]!;
+    const value = fields[i + 1]!;
+    if (DIGESTS.has(name)) continue;
+    kept.push(name, name === "etag" && value.startsWith('"') ? `W/${value}` : value);
+  }
+  return kept;
+}
 
 /** {@link endToEndFields} for an answer whose body was replaced by JSON of ours. */
 export function fieldsOfReplacedBody(fields: Fields): string[] {

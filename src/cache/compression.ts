@@ -1,6 +1,6 @@
 import { brotliCompress, constants, gzip, zstdCompress } from "node:zlib";
 import { type Fields, fieldValue } from "../fields.ts";
-import { parseDirectives, splitList } from "./rfc/cache-control.ts";
+import { governingDirectives, parseDirectives, splitList } from "./rfc/cache-control.ts";
 import { weightOf } from "./rfc/request-fields.ts";
 
 /** Smaller bodies gain nothing: one packet either way. */
@@ -42,12 +42,16 @@ const MAX_RUNNING = 2;
  */
 const MAX_WAITING_BYTES = 16 * 1024 * 1024;
 
-/** Whether a stored response has, or may get, coded variants. RFC 9111 §5.2.2.6 forbids them under `no-transform`. */
+/**
+ * Whether a stored response has, or may get, coded variants. RFC 9111 §5.2.2.6 forbids them under `no-transform`, in the
+ * field that is for all as in the one that governs.
+ */
 export function isCompressible(status: number, fields: Fields, body: Buffer): boolean {
   if (status !== 200 || body.length < MIN_BYTES) return false;
   if (fieldValue(fields, "content-encoding") !== undefined) return false;
   const cacheControl = fieldValue(fields, "cache-control");
-  return cacheControl === undefined || !parseDirectives([cacheControl]).has("no-transform");
+  if (cacheControl !== undefined && parseDirectives([cacheControl]).has("no-transform")) return false;
+  return !governingDirectives(fields).directives.noTransform;
 }
 
 interface Job {

@@ -85,6 +85,7 @@ describe("directives that may name fields", () => {
     ["qualified and not", 'no-cache="a", no-cache', true],
     ["empty list", 'no-cache=""', true],
     ["no field name", 'no-cache="a b"', true],
+    ["a field that caches decide by", 'no-cache="a, Vary"', true],
   ] as const)("no-cache: %s", ([, line, scope]) => {
     expect(read(line).noCache).toEqual(scope);
   });

@@ -24,6 +24,8 @@ describe("If-None-Match", () => {
     ['"a, b"', '"a, b"', true],
     ['"x", "a, b"', '"a, b"', true],
     ['"x", "a, b"', '"a"', false],
+    ['"x\\", "a"', '"a"', true],
+    ['"x", "a\\"', '"a\\"', true],
     ["*", '"a"', true],
     [" * ", '"a"', true],
     ["*", undefined, true],

@@ -45,6 +45,8 @@ describe("a coded variant is made", () => {
     ["not of errors", 404, [], big, false],
     ["not of what is coded already", 200, ["content-encoding", "br"], big, false],
     ["not under no-transform", 200, ["cache-control", "max-age=5, No-Transform"], big, false],
+    ["nor where a targeted field says so", 200, ["cdn-cache-control", "max-age=5, no-transform"], big, false],
+    ["nor where our own does", 200, ["registry-gateway-cache-control", "no-transform"], big, false],
     ["under other directives", 200, ["cache-control", "max-age=5"], big, true],
   ] as const)("%s", ([, status, fields, body, made]) => {
     expect(isCompressible(status, fields, body)).toBe(made);

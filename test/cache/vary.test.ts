@@ -57,16 +57,33 @@ describe("two requests mean the same variant", () => {
     ["foo", "", undefined, false],
     ["accept-language", "en, de", "de, en", true],
     ["accept-language", "en,de", "EN , DE", true],
-    ["accept-language", "en;q=0.8, de", "de, en;q=0.5", true],
+    ["accept-language", "en;q=0.8, de", "DE, en ; Q=0.80", true],
+    // A registry that weighs what it has, too, may choose another one.
+    ["accept-language", "en;q=0.8, de", "de, en;q=0.5", false],
     ["accept-language", "en;q=0.8, de", "en, de;q=0.8", false],
     ["accept-language", "en, de;q=0", "en", false],
     ["accept-language", "en;q=1.0", "en", true],
-    ["accept-language", "en, fr;q=0.5, de;q=0.5", "en, de;q=0.3, fr;q=0.3", true],
-    ["accept", "text/html;level=1;q=0.5, application/json", "application/json, text/html;level=1;q=0.7", true],
+    ["accept-language", "en, fr;q=0.5, de;q=0.5", "fr;q=0.5, de;q=0.5, en", true],
+    ["accept-language", "en, fr;q=0.5, de;q=0.5", "en, de;q=0.3, fr;q=0.3", false],
+    ["accept", "text/html;level=1;q=0.5, application/json", "application/json, text/HTML;Level=1;q=0.500", true],
+    ["accept", "application/json;profile=A", "application/json;profile=a", false],
+    ["accept", 'application/json;profile="a; b"', 'application/json;profile="a;b"', false],
     ["accept", "text/html;level=1", "text/html;level=2", false],
     ["accept-charset", "UTF-8", "utf-8", true],
   ] as const)("%s: %j and %j: %s", ([name, a, b, equal]) => {
     expect(same(name, a, b)).toBe(equal);
+  });
+
+  test("what the client's Connection names is absent: it did not go upstream", () => {
+    const nominated = { foo: "1", connection: "close, Foo" };
+    expect(forwardedFields(policy({ forwardRequestHeaders: "*" }), nominated)).toEqual([]);
+    expect(variantOf(["foo"], nominated)).toBe(variantOf(["foo"], {}));
+    expect(variantOf(["foo"], { foo: "1", connection: "close" })).not.toBe(variantOf(["foo"], {}));
+  });
+
+  test.each(["constructor", "__proto__", "toString", "hasOwnProperty"])("%s is a name like others", (name) => {
+    const names = selectingNames(policy({ forwardRequestHeaders: "*" }), varyNames(["vary", name]) as string[]);
+    expect(variantOf(names, {})).toBe(`${name.toLowerCase()}\n`);
   });
 
   test("a value cannot pretend to be another field", () => {

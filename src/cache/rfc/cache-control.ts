@@ -1,6 +1,6 @@
 import { isInnerList, parseDictionary, Token } from "structured-headers";
 import type { Duration } from "../../clock.ts";
-import { type Fields, fieldValue, fieldValues, OWN_TARGETED_FIELD } from "../../fields.ts";
+import { DECIDING_FIELDS, type Fields, fieldValue, fieldValues, OWN_TARGETED_FIELD } from "../../fields.ts";
 
 /** RFC 9111 §1.2.2: the largest delta-seconds a cache has to represent; anything above counts as it. */
 export const MAX_DELTA_SECONDS = 2 ** 31;
@@ -86,13 +86,17 @@ function shortest(values: readonly (string | undefined)[] | undefined): Duration
   return Math.min(...values.map((value) => (value === undefined ? 0 : (parseDeltaSeconds(value) ?? 0))));
 }
 
-/** The unqualified form, alone or besides qualified ones, is the stricter and wins; so does what names no valid field. */
+/**
+ * The unqualified form, alone or besides qualified ones, is the stricter and wins; so does what names no valid field, or
+ * one without which a cache could not tell what it holds.
+ */
 function fieldScope(values: readonly (string | undefined)[] | undefined): FieldScope {
   if (values === undefined) return false;
   const names: string[] = [];
   for (const value of values) {
     const listed = value?.split(",").map((name) => name.trim().toLowerCase()) ?? [];
     if (listed.length === 0 || !listed.every((name) => FIELD_NAME.test(name))) return true;
+    if (listed.some((name) => DECIDING_FIELDS.has(name))) return true;
     names.push(...listed);
   }
   return names;

@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { type Fields, fieldValue, filterFields } from "../../fields.ts";
 import type { Entry } from "../entry.ts";
-import { splitList } from "./cache-control.ts";
 import { formatHttpDate, parseHttpDate } from "./freshness.ts";
 
 /** What a client's conditions are compared with. */
@@ -50,12 +49,14 @@ export function notModifiedFields(fields: Fields): string[] {
   return filterFields(fields, (name) => NOT_MODIFIED_FIELDS.has(name));
 }
 
+/** Of a list; a backslash is a character like others in them (RFC 9110 §8.8.3). */
+const TAGS = /(?:W\/)?"[^"]*"/g;
+
 /** `*` matches anything that is stored (RFC 9110 §13.1.2). */
 function matchesAny(tags: string, etag: string | undefined): boolean {
   if (etag !== undefined && tags === etag) return true;
-  const listed = splitList(tags);
-  if (listed.length === 1 && listed[0] === "*") return true;
-  return etag !== undefined && listed.some((tag) => weakMatch(tag, etag));
+  if (tags.trim() === "*") return true;
+  return etag !== undefined && (tags.match(TAGS) ?? []).some((tag) => weakMatch(tag, etag));
 }
 
 /** A strong entity-tag from the bytes of a body (RFC 9110 §8.8.3): equal bytes, equal tag, in every replica. */

@@ -27,6 +27,7 @@ const NEVER_FORWARDED: ReadonlySet<string> = new Set([
   "pragma",
   "proxy-authorization",
   "range",
+  "via",
 ]);
 
 /** Whether the request field `name` (lower case) can reach the upstream, and so can make a difference to the answer. */
@@ -38,7 +39,7 @@ function isForwardable(policy: CachePolicy, name: string): boolean {
 
 /** Whether the client's Authorization goes upstream with such a request. */
 export function isAuthorized({ sharedAuthorization }: CachePolicy, headers: IncomingHttpHeaders): boolean {
-  return sharedAuthorization && headers.authorization !== undefined;
+  return sharedAuthorization && headers.authorization !== undefined && !nominatedFields(headers).has("authorization");
 }
 
 /**
@@ -56,16 +57,19 @@ export function forwardedFields(policy: CachePolicy, headers: IncomingHttpHeader
 }
 
 /** Fields that `Connection` makes hop-by-hop (RFC 9110 §7.6.1). */
-function nominatedFields(headers: IncomingHttpHeaders): Set<string> {
+function nominatedFields({ connection }: IncomingHttpHeaders): ReadonlySet<string> {
+  if (connection === undefined || connection === "keep-alive" || connection === "close") return NONE;
   return new Set(
-    headers.connection
-      ?.toLowerCase()
+    connection
+      .toLowerCase()
       .split(",")
-      .map((name) => name.trim()) ?? [],
+      .map((name) => name.trim()),
   );
 }
 
-/** Lists with preferences: order within equal preference, case and exact weights make no difference. */
+const NONE: ReadonlySet<string> = new Set();
+
+/** Lists with preferences: their order and the case of their names make no difference. */
 const PREFERENCES = new Set(["accept", "accept-charset", "accept-encoding", "accept-language"]);
 
 /** The request fields named by `Vary` (RFC 9110 §12.5.5), lower case; `*` when it is among them. */
@@ -90,11 +94,17 @@ export function selectingNames(policy: CachePolicy, vary: readonly string[]): re
   return [...new Set(names.map((name) => name.toLowerCase()))].filter((name) => isForwardable(policy, name)).sort();
 }
 
-/** The normalised values of `names` in a request, as one string; an absent field matches only an absent one. */
+/**
+ * The normalised values of `names` in a request, as one string; an absent field matches only an absent one. Absent is
+ * what did not go upstream, too: a client that nominates a field gets the answer that was given without it.
+ */
 export function variantOf(names: readonly string[], headers: IncomingHttpHeaders): string {
+  if (names.length === 0) return "";
+  const nominated = nominatedFields(headers);
   let variant = "";
   for (const name of names) {
-    const value = headers[name];
+    // Registries name them: `constructor` is one that every object has.
+    const value = Object.hasOwn(headers, name) && !nominated.has(name) ? headers[name] : undefined;
     variant += value === undefined ? `${name}\n` : `${name}:${normalise(name, value)}\n`;
   }
   return variant;
@@ -109,28 +119,33 @@ function normalise(name: string, value: string | readonly string[]): string {
   return PREFERENCES.has(name) ? byPreference(members) : members.join(",");
 }
 
-/** `de;q=0.5, EN` and `en, de;q=0.8` both prefer en to de: `en>de`. What is refused (`q=0`) stays apart. */
+/**
+ * `de;q=0.50, EN` and `en, de;q=0.5` are both `de;q=0.5,en`. Weights count: where the registry weighs what it has, too,
+ * other weights can mean another answer.
+ */
 function byPreference(members: readonly string[]): string {
-  const groups = new Map<number, string[]>();
-  for (const member of members) {
-    const parameters = member
-      .toLowerCase()
-      .split(";")
-      .map((part) => part.trim());
-    const weight = weightOf(parameters);
-    const group = groups.get(weight);
-    const rest = parameters.filter((part) => !part.startsWith("q=")).join(";");
-    if (group === undefined) groups.set(weight, [rest]);
-    else group.push(rest);
-  }
-  return [...groups]
-    .sort(([a], [b]) => b - a)
-    .map(([weight, group]) => (weight === 0 ? "!" : "") + group.sort().join(","))
-    .join(">");
+  return members.map(canonicalMember).sort().join(",");
+}
+
+/** Names are of any case, values of parameters are not; what is quoted is left as it is. */
+function canonicalMember(member: string): string {
+  if (member.includes('"')) return member;
+  const [head, ...parameters] = member.split(";").map((part) => part.trim());
+  const weight = weightOf(parameters);
+  const others = parameters.filter((part) => !isWeight(part)).map((part) => part.replace(/^[^=]*/, lowerCase));
+  return [lowerCase(head!), ...others, ...(weight === 1 ? [] : [`q=${weight}`])].join(";");
+}
+
+function lowerCase(text: string): string {
+  return text.toLowerCase();
+}
+
+function isWeight(parameter: string): boolean {
+  return /^q=/i.test(parameter);
 }
 
 /** The `q` of one member (RFC 9110 §12.4.2); 1 when absent or malformed. */
 export function weightOf(parameters: readonly string[]): number {
-  const text = parameters.find((part) => part.startsWith("q="))?.slice(2);
+  const text = parameters.find(isWeight)?.slice(2);
   return text !== undefined && /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/.test(text) ? Number(text) : 1;
 }
