@@ -81,6 +81,9 @@ function sentFields(call: Call | undefined): Record<string, unknown> {
   return rest;
 }
 
+/** The gateway's own (RFC 9110 §7.6.3); by which way a client's request came is nobody's business. */
+const VIA = "1.1 registry-gateway";
+
 const TRACING = { traceparent: CLIENT_FIELDS.traceparent, tracestate: CLIENT_FIELDS.tracestate };
 
 describe("a registry is sent", () => {
@@ -92,6 +95,7 @@ describe("a registry is sent", () => {
     expect(sentFields(registry.calls.last)).toEqual({
       accept: "application/json",
       "accept-encoding": "identity",
+      via: VIA,
       ...TRACING,
     });
   });
@@ -105,6 +109,7 @@ describe("a registry is sent", () => {
     expect(sentFields(registry.calls.last)).toEqual({
       accept: "application/json",
       "accept-encoding": "identity",
+      via: VIA,
       "accept-language": "de",
       "x-private": "1",
       ...TRACING,
@@ -113,6 +118,25 @@ describe("a registry is sent", () => {
     await send(url, { ...GET, headers: CLIENT_FIELDS });
     await send(url, { ...GET, headers: { ...CLIENT_FIELDS, "accept-language": "en" } });
     expect(registry.calls.recent.map(({ headers }) => headers["accept-language"])).toEqual(["en"]);
+  });
+
+  test("nothing that the client's Connection names, and what comes of that is not another's", async () => {
+    const { registry, url } = await startWith({}, { cache: { forwardRequestHeaders: "*" } });
+    registry.script(({ operation, headers }) =>
+      operation === "info"
+        ? undefined
+        : {
+            status: 200,
+            headers: ["Vary", "X-Tenant, constructor", "Cache-Control", "max-age=60"],
+            body: JSON.stringify({ instruments: [], of: headers["x-tenant"] ?? "nobody" }),
+          },
+    );
+    const of = async (headers: Record<string, string>) => JSON.parse((await send(url, { ...GET, headers })).text).of;
+    expect(await of({ "x-tenant": "a", connection: "close, x-tenant" })).toBe("nobody");
+    expect(await of({ "x-tenant": "a" })).toBe("a");
+    expect(await of({})).toBe("nobody");
+    expect(await of({ "x-tenant": "a", connection: "close, X-Tenant" })).toBe("nobody");
+    expect(registry.calls.count("instruments")).toBe(2);
   });
 
   test.each([POST, DRAFT_POST, DRAFT_GET])(
@@ -124,6 +148,7 @@ describe("a registry is sent", () => {
       expect(sentFields(registry.calls.last)).toEqual({
         accept: CLIENT_FIELDS.accept,
         "accept-encoding": "identity",
+        via: VIA,
         "x-request-id": "request-17",
         ...(request.body === undefined ? {} : { "content-type": "application/json" }),
         ...TRACING,

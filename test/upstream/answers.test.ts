@@ -258,6 +258,25 @@ test.each(ANSWER_KINDS)("interim responses are skipped (%s)", async (kind) => {
 });
 
 describe.each(ANSWER_KINDS)("fields of a %s answer", (kind) => {
+  test("that caches decide by stay, though Connection names them", async () => {
+    const decides = ["cache-control", "no-store", "vary", "x-a", "age", "9", "expires", "0"];
+    const answer = await askFor(kind, {
+      status: 200,
+      headers: [
+        "content-type",
+        "application/json",
+        "connection",
+        "x-b, Cache-Control, vary, age, expires",
+        "x-b",
+        "1",
+        ...decides,
+      ],
+      body: "{}",
+    });
+    expect(answer.fields).toEqual(expect.arrayContaining(decides));
+    expect(answer.fields).not.toContain("x-b");
+  });
+
   test.each([
     ["Connection", "x-hop"],
     ["X-Hop", "1"],
@@ -344,6 +363,39 @@ describe.each(ANSWER_KINDS)("content codings of a %s answer:", (kind) => {
     expect(answer.body.toString()).toBe(body);
     expect(fieldValue(answer.fields, "content-encoding")).toBeUndefined();
     expect(fieldValue(answer.fields, "content-length")).toBeUndefined();
+  });
+
+  const OF_THE_CODED = ["ETag", '"x"', "Content-Digest", "sha-256=:AA==:", "Repr-Digest", "sha-256=:AA==:"];
+
+  test("what was said of the coded body is not said of the decoded one", async () => {
+    const headers = [...OF_THE_CODED, "Digest", "SHA-256=AA==", "Content-MD5", "AA=="];
+    const coded = ["Content-Encoding", "gzip", ...headers];
+    const answer = await askFor(kind, { status: 200, headers: coded, body: gzipSync(body) });
+    expect(fieldValue(answer.fields, "etag")).toBe('W/"x"');
+    for (const name of ["content-digest", "repr-digest", "digest", "content-md5"])
+      expect(fieldValue(answer.fields, name)).toBeUndefined();
+  });
+
+  test.each([[["Content-Encoding", "identity"]], [[]]])(
+    "what was said of a body without coding stays",
+    async (coding) => {
+      const answer = await askFor(kind, { status: 200, headers: [...coding, ...OF_THE_CODED], body });
+      expect(fieldValue(answer.fields, "etag")).toBe('"x"');
+      expect(fieldValue(answer.fields, "content-digest")).toBe("sha-256=:AA==:");
+      expect(fieldValue(answer.fields, "repr-digest")).toBe("sha-256=:AA==:");
+    },
+  );
+
+  test.each(["foo, chunked", "gzip, chunked", "chunked, chunked"])("a transfer coding %s is 502", async (coding) => {
+    const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: ${coding}\r\n\r\n`;
+    const answer = askFor(kind, { raw: `${head}2\r\n{}\r\n0\r\n\r\n` });
+    await expect(answer).rejects.toMatchObject({ status: 502 });
+  });
+
+  test("a transfer coding that changes nothing is none", async () => {
+    const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: Chunked\r\n\r\n";
+    const answer = await askFor(kind, { raw: `${head}2\r\n{}\r\n0\r\n\r\n` });
+    expect(answer).toMatchObject({ status: 200, body: Buffer.from("{}") });
   });
 
   test.each(BROKEN_CODINGS)("%s is 502", async (_what, coding, bytes) => {

@@ -1,10 +1,10 @@
 import { Readable } from "node:stream";
-import { endToEndFields, type Fields } from "../../fields.ts";
+import { endToEndFields, type Fields, fieldsOfDecodedBody } from "../../fields.ts";
 import type { StreamedAnswer } from "../call.ts";
 import type { Failure } from "../failure.ts";
 import { findBusy, refuseHead } from "../wire/answer.ts";
 import { connectionFailure } from "../wire/connection-failure.ts";
-import { shapeBody } from "../wire/content-coding.ts";
+import { isDecoded, shapeBody } from "../wire/content-coding.ts";
 import type { AnswerReader, Attempt } from "./attempt.ts";
 import type { AnswerMode } from "./attempts.ts";
 
@@ -38,7 +38,7 @@ class StreamedAnswerReader implements AnswerReader {
   onHead(status: number, fields: Fields): void {
     const { attempt } = this;
     const { context } = attempt;
-    const passed = endToEndFields(fields);
+    const passed = endToEndFields(isDecoded(status, fields) ? fieldsOfDecodedBody(fields) : fields);
     const refusal = refuseHead({ status, fields, passed }, context);
     if (refusal !== undefined) return attempt.end({ answer: undefined, failure: refusal });
     this.busy = findBusy(status, passed, context.upstream);

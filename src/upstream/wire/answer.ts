@@ -4,7 +4,14 @@ import { AT_ONCE } from "../../bodies/body-reader.ts";
 import type { Clock, Instant } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import { errorBody, GatewayError } from "../../errors.ts";
-import { endToEndFields, type Fields, fieldsOfReplacedBody, fieldValue, isHeadTooLarge } from "../../fields.ts";
+import {
+  endToEndFields,
+  type Fields,
+  fieldsOfDecodedBody,
+  fieldsOfReplacedBody,
+  fieldValue,
+  isHeadTooLarge,
+} from "../../fields.ts";
 import type { UpstreamAnswer } from "../call.ts";
 import { type Failure, type FailureReason, tooLarge, tooLargeHead, undecodable, unusable } from "../failure.ts";
 import { connectionFailure } from "./connection-failure.ts";
@@ -74,8 +81,11 @@ export abstract class AnswerCollector implements AnswerListener {
   onHead(status: number, fields: Fields): void {
     this.status = status;
     this.fields = fields;
+    const { upstream, maxBody } = this.options;
+    const refusal = refuseTransferCoding(fields, upstream);
+    if (refusal !== undefined) return this.fail(refusal);
     const length = fields.indexOf("content-length");
-    if (length !== -1 && Number(fields[length + 1]) > this.options.maxBody) this.refuseSize();
+    if (length !== -1 && Number(fields[length + 1]) > maxBody) this.refuseSize();
   }
 
   onData(chunk: Buffer): void {
@@ -169,8 +179,10 @@ export function isCoded(raw: RawAnswer): boolean {
 export async function decodeAnswer(raw: RawAnswer, context: ReadingContext): Promise<RawAnswer | Failure> {
   const codings = contentCodings(raw.fields);
   if (codings === undefined) return undecodable(context.upstream, "uses a content coding the gateway does not know");
+  if (codings.length === 0) return raw;
   try {
-    return { ...raw, body: await decodeBody(raw.body, codings, context.maxBody) };
+    const body = await decodeBody(raw.body, codings, context.maxBody);
+    return { ...raw, fields: fieldsOfDecodedBody(raw.fields), body };
   } catch (error) {
     if (error instanceof DecodedTooLarge) return tooLarge(context.upstream, context.maxBody);
     return undecodable(context.upstream, "sent a body that is not of the content coding it names");
@@ -246,13 +258,20 @@ export function refuseHead(
   context: Omit<ReadingContext, "node">,
 ): Failure | undefined {
   const { upstream, maxBody } = context;
-  const refusal = findRefusal(status, { fields: [], body: NO_BODY }, context);
+  const refusal = findRefusal(status, { fields: [], body: NO_BODY }, context) ?? refuseTransferCoding(fields, upstream);
   if (refusal !== undefined) return refusal;
   if (isHeadTooLarge(passed)) return tooLargeHead(upstream);
   if (contentCodings(fields) === undefined) {
     return undecodable(upstream, "uses a content coding the gateway does not know");
   }
   return Number(fieldValue(fields, "content-length") ?? 0) > maxBody ? tooLarge(upstream, maxBody) : undefined;
+}
+
+/** Why the framing of an answer is not understood: only `chunked` was undone by the time it is read (RFC 9112 §7). */
+function refuseTransferCoding(fields: Fields, upstream: string): Failure | undefined {
+  const value = fieldValue(fields, "transfer-encoding");
+  if (value === undefined || /^(?:identity *, *)?(?:chunked|identity)$/i.test(value)) return undefined;
+  return { reason: "protocol", error: unusable(upstream, "uses a transfer coding that it was not asked for") };
 }
 
 function readSuccess(raw: RawAnswer, content: AnswerContent, context: ReadingContext): Reading {

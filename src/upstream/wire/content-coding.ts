@@ -114,7 +114,7 @@ export function shapeBody(
   { upstream, maxBody }: { readonly upstream: string; readonly maxBody: number },
   listener: BodyListener,
 ): Readable {
-  const codings = hasNoBody(answer.status, answer.fields) ? [] : (contentCodings(answer.fields) ?? []);
+  const codings = codingsToUndo(answer.status, answer.fields);
   const limiter: Transform = limitBytes(maxBody, {
     tooMuch: () => tooLarge(upstream, maxBody).error,
     ready: codings.length === 0 ? undefined : () => listener.ready(limiter),
@@ -150,6 +150,15 @@ function limitBytes(most: number, on: { tooMuch: () => Error; ready: (() => void
       callback();
     },
   });
+}
+
+/** Whether {@link shapeBody} makes another body of it than was sent. */
+export function isDecoded(status: number, fields: Fields): boolean {
+  return codingsToUndo(status, fields).length > 0;
+}
+
+function codingsToUndo(status: number, fields: Fields): readonly string[] {
+  return hasNoBody(status, fields) ? [] : (contentCodings(fields) ?? []);
 }
 
 /** Nothing comes that could be decoded, whatever coding the fields name (RFC 9110 §15.4.5). */

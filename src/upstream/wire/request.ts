@@ -168,7 +168,11 @@ const OWN: ReadonlySet<string> = new Set([
   "te",
   "transfer-encoding",
   "upgrade",
+  "via",
 ]);
+
+/** Says that the request came over a gateway (RFC 9110 §7.6.3): by which way before that is nobody's business here. */
+const VIA = "1.1 registry-gateway";
 
 /**
  * The fields to send: the caller's, identity coding asked for, with `credentials` in place of `credentialField`.
@@ -180,7 +184,7 @@ export function requestFields(
   credentials: Fields | undefined,
   hasStreamedBody: boolean,
 ): string[] {
-  const sent = ["accept-encoding", "identity"];
+  const sent = ["accept-encoding", "identity", "via", VIA];
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i]!;
     if (!OWN.has(name) && name !== credentialField) sent.push(name, fields[i + 1]!);
