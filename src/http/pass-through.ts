@@ -175,7 +175,8 @@ function withLength(fields: Fields, length: string | undefined): Fields {
 }
 
 function recordOf(fields: Fields): Record<string, string | string[]> {
-  const record: Record<string, string | string[]> = {};
+  // Of no prototype: registries may name a field `constructor`.
+  const record = Object.create(null) as Record<string, string | string[]>;
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i]!;
     const value = fields[i + 1]!;

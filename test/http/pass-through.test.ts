@@ -52,6 +52,13 @@ describe("what may be kept of an answer that passes through", () => {
   });
 });
 
+test("fields of any name are passed on as they are", async () => {
+  const headers = ["constructor", "a", "toString", "b", "toString", "c", "ETag", '"x"'];
+  registry.script(({ operation }) => (operation === "info" ? undefined : { status: 200, headers, body: "{}" }));
+  const answer = await send(gateway.url, { path: DRAFT });
+  expect(answer.headers).toMatchObject({ constructor: "a", tostring: "b, c", etag: '"x"' });
+});
+
 test("a 304 to a request without conditions is 502 and is not called a redirect", async () => {
   registry.script(({ operation }) => (operation === "info" ? undefined : { status: 304 }));
   const answer = await send(gateway.url, { path: DRAFT });
