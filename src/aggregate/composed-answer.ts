@@ -1,9 +1,15 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { CacheAnswer, CacheOutcome } from "../cache/resource.ts";
-import { parseDirectives, responseDirectives, type ResponseDirectives } from "../cache/rfc/cache-control.ts";
+import {
+  governingDirectives,
+  parseDirectives,
+  responseDirectives,
+  type ResponseDirectives,
+} from "../cache/rfc/cache-control.ts";
 import { isNotModified, makeEntityTag, notModifiedFields } from "../cache/rfc/conditional.ts";
+import { varyNames } from "../cache/rfc/request-fields.ts";
 import { formatCacheStatus } from "../cache/rfc/reuse.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock, Duration } from "../clock.ts";
 import { type Fields, fieldValues } from "../fields.ts";
 
 /** An answer that the gateway put together, as the routes send it. */
@@ -48,7 +54,7 @@ export function composeAnswer(
   const body = Buffer.from(text);
   const etag = makeEntityTag(body);
   const wallNow = clock.wallNow();
-  const { age, outcome, cacheControl, cacheStatus } = freshness;
+  const { age, outcome, cacheControl, cacheStatus, vary } = freshness;
   // Age says how long ago the answer was new (RFC 9111 §4.2.3): Date is that moment.
   const date = new Date(wallNow - age * 1000).toUTCString();
   const fields = [
@@ -64,6 +70,7 @@ export function composeAnswer(
     missing.length > 0 ? "no-store" : cacheControl,
     "cache-status",
     cacheStatus,
+    ...(vary === undefined ? [] : ["vary", vary]),
   ];
   if (missing.length > 0)
     return { status: 200, fields: [...fields, PARTIAL_FIELD, partialValue(missing)], body, outcome };
@@ -80,6 +87,8 @@ export interface Freshness {
   readonly outcome: CacheOutcome;
   readonly cacheControl: string;
   readonly cacheStatus: string;
+  /** The request fields that any of them varies by; undefined: none. */
+  readonly vary: string | undefined;
 }
 
 /** From the one that asked least of the registry to the one that asked most. */
@@ -103,27 +112,47 @@ export function combineFreshness(parts: readonly Part[]): Freshness {
     outcome,
     cacheControl: combineCacheControl(parts, age),
     cacheStatus: formatCacheStatus({ forward, ttl }),
+    vary: combineVary(parts),
   };
 }
 
 const FORWARDS = { revalidated: "stale", miss: "uri-miss", bypass: "bypass" } as const;
 
+function combineVary(parts: readonly Part[]): string | undefined {
+  const names = varyNames(parts.flatMap(({ fields }) => fields));
+  if (names === "*") return names;
+  return names.length === 0 ? undefined : names.join(", ");
+}
+
 /** What clients and caches may do with it: what every part allows (RFC 9111 §5.2.2). */
 function combineCacheControl(parts: readonly Part[], age: number): string {
-  const all = parts.map((part) => ({ part, directives: directivesOf(part) }));
+  const all = parts.flatMap((part) => directivesOf(part).map((directives) => ({ part, directives })));
   const some = (is: (directives: ResponseDirectives) => boolean) => all.some(({ directives }) => is(directives));
   if (some(({ noStore }) => noStore)) return "no-store";
   const words: string[] = [];
   if (some((directives) => directives.private !== false)) words.push("private");
   // The oldest part's age is that of all: a younger part may be kept for as long as it could be by itself.
-  const left = all.map(({ part, directives: { maxAge } }) => (maxAge === undefined ? 0 : maxAge / 1000 - part.age));
+  const left = all.map(({ part, directives }) => lifetimeOf(directives) / 1000 - part.age);
   const least = left.length === 0 ? 0 : Math.min(...left);
   if (least <= 0 || some(({ noCache }) => noCache !== false)) words.push("no-cache");
   else words.push(`max-age=${age + Math.floor(least)}`);
-  if (some(({ mustRevalidate }) => mustRevalidate)) words.push("must-revalidate");
+  if (some(isBinding)) words.push("must-revalidate");
   return words.join(", ");
 }
 
-function directivesOf({ fields }: Part): ResponseDirectives {
-  return responseDirectives(parseDirectives(fieldValues(fields, "cache-control")));
+/** What a part says to all, and what it says to shared caches by themselves (RFC 9213), if it does. */
+function directivesOf({ fields }: Part): ResponseDirectives[] {
+  const forAll = responseDirectives(parseDirectives(fieldValues(fields, "cache-control")));
+  const governing = governingDirectives(fields);
+  return governing.field === "cache-control" ? [forAll] : [forAll, governing.directives];
+}
+
+/** The shorter one: the answer that is made of the parts says the same to all. */
+function lifetimeOf({ maxAge, sMaxage }: ResponseDirectives): Duration {
+  return maxAge === undefined ? 0 : Math.min(maxAge, sMaxage ?? Infinity);
+}
+
+/** Whether it is never used stale, if only by shared caches (RFC 9111 §5.2.2.8, §5.2.2.10). */
+function isBinding({ mustRevalidate, proxyRevalidate, sMaxage }: ResponseDirectives): boolean {
+  return mustRevalidate || proxyRevalidate || sMaxage !== undefined;
 }

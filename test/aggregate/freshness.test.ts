@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { combineFreshness, composeAnswer, type Part } from "../../src/aggregate/composed-answer.ts";
+import { type Fields, fieldValue } from "../../src/fields.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
-function part(age: number, cacheControl: string, ttl?: number): Part {
-  return { age, ttl, outcome: ttl === undefined ? "miss" : "hit", fields: ["cache-control", cacheControl] };
+function part(age: number, cacheControl: string, ttl?: number, more: Fields = []): Part {
+  return { age, ttl, outcome: ttl === undefined ? "miss" : "hit", fields: ["cache-control", cacheControl, ...more] };
 }
 
 describe("the freshness of an answer made of several", () => {
@@ -53,6 +54,34 @@ describe("the freshness of an answer made of several", () => {
       "registry-gateway;hit;ttl=5",
     ],
     [
+      "one that shared caches may keep for less",
+      [part(1, "max-age=60, s-maxage=7", 5), part(1, "max-age=60", 5)],
+      1,
+      "max-age=7, must-revalidate",
+      "registry-gateway;hit;ttl=5",
+    ],
+    [
+      "one that shared caches must not use stale",
+      [part(1, "max-age=60, proxy-revalidate", 5), part(1, "max-age=60", 5)],
+      1,
+      "max-age=60, must-revalidate",
+      "registry-gateway;hit;ttl=5",
+    ],
+    [
+      "one that shared caches must not keep",
+      [part(1, "max-age=60", 5, ["cdn-cache-control", "no-store"]), part(1, "max-age=60", 5)],
+      1,
+      "no-store",
+      "registry-gateway;hit;ttl=5",
+    ],
+    [
+      "one that shared caches may keep for more",
+      [part(1, "max-age=60", 5, ["cdn-cache-control", "max-age=600"])],
+      1,
+      "max-age=60",
+      "registry-gateway;hit;ttl=5",
+    ],
+    [
       "one that is stale",
       [part(90, "max-age=60", -30), part(1, "max-age=60", 5)],
       90,
@@ -70,6 +99,31 @@ describe("the freshness of an answer made of several", () => {
     const combined = combineFreshness(parts);
     expect([combined.age, combined.cacheControl, combined.cacheStatus]).toEqual([age, cacheControl, cacheStatus]);
   });
+});
+
+test.each([
+  ["no part varies", [[], []], undefined],
+  ["one does", [["vary", "Accept-Language"], []], "accept-language"],
+  [
+    "several do",
+    [
+      ["vary", "X-B, x-a"],
+      ["vary", "x-b"],
+    ],
+    "x-a, x-b",
+  ],
+  [
+    "one varies by what nobody knows",
+    [
+      ["vary", "x-a"],
+      ["vary", "*"],
+    ],
+    "*",
+  ],
+] as const)("what it varies by where %s", (_, fields, vary) => {
+  const freshness = combineFreshness(fields.map((more) => part(1, "max-age=60", 5, more)));
+  const answer = composeAnswer({ text: "{}", freshness, missing: [] }, {}, new ManualClock());
+  expect(fieldValue(answer.fields, "vary")).toBe(vary);
 });
 
 test("an answer that lacks very many registries names as many as clients take in a header", () => {
