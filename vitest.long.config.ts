@@ -42,6 +42,7 @@ const THOROUGH = [
   "test/config/keys-file.test.ts",
   "test/long/redis-forged-limits.test.ts",
   "test/journeys/addressing.test.ts",
+  "test/http/repeated-head.test.ts",
   "test/journeys/byte-identity.test.ts",
   "test/journeys/clients-under-change.test.ts",
   "test/long/hostile-json.test.ts",

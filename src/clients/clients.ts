@@ -59,6 +59,9 @@ const NO_TOKENS = new GatewayError(
   "what the request shows is no API key, which begins with rgk_, and this gateway takes no tokens",
 );
 
+/** What of a request says who sent it. */
+type IdentifiedRequest = Pick<IncomingMessage, "headers" | "rawHeaders" | "socket">;
+
 /** Who calls, of one configuration. */
 export class Clients {
   private readonly parts: ClientsParts;
@@ -137,7 +140,7 @@ export class Clients {
    * Who sent a request, or the 401 for it. Its credential is gone from its header fields then. At once, but for a token
    * that was not verified before.
    */
-  identify(request: IncomingMessage): Identity | Promise<Identity> {
+  identify(request: IdentifiedRequest): Identity | Promise<Identity> {
     const { certificates } = this.parts;
     const credential = takeCredential(request, this.rules);
     if (credential instanceof GatewayError) return credential;
@@ -149,7 +152,7 @@ export class Clients {
     return identity instanceof Promise ? identity.then((each) => sameClient(shown, each)) : sameClient(shown, identity);
   }
 
-  private withoutCredential(request: IncomingMessage): Identity {
+  private withoutCredential(request: IdentifiedRequest): Identity {
     const { anonymous, addresses } = this.parts;
     return anonymous?.at(addresses.of(request).block) ?? credentialMissing();
   }

@@ -46,6 +46,9 @@ export interface CredentialRules {
   isOurToken(token: string): boolean;
 }
 
+/** What of a request may carry a credential. */
+type CarryingRequest = Pick<IncomingMessage, "headers" | "rawHeaders">;
+
 /** Whether a credential is an API key, or wants to be one. */
 export function isKey(credential: string): boolean {
   return credential.startsWith(KEY_PREFIX);
@@ -68,7 +71,7 @@ export function credentialsDiffer(): GatewayError {
  *
  * @returns the credential, undefined where there is none, or the 401 for what could be read in two ways
  */
-export function takeCredential(request: IncomingMessage, rules: CredentialRules): string | undefined | GatewayError {
+export function takeCredential(request: CarryingRequest, rules: CredentialRules): string | undefined | GatewayError {
   const { headers } = request;
   const isInKeyHeader = headers["x-api-key"] !== undefined;
   if (!isInKeyHeader && headers.authorization === undefined) return undefined;
@@ -85,7 +88,7 @@ export function takeCredential(request: IncomingMessage, rules: CredentialRules)
   return key ?? bearer;
 }
 
-function keyIn({ headers, rawHeaders }: IncomingMessage): string | GatewayError {
+function keyIn({ headers, rawHeaders }: CarryingRequest): string | GatewayError {
   // Node joins the lines of one name.
   const text = headers["x-api-key"] as string;
   const value = text.includes(",") ? onlyValue(rawHeaders, "x-api-key") : text;
@@ -95,7 +98,7 @@ function keyIn({ headers, rawHeaders }: IncomingMessage): string | GatewayError 
 }
 
 /** Undefined for a scheme other than Bearer: what it holds is for registries, but never a key of ours. */
-function bearerIn({ rawHeaders }: IncomingMessage): string | undefined | GatewayError {
+function bearerIn({ rawHeaders }: CarryingRequest): string | undefined | GatewayError {
   // Of several lines Node keeps the first alone.
   const value = onlyValue(rawHeaders, "authorization");
   if (value === undefined) return TWICE;

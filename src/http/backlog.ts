@@ -124,6 +124,12 @@ export class UnreadAnswer {
     this.all.weigh(this);
   }
 
+  /** Notes how much of what was written past any response its client has not taken. */
+  written(): void {
+    this.unread = this.socket.writableLength;
+    this.all.weigh(this);
+  }
+
   /** Counts what is written, or was taken, on one of several streams; 16 KiB of a stream are taken at once. */
   add(bytes: number): void {
     this.hasStreams = true;

@@ -1,4 +1,11 @@
-import { createServer, type RequestListener, type Server, type ServerOptions, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
@@ -12,6 +19,7 @@ import {
   type UnreadAnswer,
   UnreadAnswers,
 } from "./backlog.ts";
+import { HeadReader, type HeadReaderOptions, rememberHead, RepeatedHeads } from "./repeated-head.ts";
 import { createTlsServer, type TlsServerOptions } from "./tls-server.ts";
 
 /** After a refusal that ends the connection, the client may read it for so long. */
@@ -118,9 +126,14 @@ interface Connection extends RequestQueue {
   /** When it was opened or brought its last request, counted in these, of whatever connection. */
   lastUse: number;
   answer: UnreadAnswer;
+  /** Of HTTP/1.1, from the first such answer on. */
+  reader: HeadReader | undefined;
   /** Streams of HTTP/2 that are open; undefined with HTTP/1.1. */
   streams: number | undefined;
 }
+
+/** Serves requests whose heads came before. */
+export type Repeats = Pick<HeadReaderOptions, "begin" | "answer">;
 
 /** A connection that several requests are under way on at once. */
 export interface StreamConnection {
@@ -143,6 +156,8 @@ export interface StreamConnection {
 export class ClientConnections {
   private readonly options: ClientConnectionsOptions;
   private readonly open = new Set<Connection>();
+  private readonly heads = new RepeatedHeads();
+  private repeats: Repeats | undefined;
   private readonly queued = new QueuedRequests();
   private readonly answers: UnreadAnswers;
   private readonly refused: RefusedConnections;
@@ -180,7 +195,10 @@ export class ClientConnections {
   inTurn(answer: RequestListener): RequestListener {
     return (request, response) => {
       const connection = (request.socket as ClientSocket)[CONNECTION];
-      if (connection !== undefined) connection.lastUse = ++this.uses;
+      if (connection !== undefined) {
+        connection.lastUse = ++this.uses;
+        connection.reader?.parsed(request);
+      }
       // Node gives the socket to one response after the other.
       if (response.socket !== null || connection === undefined) answer(request, response);
       else if (!this.queued.add(connection, { request, response, answer })) {
@@ -189,6 +207,20 @@ export class ClientConnections {
         this.answers.weigh(connection.answer);
       }
     };
+  }
+
+  /** From now on, what is byte by byte the head of a hit before it need not be parsed. */
+  answerRepeats(repeats: Repeats): void {
+    this.repeats = repeats;
+  }
+
+  /** A request was answered by what is kept, a hit or a refusal at the gate: it may come again. */
+  noteAnswered(request: IncomingMessage, response: ServerResponse): void {
+    const connection = (request.socket as ClientSocket)[CONNECTION];
+    if (connection === undefined || connection.streams !== undefined || !response.shouldKeepAlive) return;
+    if (connection.reader !== undefined) rememberHead(request);
+    // Not while the parser is at work on what it has read.
+    else if (this.repeats !== undefined) setImmediate(() => this.readRepeats(connection));
   }
 
   /** Calls `next` when none of the requests that were read on a connection waits for its turn any more. */
@@ -255,6 +287,7 @@ export class ClientConnections {
       queued: 0,
       afterQueued: undefined,
       answer: this.answers.follow(socket),
+      reader: undefined,
       streams: undefined,
     };
     socket[CONNECTION] = connection;
@@ -272,6 +305,23 @@ export class ClientConnections {
     connection.answer = this.answers.follow(socket);
     socket[CONNECTION] = connection;
     socket.once("end", () => this.halfClosed.add(socket));
+  }
+
+  private readRepeats(connection: Connection): void {
+    const { socket } = connection;
+    const repeats = this.repeats!;
+    if (connection.reader !== undefined || socket.destroyed) return;
+    connection.reader = new HeadReader(socket, {
+      heads: this.heads,
+      isQuiet: () => connection.queued === 0,
+      begin: (request) => repeats.begin(request),
+      answer: (request) => {
+        connection.lastUse = ++this.uses;
+        if (!repeats.answer(request)) return false;
+        if (socket.writableLength > 0) connection.answer.written();
+        return true;
+      },
+    });
   }
 
   private forget(connection: Connection): void {

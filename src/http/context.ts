@@ -18,6 +18,7 @@ import type { Operation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Admission } from "./gate.ts";
 import type { HitTarget } from "./hit.ts";
+import type { RequestHead } from "./repeated-head.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { InFlight } from "./workload.ts";
 import type { Target } from "./target.ts";
@@ -41,7 +42,7 @@ export interface RequestObservers {
 /** A request that was refused before anything was done for it. */
 export interface RefusedRequest {
   readonly id: string;
-  readonly request: IncomingMessage;
+  readonly request: RequestHead;
   /** Undefined where it is not known who asked. */
   readonly client: Client | undefined;
   readonly operation: Operation | "none";

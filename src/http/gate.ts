@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { Client, Identity, Slot, Standing, Tier } from "../clients/client.ts";
 import type { Clients } from "../clients/clients.ts";
 import { credentialInUrl } from "../clients/credential.ts";
@@ -6,8 +6,9 @@ import { type Duration, withDeadline } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { clientSignal, type RequestContext } from "./context.ts";
 import { hasUnreadBody } from "./framing.ts";
-import { sendKept } from "./kept-answer.ts";
+import { sendKept, sendKeptAgain } from "./kept-answer.ts";
 import { isDescription } from "./pages.ts";
+import { type RepeatedRequest, type RequestHead, standingOf } from "./repeated-head.ts";
 import { type Answer, commonFieldsOf, errorAnswer, type KeptAnswer, sendAnswer } from "./send.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -29,7 +30,7 @@ const DOCS = "d".charCodeAt(0);
 const OPENAPI = "o".charCodeAt(0);
 
 /** Whether it makes no difference who sends the request: preflights, and the pages that say how to call. */
-export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapshot): boolean {
+export function needsNoClient({ method, url }: RequestHead, snapshot: Snapshot): boolean {
   if (method === "OPTIONS") return true;
   // Most paths are told from these by their second character.
   const second = url!.charCodeAt(1);
@@ -48,23 +49,35 @@ export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapsh
  *
  * @param isKnown whether its URL was answered before, and was looked at then
  */
-export function admit(clients: Clients, request: IncomingMessage, isKnown: boolean): Admission | Promise<Admission> {
+export function admit(clients: Clients, request: RequestHead, isKnown: boolean): Admission | Promise<Admission> {
   if (!isKnown && MAY_SHOW_CREDENTIAL.test(request.url!)) {
     const refusal = credentialInUrl(request.url!);
     if (refusal !== undefined) return refused(refusal);
   }
-  const isPost = request.method === "POST";
   const identity = clients.identify(request);
-  if (identity instanceof Promise) return identity.then((each) => admitAs(clients, each, isPost));
-  return admitAs(clients, identity, isPost);
+  if (identity instanceof Promise) return identity.then((each) => admitAs(clients, each, request));
+  return admitAs(clients, identity, request);
+}
+
+/**
+ * {@link admit} for a request that may be given to Node's parser after all, and come here again: what was counted is with
+ * it then. Undefined, having counted nothing, where it cannot be told at once who asks.
+ */
+export function admitRepeated(clients: Clients, request: RepeatedRequest): Admission | undefined {
+  const identity = clients.identify(request);
+  if (identity instanceof Promise) return undefined;
+  if (identity instanceof GatewayError) return refused(identity);
+  const standing = clients.limits.admit(identity, false);
+  request.standing = standing;
+  return standing instanceof Promise ? undefined : admissionOf(identity, standing);
 }
 
 /** What no URL without a credential in it has, most URLs anyway: a test of this is cheaper than a closer look. */
 const MAY_SHOW_CREDENTIAL = /rgk_|key|access_token|%/i;
 
-function admitAs(clients: Clients, identity: Identity, isPost: boolean): Admission | Promise<Admission> {
+function admitAs(clients: Clients, identity: Identity, request: RequestHead): Admission | Promise<Admission> {
   if (identity instanceof GatewayError) return refused(identity);
-  const standing = clients.limits.admit(identity, isPost);
+  const standing = standingOf(request) ?? clients.limits.admit(identity, request.method === "POST");
   if (standing instanceof Promise) return standing.then((each) => admissionOf(identity, each));
   return admissionOf(identity, standing);
 }
@@ -143,13 +156,27 @@ export function sendRefusal(
     readonly now: number;
   },
 ): Answer {
-  let answer = refusals.get(error);
-  if (answer === undefined) refusals.set(error, (answer = errorAnswer(error)));
+  const answer = refusalOf(error);
   const isUnread = hasUnreadBody(request);
   if (isUnread || context.isDraining) {
     const common = commonFieldsOf(context, context.isDraining);
     if (isUnread) common.push("connection", "close");
     sendAnswer(request, response, answer, common);
   } else sendKept(response, answer, context);
+  return answer;
+}
+
+/** The same for a request that Node's parser has not seen; undefined where it cannot be sent so. */
+export function sendRefusalAgain(
+  error: GatewayError,
+  context: Parameters<typeof sendKeptAgain>[1],
+): Answer | undefined {
+  const answer = refusalOf(error);
+  return sendKeptAgain(answer, context) ? answer : undefined;
+}
+
+function refusalOf(error: GatewayError): KeptAnswer {
+  let answer = refusals.get(error);
+  if (answer === undefined) refusals.set(error, (answer = errorAnswer(error)));
   return answer;
 }

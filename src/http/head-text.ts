@@ -98,11 +98,16 @@ export class HeadText {
       httpVersion === "1.1" &&
       headers.expect === undefined;
     if (!isSame) return false;
-    const { status, start, varying, middle } = this.parts;
-    this.front ??= `\r\n${linesOf(head, 2, varying.first)}`;
-    response.statusCode = status;
-    (response as WithHeadText)._header = start + head[1]! + this.front + middle + this.endAt(head, now);
+    response.statusCode = this.parts.status;
+    (response as WithHeadText)._header = this.text(head, now);
     return true;
+  }
+
+  /** The head with what varies taken from `head`, of an answer whose connection stays open. */
+  text(head: readonly string[], now: number): string {
+    const { start, varying, middle } = this.parts;
+    this.front ??= `\r\n${linesOf(head, 2, varying.first)}`;
+    return start + head[1]! + this.front + middle + this.endAt(head, now);
   }
 
   private endAt(head: readonly string[], now: number): string {

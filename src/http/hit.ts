@@ -1,13 +1,16 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { LRUCache } from "lru-cache";
-import type { Resource } from "../cache/resource.ts";
+import type { CacheAnswer, Resource } from "../cache/resource.ts";
+import type { Client } from "../clients/client.ts";
+import type { Instant } from "../clock.ts";
 import type { RecordRequest } from "../observe/traffic.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import { requestIdOf, type Services } from "./context.ts";
+import { type RequestContext, requestIdOf, type Services } from "./context.ts";
 import { isFramedSafely } from "./framing.ts";
 import type { Admission } from "./gate.ts";
-import { sendKept } from "./kept-answer.ts";
+import { sendKept, sendKeptAgain } from "./kept-answer.ts";
+import type { RequestHead } from "./repeated-head.ts";
 import type { PageQuery, RegistryTarget } from "./target.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */
@@ -56,59 +59,85 @@ export class HitMemo {
   }
 }
 
-/**
- * Answers requests that are fresh hits in memory; everything else is left to the routes.
- *
- * @param admission of the client, where it makes a difference who asks; such a request is framed safely
- */
-export type AnswerHit = (request: IncomingMessage, response: ServerResponse, admission?: Admission) => boolean;
+/** Answers requests that are fresh hits in memory; everything else is left to the routes. */
+export interface HitAnswers {
+  /**
+   * Says false, having done nothing, for a request that needs more than that.
+   *
+   * @param admission of the client, where it makes a difference who asks; such a request is framed safely
+   */
+  answer(request: IncomingMessage, response: ServerResponse, admission?: Admission): boolean;
+  /** The same for a request that Node's parser has not seen. */
+  answerAgain(request: RequestHead, admission?: Admission): boolean;
+}
 
-/**
- * The shortest way through the gateway: URL → resource → memory → one write. It runs before Fastify's routing and
- * hooks, and says false, having done nothing, for whatever needs more than that.
- */
-export function createAnswerHit(services: Services): AnswerHit {
+/** A fresh hit, and what is said and recorded of it. */
+interface Hit {
+  readonly target: HitTarget;
+  readonly answer: CacheAnswer;
+  readonly startedAt: Instant;
+  readonly context: Pick<RequestContext, "id" | "snapshot" | "standing"> & { readonly now: number };
+}
+
+/** The shortest way through the gateway: URL → resource → memory → one write, before Fastify's routing and hooks. */
+export function createHitAnswers(services: Services): HitAnswers {
   const { clock, random, cache } = services;
   const { lines, tracing, clients } = services.observers;
 
-  return function answerHit(request, response, admission) {
-    const { method } = request;
+  return {
+    answer(request, response, admission) {
+      // With an admission this was found out before.
+      if (admission === undefined && !isFramedSafely(request)) return false;
+      const hit = find(request, admission);
+      if (hit === undefined) return false;
+      sendKept(response, hit.answer, { ...hit.context, request });
+      record(request, hit, admission?.client);
+      return true;
+    },
+    answerAgain(request, admission) {
+      const hit = find(request, admission);
+      if (hit === undefined || !sendKeptAgain(hit.answer, { ...hit.context, request })) return false;
+      record(request, hit, admission?.client);
+      return true;
+    },
+  };
+
+  function find({ method, url, headers }: RequestHead, admission: Admission | undefined): Hit | undefined {
     // While the process drains, answers also close their connections: the routes see to it.
-    if ((method !== "GET" && method !== "HEAD") || services.inFlight.isDraining) return false;
+    if ((method !== "GET" && method !== "HEAD") || services.inFlight.isDraining) return undefined;
     const snapshot = services.snapshot();
-    const target = snapshot.hits.find(request.url!);
-    if (target === undefined) return false;
-    const client = admission?.client;
+    const target = snapshot.hits.find(url!);
+    if (target === undefined) return undefined;
     // The routes say what is forbidden.
-    if (client !== undefined && !client.tier.allows(target.upstream.name)) return false;
-    const { headers } = request;
-    const { config } = snapshot;
-    if (headers[config.routing.adminHeader] !== undefined) return false;
-    // With an admission this was found out before.
-    if (admission === undefined && !isFramedSafely(request)) return false;
+    if (admission?.client?.tier.allows(target.upstream.name) === false) return undefined;
+    if (headers[snapshot.config.routing.adminHeader] !== undefined) return undefined;
     const startedAt = clock.now();
     const answer = cache.hit(target.resource, { method, headers });
-    if (answer === undefined) return false;
-
+    if (answer === undefined) return undefined;
     const id = requestIdOf(headers["x-request-id"]);
-    sendKept(response, answer, { id, snapshot, request, standing: admission?.standing, now: clock.wallNow() });
+    const context = { id, snapshot, standing: admission?.standing, now: clock.wallNow() };
+    return { target, answer, startedAt, context };
+  }
 
-    const { status, age, body } = answer;
+  function record({ method, headers }: RequestHead, hit: Hit, client: Client | undefined): void {
+    const { target, startedAt } = hit;
+    const { id, snapshot } = hit.context;
+    const { status, age, body } = hit.answer;
     target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });
     if (client !== undefined) clients.count(client, target.operation, "hit", startedAt);
     tracing?.begin(headers, clock.now() - startedAt).end({
       requestId: id,
-      method,
+      method: method!,
       operation: target.operation,
       upstream: target.upstream.name,
       status,
       outcome: "hit",
     });
-    if (config.log.hits > 0 && random() < config.log.hits) {
+    const { hits } = snapshot.config.log;
+    if (hits > 0 && random() < hits) {
       const { operation, upstream } = target;
-      const hit = { requestId: id, method, operation, upstream: upstream.name, status, outcome: "hit" };
-      lines.write(client === undefined ? hit : { ...hit, client: client.name });
+      const line = { requestId: id, method: method!, operation, upstream: upstream.name, status, outcome: "hit" };
+      lines.write(client === undefined ? line : { ...line, client: client.name });
     }
-    return true;
-  };
+  }
 }

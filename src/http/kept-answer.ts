@@ -3,7 +3,17 @@ import type { Lasting } from "../cache/resource.ts";
 import type { Fields } from "../fields.ts";
 import type { RequestContext } from "./context.ts";
 import { HeadText, type Varying } from "./head-text.ts";
-import { bodyOf, commonFieldsOf, headOf, type KeptAnswer, REQUEST_ID, sendBody, STANDING } from "./send.ts";
+import type { RequestHead } from "./repeated-head.ts";
+import {
+  bodyOf,
+  commonFieldsOf,
+  headOf,
+  type KeptAnswer,
+  REQUEST_ID,
+  sendBody,
+  STANDING,
+  writeAnswer,
+} from "./send.ts";
 
 /**
  * Sends an answer that many requests get, in a process that does not drain: from the third on, its head is text that was
@@ -24,6 +34,24 @@ export function sendKept(
     sent.isRepeated = true;
   }
   sendBody(context.request, response, answer);
+}
+
+/**
+ * The same for a request that Node's parser has not seen, on a connection that stays open.
+ *
+ * @returns false, having done nothing, where no head is kept
+ */
+export function sendKeptAgain(
+  answer: KeptAnswer,
+  context: Pick<RequestContext, "id" | "snapshot" | "standing"> & {
+    readonly request: RequestHead;
+    readonly now: number;
+  },
+): boolean {
+  const { text, head } = headFor(answer, context);
+  if (text === undefined) return false;
+  writeAnswer(context.request, text.text(head, context.now), answer);
+  return true;
 }
 
 /** A head that was sent, and what it was made of besides the request's id. */
@@ -52,7 +80,7 @@ type SentBefore = Lasting & { [SENT]?: SentHead };
  */
 function headFor(
   answer: KeptAnswer,
-  context: Pick<RequestContext, "id" | "snapshot" | "request" | "standing">,
+  context: Pick<RequestContext, "id" | "snapshot" | "standing"> & { readonly request: Pick<RequestHead, "headers"> },
 ): SentHead {
   const cors = context.snapshot.cors.answerFields(context.request.headers.origin);
   const standing = context.standing?.fields;

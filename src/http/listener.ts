@@ -66,7 +66,7 @@ const byTarget = {
 /** The public listener: the token-registry API of every configured registry. */
 export function createPublicListener(options: PublicListenerOptions): FastifyInstance {
   const { services, config, connections, certificate } = options;
-  const pipeline = new Pipeline(services, options.inFlight);
+  const pipeline = new Pipeline(services, options.inFlight, connections);
   const sessions: Http2Sessions[] = [];
   const tls = (answer: RequestListener): TlsServerOptions | undefined => {
     if (certificate === undefined) return undefined;

@@ -3,20 +3,24 @@ import { performance } from "node:perf_hooks";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Slot } from "../clients/client.ts";
 import { GatewayError, isClientGone, toGatewayError } from "../errors.ts";
+import type { ClientConnections } from "./connections.ts";
 import { beginContext, clientClosed, type RequestContext, requestIdOf, type Services } from "./context.ts";
 import { framingProblem, hasUnreadBody, isBroken, isFramedSafely } from "./framing.ts";
 import {
   type Admission,
   admit,
+  admitRepeated,
   holdUntilClosed,
   needsNoClient,
   NOT_YET_ADMITTED,
   sendRefusal,
+  sendRefusalAgain,
   tooManyAtOnce,
   waitAtGate,
 } from "./gate.ts";
-import { type AnswerHit, createAnswerHit } from "./hit.ts";
+import { createHitAnswers, type HitAnswers } from "./hit.ts";
 import { cacheStatusOfError } from "./refusals.ts";
+import type { RepeatedRequest } from "./repeated-head.ts";
 import { type Answer, commonFieldsOf, errorAnswer, sendAnswer } from "./send.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { InFlight } from "./workload.ts";
@@ -36,13 +40,20 @@ interface Received {
 export class Pipeline {
   private readonly services: Services;
   private readonly inFlight: InFlight;
-  private readonly answerHit: AnswerHit;
+  private readonly connections: ClientConnections;
+  private readonly hits: HitAnswers;
   private readonly turn = new Turn();
 
-  constructor(services: Services, inFlight: InFlight) {
+  /** @param connections of the clients */
+  constructor(services: Services, inFlight: InFlight, connections: ClientConnections) {
     this.services = services;
     this.inFlight = inFlight;
-    this.answerHit = createAnswerHit(services);
+    this.connections = connections;
+    this.hits = createHitAnswers(services);
+    connections.answerRepeats({
+      begin: (request) => (this.turn.arrive() ? this.turn.atEnd(request.serve) : request.serve()),
+      answer: (request) => this.answerRepeatedSafely(request),
+    });
   }
 
   /**
@@ -57,7 +68,7 @@ export class Pipeline {
         const isCrowded = this.turn.arrive();
         if (snapshot.clients !== undefined) this.receiveFrom(snapshot, received, isCrowded);
         else if (isCrowded) this.turn.atEnd(() => this.serve(received));
-        else if (!this.answerHit(request, response)) this.turn.atEnd(() => this.read(received));
+        else if (!this.answerHit(received)) this.turn.atEnd(() => this.read(received));
       } catch (error) {
         refuse(this.begin(request, response), toGatewayError(error));
       }
@@ -87,7 +98,7 @@ export class Pipeline {
 
   /** The same where it makes a difference who asks: that is found out before anything else. */
   private receiveFrom(snapshot: Snapshot, received: Received, isCrowded: boolean): void {
-    const { request, response } = received;
+    const { request } = received;
     const isSafe = isFramedSafely(request);
     if (needsNoClient(request, snapshot) || (!isSafe && framingProblem(request) !== undefined)) {
       this.turn.atEnd(() => this.read(received));
@@ -102,14 +113,53 @@ export class Pipeline {
     } else if (admission.refusal !== undefined) this.refuseAtGate(received, admission, known?.operation ?? "none");
     else if (!isSafe) this.turn.atEnd(() => this.read(received, admission));
     else if (isCrowded) this.turn.atEnd(() => this.serve(received, admission));
-    else if (!this.answerHit(request, response, admission)) this.turn.atEnd(() => this.read(received, admission));
+    else if (!this.answerHit(received, admission)) this.turn.atEnd(() => this.read(received, admission));
+  }
+
+  private answerHit({ request, response }: Received, admission?: Admission): boolean {
+    if (!this.hits.answer(request, response, admission)) return false;
+    this.connections.noteAnswered(request, response);
+    return true;
+  }
+
+  /** What is wrong before anything is sent, the routes say too, and to whom it is to be said. */
+  private answerRepeatedSafely(request: RepeatedRequest): boolean {
+    const { bytesWritten } = request.socket;
+    try {
+      return this.answerRepeated(request);
+    } catch {
+      if (request.socket.bytesWritten === bytesWritten) return false;
+      request.socket.destroy();
+      return true;
+    }
+  }
+
+  /** Answers a request whose head came before, by a hit or a refusal at the gate; false where it takes more than that. */
+  private answerRepeated(request: RepeatedRequest): boolean {
+    const { inFlight, services } = this;
+    const snapshot = services.snapshot();
+    const known = snapshot.hits.find(request.url!);
+    if (known === undefined || inFlight.isDraining) return false;
+    if (snapshot.clients === undefined) return this.hits.answerAgain(request);
+    const startedAt = services.clock.now();
+    const admission = admitRepeated(snapshot.clients, request);
+    if (admission === undefined) return false;
+    const { client, standing, refusal: error } = admission;
+    if (error === undefined) return this.hits.answerAgain(request, admission);
+    const { operation } = known;
+    const id = requestIdOf(request.headers["x-request-id"]);
+    const answer = sendRefusalAgain(error, { id, snapshot, request, standing, now: services.clock.wallNow() });
+    if (answer === undefined) return false;
+    const bytes = answer.body!.length;
+    services.observers.recordRefused({ id, request, client, operation, error, startedAt, bytes });
+    return true;
   }
 
   /** At the end of a turn: a fresh hit, or the way of all others. */
   private serve(received: Received, admission?: Admission): void {
     const { request, response } = received;
     try {
-      if (response.destroyed || !this.answerHit(request, response, admission)) this.read(received, admission);
+      if (response.destroyed || !this.answerHit(received, admission)) this.read(received, admission);
     } catch (error) {
       refuse(this.begin(request, response, admission), toGatewayError(error));
     }
@@ -177,6 +227,7 @@ export class Pipeline {
       const isDraining = this.services.inFlight.isDraining;
       const now = this.services.clock.wallNow();
       const answer = sendRefusal({ request, response }, refusal!, { id, snapshot, request, standing, isDraining, now });
+      if (operation !== "none") this.connections.noteAnswered(request, response);
       const bytes = answer.body!.length;
       this.services.observers.recordRefused({ id, request, client, operation, error: refusal!, startedAt, bytes });
     };

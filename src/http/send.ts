@@ -5,6 +5,7 @@ import type { Lasting } from "../cache/resource.ts";
 import { ERROR_FIELD, errorBody, type ErrorCode, type GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
 import type { RequestContext } from "./context.ts";
+import type { RequestHead } from "./repeated-head.ts";
 
 /** An answer as it goes to the client, but for the fields that every answer has. */
 export interface Answer {
@@ -45,6 +46,19 @@ export function sendBody(request: IncomingMessage, response: ServerResponse, ans
   else response.end(body);
 }
 
+/** Writes an answer to a request that Node's parser has not seen, under this head. */
+export function writeAnswer({ method, socket }: RequestHead, head: string, answer: Answer): void {
+  const body = method === "HEAD" ? undefined : bodyOf(answer);
+  if (body === undefined) socket.write(head, "latin1");
+  else if (body.length < SMALL) socket.write(head + body.toString("latin1"), "latin1");
+  else {
+    socket.cork();
+    socket.write(head, "latin1");
+    socket.write(body);
+    socket.uncork();
+  }
+}
+
 /** All fields of an answer. */
 export function headOf(answer: Answer, commonFields: readonly string[]): string[] {
   const body = bodyOf(answer);
@@ -79,7 +93,12 @@ export const STANDING = 6;
 
 /** The fields that every answer has: id, `nosniff`, CORS, the client's limits, and `close` while the process drains. */
 export function commonFieldsOf(
-  { id, snapshot, request, standing }: Pick<RequestContext, "id" | "snapshot" | "request" | "standing">,
+  {
+    id,
+    snapshot,
+    request,
+    standing,
+  }: Pick<RequestContext, "id" | "snapshot" | "standing"> & { readonly request: Pick<RequestHead, "headers"> },
   isDraining: boolean,
 ): string[] {
   const fields = ["x-request-id", id, "x-content-type-options", "nosniff"];

@@ -1,0 +1,187 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { writeFileSync } from "node:fs";
+import { Agent, request as requestPlainly } from "node:http";
+import { Agent as SecureAgent, request as requestSecurely } from "node:https";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createKey, digestOfKey } from "../../src/clients/api-key.ts";
+import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO, pem, pemFile } from "../support/sample.ts";
+import { send } from "../support/send.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
+
+const LISTING = "/registry/metadata/v1/instruments";
+
+const startRegistry = useSampleRegistries();
+const folder = useTemporaryFolder();
+
+let gateway: GatewayUnderTest;
+let agent: Agent;
+/** Requests that Node's parser made, by port. */
+let parsed: number[];
+
+const note = (message: unknown) => {
+  const { server } = message as { server: Server };
+  parsed.push((server.address() as AddressInfo | null)?.port ?? 0);
+};
+
+beforeEach(() => {
+  parsed = [];
+  subscribe("http.server.request.start", note);
+});
+
+afterEach(async () => {
+  unsubscribe("http.server.request.start", note);
+  agent.destroy();
+  await gateway.stop();
+});
+
+async function start(keys: Record<string, unknown> = {}) {
+  const registry = await startRegistry();
+  gateway = await startGateway({ upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }], ...keys });
+  const isSecure = gateway.url.startsWith("https:");
+  const options = { keepAlive: true, maxSockets: 1 };
+  agent = isSecure
+    ? new SecureAgent({ ...options, ca: pem("ca-and-successor"), ALPNProtocols: ["http/1.1"] })
+    : new Agent(options);
+  return registry;
+}
+
+interface Told {
+  readonly status: number;
+  readonly text: string;
+  readonly headers: Record<string, string>;
+}
+
+/** The same bytes each time, on the one connection. */
+function ask(path: string, headers: Record<string, string> = {}, method = "GET"): Promise<Told> {
+  const request = gateway.url.startsWith("https:") ? requestSecurely : requestPlainly;
+  return new Promise((resolve, reject) => {
+    request(gateway.url + path, { agent, headers, method }, (response) => {
+      let text = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk: string) => (text += chunk));
+      response.on("end", () =>
+        resolve({ status: response.statusCode!, text, headers: response.headers as Record<string, string> }),
+      );
+      response.on("error", reject);
+    })
+      .on("error", reject)
+      .end();
+  });
+}
+
+async function askOften(count: number, ...request: Parameters<typeof ask>): Promise<Told[]> {
+  const all: Told[] = [];
+  for (let i = 0; i < count; i += 1) all.push(await ask(...request));
+  return all;
+}
+
+const parsedByGateway = () => parsed.filter((port) => String(port) === new URL(gateway.url).port).length;
+
+const PASSING = new Set(["x-request-id", "age", "date", "cache-status"]);
+
+/** Without what is of one request, or one second. */
+function lastingOf({ status, text, headers }: Told): unknown {
+  const lasting = Object.entries(headers).filter(([name]) => !PASSING.has(name));
+  return { status, text, lasting };
+}
+
+describe.each([
+  ["plain", {}],
+  [
+    "TLS",
+    { listen: { host: "127.0.0.1", port: 0, tls: { certFile: pemFile("server"), keyFile: pemFile("server-key") } } },
+  ],
+])("over %s", (_what, listen) => {
+  test.each([
+    ["a page", {}, "GET", 200],
+    ["its head", {}, "HEAD", 200],
+    ["a page for a browser", { origin: "https://wallet.example", "accept-encoding": "identity" }, "GET", 200],
+    ["what has not changed", { "if-none-match": "*" }, "GET", 304],
+  ])(
+    "%s is the same answer each time, with an id of its own, counted and logged",
+    async (_which, headers, method, status) => {
+      await start({ ...listen, log: { hits: 1 } });
+      const answers = await askOften(20, LISTING, headers, method);
+      const hits = answers.slice(3);
+      for (const answer of hits) {
+        expect(answer.status).toBe(status);
+        expect(answer.headers["cache-status"]).toMatch(/^registry-gateway; ?hit/);
+        expect(lastingOf(answer)).toEqual(lastingOf(hits[0]!));
+      }
+      const ids = answers.map((answer) => answer.headers["x-request-id"]);
+      expect(new Set(ids).size).toBe(20);
+      expect(gateway.lines.filter(({ msg }) => msg === "request").map(({ requestId }) => requestId)).toEqual(ids);
+      const metrics = await (await fetch(`${gateway.operations}/metrics`)).text();
+      const counts = [...metrics.matchAll(/^registry_gateway_requests_total\{[^}]*\} (\d+)$/gm)];
+      expect(counts.reduce((sum, [, count]) => sum + Number(count), 0)).toBe(20);
+      // Else Node's parser has had them all.
+      expect(parsedByGateway()).toBeLessThan(10);
+    },
+  );
+});
+
+test("what was purged is not served again, on a connection that asked for it all along", async () => {
+  const registry = await start();
+  await askOften(8, LISTING);
+  const before = parsedByGateway();
+  await ask(LISTING);
+  expect(parsedByGateway()).toBe(before);
+  registry.script(({ operation }) =>
+    operation === "instruments" ? { status: 200, body: '{"instruments":[],"new":true}' } : undefined,
+  );
+  const purged = await send(gateway.operations, { path: "/purge", body: "{}" });
+  expect(purged.status).toBe(200);
+  const answers = await askOften(8, LISTING);
+  for (const { text } of answers) expect(text).toBe('{"instruments":[],"new":true}');
+  expect(answers[0]!.headers["cache-status"]).toContain("fwd=");
+});
+
+test("each is counted once by the limits of its client, and refused beyond", async () => {
+  const tiers = { open: { requests: 30, per: "24h", burst: 30 } };
+  await start({ clients: { anonymous: "open", tiers }, cache: { ttl: { instruments: "1h" } } });
+  const answers = await askOften(45, LISTING);
+  const admitted = answers.filter(({ status }) => status === 200).length;
+  expect(answers.slice(admitted).map(({ status }) => status)).toEqual(Array.from({ length: 45 - admitted }, () => 429));
+  const left = answers.slice(0, admitted).map(({ headers }) => Number(/r=(\d+)/.exec(headers["ratelimit"]!)![1]));
+  expect(left).toEqual(left.map((_, i) => left[0]! - i));
+  expect(left.at(-1)).toBe(0);
+  expect(parsedByGateway()).toBeLessThan(12);
+  const lines = gateway.lines.filter(({ status }) => status === 429);
+  expect(lines.map(({ requestId }) => requestId)).toEqual(
+    answers.slice(admitted).map(({ headers }) => headers["x-request-id"]),
+  );
+});
+
+test("one that was admitted as a hit and is none any more is counted once", async () => {
+  const tiers = { open: { requests: 30, per: "24h", burst: 30 } };
+  await start({ clients: { anonymous: "open", tiers } });
+  const answers: Told[] = [];
+  for (let i = 0; i < 10; i += 1) {
+    answers.push(await ask(LISTING));
+    if (i % 2 === 1) await send(gateway.operations, { path: "/purge", body: "{}" });
+  }
+  const left = answers.map(({ headers }) => Number(/r=(\d+)/.exec(headers["ratelimit"]!)![1]));
+  expect(left).toEqual(left.map((_, i) => left[0]! - i));
+});
+
+test("a key is looked at each time, and goes nowhere", async () => {
+  const keysFile = join(folder(), "clients.yaml");
+  const key = createKey();
+  const entry = { name: "wallet", tier: "all", digest: digestOfKey(key) };
+  writeFileSync(keysFile, JSON.stringify([entry]));
+  const registry = await start({
+    clients: { anonymous: false, keysFile, tiers: { all: {} } },
+  });
+  const answers = await askOften(10, LISTING, { "x-api-key": key });
+  expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200));
+  expect(parsedByGateway()).toBeLessThan(8);
+  expect((await ask(LISTING)).status).toBe(401);
+  expect((await ask(LISTING, { "x-api-key": `${key.slice(0, -1)}x` })).status).toBe(401);
+  expect(JSON.stringify(registry.calls.recent)).not.toContain(key);
+  expect(JSON.stringify(gateway.lines)).not.toContain(key);
+});
