@@ -185,6 +185,8 @@ export class ClientConnections {
         : createTlsServer(http, this.inTurn(answer), secured, tls);
     // Node's own name for it: the end of what a client sends is not the end of what it reads.
     server.httpAllowHalfOpen = true;
+    // Framing bounds the number of fields, and tells.
+    server.maxHeadersCount = 0;
     server.maxConnections = this.options.max + ADMISSION_ROOM;
     server.on("connection", (socket) => this.admit(socket));
     server.on("drop", () => this.options.onDropped?.());

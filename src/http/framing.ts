@@ -8,6 +8,9 @@ import type { ClientConnections } from "./connections.ts";
 import { http2RequestOf } from "./http2-request.ts";
 import { errorAnswer } from "./send.ts";
 
+/** Fields of one request. Node's own bound leaves out what is beyond it, in silence, in some releases. */
+export const MOST_FIELDS = 2_000;
+
 /**
  * True for a request without a body and with exactly one good `Host`: nothing in it that two HTTP parsers could read
  * differently.
@@ -19,6 +22,7 @@ export function isFramedSafely(request: IncomingMessage): boolean {
     httpVersionMajor === 1 &&
     headers["transfer-encoding"] === undefined &&
     (headers["content-length"] === undefined || headers["content-length"] === "0") &&
+    request.rawHeaders.length <= 2 * MOST_FIELDS &&
     countHosts(request.rawHeaders) === 1 &&
     isAuthority(headers.host!)
   );
@@ -37,6 +41,8 @@ export function framingProblem(request: IncomingMessage): GatewayError | undefin
     if (http2 !== undefined) return http2.problem ?? authorityProblem(request);
     return new GatewayError("malformed_request", "the gateway speaks HTTP/1.1 and HTTP/1.0 only");
   }
+  if (request.rawHeaders.length > 2 * MOST_FIELDS)
+    return new GatewayError("headers_too_large", "the request has too many header fields");
   const hosts = countHosts(request.rawHeaders);
   if (hosts > 1) return new GatewayError("malformed_request", "the header host is there twice");
   const isHttp10 = request.httpVersionMinor === 0;

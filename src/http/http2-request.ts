@@ -90,15 +90,21 @@ function noTunnels(): GatewayError {
   return new GatewayError("method_not_allowed", "the gateway opens no tunnels", { allow: "GET, HEAD, POST, OPTIONS" });
 }
 
+/** RFC 9113 §8.2.1: such a request is malformed. */
+const BLANK_AROUND = /^[ \t]|[ \t]$/;
+
 /** RFC 9113 §8.3.1: `Host` is not needed, and must name the same authority. */
 function problemOf({ headers, rawHeaders }: Http2Head, maxHead: number): GatewayError | undefined {
   let size = 0;
   let hosts = 0;
+  let hasBlanks = false;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     size += rawHeaders[i]!.length + rawHeaders[i + 1]!.length + 4;
     if (rawHeaders[i] === "host") hosts++;
+    if (BLANK_AROUND.test(rawHeaders[i + 1]!)) hasBlanks = true;
   }
   if (size > maxHead) return new GatewayError("headers_too_large", "the request's header fields are too large");
+  if (hasBlanks) return new GatewayError("malformed_request", "a header field begins or ends with a blank");
   const authority = headers[":authority"];
   const { host } = headers;
   if (authority === undefined && hosts === 0) {

@@ -11,6 +11,7 @@ import type { TLSSocket } from "node:tls";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import type { ClientConnections, StreamConnection } from "./connections.ts";
+import { MOST_FIELDS } from "./framing.ts";
 import { Http2Request } from "./http2-request.ts";
 import { type AnswerSession, Http2Response } from "./http2-response.ts";
 
@@ -29,8 +30,6 @@ const MOST_UNREAD = 16 * 1024 * 1024;
 const EARLY_ENDS = { burst: 250, perSecond: 33 };
 const CONTROL_FRAMES = { burst: 500, perSecond: 50 };
 
-/** Fields of one request; of HTTP/1.1 Node takes as many. */
-const MOST_FIELDS = 2_000;
 const LEAST_HEADER_LIST = 64 * 1024;
 
 /** A client that was sent away may read why for so long. */
@@ -70,6 +69,8 @@ export class Http2Sessions {
       maxHeaderListPairs: MOST_FIELDS,
       // Registries may repeat what Node holds for single; HTTP/1.1 passes it on, too.
       strictSingleValueFields: false,
+      // Else fields with blanks around their values vanish, and with them an admin or a credential: they are refused.
+      strictFieldWhitespaceValidation: false,
     };
   }
 

@@ -120,6 +120,12 @@ describe("a request", () => {
     ["an authority that is a list", { ":authority": "a,b" }, "400"],
     ["an authority with a user", { ":authority": "me@localhost" }, CODE.protocol],
     ["an empty host", { ":authority": undefined, host: "" }, CODE.protocol],
+    // Node would leave such a field out, and with it an admin or a credential (RFC 9113 §8.2.1).
+    ["a blank before a value", { "x-api-key": " a" }, "400"],
+    ["a blank behind a value", { "x-instrument-admin": "a " }, "400"],
+    ["a tab behind a value", { a: "b\t" }, "400"],
+    ["a blank instead of a value", { a: " " }, "400"],
+    ["a blank in a value, or no value", { a: "b c", d: "" }, "hello"],
     ["another expectation", { expect: "200-maybe" }, "417"],
     ["CONNECT", { ":method": "CONNECT", ":path": undefined, ":scheme": undefined }, "405"],
   ])("with %s", async (_what, fields, expected) => {
