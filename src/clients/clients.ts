@@ -9,7 +9,14 @@ import { ClientAddresses } from "./client-address.ts";
 import { CertificateClients, type CertificateOptions } from "./client-certificate.ts";
 import { ClientKeys, type KeyHolder, type KeysObserver } from "./client-keys.ts";
 import type { Client, ClientLimits, Identity, Tier, TierConfig } from "./client.ts";
-import { credentialMissing, type CredentialRules, credentialsDiffer, isKey, takeCredential } from "./credential.ts";
+import {
+  credentialInUrl,
+  credentialMissing,
+  type CredentialRules,
+  credentialsDiffer,
+  isKey,
+  takeCredential,
+} from "./credential.ts";
 import { type TokenObserver, Tokens } from "./tokens.ts";
 
 /** Whom {@link Clients} asks. What is not configured is undefined. */
@@ -150,6 +157,11 @@ export class Clients {
     const identity = isKey(credential) ? this.byKey(credential) : this.byToken(credential);
     if (shown === undefined) return identity;
     return identity instanceof Promise ? identity.then((each) => sameClient(shown, each)) : sameClient(shown, identity);
+  }
+
+  /** The 401 for a URL that shows a key or a token. */
+  refuseUrl(url: string): GatewayError | undefined {
+    return credentialInUrl(url, this.rules);
   }
 
   private withoutCredential(request: IdentifiedRequest): Identity {

@@ -77,7 +77,7 @@ export function takeCredential(request: CarryingRequest, rules: CredentialRules)
   if (!isInKeyHeader && headers.authorization === undefined) return undefined;
   const key = isInKeyHeader ? keyIn(request) : undefined;
   if (key instanceof GatewayError) return key;
-  const bearer = headers.authorization === undefined ? undefined : bearerIn(request);
+  const bearer = headers.authorization === undefined ? undefined : bearerIn(request, rules);
   if (bearer instanceof GatewayError) return bearer;
   const isBearerOurs = key === undefined || key === bearer;
   if (key !== undefined && bearer !== undefined && !isBearerOurs) {
@@ -97,12 +97,12 @@ function keyIn({ headers, rawHeaders }: CarryingRequest): string | GatewayError 
   return TOKEN.test(value) ? value : MALFORMED;
 }
 
-/** Undefined for a scheme other than Bearer: what it holds is for registries, but never a key of ours. */
-function bearerIn({ rawHeaders }: CarryingRequest): string | undefined | GatewayError {
+/** Undefined for a scheme other than Bearer: what it holds is for registries, but never a key or token of ours. */
+function bearerIn({ rawHeaders }: CarryingRequest, rules: CredentialRules): string | undefined | GatewayError {
   // Of several lines Node keeps the first alone.
   const value = onlyValue(rawHeaders, "authorization");
   if (value === undefined) return TWICE;
-  if (!BEARER.test(value)) return KEY_ANYWHERE.test(value) ? MALFORMED : undefined;
+  if (!BEARER.test(value)) return shows(value, rules) || shows(unpacked(value), rules) ? MALFORMED : undefined;
   const text = value.replace(BEARER, "");
   if (text.length > MAX_CREDENTIAL) return TOO_LONG;
   return TOKEN.test(text) ? text : MALFORMED;
@@ -119,11 +119,35 @@ function onlyValue(rawHeaders: readonly string[], name: string): string | undefi
   return value;
 }
 
+/** What may be a token, wherever it stands in a text. */
+const TOKEN_ANYWHERE = /[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]*/g;
+/** So many of them are looked at; nobody sends more by accident. */
+const MOST_LOOKED_AT = 4;
+
+/** Whether a text holds a key, or a token of an issuer whose tokens name clients here. */
+function shows(text: string, rules: CredentialRules): boolean {
+  if (KEY_ANYWHERE.test(text)) return true;
+  return (text.match(TOKEN_ANYWHERE) ?? []).slice(0, MOST_LOOKED_AT).some((each) => rules.isOurToken(each));
+}
+
+/** What the scheme Basic holds (RFC 7617). */
+function unpacked(value: string): string {
+  const packed = /^basic +([A-Za-z0-9+/_=-]+)$/i.exec(value)?.[1] ?? "";
+  return Buffer.from(packed, "base64").toString("latin1");
+}
+
+/** Times that a URL is decoded to look into it: what is encoded more often is nothing that a registry would read. */
+const MOST_DECODINGS = 3;
+
 /** The 401 for a URL that shows a key or a token, as it is or percent-encoded. */
-export function credentialInUrl(url: string): GatewayError | undefined {
+export function credentialInUrl(url: string, rules: CredentialRules): GatewayError | undefined {
   const mark = url.indexOf("?");
-  if (mark === -1 && !url.includes("%") && !url.includes(KEY_PREFIX)) return undefined;
-  if (KEY_ANYWHERE.test(url) || KEY_ANYWHERE.test(decoded(url))) return IN_URL;
+  let text = url;
+  for (let i = 0; i <= MOST_DECODINGS; i += 1) {
+    if (shows(text, rules)) return IN_URL;
+    if (!text.includes("%")) break;
+    text = decoded(text);
+  }
   if (mark === -1) return undefined;
   for (const pair of url.slice(mark + 1).split("&")) {
     const at = pair.indexOf("=");

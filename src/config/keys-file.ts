@@ -5,7 +5,7 @@ import { asData, formed, group, off, text } from "./keys.ts";
 import { ConfigError } from "./problem.ts";
 import type { Problem } from "./problem.ts";
 import { readListRoot } from "./read.ts";
-import { readYaml } from "./reading.ts";
+import { readYaml, withoutKeys } from "./reading.ts";
 import { listEntries, readPlainEntry } from "./plain-entries.ts";
 import type { Entry, KeyLines } from "./plain-entries.ts";
 import { suggest } from "./suggestion.ts";
@@ -76,7 +76,8 @@ class KeysReading {
   }
 
   report(line: number, path: string, message: string): void {
-    if (this.problems.length < MAX_PROBLEMS) this.problems.push({ line, column: 1, path, message });
+    if (this.problems.length >= MAX_PROBLEMS) return;
+    this.problems.push({ line, column: 1, path, message: withoutKeys(message) });
   }
 
   /** Reads YAML that begins on `line` and with the item `index` of the list. */
@@ -130,6 +131,9 @@ class KeysReading {
       if (other !== undefined && other.tier !== tier) {
         const message = `the keys of one client are of one tier: on line ${other.lines.tier} it is ${other.tier}`;
         this.report(lines.tier, `[${index}].tier`, message);
+      }
+      if (name.includes("rgk_")) {
+        this.report(lines.name, `[${index}].name`, "looks like an API key: names stand in logs and metrics");
       }
       if (TAKEN.has(name)) {
         this.report(

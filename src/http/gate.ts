@@ -1,7 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Client, Identity, Slot, Standing, Tier } from "../clients/client.ts";
 import type { Clients } from "../clients/clients.ts";
-import { credentialInUrl } from "../clients/credential.ts";
 import { type Duration, withDeadline } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { clientSignal, type RequestContext } from "./context.ts";
@@ -51,7 +50,7 @@ export function needsNoClient({ method, url }: RequestHead, snapshot: Snapshot):
  */
 export function admit(clients: Clients, request: RequestHead, isKnown: boolean): Admission | Promise<Admission> {
   if (!isKnown && MAY_SHOW_CREDENTIAL.test(request.url!)) {
-    const refusal = credentialInUrl(request.url!);
+    const refusal = clients.refuseUrl(request.url!);
     if (refusal !== undefined) return refused(refusal);
   }
   const identity = clients.identify(request);
@@ -73,7 +72,7 @@ export function admitRepeated(clients: Clients, request: RepeatedRequest): Admis
 }
 
 /** What no URL without a credential in it has, most URLs anyway: a test of this is cheaper than a closer look. */
-const MAY_SHOW_CREDENTIAL = /rgk_|key|access_token|%/i;
+const MAY_SHOW_CREDENTIAL = /rgk_|key|token=|%|\.[^./?&]+\./i;
 
 function admitAs(clients: Clients, identity: Identity, request: RequestHead): Admission | Promise<Admission> {
   if (identity instanceof GatewayError) return refused(identity);

@@ -55,6 +55,7 @@ const READ: readonly (readonly [what: string, lines: Lines, shown: string | unde
     KEY,
   ],
   ["another scheme", [["authorization", "Basic dXNlcjpwYXNz"]], undefined],
+  ["another scheme with a token of others", [["authorization", `DPoP ${TOKEN}`]], undefined],
   [
     "a key beside another scheme",
     [
@@ -93,6 +94,10 @@ const REFUSED: readonly (readonly [what: string, lines: Lines, code: string])[] 
   ["a quoted bearer", [["authorization", `Bearer "${KEY}"`]], "credential_invalid"],
   ["a key without scheme", [["authorization", KEY]], "credential_invalid"],
   ["a key with another scheme", [["authorization", `ApiKey ${KEY}`]], "credential_invalid"],
+  ["a token of ours with another scheme", [["authorization", `DPoP ${OURS}`]], "credential_invalid"],
+  ["a token of ours without scheme", [["authorization", OURS]], "credential_invalid"],
+  ["a key as a name for Basic", [["authorization", `Basic ${btoa(`${KEY}:`)}`]], "credential_invalid"],
+  ["a token of ours as a password for Basic", [["authorization", `Basic ${btoa(`a:${OURS}`)}`]], "credential_invalid"],
   ["a list in one line", [["x-api-key", `${KEY},${KEY}`]], "credential_invalid"],
   ["a key with spaces within", [["x-api-key", `${KEY} ${KEY}`]], "credential_invalid"],
   [
@@ -195,8 +200,13 @@ describe("a credential in a URL", () => {
     `/registry/metadata/v1/instruments?pageToken=${KEY.replace("rgk", "%72%67k")}`,
     `/registry/metadata/v1/instruments/${KEY}`,
     `/registry/metadata/v1/info?${KEY}`,
+    `/registry/metadata/v1/instruments?pageToken=${KEY.replace("rgk", "%2572gk")}`,
+    `/registry/drafts/v1/x?token=${OURS}`,
+    `/registry/drafts/v1/x?authorization=Bearer%20${OURS}`,
+    `/registry/drafts/v1/x?a=${OURS.replaceAll(".", "%2E")}`,
+    `/registry/drafts/v1/${OURS}`,
   ])("is refused: %s", (url) => {
-    expect(credentialInUrl(url)?.code).toBe("credential_invalid");
+    expect(credentialInUrl(url, ALONE)?.code).toBe("credential_invalid");
   });
 
   test.each([
@@ -205,7 +215,9 @@ describe("a credential in a URL", () => {
     "/registry/metadata/v1/instruments/rgk_",
     "/registry/metadata/v1/instruments/A%2FB?key=value",
     "/registry/metadata/v1/instruments?keys=1&monkey=2",
+    `/registry/drafts/v1/x?token=${TOKEN}`,
+    "/registry/drafts/v1/1.2.3/report.2026.json",
   ])("is not seen where there is none: %s", (url) => {
-    expect(credentialInUrl(url)).toBeUndefined();
+    expect(credentialInUrl(url, ALONE)).toBeUndefined();
   });
 });

@@ -3,6 +3,7 @@ import { truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { stringify } from "yaml";
+import { createKey } from "../../src/clients/api-key.ts";
 import { loadConfig, parseConfig } from "../../src/config/parse.ts";
 import { checkKeysFile, parseKeys, readKeysFile } from "../../src/config/keys-file.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
@@ -184,6 +185,17 @@ test("a tier must be one of those that are configured, and the nearest one is na
     '6 [1].tier: "walet" is no tier: clients.tiers has wallet, anonymous; did you mean "wallet"?',
   ]);
   expect(problemsOf(`- { name: b, ${E}, tier: constructor }\n`, ["wallet"])).toHaveLength(1);
+});
+
+test("a key in the place of something else is not repeated, and is no name", () => {
+  const key = createKey();
+  const problems = problemsOf(`- name: a\n  tier: ${key}\n  ${D}\n- name: ${key}\n  tier: wallet\n  ${E}\n`, [
+    "wallet",
+  ]);
+  expect(problems).toEqual([
+    '2 [0].tier: "rgk_…" is no tier: clients.tiers has wallet',
+    "4 [1].name: looks like an API key: names stand in logs and metrics",
+  ]);
 });
 
 test("every mistake is named, in the order of the file", () => {

@@ -11,14 +11,24 @@ describe("the request id", () => {
     },
   );
 
-  test.each(["", " ", "x".repeat(129), "a b", "a,b", 'a"b', "a\tb", "é", "<script>", "${jndi:x}", undefined])(
-    "is a new one otherwise: %j",
-    (received) => {
-      const id = requestIdOf(received);
-      expect(id).toMatch(/^[0-9a-f]{16}-[0-9a-z]+$/);
-      expect(requestIdOf(received)).not.toBe(id);
-    },
-  );
+  test.each([
+    "",
+    " ",
+    "x".repeat(129),
+    "a b",
+    "a,b",
+    'a"b',
+    "a\tb",
+    "é",
+    "<script>",
+    "${jndi:x}",
+    "rgk_abc",
+    undefined,
+  ])("is a new one otherwise: %j", (received) => {
+    const id = requestIdOf(received);
+    expect(id).toMatch(/^[0-9a-f]{16}-[0-9a-z]+$/);
+    expect(requestIdOf(received)).not.toBe(id);
+  });
 
   test("is a new one where the client sends several", () => {
     expect(requestIdOf(["a", "b"])).toMatch(/^[0-9a-f]{16}-/);

@@ -17,6 +17,8 @@ const NEVER_FORWARDED: ReadonlySet<string> = new Set([
   "content-length",
   "content-type",
   "expect",
+  // Where a client is, the gateway says, if it is to be said.
+  "forwarded",
   "host",
   "http2-settings",
   "if-match",
@@ -28,6 +30,7 @@ const NEVER_FORWARDED: ReadonlySet<string> = new Set([
   "proxy-authorization",
   "range",
   "via",
+  "x-forwarded-for",
 ]);
 
 /** Whether the request field `name` (lower case) can reach the upstream, and so can make a difference to the answer. */
