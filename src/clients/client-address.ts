@@ -128,8 +128,8 @@ function parseNode(text: string): Address | undefined {
 }
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-/** One pair, which may be empty, and what ends it. */
-const PAIR = new RegExp(`[ \\t]*(?:(${TOKEN})=(?:(${TOKEN})|"((?:[^"\\\\]|\\\\.)*)"))?[ \\t]*(;|$)`, "y");
+/** One pair, which may be empty, and what ends it. No blank can be read in two ways: clients send thousands. */
+const PAIR = new RegExp(`[ \\t]*(?:(${TOKEN})=(?:(${TOKEN})|"((?:[^"\\\\]|\\\\.)*)")[ \\t]*)?(;|$)`, "y");
 
 /** The `for` of an element of `Forwarded`; undefined for `unknown`, hidden names, and what breaks RFC 7239 §4. */
 function readForwarded(element: string): Address | undefined {

@@ -59,10 +59,11 @@ interface KnownKey {
 /** The keys by the first 48 bits of their digests. */
 type Table = ReadonlyMap<number, readonly KnownKey[]>;
 
-/** A version of the file that is not in use yet, and when it was seen first. */
+/** A version of the file that is not in use yet, when it was seen first, and when the first of such versions was. */
 interface Sight {
   readonly version: string;
   readonly since: Instant;
+  readonly changingSince: Instant;
 }
 
 /** The clients of a keys file, and their keys, of which nothing but digests is known. */
@@ -88,10 +89,15 @@ export class ClientKeys {
     // Before the content: what is written in between is then found to have changed.
     this.version = versionOf(file);
     let fault: string | undefined;
+    const earlier = previous?.options.file === file ? previous.keys : undefined;
     try {
       this.keys = this.read();
+      // A file that is just being written holds fewer at first: whoever looks for changes finds out.
+      if (earlier !== undefined && this.keys.length < earlier.length && earlier.every(({ tier }) => tiers.has(tier))) {
+        this.keys = earlier;
+        this.version = UNREAD;
+      }
     } catch (error) {
-      const earlier = previous?.options.file === file ? previous.keys : undefined;
       if (earlier?.every(({ tier }) => tiers.has(tier)) !== true) throw error;
       this.keys = earlier;
       fault = messageOf(error);
@@ -179,28 +185,30 @@ export class ClientKeys {
     this.cancel = this.options.clock.after(LOOK_EVERY, () => void this.look(seen));
   }
 
-  /** A version has to be seen twice in a row, and for a while where it may be half of one. */
+  /** A version has to be seen twice in a row, and for a while where it may be half of one; or others come all the time. */
   private async look(seen: Sight | undefined): Promise<void> {
     const version = await seeVersion(this.options.file);
     if (this.isStopped || version === this.version) return this.next(undefined);
     const now = this.options.clock.now();
-    if (seen?.version !== version) return this.next({ version, since: now });
-    return this.next(this.take(version, now - seen.since) ? undefined : seen);
+    const since = seen?.version === version ? seen.since : now;
+    const sight = { version, since, changingSince: seen?.changingSince ?? now };
+    const isSettled = seen?.version === version || now - sight.changingSince >= DOUBT;
+    return this.next(isSettled && this.take(sight, now) ? undefined : sight);
   }
 
   /** Puts the file to use, or says why not; false where it is too early to tell. */
-  private take(version: string, age: Duration): boolean {
+  private take({ version, since, changingSince }: Sight, now: Instant): boolean {
     const { observer } = this.options;
     let keys: readonly ClientKey[];
     try {
       keys = this.read();
     } catch (error) {
-      if (age < DOUBT) return false;
+      if (now - since < DOUBT) return false;
       this.version = version;
       observer.keysRead(messageOf(error));
       return true;
     }
-    if (keys.length < this.keys.length && age < DOUBT) return false;
+    if (keys.length < this.keys.length && now - changingSince < DOUBT) return false;
     const before = this.keys;
     this.version = version;
     this.use(keys, this.clients);
@@ -209,6 +217,9 @@ export class ClientKeys {
     return true;
   }
 }
+
+/** Of no file. */
+const UNREAD = "unread";
 
 function placeOf(digest: Buffer): number {
   return digest.readUIntBE(0, 6);

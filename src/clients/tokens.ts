@@ -212,7 +212,12 @@ export class Tokens {
     if (this.checks >= MAX_CHECKS) return BUSY;
     this.checks += 1;
     try {
-      return await this.check({ token, digest, form, issuer, keys });
+      const identity = await this.check({ token, digest, form, issuer, keys });
+      if (identity !== WRONG_SIGNATURE || form.keyId !== undefined) return identity;
+      // Without a key's name only its use tells that the issuer has another one by now.
+      await issuer.keys.lookAgain();
+      const others = find().filter((key) => !keys.includes(key));
+      return others.length === 0 ? identity : await this.check({ token, digest, form, issuer, keys: others });
     } finally {
       this.checks -= 1;
     }

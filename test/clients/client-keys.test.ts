@@ -35,8 +35,14 @@ function list(entries: readonly Entry[]): string {
     .join("");
 }
 
-function open(entries: readonly Entry[], options: { tiers?: ReadonlyMap<string, Tier>; previous?: ClientKeys } = {}) {
-  const file = join(folder(), "clients.yaml");
+interface OpenOptions {
+  readonly tiers?: ReadonlyMap<string, Tier>;
+  readonly previous?: ClientKeys;
+  readonly file?: string;
+}
+
+function open(entries: readonly Entry[], options: OpenOptions = {}) {
+  const { file = join(folder(), "clients.yaml") } = options;
   const write = (text: string) => writeFileSync(file, text);
   if (entries.length > 0) write(list(entries));
   const clock = new ManualClock();
@@ -132,6 +138,34 @@ test("a key that is taken out is refused within three seconds, for the file may 
   expect(find(b)).toBe("unknown");
   expect(nameOf(a)).toBe("wallet-a");
   expect(changes).toEqual([{ added: [], removed: ["old"], changed: [] }]);
+});
+
+test("a file that is replaced all the time is in use within three seconds all the same", async () => {
+  const [a, b, c] = [createKey(), createKey(), createKey()];
+  const { keys, file, find, nameOf, pass } = open([{ key: a }, { key: b, name: "old" }]);
+  keys.start();
+  for (let i = 0; i < 6; i += 1) {
+    // Each is another version: its size is.
+    writeFileSync(`${file}.new`, `${list([{ key: a }, { key: c, name: "new" }])}${"#".repeat(i + 1)}\n`);
+    renameSync(`${file}.new`, file);
+    await pass(0.5);
+  }
+  expect([find(b), nameOf(c)]).toEqual(["unknown", "new"]);
+});
+
+test("a reload of the configuration takes no half of a file that is being written", async () => {
+  const [a, b] = [createKey(), createKey()];
+  const before = open([{ key: a }, { key: b, name: "other" }]);
+  before.write(list([{ key: a }]));
+  const after = open([], { file: before.file, previous: before.keys });
+  after.keys.start();
+  expect(after.nameOf(b)).toBe("other");
+  before.write(list([{ key: a }, { key: b, name: "other" }]));
+  await after.pass(5);
+  expect(after.nameOf(b)).toBe("other");
+  before.write(list([{ key: a }]));
+  await after.pass(3);
+  expect(after.find(b)).toBe("unknown");
 });
 
 test("a broken file is refused once with all of its mistakes, and the last good one stays", async () => {

@@ -1,7 +1,10 @@
 import { createHmac, randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Tokens } from "../../src/clients/tokens.ts";
 import type { IssuerConfig } from "../../src/clients/token-claims.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -69,6 +72,29 @@ function open(over: Partial<IssuerConfig> = {}, keys: readonly unknown[] = [rsa.
 
 const without = (claims: Record<string, unknown>, name: string) =>
   Object.fromEntries(Object.entries(claims).filter(([key]) => key !== name));
+
+test("a token without a key's name has the keys read again, where the issuer has others by now", async () => {
+  const unnamed = ({ jwk }: IssuerKey) => ({ ...jwk, kid: undefined });
+  let published = [unnamed(ec)];
+  let reads = 0;
+  const server = createServer((_request, response) => {
+    reads += 1;
+    response.setHeader("cache-control", "max-age=600").end(JSON.stringify({ keys: published }));
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const jwksUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/keys`;
+  const { verdict, claims, clock } = open({ jwksUrl });
+  const [next, strange] = [makeKey("ES256", "next"), makeKey("ES256", "strange")];
+  const sign = (key: IssuerKey, jti: string) => signToken({ alg: "ES256" }, claims({ jti }), key);
+  expect(await verdict(sign(ec, "1"))).toBe("client wallet-a of wallet");
+  published = [unnamed(next)];
+  clock.advance(11_000);
+  expect(await verdict(sign(next, "2"))).toBe("client wallet-a of wallet");
+  // One look in ten seconds, whatever is sent.
+  for (const jti of ["3", "4", "5"]) expect(await verdict(sign(strange, jti))).toBe("credential_invalid");
+  expect(reads).toBe(2);
+});
 
 describe("a token", () => {
   test.each(["RS256", "ES256", "EdDSA"])("that its issuer signed with %s names a client", async (alg) => {
