@@ -28,11 +28,9 @@ export async function answerCatalogue(context: RequestContext): Promise<Composed
   const { aggregation, backgroundReader, clock } = services;
   const { path, query } = context.target as LocalTarget;
   const parameters = readParameters(query, path === CATALOGUE_REGISTRIES ? NO_FILTERS : FILTERS);
-  const unknown = registriesOf(snapshot, client?.tier).filter(
-    (registry) => aggregation.catalogue.instrumentsOf(registry) === undefined,
-  );
-  backgroundReader.wake(unknown);
-  await backgroundReader.whenRead(clock.now() + FIRST_READ_WAIT);
+  const visible = registriesOf(snapshot, client?.tier);
+  backgroundReader.wake(visible.filter((registry) => aggregation.catalogue.instrumentsOf(registry) === undefined));
+  await backgroundReader.whenRead(visible, clock.now() + FIRST_READ_WAIT);
   const composition =
     path === CATALOGUE_REGISTRIES ? listRegistries(context) : listInstruments(context, query, parameters);
   const answer = composeAnswer(composition, context.request.headers, clock);

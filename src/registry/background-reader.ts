@@ -49,6 +49,7 @@ export class BackgroundReader {
   private readonly schedules = new WeakMap<RegistryMetadata, Schedule>();
   private readonly warmed = new WeakSet<RegistryMetadata>();
   private readonly stopping = new Abort();
+  /** Resolves when the next reading has ended. */
   private settled = Promise.withResolvers<void>();
   private wantedUntil: Instant = -Infinity;
   private cancelTick: CancelTimer | undefined;
@@ -66,6 +67,7 @@ export class BackgroundReader {
   /** Ends what runs. */
   async stop(): Promise<void> {
     this.cancelTick?.();
+    this.cancelTick = undefined;
     this.stopping.abort();
     this.settled.resolve();
     await this.jobs.stop();
@@ -93,11 +95,13 @@ export class BackgroundReader {
     this.readDue();
   }
 
-  /** Resolves when every registry was read, or could not be, since {@link wake}; at `deadline` at the latest. */
-  async whenRead(deadline: Instant): Promise<void> {
+  /** Resolves when each of these was read, or could not be, since {@link wake}; at `deadline` at the latest. */
+  async whenRead(registries: readonly RegistryMetadata[], deadline: Instant): Promise<void> {
     const { clock } = this.options;
-    if (this.isSettled || this.cancelTick === undefined) return;
-    await settledWithin(this.settled.promise, deadline - clock.now(), clock);
+    const areSettled = () => registries.every((registry) => this.scheduleOf(registry).isSettled);
+    while (this.cancelTick !== undefined && !areSettled() && clock.now() < deadline) {
+      await settledWithin(this.settled.promise, deadline - clock.now(), clock);
+    }
   }
 
   /**
@@ -166,13 +170,8 @@ export class BackgroundReader {
       share.end();
     }
     schedule.isSettled = true;
-    if (!this.isSettled) return;
     this.settled.resolve();
     this.settled = Promise.withResolvers();
-  }
-
-  private get isSettled(): boolean {
-    return this.options.registries().every((registry) => this.scheduleOf(registry).isSettled);
   }
 
   private scheduleOf(registry: RegistryMetadata): Schedule {
