@@ -185,6 +185,11 @@ export class ClientConnections {
         : createTlsServer(http, this.inTurn(answer), secured, tls);
     // Node's own name for it: the end of what a client sends is not the end of what it reads.
     server.httpAllowHalfOpen = true;
+    const closeIdle = server.closeIdleConnections.bind(server);
+    server.closeIdleConnections = () => {
+      for (const { reader } of this.open) reader?.serveWaiting();
+      closeIdle();
+    };
     // Framing bounds the number of fields, and tells.
     server.maxHeadersCount = 0;
     server.maxConnections = this.options.max + ADMISSION_ROOM;
@@ -344,6 +349,7 @@ export class ClientConnections {
     if (this.idle.length === 0) this.findIdle();
     for (let found = this.idle.pop(); found !== undefined; found = this.idle.pop()) {
       const { connection, lastUse } = found;
+      connection.reader?.serveWaiting();
       if (connection.lastUse !== lastUse || !isIdle(connection)) continue;
       this.options.onClosed?.("idle");
       connection.socket.destroy();

@@ -101,6 +101,11 @@ export class HeadReader {
     socket.push = (chunk: Buffer | null) => this.read(chunk);
   }
 
+  /** Serves what waits for the end of this turn: Node takes the connection for idle, and may be about to close it. */
+  serveWaiting(): void {
+    this.waiting?.serve();
+  }
+
   /** Notes what the parser made of what it was given. */
   parsed(request: IncomingMessage): void {
     this.requests.push(request);
@@ -110,7 +115,7 @@ export class HeadReader {
   }
 
   private read(chunk: Buffer | null): boolean {
-    this.waiting?.serve();
+    this.serveWaiting();
     if (chunk === null) return this.pass(chunk);
     if (!endsHead(chunk)) {
       this.isBetweenRequests = false;

@@ -15,6 +15,8 @@ class EchoServer {
   repeated: RepeatedRequest[] = [];
   /** How repeated requests are served: at once, or at the end of the turn. */
   isCrowded = false;
+  /** Called when one has come, and is not served yet where it is served later. */
+  onBegin: (() => void) | undefined;
   /** Whether such are answered, or left to Node's parser. */
   isAnswering = true;
   readonly sockets = new Set<Socket>();
@@ -33,6 +35,7 @@ class EchoServer {
       begin: (request) => {
         if (this.isCrowded) setImmediate(request.serve);
         else request.serve();
+        this.onBegin?.();
       },
       answer: (request) => this.answerAgain(request),
     });
@@ -153,6 +156,7 @@ afterEach(() => {
   echoes.repeated = [];
   echoes.isCrowded = false;
   echoes.isAnswering = true;
+  echoes.onBegin = undefined;
 });
 
 afterAll(async () => {
@@ -214,6 +218,15 @@ describe.each([
     await client.send(A);
     expect(await client.answers(4)).toHaveLength(4);
     expect(echoes.repeated).toHaveLength(1);
+  });
+
+  test("is answered though the listener closes what is idle before it comes to that", async () => {
+    const client = await acquainted(A);
+    echoes.isCrowded = isCrowded;
+    echoes.onBegin = () => echoes.server.closeIdleConnections();
+    await client.send(A);
+    await until(() => client.isClosed);
+    expect(await client.answers(1)).toMatchObject([{ url: "/hit/a" }]);
   });
 
   test("is answered though the client says with it that nothing follows", async () => {
