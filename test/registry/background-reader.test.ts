@@ -1,5 +1,9 @@
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { BackgroundReader } from "../../src/registry/background-reader.ts";
 import { get, instrumentsOf, useAggregates } from "../support/aggregate-registries.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import { openRegistryOf } from "../support/registry-metadata.ts";
+import { startRegistry } from "../support/upstream-registries.ts";
 
 const { startAggregate } = useAggregates();
 
@@ -64,5 +68,32 @@ describe("the background reader", () => {
     await get(`${aggregate.registrar("amulet")}${LISTING}`);
     await get(`${aggregate.url}${LISTING}?pageSize=1`);
     expect(aggregate.called("instruments")).toBe(2);
+  });
+
+  test("has nobody wait for a listing that is not asked for", async () => {
+    const [quick, hanging] = [await startRegistry(), await startRegistry()];
+    hanging.script(({ operation }) => (operation === "instruments" ? new Promise<never>(() => undefined) : undefined));
+    const clock = new ManualClock();
+    const registries = [quick, hanging].map((registry) => openRegistryOf([registry], {}, { clock }).metadata);
+    let listed = 0;
+    const reader = new BackgroundReader({
+      clock,
+      random: () => 0.5,
+      registries: () => registries,
+      isListing: () => true,
+      listed: async () => void (listed += 1),
+    });
+    reader.start();
+    onTestFinished(() => reader.stop());
+    reader.wake();
+    // Its clock stands still: it would wait for ever.
+    await reader.whenRead(registries.slice(0, 1), clock.now() + 5_000);
+    expect(listed).toBe(1);
+    let isRead = false;
+    const both = reader.whenRead(registries, clock.now() + 5_000).then(() => (isRead = true));
+    await new Promise(setImmediate);
+    expect(isRead).toBe(false);
+    clock.advance(5_000);
+    await both;
   });
 });
