@@ -24,7 +24,11 @@ class LoadRun {
   }
 
   start(): void {
-    for (const connection of this.connections) this.next(connection);
+    // At a pace, connections do not begin in the same moment either: that is a burst, and one in a hundred of a short run.
+    for (const connection of this.connections) {
+      if (this.plan.pause === undefined) this.next(connection);
+      else setTimeout(() => this.next(connection), this.plan.pause * Math.random());
+    }
   }
 
   private next(connection: LoadConnection): void {
