@@ -88,9 +88,9 @@ export class HeadReader {
   private unknown = 0;
   /** To be served at the end of this turn. */
   private waiting: RepeatedRequest | undefined;
-  /** What is with the parser just now, and the requests that it made of that so far. */
+  /** What ends as heads end and is with the parser just now: what is remembered of it, and the requests made of it so far. */
   private passing: PassedHead | undefined;
-  private requests: IncomingMessage[] = [];
+  private requests: IncomingMessage[] | undefined;
 
   /** @param socket HTTP/1.1 is spoken on it, and Node's parser listens to it */
   constructor(socket: Socket, options: HeadReaderOptions) {
@@ -108,7 +108,7 @@ export class HeadReader {
 
   /** Notes what the parser made of what it was given. */
   parsed(request: IncomingMessage): void {
-    this.requests.push(request);
+    this.requests?.push(request);
     if (this.passing === undefined) return;
     const headers = showsCredential(request) ? { ...request.headers } : request.headers;
     (request as PassedRequest)[PASSED] = { head: this.passing, reader: this, headers };
@@ -162,12 +162,13 @@ export class HeadReader {
   private passHeads(chunk: Buffer, text: string | undefined, standing?: RepeatedRequest["standing"]): boolean {
     const isNoted = text !== undefined || standing !== undefined;
     const head = isNoted ? { text, standing, isWhole: false, parsed: undefined } : undefined;
+    const requests: IncomingMessage[] = [];
     this.passing = head;
-    this.requests = [];
+    this.requests = requests;
     const result = this.pass(chunk);
     this.passing = undefined;
-    const [request, another] = this.requests;
-    this.requests = [];
+    this.requests = undefined;
+    const [request, another] = requests;
     // A request that is complete with the last byte: the next byte is the first of another one.
     this.isBetweenRequests = request?.complete === true && another === undefined;
     if (head !== undefined && this.isBetweenRequests) {

@@ -1,6 +1,8 @@
 import { once } from "node:events";
 import type { IncomingMessage, RequestListener, Server } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { ClientConnections } from "../../src/http/connections.ts";
 import type { RepeatedRequest } from "../../src/http/repeated-head.ts";
@@ -17,6 +19,8 @@ class EchoServer {
   isCrowded = false;
   /** Called when one has come, and is not served yet where it is served later. */
   onBegin: (() => void) | undefined;
+  /** What Node's parser made, while it is in memory. */
+  parsed: WeakRef<IncomingMessage>[] = [];
   /** Whether such are answered, or left to Node's parser. */
   isAnswering = true;
   readonly sockets = new Set<Socket>();
@@ -55,6 +59,7 @@ class EchoServer {
 
   private readonly answer: RequestListener = (request, response) => {
     response.sendDate = false;
+    this.parsed.push(new WeakRef(request));
     const { url = "" } = request;
     const send = (body: string) => {
       const text = echo(request, body);
@@ -154,6 +159,7 @@ beforeAll(async () => {
 
 afterEach(() => {
   echoes.repeated = [];
+  echoes.parsed = [];
   echoes.isCrowded = false;
   echoes.isAnswering = true;
   echoes.onBegin = undefined;
@@ -269,6 +275,29 @@ test.each([
     await client.answers(i);
   }
   expect(echoes.repeated).toEqual([]);
+});
+
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void;
+
+test.each([
+  ["with a body", [post("{}")]],
+  ["with a body that ends as heads do", [post("{}\r\n\r\n")]],
+  ["that is chunked", [chunked("{}")]],
+  ["in two pieces", [MISS.slice(0, -2), MISS.slice(-2)]],
+  ["that is no hit", [MISS]],
+])("a request %s is not kept once it is answered", async (_what, pieces) => {
+  const client = await acquainted(A);
+  echoes.parsed = [];
+  const count = 50;
+  for (let i = 1; i <= count; i += 1) {
+    for (const piece of pieces) await client.send(piece);
+    await client.answers(i);
+  }
+  collectGarbage();
+  expect(echoes.parsed).toHaveLength(count);
+  // Node keeps the last one or two of a connection.
+  expect(echoes.parsed.filter((request) => request.deref() !== undefined).length).toBeLessThan(5);
 });
 
 test("a head with a credential is known to its own connection alone, and keeps what it came with", async () => {
