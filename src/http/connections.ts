@@ -335,6 +335,7 @@ export class ClientConnections {
     this.open.delete(connection);
     this.queued.drop(connection);
     connection.answer.drop();
+    if (connection.reader !== undefined) this.heads.forget(connection.reader);
   }
 
   /** False when every connection is in use. */

@@ -16,19 +16,43 @@ interface ParsedHead extends Pick<RequestHead, "method" | "url" | "headers" | "r
   readonly showsCredential: boolean;
 }
 
-/** Heads that are remembered, and bytes of one. Clients choose both. */
+/** Heads that are remembered, and bytes and fields of one: clients choose all three, and a field takes 100 bytes of its own. */
 const MOST_HEADS = 2_000;
 const LONGEST_HEAD = 2_048;
-/** Those of one connection that show a credential, which is to be nowhere but with its connection. */
+const MOST_FIELDS = 40;
+/** Those of one connection that show a credential, and connections that have some. */
 const MOST_OWN = 4;
+const MOST_OWNERS = 1_000;
 /** After so many unknown heads in a row only every sixteenth is looked for: there are clients that send none twice. */
 const PATIENCE = 32;
 const LOOK_AGAIN = 16;
 
 /** Heads of hits, for all connections of a listener: what came before, byte by byte, need not be parsed again. */
-export class RepeatedHeads extends LRUCache<string, ParsedHead> {
-  constructor() {
-    super({ max: MOST_HEADS });
+export class RepeatedHeads {
+  private readonly shared = new LRUCache<string, ParsedHead>({ max: MOST_HEADS });
+  /** Those with a credential, which is to be nowhere but with its connection. */
+  private readonly own = new LRUCache<HeadReader, Map<string, ParsedHead>>({
+    max: MOST_OWNERS,
+    dispose: (_heads, owner) => owner.disown(),
+  });
+
+  find(text: string, owner: HeadReader): ParsedHead | undefined {
+    return this.shared.get(text) ?? this.own.get(owner)?.get(text);
+  }
+
+  remember(text: string, head: ParsedHead, owner: HeadReader): void {
+    if (!head.showsCredential) {
+      this.shared.set(text, head);
+      return;
+    }
+    let heads = this.own.get(owner);
+    if (heads === undefined) this.own.set(owner, (heads = new Map()));
+    if (heads.size < MOST_OWN) heads.set(text, head);
+  }
+
+  /** Its connection is closed. */
+  forget(owner: HeadReader): void {
+    this.own.delete(owner);
   }
 }
 
@@ -79,8 +103,6 @@ export interface HeadReaderOptions {
 export class HeadReader {
   private readonly socket: Socket;
   private readonly options: HeadReaderOptions;
-  /** Heads with credentials. */
-  private readonly own = new Map<string, ParsedHead>();
   /** All that the parser was given was whole requests. Not known of what it read before. */
   private isBetweenRequests = false;
   /** The one that was repeated last: to compare bytes is quicker than to look their text up. */
@@ -128,7 +150,7 @@ export class HeadReader {
       return true;
     }
     const text = chunk.toString("latin1");
-    const head = this.own.get(text) ?? this.options.heads.get(text);
+    const head = this.options.heads.find(text, this);
     if (head === undefined) {
       this.unknown += 1;
       return this.passHeads(chunk, text);
@@ -180,9 +202,13 @@ export class HeadReader {
 
   /** Remembers a head once it is known to be one, and to be worth it, whichever comes first. */
   remember({ text, isWhole, parsed }: PassedHead): void {
-    if (!isWhole || parsed === undefined || text === undefined) return;
-    if (!parsed.showsCredential) this.options.heads.set(text, parsed);
-    else if (this.own.size < MOST_OWN) this.own.set(text, parsed);
+    if (!isWhole || parsed === undefined || text === undefined || this.socket.destroyed) return;
+    this.options.heads.remember(text, parsed, this);
+  }
+
+  /** Lets go of what shows a credential. */
+  disown(): void {
+    if (this.latest?.head.showsCredential === true) this.latest = undefined;
   }
 
   private pass(chunk: Buffer | null): boolean {
@@ -242,9 +268,10 @@ function endsHead(chunk: Buffer): boolean {
 
 /** Whether the same bytes are the same request, and may come again: an id of a request or trace comes once. */
 function mayRepeat(request: IncomingMessage): boolean {
-  const { headers, httpVersion } = request;
+  const { headers, rawHeaders, httpVersion } = request;
   return (
     httpVersion === "1.1" &&
+    rawHeaders.length <= 2 * MOST_FIELDS &&
     headers.expect === undefined &&
     headers.upgrade === undefined &&
     headers["x-request-id"] === undefined &&

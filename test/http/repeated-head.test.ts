@@ -1,11 +1,11 @@
 import { once } from "node:events";
 import type { IncomingMessage, RequestListener, Server } from "node:http";
-import { type AddressInfo, connect, type Socket } from "node:net";
+import { type AddressInfo, connect, Socket } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { ClientConnections } from "../../src/http/connections.ts";
-import type { RepeatedRequest } from "../../src/http/repeated-head.ts";
+import { HeadReader, RepeatedHeads, type RepeatedRequest } from "../../src/http/repeated-head.ts";
 import { mulberry32, type Random } from "../../src/sandbox/random.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { runs } from "../support/thorough.ts";
@@ -316,6 +316,51 @@ test("a head with a credential is known to its own connection alone, and keeps w
   await another.send(head);
   await another.answers(1);
   expect(echoes.repeated).toEqual([]);
+});
+
+test("a head of many fields is not known again, however short they are", async () => {
+  const headOf = (fields: number) =>
+    `GET /hit/a HTTP/1.1\r\nHost: g\r\n${Array.from({ length: fields - 1 }, (_, i) => `X${i}:\r\n`).join("")}\r\n`;
+  for (const [fields, times] of [
+    [40, 1],
+    [41, 0],
+  ] as const) {
+    const client = await acquainted(headOf(fields));
+    await client.send(headOf(fields));
+    await client.answers(1);
+    expect(echoes.repeated).toHaveLength(times);
+  }
+});
+
+test("heads with credentials are of a thousand connections at most, and go with them", () => {
+  const heads = new RepeatedHeads();
+  const ownerOf = () =>
+    new HeadReader(new Socket(), { heads, isQuiet: () => true, begin: () => undefined, answer: () => false });
+  const [text, head] = ["GET / HTTP/1.1\r\nCookie: a\r\n\r\n", { headers: {}, rawHeaders: [], showsCredential: true }];
+  const owners = Array.from({ length: 1_001 }, ownerOf);
+  for (const owner of owners) for (let i = 0; i < 6; i += 1) heads.remember(text + i, head, owner);
+  const known = owners.map((owner) => [0, 1, 2, 3, 4, 5].filter((i) => heads.find(text + i, owner) === head));
+  expect(known[0]).toEqual([]);
+  expect(new Set(known.slice(1).map(String))).toEqual(new Set(["0,1,2,3"]));
+  const last = owners.at(-1)!;
+  heads.forget(last);
+  expect(heads.find(`${text}0`, last)).toBeUndefined();
+  expect(heads.find(`${text}0`, owners[500]!)).toBe(head);
+});
+
+test("a head with a credential is let go of with its connection, even the one that was repeated last", async () => {
+  const client = await acquainted("GET /hit/a HTTP/1.1\r\nHost: g\r\nCookie: c\r\n\r\n");
+  await client.send("GET /hit/a HTTP/1.1\r\nHost: g\r\nCookie: c\r\n\r\n");
+  await client.answers(1);
+  const repeated = new WeakRef(echoes.repeated.at(-1)!.rawHeaders);
+  expect(echoes.repeated).toHaveLength(1);
+  echoes.repeated = [];
+  client.socket.destroy();
+  await until(() => client.isClosed);
+  await until(() => {
+    collectGarbage();
+    return repeated.deref() === undefined;
+  });
 });
 
 const REFUSED = "HTTP/1.1 400 Bad Request";
