@@ -7,7 +7,7 @@ import { clientSignal, type RequestContext } from "./context.ts";
 import { hasUnreadBody } from "./framing.ts";
 import { sendKept, sendKeptAgain } from "./kept-answer.ts";
 import { isDescription } from "./pages.ts";
-import { type RepeatedRequest, type RequestHead, standingOf } from "./repeated-head.ts";
+import { repeatedOf, type RepeatedRequest, type RequestHead } from "./repeated-head.ts";
 import { type Answer, commonFieldsOf, errorAnswer, type KeptAnswer, sendAnswer } from "./send.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -76,7 +76,7 @@ const MAY_SHOW_CREDENTIAL = /rgk_|key|token=|%|\.[^./?&]+\./i;
 
 function admitAs(clients: Clients, identity: Identity, request: RequestHead): Admission | Promise<Admission> {
   if (identity instanceof GatewayError) return refused(identity);
-  const standing = standingOf(request) ?? clients.limits.admit(identity, request.method === "POST");
+  const standing = repeatedOf(request)?.standing ?? clients.limits.admit(identity, request.method === "POST");
   if (standing instanceof Promise) return standing.then((each) => admissionOf(identity, each));
   return admissionOf(identity, standing);
 }

@@ -10,7 +10,7 @@ import { type RequestContext, requestIdOf, type Services } from "./context.ts";
 import { isFramedSafely } from "./framing.ts";
 import type { Admission } from "./gate.ts";
 import { sendKept, sendKeptAgain } from "./kept-answer.ts";
-import type { RequestHead } from "./repeated-head.ts";
+import { repeatedOf, type RepeatedRequest, type RequestHead } from "./repeated-head.ts";
 import type { PageQuery, RegistryTarget } from "./target.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */
@@ -68,7 +68,7 @@ export interface HitAnswers {
    */
   answer(request: IncomingMessage, response: ServerResponse, admission?: Admission): boolean;
   /** The same for a request that Node's parser has not seen. */
-  answerAgain(request: RequestHead, admission?: Admission): boolean;
+  answerAgain(request: RepeatedRequest, admission?: Admission): boolean;
 }
 
 /** A fresh hit, and what is said and recorded of it. */
@@ -88,21 +88,25 @@ export function createHitAnswers(services: Services): HitAnswers {
     answer(request, response, admission) {
       // With an admission this was found out before.
       if (admission === undefined && !isFramedSafely(request)) return false;
-      const hit = find(request, admission);
+      const hit = find(request, admission, repeatedOf(request));
       if (hit === undefined) return false;
       sendKept(response, hit.answer, { ...hit.context, request });
       record(request, hit, admission?.client);
       return true;
     },
     answerAgain(request, admission) {
-      const hit = find(request, admission);
+      const hit = find(request, admission, request);
       if (hit === undefined || !sendKeptAgain(hit.answer, { ...hit.context, request })) return false;
       record(request, hit, admission?.client);
       return true;
     },
   };
 
-  function find({ method, url, headers }: RequestHead, admission: Admission | undefined): Hit | undefined {
+  function find(
+    { method, url, headers }: RequestHead,
+    admission: Admission | undefined,
+    repeated: RepeatedRequest | undefined,
+  ): Hit | undefined {
     // While the process drains, answers also close their connections: the routes see to it.
     if ((method !== "GET" && method !== "HEAD") || services.inFlight.isDraining) return undefined;
     const snapshot = services.snapshot();
@@ -112,8 +116,10 @@ export function createHitAnswers(services: Services): HitAnswers {
     if (admission?.client?.tier.allows(target.upstream.name) === false) return undefined;
     if (headers[snapshot.config.routing.adminHeader] !== undefined) return undefined;
     const startedAt = clock.now();
-    const answer = cache.hit(target.resource, { method, headers });
+    // The cache counts what it is asked: once.
+    const answer = repeated?.hit ?? cache.hit(target.resource, { method, headers });
     if (answer === undefined) return undefined;
+    if (repeated !== undefined) repeated.hit = answer;
     const id = requestIdOf(headers["x-request-id"]);
     const context = { id, snapshot, standing: admission?.standing, now: clock.wallNow() };
     return { target, answer, startedAt, context };

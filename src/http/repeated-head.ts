@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { LRUCache } from "lru-cache";
+import type { CacheAnswer } from "../cache/resource.ts";
 import type { Standing } from "../clients/client.ts";
 import { isFramedSafely } from "./framing.ts";
 
@@ -58,8 +59,9 @@ export class RepeatedHeads {
 
 /** A request that Node's parser has not seen, for its head is one that it saw before. */
 export interface RepeatedRequest extends RequestHead {
-  /** What its client's limits said of it, once they were asked: they count it then. */
+  /** What its client's limits said of it, and what the cache has for it, once they were asked: they count it then. */
   standing: Standing | Promise<Standing> | undefined;
+  hit: CacheAnswer | undefined;
   /** Answers it, or gives it to Node's parser; once. */
   readonly serve: () => void;
 }
@@ -68,7 +70,8 @@ export interface RepeatedRequest extends RequestHead {
 interface PassedHead {
   /** Undefined where it is known already. */
   readonly text: string | undefined;
-  readonly standing: RepeatedRequest["standing"];
+  /** What was repeated, but not answered. */
+  readonly repeated: RepeatedRequest | undefined;
   /** It is the whole of what was read, and began where a request begins. */
   isWhole: boolean;
   /** What is to be remembered of it; undefined before it turns out to be a hit. */
@@ -170,10 +173,11 @@ export class HeadReader {
       rawHeaders,
       socket: this.socket,
       standing: undefined,
+      hit: undefined,
       serve: () => {
         if (this.waiting !== request) return;
         this.waiting = undefined;
-        if (this.socket.writable && !this.options.answer(request)) this.passHeads(chunk, undefined, request.standing);
+        if (this.socket.writable && !this.options.answer(request)) this.passHeads(chunk, undefined, request);
       },
     };
     this.waiting = request;
@@ -181,9 +185,9 @@ export class HeadReader {
   }
 
   /** Gives the parser what ends as heads end. */
-  private passHeads(chunk: Buffer, text: string | undefined, standing?: RepeatedRequest["standing"]): boolean {
-    const isNoted = text !== undefined || standing !== undefined;
-    const head = isNoted ? { text, standing, isWhole: false, parsed: undefined } : undefined;
+  private passHeads(chunk: Buffer, text: string | undefined, repeated?: RepeatedRequest): boolean {
+    const isNoted = text !== undefined || repeated !== undefined;
+    const head = isNoted ? { text, repeated, isWhole: false, parsed: undefined } : undefined;
     const requests: IncomingMessage[] = [];
     this.passing = head;
     this.requests = requests;
@@ -247,9 +251,9 @@ export function rememberHead(request: IncomingMessage): void {
   reader.remember(head);
 }
 
-/** What the limits of its client said of a request already. */
-export function standingOf(request: RequestHead): RepeatedRequest["standing"] {
-  return (request as PassedRequest)[PASSED]?.head.standing;
+/** The same request, where it was repeated before Node's parser had to see it after all: what is counted is with that. */
+export function repeatedOf(request: RequestHead): RepeatedRequest | undefined {
+  return (request as PassedRequest)[PASSED]?.head.repeated;
 }
 
 const CR = 13;

@@ -125,6 +125,20 @@ describe.each([
   );
 });
 
+test("one whose kept head is of another origin is looked up in the cache once, too", async () => {
+  const origins = ["https://one.example", "https://two.example"];
+  await start({ cors: { origins } });
+  const count = 20;
+  for (let i = 0; i < count; i += 1) {
+    const origin = origins[i % 2]!;
+    const { headers } = await ask(LISTING, { origin });
+    expect(headers["access-control-allow-origin"]).toBe(origin);
+  }
+  const metrics = await (await fetch(`${gateway.operations}/metrics`)).text();
+  const lookups = /^registry_gateway_cache_lookups_total\{tier="memory",result="hit"\} (\d+)$/m.exec(metrics);
+  expect(Number(lookups?.[1])).toBe(count - 1);
+});
+
 test("what was purged is not served again, on a connection that asked for it all along", async () => {
   const registry = await start();
   await askOften(8, LISTING);
