@@ -1,14 +1,13 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DSO, PAGE } from "../bench/bodies.ts";
 import { capture, requestText } from "../bench/client.ts";
-import { startGateway } from "../bench/gateway.ts";
+import { type BenchGateway, startGateway } from "../bench/gateway.ts";
 import { Load } from "../bench/load.ts";
 import type { Expected } from "../bench/load-plan.ts";
 import { type BenchRegistry, gatewayBefore, startRegistry } from "../bench/registry.ts";
-import type { BenchServer } from "../bench/server.ts";
+import { residentOf } from "../bench/memory.ts";
+import { spreadOf } from "../bench/spread.ts";
 import { useFolder } from "../bench/work-folder.ts";
 
 const MIB = 1024 * 1024;
@@ -34,7 +33,7 @@ const KINDS: readonly (readonly [path: string, expected: Expected])[] = [
 
 const work = useFolder("soak");
 let registry: BenchRegistry;
-let gateway: BenchServer;
+let gateway: BenchGateway;
 let load: Load;
 
 beforeAll(async () => {
@@ -52,16 +51,9 @@ afterAll(async () => {
   work.remove();
 });
 
-/** Bytes of memory that the gateway's process holds. */
-function residentBytes(): number {
-  const status = readFileSync(`/proc/${gateway.pid}/status`, "utf8");
-  return Number(/^VmRSS:\s+([0-9]+) kB$/m.exec(status)![1]) * 1024;
-}
-
 /** Bytes of buffers: bodies above all, whatever keeps them alive. */
 async function externalBytes(): Promise<number> {
-  const port = /"operationsPort":([0-9]+)/.exec(readFileSync(join(work.folder, "gateway.log"), "utf8"))![1];
-  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const metrics = await (await fetch(`http://127.0.0.1:${gateway.operationsPort}/metrics`)).text();
   return Number(/^nodejs_external_memory_bytes ([0-9]+)$/m.exec(metrics)![1]);
 }
 
@@ -90,9 +82,7 @@ async function askHot(): Promise<readonly string[]> {
   return answers.map(({ fields }) => fields[fields.indexOf("cache-status") + 1]!);
 }
 
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[values.length >> 1]!;
-}
+const medianOf = (values: readonly number[]) => spreadOf(values).median;
 
 test("200,000 made-up keys leave memory flat at a bound of 64 MiB, and what is in use in the cache", async () => {
   await askHot();
@@ -102,16 +92,16 @@ test("200,000 made-up keys leave memory flat at a bound of 64 MiB, and what is i
     await flood(step);
     const hot = await askHot();
     expect(hot).toEqual(HOT.map(() => expect.stringMatching(/^registry-gateway;hit;ttl=[0-9]+$/)));
-    resident.push(residentBytes());
+    resident.push(residentOf(gateway.pid));
     external.push(await externalBytes());
   }
   const asked = STEPS * OF_EACH_KIND * KINDS.length;
   const [third, fourth] = [resident.slice(STEPS / 2, (3 * STEPS) / 4), resident.slice((3 * STEPS) / 4)];
   const figures = resident.filter((_, step) => step % 10 === 9).map((bytes) => Math.round(bytes / MIB));
-  const buffers = Math.round(median(external) / MIB);
+  const buffers = Math.round(medianOf(external) / MIB);
   console.log(`${asked} distinct keys; resident MiB at every tenth: ${figures.join(" ")}; buffers ${buffers} MiB`);
   // What is held, and what waits for the garbage collector.
-  expect(median(external)).toBeLessThan(2 * MAX_BYTES);
-  expect(median(fourth) - median(third)).toBeLessThan(0.05 * median(third));
+  expect(medianOf(external)).toBeLessThan(2 * MAX_BYTES);
+  expect(medianOf(fourth) - medianOf(third)).toBeLessThan(0.05 * medianOf(third));
   expect(Math.max(...fourth)).toBeLessThan(Math.max(...third) * 1.1);
 });

@@ -2,10 +2,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { capture, requestText } from "../bench/client.ts";
 import { compare, type Contestant } from "../bench/comparison.ts";
 import { cpuTime } from "../bench/cpu-time.ts";
+import { residentOf } from "../bench/memory.ts";
 import type { Load } from "../bench/load.ts";
 import type { LoadPlan } from "../bench/load-plan.ts";
 import { spreadOf } from "../bench/spread.ts";
-import { idleCpu, residentOf, type ScaledGateway, scrape, startScaled } from "./gateways.ts";
+import { idleCpu, type ScaledGateway, scrape, startScaled } from "./gateways.ts";
 import { pagePath, startRegistries } from "./registries.ts";
 import { round, type ScaleContext, type ScaleTable } from "./table.ts";
 
