@@ -10,6 +10,8 @@ import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
 const REGISTRIES = 200;
 const REQUESTS = 10_000;
+/** At least so many changes of the list meanwhile. */
+const TURNS = 4;
 
 const startPublisher = usePublishers();
 const folder = useTemporaryFolder();
@@ -59,7 +61,7 @@ test("200 registries are found within 3 s, and 10,000 requests go nowhere wrong 
     const outcomes = new Map<string, number>();
     let sent = 0;
     const work = async (): Promise<void> => {
-      while (sent < REQUESTS) {
+      while (sent < REQUESTS || turn < TURNS) {
         const { admin } = registries[sent++ % REGISTRIES]!;
         const base = `${gateway.url}/api/token-standard/v0/registrars/${encodeURIComponent(admin)}`;
         const answer = await fetch(`${base}/registry/metadata/v1/info`);
@@ -70,8 +72,7 @@ test("200 registries are found within 3 s, and 10,000 requests go nowhere wrong 
     };
     await Promise.all(Array.from({ length: 16 }, work));
     clearInterval(timer);
-    expect(turn).toBeGreaterThan(3);
-    expect(Object.fromEntries(outcomes)).toEqual({ right: REQUESTS });
+    expect(Object.fromEntries(outcomes)).toEqual({ right: sent });
     // What was listed at another URL is pinned where it was found first.
     const { registries: found } = await discoveryOf(gateway);
     expect(found.every(({ admin, urls }) => urls.length === 1 && urls[0] === whole[admin])).toBe(true);

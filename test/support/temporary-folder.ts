@@ -9,6 +9,7 @@ export function useTemporaryFolder(): () => string {
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), "gateway-test-"));
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+  // A browser that was told to go may still write.
+  afterEach(() => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 }));
   return () => folder;
 }
