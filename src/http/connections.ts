@@ -10,6 +10,7 @@ import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import type { ClosingReason } from "../observe/metrics/labels.ts";
+import { MOST_FIELDS } from "./framing.ts";
 import {
   ClientResponse,
   endParserWith,
@@ -190,8 +191,8 @@ export class ClientConnections {
       for (const { reader } of this.open) reader?.serveWaiting();
       closeIdle();
     };
-    // Framing bounds the number of fields, and tells.
-    server.maxHeadersCount = 0;
+    // What is beyond it Node leaves out, in silence: one more than framing lets through, for it to tell.
+    server.maxHeadersCount = MOST_FIELDS + 1;
     server.maxConnections = this.options.max + ADMISSION_ROOM;
     server.on("connection", (socket) => this.admit(socket));
     server.on("drop", () => this.options.onDropped?.());

@@ -61,12 +61,12 @@ export class Http2Sessions {
   constructor(options: Http2Options) {
     this.options = options;
     this.sessionOptions = {
-      // A request beyond `maxHeaderSize` gets its 431, so a little more has to be read.
+      // A request beyond `maxHeaderSize`, or with too many fields, gets its 431, so a little more has to be read.
       settings: {
         maxConcurrentStreams: MOST_STREAMS,
         maxHeaderListSize: Math.max(LEAST_HEADER_LIST, 2 * options.maxHeaderSize),
       },
-      maxHeaderListPairs: MOST_FIELDS,
+      maxHeaderListPairs: 2 * MOST_FIELDS,
       // Registries may repeat what Node holds for single; HTTP/1.1 passes it on, too.
       strictSingleValueFields: false,
       // Else fields with blanks around their values vanish, and with them an admin or a credential: they are refused.

@@ -46,6 +46,16 @@ describe("framing that parsers agree about", () => {
   });
 });
 
+test.each([
+  [200, undefined, true],
+  [201, 431, false],
+])("%i fields are as many as there may be, or not", (count, status, isSafe) => {
+  const more = Array.from({ length: count - 1 }, (_, i): [string, string] => [`x-${i}`, ""]);
+  const request = requestOf({ fields: [HOST, ...more] });
+  expect(framingProblem(request)?.status).toBe(status);
+  expect(isFramedSafely(request)).toBe(isSafe);
+});
+
 describe("a Host", () => {
   test.each([
     "gateway",

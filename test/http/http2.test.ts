@@ -120,6 +120,15 @@ describe("a request", () => {
     expect((await ask(session, { path: "/" })).status).toBe(200);
   });
 
+  test("with more than 200 fields is 431, with many more cut off", async () => {
+    const fieldsOf = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`x-${i}`, "1"]));
+    const session = await openHttp2(url);
+    const statusOf = async (count: number) => (await ask(session, { path: "/", headers: fieldsOf(count) })).status;
+    // Beside its authority, as Host.
+    expect([await statusOf(199), await statusOf(200), await statusOf(1_000)]).toEqual([200, 431, 0]);
+    expect(await statusOf(1)).toBe(200);
+  });
+
   test("whose body is longer or shorter than it said is cut off, and its reader told", async () => {
     const ends: string[] = [];
     answer = (request) => {

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { Agent, type OutgoingHttpHeaders, request as send } from "node:http";
+import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { FACTORY_REQUEST } from "../bench/bodies.ts";
 
@@ -96,4 +98,29 @@ test("connections that stay open hold no more memory the more they are used, wha
   console.log(`${sent} requests; MiB in use: ${used.map((bytes) => (bytes / MIB).toFixed(1)).join(" ")}`);
   // The first steps fill the cache, and the memory of heads.
   expect(used.at(-1)! - used[2]!).toBeLessThan(2 * MIB);
+});
+
+test("heads that do not end take a bounded share of memory, however short their fields", async () => {
+  const count = 1_000;
+  // 20 KiB of fields of ten bytes.
+  const fields = Array.from({ length: 2_000 }, (_, i) => `x${1_000 + i}:${i % 10}\r\n`);
+  const head = `GET ${METADATA}/info HTTP/1.1\r\nHost: g\r\n${fields.join("")}`;
+  const before = (await gateway.memory()).used;
+  const sockets = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const socket = connect({ port: gateway.port, host: "127.0.0.1" });
+      socket.on("error", () => undefined);
+      await once(socket, "connect");
+      await new Promise((resolve) => socket.write(head, resolve));
+      return socket;
+    }),
+  );
+  // Answered when all that came before it was read.
+  expect(await statusOf(agents[0]!, ASKS[0]!(0))).toBe(200);
+  const used = (await gateway.memory()).used - before;
+  for (const socket of sockets) socket.destroy();
+  console.log(
+    `${count} unfinished heads of ${head.length} bytes: ${(used / count / 1024).toFixed(1)} KiB in use for each`,
+  );
+  expect(used).toBeLessThan(count * 40 * 1024);
 });
