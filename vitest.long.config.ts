@@ -13,6 +13,7 @@ const PUSH = [
   "test/long/console-safety.test.ts",
   "test/long/demo.test.ts",
   "test/long/drain.test.ts",
+  "test/long/hostile-heads.test.ts",
   "test/long/hostile-json.test.ts",
   "test/long/nginx-around.test.ts",
   "test/long/nginx-in-front.test.ts",

@@ -117,13 +117,17 @@ function argumentOf(rest: string): string | undefined {
 export function splitList(line: string): string[] {
   const members: string[] = [];
   let start = 0;
+  let mayClose = true;
   for (let i = 0; i <= line.length; i += 1) {
     if (i === line.length || line[i] === ",") {
       const member = line.slice(start, i).trim();
       if (member !== "") members.push(member);
       start = i + 1;
-    } else if (line[i] === '"') {
-      i = closingQuote(line, i) ?? i;
+    } else if (mayClose && line[i] === '"') {
+      const end = closingQuote(line, i);
+      // Where one does not close, none behind it does.
+      mayClose = end !== undefined;
+      i = end ?? i;
     }
   }
   return members;
