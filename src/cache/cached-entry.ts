@@ -180,6 +180,9 @@ export class CachedEntry {
   /** A bit for each coding that a client would rather have, and for each that was asked for, be it that it will not come. */
   wanted = 0;
   asked = 0;
+  /** In how many forms it was answered with, and how many of them its size in memory counts. */
+  forms = 0;
+  countedForms = 0;
   /** Fresh hits so far, for refresh-ahead. */
   hits = 0;
   /** After a failed attempt: no further one in the background before this instant. */
@@ -294,7 +297,10 @@ export class CachedEntry {
   }
 
   private head(form: number): Head {
-    return (this.heads[form] ??= makeHead(this.entry, form, this.compressible));
+    const known = this.heads[form];
+    if (known !== undefined) return known;
+    this.forms += 1;
+    return (this.heads[form] = makeHead(this.entry, form, this.compressible));
   }
 
   private upstreamCacheStatus(): string | undefined {

@@ -200,6 +200,7 @@ export class HttpCache {
     if (cached.isDueAhead(now)) this.fetches.refresh(resource, headers, cached);
     const answer = this.responder.hit(resource, headers, cached, now);
     if (cached.wanted !== cached.asked) this.tiers.compress(resource.key, cached);
+    if (cached.forms !== cached.countedForms) this.tiers.recount(resource.key, cached);
     return answer;
   }
 

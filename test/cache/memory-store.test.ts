@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { type CacheKey, cacheKey } from "../../src/cache/stores/tiers.ts";
+import { policy } from "../support/cache-policy.ts";
 
 const MIB = 2 ** 20;
 
@@ -50,6 +51,26 @@ describe("the memory tier", () => {
     for (let i = 0; i < 200; i += 1) expect(store.get(key(`good ${i}`))).toHaveLength(1);
     expect(store.get(key("bad 4999"))).toHaveLength(1);
     expect(store.entries).toBeLessThan(200 + 32);
+  });
+
+  test("counts what is kept to answer in more forms, and makes room for it", () => {
+    const store = new MemoryStore({ maxBytes: MIB, maxObject: MIB });
+    const fields = Array.from({ length: 20 }, (_, i) => [`x-${i}`, "v".repeat(100)]).flat();
+    const all = Array.from({ length: 60 }, (_, i) => key(`page ${i}`));
+    for (const each of all) store.set(each, entry({ fields, body: Buffer.alloc(2_000, "a") }));
+    expect(store.entries).toBe(60);
+    const before = store.bytes;
+    for (const each of all) {
+      const cached = store.variants(each)?.[0];
+      if (cached === undefined) continue;
+      for (let form = 0; form < 8; form += 1) cached.hit(form, 0, policy());
+      store.recount(each, cached);
+      expect(cached.countedForms).toBe(8);
+    }
+    // The text of the fields alone, seven times more.
+    expect((store.bytes - before + (60 - store.entries) * (before / 60)) / store.entries).toBeGreaterThan(14_000);
+    expect(store.entries).toBeLessThan(60);
+    expect(store.bytes).toBeLessThanOrEqual(MIB);
   });
 
   test("does not hold bodies larger than the largest object, nor what was there before", () => {

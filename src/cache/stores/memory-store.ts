@@ -19,6 +19,9 @@ const SHARE_OF_ERRORS = 1 / 32;
 /** Objects, arrays, a rendered answer and map slots of one entry, as measured. */
 const ENTRY_OVERHEAD = 2_200;
 
+/** What is kept to answer in one more form (coding, or 304) takes about this besides the text of the fields. */
+const FORM_OVERHEAD = 2_500;
+
 /** A header string costs about this besides its characters. */
 const STRING_OVERHEAD = 24;
 
@@ -124,13 +127,22 @@ export class MemoryStore implements Store {
 
   /** Keeps the body in another coding beside its entry, if that is still stored. */
   attach(key: CacheKey, cached: CachedEntry, coding: Coding, body: Buffer): void {
-    const id = key.name;
-    const cache = cached.entry.status === 200 ? this.successes : this.errors;
-    const variants = cache.peek(id);
-    if (variants === undefined || !variants.includes(cached)) return;
+    if (this.shelfOf(cached).peek(key.name)?.includes(cached) !== true) return;
     cached.coded[coding] = ownCopy(body);
+    this.recount(key, cached);
+  }
+
+  /** Counts anew what an entry takes, if it is still stored. */
+  recount(key: CacheKey, cached: CachedEntry): void {
+    cached.countedForms = cached.forms;
+    const shelf = this.shelfOf(cached);
+    const variants = shelf.peek(key.name);
     // A new array, for the size to be counted anew.
-    setOrDelete(cache, id, [...variants]);
+    if (variants?.includes(cached) === true) setOrDelete(shelf, key.name, [...variants]);
+  }
+
+  private shelfOf({ entry }: CachedEntry): LRUCache<string, Variants> {
+    return entry.status === 200 ? this.successes : this.errors;
   }
 
   private bounded(maxSize: number): LRUCache<string, Variants> {
@@ -193,10 +205,12 @@ function sizeOf(variants: Variants, id: string): number {
 }
 
 /** What an entry takes, without the name of its key. */
-function bytesOf({ entry, coded }: CachedEntry): number {
+function bytesOf({ entry, coded, forms }: CachedEntry): number {
   let size = ENTRY_OVERHEAD + entry.body.buffer.byteLength + entry.variant.length;
   for (const body of coded) size += body?.length ?? 0;
-  // Twice: as stored, and in rendered heads.
-  for (const text of entry.fields) size += 2 * text.length + STRING_OVERHEAD;
-  return size;
+  let characters = 0;
+  for (const text of entry.fields) characters += text.length;
+  // Twice: as stored, and in the head of one form.
+  size += 2 * characters + STRING_OVERHEAD * entry.fields.length;
+  return forms > 1 ? size + (forms - 1) * (FORM_OVERHEAD + characters) : size;
 }

@@ -168,6 +168,11 @@ export class Tiers {
     cached.asked = cached.wanted;
   }
 
+  /** What is kept for the answers of an entry has grown. */
+  recount(key: CacheKey, cached: CachedEntry): void {
+    this.memory.recount(key, cached);
+  }
+
   /** The upstream says it is gone: nothing of it may come back when the upstream fails. */
   forget(key: CacheKey): void {
     this.memory.delete(key);
