@@ -209,21 +209,26 @@ export class Tokens {
       keys = find();
     }
     if (keys.length === 0) return issuer.keys.isUsable ? WRONG_SIGNATURE : NO_KEYS;
+    const identity = await this.check({ token, digest, form, issuer, keys });
+    if (identity !== WRONG_SIGNATURE || form.keyId !== undefined) return identity;
+    // Without a key's name only its use tells that the issuer has another one by now.
+    await issuer.keys.lookAgain();
+    const others = find().filter((key) => !keys.includes(key));
+    return others.length === 0 ? identity : this.check({ token, digest, form, issuer, keys: others });
+  }
+
+  /** Takes one of the places for checks while it computes; what only waits for keys takes none from others. */
+  private async check(shown: ShownToken): Promise<Identity> {
     if (this.checks >= MAX_CHECKS) return BUSY;
     this.checks += 1;
     try {
-      const identity = await this.check({ token, digest, form, issuer, keys });
-      if (identity !== WRONG_SIGNATURE || form.keyId !== undefined) return identity;
-      // Without a key's name only its use tells that the issuer has another one by now.
-      await issuer.keys.lookAgain();
-      const others = find().filter((key) => !keys.includes(key));
-      return others.length === 0 ? identity : await this.check({ token, digest, form, issuer, keys: others });
+      return await this.tryKeys(shown);
     } finally {
       this.checks -= 1;
     }
   }
 
-  private async check(shown: ShownToken): Promise<Identity> {
+  private async tryKeys(shown: ShownToken): Promise<Identity> {
     const { token, digest, form, issuer } = shown;
     const { clockTolerance } = issuer.config;
     let error = WRONG_SIGNATURE;

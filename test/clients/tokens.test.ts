@@ -96,6 +96,36 @@ test("a token without a key's name has the keys read again, where the issuer has
   expect(reads).toBe(2);
 });
 
+test("forged tokens that wait for an issuer's keys leave room to check others", async () => {
+  let isAnswering = true;
+  const server = createServer((_request, response) => {
+    if (isAnswering) response.setHeader("cache-control", "max-age=600").end(JSON.stringify({ keys: [ec.jwk] }));
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  await once(server, "listening");
+  const jwksUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/keys`;
+  const { tokens, verdict, claims, clock } = open({ jwksUrl });
+  expect(await verdict(signToken({ alg: "ES256" }, claims(), ec))).toBe("client wallet-a of wallet");
+  isAnswering = false;
+  clock.advance(11_000);
+  const text = `${base64url({ alg: "ES256" })}.${base64url(claims())}`;
+  const forged = Array.from({ length: 400 }, () => tokens.verify(`${text}.${randomBytes(64).toString("base64url")}`));
+  const asked = Promise.all(forged);
+  const startedAt = performance.now();
+  let found: string;
+  do {
+    // As long as they are being checked there may be no room.
+    await new Promise(setImmediate);
+    found = await verdict(signToken({ alg: "ES256", kid: "ec" }, claims({ jti: randomBytes(8).toString("hex") }), ec));
+  } while (found === "overloaded" && performance.now() - startedAt < 20_000);
+  expect(found).toBe("client wallet-a of wallet");
+  clock.advance(2_000);
+  expect(new Set((await asked).map(verdictOf))).toEqual(new Set(["credential_invalid", "overloaded"]));
+});
+
 describe("a token", () => {
   test.each(["RS256", "ES256", "EdDSA"])("that its issuer signed with %s names a client", async (alg) => {
     const { tokens, claims, verdict } = open();
