@@ -147,8 +147,13 @@ describe("a gzip variant", () => {
     await fixture.get(GZIP);
     const before = fixture.memory.bytes;
     await fixture.cache.drain();
+    expect(fixture.memory.bytes).toBeGreaterThan(before);
+    const between = fixture.memory.bytes;
     const coded = await fixture.get(GZIP);
-    expect(fixture.memory.bytes - before).toBe(coded.body!.length);
+    expect(between - before).toBe(coded.body!.length);
+    // The heads of that form.
+    expect(fixture.memory.bytes - between).toBeGreaterThan(2_000);
+    expect(fixture.memory.bytes - between).toBeLessThan(4_000);
   });
 
   test("stays with the entry over a 304", async () => {
