@@ -102,6 +102,8 @@ describe("the stored fields after a 304", () => {
       "registry-gateway-cache-control",
       "max-age=5",
     ],
+    ["keep a weak tag, of a decoded body", ["etag", 'W/"x"'], ["etag", '"x"'], "etag", 'W/"x"'],
+    ["replace a strong tag", ["etag", '"x"'], ["etag", 'W/"x"'], "etag", 'W/"x"'],
     ["replace all lines of a field", ["x-a", "1", "x-a", "2"], ["x-a", "3"], "x-a", "3"],
   ] as const)("%s", ([, stored, received, name, value]) => {
     const fields = freshen(entry(...stored), received, WALL);

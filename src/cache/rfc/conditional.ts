@@ -124,7 +124,9 @@ export function confirms(notModified: Fields, entry: Entry): boolean {
 
 /** The stored fields updated by those of a 304 (RFC 9111 §3.2). `receivedWall` dates a 304 that has no `Date`. */
 export function freshen(entry: Entry, notModified: Fields, receivedWall: number): string[] {
-  const update = filterFields(notModified, (name) => !KEPT_ON_UPDATE.has(name));
+  // A 304 knows nothing of the body that is stored: where that was decoded, its tag is a weak one.
+  const keepsTag = !entry.madeEtag && fieldValue(entry.fields, "etag")?.startsWith("W/") === true;
+  const update = filterFields(notModified, (name) => !KEPT_ON_UPDATE.has(name) && !(keepsTag && name === "etag"));
   if (fieldValue(update, "date") === undefined) update.push("date", formatHttpDate(receivedWall));
   const replaced = new Set(update.filter((_, i) => i % 2 === 0));
   const kept = filterFields(entry.fields, (name) => {
