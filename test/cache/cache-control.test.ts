@@ -86,6 +86,7 @@ describe("directives that may name fields", () => {
     ["empty list", 'no-cache=""', true],
     ["no field name", 'no-cache="a b"', true],
     ["a field that caches decide by", 'no-cache="a, Vary"', true],
+    ["a field that says what the body is", 'no-cache="Content-Type"', true],
   ] as const)("no-cache: %s", ([, line, scope]) => {
     expect(read(line).noCache).toEqual(scope);
   });

@@ -86,9 +86,12 @@ function shortest(values: readonly (string | undefined)[] | undefined): Duration
   return Math.min(...values.map((value) => (value === undefined ? 0 : (parseDeltaSeconds(value) ?? 0))));
 }
 
+/** Without these nobody could tell what the bytes of an answer are. */
+const SAYING_WHAT_IT_IS: ReadonlySet<string> = new Set(["content-encoding", "content-range", "content-type"]);
+
 /**
  * The unqualified form, alone or besides qualified ones, is the stricter and wins; so does what names no valid field, or
- * one without which a cache could not tell what it holds.
+ * one without which a cache, or its client, could not tell what it holds.
  */
 function fieldScope(values: readonly (string | undefined)[] | undefined): FieldScope {
   if (values === undefined) return false;
@@ -96,7 +99,7 @@ function fieldScope(values: readonly (string | undefined)[] | undefined): FieldS
   for (const value of values) {
     const listed = value?.split(",").map((name) => name.trim().toLowerCase()) ?? [];
     if (listed.length === 0 || !listed.every((name) => FIELD_NAME.test(name))) return true;
-    if (listed.some((name) => DECIDING_FIELDS.has(name))) return true;
+    if (listed.some((name) => DECIDING_FIELDS.has(name) || SAYING_WHAT_IT_IS.has(name))) return true;
     names.push(...listed);
   }
   return names;
