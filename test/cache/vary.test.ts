@@ -65,6 +65,12 @@ describe("two requests mean the same variant", () => {
     ["accept-language", "en;q=1.0", "en", true],
     ["accept-language", "en, fr;q=0.5, de;q=0.5", "fr;q=0.5, de;q=0.5, en", true],
     ["accept-language", "en, fr;q=0.5, de;q=0.5", "en, de;q=0.3, fr;q=0.3", false],
+    // Registries read what is no weight in their own way.
+    ["accept-language", "de;q=0.3333, en;q=0.6667", "de, en", false],
+    ["accept-language", "de;q=0.3333, en", "de;q=0.6667, en", false],
+    ["accept-language", "de;q=9", "de", false],
+    ["accept-language", "de;q=0.5;q=0.9", "de;q=0.5", false],
+    ["accept-language", "de;q=", "de", false],
     ["accept", "text/html;level=1;q=0.5, application/json", "application/json, text/HTML;Level=1;q=0.500", true],
     ["accept", "application/json;profile=A", "application/json;profile=a", false],
     ["accept", 'application/json;profile="a; b"', 'application/json;profile="a;b"', false],

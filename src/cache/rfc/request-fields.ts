@@ -134,6 +134,9 @@ function byPreference(members: readonly string[]): string {
 function canonicalMember(member: string): string {
   if (member.includes('"')) return member;
   const [head, ...parameters] = member.split(";").map((part) => part.trim());
+  const weights = parameters.filter(isWeight);
+  // What a registry makes of these is its own business.
+  if (weights.length > 1 || (weights.length === 1 && !WEIGHT.test(weights[0]!))) return member;
   const weight = weightOf(parameters);
   const others = parameters.filter((part) => !isWeight(part)).map((part) => part.replace(/^[^=]*/, lowerCase));
   return [lowerCase(head!), ...others, ...(weight === 1 ? [] : [`q=${weight}`])].join(";");
@@ -147,8 +150,11 @@ function isWeight(parameter: string): boolean {
   return /^q=/i.test(parameter);
 }
 
-/** The `q` of one member (RFC 9110 §12.4.2); 1 when absent or malformed. */
+/** RFC 9110 §12.4.2. */
+const WEIGHT = /^q=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/i;
+
+/** The `q` of one member; 1 when absent or malformed. */
 export function weightOf(parameters: readonly string[]): number {
-  const text = parameters.find(isWeight)?.slice(2);
-  return text !== undefined && /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/.test(text) ? Number(text) : 1;
+  const weight = parameters.find(isWeight);
+  return weight !== undefined && WEIGHT.test(weight) ? Number(weight.slice(2)) : 1;
 }
