@@ -1,6 +1,7 @@
 import type { ContractAdmins } from "../aggregate/contract-admins.ts";
 import { probeContract } from "../aggregate/contract-probe.ts";
 import type { RequestContent } from "../bodies/request.ts";
+import { nominatedFields } from "../cache/rfc/request-fields.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { type Fields, filterFields, neverKept, traceFieldsOf } from "../fields.ts";
@@ -71,9 +72,11 @@ export function forwardedFields(
 ): Fields {
   const { headers } = request;
   const fields: string[] = [];
+  const nominated = nominatedFields(headers);
   for (const name of forwardAuthorization ? [...FORWARDED, "authorization"] : FORWARDED) {
     const value = headers[name];
-    if (typeof value === "string") fields.push(name, value);
+    // A body without its type is none that anybody could read.
+    if (typeof value === "string" && (name === "content-type" || !nominated.has(name))) fields.push(name, value);
   }
   fields.push(...traceFieldsOf(headers), "x-request-id", id);
   // What the client itself says of its address goes nowhere.

@@ -205,6 +205,18 @@ describe("a registry is sent", () => {
     }
   });
 
+  test("nothing that the client's Connection names, but the type of a body", async () => {
+    const { registry, url } = await startWith({ forwardAuthorization: true });
+    const headers = { ...CLIENT_FIELDS, connection: "close, Authorization, accept, Content-Type" };
+    for (const request of [GET, POST, DRAFT_GET, DRAFT_POST]) {
+      expect((await send(url, { ...request, headers })).status).toBe(200);
+      const sent = registry.calls.last!.headers;
+      expect(sent.authorization).toBeUndefined();
+      expect(sent.accept).not.toBe(CLIENT_FIELDS.accept);
+      expect(sent["content-type"]).toBe("body" in request ? "application/json" : undefined);
+    }
+  });
+
   test("the gateway's own credentials and never the client's instead", async () => {
     const { registry, url } = await startWith({ auth: { bearerToken: "of-the-gateway" } });
     for (const request of [GET, POST, DRAFT_GET, DRAFT_POST]) {

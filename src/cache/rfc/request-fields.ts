@@ -60,7 +60,7 @@ export function forwardedFields(policy: CachePolicy, headers: IncomingHttpHeader
 }
 
 /** Fields that `Connection` makes hop-by-hop (RFC 9110 §7.6.1). */
-function nominatedFields({ connection }: IncomingHttpHeaders): ReadonlySet<string> {
+export function nominatedFields({ connection }: IncomingHttpHeaders): ReadonlySet<string> {
   if (connection === undefined || connection === "keep-alive" || connection === "close") return NONE;
   return new Set(
     connection
