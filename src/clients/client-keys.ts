@@ -76,6 +76,8 @@ export class ClientKeys {
   private readonly shown = new LRUCache<string, KnownKey>({ max: MAX_SHOWN });
   /** Of the file when it was read last, whether it was good or not. */
   private version: string;
+  /** Of the file, where what it holds is not in use yet. */
+  private sight: Sight | undefined;
   private cancel: CancelTimer = () => {};
   private isStopped = false;
 
@@ -84,7 +86,7 @@ export class ClientKeys {
    * @throws {ConfigError} where there are none, or one of them is of a tier that there is no more
    */
   constructor(options: ClientKeysOptions) {
-    const { file, tiers, observer, previous } = options;
+    const { file, tiers, clock, observer, previous } = options;
     this.options = options;
     // Before the content: what is written in between is then found to have changed.
     this.version = versionOf(file);
@@ -94,8 +96,14 @@ export class ClientKeys {
       this.keys = this.read();
       // A file that is just being written holds fewer at first: whoever looks for changes finds out.
       if (earlier !== undefined && this.keys.length < earlier.length && earlier.every(({ tier }) => tiers.has(tier))) {
-        this.keys = earlier;
-        this.version = UNREAD;
+        const now = clock.now();
+        // Reloads, however many, begin no doubt anew.
+        const changingSince = previous?.sight?.changingSince ?? now;
+        if (now - changingSince < DOUBT) {
+          this.sight = { version: this.version, since: now, changingSince };
+          this.keys = earlier;
+          this.version = UNREAD;
+        }
       }
     } catch (error) {
       if (earlier?.every(({ tier }) => tiers.has(tier)) !== true) throw error;
@@ -109,7 +117,7 @@ export class ClientKeys {
 
   /** Looks at the file from now on. */
   start(): void {
-    this.next(undefined);
+    this.next(this.sight);
   }
 
   stop(): void {
@@ -180,14 +188,16 @@ export class ClientKeys {
     if (Object.values(changes).some((names) => names.length > 0)) this.options.observer.keysChanged(changes);
   }
 
-  private next(seen: Sight | undefined): void {
+  private next(sight: Sight | undefined): void {
     if (this.isStopped) return;
-    this.cancel = this.options.clock.after(LOOK_EVERY, () => void this.look(seen));
+    this.sight = sight;
+    this.cancel = this.options.clock.after(LOOK_EVERY, () => void this.look());
   }
 
   /** A version has to be seen twice in a row, and for a while where it may be half of one; or others come all the time. */
-  private async look(seen: Sight | undefined): Promise<void> {
+  private async look(): Promise<void> {
     const version = await seeVersion(this.options.file);
+    const seen = this.sight;
     if (this.isStopped || version === this.version) return this.next(undefined);
     const now = this.options.clock.now();
     const since = seen?.version === version ? seen.since : now;

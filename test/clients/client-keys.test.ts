@@ -39,13 +39,13 @@ interface OpenOptions {
   readonly tiers?: ReadonlyMap<string, Tier>;
   readonly previous?: ClientKeys;
   readonly file?: string;
+  readonly clock?: ManualClock;
 }
 
 function open(entries: readonly Entry[], options: OpenOptions = {}) {
-  const { file = join(folder(), "clients.yaml") } = options;
+  const { file = join(folder(), "clients.yaml"), clock = new ManualClock() } = options;
   const write = (text: string) => writeFileSync(file, text);
   if (entries.length > 0) write(list(entries));
-  const clock = new ManualClock();
   const looks = { begun: 0, planned: 0 };
   const observed: Clock = {
     now: () => clock.now(),
@@ -167,6 +167,25 @@ test("a reload of the configuration takes no half of a file that is being writte
   await after.pass(3);
   expect(after.find(b)).toBe("unknown");
 });
+
+test.each([100, 400, 500, 1_500])(
+  "a removed key is good for 2 s and no longer, with a reload every %i ms",
+  async (every) => {
+    const [a, b] = [createKey(), createKey()];
+    const first = open([{ key: a }, { key: b, name: "other" }]);
+    first.keys.start();
+    first.write(list([{ key: a }]));
+    let last = first;
+    for (let passed = 0; passed < 2_500; passed += every) {
+      last.keys.stop();
+      last = open([], { file: first.file, previous: last.keys, clock: first.clock });
+      last.keys.start();
+      if (every < 500) last.clock.advance(every);
+      else await last.pass(every / 1_000);
+    }
+    expect([last.nameOf(a), last.find(b)]).toEqual(["wallet-a", "unknown"]);
+  },
+);
 
 test("a broken file is refused once with all of its mistakes, and the last good one stays", async () => {
   const a = createKey();
