@@ -126,6 +126,8 @@ export class UnreadAnswer {
 
   /** Notes how much of what was written past any response its client has not taken. */
   written(): void {
+    // What was written before is out: else nothing would have been written past a response.
+    this.drop();
     this.unread = this.socket.writableLength;
     this.all.weigh(this);
   }
@@ -140,6 +142,11 @@ export class UnreadAnswer {
   /** Bytes that are still here; it changes when the client reads. */
   stillUnsent(): number {
     return this.hasStreams ? this.unread : unsentBytes(this.socket);
+  }
+
+  /** Whether all that was written past any response has left the process: nothing tells of it. */
+  get isOut(): boolean {
+    return !this.isWatched && !this.hasStreams && this.socket.writableLength === 0;
   }
 
   /** The client waits for no byte any more. */
@@ -216,7 +223,8 @@ export class UnreadAnswers {
     // One answer alone may have all of it.
     while (this.waitingBytes > MAX_WAITING_BYTES && (this.waiting.size > 1 || answer.hasStreams)) {
       const [longest] = this.waiting;
-      this.close(longest!, "crowded");
+      if (longest !== answer && longest!.isOut) longest!.drop();
+      else this.close(longest!, "crowded");
     }
   }
 
