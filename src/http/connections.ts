@@ -119,7 +119,13 @@ const ADMISSION_ROOM = 64;
 
 const CONNECTION = Symbol("client connection");
 
-type ClientSocket = Socket & { [CONNECTION]?: Connection };
+/** Node keeps the answer that is being sent in `_httpMessage`: of connections without, or whose is finished, it thinks that they are idle. */
+type ClientSocket = Socket & {
+  [CONNECTION]?: Connection;
+  _httpMessage?: { readonly finished: boolean } | null | undefined;
+};
+
+const UNFINISHED = { finished: false };
 
 interface Connection extends RequestQueue {
   /** What HTTP is spoken on: once there is one, the TLS over what was accepted. */
@@ -187,10 +193,12 @@ export class ClientConnections {
     // Node's own name for it: the end of what a client sends is not the end of what it reads.
     server.httpAllowHalfOpen = true;
     const closeIdle = server.closeIdleConnections.bind(server);
-    server.closeIdleConnections = () => {
-      for (const { reader } of this.open) reader?.serveWaiting();
-      closeIdle();
-    };
+    server.closeIdleConnections = () => this.closeIdle(closeIdle);
+    // Node lets the time for idle connections run while an answer that it knows nothing of is being read.
+    server.on("timeout", (socket) => {
+      if (socket.writableLength > 0) socket.setTimeout(socket.timeout!);
+      else socket.destroy();
+    });
     // What is beyond it Node leaves out, in silence: one more than framing lets through, for it to tell.
     server.maxHeadersCount = MOST_FIELDS + 1;
     server.maxConnections = this.options.max + ADMISSION_ROOM;
@@ -332,6 +340,19 @@ export class ClientConnections {
     });
   }
 
+  /** Node takes connections for idle whose answer has ended, and is on its way: these are closed when it is out. */
+  private closeIdle(closeIdle: () => void): void {
+    for (const { reader } of this.open) reader?.serveWaiting();
+    const sending = [...this.open].filter(({ socket }) => socket.writableLength > 0 && isAnswered(socket));
+    const answers = sending.map(({ socket }) => socket._httpMessage);
+    for (const { socket } of sending) socket._httpMessage = UNFINISHED;
+    closeIdle();
+    for (const [i, { socket, queued }] of sending.entries()) {
+      socket._httpMessage = answers[i];
+      if (queued === 0) socket.destroySoon();
+    }
+  }
+
   private forget(connection: Connection): void {
     this.open.delete(connection);
     this.queued.drop(connection);
@@ -383,9 +404,14 @@ export class ClientConnections {
   }
 }
 
+/** Whether the answer that is being sent, if any, is written whole. */
+function isAnswered({ _httpMessage: answer }: ClientSocket): boolean {
+  return answer?.finished !== false;
+}
+
 /** Whether nothing is under way on a connection, and no part of a first request has come. */
 function isIdle({ socket, answer, streams }: Connection): boolean {
-  if (answer.weight > 0 || socket.destroyed) return false;
+  if ((answer.weight > 0 && !answer.isOut) || socket.destroyed) return false;
   if (streams !== undefined) return streams === 0;
   // Node sets this when the last answer is out, and takes it away with the next request.
   return (socket.timeout ?? 0) > 0 || socket.bytesRead === 0;
