@@ -24,7 +24,7 @@ const MOST_FIELDS = 40;
 /** Those of one connection that show a credential, and connections that have some. */
 const MOST_OWN = 4;
 const MOST_OWNERS = 1_000;
-/** After so many unknown heads in a row only every sixteenth is looked for: there are clients that send none twice. */
+/** After so many unknown heads in a row only every sixteenth is looked up: there are clients that send none twice. */
 const PATIENCE = 32;
 const LOOK_AGAIN = 16;
 
@@ -146,12 +146,14 @@ export class HeadReader {
       this.isBetweenRequests = false;
       return this.pass(chunk);
     }
-    if (!this.isIdle() || !this.isWorthALook(chunk)) return this.passHeads(chunk, undefined);
+    if (!this.isIdle() || chunk.length > LONGEST_HEAD) return this.passHeads(chunk, undefined);
     const { latest } = this;
     if (latest !== undefined && chunk.equals(latest.bytes)) {
+      this.unknown = 0;
       this.repeat(chunk, latest.head);
       return true;
     }
+    if (!this.isWorthALook()) return this.passHeads(chunk, undefined);
     const text = chunk.toString("latin1");
     const head = this.options.heads.find(text, this);
     if (head === undefined) {
@@ -195,8 +197,9 @@ export class HeadReader {
     this.passing = undefined;
     this.requests = undefined;
     const [request, another] = requests;
-    // A request that is complete with the last byte: the next byte is the first of another one.
-    this.isBetweenRequests = request?.complete === true && another === undefined;
+    // A request that is complete with the last byte: the next byte is the first of another one. Behind a first end, what
+    // the parser makes no request of may be anything.
+    this.isBetweenRequests = request?.complete === true && another === undefined && endsOnce(chunk);
     if (head !== undefined && this.isBetweenRequests) {
       head.isWhole = true;
       this.remember(head);
@@ -236,8 +239,10 @@ export class HeadReader {
     );
   }
 
-  private isWorthALook({ length }: Buffer): boolean {
-    return length <= LONGEST_HEAD && (this.unknown < PATIENCE || this.unknown % LOOK_AGAIN === 0);
+  private isWorthALook(): boolean {
+    if (this.unknown < PATIENCE) return true;
+    this.unknown += 1;
+    return this.unknown % LOOK_AGAIN === 0;
   }
 }
 
@@ -270,11 +275,20 @@ function endsHead(chunk: Buffer): boolean {
   );
 }
 
+const END = Buffer.from("\r\n\r\n");
+
+/** Of what ends as heads end. */
+function endsOnce(chunk: Buffer): boolean {
+  return chunk.indexOf(END) === chunk.length - END.length;
+}
+
 /** Whether the same bytes are the same request, and may come again: an id of a request or trace comes once. */
 function mayRepeat(request: IncomingMessage): boolean {
-  const { headers, rawHeaders, httpVersion } = request;
+  const { method, headers, rawHeaders, httpVersion } = request;
   return (
     httpVersion === "1.1" &&
+    // Of others, limits count more than a request.
+    (method === "GET" || method === "HEAD") &&
     rawHeaders.length <= 2 * MOST_FIELDS &&
     headers.expect === undefined &&
     headers.upgrade === undefined &&

@@ -67,21 +67,29 @@ class EchoServer {
       response.end(request.method === "HEAD" ? "" : text);
       if (url.startsWith("/hit")) this.connections.noteAnswered(request, response);
     };
-    if (url.startsWith("/hit") && request.complete) return send("");
+    if (url.startsWith("/hit") && request.complete) return send(bodyOf(url));
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     // Later than what comes behind it.
-    request.on("end", () => setImmediate(() => setImmediate(send, Buffer.concat(chunks).toString("latin1"))));
+    const body = () => bodyOf(url) || Buffer.concat(chunks).toString("latin1");
+    request.on("end", () => setImmediate(() => setImmediate(() => send(body()))));
   };
 
   private answerAgain(request: RepeatedRequest): boolean {
     if (!this.isAnswering) return false;
     this.repeated.push(request);
-    const text = echo(request, "");
+    const text = echo(request, bodyOf(request.url!));
     const head = `HTTP/1.1 200 OK\r\ncontent-length: ${text.length}\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5\r\n\r\n`;
     request.socket.write(request.method === "HEAD" ? head : head + text);
     return true;
   }
+}
+
+/** More than the kernel takes. */
+const BIG = 8 * 1024 * 1024;
+
+function bodyOf(url: string): string {
+  return url === "/hit/big" ? "b".repeat(BIG) : "";
 }
 
 function echo(
@@ -130,6 +138,12 @@ class Client {
     this.sent += text.length;
     this.socket.write(text, "latin1");
     await until(() => this.isClosed || this.peer!.destroyed || this.peer!.bytesRead >= this.sent);
+  }
+
+  /** Resolves when a large answer has come. */
+  async whole(): Promise<void> {
+    await until(() => this.text.length > BIG);
+    this.text = "";
   }
 
   /** The answers, when there are so many or the connection is closed. */
@@ -361,6 +375,84 @@ test("a head with a credential is let go of with its connection, even the one th
     collectGarbage();
     return repeated.deref() === undefined;
   });
+});
+
+describe("an answer past any response", () => {
+  const big = "GET /hit/big HTTP/1.1\r\nHost: g\r\n\r\n";
+
+  /** A connection whose client has not read such an answer, and the server's end of it. */
+  async function unread(): Promise<{ client: Client; peer: Socket }> {
+    const client = await acquainted(A);
+    for (let i = 0; i < 3; i += 1) {
+      await client.send(big);
+      await client.whole();
+    }
+    echoes.repeated = [];
+    client.socket.pause();
+    await client.send(big);
+    const peer = [...echoes.sockets].find(({ remotePort }) => remotePort === client.socket.localPort)!;
+    await until(() => peer.writableLength > 0);
+    expect(echoes.repeated).toHaveLength(1);
+    return { client, peer };
+  }
+
+  test("is not cut off by the time for idle connections, which are", async () => {
+    const { client, peer } = await unread();
+    peer.emit("timeout");
+    expect(peer.destroyed).toBe(false);
+    client.socket.resume();
+    await client.whole();
+    await until(() => peer.writableLength === 0);
+    peer.emit("timeout");
+    expect(peer.destroyed).toBe(true);
+  });
+
+  test("comes whole where idle connections are closed meanwhile, and is the last", async () => {
+    const { client, peer } = await unread();
+    const idle = await acquainted(A);
+    echoes.server.closeIdleConnections();
+    await until(() => idle.isClosed);
+    expect(peer.destroyed).toBe(false);
+    client.socket.resume();
+    await client.whole();
+    await until(() => client.isClosed);
+  });
+});
+
+test("so does one that Node's parser has seen", async () => {
+  const client = await new Client(plain).opened();
+  client.socket.pause();
+  await client.send("GET /hit/big HTTP/1.1\r\nHost: g\r\n\r\n");
+  const peer = [...plain.sockets].find(({ remotePort }) => remotePort === client.socket.localPort)!;
+  await until(() => peer.writableLength > 0);
+  plain.server.closeIdleConnections();
+  client.socket.resume();
+  await client.whole();
+  await until(() => client.isClosed);
+});
+
+test("a head is looked up now and then after many that were not known", async () => {
+  const client = await acquainted(A, B);
+  for (let i = 1; i <= 40; i += 1) {
+    await client.send(`GET /hit/${i} HTTP/1.1\r\nHost: g\r\nN: ${i}\r\n\r\n`);
+    await client.answers(i);
+  }
+  expect(echoes.repeated).toEqual([]);
+  for (let i = 1; i <= 40; i += 1) {
+    await client.send(i % 2 === 0 ? A : B);
+    await client.answers(40 + i);
+  }
+  expect(echoes.repeated.length).toBeGreaterThan(20);
+});
+
+test("a request without a body that is no GET or HEAD is not known again", async () => {
+  const client = await acquainted(A);
+  const bare = "POST /hit/a HTTP/1.1\r\nHost: g\r\n\r\n";
+  for (let i = 1; i <= 4; i += 1) {
+    await client.send(bare);
+    await client.answers(i);
+  }
+  expect(echoes.repeated).toEqual([]);
 });
 
 const REFUSED = "HTTP/1.1 400 Bad Request";

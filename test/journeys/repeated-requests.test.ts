@@ -1,9 +1,10 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { writeFileSync } from "node:fs";
+import { once } from "node:events";
 import { Agent, request as requestPlainly } from "node:http";
 import { Agent as SecureAgent, request as requestSecurely } from "node:https";
 import type { Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createKey, digestOfKey } from "../../src/clients/api-key.ts";
@@ -137,6 +138,54 @@ test("one whose kept head is of another origin is looked up in the cache once, t
   const metrics = await (await fetch(`${gateway.operations}/metrics`)).text();
   const lookups = /^registry_gateway_cache_lookups_total\{tier="memory",result="hit"\} (\d+)$/m.exec(metrics);
   expect(Number(lookups?.[1])).toBe(count - 1);
+});
+
+const HEAD = `HEAD ${LISTING} HTTP/1.1\r\nHost: g\r\n\r\n`;
+
+/** Sends heads one after the other, each when the one before is answered, and what comes last; all statuses until the connection is closed. */
+async function statusesUntilClosed(heads: number, ...last: readonly string[]): Promise<number[]> {
+  const socket = connect(Number(new URL(gateway.url).port), "127.0.0.1");
+  let text = "";
+  const closed = once(
+    socket.on("error", () => undefined),
+    "close",
+  );
+  socket.setEncoding("latin1").setTimeout(10_000, () => socket.destroy());
+  for (let i = 0; i < heads; i += 1) {
+    socket.write(HEAD);
+    while (text.split("\r\n\r\n").length <= i + 1) text += String((await once(socket, "data"))[0]);
+  }
+  socket.on("data", (chunk: string) => (text += chunk));
+  for (const packet of last) {
+    socket.write(packet, "latin1");
+    // Read apart.
+    if (last.length > 1) await once(socket, "data");
+  }
+  await closed;
+  return [...text.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, status]) => Number(status));
+}
+
+test.each([
+  ["a line that is none", "nonsense\r\n\r\n", 400],
+  ["two lengths", `POST ${LISTING} HTTP/1.1\r\nHost: g\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n`, 400],
+  ["two framings", `POST ${LISTING} HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n`, 400],
+  ["a blank before a colon", `GET ${LISTING} HTTP/1.1\r\nHost : g\r\n\r\n`, 400],
+  ["a zero byte", `GET ${LISTING} HTTP/1.1\r\nHost: g\r\nA: \0\r\n\r\n`, 400],
+  ["the beginning of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400],
+  ["CONNECT", "CONNECT g:1 HTTP/1.1\r\nHost: g\r\n\r\n", 405],
+])("with %s behind it in one packet a hit is answered, and then that, each time", async (_what, rest, status) => {
+  await start();
+  for (let i = 0; i < 4; i += 1) {
+    expect(await statusesUntilClosed(4, HEAD + rest)).toEqual([200, 200, 200, 200, 200, status]);
+  }
+});
+
+test("what follows a beginning of HTTP/2 is no request, however well it is known", async () => {
+  await start();
+  for (let i = 0; i < 3; i += 1) {
+    const both = [`${HEAD}PRI * HTTP/2.0\r\n\r\n`, HEAD] as const;
+    expect(await statusesUntilClosed(4, ...both)).toEqual([200, 200, 200, 200, 200, 400]);
+  }
 });
 
 test("what was purged is not served again, on a connection that asked for it all along", async () => {
