@@ -196,7 +196,7 @@ export class ClientConnections {
     server.closeIdleConnections = () => this.closeIdle(closeIdle);
     // Node lets the time for idle connections run while an answer that it knows nothing of is being read.
     server.on("timeout", (socket) => {
-      if (socket.writableLength > 0) socket.setTimeout(socket.timeout!);
+      if (socket.writableLength > 0) socket.setTimeout(socket.timeout ?? 0);
       else socket.destroy();
     });
     // What is beyond it Node leaves out, in silence: one more than framing lets through, for it to tell.
@@ -343,7 +343,9 @@ export class ClientConnections {
   /** Node takes connections for idle whose answer has ended, and is on its way: these are closed when it is out. */
   private closeIdle(closeIdle: () => void): void {
     for (const { reader } of this.open) reader?.serveWaiting();
-    const sending = [...this.open].filter(({ socket }) => socket.writableLength > 0 && isAnswered(socket));
+    const sending = [...this.open].filter(
+      ({ socket, streams }) => streams === undefined && socket.writableLength > 0 && isAnswered(socket),
+    );
     const answers = sending.map(({ socket }) => socket._httpMessage);
     for (const { socket } of sending) socket._httpMessage = UNFINISHED;
     closeIdle();
