@@ -111,8 +111,7 @@ export interface Lasting {
 }
 
 /**
- * An answer for a client. Immutable, and the very same object for all hits of an entry within one second: what is
- * derived from it may be kept beside it (WeakMap).
+ * An answer for a client. Immutable, and the very same object for all hits of an entry within one second.
  */
 export interface CacheAnswer {
   readonly status: number;

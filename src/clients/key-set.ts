@@ -1,5 +1,4 @@
 import { type CancelTimer, type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
-
 import { type KeySource, KeySetFault, type PublishedKeys } from "./key-source.ts";
 import type { VerificationKey } from "./verification-key.ts";
 

@@ -71,7 +71,7 @@ export function admitRepeated(clients: Clients, request: RepeatedRequest): Admis
   return standing instanceof Promise ? undefined : admissionOf(identity, standing);
 }
 
-/** What no URL without a credential in it has, most URLs anyway: a test of this is cheaper than a closer look. */
+/** What every URL with a credential in it has, and few others: a test of this is cheaper than a closer look. */
 const MAY_SHOW_CREDENTIAL = /rgk_|key|token=|%|\.[^./?&]+\./i;
 
 function admitAs(clients: Clients, identity: Identity, request: RequestHead): Admission | Promise<Admission> {

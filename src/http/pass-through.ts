@@ -11,7 +11,7 @@ import { clientSignal, deadlineFromNow, type RequestContext, routeTo } from "./c
 import { checkBodyHeaders, checkContentCoding, readRequest, type Uploads } from "./request-body.ts";
 import { adminHeaderOf, adminNotNamed, checkMayUse, namedBy, resolveUpstream } from "./resolve-upstream.ts";
 import { commonFieldsOf } from "./send.ts";
-import { isAggregate, plainUpstream } from "./snapshot.ts";
+import { isAggregate, plainUpstream, routingRules } from "./snapshot.ts";
 import type { PassThroughTarget } from "./target.ts";
 
 /** Stands alone: a registry's own policy could only say where to report to. */
@@ -134,7 +134,7 @@ async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads
   // What the client took to send it is not the upstream's time.
   const deadlineOf = deadlineFromNow(headers, services.clock);
   const named = await resolveUpstream(
-    { ...routing, upstreams: snapshot.upstreams, tier: context.client?.tier },
+    routingRules(snapshot, context.client?.tier),
     { path: registry, header, body },
     { deadline: deadlineOf, signal: clientSignal(context) },
   );
