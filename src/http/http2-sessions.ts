@@ -15,9 +15,12 @@ import { MOST_FIELDS } from "./framing.ts";
 import { Http2Request } from "./http2-request.ts";
 import { type AnswerSession, Http2Response } from "./http2-response.ts";
 
-/** Requests at once on one connection, and on all together: a request in memory takes some 20 KiB. */
+/** Requests at once on one connection, and what they may take in memory on all together. */
 const MOST_STREAMS = 100;
-const MOST_STREAMS_IN_ALL = 16 * 1024;
+const MOST_BYTES_IN_ALL = 128 * 1024 * 1024;
+/** What one takes, as measured, and each of its fields besides twice its text: for nghttp2, for Node, and for us. */
+const STREAM_BYTES = 10 * 1024;
+const FIELD_BYTES = 512;
 
 /** While so much waits to be read on a connection, its next requests wait, too. */
 const MOST_UNREAD = 16 * 1024 * 1024;
@@ -56,7 +59,7 @@ export class Http2Sessions {
   readonly options: Http2Options;
   private readonly sessionOptions: ServerOptions;
   private readonly open = new Set<ClientSession>();
-  private streams = 0;
+  private bytes = 0;
 
   constructor(options: Http2Options) {
     this.options = options;
@@ -91,15 +94,15 @@ export class Http2Sessions {
     for (const session of this.open) session.closeAfterAnswers();
   }
 
-  /** False when too many run on all connections. */
-  admit(): boolean {
-    if (this.streams >= MOST_STREAMS_IN_ALL) return false;
-    this.streams += 1;
+  /** False when those that run on all connections take too much. */
+  admit(bytes: number): boolean {
+    if (this.bytes + bytes > MOST_BYTES_IN_ALL) return false;
+    this.bytes += bytes;
     return true;
   }
 
-  leave(): void {
-    this.streams -= 1;
+  leave(bytes: number): void {
+    this.bytes -= bytes;
   }
 }
 
@@ -187,8 +190,10 @@ class ClientSession implements AnswerSession {
   private receive(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, rawHeaders: readonly string[]): void {
     const { maxHeaderSize } = this.all.options;
     stream.on("error", () => undefined);
-    if (!this.all.admit()) {
+    const bytes = bytesOf(rawHeaders);
+    if (!this.all.admit(bytes)) {
       stream.close(constants.NGHTTP2_REFUSED_STREAM);
+      if (!this.earlyEnds.take()) this.sendAway();
       return;
     }
     this.connection.begin();
@@ -197,6 +202,7 @@ class ClientSession implements AnswerSession {
     const cancelBody = this.limitBody(request);
     stream.once("close", () => {
       cancelBody();
+      this.all.leave(bytes);
       this.end(response);
     });
     if (this.waiting.length > 0 || this.isSlow) this.waiting.push({ request, response });
@@ -227,7 +233,6 @@ class ClientSession implements AnswerSession {
 
   private end(response: Http2Response): void {
     const { clock, keepAliveTimeout } = this.all.options;
-    this.all.leave();
     this.connection.end();
     this.idleSince = clock.now();
     if (this.connection.streams === 0) this.watchIdle(keepAliveTimeout);
@@ -259,4 +264,10 @@ class ClientSession implements AnswerSession {
     connections.cutOff(socket, "flood", () => this.session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM));
     clock.after(LINGER, () => socket.destroy());
   }
+}
+
+function bytesOf(rawHeaders: readonly string[]): number {
+  let bytes = STREAM_BYTES + (rawHeaders.length / 2) * FIELD_BYTES;
+  for (const text of rawHeaders) bytes += 2 * text.length;
+  return bytes;
 }

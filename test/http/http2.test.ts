@@ -355,6 +355,35 @@ describe("a client that", () => {
     expect(most).toBe(100);
   });
 
+  test("shows more fields than memory is for has requests refused, on all connections together", async () => {
+    let running = 0;
+    answer = (request, response) => {
+      if (request.url === "/") response.end("ok");
+      else running += 1;
+    };
+    const fields = Object.fromEntries(Array.from({ length: 190 }, (_, i) => [`x-${i}`, "1"]));
+    const clients: FrameClient[] = [];
+    for (let i = 0; i < 14; i += 1) {
+      const client = await FrameClient.open(url);
+      for (let k = 0; k < 100; k += 1) client.send(head(2 * k + 1, { ":path": "/slow", ...fields }));
+      client.send(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+      await client.find(({ type, flags }) => type === FRAME.ping && flags === FLAG.ack);
+      clients.push(client);
+    }
+    // 110 KiB each.
+    expect(running).toBeGreaterThan(1_100);
+    expect(running).toBeLessThan(1_300);
+    expect(await clients.at(-1)!.endOf(199)).toBe(CODE.refused);
+    // Who goes on all the same is sent away.
+    const last = clients.at(-1)!;
+    for (let k = 100; k < 500; k += 1) last.send(head(2 * k + 1, { ":path": "/slow", ...fields }));
+    await last.closed();
+    expect(closed).toEqual(["flood"]);
+    for (const client of clients) client.socket.destroy();
+    const session = await openHttp2(url);
+    await expect.poll(async () => (await ask(session, { path: "/" })).text).toBe("ok");
+  });
+
   test("reads nothing of its answers is cut off after 30 s, pings or not", async () => {
     answer = (_request, response) => void response.end(Buffer.alloc(MIB));
     const window = Buffer.concat([Buffer.of(0, 4), uint32(0)]);
