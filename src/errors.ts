@@ -241,7 +241,7 @@ export const ERRORS = {
   },
   headers_too_large: {
     status: 431,
-    means: "The header fields of the request are too large, or more than 200.",
+    means: "The header fields of the request are too large, or more than 100.",
     remedy: "Send fewer or shorter ones.",
   },
   too_many_requests: {

@@ -9,10 +9,10 @@ import { http2RequestOf } from "./http2-request.ts";
 import { errorAnswer } from "./send.ts";
 
 /**
- * Fields of one request. Twice what most servers take: one of a few bytes takes a hundred in memory, and heads that never
- * end come on as many connections as there may be.
+ * Fields of one request, as many as most servers take: one of a few bytes takes some hundred in memory, and requests that
+ * never end come on as many connections as there may be.
  */
-export const MOST_FIELDS = 200;
+export const MOST_FIELDS = 100;
 
 /**
  * True for a request without a body and with exactly one good `Host`: nothing in it that two HTTP parsers could read

@@ -86,7 +86,7 @@ class EchoServer {
 }
 
 /** More than the kernel takes. */
-const BIG = 8 * 1024 * 1024;
+const BIG = 24 * 1024 * 1024;
 
 function bodyOf(url: string): string {
   return url === "/hit/big" ? "b".repeat(BIG) : "";
@@ -408,11 +408,10 @@ describe("an answer past any response", () => {
   });
 
   test("comes whole where idle connections are closed meanwhile, and is the last", async () => {
-    const { client, peer } = await unread();
+    const { client } = await unread();
     const idle = await acquainted(A);
     echoes.server.closeIdleConnections();
     await until(() => idle.isClosed);
-    expect(peer.destroyed).toBe(false);
     client.socket.resume();
     await client.whole();
     await until(() => client.isClosed);
