@@ -233,9 +233,9 @@ describe("what follows a good request on its connection", () => {
 
   test("an upgrade is not made, and nothing behind it is a tunnel", async () => {
     const request = `GET ${INFO} HTTP/1.1\r\nHost: g\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n`;
-    const { statuses, text } = await sendRaw(running().url, request);
+    const { statuses } = await sendRaw(running().url, request);
+    // None of them 101.
     expect(statuses).toEqual([200]);
-    expect(text).not.toContain("101");
   });
 
   test("100-continue is continued", async () => {
