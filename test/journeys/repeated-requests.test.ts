@@ -146,10 +146,7 @@ const HEAD = `HEAD ${LISTING} HTTP/1.1\r\nHost: g\r\n\r\n`;
 async function statusesUntilClosed(heads: number, ...last: readonly string[]): Promise<number[]> {
   const socket = connect(Number(new URL(gateway.url).port), "127.0.0.1");
   let text = "";
-  const closed = once(
-    socket.on("error", () => undefined),
-    "close",
-  );
+  const closed = new Promise((resolve) => socket.on("error", () => undefined).once("close", resolve));
   socket.setEncoding("latin1").setTimeout(10_000, () => socket.destroy());
   for (let i = 0; i < heads; i += 1) {
     socket.write(HEAD);
