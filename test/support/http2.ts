@@ -167,6 +167,7 @@ export class FrameClient {
       ca: pem("ca-and-successor"),
       ALPNProtocols: ["h2"],
     });
+    socket.setNoDelay();
     onTestFinished(() => void socket.destroy());
     const client = new FrameClient(socket);
     await once(socket, "secureConnect");
