@@ -170,8 +170,8 @@ export function headers(
   return frame(FRAME.headers, flags, stream, block(fields));
 }
 
-export function continuation(stream: number, flags: number, name = "x-more"): Buffer {
-  return frame(FRAME.continuation, flags, stream, headerBlock([[name, "x".repeat(100)]]));
+export function continuation(stream: number, flags: number, name = "x-more", length = 100): Buffer {
+  return frame(FRAME.continuation, flags, stream, headerBlock([[name, "x".repeat(length)]]));
 }
 
 export function data(stream: number, flags: number = FLAG.endStream): Buffer {

@@ -231,5 +231,7 @@ export const CODE = {
   none: constants.NGHTTP2_NO_ERROR,
   protocol: constants.NGHTTP2_PROTOCOL_ERROR,
   refused: constants.NGHTTP2_REFUSED_STREAM,
+  cancel: constants.NGHTTP2_CANCEL,
+  compression: constants.NGHTTP2_COMPRESSION_ERROR,
   calm: constants.NGHTTP2_ENHANCE_YOUR_CALM,
 } as const;
