@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FLAG, FRAME, frame, FrameClient, headerBlock, REQUEST, uint32 } from "../support/http2.ts";
+import { ask, FLAG, FRAME, frame, FrameClient, headerBlock, openHttp2, REQUEST, uint32 } from "../support/http2.ts";
 import {
   ANSWERED,
   AT_ONCE,
@@ -10,6 +10,8 @@ import {
   ENDED_BY_NODE,
   expectOutcome,
   headers,
+  LONG,
+  LONG_TEXT,
   NEVER,
   NEVER_WITH_BODY,
   ping,
@@ -19,11 +21,14 @@ import {
   SETTING,
   setting,
   settings,
+  settingsOf,
   shakeHands,
   streamError,
   testEach,
   testEachIgnored,
+  TEXT,
   useListener,
+  WIDE,
   windowUpdate,
   WITH_BODY,
 } from "../support/http2-conformance.ts";
@@ -31,6 +36,14 @@ import {
 const listener = useListener();
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 const UNKNOWN = 0x16;
+
+/** ALTSVC (RFC 7838) and ORIGIN (RFC 8336), which only servers send, and PRIORITY_UPDATE (RFC 9218). */
+const EXTENSIONS = [
+  frame(0x0a, 0, 0, Buffer.from('\0\x09localhosth2=":1"')),
+  frame(0x0c, 0, 0, Buffer.from("\0\x09localhost")),
+  frame(0x10, 0, 0, Buffer.concat([uint32(1), Buffer.from("u=1")])),
+  ping(),
+];
 
 describe("the beginning of a connection (RFC 9113 §3.4)", () => {
   test("is the listener's settings, before anything else", async () => {
@@ -48,9 +61,19 @@ describe("the beginning of a connection (RFC 9113 §3.4)", () => {
     await expectOutcome(client, connectionError("PROTOCOL_ERROR"));
   });
 
-  test("with another preface ends the connection", async () => {
+  test("is read a byte at a time", async () => {
     const client = await FrameClient.connect(listener.url);
-    client.send(Buffer.from("INVALID CONNECTION PREFACE\r\n\r\n"));
+    const sent = Buffer.concat([PREFACE, settings(), headers(1, WITH_BODY, FLAG.endHeaders), data(1)]);
+    for (const byte of sent) client.send(Buffer.of(byte));
+    await expectOutcome(client, ANSWERED);
+  });
+
+  test.each([
+    ["another preface", "INVALID CONNECTION PREFACE\r\n\r\n"],
+    ["a request of HTTP/1.1", "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"],
+  ])("with %s ends the connection", async (_what, sent) => {
+    const client = await FrameClient.connect(listener.url);
+    client.send(Buffer.from(sent));
     await expectOutcome(client, ENDED_BY_NODE);
   });
 });
@@ -63,6 +86,7 @@ describe("frames in general (RFC 9113 §4, §5.5):", () => {
   testEach(listener, [
     ["one of an unknown type is ignored", [frame(UNKNOWN, 0, 0, Buffer.alloc(8)), ping()], PONG],
     ["unknown flags are ignored", [ping(1, 0x16)], PONG],
+    ["frames of extensions are ignored", EXTENSIONS, PONG],
     ["the reserved bit is ignored", [frame(FRAME.ping, 0x16, 0x80000000, Buffer.of(0, 0, 0, 0, 0, 0, 0, 1))], PONG],
     [
       "DATA of 16 KiB is read",
@@ -78,6 +102,32 @@ describe("frames in general (RFC 9113 §4, §5.5):", () => {
       "HEADERS of more than that are one of the connection",
       [frame(FRAME.headers, FLAG.endHeaders | FLAG.endStream, 1, large)],
       connectionError("FRAME_SIZE_ERROR"),
+    ],
+    [
+      "PING of more than that is one",
+      [frame(FRAME.ping, 0, 0, Buffer.alloc(16_385))],
+      connectionError("FRAME_SIZE_ERROR"),
+    ],
+    [
+      "SETTINGS of more than that are one",
+      [frame(FRAME.settings, 0, 0, Buffer.alloc(16_386))],
+      connectionError("FRAME_SIZE_ERROR"),
+    ],
+    [
+      "an unknown frame of more than that is one",
+      [frame(UNKNOWN, 0, 0, Buffer.alloc(16_385))],
+      connectionError("FRAME_SIZE_ERROR"),
+    ],
+    [
+      // RFC 9113 wants an error; nghttp2 counts what all frames of a block hold, and that is bounded.
+      "CONTINUATION of a little more than that is read",
+      [headers(1, AT_ONCE, FLAG.endStream), continuation(1, FLAG.endHeaders, "x-more", 16_384)],
+      ANSWERED,
+    ],
+    [
+      "CONTINUATION of much more is an error",
+      [headers(1, AT_ONCE, FLAG.endStream), continuation(1, FLAG.endHeaders, "x-more", 1_000_000)],
+      connectionError("FRAME_SIZE_ERROR", "COMPRESSION_ERROR"),
     ],
     [
       "a block that cannot be read is an error of the connection",
@@ -159,7 +209,11 @@ describe("PRIORITY (RFC 9113 §5.3, §6.3):", () => {
     ["a dependency is", [say(3, priority(1)), headers(1)], ANSWERED],
     ["an exclusive one is", [say(1, priority(0x80000000)), headers(1)], ANSWERED],
     ["that of a later stream closes no earlier one", [say(3, priority(0)), headers(1)], ANSWERED],
-    ["one of another length is one", [headers(1, NEVER), say(1, Buffer.alloc(4))], streamError("FRAME_SIZE_ERROR")],
+    [
+      "one of another length is an error",
+      [headers(1, NEVER), say(1, Buffer.alloc(4))],
+      streamError("FRAME_SIZE_ERROR"),
+    ],
     [
       "a request that depends on itself is one",
       [
@@ -194,6 +248,24 @@ describe("RST_STREAM (RFC 9113 §6.4):", () => {
   ]);
 });
 
+const LARGEST = [
+  setting(SETTING.headerTableSize, 0xffffffff),
+  setting(SETTING.enablePush, 1),
+  setting(SETTING.maxConcurrentStreams, 0xffffffff),
+  setting(SETTING.initialWindowSize, 0x7fffffff),
+  setting(SETTING.maxFrameSize, 0xffffff),
+  setting(SETTING.maxHeaderListSize, 0xffffffff),
+];
+
+const LEAST = [
+  setting(SETTING.headerTableSize, 0),
+  setting(SETTING.enablePush, 0),
+  setting(SETTING.maxConcurrentStreams, 0),
+  setting(SETTING.initialWindowSize, 0),
+  setting(SETTING.maxFrameSize, 16_384),
+  setting(SETTING.maxHeaderListSize, 0),
+];
+
 describe("SETTINGS (RFC 9113 §6.5):", () => {
   test("they are acknowledged, all of them known or not", async () => {
     const client = await shakeHands(listener.url);
@@ -219,8 +291,20 @@ describe("SETTINGS (RFC 9113 §6.5):", () => {
     );
   });
 
+  test("those of the listener are such as a server may have", async () => {
+    const client = await FrameClient.open(listener.url);
+    const all = settingsOf((await client.find(({ type }) => type === FRAME.settings))!);
+    expect(all.get(SETTING.maxConcurrentStreams)).toBe(100);
+    expect(all.get(SETTING.enablePush) ?? 0).toBe(0);
+    expect(all.get(SETTING.initialWindowSize) ?? 65_535).toBeLessThanOrEqual(0x7fffffff);
+    expect(all.get(SETTING.maxFrameSize) ?? 16_384).toBe(16_384);
+  });
+
   testEach(listener, [
     ["an unknown one is ignored", [settings(setting(0xff, 1)), ping()], PONG],
+    ["the largest values are taken", [settings(...LARGEST), headers(1)], ANSWERED],
+    ["the least values are", [settings(...LEAST), ping()], PONG],
+    ["an acknowledgement of none is an error", [frame(FRAME.settings, FLAG.ack, 0)], connectionError("PROTOCOL_ERROR")],
     [
       "an acknowledgement with a payload is an error",
       [frame(FRAME.settings, FLAG.ack, 0, Buffer.of(0))],
@@ -298,7 +382,15 @@ describe("GOAWAY (RFC 9113 §6.8, §7):", () => {
     ["the client may go", [goaway(0, 0), ping()], [...PONG, ...connectionError("NO_ERROR")]],
     ["for a reason that is unknown as well", [goaway(0, 0xff), ping()], [...PONG, ...connectionError("NO_ERROR")]],
     ["one of a stream is an error", [goaway(1, 0)], connectionError("PROTOCOL_ERROR")],
+    ["one of another length is one", [frame(FRAME.goaway, 0, 0, uint32(0))], connectionError("FRAME_SIZE_ERROR")],
   ]);
+
+  test("what was asked before is answered", async () => {
+    const client = await shakeHands(listener.url);
+    client.send(headers(1, WITH_BODY, FLAG.endHeaders), goaway(0, 0), data(1));
+    expect(await client.endOf(1)).toBe("answered");
+    await client.closed();
+  });
 });
 
 describe("CONTINUATION (RFC 9113 §6.10):", () => {
@@ -363,4 +455,58 @@ describe("WINDOW_UPDATE (RFC 9113 §6.9):", () => {
       connectionError("FRAME_SIZE_ERROR"),
     ],
   ]);
+});
+
+describe("an answer (RFC 9113 §4.2, §4.3, §6.10)", () => {
+  test("is HEADERS, and DATA that end it", async () => {
+    const client = await shakeHands(listener.url);
+    client.send(headers(1));
+    await client.endOf(1);
+    const frames = client.frames.filter(({ stream }) => stream === 1);
+    expect(frames.map(({ type, flags }) => [type, flags])).toEqual([
+      [FRAME.headers, FLAG.endHeaders],
+      [FRAME.data, FLAG.endStream],
+    ]);
+  });
+
+  test("has CONTINUATION right behind its HEADERS where one frame holds not all fields", async () => {
+    const client = await shakeHands(listener.url);
+    client.send(headers(1, WIDE), headers(3, WIDE));
+    expect([await client.endOf(1), await client.endOf(3)]).toEqual(["answered", "answered"]);
+    // No other frame may come in between: not even DATA of the other answer.
+    const begin = client.frames.flatMap(({ type }, i) => (type === FRAME.headers ? [i] : []));
+    const blocks = begin.map((i) =>
+      client.frames.slice(i, i + 3).map(({ type, flags, stream }) => [type, flags, stream]),
+    );
+    const blockOf = (stream: number) => [
+      [FRAME.headers, 0, stream],
+      [FRAME.continuation, 0, stream],
+      [FRAME.continuation, FLAG.endHeaders, stream],
+    ];
+    expect(blocks).toEqual([blockOf(1), blockOf(3)]);
+  });
+
+  test.each([
+    ["16 KiB", 16_384],
+    ["more", 20_000],
+  ])("has no frame that is larger than the client takes: %s", async (_what, size) => {
+    const client = await shakeHands(listener.url);
+    const window = setting(SETTING.initialWindowSize, 1_000_000);
+    client.send(settings(setting(SETTING.maxFrameSize, size), window), windowUpdate(0, 1_000_000), headers(1, LONG));
+    expect(await client.endOf(1)).toBe("answered");
+    const parts = client.frames.filter(({ type }) => type === FRAME.data).map(({ payload }) => payload);
+    expect(Buffer.concat(parts).toString()).toBe(LONG_TEXT);
+    expect(Math.max(...parts.map(({ length }) => length))).toBeLessThanOrEqual(size);
+  });
+
+  test.each([
+    ["keeps no table of fields", { headerTableSize: 0 }],
+    ["keeps a small one", { headerTableSize: 100 }],
+  ])("can be read by a client that %s", async (_what, own) => {
+    const session = await openHttp2(listener.url, { settings: own });
+    for (let i = 0; i < 3; i++) {
+      const { status, text } = await ask(session, { path: "/" });
+      expect([status, text]).toEqual([200, TEXT]);
+    }
+  });
 });

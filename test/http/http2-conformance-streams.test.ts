@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FLAG, FRAME, frame, type Frame, type FrameClient, uint32 } from "../support/http2.ts";
+import { ask, CODE, FLAG, FRAME, frame, type Frame, type FrameClient, openHttp2, uint32 } from "../support/http2.ts";
 import {
   ANSWERED,
   block,
@@ -8,6 +8,7 @@ import {
   data,
   expectOutcome,
   headers,
+  IDLE,
   LONG,
   LONG_TEXT,
   NEVER,
@@ -19,13 +20,16 @@ import {
   SETTING,
   setting,
   settings,
+  settingsOf,
   shakeHands,
   streamError,
   testEach,
   testEachIgnored,
   TEXT,
+  UNREAD,
   useListener,
   windowUpdate,
+  WITH_BODY,
 } from "../support/http2-conformance.ts";
 
 const listener = useListener();
@@ -107,17 +111,17 @@ describe("a stream that is answered (RFC 9113 §5.1):", () => {
 });
 
 describe("numbers of streams (RFC 9113 §5.1.1, §5.1.2):", () => {
-  testEach(listener, [["an even one is an error", [headers(2)], connectionError("PROTOCOL_ERROR")]]);
+  testEach(listener, [
+    ["an even one is an error", [headers(2)], connectionError("PROTOCOL_ERROR")],
+    ["the last there is, is answered", [headers(0x7fffffff)], ["answered 2147483647"]],
+  ]);
   // RFC 9113 wants an error here as well: see above.
   testEachIgnored(listener, [["one below the last is ignored", [headers(5, NEVER), headers(3, NEVER)], 1]]);
 
   test("one more than may be open is refused", async () => {
     const client = await shakeHands(listener.url);
-    const { payload } = client.frames.find(({ type }) => type === FRAME.settings)!;
-    const at = [...Array(payload.length / 6).keys()].find(
-      (i) => payload.readUInt16BE(6 * i) === SETTING.maxConcurrentStreams,
-    )!;
-    const most = payload.readUInt32BE(6 * at + 2);
+    const first = client.frames.find(({ type }) => type === FRAME.settings)!;
+    const most = settingsOf(first).get(SETTING.maxConcurrentStreams)!;
     const last = 2 * most + 1;
     client.send(settings(setting(SETTING.initialWindowSize, 0)));
     for (let stream = 1; stream <= last; stream += 2) client.send(headers(stream));
@@ -218,4 +222,61 @@ describe("a client's window (RFC 9113 §6.9)", () => {
       connectionError("FLOW_CONTROL_ERROR"),
     ],
   ]);
+});
+
+describe("the listener's window (RFC 9113 §5.2, §6.9)", () => {
+  const part = (stream: number, length: number, flags = 0) => frame(FRAME.data, flags, stream, Buffer.alloc(length));
+  const times = (count: number, each: Buffer) => Array.from({ length: count }, () => each);
+  const opened = (stream: number, fields: Readonly<Record<string, string>>) => headers(stream, fields, FLAG.endHeaders);
+  const given = (client: FrameClient, of: number) =>
+    client.frames
+      .filter(({ type, stream }) => type === FRAME.windowUpdate && stream === of)
+      .reduce((sum, { payload }) => sum + payload.readUInt32BE(0), 0);
+
+  testEach(listener, [
+    ["of a stream may be filled", [opened(1, IDLE), ...times(5, part(1, 13_107)), ping()], PONG],
+    [
+      "of a stream may not be overrun",
+      [opened(1, IDLE), ...times(5, part(1, 13_107)), part(1, 1)],
+      streamError("FLOW_CONTROL_ERROR"),
+    ],
+  ]);
+
+  const padding = frame(FRAME.data, FLAG.padded, 1, Buffer.concat([Buffer.of(255), Buffer.alloc(255)]));
+  test.each([
+    // So much that at least half of a window has to be given back.
+    ["is given back for a body that is read", [opened(1, NEVER_WITH_BODY), ...times(4, part(1, 16_000))], [0, 1]],
+    ["is given back for padding", [opened(1, NEVER_WITH_BODY), ...times(250, padding)], [0, 1]],
+    ["is given back for what was reset unread", [opened(1, IDLE), ...times(4, part(1, 16_000)), reset(1)], [0]],
+    ["is given back for what comes behind a reset", [opened(1, IDLE), reset(1), ...times(4, part(1, 16_000))], [0]],
+  ] as const)("%s", async (_what, sent, streams) => {
+    const client = await shakeHands(listener.url);
+    client.send(...sent);
+    await client.find(() => streams.every((stream) => given(client, stream) >= 32_000));
+    expect(client.isClosed).toBe(false);
+  });
+
+  // Node gives the connection's back as soon as something comes: what is unread is bounded by the streams'.
+  test("is a stream's own: one that is not read holds no other up", async () => {
+    const client = await shakeHands(listener.url);
+    client.send(opened(1, IDLE), ...times(4, part(1, 16_000)));
+    await client.find(() => given(client, 0) >= 32_000);
+    client.send(opened(3, WITH_BODY), part(3, 16_000), part(3, 16_000, FLAG.endStream));
+    expect(await client.endOf(3)).toBe("answered");
+    expect(given(client, 1)).toBe(0);
+  });
+
+  test("is given back for bodies that nobody reads: the next one comes through", async () => {
+    const session = await openHttp2(listener.url);
+    const send = (path: string, length: number) => ask(session, { path, body: Buffer.alloc(length) });
+    for (let i = 0; i < 4; i++) expect((await send(UNREAD[":path"], 60_000)).text).toBe(TEXT);
+    expect((await send(WITH_BODY[":path"], 200_000)).text).toBe(TEXT);
+  });
+});
+
+test("an error of one stream leaves the others (RFC 9113 §5.4.2)", async () => {
+  const client = await shakeHands(listener.url);
+  client.send(headers(1, WITH_BODY, FLAG.endHeaders), headers(3, { ":path": "" }), data(1), headers(5));
+  const ends = [await client.endOf(1), await client.endOf(3), await client.endOf(5)];
+  expect(ends).toEqual(["answered", CODE.protocol, "answered"]);
 });

@@ -55,6 +55,15 @@ export const TEXT = "hello, world";
 export const LONG = { ":path": "/long" } as const;
 export const LONG_TEXT = "x".repeat(70_000);
 
+/** Answered with a field that no single frame holds. */
+export const WIDE = { ":path": "/wide" } as const;
+
+/** Answered although nobody reads its body. */
+export const UNREAD = { ":method": "POST", ":path": "/unread" } as const;
+
+/** Neither answered nor read. */
+export const IDLE = { ":method": "POST", ":path": "/idle" } as const;
+
 export interface Seen {
   /** Requests that came through, and the fields of the last one. */
   requests: number;
@@ -83,6 +92,8 @@ function serve(request: IncomingMessage, response: ServerResponse, seen: Seen): 
   request.on("error", () => undefined);
   if (request.url === "/body") request.resume().on("end", () => response.end(TEXT));
   else if (request.url === "/never") request.resume();
+  else if (request.url === "/idle") return;
+  else if (request.url === "/wide") response.writeHead(200, ["x-wide", "x".repeat(40_000)]).end(TEXT);
   else response.end(request.url === "/long" ? LONG_TEXT : TEXT);
 }
 
@@ -149,6 +160,12 @@ export const SETTING = {
 
 export function setting(id: number, value: number): Buffer {
   return Buffer.concat([Buffer.of(0, id), uint32(value)]);
+}
+
+/** What a SETTINGS frame says. */
+export function settingsOf({ payload }: Frame): Map<number, number> {
+  const at = Array.from({ length: payload.length / 6 }, (_, i) => 6 * i);
+  return new Map(at.map((offset) => [payload.readUInt16BE(offset), payload.readUInt32BE(offset + 2)]));
 }
 
 export function settings(...all: readonly Buffer[]): Buffer {

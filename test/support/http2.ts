@@ -6,6 +6,7 @@ import {
   constants,
   type IncomingHttpHeaders,
   type OutgoingHttpHeaders,
+  type SecureClientSessionOptions,
 } from "node:http2";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { onTestFinished } from "vitest";
@@ -21,8 +22,11 @@ export interface Http2Answer {
 }
 
 /** A connection of HTTP/2 that ends with the test. */
-export async function openHttp2(url: string, tls: { cert?: string; key?: string } = {}): Promise<ClientHttp2Session> {
-  const session = connect(url, { ca: pem("ca-and-successor"), ...tls });
+export async function openHttp2(
+  url: string,
+  options: Pick<SecureClientSessionOptions, "cert" | "key" | "settings"> = {},
+): Promise<ClientHttp2Session> {
+  const session = connect(url, { ca: pem("ca-and-successor"), ...options });
   session.on("error", () => undefined);
   onTestFinished(() => session.destroy());
   await once(session, "connect");
