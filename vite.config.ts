@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { defineConfig, type UserConfig } from "vite";
 
@@ -6,7 +7,7 @@ import { defineConfig, type UserConfig } from "vite";
  * their content, and nothing is inline: the listener forbids that (Content-Security-Policy).
  */
 const CONSOLE: UserConfig = {
-  root: join(import.meta.dirname, "src/console"),
+  root: join(import.meta.dirname, "console"),
   // Relative: a proxy may put a path before it.
   base: "./",
   // Whatever NODE_ENV says: what is made for development names the files of this machine.
@@ -24,9 +25,12 @@ const CONSOLE: UserConfig = {
 
 /**
  * Builds the program into dist/, in few files: Node takes half a millisecond for each module that it loads, and there are
- * three hundred. Packages stay outside, where tools find them. All files are in one folder, as `src/version.ts` expects.
+ * three hundred. Packages stay outside, where tools find them, but for one of seven hundred files. All files are in one
+ * folder, as `src/version.ts` expects.
  */
 const PROGRAM: UserConfig = {
+  ssr: { noExternal: ["typebox"] },
+  define: { SOURCE_REVISION: JSON.stringify(sourceRevision()) },
   build: {
     ssr: true,
     outDir: join(import.meta.dirname, "dist"),
@@ -40,6 +44,19 @@ const PROGRAM: UserConfig = {
     },
   },
 };
+
+/** The commit that is built; `-` where these sources are in no repository, or git is not there. */
+function sourceRevision(): string {
+  try {
+    const asked = execFileSync("git", ["rev-parse", "--short=12", "HEAD"], {
+      cwd: import.meta.dirname,
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    return asked.toString().trim();
+  } catch {
+    return process.env.SOURCE_REVISION ?? "-";
+  }
+}
 
 /** `vite build` builds the console, `vite build --mode program` the program. */
 export default defineConfig(({ mode }) => (mode === "program" ? PROGRAM : CONSOLE));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { clientUse } from "../../src/console/client-use.ts";
+import { clientUse } from "../../console/client-use.ts";
 
 const sighting = (at: number, requests: number) => ({ at, requests: new Map([["key wallet", requests]]) });
 

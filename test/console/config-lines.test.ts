@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { configLines } from "../../src/console/config-lines.ts";
+import { configLines } from "../../console/config-lines.ts";
 
 test("the configuration has a line for each key, and says which are as if the file did not give them", () => {
   const config = {

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { expect, test } from "vitest";
-import { curlOf } from "../../src/console/curl.ts";
+import { curlOf } from "../../console/curl.ts";
 import { ENDPOINTS } from "../../src/spec/endpoints.ts";
 
 const ADDRESS = { origin: "http://127.0.0.1:8080", prefix: "/api/token-standard/v0/registrars" };

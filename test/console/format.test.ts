@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { sayMilliseconds, sayNumber, sayRate, sayRelative, sayShare, shorten } from "../../src/console/format.ts";
+import { sayMilliseconds, sayNumber, sayRate, sayRelative, sayShare, shorten } from "../../console/format.ts";
 
 test.each([
   [undefined, "–"],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { byMinute, callRatesOf, lastMinuteOf, mergeHistory } from "../../src/console/history.ts";
+import { byMinute, callRatesOf, lastMinuteOf, mergeHistory } from "../../console/history.ts";
 import type { HistoryAnswer } from "../../src/operations/answers.ts";
 
 /** A history of so many steps of 5 s from `first` on; counts are the number of the step. */

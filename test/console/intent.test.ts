@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Answers, explainIntent, type Intent, requestOf } from "../../src/console/intent.ts";
+import { type Answers, explainIntent, type Intent, requestOf } from "../../console/intent.ts";
 
 const ANSWERS: Answers = {
   lasts: "30m",
@@ -76,4 +76,10 @@ test("each says what happens before it is done, with the registry's name", () =>
     expect(effects.length).toBeGreaterThan(1);
   }
   expect(explainIntent(kinds[1]!).effects).toContain("Its cordon ends.");
+});
+
+test("undoing a weight asks about the weight, not about a cordon that there is not", () => {
+  const node = { kind: "activate", upstream: "a", node: 1, url: "https://a.example" } as const;
+  expect(explainIntent({ ...node, undoes: "weight" }).title).toBe("Give node 1 of a its configured weight again?");
+  expect(explainIntent({ ...node, undoes: "cordon" }).title).toBe("Let node 1 of a have calls again?");
 });

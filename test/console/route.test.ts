@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatRoute, parseRoute } from "../../src/console/route.ts";
+import { formatRoute, parseRoute } from "../../console/route.ts";
 
 test.each(["", "#", "#/", "#/nowhere", "#/__proto__/x", "#/../status"])("%j is the overview", (hash) => {
   expect(parseRoute(hash).page).toBe("overview");

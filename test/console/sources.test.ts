@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-test.each(globSync("src/console/**/*.{ts,tsx}", { cwd: ROOT }))(
+test.each(globSync("console/**/*.{ts,tsx}", { cwd: ROOT }))(
   "%s makes no markup of text, and no link of what the gateway tells",
   (file) => {
     const text = readFileSync(join(ROOT, file), "utf8");

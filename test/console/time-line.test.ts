@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { pathOf, timeLine } from "../../src/console/time-line.ts";
+import { pathOf, timeLine } from "../../console/time-line.ts";
 
 test("the life of an entry has three parts, and now is on it", () => {
   const { parts, now } = timeLine({ age: 10, freshFor: 10, revalidateFor: 20, usableFor: 30 });

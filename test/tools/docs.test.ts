@@ -43,7 +43,7 @@ describe.each(PAGES)("%s", (page) => {
 
   test("names only files of the source that exist", () => {
     for (const [, file] of readFileSync(join(ROOT, page), "utf8").matchAll(
-      /`((?:src|test|config|docs)\/[A-Za-z0-9_./-]+\.[a-z]+)`/g,
+      /`((?:src|console|tools|test|config|docs)\/[A-Za-z0-9_./-]+\.[a-z]+)`/g,
     )) {
       expect(existsSync(join(ROOT, file!)), file).toBe(true);
     }

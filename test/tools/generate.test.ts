@@ -10,11 +10,11 @@ import type { Schema as KeySchema } from "../../src/config/keys.ts";
 import { loadConfig, parseConfig } from "../../src/config/parse.ts";
 import { printConfig } from "../../src/config/print.ts";
 import { configSchema } from "../../src/config/schema.ts";
-import { generate } from "../../src/tools/artefact.ts";
-import type { Artefact } from "../../src/tools/artefact.ts";
-import { artefacts } from "../../src/tools/artefacts.ts";
-import { renderConfigExample } from "../../src/tools/config-example.ts";
-import { renderConfigJsonSchema } from "../../src/tools/config-json-schema.ts";
+import { generate } from "../../tools/artefact.ts";
+import type { Artefact } from "../../tools/artefact.ts";
+import { artefacts } from "../../tools/artefacts.ts";
+import { renderConfigExample } from "../../tools/config-example.ts";
+import { renderConfigJsonSchema } from "../../tools/config-json-schema.ts";
 
 const root = join(import.meta.dirname, "../..");
 const folder = mkdtempSync(join(tmpdir(), "gateway-generate-"));
@@ -73,7 +73,6 @@ test("the JSON schema takes the example, a printed configuration and variables i
     jsonSchema.Check({
       listen: { port: "${PORT}", keepAliveTimeout: "${KEEP:-5s}" },
       docs: "${DOCS}",
-      workers: "auto",
       redis: "off",
       log: { level: "${LEVEL:-info}" },
       cache: { memory: { maxBytes: "${SIZE}" }, forwardRequestHeaders: "*" },

@@ -1,0 +1,62 @@
+import { CLIENT_ERRORS, OPERATOR_ERRORS } from "../src/errors.ts";
+import { LOG_EVENTS } from "../src/observe/log-events.ts";
+import type { Definition } from "../src/observe/metrics/definition.ts";
+import { METRIC_GROUPS } from "../src/observe/metrics/table.ts";
+
+function labelsOf({ labels }: Definition): string {
+  return Object.entries(labels)
+    .map(([name, values]) => {
+      if (typeof values === "string") return `\`${name}\``;
+      const shown = values.length > 8 ? "…" : values.join(" ");
+      return shown === "…" ? `\`${name}\`` : `\`${name}\` (${shown})`;
+    })
+    .join(", ");
+}
+
+/** All metrics as Markdown tables, one for each group. */
+export function renderMetricsTable(): string {
+  return Object.entries(METRIC_GROUPS)
+    .map(([group, metrics]) => {
+      const rows = Object.values<Definition>(metrics).map(
+        (definition) =>
+          `| \`${definition.name}\` | ${definition.type} | ${labelsOf(definition)} | ${definition.help} |`,
+      );
+      return [
+        `## ${group}`,
+        "",
+        "| metric | type | labels | what it says |",
+        "| --- | --- | --- | --- |",
+        ...rows,
+      ].join("\n");
+    })
+    .join("\n\n");
+}
+
+/** All log events as a Markdown table. */
+export function renderLogEvents(): string {
+  const rows = Object.entries(LOG_EVENTS).map(([message, { levels, says, fields }]) => {
+    const names = Object.entries(fields).map(([name, meaning]) => `\`${name}\` ${meaning}`);
+    return `| \`${message}\` | ${levels.join(", ")} | ${says} | ${names.join("; ")} |`;
+  });
+  return ["| msg | level | it says | fields |", "| --- | --- | --- | --- |", ...rows].join("\n");
+}
+
+/** All error codes as Markdown tables: those that clients meet, then those of the operations listener. */
+export function renderErrorsTable(): string {
+  return [
+    "## Errors that clients meet",
+    "",
+    tableOf(CLIENT_ERRORS),
+    "",
+    "## Errors of the operations listener",
+    "",
+    tableOf(OPERATOR_ERRORS),
+  ].join("\n");
+}
+
+function tableOf(errors: typeof CLIENT_ERRORS | typeof OPERATOR_ERRORS): string {
+  const rows = Object.entries(errors).map(
+    ([code, { status, means, remedy }]) => `| \`${code}\` | ${status} | ${means} | ${remedy} |`,
+  );
+  return ["| code | status | what it means | what to do |", "| --- | --- | --- | --- |", ...rows].join("\n");
+}
