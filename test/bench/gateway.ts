@@ -28,7 +28,7 @@ export async function startGateway({ config, folder, name, program }: GatewayOpt
   writeFileSync(logFile, "");
   writeFileSync(file, stringify({ listen: listener, operations: listener, ...config }));
   const main = program ?? fileURLToPath(new URL("../../src/main.ts", import.meta.url));
-  const child = startProgram(process.execPath, ["--max-semi-space-size=8", main, "start", "--config", file], logFile);
+  const child = startProgram(process.execPath, [main, "start", "--config", file], logFile);
   await until(child, logFile, () => portIn(logFile, "publicPort") !== undefined);
   return {
     name: name ?? "gateway",

@@ -1,17 +1,12 @@
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { setFlagsFromString } from "node:v8";
 import { Client, type Dispatcher } from "undici";
-import { Turn } from "../../src/http/pipeline.ts";
 import { optionsOfParent, tellParent } from "./parent.ts";
 
 // The least that a proxy on this platform can do whose answers are known to be JSON: it routes nothing, checks nothing
-// of a request, has no deadline, counts nothing and logs nothing. It does read first and write then, as the gateway does.
-// As in src/main.ts: one process in five would pay half as much again for life.
-setFlagsFromString("--no-allocation-site-pretenuring");
+// of a request, has no deadline, counts nothing and logs nothing.
 const { upstream } = optionsOfParent() as { upstream: string };
 const idle: Client[] = [];
-const turn = new Turn();
 
 class Answer implements Dispatcher.DispatchHandler {
   private readonly client: Client;
@@ -39,7 +34,7 @@ class Answer implements Dispatcher.DispatchHandler {
     const body = Buffer.concat(this.chunks);
     JSON.parse(body.toString("utf8"));
     const fields = ["content-type", "application/json", "content-length", String(body.length)];
-    turn.atEnd(() => this.response.writeHead(this.status, fields).end(body));
+    this.response.writeHead(this.status, fields).end(body);
   }
 
   onResponseError(): void {
@@ -59,6 +54,6 @@ const server = createServer({ noDelay: true }, (request, response) => {
       new Answer(client, response),
     );
   };
-  request.on("end", () => turn.atEnd(passOn));
+  request.on("end", () => passOn());
 });
 server.listen(0, "127.0.0.1", () => tellParent({ port: (server.address() as AddressInfo).port }));

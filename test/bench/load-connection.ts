@@ -84,9 +84,11 @@ export class LoadConnection {
     if (headHolds === undefined || head.includes(headHolds)) this.holding += 1;
     this.received = 0;
     if (bodyLength === 0) return this.end();
-    const length = /\r\ncontent-length: ([0-9]+)/i.exec(head)?.[1];
-    if (length !== undefined && Number(length) !== bodyLength) return this.fail(`body of another length: ${head}`);
-    this.missing = length === undefined ? Number.NaN : bodyLength;
+    const text = /\r\ncontent-length: ([0-9]+)/i.exec(head)?.[1];
+    if (text === undefined && bodyLength === undefined) return this.fail(`no length: ${head}`);
+    const length = Number(text);
+    if (text !== undefined && length !== (bodyLength ?? length)) return this.fail(`body of another length: ${head}`);
+    this.missing = length;
     this.tail = "";
     if (rest.length > 0) this.readBody(rest);
   }
@@ -103,7 +105,7 @@ export class LoadConnection {
     this.received += chunk.length;
     this.tail = (this.tail + chunk.toString("latin1")).slice(-LAST_CHUNK.length);
     if (this.tail !== LAST_CHUNK) return;
-    if (this.received < this.expected.bodyLength) this.fail("fewer bytes than the body has");
+    if (this.received < this.expected.bodyLength!) this.fail("fewer bytes than the body has");
     else this.end();
   }
 

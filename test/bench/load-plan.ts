@@ -22,8 +22,8 @@ export interface LoadPlan {
 /** What every answer must be, or the run fails. */
 export interface Expected {
   readonly status: number;
-  /** Bytes of the body that comes; 0 with HEAD and 304. */
-  readonly bodyLength: number;
+  /** Bytes of the body that comes; 0 with HEAD and 304; undefined where it is as long as its head says. */
+  readonly bodyLength: number | undefined;
   /** Text that heads are to hold; how many do is counted. */
   readonly headHolds?: string;
 }

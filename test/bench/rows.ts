@@ -8,7 +8,6 @@ import { postRows } from "./post-rows.ts";
 import { redisRows } from "./redis-rows.ts";
 import type { Row } from "./row.ts";
 import { worstBodyRow } from "./worst-body-row.ts";
-import { workersRows } from "./workers-row.ts";
 
 /** All rows, in the order of the table. */
 export const ROWS: readonly Row[] = [
@@ -20,7 +19,6 @@ export const ROWS: readonly Row[] = [
   ...redisRows,
   ...overheadRows,
   ...clientRows,
-  ...workersRows,
   ...aggregateRows,
 ];
 

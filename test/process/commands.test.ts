@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { useSampleRegistries } from "../support/sample-registries.ts";
-import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
+import { DSO, pemFile, UTILITY_ADMIN } from "../support/sample.ts";
 import { startRedis } from "../support/redis.ts";
 import { type Command, type Outcome, runHere, useCommands } from "../support/command.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
@@ -116,15 +116,32 @@ describe("a bad configuration", () => {
   });
 
   test("has all its problems told at once", async () => {
-    const file = fileWith("workers: none\nlog: { level: loud }\nupstreams: [{ name: a, urls: ['nonsense'] }]\n");
+    const file = fileWith("docs: none\nlog: { level: loud }\nupstreams: [{ name: a, urls: ['nonsense'] }]\n");
     const { code, stderr } = await runHere(["check", "--config", file]);
     expect(code).toBe(78);
-    for (const where of ["workers", "log.level", "urls"]) expect(stderr).toContain(where);
+    for (const where of ["docs", "log.level", "urls"]) expect(stderr).toContain(where);
     for (const line of [1, 2, 3]) expect(stderr).toMatch(new RegExp(`gateway\\.yaml:${line}\\b`));
   });
 });
 
 describe("check", () => {
+  test("says when the certificates that it names end, and warns of one that has", async () => {
+    const tls = (name: string, key: string) => `{ certFile: ${pemFile(name)}, keyFile: ${pemFile(key)} }`;
+    const config = (name: string, key: string) =>
+      fileWith(
+        `listen: { tls: ${tls(name, key)} }\nupstreams: [{ name: a, urls: [https://a.example], tls: ${tls("client", "client-key")} }]\n`,
+      );
+    const ended = await runHere(["check", "--config", config("ended", "ended-key")]);
+    expect(ended.code).toBe(0);
+    expect(ended.stdout).toContain("listen.tls.certFile: ends on 2021-01-01T00:00:00.000Z");
+    expect(ended.stdout).toContain("warning: listen.tls.certFile: has ended on 2021-01-01T00:00:00.000Z");
+    expect(ended.stdout).toMatch(/upstreams\[a\]\.tls\.certFile: ends on 2126-/);
+    const good = await runHere(["check", "--json", "--config", config("server", "server-key")]);
+    const report = JSON.parse(good.stdout) as { certificates: object[]; warnings: string[] };
+    expect(report.certificates).toHaveLength(2);
+    expect(report.warnings.filter((warning) => warning.includes("certFile"))).toEqual([]);
+  });
+
   test("says that a good file is good, and prints it without secrets", async () => {
     const file = fileWith(
       "upstreams: [{ name: a, urls: ['http://127.0.0.1:1'], auth: { bearerToken: very-secret } }]\n",
@@ -166,12 +183,12 @@ describe("check", () => {
     expect(ill.code).toBe(78);
     expect(JSON.parse(ill.stdout)).toMatchObject({ good: false, live: [expect.stringContaining("amulet")] });
 
-    const bad = await runHere(["check", "--json", "--config", fileWith("workers: none\nupstreams: []\n")]);
+    const bad = await runHere(["check", "--json", "--config", fileWith("docs: none\nupstreams: []\n")]);
     expect([bad.code, bad.stderr]).toEqual([78, ""]);
     expect(JSON.parse(bad.stdout)).toMatchObject({
       good: false,
       problems: [
-        { line: 1, path: "workers", message: expect.any(String) },
+        { line: 1, path: "docs", message: expect.any(String) },
         { line: 2, path: "upstreams", message: expect.any(String) },
       ],
     });

@@ -199,20 +199,18 @@ test("a configuration that cannot be put to use is tried again at the next signa
 test("what needs a restart is named and stays, the rest is put to use", async () => {
   writeFileSync(
     scene.file,
-    `listen: { port: 1234 }\nworkers: 3\nrouting: { prefix: /other, plain: 'off' }\nredis: { url: 'redis://127.0.0.1:1' }\n${SECOND}`,
+    `listen: { port: 1234 }\nrouting: { prefix: /other, plain: 'off' }\nredis: { url: 'redis://127.0.0.1:1' }\n${SECOND}`,
   );
   await scene.reloader.reload("signal");
   const [config] = scene.applied;
-  expect(config).toMatchObject({ listen: { port: 8080 }, workers: 1, routing: { plain: "off" } });
+  expect(config).toMatchObject({ listen: { port: 8080 }, routing: { plain: "off" } });
   expect(config!.routing.prefix).toBe("/api/token-standard/v0/registrars");
   expect(config!.cache.maxTtl.info).toBe(3_600_000);
   expect(config).not.toHaveProperty("redis");
   const [reloaded, restart] = scene.lines;
   expect(reloaded).toMatchObject({ changed: ["routing.plain", "cache.maxTtl.info"] });
   expect(restart).toMatchObject({ level: "warn" });
-  expect(restart!["changed"]).toEqual(
-    expect.arrayContaining(["listen.port", "workers", "routing.prefix", "redis.url"]),
-  );
+  expect(restart!["changed"]).toEqual(expect.arrayContaining(["listen.port", "routing.prefix", "redis.url"]));
 });
 
 describe("a configuration that waits for a file that it names", () => {

@@ -1,0 +1,102 @@
+import { execFileSync } from "node:child_process";
+import { closeSync, constants, openSync, readSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { LogOutput } from "../../src/observe/log-output.ts";
+import { GatewayProcess } from "../support/gateway-process.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import { PROGRAM } from "../support/program.ts";
+import { useSampleRegistries } from "../support/sample-registries.ts";
+import { DSO } from "../support/sample.ts";
+import { send } from "../support/send.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
+
+const startRegistry = useSampleRegistries();
+const temporaryFolder = useTemporaryFolder();
+
+/** A pipe whose both ends are one file here, and that never blocks. */
+function openPipe(): { readonly fd: number; readonly path: string } {
+  const path = join(temporaryFolder(), "pipe");
+  execFileSync("mkfifo", [path]);
+  const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+  onTestFinished(() => closeSync(fd));
+  return { fd, path };
+}
+
+function readPipe(fd: number): string {
+  const block = Buffer.alloc(2 ** 20);
+  try {
+    return block.toString("latin1", 0, readSync(fd, block));
+  } catch {
+    return "";
+  }
+}
+
+/** Lets the writes that are under way end. */
+const pause = () => new Promise((resolve) => setTimeout(resolve, 20));
+
+async function drain(fd: number, clock: ManualClock): Promise<string> {
+  let text = "";
+  for (let idle = 0; idle < 3;) {
+    const part = readPipe(fd);
+    text += part;
+    idle = part === "" ? idle + 1 : 0;
+    clock.advance(1_000);
+    await pause();
+  }
+  return text;
+}
+
+test("a reader that stalls costs lines beyond a MiB, which are counted; those that stay are whole, and it goes on", async () => {
+  const { fd } = openPipe();
+  const clock = new ManualClock();
+  const output = new LogOutput(clock, fd);
+  const lineOf = (at: number): string => `${String(at).padStart(999, "0")}\n`;
+  for (let at = 0; at < 2_000; at++) output.write(lineOf(at));
+  await pause();
+  for (let at = 2_000; at < 3_000; at++) output.write(lineOf(at));
+  expect(output.dropped).toBeGreaterThan(500);
+  const lines = (await drain(fd, clock)).split("\n").slice(0, -1).map(Number);
+  expect(lines).toHaveLength(3_000 - output.dropped);
+  expect(lines).toEqual(lines.toSorted((one, other) => one - other));
+  output.write("on\n");
+  expect(await drain(fd, clock)).toBe("on\n");
+});
+
+test("at the end what waits is written, as far as it is taken", () => {
+  const { fd } = openPipe();
+  const output = new LogOutput(new ManualClock(), fd);
+  output.write("last\n");
+  output.flush();
+  expect(readPipe(fd)).toBe("last\n");
+  for (let at = 0; at < 500; at++) output.write("x".repeat(999));
+  const before = performance.now();
+  output.flush();
+  expect(performance.now() - before).toBeLessThan(2_000);
+});
+
+test.each([
+  ["a full disk", () => "/dev/full"],
+  ["a reader that stalls", () => openPipe().path],
+])(
+  "with %s for its log a gateway starts, serves, says so and ends",
+  async (_what, openTarget) => {
+    const registry = await startRegistry();
+    const gateway = await GatewayProcess.start(
+      { cache: { ttl: { notFound: "0s" } }, upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }] },
+      ["sh", "-c", `exec "$0" "$@" > ${openTarget()}`, process.execPath, PROGRAM],
+    );
+    const path = `/registry/metadata/v1/instruments/${"x".repeat(10)}`;
+    // The line of each miss is some 250 bytes.
+    for (let i = 0; i < 60; i++) {
+      const headers = { "x-request-id": "r".repeat(128) };
+      const answers = await Promise.all(Array.from({ length: 100 }, () => send(gateway.url, { path, headers })));
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([404]));
+    }
+    const metrics = await (await fetch(`${gateway.operations}/metrics`)).text();
+    expect(Number(/^registry_gateway_log_lines_dropped_total (\d+)/m.exec(metrics)?.[1])).toBeGreaterThan(0);
+    expect((await fetch(`${gateway.operations}/livez`)).status).toBe(200);
+    expect(await gateway.stop()).toBe(0);
+  },
+  60_000,
+);
