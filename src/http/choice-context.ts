@@ -4,7 +4,7 @@ import type { RequestContent } from "../bodies/request.ts";
 import { nominatedFields } from "../cache/rfc/request-fields.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
-import { type Fields, filterFields, neverKept, traceFieldsOf } from "../fields.ts";
+import { clientFields, type Fields, filterFields, neverKept, traceFieldsOf } from "../fields.ts";
 import { checkAnswer } from "../registry/metadata-resource.ts";
 import { adminPathsOf } from "../spec/body-admin.ts";
 import { endpointPath } from "../spec/endpoints.ts";
@@ -58,7 +58,7 @@ export async function answerChoiceContext(context: RequestContext, bytes: Buffer
   const byItself = route === "plain" ? "plain" : "learned";
   routeTo(context, upstream, resolved === undefined ? byItself : namedBy({ path: target.registry, header }));
   checkStrictly(call, upstream);
-  return answerOf(call, upstream, await send(call, upstream, upstream.config.forwardAuthorization));
+  return answerOf(call, upstream, await send(call, upstream, upstream.config.forwardAuthorization !== false));
 }
 
 /**
@@ -68,7 +68,7 @@ export async function answerChoiceContext(context: RequestContext, bytes: Buffer
 export function forwardedFields(
   { id, request, snapshot }: RequestContext,
   { config }: Upstream,
-  forwardAuthorization: boolean = config.forwardAuthorization,
+  forwardAuthorization: boolean = config.forwardAuthorization !== false,
 ): Fields {
   const { headers } = request;
   const fields: string[] = [];
@@ -138,7 +138,8 @@ function answerOf({ context, target }: ClientCall, upstream: Upstream, answer: U
   const { kind, operation } = target.endpoint;
   if (kind === "context" && answer.status === 200) learnContract(context, upstream);
   checkAnswer(upstream, operation, answer, services.observers.metadata);
-  const fields = filterFields(neverKept(answer.fields), (name) => name !== "content-type");
+  const passed = clientFields(answer.fields, answer.status, upstream.config.cache.forwardResponseHeaders);
+  const fields = filterFields(neverKept(passed), (name) => name !== "content-type");
   fields.push("content-type", "application/json");
   return { status: answer.status, fields, body: answer.body };
 }

@@ -1,11 +1,10 @@
-import { randomBytes } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Aggregation } from "../aggregate/aggregation.ts";
 import type { BodyReader } from "../bodies/body-reader.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { CacheStatus } from "../cache/rfc/reuse.ts";
 import { Abort, type AbortSignalLike, type Clock, type Duration, type Instant } from "../clock.ts";
-import type { Client, Standing } from "../clients/client.ts";
+import type { Client, LimitState } from "../clients/client.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
 import type { Logger } from "../observe/log.ts";
 import type { ClientTraffic } from "../observe/metrics/client-traffic.ts";
@@ -15,10 +14,11 @@ import type { BackgroundReader } from "../registry/background-reader.ts";
 import type { RecentRequests, RequestLog } from "../observe/request-log.ts";
 import type { MetadataObserver } from "../registry/registry-metadata.ts";
 import type { Operation } from "../spec/endpoints.ts";
+import { formatSize } from "../units.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Admission } from "./gate.ts";
 import type { HitTarget } from "./hit.ts";
-import type { RequestHead } from "./repeated-head.ts";
+import { requestIdOf } from "./request-id.ts";
 import type { Snapshot } from "./snapshot.ts";
 import type { InFlight } from "./workload.ts";
 import type { Target } from "./target.ts";
@@ -42,7 +42,7 @@ export interface RequestObservers {
 /** A request that was refused before anything was done for it. */
 export interface RefusedRequest {
   readonly id: string;
-  readonly request: RequestHead;
+  readonly request: IncomingMessage;
   /** Undefined where it is not known who asked. */
   readonly client: Client | undefined;
   readonly operation: Operation | "none";
@@ -90,7 +90,7 @@ export interface RequestContext {
   /** Who sent it; undefined where that plays no part, or is not known. */
   client: Client | undefined;
   /** What its answer says of the client's limits; undefined where it makes no difference who asks. */
-  standing: Standing | undefined;
+  limitState: LimitState | undefined;
   upstream: Upstream | undefined;
   outcome: Outcome;
   /** The gateway's own error, when that was the answer. */
@@ -132,7 +132,7 @@ export function beginContext(
     operation: operationOf(target),
     trace: services.observers.tracing?.begin(request.headers),
     client: admission?.client,
-    standing: admission?.standing,
+    limitState: admission?.limitState,
     upstream: undefined,
     outcome: "bypass",
     error: undefined,
@@ -174,23 +174,9 @@ export function clientClosed({ response, signal }: RequestContext): void {
   if (!response.writableFinished) signal?.abort();
 }
 
-const SAFE_ID = /^[A-Za-z0-9._:/+=@~-]{1,128}$/;
-
-// One random prefix per process and a counter: unique without asking the kernel for random bytes on every request.
-const ID_PREFIX = randomBytes(8).toString("hex");
-let ids = 0;
-
-/** The client's `X-Request-Id` when it is at most 128 safe characters and no key, else a new one. */
-export function requestIdOf(received: string | string[] | undefined): string {
-  // A key that got into the wrong place goes no further.
-  if (typeof received === "string" && SAFE_ID.test(received) && !received.includes("rgk_")) return received;
-  ids++;
-  return `${ID_PREFIX}-${ids.toString(36)}`;
-}
-
 function targetOf(url: string, { config, targets }: Snapshot): Target | GatewayError {
   const { uri } = config.limits;
-  if (url.length > uri) return new GatewayError("uri_too_long", `the URL is longer than ${uri} bytes`);
+  if (url.length > uri) return new GatewayError("uri_too_long", `the URL is longer than ${formatSize(uri)}`);
   try {
     return targets.read(url);
   } catch (error) {

@@ -1,4 +1,4 @@
-import { ERRORS } from "../errors.ts";
+import { CLIENT_ERRORS } from "../errors.ts";
 import type { ApiDocument } from "../spec/openapi.ts";
 import { escape, type Home, type HtmlPage, renderPage } from "./html.ts";
 
@@ -83,7 +83,8 @@ ${renderHeaders(components.headers)}
 <ul>${operations.map(({ operation }) => `<li><a href="#${escape(operation.operationId)}">${escape(operation.operationId)}</a>: ${escape(operation.summary)}</li>`).join("")}</ul>
 ${operations.map((each) => renderOperation(each, components, base)).join("\n")}
 <h2 id="errors">Errors</h2>
-<p>Every error of this gateway is <code>{"error": "registry-gateway: …"}</code>, a sentence for people. The field
+<p>Every error of this gateway is <code>{"error": "registry-gateway: …", "code": "…", "requestId": "…"}</code>: a sentence
+for people, a code for programs, and an id for the gateway's operator. The field
 <code>Registry-Gateway-Error</code> has its code, which does not change. An error without it is the registry's own, in the
 registry's words: a 4xx is about the request, a 429 or 5xx may pass.</p>
 ${renderErrors()}
@@ -105,9 +106,11 @@ const CHAPTERS = [
 
 function renderRegistries(registries: Home["registries"]): string {
   const rows = registries.map(
-    ({ name, basePath }) => `<tr><td>${escape(name)}</td><td><code>${escape(basePath)}</code></td></tr>`,
+    ({ name, admin, basePath }) =>
+      `<tr><td>${escape(name)}</td><td><code>${escape(admin ?? "not known yet")}</code></td>` +
+      `<td><code>${escape(basePath)}</code></td></tr>`,
   );
-  return `<table><tr><th>Name<th>Base URL, below this page's host</tr>${rows.join("")}</table>`;
+  return `<table><tr><th>Name<th>Admin<th>Base URL, below this page's host</tr>${rows.join("")}</table>`;
 }
 
 function renderHeaders(headers: Components["headers"]): string {
@@ -134,7 +137,7 @@ function renderRequestHeaders(operations: readonly Place[], components: Componen
 }
 
 function renderErrors(): string {
-  const rows = Object.entries(ERRORS)
+  const rows = Object.entries(CLIENT_ERRORS)
     .filter(([code]) => code !== "client_gone")
     .map(
       ([code, { status, means, remedy }]) =>
@@ -175,7 +178,7 @@ function renderExample({ method, path, operation }: Place, base: string): string
   const shown = Object.entries(ok?.content?.["application/json"]?.examples ?? {});
   const body = requestBody?.content["application/json"]?.example;
   if (shown.length === 0) return "";
-  const url = `$GATEWAY${path.startsWith("/registry/") ? base : ""}${path.replace("{id}", EXAMPLE_IDS[operation.operationId] ?? "CONTRACT-ID")}`;
+  const url = `$GATEWAY${path.startsWith("/registry/") ? base : ""}${path.replace(/\{\w+Id\}/, EXAMPLE_IDS[operation.operationId] ?? "CONTRACT-ID")}`;
   const data = body === undefined ? "" : ` \\\n  -H 'content-type: application/json' -d '${JSON.stringify(body)}'`;
   const line = `curl -s${method === "post" ? " -X POST" : ""} "${url}"${data}`;
   const answers = shown.map(

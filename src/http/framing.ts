@@ -1,11 +1,9 @@
 import type { IncomingMessage, Server } from "node:http";
 import { isIPv6, type Socket } from "node:net";
-import type { Duplex } from "node:stream";
 import { GatewayError } from "../errors.ts";
 import type { Fields } from "../fields.ts";
-import { isAnswering, transportOf } from "./backlog.ts";
 import type { ClientConnections } from "./connections.ts";
-import { http2RequestOf } from "./http2-request.ts";
+import { requestIdOf } from "./request-id.ts";
 import { errorAnswer } from "./send.ts";
 
 /**
@@ -21,7 +19,6 @@ export const MOST_FIELDS = 100;
 export function isFramedSafely(request: IncomingMessage): boolean {
   const { headers, rawHeaders, httpVersionMajor } = request;
   if (rawHeaders.length > 2 * MOST_FIELDS) return false;
-  if (httpVersionMajor === 2) return isStreamFramedSafely(request);
   return (
     httpVersionMajor === 1 &&
     headers["transfer-encoding"] === undefined &&
@@ -41,11 +38,8 @@ export function isFramedSafely(request: IncomingMessage): boolean {
 export function framingProblem(request: IncomingMessage): GatewayError | undefined {
   if (request.rawHeaders.length > 2 * MOST_FIELDS)
     return new GatewayError("headers_too_large", `the request has more than ${MOST_FIELDS} header fields`);
-  if (request.httpVersionMajor !== 1) {
-    const http2 = http2RequestOf(request);
-    if (http2 !== undefined) return http2.problem ?? authorityProblem(request);
+  if (request.httpVersionMajor !== 1)
     return new GatewayError("malformed_request", "the gateway speaks HTTP/1.1 and HTTP/1.0 only");
-  }
   const hosts = countHosts(request.rawHeaders);
   if (hosts > 1) return new GatewayError("malformed_request", "the header host is there twice");
   const isHttp10 = request.httpVersionMinor === 0;
@@ -68,15 +62,14 @@ function authorityProblem({ headers }: IncomingMessage): GatewayError | undefine
   );
 }
 
-function isStreamFramedSafely(request: IncomingMessage): boolean {
-  const http2 = http2RequestOf(request);
-  return http2?.isEmpty === true && http2.problem === undefined && isAuthority(http2.headers.host!);
+/** True while a body is still to come, so that the connection can't serve another request before it was read. */
+export function hasUnreadBody(request: IncomingMessage): boolean {
+  return !request.complete && hasBody(request);
 }
 
-/** True while a body is still to come, so that the connection can't serve another request before it was read. */
-export function hasUnreadBody({ headers, complete }: IncomingMessage): boolean {
+export function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers["content-length"];
-  return !complete && (headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0"));
+  return headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0");
 }
 
 /** A registered name, which an IPv4 address is too; a comma would make it a list to parsers of fields. */
@@ -126,14 +119,6 @@ interface ParserErrorOptions {
   readonly connections: ClientConnections;
 }
 
-/** Connections on which something came that is no HTTP. */
-const broken = new WeakSet<Duplex>();
-
-/** Whether what came behind a request's head is no HTTP: it is refused for that, and is not to be served. */
-export function isBroken(request: IncomingMessage): boolean {
-  return !request.complete && broken.has(request.socket);
-}
-
 /**
  * Answers, in our form, what Node's HTTP parser refuses before there is a request: malformed or too large heads,
  * requests that take too long, and CONNECT. The connection is closed after it: nothing behind a parse error can be
@@ -142,36 +127,22 @@ export function isBroken(request: IncomingMessage): boolean {
 export function answerParserErrors(server: Server, options: ParserErrorOptions): void {
   const { maxUri, corsFields, onRefused, connections } = options;
 
-  /** Not at once: whole requests may have come before it in the same packet, and hits among them are answered first. */
   function refuse(socket: Socket, error: GatewayError): void {
-    const send = () => {
-      // No other answer can be put into one that has begun.
-      if (!socket.writable || isAnswering(socket)) {
-        socket.destroy();
-        return;
-      }
+    connections.refuse(socket, () => {
       onRefused(error);
       endSocket(socket, error, corsFields());
-      connections.closeSoon(socket);
-    };
-    connections.afterQueued(socket, () => setImmediate(send));
+    });
   }
 
   server.on("clientError", (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket) => {
     // RFC 9112 §9.6: what comes behind a request that says `Connection: close` is ignored.
     if (error.code === "HPE_CLOSED_CONNECTION") return;
-    if (error.code === "ECONNRESET") socket.destroy();
-    else if (!broken.has(socket)) refuse(socket, parserError(error, maxUri));
-    broken.add(socket);
-  });
-  server.on("tlsClientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    if (error.code !== "ERR_SSL_HTTP_REQUEST") return;
+    const transport = error.code === "ERR_SSL_HTTP_REQUEST" ? connections.transportOf(socket) : undefined;
     // Below what was to become TLS.
-    const transport = transportOf(socket);
-    const refusal = new GatewayError("malformed_request", "this port speaks HTTPS; use https://");
-    onRefused(refusal);
-    endSocket(transport, refusal, corsFields());
-    connections.closeSoon(transport);
+    if (transport !== undefined)
+      refuse(transport, new GatewayError("malformed_request", "this port speaks HTTPS; use https://"));
+    else if (error.code === "ECONNRESET") socket.destroy();
+    else refuse(socket, parserError(error, maxUri));
   });
   server.on("connect", (_request: IncomingMessage, socket: Socket) => {
     // From here on nothing else listens, and a reset would end the process.
@@ -199,8 +170,10 @@ function parserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, maxU
 }
 
 function endSocket(socket: Socket, error: GatewayError, corsFields: Fields): void {
-  const { status, fields, body } = errorAnswer(error);
-  const all = [...fields, "x-content-type-options", "nosniff", ...corsFields];
+  // What the client named it cannot be read.
+  const id = requestIdOf(undefined);
+  const { status, fields, body } = errorAnswer(error, id);
+  const all = [...fields, "x-request-id", id, "x-content-type-options", "nosniff", ...corsFields];
   const lines = [`HTTP/1.1 ${status} ${REASONS[status] ?? "Error"}`, `date: ${new Date().toUTCString()}`];
   for (let i = 0; i < all.length; i += 2) lines.push(`${all[i]!}: ${all[i + 1]!}`);
   lines.push(`content-length: ${body!.length}`, "connection: close", "", "");

@@ -1,35 +1,31 @@
-import type { ServerResponse } from "node:http";
-import type { Client, Identity, Slot, Standing, Tier } from "../clients/client.ts";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Client, Identity, Slot, LimitState, Tier } from "../clients/client.ts";
 import type { Clients } from "../clients/clients.ts";
 import { type Duration, withDeadline } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { clientSignal, type RequestContext } from "./context.ts";
-import { hasUnreadBody } from "./framing.ts";
-import { sendKept, sendKeptAgain } from "./kept-answer.ts";
 import { isDescription } from "./pages.ts";
-import { repeatedOf, type RepeatedRequest, type RequestHead } from "./repeated-head.ts";
-import { type Answer, commonFieldsOf, errorAnswer, type KeptAnswer, sendAnswer } from "./send.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** Whether a request may come in, decided before anything is done for it. */
 export interface Admission {
   /** Undefined where it is not known who asks. */
   readonly client: Client | undefined;
-  readonly standing: Standing;
+  readonly limitState: LimitState;
   readonly refusal: GatewayError | undefined;
 }
 
-const NO_STANDING: Standing = { isOver: false, retryAfter: 0, fields: [] };
+const UNLIMITED: LimitState = { isOver: false, retryAfter: 0, fields: [] };
 
 /** Of a request whose client is still to be found out. */
-export const NOT_YET_ADMITTED: Admission = { client: undefined, standing: NO_STANDING, refusal: undefined };
+export const NOT_YET_ADMITTED: Admission = { client: undefined, limitState: UNLIMITED, refusal: undefined };
 
 const SLASH = "/".charCodeAt(0);
 const DOCS = "d".charCodeAt(0);
 const OPENAPI = "o".charCodeAt(0);
 
 /** Whether it makes no difference who sends the request: preflights, and the pages that say how to call. */
-export function needsNoClient({ method, url }: RequestHead, snapshot: Snapshot): boolean {
+export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapshot): boolean {
   if (method === "OPTIONS") return true;
   // Most paths are told from these by their second character.
   const second = url!.charCodeAt(1);
@@ -48,7 +44,7 @@ export function needsNoClient({ method, url }: RequestHead, snapshot: Snapshot):
  *
  * @param isKnown whether its URL was answered before, and was looked at then
  */
-export function admit(clients: Clients, request: RequestHead, isKnown: boolean): Admission | Promise<Admission> {
+export function admit(clients: Clients, request: IncomingMessage, isKnown: boolean): Admission | Promise<Admission> {
   if (!isKnown && MAY_SHOW_CREDENTIAL.test(request.url!)) {
     const refusal = clients.refuseUrl(request.url!);
     if (refusal !== undefined) return refused(refusal);
@@ -58,35 +54,22 @@ export function admit(clients: Clients, request: RequestHead, isKnown: boolean):
   return admitAs(clients, identity, request);
 }
 
-/**
- * {@link admit} for a request that may be given to Node's parser after all, and come here again: what was counted is with
- * it then. Undefined, having counted nothing, where it cannot be told at once who asks.
- */
-export function admitRepeated(clients: Clients, request: RepeatedRequest): Admission | undefined {
-  const identity = clients.identify(request);
-  if (identity instanceof Promise) return undefined;
-  if (identity instanceof GatewayError) return refused(identity);
-  const standing = clients.limits.admit(identity, false);
-  request.standing = standing;
-  return standing instanceof Promise ? undefined : admissionOf(identity, standing);
-}
-
 /** What every URL with a credential in it has, and few others: a test of this is cheaper than a closer look. */
 const MAY_SHOW_CREDENTIAL = /rgk_|key|token=|%|\.[^./?&]+\./i;
 
-function admitAs(clients: Clients, identity: Identity, request: RequestHead): Admission | Promise<Admission> {
+function admitAs(clients: Clients, identity: Identity, request: IncomingMessage): Admission | Promise<Admission> {
   if (identity instanceof GatewayError) return refused(identity);
-  const standing = repeatedOf(request)?.standing ?? clients.limits.admit(identity, request.method === "POST");
-  if (standing instanceof Promise) return standing.then((each) => admissionOf(identity, each));
-  return admissionOf(identity, standing);
+  const limitState = clients.limits.admit(identity, request.method === "POST");
+  if (limitState instanceof Promise) return limitState.then((each) => admissionOf(identity, each));
+  return admissionOf(identity, limitState);
 }
 
 function refused(refusal: GatewayError): Admission {
-  return { client: undefined, standing: NO_STANDING, refusal };
+  return { client: undefined, limitState: UNLIMITED, refusal };
 }
 
-function admissionOf(client: Client, standing: Standing): Admission {
-  return { client, standing, refusal: standing.isOver ? overLimit(client.tier, standing.retryAfter) : undefined };
+function admissionOf(client: Client, limitState: LimitState): Admission {
+  return { client, limitState, refusal: limitState.isOver ? overLimit(client.tier, limitState.retryAfter) : undefined };
 }
 
 /** Kept, for a client that is over its limit asks again and again. */
@@ -138,44 +121,4 @@ export function holdUntilClosed(slot: Slot | undefined, response: ServerResponse
   if (response.closed) slot?.leave();
   else if (slot !== undefined) response.once("close", () => slot.leave());
   return slot;
-}
-
-const refusals = new WeakMap<GatewayError, KeptAnswer>();
-
-/**
- * Sends an error that is kept: its answer is made once, so that a flood of refused requests costs little.
- *
- * @param context with the wall-clock time in `now`
- */
-export function sendRefusal(
-  { request, response }: Pick<RequestContext, "request" | "response">,
-  error: GatewayError,
-  context: Pick<RequestContext, "id" | "snapshot" | "request" | "standing"> & {
-    readonly isDraining: boolean;
-    readonly now: number;
-  },
-): Answer {
-  const answer = refusalOf(error);
-  const isUnread = hasUnreadBody(request);
-  if (isUnread || context.isDraining) {
-    const common = commonFieldsOf(context, context.isDraining);
-    if (isUnread) common.push("connection", "close");
-    sendAnswer(request, response, answer, common);
-  } else sendKept(response, answer, context);
-  return answer;
-}
-
-/** The same for a request that Node's parser has not seen; undefined where it cannot be sent so. */
-export function sendRefusalAgain(
-  error: GatewayError,
-  context: Parameters<typeof sendKeptAgain>[1],
-): Answer | undefined {
-  const answer = refusalOf(error);
-  return sendKeptAgain(answer, context) ? answer : undefined;
-}
-
-function refusalOf(error: GatewayError): KeptAnswer {
-  let answer = refusals.get(error);
-  if (answer === undefined) refusals.set(error, (answer = errorAnswer(error)));
-  return answer;
 }

@@ -6,11 +6,12 @@ import type { Instant } from "../clock.ts";
 import type { RecordRequest } from "../observe/traffic.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import { type RequestContext, requestIdOf, type Services } from "./context.ts";
+import type { Services } from "./context.ts";
 import { isFramedSafely } from "./framing.ts";
 import type { Admission } from "./gate.ts";
-import { sendKept, sendKeptAgain } from "./kept-answer.ts";
-import { repeatedOf, type RepeatedRequest, type RequestHead } from "./repeated-head.ts";
+import { requestIdOf } from "./request-id.ts";
+import { commonFieldsOf, isOwnError, sendAnswer, withRequestId } from "./send.ts";
+import type { Snapshot } from "./snapshot.ts";
 import type { PageQuery, RegistryTarget } from "./target.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */
@@ -59,75 +60,44 @@ export class HitMemo {
   }
 }
 
-/** Answers requests that are fresh hits in memory; everything else is left to the routes. */
-export interface HitAnswers {
-  /**
-   * Says false, having done nothing, for a request that needs more than that.
-   *
-   * @param admission of the client, where it makes a difference who asks; such a request is framed safely
-   */
-  answer(request: IncomingMessage, response: ServerResponse, admission?: Admission): boolean;
-  /** The same for a request that Node's parser has not seen. */
-  answerAgain(request: RepeatedRequest, admission?: Admission): boolean;
-}
-
-/** A fresh hit, and what is said and recorded of it. */
-interface Hit {
-  readonly target: HitTarget;
-  readonly answer: CacheAnswer;
-  readonly startedAt: Instant;
-  readonly context: Pick<RequestContext, "id" | "snapshot" | "standing"> & { readonly now: number };
-}
+/**
+ * Answers a request that is a fresh hit in memory. Says false, having done nothing, for a request that needs more than
+ * that.
+ *
+ * @param admission of the client, where it makes a difference who asks; such a request is framed safely
+ */
+export type AnswerHit = (request: IncomingMessage, response: ServerResponse, admission?: Admission) => boolean;
 
 /** The shortest way through the gateway: URL → resource → memory → one write, before Fastify's routing and hooks. */
-export function createHitAnswers(services: Services): HitAnswers {
+export function createHitAnswers(services: Services): AnswerHit {
   const { clock, random, cache } = services;
   const { lines, tracing, clients } = services.observers;
 
-  return {
-    answer(request, response, admission) {
-      // With an admission this was found out before.
-      if (admission === undefined && !isFramedSafely(request)) return false;
-      const hit = find(request, admission, repeatedOf(request));
-      if (hit === undefined) return false;
-      sendKept(response, hit.answer, { ...hit.context, request });
-      record(request, hit, admission?.client);
-      return true;
-    },
-    answerAgain(request, admission) {
-      const hit = find(request, admission, request);
-      if (hit === undefined || !sendKeptAgain(hit.answer, { ...hit.context, request })) return false;
-      record(request, hit, admission?.client);
-      return true;
-    },
-  };
-
-  function find(
-    { method, url, headers }: RequestHead,
-    admission: Admission | undefined,
-    repeated: RepeatedRequest | undefined,
-  ): Hit | undefined {
+  return (request, response, admission) => {
+    const { method, url, headers } = request;
+    // With an admission this was found out before.
+    if (admission === undefined && !isFramedSafely(request)) return false;
     // While the process drains, answers also close their connections: the routes see to it.
-    if ((method !== "GET" && method !== "HEAD") || services.inFlight.isDraining) return undefined;
+    if ((method !== "GET" && method !== "HEAD") || services.inFlight.isDraining) return false;
     const snapshot = services.snapshot();
     const target = snapshot.hits.find(url!);
-    if (target === undefined) return undefined;
+    if (target === undefined) return false;
     // The routes say what is forbidden.
-    if (admission?.client?.tier.allows(target.upstream.name) === false) return undefined;
-    if (headers[snapshot.config.routing.adminHeader] !== undefined) return undefined;
+    if (admission?.client?.tier.allows(target.upstream.name) === false) return false;
+    if (headers[snapshot.config.routing.adminHeader] !== undefined) return false;
     const startedAt = clock.now();
-    // The cache counts what it is asked: once.
-    const answer = repeated?.hit ?? cache.hit(target.resource, { method, headers });
-    if (answer === undefined) return undefined;
-    if (repeated !== undefined) repeated.hit = answer;
+    const answer = cache.hit(target.resource, { method, headers });
+    if (answer === undefined) return false;
     const id = requestIdOf(headers["x-request-id"]);
-    const context = { id, snapshot, standing: admission?.standing, now: clock.wallNow() };
-    return { target, answer, startedAt, context };
-  }
+    const common = commonFieldsOf({ id, snapshot, request, limitState: admission?.limitState }, false);
+    const sent = isOwnError(answer) ? withRequestId(answer, id, clock.wallNow()) : answer;
+    sendAnswer(request, response, sent, common);
+    record(request, { target, answer, startedAt, id, snapshot }, admission?.client);
+    return true;
+  };
 
-  function record({ method, headers }: RequestHead, hit: Hit, client: Client | undefined): void {
-    const { target, startedAt } = hit;
-    const { id, snapshot } = hit.context;
+  function record({ method, headers }: IncomingMessage, hit: Hit, client: Client | undefined): void {
+    const { target, startedAt, id, snapshot } = hit;
     const { status, age, body } = hit.answer;
     target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });
     if (client !== undefined) clients.count(client, target.operation, "hit", startedAt);
@@ -146,4 +116,13 @@ export function createHitAnswers(services: Services): HitAnswers {
       lines.write(client === undefined ? line : { ...line, client: client.name });
     }
   }
+}
+
+/** A fresh hit, and what is recorded of it. */
+interface Hit {
+  readonly target: HitTarget;
+  readonly answer: CacheAnswer;
+  readonly startedAt: Instant;
+  readonly id: string;
+  readonly snapshot: Snapshot;
 }

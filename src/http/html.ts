@@ -59,7 +59,12 @@ export interface Home {
   readonly docs?: string;
   readonly openapi?: string;
   readonly catalog?: { readonly registries: string; readonly instruments: string };
-  readonly registries: readonly { readonly name: string; readonly basePath: string }[];
+  readonly registries: readonly {
+    readonly name: string;
+    /** Null while it is not known yet. */
+    readonly admin: string | null;
+    readonly basePath: string;
+  }[];
 }
 
 /** The page at `/`. */
@@ -72,8 +77,9 @@ export function renderHome({ docs, openapi, catalog, registries }: Home): HtmlPa
   ] as const;
   const links = pages.flatMap(([path, about]) => (path === undefined ? [] : [`<li>${link(path)}: ${about}</li>`]));
   const rows = registries.map(
-    ({ name, basePath }) =>
-      `<tr><td>${escape(name)}</td><td><code>${escape(basePath)}</code></td>` +
+    ({ name, admin, basePath }) =>
+      `<tr><td>${escape(name)}</td><td><code>${escape(admin ?? "not known yet")}</code></td>` +
+      `<td><code>${escape(basePath)}</code></td>` +
       `<td>${link(`${basePath}/registry/metadata/v1/info`, "info")}</td></tr>`,
   );
   return renderPage(
@@ -82,7 +88,7 @@ export function renderHome({ docs, openapi, catalog, registries }: Home): HtmlPa
 <p>Token registries behind one address. Give a wallet the base URL of a registry: this host and the path below.</p>
 <ul>${links.join("")}</ul>
 <h2>Registries</h2>
-<table><tr><th>Name<th>Base path<th></tr>${rows.join("\n")}</table>`,
+<table><tr><th>Name<th>Admin<th>Base path<th></tr>${rows.join("\n")}</table>`,
   );
 }
 

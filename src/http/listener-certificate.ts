@@ -2,9 +2,10 @@ import { constants } from "node:crypto";
 import type { Server } from "node:https";
 import type { SecureContextOptions } from "node:tls";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
-import { type CertificateStatus, certificatesOf } from "../config/certificates.ts";
+import { type CertificateStatus, certificatesOf, findTimeFault, validityOf } from "../config/certificates.ts";
 import type { Config } from "../config/schema.ts";
 import { readTls, type TlsMaterial } from "../config/tls-files.ts";
+import { FileFault } from "../config/text-file.ts";
 import { WatchedFiles } from "../config/watched-files.ts";
 
 /** How often the files are looked at. */
@@ -19,19 +20,21 @@ export interface ListenerCertificateOptions {
   readonly onLook: (fault: string | undefined) => void;
   /** Told of files that took the place of others. */
   readonly onReplaced: (now: readonly CertificateStatus[]) => void;
+  /** Called at a start with a certificate that has ended, or is still to begin, and is used all the same. */
+  readonly onOutOfTime: (fault: string) => void;
 }
 
 /**
  * What the listener shows to clients, and by which authorities it knows them: read again when the files change. A
- * connection keeps what its handshake was made with; what is no good leaves the last good one in use.
+ * connection keeps what its handshake was made with; what is no good, or has
+ * ended, leaves the last good one in use.
  */
 export class ListenerCertificate {
   readonly clientAuth: ListenTls["clientAuth"];
-  readonly offersHttp2: boolean;
   private readonly options: ListenerCertificateOptions;
   private readonly files: WatchedFiles<TlsMaterial>;
   private readonly servers: Pick<Server, "setSecureContext">[] = [];
-  private inUse: TlsMaterial;
+  private inUse: TlsMaterial | undefined;
   private cancelLook: CancelTimer = () => {};
 
   /** @throws Error when the files hold nothing good */
@@ -39,12 +42,11 @@ export class ListenerCertificate {
     const { certFile, keyFile, clientCaFile, clientAuth } = options.tls;
     this.options = options;
     this.clientAuth = clientAuth;
-    this.offersHttp2 = options.tls.http2;
     let fault: string | undefined;
     this.files = new WatchedFiles<TlsMaterial>({
       clock: options.clock,
       files: [certFile, keyFile, clientCaFile].filter((file) => file !== undefined),
-      read: () => readTls({ certFile, keyFile, caFile: clientCaFile }),
+      read: () => this.checkTime(readTls({ certFile, keyFile, caFile: clientCaFile })),
       onLook(found) {
         fault = found;
         options.onLook(found);
@@ -57,7 +59,7 @@ export class ListenerCertificate {
 
   /** For handshakes from now on. */
   context(): SecureContextOptions {
-    const { cert, key, ca } = this.inUse;
+    const { cert, key, ca } = this.inUse!;
     return {
       cert: cert!,
       key: key!,
@@ -87,12 +89,33 @@ export class ListenerCertificate {
 
   /** When what is in use ends. */
   certificates(): readonly CertificateStatus[] {
-    return certificatesOf(this.inUse, "listener", "client_authority");
+    return certificatesOf(this.inUse!, "listener", "client_authority");
+  }
+
+  /**
+   * Lets a certificate that has ended, or is still to begin, take the place of none that is better: one that is valid, or
+   * ended later. At a start it is used all the same.
+   *
+   * @throws FileFault for such a one
+   */
+  private checkTime(read: TlsMaterial): TlsMaterial {
+    const now = this.options.clock.wallNow();
+    const validity = validityOf(read.cert!);
+    const fault = findTimeFault(validity, now);
+    if (fault === undefined) return read;
+    if (this.inUse === undefined) {
+      this.options.onOutOfTime(fault);
+      return read;
+    }
+    const before = validityOf(this.inUse.cert!);
+    const isBetter = findTimeFault(before, now) === undefined || (now >= validity.ends && before.ends > validity.ends);
+    if (isBetter) throw new FileFault(this.options.tls.certFile, `${fault}, and the last one is better`);
+    return read;
   }
 
   private async look(): Promise<void> {
     const read = await this.files.current();
-    if (read === undefined || isSame(read, this.inUse)) return;
+    if (read === undefined || isSame(read, this.inUse!)) return;
     this.inUse = read;
     const context = this.context();
     for (const server of this.servers) server.setSecureContext(context);

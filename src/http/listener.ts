@@ -1,4 +1,4 @@
-import type { IncomingMessage, RequestListener, Server } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
 import { Readable } from "node:stream";
 import { fastify, type FastifyInstance, LogController } from "fastify";
 import type { Config } from "../config/schema.ts";
@@ -7,7 +7,6 @@ import { answerChoiceContext } from "./choice-context.ts";
 import type { ClientConnections } from "./connections.ts";
 import { contextOf, type RequestContext, type Services } from "./context.ts";
 import { answerParserErrors } from "./framing.ts";
-import { type Http2Options, Http2Sessions } from "./http2-sessions.ts";
 import type { ListenerCertificate } from "./listener-certificate.ts";
 import { NO_SCHEMAS } from "./listening.ts";
 import { answerMetadata } from "./metadata.ts";
@@ -66,18 +65,11 @@ const byTarget = {
 /** The public listener: the token-registry API of every configured registry. */
 export function createPublicListener(options: PublicListenerOptions): FastifyInstance {
   const { services, config, connections, certificate } = options;
-  const pipeline = new Pipeline(services, options.inFlight, connections);
-  const sessions: Http2Sessions[] = [];
-  const tls = (answer: RequestListener): TlsServerOptions | undefined => {
-    if (certificate === undefined) return undefined;
-    const http2 = certificate.offersHttp2 ? new Http2Sessions(http2Options(options, pipeline, answer)) : undefined;
-    if (http2 !== undefined) sessions.push(http2);
-    return {
-      certificate,
-      serveHttp2: http2 === undefined ? undefined : (socket) => http2.serve(socket),
-      onHandshakeFailed: (reason) => services.observers.traffic.handshakeFailed(reason),
-    };
-  };
+  const pipeline = new Pipeline(services, options.inFlight);
+  const tls: TlsServerOptions | undefined =
+    certificate === undefined
+      ? undefined
+      : { certificate, onHandshakeFailed: (reason) => services.observers.traffic.handshakeFailed(reason) };
   const app = fastify({
     schemaController: NO_SCHEMAS,
     logController: new LogController({ disableRequestLogging: true }),
@@ -90,8 +82,7 @@ export function createPublicListener(options: PublicListenerOptions): FastifyIns
     // A path that is not percent-encoded UTF-8.
     frameworkErrors: (_error, { raw }) => answerUnrouted(contextOf(raw)),
     serverFactory(route) {
-      const answer = pipeline.receive(route);
-      const server = connections.createServer(serverOptions(config), answer, tls(answer));
+      const server = connections.createServer(serverOptions(config), pipeline.receive(route), tls);
       server.on("checkExpectation", connections.inTurn(pipeline.refuseExpectation));
       observeServer(server, options);
       return server;
@@ -102,10 +93,7 @@ export function createPublicListener(options: PublicListenerOptions): FastifyIns
       return contextOf(this.raw);
     },
   });
-  app.addHook("preClose", async () => {
-    connections.closeRefused();
-    for (const each of sessions) each.close();
-  });
+  app.addHook("preClose", async () => connections.closeRefused());
   app.addHook("onRequest", ({ context }, _reply, done) => {
     // Before the body is read: to read and to check it is most of what a call costs.
     const isCall = context.request.method === "POST" || routeOf(context) === "pass-through";
@@ -119,7 +107,8 @@ export function createPublicListener(options: PublicListenerOptions): FastifyIns
     reply.hijack();
     const { response } = context;
     // An answer that broke off before its first byte has left its header fields here.
-    if (!response.headersSent) for (const name of response.getHeaderNames()) response.removeHeader(name);
+    if (!response.headersSent)
+      for (const name of response.getHeaderNames()) if (name !== "connection") response.removeHeader(name);
     refuse(context, fastifyRefusal(error));
   });
   app.setNotFoundHandler(({ context }, reply) => {
@@ -207,28 +196,11 @@ function serverOptions({ limits, listen }: Pick<Config, "listen" | "limits">) {
     connectionsCheckingInterval: 1_000,
     // A missing Host is refused by framingProblem, in our form.
     requireHostHeader: false,
+    // Of a body that nobody reads yet. Node keeps chunks as they came, at some hundred bytes for each.
+    highWaterMark: 8 * 1024,
     noDelay: true,
     // Requests without a body, hits above all, are spared a stream that only ends.
     optimizeEmptyRequests: true,
-  };
-}
-
-function http2Options(
-  { services, config, connections }: PublicListenerOptions,
-  pipeline: Pipeline,
-  answer: RequestListener,
-): Http2Options {
-  const { maxHeaderSize, keepAliveTimeout, headersTimeout, requestTimeout } = serverOptions(config);
-  return {
-    clock: services.clock,
-    connections,
-    answer,
-    refuseExpectation: pipeline.refuseExpectation,
-    maxHeaderSize,
-    keepAliveTimeout,
-    headersTimeout,
-    requestTimeout,
-    isDraining: () => services.inFlight.isDraining,
   };
 }
 

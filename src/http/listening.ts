@@ -1,13 +1,12 @@
 import type { AddressInfo } from "node:net";
-import { platform } from "node:os";
 import type { FastifyInstance, FastifyServerOptions } from "fastify";
 
 /** Where to listen. */
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
-  /** Other workers of this gateway listen on the same port. */
-  readonly isShared?: boolean;
+  /** Other processes of the same user may listen on the port, too, and the kernel deals connections out among them. */
+  readonly reusePort?: boolean;
 }
 
 /**
@@ -19,9 +18,7 @@ export const NO_SCHEMAS: NonNullable<FastifyServerOptions["schemaController"]> =
 };
 
 function refuseSchema(): never {
-  throw new Error(
-    "a route has a schema: bodies are held to theirs by src/schema, and Fastify must not change an answer",
-  );
+  throw new Error("a route has a schema: bodies are held to theirs by src/spec, and Fastify must not change an answer");
 }
 
 /**
@@ -32,24 +29,28 @@ function refuseSchema(): never {
  */
 export async function openListener(
   listener: FastifyInstance,
-  { host, port, isShared = false }: ListenAddress,
+  { host, port, reusePort = false }: ListenAddress,
   what: "public" | "operations",
 ): Promise<number> {
+  // Fastify hands all of it to Node; its type does not know reusePort.
+  const options = { host, port, reusePort };
   try {
-    await listener.listen({ host, port, ...(isShared ? sharedPort() : {}) });
+    await listener.listen(options);
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    const why = code === "EADDRINUSE" ? "another process has it" : (code ?? "it cannot be opened");
+    const why = explainFailure(code, reusePort);
     throw Object.assign(new Error(`the ${what} listener cannot have port ${port}, ${why}`, { cause }), { code, port });
   }
   return (listener.server.address() as AddressInfo).port;
 }
 
-/**
- * How workers share a port. On Linux each has a socket of its own, and the kernel deals connections out: what a worker
- * that dies had not accepted ends with it. Elsewhere the primary accepts for all (`node:cluster`), for such sockets
- * cannot be had or are not dealt out evenly.
- */
-function sharedPort(): { exclusive?: boolean; reusePort?: boolean } {
-  return platform() === "linux" ? { exclusive: true, reusePort: true } : {};
+function explainFailure(code: string | undefined, reusePort: boolean): string {
+  if (code === "EADDRINUSE") {
+    return reusePort
+      ? "another process has it: to share it, each has to set listen.reusePort and run as the same user"
+      : "another process has it";
+  }
+  // Node says ENOTSUP where the system has no SO_REUSEPORT that deals connections out.
+  if (code === "ENOTSUP" && reusePort) return "this system cannot share ports: leave out listen.reusePort";
+  return code ?? "it cannot be opened";
 }

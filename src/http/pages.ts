@@ -32,8 +32,13 @@ interface Page {
 
 type Pages = ReadonlyMap<string, Page>;
 
-/** Made once for each configuration and tier. */
-const made = new WeakMap<Snapshot, Map<Tier | undefined, Pages>>();
+/** Made once for each configuration and tier, and again when a registry's admin became known. */
+const made = new WeakMap<Snapshot, Map<Tier | undefined, MadePages>>();
+
+interface MadePages {
+  readonly admins: string;
+  readonly pages: Pages;
+}
 
 /** Whether `path` is the description of the API, which needs no credential: a client reads there how to show one. */
 export function isDescription(path: string, snapshot: Snapshot): boolean {
@@ -85,24 +90,30 @@ function qualityOf(accept: string | undefined, type: string): number {
 function pagesFor({ services, snapshot, client }: RequestContext): Pages {
   const { clients } = snapshot;
   const tier = client === undefined ? clients?.openTier : client.tier;
-  const byTier = made.get(snapshot) ?? new Map<Tier | undefined, Pages>();
+  const byTier = made.get(snapshot) ?? new Map<Tier | undefined, MadePages>();
   made.set(snapshot, byTier);
-  const pages = byTier.get(tier) ?? makePages(snapshot, tier, services.version);
-  byTier.set(tier, pages);
+  const admins = registriesOf(snapshot, tier)
+    .map(({ upstream }) => upstream.admin)
+    .join("\n");
+  const known = byTier.get(tier);
+  if (known?.admins === admins) return known.pages;
+  const pages = makePages(snapshot, tier, services.version);
+  byTier.set(tier, { admins, pages });
   return pages;
 }
 
 function makePages(snapshot: Snapshot, tier: Tier | undefined, version: string): Pages {
   const { routing, upstreams, clients } = snapshot.config;
+  const home = describeHome(snapshot, tier);
   const document = describeApi({
     version,
+    alias: home.registries[0]?.name ?? "alias",
     prefix: routing.prefix,
     adminHeader: routing.adminHeader,
     isAggregate: isAggregate(snapshot),
-    takesAuthorization: upstreams.some(({ forwardAuthorization }) => forwardAuthorization),
+    takesAuthorization: upstreams.some(({ forwardAuthorization }) => forwardAuthorization !== false),
     strangers: clients === undefined ? "unlimited" : clients.anonymous === false ? "refused" : "limited",
   });
-  const home = describeHome(snapshot, tier);
   return new Map([
     [OPENAPI, jsonPage(document)],
     [DOCS, htmlPage(renderDocs(document, home.registries))],
@@ -111,7 +122,7 @@ function makePages(snapshot: Snapshot, tier: Tier | undefined, version: string):
   ]);
 }
 
-/** What `/` answers: names and paths, nothing that changes but with the configuration. */
+/** What `/` answers: names and paths, nothing that changes but with the configuration and as admins become known. */
 function describeHome(snapshot: Snapshot, tier: Tier | undefined): Home {
   const catalog = { registries: CATALOGUE_REGISTRIES, instruments: CATALOGUE_INSTRUMENTS };
   return {
@@ -120,6 +131,7 @@ function describeHome(snapshot: Snapshot, tier: Tier | undefined): Home {
     ...(isAggregate(snapshot) ? { catalog } : {}),
     registries: registriesOf(snapshot, tier).map((registry) => ({
       name: registry.upstream.name,
+      admin: registry.upstream.admin ?? null,
       basePath: basePathOf(snapshot, registry),
     })),
   };

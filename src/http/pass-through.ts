@@ -2,10 +2,11 @@ import { Readable } from "node:stream";
 import httpProxy from "@fastify/http-proxy";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { clientGone, GatewayError, toGatewayError } from "../errors.ts";
-import { type Fields, filterFields, neverKept, OWN_TARGETED_FIELD } from "../fields.ts";
+import { clientFields, type Fields, filterFields, neverKept } from "../fields.ts";
 import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
 import type { StreamedAnswer, StreamedCall } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
+import type { Upload } from "../bodies/upload.ts";
 import { forwardedFields } from "./choice-context.ts";
 import { clientSignal, deadlineFromNow, type RequestContext, routeTo } from "./context.ts";
 import { checkBodyHeaders, checkContentCoding, readRequest, type Uploads } from "./request-body.ts";
@@ -20,7 +21,7 @@ const NOTHING_RUNS = "default-src 'none'; base-uri 'none'; form-action 'none'; f
 interface PreparedCall {
   readonly context: RequestContext;
   readonly upstream: Upstream;
-  /** With its body where that had to be read to find the upstream; else the body is streamed. */
+  /** Its body is whole where it had to be read to find the upstream; else it is streamed. */
   readonly call: StreamedCall;
 }
 
@@ -28,8 +29,6 @@ interface PreparedCall {
 interface ProxiedRequest {
   /** As {@link originOf} made it. */
   readonly origin: string;
-  /** The stream of a POST; an empty string where there is no body. */
-  readonly body: unknown;
 }
 
 type ProxyCallback = (
@@ -61,7 +60,7 @@ export function registerPassThrough(app: FastifyInstance, uploads: Uploads): voi
     httpMethods: ["GET", "POST"],
     // Typed as undici's options.
     undici: {
-      request: (request: ProxiedRequest, done: ProxyCallback) => sendCall(prepared.get(request.origin)!, request, done),
+      request: (request: ProxiedRequest, done: ProxyCallback) => sendCall(prepared.get(request.origin)!, done),
     } as object,
     disableRequestLogging: true,
     disableCache: true,
@@ -93,14 +92,13 @@ export function registerPassThrough(app: FastifyInstance, uploads: Uploads): voi
   });
 }
 
-function sendCall({ context, upstream, call }: PreparedCall, request: ProxiedRequest, done: ProxyCallback): void {
-  const sent = call.body === undefined && request.body instanceof Readable ? { ...call, body: request.body } : call;
-  upstream.stream(sent).then((answer) => {
+function sendCall({ context, upstream, call }: PreparedCall, done: ProxyCallback): void {
+  upstream.stream(call).then((answer) => {
     // The head has gone out by then: the log is the only place that can tell.
     answer.body.once("error", (error) => {
       context.error = toGatewayError(error);
     });
-    done(null, proxiedAnswer(call, answer));
+    done(null, proxiedAnswer(upstream, call, answer));
   }, done);
 }
 
@@ -109,12 +107,16 @@ function sendCall({ context, upstream, call }: PreparedCall, request: ProxiedReq
  * a type that browsers will show one day.
  */
 function proxiedAnswer(
+  { config }: Upstream,
   { method }: StreamedCall,
   { status, fields, body }: StreamedAnswer,
 ): Parameters<ProxyCallback>[1] & object {
-  const isOurs = (name: string) => name === OWN_TARGETED_FIELD || name === "content-security-policy";
+  const passed = filterFields(
+    clientFields(fields, status, config.cache.forwardResponseHeaders),
+    (name) => name !== "content-security-policy",
+  );
   // The answer to a POST is of this moment, whatever the registry says of keeping it.
-  const kept = filterFields(method === "POST" ? neverKept(fields) : fields, (name) => !isOurs(name));
+  const kept = method === "POST" ? neverKept(passed) : passed;
   return { statusCode: status, headers: recordOf([...kept, "content-security-policy", NOTHING_RUNS]), body };
 }
 
@@ -128,9 +130,10 @@ async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads
   const paths = request.method === "POST" ? adminPathsOfPassThrough(segments) : undefined;
   if (stream !== undefined) (paths === undefined ? checkContentCoding : checkBodyHeaders)(headers);
   // The admin of a factory call is in its body, and has to be known before a byte goes anywhere.
-  const bytes = stream === undefined || paths === undefined ? undefined : await readWhole(uploads, context, stream);
-  const body =
-    bytes === undefined ? [] : (await readRequest(services.bodies, bytes, { kind: undefined, paths })).admins;
+  const sent = stream === undefined ? undefined : await receive(uploads, context, stream, paths !== undefined);
+  const body = Buffer.isBuffer(sent)
+    ? (await readRequest(services.bodies, sent, { kind: undefined, paths: paths! })).admins
+    : [];
   // What the client took to send it is not the upstream's time.
   const deadlineOf = deadlineFromNow(headers, services.clock);
   const named = await resolveUpstream(
@@ -148,7 +151,7 @@ async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads
     method: request.method as "GET" | "POST",
     path: pathOf(context.target as PassThroughTarget),
     fields: withLength(fields, stream === undefined ? undefined : headers["content-length"]),
-    body: bytes,
+    body: sent,
     priority: "post",
     deadline: deadlineOf(upstream),
     // As long as Node gives any request.
@@ -159,7 +162,14 @@ async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads
   return { context, upstream, call };
 }
 
-function readWhole(uploads: Uploads, context: RequestContext, body: Readable): Promise<Buffer> {
+/** The whole body, or one that is still on its way. */
+function receive(
+  uploads: Uploads,
+  context: RequestContext,
+  body: Readable,
+  isWhole: boolean,
+): Promise<Buffer> | Upload {
+  if (!isWhole) return uploads.stream(context, body);
   return new Promise((resolve, reject) => {
     uploads.read(context, body, (error, bytes) => (bytes === undefined ? reject(error!) : resolve(bytes)));
   });

@@ -1,7 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
 import { AT_ONCE, type BodyReader, TooCostly } from "../bodies/body-reader.ts";
+import { CollectedBody } from "../bodies/collected-body.ts";
 import { readRequestBody, type RequestContent, type RequestForm } from "../bodies/request.ts";
+import { refusedBody, Upload } from "../bodies/upload.ts";
 import type { MaybePromise } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import type { RequestContext } from "./context.ts";
@@ -12,7 +14,8 @@ const MAX_BYTES = 64 * 1024 * 1024;
 /** So many of the largest body that is accepted may be on their way at once, where that is more. */
 const MIN_BODIES = 4;
 
-interface Upload {
+/** A body that is not answered yet. */
+interface Receipt {
   readonly context: RequestContext;
   bytes: number;
   isAnswered: boolean;
@@ -27,7 +30,7 @@ type BodyRead = (error: Error | null, body?: Buffer) => void;
  * is given up; one that is complete never is.
  */
 export class Uploads {
-  private readonly incomplete = new Set<Upload>();
+  private readonly incomplete = new Set<Receipt>();
   private readonly refuse: (context: RequestContext) => void;
   private bytes = 0;
 
@@ -45,56 +48,63 @@ export class Uploads {
     const limit = context.snapshot.config.limits.requestBody;
     const announced = Number(context.request.headers["content-length"]);
     if (announced > limit) {
-      done(tooLarge(limit));
+      done(refusedBody("too-large", limit));
       return;
     }
-    const upload = context.request.complete ? undefined : this.begin(context);
-    const chunks: Buffer[] = [];
-    let length = 0;
+    const receipt = context.request.complete ? undefined : this.begin(context);
+    const collected = new CollectedBody(limit, announced >= 0 ? announced : undefined);
     const end = (error: Error | null) => {
       body.off("data", take).off("end", finish).off("error", end);
-      done(error, error === null ? Buffer.concat(chunks, length) : undefined);
+      done(error, error === null ? collected.take() : undefined);
     };
     const take = (chunk: Buffer) => {
-      chunks.push(chunk);
-      length += chunk.length;
-      if (upload !== undefined) this.count(upload, chunk.length, limit);
-      if (length > limit) end(tooLarge(limit));
+      const fault = collected.add(chunk);
+      if (fault !== undefined) {
+        context.request.socket.pause();
+        return end(refusedBody(fault, limit));
+      }
+      if (receipt !== undefined) this.count(receipt, chunk.length, limit);
     };
     const finish = () => {
-      if (upload !== undefined) this.incomplete.delete(upload);
+      if (receipt !== undefined) this.incomplete.delete(receipt);
       // NaN where the request says no length.
-      const isCutOff = announced >= 0 && announced !== length;
+      const isCutOff = announced >= 0 && announced !== collected.length;
       end(isCutOff ? new GatewayError("malformed_body", "the body is not as long as its content-length says") : null);
     };
     body.on("data", take).on("end", finish).on("error", end);
   }
 
-  private begin(context: RequestContext): Upload {
-    const upload: Upload = { context, bytes: 0, isAnswered: false };
-    this.incomplete.add(upload);
-    context.response.once("close", () => {
-      this.incomplete.delete(upload);
-      this.bytes -= upload.bytes;
-      upload.isAnswered = true;
-    });
+  /** A body that is streamed on. It takes memory as long as nobody reads it. As {@link read}, in the turn of the head. */
+  stream(context: RequestContext, body: Readable): Upload {
+    const { requestBody: most } = context.snapshot.config.limits;
+    const receipt = this.begin(context);
+    const upload = new Upload(body, { most, onHeld: (bytes) => this.count(receipt, bytes, most) });
+    body.once("end", () => this.incomplete.delete(receipt));
+    context.response.once("close", () => upload.destroy());
     return upload;
   }
 
-  private count(upload: Upload, bytes: number, limit: number): void {
-    if (upload.isAnswered) return;
-    upload.bytes += bytes;
+  private begin(context: RequestContext): Receipt {
+    const receipt: Receipt = { context, bytes: 0, isAnswered: false };
+    this.incomplete.add(receipt);
+    context.response.once("close", () => {
+      this.incomplete.delete(receipt);
+      this.bytes -= receipt.bytes;
+      receipt.isAnswered = true;
+    });
+    return receipt;
+  }
+
+  private count(receipt: Receipt, bytes: number, limit: number): void {
+    if (receipt.isAnswered) return;
+    receipt.bytes += bytes;
     this.bytes += bytes;
-    if (this.bytes <= Math.max(MAX_BYTES, MIN_BODIES * limit)) return;
+    if (bytes < 0 || this.bytes <= Math.max(MAX_BYTES, MIN_BODIES * limit)) return;
     const [longest] = this.incomplete;
     if (longest === undefined) return;
     this.incomplete.delete(longest);
     this.refuse(longest.context);
   }
-}
-
-function tooLarge(limit: number): GatewayError {
-  return new GatewayError("body_too_large", `the body is larger than ${limit} bytes`);
 }
 
 /**

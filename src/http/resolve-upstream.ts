@@ -22,6 +22,8 @@ export interface RoutingRules {
   readonly upstreams: Upstreams;
   readonly prefix: string;
   readonly adminHeader: string;
+  /** The id that the info of all registries together names (`aggregate.adminId`), which no registry has. */
+  readonly ownAdmin?: string | undefined;
   /** Of the client; undefined where everybody may use everything. */
   readonly tier?: Tier | undefined;
 }
@@ -168,7 +170,11 @@ function disagreement(one: Naming, other: Naming): GatewayError {
   );
 }
 
+/** Base paths that an error text names; the catalogue has them all. */
+const MOST_NAMED = 20;
+
 function unknownAdmin(rules: RoutingRules, naming: Naming): GatewayError {
+  if (naming.value === rules.ownAdmin) return ownAdminNamed(rules, naming);
   if (rules.upstreams.unlearned) {
     return new GatewayError(
       "admin_not_known_yet",
@@ -182,6 +188,17 @@ function unknownAdmin(rules: RoutingRules, naming: Naming): GatewayError {
     `this gateway serves no registry of the instrument admin ${quote(naming.value)} named in ${naming.where}; ` +
       "check the party id, or ask the gateway's operator to add the registry" +
       suggestAlias(rules, naming),
+  );
+}
+
+/** A wallet that takes the info of all registries together for that of one asks for instruments of its admin. */
+function ownAdminNamed({ upstreams, tier, prefix }: RoutingRules, { value, where }: Naming): GatewayError {
+  const paths = upstreams.all.filter((each) => maySee(tier, each)).map(({ name }) => `${prefix}/${name}`);
+  const more = paths.length > MOST_NAMED ? `, and ${paths.length - MOST_NAMED} more` : "";
+  return new GatewayError(
+    "admin_unknown",
+    `${quote(value)} in ${where} is this gateway's own id, which the info of all registries together names: no registry has ` +
+      `it. Use the base URL of one registry: ${paths.slice(0, MOST_NAMED).join(", ")}${more}`,
   );
 }
 

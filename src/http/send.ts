@@ -1,11 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type Item, serializeList, Token } from "structured-headers";
 import type { Config } from "../config/schema.ts";
-import type { Lasting } from "../cache/resource.ts";
-import { ERROR_FIELD, errorBody, type ErrorCode, type GatewayError } from "../errors.ts";
-import type { Fields } from "../fields.ts";
+import { ERROR_FIELD, errorBody, type ErrorCode, type ErrorReport, type GatewayError } from "../errors.ts";
+import { type Fields, fieldValue, proxyStatus } from "../fields.ts";
 import type { RequestContext } from "./context.ts";
-import type { RequestHead } from "./repeated-head.ts";
 
 /** An answer as it goes to the client, but for the fields that every answer has. */
 export interface Answer {
@@ -18,14 +15,6 @@ export interface Answer {
 /** Bytes. Beyond, copying a body costs more than it spares. */
 const SMALL = 1024;
 
-/** An answer that many requests get. */
-export interface KeptAnswer extends Answer {
-  /** The same object for as long as these fields, status and body are the same. */
-  readonly lasting: Lasting;
-  /** The fields after these. The same array for as long as they are the same. */
-  readonly passing: Fields;
-}
-
 /** Sends an answer of ours in one write: the given fields, then those that every answer has. */
 export function sendAnswer(
   request: IncomingMessage,
@@ -33,35 +22,16 @@ export function sendAnswer(
   answer: Answer,
   commonFields: readonly string[],
 ): void {
-  response.writeHead(answer.status, headOf(answer, commonFields));
-  sendBody(request, response, answer);
-}
-
-/** Sends what follows the head. */
-export function sendBody(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
   const body = bodyOf(answer);
+  response.writeHead(answer.status, headOf(answer, body, commonFields));
   if (body === undefined || request.method === "HEAD") response.end();
   // As text, a small body goes into one buffer with the head: copying it costs less than writing two.
   else if (body.length < SMALL) response.end(body.toString("latin1"), "latin1");
   else response.end(body);
 }
 
-/** Writes an answer to a request that Node's parser has not seen, under this head. */
-export function writeAnswer({ method, socket }: RequestHead, head: string, answer: Answer): void {
-  const body = method === "HEAD" ? undefined : bodyOf(answer);
-  if (body === undefined) socket.write(head, "latin1");
-  else if (body.length < SMALL) socket.write(head + body.toString("latin1"), "latin1");
-  else {
-    socket.cork();
-    socket.write(head, "latin1");
-    socket.write(body);
-    socket.uncork();
-  }
-}
-
 /** All fields of an answer. */
-export function headOf(answer: Answer, commonFields: readonly string[]): string[] {
-  const body = bodyOf(answer);
+function headOf(answer: Answer, body: Buffer | undefined, commonFields: readonly string[]): string[] {
   const head = [...commonFields, ...answer.fields];
   if (commonFields[VARY] === VARY_BY_CLIENT) joinVary(head);
   if (body !== undefined) head.push("content-length", String(body.length));
@@ -77,58 +47,76 @@ function joinVary(head: string[]): void {
 }
 
 /** RFC 9110 §8.6: a 204 has no content-length, nor a body. */
-export function bodyOf({ status, body }: Answer): Buffer | undefined {
+function bodyOf({ status, body }: Answer): Buffer | undefined {
   return status === 204 ? undefined : body;
 }
-
-/** Where among the fields that every answer has, which begin its head, the id's value is. */
-export const REQUEST_ID = 1;
 
 /** What makes a difference to who asks. A cache in front must not give one client what another one may see. */
 const VARY_BY_CLIENT = "X-API-Key, Authorization";
 
-/** Where, in answers that depend on the client, the value of `Vary` is, and where the fields of its standing begin. */
+/** Where, in answers that depend on the client, the value of `Vary` is. */
 const VARY = 5;
-export const STANDING = 6;
 
 /** The fields that every answer has: id, `nosniff`, CORS, the client's limits, and `close` while the process drains. */
 export function commonFieldsOf(
-  {
-    id,
-    snapshot,
-    request,
-    standing,
-  }: Pick<RequestContext, "id" | "snapshot" | "standing"> & { readonly request: Pick<RequestHead, "headers"> },
+  { id, snapshot, request, limitState }: Pick<RequestContext, "id" | "snapshot" | "limitState" | "request">,
   isDraining: boolean,
 ): string[] {
   const fields = ["x-request-id", id, "x-content-type-options", "nosniff"];
-  if (standing !== undefined) fields.push("vary", VARY_BY_CLIENT, ...standing.fields);
+  if (limitState !== undefined) fields.push("vary", VARY_BY_CLIENT, ...limitState.fields);
   fields.push(...snapshot.cors.answerFields(request.headers.origin));
   if (isDraining) fields.push("connection", "close");
   return fields;
 }
 
 /** The answer for an error of the gateway's own. Never to be kept: it says how things are now. */
-export function errorAnswer(error: GatewayError): KeptAnswer {
+export function errorAnswer(error: GatewayError, requestId: string): Answer {
   const fields = ["content-type", "application/json", "cache-control", "no-store", ERROR_FIELD, error.code];
   if (error.retryAfter !== undefined) fields.push("retry-after", String(error.retryAfter));
   if (error.status === 401) fields.push("www-authenticate", challengeOf(error.code));
   if (error.allow !== undefined) fields.push("allow", error.allow);
-  if (error.proxyError !== undefined && error.status >= 502) fields.push("proxy-status", proxyStatus(error.proxyError));
-  const body = Buffer.from(errorBody(error.message));
-  return { status: error.status, fields, lasting: { fields }, passing: [], body };
+  if (error.proxyError !== undefined && error.status >= 502)
+    fields.push("proxy-status", proxyStatus("error", error.proxyError));
+  return { status: error.status, fields, body: Buffer.from(errorBody(error, requestId)) };
+}
+
+/** Whether an answer that came through the cache, or from a registry, has an error body of ours. */
+export function isOwnError({ status, fields }: Pick<Answer, "status" | "fields">): boolean {
+  return status >= 400 && fields.includes(ERROR_FIELD);
+}
+
+/**
+ * A registry's error in our words, which may be kept and given to several requests, as one of them gets it.
+ *
+ * @param now wall-clock time, in milliseconds since the Unix epoch
+ */
+export function withRequestId(answer: Answer, requestId: string, now: number): Answer {
+  const report = reportOf(answer, now);
+  if (report === undefined) return answer;
+  const { status, fields } = answer;
+  return { status, fields, body: Buffer.from(errorBody(report, requestId)) };
+}
+
+/** What an error of ours says that a registry's answer was made into. */
+export function reportOf(answer: Answer, now: number): ErrorReport | undefined {
+  if (answer.body === undefined || !isOwnError(answer)) return undefined;
+  const { error, code } = JSON.parse(answer.body.toString()) as { readonly error: string; readonly code: ErrorCode };
+  const retryAfter = secondsUntil(fieldValue(answer.fields, "retry-after"), now);
+  return { code, message: error.replace(/^registry-gateway: /, ""), retryAfter };
+}
+
+/** Whole seconds of a `Retry-After`, which counts them or names a time (RFC 9110 §10.2.3). */
+function secondsUntil(value: string | undefined, now: number): number | undefined {
+  if (value === undefined) return undefined;
+  if (/^\d{1,9}$/.test(value)) return Number(value);
+  const time = Date.parse(value);
+  return Number.isNaN(time) ? undefined : Math.max(0, Math.ceil((time - now) / 1000));
 }
 
 /** How to authenticate (RFC 9110 §11.6.1); a request without any credential is told no fault (RFC 6750 §3.1). */
 function challengeOf(code: ErrorCode): string {
   const challenge = 'Bearer realm="registry-gateway"';
   return code === "credential_missing" ? challenge : `${challenge}, error="invalid_token"`;
-}
-
-/** `Proxy-Status: registry-gateway; error=…` (RFC 9209 §2.1, §2.3). */
-function proxyStatus(error: string): string {
-  const member: Item = [new Token("registry-gateway"), new Map([["error", new Token(error)]])];
-  return serializeList([member]);
 }
 
 /** CORS fields for answers and for preflights. */
@@ -188,7 +176,6 @@ export function createCors({ origins, allowHeaders }: Config["cors"], adminHeade
   const isOpen = origins.includes("*");
   const toAnyOrigin = isOpen ? ["access-control-allow-origin", "*", ...answer] : [];
 
-  // The same array each time: heads that are kept are told apart by it.
   const toOthers = ["vary", "origin"];
   const toOrigins = new Map(
     origins.map((origin) => [origin, ["access-control-allow-origin", origin, ...toOthers, ...answer]]),

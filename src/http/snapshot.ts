@@ -44,7 +44,7 @@ function createSnapshot(parts: Omit<Snapshot, "cors" | "hits" | "targets" | "add
 /** By what the registry of a request is found; `tier` of its client. */
 export function routingRules({ config, upstreams }: Snapshot, tier: Tier | undefined): RoutingRules {
   const { prefix, adminHeader } = config.routing;
-  return { upstreams, prefix, adminHeader, tier };
+  return { upstreams, prefix, adminHeader, ownAdmin: config.aggregate.adminId, tier };
 }
 
 /** True where the plain base URL stands for all registries together. */

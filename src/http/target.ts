@@ -55,7 +55,9 @@ export function parseTarget(url: string, prefix: string): Target {
     const registry = decodeSegment(admin);
     const segments = belowRegistry(rest);
     if (segments === undefined) {
-      throw new GatewayError("no_such_path", `no such path; the API of one registry is below ${addressForm(prefix)}`);
+      const hint = rest[0] === "catalog" ? "; the catalogue of all registries is at /catalog/v1 of this host" : "";
+      const text = `no such path; the API of one registry is below ${addressForm(prefix)}${hint}`;
+      throw new GatewayError("no_such_path", text);
     }
     return registryTarget(segments, query, registry);
   }

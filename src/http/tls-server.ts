@@ -1,6 +1,5 @@
 import type { RequestListener, Server, ServerOptions } from "node:http";
 import { createServer } from "node:https";
-import type { TLSSocket } from "node:tls";
 import type { Duration } from "../clock.ts";
 import type { HandshakeFailure } from "../observe/metrics/labels.ts";
 import type { ListenerCertificate } from "./listener-certificate.ts";
@@ -10,26 +9,17 @@ const HANDSHAKE_TIMEOUT: Duration = 10_000;
 
 export interface TlsServerOptions {
   readonly certificate: ListenerCertificate;
-  /** Speaks HTTP/2 on a connection whose client chose it; undefined where it is not offered. */
-  readonly serveHttp2: ((socket: TLSSocket) => void) | undefined;
   readonly onHandshakeFailed: (reason: HandshakeFailure) => void;
 }
 
-/** What is done with a connection whose handshake is over, before and after Node reads HTTP/1.1 from it. */
-export interface SecuredConnection {
-  begin(socket: TLSSocket): void;
-  beginHttp1(socket: TLSSocket): void;
-}
-
 /**
- * An HTTPS server. Its connections are counted from their first byte, as those of any server: what comes out of a
- * handshake is served as HTTP/1.1 by Node's own server, or handed on as HTTP/2.
+ * An HTTPS server. Its connections are counted from their first byte, as those of any server. Node refuses clients that
+ * offer other protocols than HTTP/1.1 alone (ALPN).
  */
 export function createTlsServer(
   http: ServerOptions,
   answer: RequestListener,
-  secured: SecuredConnection,
-  { certificate, serveHttp2, onHandshakeFailed }: TlsServerOptions,
+  { certificate, onHandshakeFailed }: TlsServerOptions,
 ): Server {
   const server = createServer(
     {
@@ -37,29 +27,13 @@ export function createTlsServer(
       ...certificate.context(),
       requestCert: certificate.clientAuth !== "none",
       rejectUnauthorized: certificate.clientAuth === "require",
-      ALPNProtocols: serveHttp2 === undefined ? ["http/1.1"] : ["h2", "http/1.1"],
+      ALPNProtocols: ["http/1.1"],
       handshakeTimeout: HANDSHAKE_TIMEOUT,
-      // As Node's HTTP server without TLS: the end of what a client sends is not the end of what it reads.
-      allowHalfOpen: true,
     },
     answer,
   );
-  const [serveHttp1] = server.listeners("secureConnection") as [(socket: TLSSocket) => void];
-  server.removeAllListeners("secureConnection").on("secureConnection", (socket) => {
-    secured.begin(socket);
-    if (socket.alpnProtocol === "h2" && serveHttp2 !== undefined) {
-      serveHttp2(socket);
-      return;
-    }
-    serveHttp1.call(server, socket);
-    secured.beginHttp1(socket);
-  });
-  // Node would take these for errors of the HTTP parser.
-  server.removeAllListeners("tlsClientError").on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
-    const reason = failureOf(error);
-    onHandshakeFailed(reason);
-    if (reason !== "http") socket.destroy();
-  });
+  // Node gives the same to `clientError`, where the connection is closed.
+  server.on("tlsClientError", (error: NodeJS.ErrnoException) => onHandshakeFailed(failureOf(error)));
   certificate.follow(server);
   return server;
 }

@@ -69,7 +69,7 @@ const LATE_REQUEST_LOOK_EVERY: Duration = 20;
 
 export interface DrainOptions {
   readonly listener: FastifyInstance;
-  readonly connections: Pick<ClientConnections, "closeAll">;
+  readonly connections: Pick<ClientConnections, "closeAll" | "isSending" | "settled">;
   readonly inFlight: InFlight;
   readonly clock: Clock;
   /** What still runs after so long is refused. */
@@ -82,7 +82,8 @@ export interface DrainOptions {
  */
 export async function drain({ listener, connections, inFlight, clock, timeout }: DrainOptions): Promise<void> {
   const deadline = clock.now() + timeout;
-  const closed = listener.close();
+  // Node takes connections for idle whose answer has ended, and is on its way.
+  const closed = settledWithin(connections.settled(), timeout, clock).then(() => stopAccepting(listener, connections));
   let isClosed = false;
   void closed.then(() => {
     isClosed = true;
@@ -91,7 +92,7 @@ export async function drain({ listener, connections, inFlight, clock, timeout }:
   let idleSince = clock.now();
   for (;;) {
     const now = clock.now();
-    if (inFlight.size > 0) idleSince = now;
+    if (inFlight.size > 0 || connections.isSending) idleSince = now;
     if (isClosed || now >= deadline || now - idleSince >= UNUSED_CONNECTION_GRACE) break;
     const step = Math.min(LATE_REQUEST_LOOK_EVERY, deadline - now);
     await Promise.race([closed, sleep(step, clock)]);
@@ -101,6 +102,32 @@ export async function drain({ listener, connections, inFlight, clock, timeout }:
   await settledWithin(late, FLUSH_TIMEOUT, clock);
   connections.closeAll();
   await settledWithin(closed, FLUSH_TIMEOUT, clock);
+}
+
+/** A turn of the event loop this short leaves little time for connections to come after it has accepted. */
+const SHORT_TURN: Duration = 1;
+
+/** How long a short turn is waited for. */
+const SHORT_TURN_TIMEOUT: Duration = 500;
+
+/**
+ * Closes the socket right after a short turn of the loop has accepted what waited there: what comes between accepting and
+ * closing, the kernel resets. Resolves when the last connection is closed.
+ */
+function stopAccepting(listener: FastifyInstance, connections: DrainOptions["connections"]): Promise<unknown> {
+  const { promise: closed, resolve } = Promise.withResolvers<unknown>();
+  const close = (): void => {
+    const socketClosed = new Promise((settle) => listener.server.close(settle));
+    resolve(Promise.all([socketClosed, listener.close()]));
+  };
+  const latest = performance.now() + SHORT_TURN_TIMEOUT;
+  const endTurn = (startedAt: number): void => {
+    const now = performance.now();
+    if ((now - startedAt < SHORT_TURN && !connections.isSending) || now >= latest) close();
+    else setImmediate(endTurn, now);
+  };
+  setImmediate(() => setImmediate(endTurn, performance.now()));
+  return closed;
 }
 
 /** Answers a request for which there is no time left; one whose answer has begun can only be cut off. */
@@ -116,7 +143,7 @@ function refuseLate(context: RequestContext): void {
     "the gateway is being stopped and could not wait any longer; try again",
     { retryAfter: 1 },
   );
-  sendAnswer(request, response, errorAnswer(context.error), commonFieldsOf(context, true));
+  sendAnswer(request, response, errorAnswer(context.error, context.id), commonFieldsOf(context, true));
 }
 
 /** How an event loop did since it was last asked. */

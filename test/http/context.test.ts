@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { deadlineFromNow, requestIdOf } from "../../src/http/context.ts";
+import { deadlineFromNow } from "../../src/http/context.ts";
+import { requestIdOf } from "../../src/http/request-id.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 

@@ -109,7 +109,10 @@ test("hits that come together with others are answered each under its own id, as
     for (const [i, answer] of answers.entries()) {
       expect(answer.status).toBe(expected[i % 4]!.status);
       expect(answer.headers["x-request-id"]).toBe(`r${round}-${i}`);
-      expect(answer.bytes).toEqual(expected[i % 4]!.bytes);
+      const bytes = answer.bytes
+        .toString()
+        .replace(`"r${round}-${i}"`, JSON.stringify(expected[i % 4]!.headers["x-request-id"]));
+      expect(bytes).toBe(expected[i % 4]!.bytes.toString());
     }
   }
   expect((await send(gateway.url, { path: page })).bytes).toEqual(first.bytes);

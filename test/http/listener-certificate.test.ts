@@ -19,6 +19,7 @@ interface Scene {
   readonly port: number;
   readonly faults: (string | undefined)[];
   readonly replaced: string[];
+  readonly outOfTime: string[];
   /** Puts files of test/fixtures/tls in the place of those in use, as a mount of secrets does. */
   readonly put: (cert: string, key: string) => void;
   /** Lets the files be looked at. */
@@ -26,7 +27,8 @@ interface Scene {
   readonly write: (text: string) => void;
 }
 
-async function start(tls: object = {}): Promise<Scene> {
+async function start(tls: object = {}, first: readonly [string, string] = ["server", "server-key"]): Promise<Scene> {
+  const outOfTime: string[] = [];
   const folder = temporaryFolder();
   const [certFile, keyFile] = [join(folder, "cert.pem"), join(folder, "key.pem")];
   const put = (cert: string, key: string) => {
@@ -38,20 +40,22 @@ async function start(tls: object = {}): Promise<Scene> {
       renameSync(`${file}.new`, file);
     }
   };
-  put("server", "server-key");
+  put(...first);
   const clock = new ManualClock();
+  // The certificates of the tests begin in 2026.
+  clock.stepWall(Date.UTC(2027, 0, 1) - clock.wallNow());
   const faults: (string | undefined)[] = [];
   const replaced: string[] = [];
   const certificate = new ListenerCertificate({
-    tls: { certFile, keyFile, clientAuth: "none", http2: false, ...tls },
+    tls: { certFile, keyFile, clientAuth: "none", ...tls },
     clock,
     onLook: (fault) => faults.push(fault),
     onReplaced: ([listener]) => replaced.push(listener!.expiresAt),
+    onOutOfTime: (fault) => outOfTime.push(fault),
   });
   const connections = new ClientConnections({ clock, max: 100 });
   const server = connections.createServer({ keepAliveTimeout: 60_000 }, (_request, response) => response.end("ok"), {
     certificate,
-    serveHttp2: undefined,
     onHandshakeFailed: () => undefined,
   }) as Server;
   server.listen(0, "127.0.0.1");
@@ -70,7 +74,7 @@ async function start(tls: object = {}): Promise<Scene> {
     await new Promise((resolve) => setImmediate(resolve));
   };
   const { port } = server.address() as AddressInfo;
-  return { clock, port, faults, replaced, put, look, write: (text) => writeFileSync(certFile, text) };
+  return { clock, port, faults, replaced, outOfTime, put, look, write: (text) => writeFileSync(certFile, text) };
 }
 
 /** Sends a request; the name in the certificate that the server showed. */
@@ -119,6 +123,29 @@ test.each([
   expect(await shown(port, anew())).not.toBe(before);
 });
 
+test.each(["ended", "to-come"])("a certificate that is out of its time (%s) leaves a good one in use", async (name) => {
+  const { port, put, look, faults, replaced } = await start();
+  const before = await shown(port, anew());
+  put(name, "ended-key");
+  await look();
+  expect(faults.at(-1)).toMatch(/^(ended on 2021|does not begin before 2100)/);
+  expect([await shown(port, anew()), replaced]).toEqual([before, []]);
+  put("successor", "successor-key");
+  await look();
+  expect([faults.at(-1), replaced.length]).toEqual([undefined, 1]);
+});
+
+test("a start does with a certificate that has ended, and a better one takes its place", async () => {
+  const { put, look, faults, replaced, outOfTime } = await start({}, ["ended-later", "ended-key"]);
+  expect(outOfTime).toEqual([expect.stringContaining("ended on 2022")]);
+  put("ended", "ended-key");
+  await look();
+  expect([faults.at(-1), replaced]).toEqual([expect.stringContaining("ended on 2021"), []]);
+  put("server", "server-key");
+  await look();
+  expect([faults.at(-1), replaced.length]).toEqual([undefined, 1]);
+});
+
 test("a file that is half written is not used", async () => {
   const { port, write, look, faults } = await start();
   const before = await shown(port, anew());
@@ -150,7 +177,12 @@ test("no request fails while certificates change, on connections old and new", a
 });
 
 test("what clients cannot be told by is bad from the start", () => {
-  const tls = { certFile: pemFile("server"), keyFile: pemFile("client-key"), clientAuth: "none" as const, http2: true };
-  const options = { clock: new ManualClock(), onLook: () => undefined, onReplaced: () => undefined };
+  const tls = { certFile: pemFile("server"), keyFile: pemFile("client-key"), clientAuth: "none" as const };
+  const options = {
+    clock: new ManualClock(),
+    onLook: () => undefined,
+    onReplaced: () => undefined,
+    onOutOfTime: () => undefined,
+  };
   expect(() => new ListenerCertificate({ tls, ...options })).toThrow(/listen\.tls cannot be used: .*is not the key/);
 });

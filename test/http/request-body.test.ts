@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { parseJson } from "../../src/bodies/request.ts";
 import type { GatewayError } from "../../src/errors.ts";
 import { checkBodyHeaders, checkContentCoding } from "../../src/http/request-body.ts";
+import { ownError } from "../support/own-error.ts";
 import { firstAnswer } from "../support/raw-connection.ts";
 import { send } from "../support/send.ts";
 import { useThreeRegistries } from "../support/three-registries.ts";
@@ -159,7 +160,7 @@ test.each([
   const { head, body } = firstAnswer({ text: first!.text, statuses: [], isClosed: true });
   expect(head).toContain("http/1.1 503");
   expect(head).toContain("retry-after: 1");
-  expect(JSON.parse(body)).toEqual({ error: expect.stringMatching(/^registry-gateway: too many bodies/) });
+  expect(JSON.parse(body)).toEqual(ownError(/too many bodies/, { retryAfter: 1 }));
   expect(second!.isClosed).toBe(false);
 
   // The others are not hindered, and what they took is given back.
