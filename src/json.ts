@@ -32,27 +32,6 @@ export function memberSpans(text: string, start: number, key: string): MemberSpa
   return spans;
 }
 
-/**
- * Spans of all values of the object starting at `start`, by key; undefined where there is no object. Of a key that is given
- * twice the last one counts, as for `JSON.parse`.
- */
-export function members(text: string, start: number): ReadonlyMap<string, Span> | undefined {
-  let i = skipSpace(text, start);
-  if (text[i] !== "{") return undefined;
-  const spans = new Map<string, Span>();
-  i = skipSpace(text, i + 1);
-  while (text[i] === '"') {
-    const keyEnd = skipString(text, i);
-    const valueStart = skipSpace(text, skipSpace(text, keyEnd) + 1);
-    const valueEnd = skipValue(text, valueStart);
-    spans.set(JSON.parse(text.slice(i, keyEnd)) as string, { start: valueStart, end: valueEnd });
-    i = skipSpace(text, valueEnd);
-    if (text[i] !== ",") break;
-    i = skipSpace(text, i + 1);
-  }
-  return spans;
-}
-
 /** Spans of the elements of the array starting at `start`; empty where there is no array. */
 export function elementSpans(text: string, start: number): Span[] {
   const spans: Span[] = [];
@@ -161,7 +140,7 @@ export function skipSpace(text: string, start: number): number {
 }
 
 /** Whether a character or byte is whitespace of JSON (RFC 8259 §2). */
-export function isWhitespace(code: number | undefined): boolean {
+function isWhitespace(code: number | undefined): boolean {
   return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 }
 
@@ -233,7 +212,7 @@ const SHORT_ESCAPES: Readonly<Record<string, string>> = {
 export const QUOTE = 0x22;
 export const BACKSLASH = 0x5c;
 export const OPEN_BRACE = 0x7b;
-export const CLOSE_BRACE = 0x7d;
+const CLOSE_BRACE = 0x7d;
 export const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
 export const COMMA = 0x2c;

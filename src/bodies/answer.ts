@@ -1,14 +1,20 @@
 import { isUtf8 } from "node:buffer";
-import { CLOSE_BRACE, isObject, isWhitespace, OPEN_BRACE } from "../json.ts";
+import { isObject } from "../json.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import { answerProblem } from "../spec/schemas.ts";
 import { type PageParts, takeApart } from "./page.ts";
+
+export type AnswerKind = "info" | "instruments" | "instrument" | "factory" | "context";
 
 /** What the body of an answer says, as far as the gateway wants to know. */
 export interface AnswerContent {
   readonly isJson: boolean;
   /** An object with a string `error`. */
   readonly isError: boolean;
+  /** What it could be by its members: as a rule one kind, or it has those of no answer. */
+  readonly kinds: readonly AnswerKind[];
+  /** The id of a single instrument. */
+  readonly instrument: string | undefined;
   /** The instrument admin that an info names; undefined when it names none. */
   readonly adminId: string | undefined;
   /** The APIs that an info names, each with its minor version, in order; undefined when it names none. */
@@ -25,30 +31,14 @@ export interface AnswerContent {
 const NOT_JSON: AnswerContent = {
   isJson: false,
   isError: false,
+  kinds: [],
+  instrument: undefined,
   adminId: undefined,
   supportedApis: undefined,
   problem: "is not JSON",
   supplyAsOf: undefined,
   page: "it is not JSON",
 };
-
-/** What a success that is passed on unread says: no more than that it is JSON. */
-export const UNREAD: AnswerContent = { ...NOT_JSON, isJson: true, problem: undefined, page: "it was not read" };
-
-const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json[ \t]*(?:;|$)/i;
-
-/**
- * Whether an answer of this content type has the form of a JSON object: text in UTF-8 from brace to brace. To parse it
- * would take an eighth of what a call costs.
- */
-export function hasJsonForm(contentType: string | undefined, body: Buffer): boolean {
-  if (contentType === undefined || !JSON_TYPE.test(contentType)) return false;
-  let start = 0;
-  let end = body.length - 1;
-  while (isWhitespace(body[start])) start += 1;
-  while (isWhitespace(body[end])) end -= 1;
-  return start < end && body[start] === OPEN_BRACE && body[end] === CLOSE_BRACE && isUtf8(body);
-}
 
 /** Reads the body of an answer; what costs more than to parse it is done when it is asked for. */
 export function readAnswerBody(body: Buffer, operation: Operation): AnswerContent {
@@ -64,10 +54,10 @@ export function readAnswerBody(body: Buffer, operation: Operation): AnswerConten
 /** The same with everything done, for another thread. */
 export function summariseAnswer(body: Buffer, operation: Operation): AnswerContent {
   const content = readAnswerBody(body, operation);
-  const { isJson, isError, adminId, supportedApis, problem, supplyAsOf } = content;
+  const { isJson, isError, kinds, instrument, adminId, supportedApis, problem, supplyAsOf } = content;
   // How it would read as a page is asked of listings only.
   const page = operation === "instruments" ? content.page : NOT_JSON.page;
-  return { isJson, isError, adminId, supportedApis, problem, supplyAsOf, page };
+  return { isJson, isError, kinds, instrument, adminId, supportedApis, problem, supplyAsOf, page };
 }
 
 class ParsedAnswer implements AnswerContent {
@@ -84,6 +74,15 @@ class ParsedAnswer implements AnswerContent {
 
   get isError(): boolean {
     return typeof memberOf(this.json, "error") === "string";
+  }
+
+  get kinds(): readonly AnswerKind[] {
+    return kindsOf(this.json);
+  }
+
+  get instrument(): string | undefined {
+    const id = memberOf(this.json, "id");
+    return typeof id === "string" ? id : undefined;
   }
 
   get adminId(): string | undefined {
@@ -110,6 +109,18 @@ class ParsedAnswer implements AnswerContent {
 
 function memberOf(json: unknown, name: string): unknown {
   return isObject(json) ? json[name] : undefined;
+}
+
+/** By the members that an answer of each kind has to have. */
+function kindsOf(json: unknown): readonly AnswerKind[] {
+  const kinds: AnswerKind[] = [];
+  if (typeof memberOf(json, "factoryId") === "string") kinds.push("factory");
+  if (isObject(memberOf(json, "choiceContextData"))) kinds.push("context");
+  if (Array.isArray(memberOf(json, "instruments"))) kinds.push("instruments");
+  if (typeof memberOf(json, "id") === "string" && typeof memberOf(json, "symbol") === "string")
+    kinds.push("instrument");
+  if (typeof memberOf(json, "adminId") === "string") kinds.push("info");
+  return kinds;
 }
 
 /** Names that are compared and logged, and how much of each: a registry supports a handful. */

@@ -1,7 +1,6 @@
 import { parentPort } from "node:worker_threads";
-import type { CachedOperation, Operation } from "../spec/endpoints.ts";
+import type { Operation } from "../spec/endpoints.ts";
 import { type AnswerContent, summariseAnswer } from "./answer.ts";
-import { type Difference, findDifferences } from "./difference.ts";
 import { type PageParts, readPage } from "./page.ts";
 import { type RequestContent, type RequestForm, summariseRequest } from "./request.ts";
 import { weightOf } from "./weight.ts";
@@ -10,15 +9,12 @@ import { weightOf } from "./weight.ts";
 export type Task =
   | { readonly kind: "answer"; readonly operation: Operation }
   | { readonly kind: "page" }
-  | { readonly kind: "request"; readonly form: RequestForm }
-  /** Of two bodies, one behind the other; `split`: how many bytes the first has. */
-  | { readonly kind: "difference"; readonly operation: CachedOperation; readonly split: number };
+  | { readonly kind: "request"; readonly form: RequestForm };
 
 export interface Results {
   readonly answer: AnswerContent;
   readonly page: PageParts | string;
   readonly request: RequestContent;
-  readonly difference: readonly Difference[] | "incomparable";
 }
 
 export type Result = Results[Task["kind"]];
@@ -31,8 +27,6 @@ function perform(task: Task, body: Buffer): Result {
       return readPage(body);
     case "request":
       return summariseRequest(body, task.form);
-    case "difference":
-      return findDifferences(task.operation, body.subarray(0, task.split), body.subarray(task.split));
   }
 }
 

@@ -1,0 +1,113 @@
+import type { Readable } from "node:stream";
+
+/** Why no more of a body is taken. */
+export type CollectFault = "too-large" | "too-many-chunks";
+
+/** Each chunk costs some hundred bytes and a microsecond until it is copied, however little is in it. */
+const BYTES_OF_A_CHUNK = 16;
+
+/** Small bodies may come in any chunks: that of a large request comes byte by byte, if a client likes. */
+const FREE_CHUNKS = 16_384;
+
+const NOTHING: Buffer = Buffer.alloc(0);
+
+/**
+ * The one collector of bodies: what comes in chunks is copied into one block, which grows by doubling within the limit.
+ * Refuses what grows larger, and what comes in more chunks than 16,384 and one for each 16 bytes.
+ */
+export class CollectedBody {
+  private readonly limit: number;
+  private readonly announced: number | undefined;
+  private block = NOTHING;
+  /** Bytes of the block that are filled. */
+  private held = 0;
+  private bytes = 0;
+  private chunks = 0;
+
+  /**
+   * @param limit bytes that are taken in all
+   * @param announced bytes that are said to come, where that is known; what comes counts
+   */
+  constructor(limit: number, announced?: number) {
+    this.limit = limit;
+    this.announced = announced;
+  }
+
+  /** Bytes since the last {@link take}. */
+  get length(): number {
+    return this.held;
+  }
+
+  /** Returns why the chunk is not taken. Whoever has that returned ends the source. */
+  add(chunk: Buffer): CollectFault | undefined {
+    this.bytes += chunk.length;
+    this.chunks += 1;
+    if (this.bytes > this.limit) return "too-large";
+    if (this.chunks > FREE_CHUNKS + this.bytes / BYTES_OF_A_CHUNK) return "too-many-chunks";
+    if (this.held === 0) {
+      // As long as it is alone it need not be copied. Its block is full, so that the next one makes another.
+      this.block = chunk;
+    } else {
+      const needed = this.held + chunk.length;
+      if (needed > this.block.length) this.grow(needed);
+      chunk.copy(this.block, this.held);
+    }
+    this.held += chunk.length;
+    return undefined;
+  }
+
+  /** What came since the last call of this. */
+  take(): Buffer {
+    const { block, held } = this;
+    this.block = NOTHING;
+    this.held = 0;
+    // A body may be kept for long: not with the room that it did not need.
+    return held === block.length ? block : copyTo(block, held, held);
+  }
+
+  private grow(needed: number): void {
+    const expected = this.announced ?? this.limit;
+    const size = Math.min(2 * Math.max(needed, 512), Math.max(needed, expected));
+    this.block = copyTo(this.block, this.held, size);
+  }
+}
+
+/** The first `held` bytes in a block of this size, which shares no memory with others. */
+function copyTo(block: Buffer, held: number, size: number): Buffer {
+  const larger = Buffer.allocUnsafeSlow(size);
+  block.copy(larger, 0, 0, held);
+  return larger;
+}
+
+/** A body that {@link collect} does not take. */
+export class NotCollected extends Error {
+  readonly fault: CollectFault;
+
+  constructor(fault: CollectFault) {
+    super(fault === "too-large" ? "the body is too large" : "the body comes in too many chunks");
+    this.name = "NotCollected";
+    this.fault = fault;
+  }
+}
+
+/**
+ * All that a stream brings.
+ *
+ * @throws NotCollected, and what the stream breaks with
+ */
+export function collect(body: Readable, limit: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const collected = new CollectedBody(limit);
+    const take = (chunk: Buffer): void => {
+      const fault = collected.add(chunk);
+      if (fault === undefined) return;
+      // The rest flows away: kept unread, it would take more than what is read.
+      body.off("data", take);
+      reject(new NotCollected(fault));
+    };
+    body.on("data", take).once("end", () => resolve(collected.take()));
+    // Also once it is over: nobody else listens.
+    body.on("error", reject);
+    body.once("close", () => reject(new Error("the body was cut off")));
+  });
+}
