@@ -1,5 +1,5 @@
-import { type Static, Type } from "../schema/type.ts";
-import { compile } from "../schema/validator.ts";
+import { type Static, Type } from "typebox";
+import { Compile } from "typebox/compile";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 
 /** Text that goes into logs and pages. */
@@ -32,11 +32,11 @@ const Action = Type.Object(
 
 export type Action = Static<typeof Action>;
 
-const validator = compile(Action);
+const validator = Compile(Action);
 
 /** The action in `value`, or undefined: foreign bytes. */
 export function parseAction(value: unknown): Action | undefined {
-  return validator.accepts(value) ? value : undefined;
+  return validator.Check(value) ? value : undefined;
 }
 
 /** An action that is to have effect from now on. */
@@ -68,7 +68,7 @@ export const MAX_ACTIONS = 1_000;
 const UNDONE_FOR: Duration = 24 * 60 * 60 * 1_000;
 
 /** Names what an action is about: equal for the same upstream, or the same node of it. */
-export function targetOf({ upstream, node }: Action): string {
+export function targetOf({ upstream, node }: Pick<Action, "upstream" | "node">): string {
   return target(upstream, node);
 }
 
@@ -136,12 +136,6 @@ export class Actions {
   message({ action, since, until }: HeldAction): ActionMessage {
     const now = this.clock.now();
     return { action, age: now - since, lasts: until === undefined ? undefined : until - now };
-  }
-
-  /** Does what the process did that the message is from. */
-  follow({ action, age, lasts }: ActionMessage): void {
-    const now = this.clock.now();
-    this.put({ action, since: now - age, until: lasts === undefined ? undefined : now + lasts });
   }
 
   close(): void {

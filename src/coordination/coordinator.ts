@@ -1,5 +1,5 @@
 import type { Duration, Instant } from "../clock.ts";
-import type { SharedLimits } from "./shared-limits.ts";
+import type { Limits } from "./limits.ts";
 import type { ActionOrder, Actions } from "./actions.ts";
 
 /**
@@ -11,7 +11,7 @@ export interface Dependencies {
   readonly partition: string;
   /** Purge scopes within the partition, for example `all`, `list`, `instrument:Amulet`. */
   readonly scopes: readonly string[];
-  /** For a page behind a page token: the token's chain (page size and token), see {@link Coordinator.issueChain}. */
+  /** For a page behind a page token: the token's chain (page size and token), see {@link EpochsPort.issueChain}. */
   readonly chain?: string;
 }
 
@@ -21,6 +21,29 @@ export interface Dependencies {
  */
 export const PURGE_REACHES = ["replica", "fleet", "pending"] as const;
 export type PurgeReach = (typeof PURGE_REACHES)[number];
+
+/** Which replicas go by what an operator did. */
+export interface ReplicasReached {
+  /** Names of those that do, the one that answers first. */
+  readonly took: readonly string[];
+  /**
+   * Names of those that are alive and have not said so in time; they follow within 2 s while Redis is there. `unknown` for
+   * each that cannot say it: of an earlier release, or with other seal keys.
+   */
+  readonly missing: readonly string[];
+  /** All of them together. */
+  readonly of: number;
+}
+
+/** A replica as `/status` shows it. */
+export interface ReplicaReport {
+  readonly name: string;
+  readonly version: string;
+  /** Of the sources that it was built from. */
+  readonly revision: string;
+  /** When it started (RFC 3339). */
+  readonly since: string;
+}
 
 /**
  * What became of the fetch that a lease was held for. `stored`: it can be looked up. `uncacheable`: there is nothing to
@@ -34,30 +57,11 @@ export interface Lease {
   release(outcome: FetchOutcome): void;
 }
 
-/** At most `requests` calls in any window of `per`. */
-export interface CallLimit {
-  readonly requests: number;
-  readonly per: Duration;
-  /** Who asks, of several who share the limit: none of them can take it all. Undefined: there are no others. */
-  readonly member?: string | undefined;
-}
-
-/** The answer to {@link Coordinator.takeCall}. */
-export type CallGrant =
-  | { readonly granted: true; readonly left: number }
-  /** `retryIn`: when a call may become free. */
-  | { readonly granted: false; readonly retryIn: Duration };
-
 /** A value now, or later where it has to cross a process border. */
 export type MaybePromise<T> = T | Promise<T>;
 
-/**
- * The one small port for what replicas and workers share: epochs, actions, leases, rate limits and small facts. The local adapter
- * serves one process, the Redis adapter replicas, that of `src/workers` the workers of one machine.
- *
- * No method rejects: when what is shared is away, adapters answer from what this process knows.
- */
-export interface Coordinator {
+/** What was purged, and which page tokens were issued. */
+export interface EpochsPort {
   /**
    * The epochs of all these dependencies in one, as this process knows them now: equal strings mean nothing was
    * purged or re-chained in between. Undefined when `chain` names a token no page has issued: store nothing then.
@@ -89,31 +93,42 @@ export interface Coordinator {
    * are purged softly: entries become stale.
    */
   purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach>;
+}
 
+/** What operators do to upstreams and nodes. */
+export interface ActionsPort {
   /** What operators did that is in force, as this process knows it. */
-  readonly actions: Pick<Actions, "all" | "find" | "isFull" | "onChange">;
+  readonly actions: Pick<Actions, "all" | "find" | "held" | "isFull" | "onChange">;
 
   /** Has an operator's action in force, here at once, in the place of what is for the same upstream or node. */
   act(order: ActionOrder): Promise<PurgeReach>;
+}
 
+/** One fetch for all who want the same. */
+export interface LeasesPort {
   /** The lease for `key`, or undefined when another request or process has it. */
   acquire(key: string): MaybePromise<Lease | undefined>;
 
   /** Resolves when the holder of `key` released it, its lease ran out ("failed"), or `deadline` passed (undefined). */
   whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined>;
+}
 
-  /** Takes one call out of the rate limit `name`. */
-  takeCall(name: string, limit: CallLimit): MaybePromise<CallGrant>;
+/** How much may be asked of upstreams, and by clients. */
+export interface LimitsPort {
+  readonly limits: Limits;
+}
 
-  /** What limits of clients are shared by; undefined where this process is alone and its own count is exact. */
-  readonly clientLimits: SharedLimits | undefined;
-
+/** Small facts, such as which admin a contract belongs to. */
+export interface FactsPort {
   /** Keeps a small fact for `ttl`; bounded, so it may be forgotten sooner. */
   remember(key: string, value: string, ttl: Duration): void;
 
   /** A remembered fact. */
   recall(key: string): MaybePromise<string | undefined>;
+}
 
+/** What processes say to each other at once. */
+export interface AnnouncementsPort {
   /**
    * Tells the other processes something, at once. One that cannot be reached does not hear it; what did not reach Redis
    * is told when it is there again, but not what `isBrief`, which is of no use by then.
@@ -122,6 +137,20 @@ export interface Coordinator {
 
   /** Has `hear` called with what other processes announce, and with undefined when some of it may have been missed. */
   onAnnounced(hear: (news: string | undefined) => void): void;
+}
+
+/**
+ * What replicas share. Consumers take the ports that they need. The local adapter serves one process, the Redis adapter
+ * replicas.
+ *
+ * No method rejects: when what is shared is away, adapters answer from what this process knows.
+ */
+export interface Coordinator extends EpochsPort, ActionsPort, LeasesPort, LimitsPort, FactsPort, AnnouncementsPort {
+  /**
+   * Which replicas go by what was purged and done here from `since` on, of which `reach` is how far it got. As soon as
+   * all do, and within 1 s.
+   */
+  whoTook(since: Instant, reach: PurgeReach): Promise<ReplicasReached>;
 
   close(): Promise<void>;
 }

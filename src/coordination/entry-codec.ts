@@ -1,9 +1,9 @@
-import { type Static, Type } from "../schema/type.ts";
-import { compile } from "../schema/validator.ts";
+import { type Static, Type } from "typebox";
+import { Compile } from "typebox/compile";
 import type { Entry } from "../cache/entry.ts";
 import type { CacheKey } from "../cache/stores/tiers.ts";
 import type { Duration, Instant } from "../clock.ts";
-import { endToEndFields, isHeadTooLarge } from "../fields.ts";
+import { isHeadTooLarge } from "../fields.ts";
 
 /** Longer than anything that HTTP can state (`Expires` in the year 9999), and sums with it are still exact. */
 const LONGEST: Duration = 1e15;
@@ -52,7 +52,7 @@ const Header = Type.Tuple([
 
 type Header = Static<typeof Header>;
 
-const headers = compile(Header);
+const headers = Compile(Header);
 
 /** Fields that the cache may add to what it received. */
 const ADDED = 4;
@@ -103,8 +103,7 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
   const [usableUntil, staleProhibited, lifetime, origins, vary, fields, softEpoch] = more;
   return {
     status,
-    // A version before this one may have stored what is not sent on any more.
-    fields: endToEndFields(fields),
+    fields,
     body: bytes.subarray(bodyStart),
     madeEtag,
     epoch,
@@ -126,7 +125,7 @@ export function decodeEntry(bytes: Buffer, key: CacheKey, writtenAt: Instant): E
 function parseHeader(json: string): Header | undefined {
   try {
     const header = JSON.parse(json) as unknown;
-    return headers.accepts(header) && areInOrder(header) && areFields(header[15]) ? header : undefined;
+    return headers.Check(header) && areInOrder(header) && areFields(header[15]) ? header : undefined;
   } catch {
     return undefined;
   }

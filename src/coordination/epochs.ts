@@ -23,24 +23,6 @@ export interface Raised {
   readonly epoch: Epoch;
 }
 
-/** What a purge changed in a set of epochs: enough for a copy that has followed it so far, see {@link Epochs.follow}. */
-export interface EpochChange {
-  /** The epoch of what was never purged. */
-  readonly initial: Epoch;
-  /** Undefined: every partition. */
-  readonly partition: string | undefined;
-  readonly raised: readonly Raised[];
-}
-
-/** All epochs and chains of one process, for a copy that begins. */
-export interface EpochSnapshot {
-  readonly initial: Epoch;
-  readonly everywhere: EpochSet;
-  readonly partitions: ReadonlyMap<string, EpochSet>;
-  /** The digest of each issued token, by {@link chainName}; the least recently used first. */
-  readonly chains: readonly (readonly [name: string, digest: string])[];
-}
-
 /**
  * Before a scope, it names what is purged softly of it: such an epoch has the time (`@` and Unix ms), and entries of older
  * ones are stale since then. They are told, kept and mended as those of scopes are.
@@ -187,46 +169,20 @@ export class Epochs {
   }
 
   /** Gives each of `scopes` a new epoch at `time` (Unix ms), higher than its last. Returns what others have to be told. */
-  raise(partition: string | undefined, scopes: readonly string[], time: number): EpochChange {
+  raise(partition: string | undefined, scopes: readonly string[], time: number): readonly Raised[] {
     const share = this.own(partition);
     if (share.scopes.size + scopes.length > MAX_SCOPES) {
       const base = newEpoch(epochCount(share.base) + 1);
       this.replace(partition, { base, scopes: new Map() });
-      return { initial: this.initial, partition, raised: [{ scope: BASE, epoch: base }] };
+      return [{ scope: BASE, epoch: base }];
     }
-    const raised = scopes.map((scope) => {
+    return scopes.map((scope) => {
       const last = share.scopes.get(scope);
       const count = last === undefined ? 1 : epochCount(last) + 1;
       const epoch = scope.startsWith(SOFT) ? `${newEpoch(count)}@${Math.floor(time)}` : newEpoch(count);
       this.set(share, scope, epoch);
       return { scope, epoch };
     });
-    return { initial: this.initial, partition, raised };
-  }
-
-  /** Does what the original of this copy did. */
-  follow({ initial, partition, raised }: EpochChange): void {
-    if (initial !== this.initial) this.forget(initial);
-    for (const { scope, epoch } of raised) {
-      if (scope === BASE) this.replace(partition, { base: epoch, scopes: new Map() });
-      else this.put(partition, scope, epoch);
-    }
-  }
-
-  snapshot(): EpochSnapshot {
-    const { initial, everywhere } = this;
-    const chains = [...this.chains.entries()].toReversed();
-    const copy = ({ base, scopes }: EpochSet): EpochSet => ({ base, scopes: new Map(scopes) });
-    const partitions = new Map([...this.shares].map(([partition, share]) => [partition, copy(share)]));
-    return { initial, everywhere: copy(everywhere), partitions, chains };
-  }
-
-  /** Becomes a copy of the epochs that `snapshot` was taken of. */
-  restore({ initial, everywhere, partitions, chains }: EpochSnapshot): void {
-    this.forget(initial);
-    this.replace(undefined, everywhere);
-    for (const [partition, set] of partitions) this.replace(partition, set);
-    for (const [name, digest] of chains) this.chains.set(name, digest);
   }
 
   /** Takes over one epoch from elsewhere. */
@@ -268,10 +224,10 @@ export class Epochs {
     return share;
   }
 
-  private forget(initial: Epoch = newEpoch(0)): void {
+  private forget(): void {
     this.shares.clear();
-    this.initial = initial;
-    this.untouched = newShare(initial);
+    this.initial = newEpoch(0);
+    this.untouched = newShare(this.initial);
   }
 
   private dropPrefixes(): void {

@@ -1,17 +1,10 @@
 import { LRUCache } from "lru-cache";
 import { type Clock, type Duration, type Instant, valueWithin } from "../clock.ts";
 import { type ActionOrder, Actions } from "./actions.ts";
-import type {
-  CallGrant,
-  CallLimit,
-  Coordinator,
-  Dependencies,
-  FetchOutcome,
-  Lease,
-  PurgeReach,
-} from "./coordinator.ts";
-import { CallWindows } from "./call-windows.ts";
+import type { Coordinator, Dependencies, FetchOutcome, Lease, PurgeReach, ReplicasReached } from "./coordinator.ts";
 import { Epochs } from "./epochs.ts";
+import { LocalLimits } from "./limits.ts";
+import { thisReplica } from "../version.ts";
 
 export interface LocalCoordinatorOptions {
   clock: Clock;
@@ -20,18 +13,17 @@ export interface LocalCoordinatorOptions {
 /** The coordinator of a process that shares nothing: everything it promises holds within this process. */
 export class LocalCoordinator implements Coordinator {
   readonly epochs = new Epochs();
-  readonly clientLimits = undefined;
+  readonly limits: LocalLimits;
   readonly actions: Actions;
   private readonly clock: Clock;
   private readonly leases: LocalLeases;
-  private readonly windows: CallWindows;
   private readonly facts: Facts;
 
   constructor({ clock }: LocalCoordinatorOptions) {
     this.clock = clock;
     this.actions = new Actions(clock);
     this.leases = new LocalLeases(clock);
-    this.windows = new CallWindows(clock);
+    this.limits = new LocalLimits(clock);
     this.facts = new Facts(clock);
   }
 
@@ -65,16 +57,16 @@ export class LocalCoordinator implements Coordinator {
     return Promise.resolve("replica");
   }
 
+  whoTook(): Promise<ReplicasReached> {
+    return Promise.resolve({ took: [thisReplica.name], missing: [], of: 1 });
+  }
+
   acquire(key: string): Lease | undefined {
     return this.leases.acquire(key);
   }
 
   whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
     return this.leases.whenReleased(key, deadline);
-  }
-
-  takeCall(name: string, limit: CallLimit): CallGrant {
-    return this.windows.take(name, limit);
   }
 
   remember(key: string, value: string, ttl: Duration): void {

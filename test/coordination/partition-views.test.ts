@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { Epochs } from "../../src/coordination/epochs.ts";
 import { notePending, PartitionViews } from "../../src/coordination/redis/partition-views.ts";
+import { Keys } from "../../src/coordination/redis/protocol.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 /** As many as are followed. */
@@ -8,7 +9,7 @@ const MOST = 16_384;
 
 function fullViews() {
   const epochs = new Epochs();
-  const views = new PartitionViews({ epochs, clock: new ManualClock(), isCluster: false });
+  const views = new PartitionViews({ epochs, clock: new ManualClock(), keys: new Keys("rg:"), isCluster: false });
   for (let i = 0; i < MOST; i += 1) views.of(`admin-${i}`);
   const tags = (i: number) => [...views.all()].some(({ partition }) => partition === `admin-${i}`);
   return { epochs, views, isFollowed: tags };

@@ -67,9 +67,11 @@ describe.concurrent("what an operator does on one replica", () => {
     proxy.blackhole = true;
     expect(await a.coordinator.act({ action: cordon, lasts: undefined })).toBe("pending");
     expect([stateAt(a), stateAt(b)]).toEqual(["cordoned", undefined]);
+    expect(a.coordinator.status().pendingActions).toBe(1);
     proxy.blackhole = false;
     await timeUntil(b, "cordoned");
     expect(stateAt(a)).toBe("cordoned");
+    await until(() => a.coordinator.status().pendingActions === 0);
   });
 
   test("done while Redis was away gives way to what was done elsewhere later", async () => {
@@ -103,24 +105,25 @@ describe.concurrent("what an operator does on one replica", () => {
   test("what is foreign in its place is taken for none, and what can be read stays", async () => {
     const server = await redisServer();
     const a = await replicaOn({ url: server.url });
-    await server.client.set("rg:actions", "foreign");
+    await server.client.set("rg:2:actions", "foreign");
     expect(await a.coordinator.act({ action: cordon, lasts: undefined })).toBe("fleet");
     // Each is counted when it is read, which is twice a second: what replaces it sooner is not seen.
     const put = async (field: string, value: string) => {
       const before = a.events.valuesRejected;
-      await server.client.hset("rg:actions", field, value);
+      await server.client.hset("rg:2:actions", { [field]: value, "=version": value });
       await until(() => a.events.valuesRejected === before + 1);
     };
     for (const value of [
       "{",
       "[1,null]",
-      '["x",null,{}]',
-      `[9999999999999,null,${JSON.stringify({ ...cordon, more: 1 })}]`,
+      "x - {}",
+      "1 - {",
+      `9999999999999 - ${JSON.stringify({ ...cordon, more: 1 })}`,
     ]) {
       await put("amulet https://b.example", value);
     }
     // Another target than its field says.
-    await put("usdx", `[9999999999999,null,${JSON.stringify(cordon)}]`);
+    await put("usdx", `9999999999999 - ${JSON.stringify(cordon)}`);
     expect(a.coordinator.actions.all().map(({ action }) => action)).toEqual([cordon]);
   });
 });
@@ -130,9 +133,9 @@ test("so many actions and no more are held, whatever is in Redis", async () => {
   const a = await replicaOn({ url: server.url });
   const fields = Array.from({ length: MAX_ACTIONS + 500 }, (_, i) => {
     const action = { ...operator, upstream: `u${i}`, mode: "cache-only" };
-    return [action.upstream, `[${Date.now()},null,${JSON.stringify(action)}]`] as const;
+    return [action.upstream, `${Date.now()} - ${JSON.stringify(action)}`] as const;
   });
-  await server.client.hset("rg:actions", Object.fromEntries(fields));
+  await server.client.hset("rg:2:actions", Object.fromEntries(fields));
   await until(() => a.coordinator.actions.isFull);
   expect(a.coordinator.actions.all()).toHaveLength(MAX_ACTIONS);
 });

@@ -122,3 +122,14 @@ describe.concurrent("Redis that refuses", () => {
     expect(replica.coordinator.epochOf(infoKey)).toBe(epoch);
   });
 });
+
+test("why Redis was away is said no more once it is back", async () => {
+  const server = await redisServer();
+  const { coordinator } = await replicaOn(server);
+  await until(() => coordinator.status().state === "up");
+  await server.kill();
+  await until(() => coordinator.status().state === "away" && coordinator.status().lastError !== undefined);
+  await server.start();
+  await until(() => coordinator.status().state === "up");
+  await until(() => coordinator.status().lastError === undefined, 5_000);
+});

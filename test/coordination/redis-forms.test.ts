@@ -174,8 +174,7 @@ test("what is no message is none", () => {
     ["look", "tag"],
     ["chain", "tag", "25:x", "digest"],
     ["lease", "name", "stored"],
-    ["borrowed", "key", "replica", 60_600],
-    ["actions"],
+    ["borrowed", "key", "replica", [{ name: "calls", per: 60_600, count: 2 }]],
     ["news", "text"],
   ];
   for (const message of real) expect(parseMessage(JSON.stringify(message))).toBeDefined();
@@ -183,11 +182,27 @@ test("what is no message is none", () => {
     fc.property(fc.constantFrom(...real), fc.nat(5), odd, (message, at, value) => {
       const parsed = parseMessage(JSON.stringify((message as unknown[]).with(Math.min(at, message.length - 1), value)));
       for (const part of Object.values(parsed ?? {})) {
-        expect(part).toSatisfy((each: unknown) => typeof each === "string" || Number.isFinite(each));
+        if (Array.isArray(part)) expect(parsed).toMatchObject({ windows: [{ name: "calls", per: 60_600, count: 2 }] });
+        else expect(part).toSatisfy((each: unknown) => typeof each === "string" || Number.isFinite(each));
       }
     }),
   );
-  for (const text of ["", "{", "null", "[]", "[1]", '["epoch","t","s","junk",1]', '["epoch","t","s","1.a",1e999]']) {
+  const BORROWED = [
+    "7",
+    "[{}]",
+    '[{"name":"calls","per":-1,"count":1}]',
+    '[{"name":"calls","per":60,"count":1e999}]',
+  ].map((windows) => `["borrowed","key","replica",${windows}]`);
+  for (const text of [
+    "",
+    "{",
+    "null",
+    "[]",
+    "[1]",
+    '["epoch","t","s","junk",1]',
+    '["epoch","t","s","1.a",1e999]',
+    ...BORROWED,
+  ]) {
     expect(parseMessage(text)).toBeUndefined();
   }
 });
@@ -207,7 +222,7 @@ describe("a value that is not the gateway's is taken for absent, and counted", (
   ];
 
   async function setAll(set: (key: string) => Promise<unknown>): Promise<void> {
-    for (const key of [keys.rateLimit("limit"), keys.tokens("client"), keys.slots("client"), keys.fact("fact")]) {
+    for (const key of [keys.limit("upstream", "limit"), keys.slots("client"), keys.fact("fact")]) {
       await set(key);
     }
     for (const key of [keys.replicas, keys.actions]) await set(key);
@@ -220,13 +235,11 @@ describe("a value that is not the gateway's is taken for absent, and counted", (
     const { coordinator, events } = replica;
     expect((await coordinator.recall("fact"))?.length ?? 0).toBeLessThan(1_025);
     await until(() => clock.now() - events.upSince > 1_700, 5_000);
-    expect(await coordinator.takeCall("limit", limit)).toEqual({ granted: true, left: 1 });
-    expect(await coordinator.takeCall("limit", limit)).toEqual({ granted: true, left: 0 });
-    expect(await coordinator.takeCall("limit", limit)).toMatchObject({ granted: false });
-    const bucket = { burst: 2, interval: 1_000, spent: 0, missing: 0 };
-    const tokens = await coordinator.clientLimits.takeTokens("client", { buckets: [bucket], wanted: [3] });
-    expect(tokens).toMatchObject({ granted: [2] });
-    expect(await coordinator.clientLimits.holdSlots("client", { running: 0, wanted: 3, max: 2 })).toBe(2);
+    const claim = { kind: "upstream", id: "limit", windows: [{ name: "calls", ...limit }] } as const;
+    expect(await coordinator.limits.take(claim)).toMatchObject({ granted: true, used: [1] });
+    expect(await coordinator.limits.take(claim)).toMatchObject({ granted: true, used: [2] });
+    expect(await coordinator.limits.take(claim)).toMatchObject({ granted: false });
+    expect(await coordinator.limits.hold({ id: "client", running: 0, wanted: 3, max: 2 })).toBe(2);
     const action = { upstream: "amulet", mode: "cache-only", by: "token", from: "loopback" } as const;
     expect(await coordinator.act({ action, lasts: undefined })).toBe("fleet");
     expect(coordinator.actions.all()).toHaveLength(1);

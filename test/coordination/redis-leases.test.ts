@@ -25,7 +25,7 @@ describe.concurrent("leases", () => {
     const holder = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
     expect(await holder.coordinator.acquire("key")).toBeDefined();
     // Renewed three times a lease, it is older by then than one that is not renewed gets.
-    await until(() => holder.events.sent("lease_renew") >= 4);
+    await until(() => holder.events.sent("value_write") >= 4);
     expect(await replicas[0]!.coordinator.acquire("key")).toBeUndefined();
     const waiting = replicas.map(({ coordinator }) => coordinator.whenReleased("key", clock.now() + 10_000));
     const took = measureLoopTime();

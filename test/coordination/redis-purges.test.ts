@@ -62,11 +62,11 @@ test("the epochs of many registries are read together, and a purge of any that n
     return epochs.every(([one, other]) => one === other);
   };
   await until(agree);
-  const before = deaf.events.sent("epochs_read");
+  const before = deaf.events.sent("table_read");
   const began = clock.now();
   await until(() => clock.now() - began > 1_500);
   // Three or four times each: 1,000 scripts and more, were they read one by one.
-  expect(deaf.events.sent("epochs_read") - before).toBeLessThan(300);
+  expect(deaf.events.sent("table_read") - before).toBeLessThan(300);
   for (const at of [0, 150, 299]) {
     expect(await a.coordinator.purge(keys[at]!.partition, ["all"])).toBe("fleet");
   }

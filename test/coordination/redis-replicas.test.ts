@@ -2,8 +2,8 @@ import { afterEach, describe, expect, test } from "vitest";
 import { cacheKey } from "../../src/cache/stores/tiers.ts";
 import { measureLoopTime } from "../support/loop-time.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
-import { clock, type Replica } from "../support/redis-replicas.ts";
-import { closeAll, later, replicaOn, replicasOfOne } from "../support/redis-scene.ts";
+import { clock, type Post, type Replica } from "../support/redis-replicas.ts";
+import { closeAll, later, redisServer, replicaOn, replicasOfOne } from "../support/redis-scene.ts";
 import { until } from "../support/redis.ts";
 
 afterEach(closeAll);
@@ -18,6 +18,15 @@ async function meet(replicas: readonly Replica[]): Promise<string> {
   });
   return replicas[0]!.coordinator.epochOf(info)!;
 }
+
+test("a replica whose clock is wrong says by how much, and the others that theirs are right", async () => {
+  const server = await redisServer();
+  const [right, wrong] = [await replicaOn(server), await replicaOn(server, { wallAhead: -60_000 })];
+  const aheadOf = ({ coordinator }: Replica) => coordinator.status().clockAheadMs;
+  await until(() => aheadOf(right) !== undefined && aheadOf(wrong) !== undefined);
+  expect(Math.abs(aheadOf(right)!)).toBeLessThan(2_000);
+  expect(Math.abs(aheadOf(wrong)! + 60_000)).toBeLessThan(2_000);
+});
 
 describe("news", () => {
   function listen(replica: Replica): (string | undefined)[] {
@@ -41,6 +50,59 @@ describe("news", () => {
     replicas[0]!.coordinator.announce("something");
     await server.start();
     await until(() => heard.every((news) => news.includes(undefined)));
+  });
+});
+
+describe("which replicas took what was done", () => {
+  async function replicasAbc(reach: "directly" | "by proxy", post?: Post) {
+    const server = await redisServer();
+    const proxy = later(await startSlowProxy(server.port));
+    const url = reach === "directly" ? server.url : `redis://127.0.0.1:${proxy.port}`;
+    const a = await replicaOn({ url: server.url }, { name: "a" });
+    const b = await replicaOn({ url: server.url }, { name: "b" });
+    const c = await replicaOn({ url }, { name: "c", ...(post !== undefined && { post }) });
+    await until(() => a.coordinator.status().replicas === 3);
+    return { proxy, a, b, c };
+  }
+
+  async function purgeAt({ coordinator }: Replica) {
+    const since = clock.now();
+    const reach = await coordinator.purge(info.partition, ["info"]);
+    return { since, reach, reached: await coordinator.whoTook(since, reach) };
+  }
+
+  test("is said by name and at once where all took it, though they never used the partition", async () => {
+    const { a } = await replicasAbc("directly");
+    const took = measureLoopTime();
+    const { reach, reached } = await purgeAt(a);
+    expect(took()).toBeLessThan(500);
+    expect(reach).toBe("fleet");
+    expect({ ...reached, took: reached.took.toSorted() }).toEqual({ took: ["a", "b", "c"], missing: [], of: 3 });
+    const since = clock.now();
+    const order = { action: { upstream: "amulet", mode: "cache-only", by: "no token", from: "loopback" } } as const;
+    const acted = await a.coordinator.act({ ...order, lasts: undefined });
+    expect(await a.coordinator.whoTook(since, acted)).toMatchObject({ missing: [], of: 3 });
+  });
+
+  test("names one that is frozen within 1.5 s, and counts it when it is back", async () => {
+    const { proxy, a, b, c } = await replicasAbc("by proxy");
+    await meet([a, b, c]);
+    proxy.blackhole = true;
+    const took = measureLoopTime();
+    const { since, reach, reached } = await purgeAt(a);
+    expect(took()).toBeLessThan(1_500);
+    expect(reached).toEqual({ took: ["a", "b"], missing: ["c"], of: 3 });
+    proxy.blackhole = false;
+    proxy.cut();
+    await until(async () => (await a.coordinator.whoTook(since, reach)).took.includes("c"), 5_000);
+  });
+
+  test("counts one that lost the message and does not use the partition: it goes by what it reads", async () => {
+    const { a } = await replicasAbc("directly", ({ kind }, deliver) => {
+      if (kind !== "epoch") deliver();
+    });
+    const { since, reach } = await purgeAt(a);
+    await until(async () => (await a.coordinator.whoTook(since, reach)).took.length === 3, 5_000);
   });
 });
 

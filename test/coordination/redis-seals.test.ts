@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import type { Action } from "../../src/coordination/actions.ts";
 import { cacheKey } from "../../src/cache/stores/tiers.ts";
-import { sharePinsByRedis } from "../../src/coordination/coordination.ts";
+import { coordinateByRedis, type Row } from "../../src/coordination/coordination.ts";
 import { Keys } from "../../src/coordination/redis/protocol.ts";
 import { Seals } from "../../src/coordination/redis/seals.ts";
 import { digestOf } from "../../src/digest.ts";
@@ -229,9 +229,15 @@ describe("what else replicas with a seal key find in Redis", () => {
   test("a replica that is made up takes no share of limits", async () => {
     const server = await redisServer();
     const [a] = (await sealed(server)) as [Replica];
-    const now = Date.now() + 60_000;
+    const end = Date.now() + 60_000;
+    const self = { name: "x", version: "1", revision: "-", since: "now", taken: [] };
     for (let i = 0; i < 100; i += 1)
-      await server.client.zadd(keys.replicas, now, `forged${String(i).padStart(6, "0")}`);
+      await server.client.hset(
+        keys.replicas,
+        `forged${String(i).padStart(6, "0")}`,
+        `1 ${end} ${JSON.stringify(self)}`,
+      );
+    await server.client.hset(keys.replicas, "=version", "1");
     await until(() => rejections(a, "replica") >= 100, 5_000);
     expect(a.coordinator.status().replicas).toBe(1);
   });
@@ -243,14 +249,14 @@ describe("what else replicas with a seal key find in Redis", () => {
     expect(await a.coordinator.act({ action: cacheOnly, lasts: undefined })).toBe("fleet");
     await until(() => find(b) !== undefined, 2_000);
     const genuine = (await server.client.hget(keys.actions, "amulet"))!;
-    const forged = JSON.stringify([Date.now() + 1_000, null, { ...cacheOnly, upstream: "usd" }]);
-    await server.client.hset(keys.actions, { usd: forged, eur: genuine });
+    const forged = `${Date.now() + 1_000} - ${JSON.stringify({ ...cacheOnly, upstream: "usd" })}`;
+    await server.client.hset(keys.actions, { usd: forged, eur: genuine, "=version": "1" });
     await until(() => rejections(b, "action") >= 2, 2_000);
     expect([find(b, "usd"), find(b, "eur"), find(a, "usd")]).toEqual([undefined, undefined, undefined]);
     const { mode: _, ...undo } = cacheOnly;
     expect(await a.coordinator.act({ action: undo, lasts: undefined })).toBe("fleet");
     await until(() => find(b) === undefined, 2_000);
-    await server.client.hset(keys.actions, "amulet", genuine);
+    await server.client.hset(keys.actions, { amulet: genuine, "=version": "2" });
     await until(async () => (await server.client.hget(keys.actions, "amulet")) !== genuine, 2_000);
     expect([find(a), find(b)]).toEqual([undefined, undefined]);
     // In the place of what is forged an order of ours can be given.
@@ -264,35 +270,50 @@ describe("what else replicas with a seal key find in Redis", () => {
       const [replica] = (await sealed(server, 1, ...names)) as [Replica];
       const sealKeyFile = sealKeys(names.join("-"), ...names);
       const config = { url: server.url, keyPrefix: "rg:", sealKeyFile };
-      const rows = sharePinsByRedis(config, clock, replica.events);
-      onTestFinished(() => rows.close());
-      // Connects when it is first asked.
+      const { pins, coordinator } = await coordinateByRedis(config, clock, {
+        observer: replica.events,
+        largestBody: () => 1,
+      });
+      onTestFinished(() => coordinator.close());
+      let found: ReadonlyMap<string, Row> = new Map();
+      let missing: ReadonlyMap<string, Row> = new Map();
+      pins!.follow((rows) => {
+        found = rows;
+        return { rows: new Map([...missing].filter(([name]) => !rows.has(name))) };
+      });
+      const exchange = async (rows: ReadonlyMap<string, Row> = new Map()) => {
+        missing = rows;
+        await pins!.synchronise();
+        return found;
+      };
       await until(() =>
-        rows.exchange([]).then(
+        exchange().then(
           () => true,
           () => false,
         ),
       );
-      return { rows, events: replica.events };
+      return { exchange, events: replica.events };
     };
     const a = await open("old", "new");
-    const pins = [
-      { key: "one", version: 1, text: '{"urls":["https://a.example"]}' },
-      { key: "two", version: 2, text: "{}" },
-    ];
-    expect(await a.rows.exchange(pins)).toEqual(expect.arrayContaining(pins));
+    const pins = new Map<string, Row>([
+      ["one", { version: 1, until: undefined, text: '{"urls":["https://a.example"]}' }],
+      ["two", { version: 2, until: undefined, text: "{}" }],
+    ]);
+    expect(await a.exchange(pins)).toEqual(pins);
     const b = await open("new", "old");
     const c = await open("new");
-    await until(async () => (await c.rows.exchange([pins[0]!]))?.length === 2);
+    await until(async () => (await c.exchange()).size === 2, 15_000);
     const one = (await server.client.hget(keys.pins, "one"))!;
     await server.client.hset(keys.pins, {
       two: one,
-      three: '3 {"urls":["https://evil.example"]}',
+      three: '3 - {"urls":["https://evil.example"]}',
       four: one.replace("1 ", "9 "),
+      "=version": "1",
     });
-    const before = b.events.rejected.length;
-    expect(await b.rows.exchange([pins[0]!])).toEqual([pins[0]]);
-    expect(b.events.rejected.slice(before)).toEqual(["pin seal", "pin seal", "pin seal"]);
+    const before = b.events.rejected.filter((each) => each.startsWith("pin")).length;
+    expect([...(await b.exchange()).keys()]).toEqual(["one"]);
+    const rejected = b.events.rejected.filter((each) => each.startsWith("pin")).slice(before);
+    expect(rejected).toEqual(["pin seal", "pin seal", "pin seal"]);
   });
 
   test("messages that are forged are not heard", async () => {
@@ -307,7 +328,7 @@ describe("what else replicas with a seal key find in Redis", () => {
       ["epoch", tag, "info", "5.forged", 1],
       ["epoch", tag, "info", "5.forged", 1, "a".repeat(22)],
       ["news", "impostor x"],
-      ["borrowed", keys.rateLimit("x"), "y", 60_000],
+      ["borrowed", keys.limit("upstream", "x"), "y", [{ name: "calls", per: 60_000, count: 1 }]],
     ]) {
       await server.client.publish(keys.channel, JSON.stringify(message));
     }
@@ -316,23 +337,6 @@ describe("what else replicas with a seal key find in Redis", () => {
     expect(heard).toEqual(["genuine"]);
     expect(b.coordinator.epochOf(infoKey)).toBe(epoch);
     expect(rejections(b, "message")).toBe(4);
-  });
-
-  test("counts of calls that are removed let no replica alone go beyond the limit", async () => {
-    const server = await redisServer();
-    const [a] = (await sealed(server)) as [Replica];
-    await until(() => clock.now() - a.events.upSince > 1_700);
-    let granted = 0;
-    for (let i = 0; i < 20; i += 1) {
-      if ((await a.coordinator.takeCall("limit", { requests: 5, per: 60_000 })).granted) granted += 1;
-      await server.client.del(keys.rateLimit("limit"));
-    }
-    expect(granted).toBe(5);
-    // What is forgotten once is told again.
-    await until(async () => {
-      await a.coordinator.takeCall("limit", { requests: 6, per: 60_000 });
-      return (await server.client.zcard(keys.rateLimit("limit"))) >= 6;
-    });
   });
 });
 
@@ -359,8 +363,8 @@ describe("a seal key", () => {
           if (seals.open({ kind: "epoch", key, field }, text) === undefined) return false;
         }
       }
-      const [, list, seal] = /^(.*),"(.{22})"\]$/.exec((await server.client.hget(keys.actions, "amulet"))!)!;
-      return seals.check({ kind: "action", key: keys.actions, field: "amulet" }, `${list}]`, seal!) !== undefined;
+      const text = (await server.client.hget(keys.actions, "amulet"))!;
+      return seals.open({ kind: "action", key: keys.actions, field: "amulet" }, text) !== undefined;
     }, 15_000);
     const third = await on("new");
     await until(async () => (await usable(third, otherKey)) === "of the new key", 5_000);
@@ -406,10 +410,5 @@ describe("a seal key", () => {
     expect(await without.coordinator.act({ action: cacheOnly, lasts: undefined })).toBe("fleet");
     await until(() => rejections(withKey, "action") === 1, 2_000);
     expect(withKey.coordinator.actions.find("amulet")).toBeUndefined();
-    const claim = { buckets: [{ burst: 2, interval: 60_000, spent: 0, missing: 0 }], wanted: [2] };
-    for (const { coordinator } of [withKey, without]) {
-      expect((await coordinator.clientLimits.takeTokens("client", claim))?.granted).toEqual([2]);
-      expect((await coordinator.clientLimits.takeTokens("client", claim))?.granted).toEqual([0]);
-    }
   });
 });

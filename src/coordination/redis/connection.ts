@@ -30,6 +30,8 @@ export interface RedisObserver {
   valueRejected(value: RedisValue, why: Rejection): void;
   /** The key file was looked at: why it cannot be used (the last good keys stay in use), or undefined. */
   sealKeyLooked(fault: string | undefined): void;
+  /** This process's wall clock is so far ahead of Redis's; negative: behind. */
+  clockCompared(ahead: Duration): void;
   /** A purge by another replica took effect here, so long after it was written to Redis. */
   purgeArrived(lag: Duration): void;
 }
@@ -105,6 +107,7 @@ export class RedisConnection {
   start(listener: ConnectionListener): void {
     this.client.on("ready", () => {
       this.hasConnected = true;
+      this.lastError = undefined;
       listener.connected();
     });
     this.client.on("close", () => listener.disconnected(this.lastError ?? "connection closed"));
@@ -113,6 +116,7 @@ export class RedisConnection {
       if (message !== undefined) listener.received(message);
     });
     this.subscriber.on("ready", () => {
+      this.lastError = undefined;
       const subscribed = () => {
         if (this.mayMiss) listener.missed();
         this.mayMiss = true;

@@ -1,24 +1,28 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
+import { thisReplica } from "../../version.ts";
 import { type ActionOrder, Actions } from "../actions.ts";
 import type {
-  CallGrant,
-  CallLimit,
   Coordinator,
   Dependencies,
   FetchOutcome,
   Lease,
   MaybePromise,
   PurgeReach,
+  ReplicaReport,
+  ReplicasReached,
 } from "../coordinator.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
+import { Poller } from "./poller.ts";
 import { defineScript, type Message } from "./protocol.ts";
 import { Replicas } from "./replicas.ts";
-import { RedisClientLimits } from "./shared-client-limits.ts";
 import { SharedActions } from "./shared-actions.ts";
-import { SharedChains, SharedEpochs } from "./shared-epochs.ts";
+import { SharedChains } from "./shared-chains.ts";
+import { SharedEpochs } from "./shared-epochs.ts";
 import { SharedFacts } from "./shared-facts.ts";
 import { type LeaseStatus, SharedLeases } from "./shared-leases.ts";
-import { SharedRateLimits } from "./shared-rate-limits.ts";
+import { RedisLimits } from "./shared-limits.ts";
+import { SharedTable, type TableParts } from "./shared-table.ts";
+import { Tables } from "./tables.ts";
 
 /** So many news may wait for a Redis that is away. */
 const MAX_UNSENT = 256;
@@ -33,6 +37,8 @@ export interface RedisCoordinatorOptions {
   connection: RedisConnection;
   clock: Clock;
   observer: RedisObserver;
+  /** What this replica says of itself. */
+  self?: ReplicaReport;
 }
 
 /** For people and `/status`. */
@@ -43,8 +49,14 @@ export interface RedisStatus {
   readonly lastError: string | undefined;
   /** Seen alive lately, this one included. */
   readonly replicas: number;
+  /** The same one by one, this one first. */
+  readonly members: readonly ReplicaReport[];
+  /** How far this replica's wall clock is ahead of Redis's, milliseconds; negative: behind, undefined before the first look. */
+  readonly clockAheadMs: number | undefined;
   /** Purges that are not in Redis yet. */
   readonly pendingPurges: number;
+  /** What operators did to upstreams and nodes, and is not in Redis yet. */
+  readonly pendingActions: number;
   /** How long the last purge by another replica took to arrive, milliseconds; undefined before the first. */
   readonly purgeLagMs: number | undefined;
   /** Fetches that one replica makes for all. */
@@ -59,43 +71,53 @@ export class RedisCoordinator implements Coordinator {
   /** For the shared tier of the cache. */
   readonly epochs: SharedEpochs;
   readonly chains: SharedChains;
-  readonly clientLimits: RedisClientLimits;
+  readonly limits: RedisLimits;
   readonly actions: Actions;
+  /** Pins of registries that were found; what is a pin is decided by whom they belong to. */
+  readonly pins: SharedTable;
   private readonly connection: RedisConnection;
   private readonly clock: Clock;
+  private readonly poller: Poller;
+  private readonly parts: TableParts;
   private readonly sharedActions: SharedActions;
   private readonly replicas: Replicas;
   private readonly leases: SharedLeases;
-  private readonly rateLimits: SharedRateLimits;
   private readonly facts: SharedFacts;
   /** Announced, and not told by Redis yet. */
   private readonly unsent = new Set<string>();
   private hear: (news: string | undefined) => void = () => undefined;
 
   /** Connects at once, and again whenever the connection is lost. */
-  constructor({ connection, clock, observer }: RedisCoordinatorOptions) {
+  constructor({ connection, clock, observer, self = thisReplica }: RedisCoordinatorOptions) {
     this.connection = connection;
     this.clock = clock;
+    const tables = new Tables(connection, observer, clock);
+    this.poller = new Poller({ connection, tables, clock });
+    this.parts = { connection, tables, poller: this.poller, clock };
+    this.replicas = new Replicas(this.parts, self, () =>
+      Math.min(this.epochs.asOf, this.sharedActions.shared.asOf, this.pins.asOf),
+    );
     this.epochs = new SharedEpochs({
-      connection,
-      clock,
+      ...this.parts,
       observer,
+      replicas: this.replicas,
       changed: (isUp) => this.changed(isUp),
     });
     this.chains = new SharedChains(connection, this.epochs);
     this.actions = new Actions(clock);
-    this.sharedActions = new SharedActions({ connection, table: this.actions, clock, observer });
-    this.replicas = new Replicas(connection, clock, observer);
+    const { pins: key } = connection.keys;
+    const { parts, replicas } = this;
+    this.pins = new SharedTable({ ...parts, kind: "pin", key, tag: "pins", accepts: () => true, replicas });
+    this.sharedActions = new SharedActions(this.parts, this.actions, this.replicas);
     this.leases = new SharedLeases({ connection, epochs: this.epochs, clock, observer });
-    const limitsOptions = { connection, epochs: this.epochs, replicas: this.replicas, clock, observer };
-    this.rateLimits = new SharedRateLimits(limitsOptions);
-    this.clientLimits = new RedisClientLimits(limitsOptions);
+    this.limits = new RedisLimits({ connection, epochs: this.epochs, replicas: this.replicas, clock });
     this.facts = new SharedFacts({ connection, epochs: this.epochs, clock, observer });
     connection.start({
       connected: () => {
-        this.replicas.connected();
         void this.sendNews();
-        this.sharedActions.look();
+        this.replicas.connected();
+        this.sharedActions.shared.look();
+        this.pins.look();
         this.epochs.connectionChanged();
       },
       disconnected: () => this.epochs.connectionChanged(),
@@ -108,7 +130,7 @@ export class RedisCoordinator implements Coordinator {
   async whenReady(timeout: Duration): Promise<boolean> {
     const [isUsable] = await Promise.all([
       this.epochs.whenUsable(timeout),
-      this.sharedActions.whenRead(timeout),
+      this.sharedActions.shared.whenRead(timeout),
       this.connection.whenSubscribed(timeout),
     ]);
     return isUsable;
@@ -120,7 +142,10 @@ export class RedisCoordinator implements Coordinator {
       connected: this.connection.isConnected,
       lastError: this.connection.lastError,
       replicas: this.replicas.count,
+      members: this.replicas.report(),
+      clockAheadMs: this.parts.tables.clockAhead,
       pendingPurges: this.epochs.pendingPurges,
+      pendingActions: this.actions.everything().filter(({ stamp }) => stamp === undefined).length,
       purgeLagMs: this.epochs.lastPurgeLag,
       leases: this.leases.status(),
     };
@@ -154,16 +179,16 @@ export class RedisCoordinator implements Coordinator {
     return this.sharedActions.act(order);
   }
 
+  whoTook(since: Instant, reach: PurgeReach): Promise<ReplicasReached> {
+    return this.replicas.whoTook(since, reach === "fleet");
+  }
+
   acquire(key: string): MaybePromise<Lease | undefined> {
     return this.leases.acquire(key);
   }
 
   whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined> {
     return this.leases.whenReleased(key, deadline);
-  }
-
-  takeCall(name: string, limit: CallLimit): MaybePromise<CallGrant> {
-    return this.rateLimits.take(name, limit);
   }
 
   remember(key: string, value: string, ttl: Duration): void {
@@ -187,6 +212,7 @@ export class RedisCoordinator implements Coordinator {
 
   async close(): Promise<void> {
     await Promise.all([this.leases.close(), this.replicas.close()]);
+    this.poller.close();
     this.epochs.close();
     this.sharedActions.close();
     await this.connection.close(this.clock.now() + CLOSE_TIMEOUT);
@@ -211,9 +237,13 @@ export class RedisCoordinator implements Coordinator {
   }
 
   private changed(isUp: boolean): void {
-    if (!isUp) return this.rateLimits.lost();
-    this.rateLimits.regained();
-    this.clientLimits.regained();
+    if (isUp) this.limits.regained();
+    else this.limits.lost();
+  }
+
+  private look(tag: string): void {
+    this.epochs.look(tag);
+    for (const table of [this.sharedActions.shared, this.replicas, this.pins]) table.look(tag);
   }
 
   private received(message: Message): void {
@@ -221,15 +251,13 @@ export class RedisCoordinator implements Coordinator {
       case "epoch":
         return this.epochs.received(message);
       case "look":
-        return this.epochs.look(message.tag);
+        return this.look(message.tag);
       case "chain":
         return this.chains.received(message);
       case "lease":
         return this.leases.received(message);
       case "borrowed":
-        return this.rateLimits.received(message);
-      case "actions":
-        return this.sharedActions.look();
+        return this.limits.received(message);
       case "news":
         return this.hear(message.news);
     }

@@ -9,8 +9,9 @@ import { BASE, softScope } from "../epochs.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
 import type { RedisCoordinator } from "./coordinator.ts";
 import { MAX_WAIT, type PartitionView } from "./partition-views.ts";
-import { defineScript, isChainDigest, NOW, PLAIN, type Rejection } from "./protocol.ts";
+import { BOUNDED, defineScript, isChainDigest, NOW, PLAIN, type Rejection } from "./protocol.ts";
 import { SEAL_LENGTH } from "./seals.ts";
+import { VALUE_OF } from "./values.ts";
 
 /** Nothing is kept longer, whatever its windows say. */
 const MAX_KEPT: Duration = 30 * 24 * 60 * 60 * 1_000;
@@ -18,12 +19,16 @@ const MAX_KEPT: Duration = 30 * 24 * 60 * 60 * 1_000;
 /** Redis's clock was set back when a value seems to come from the future by more than this. */
 const CLOCK_TOLERANCE: Duration = 1_000;
 
-/** Bytes. No value is longer: what waits to be written is bounded by less (`Writes`). */
-const LARGEST = 2 ** 25;
+/** Bytes that an entry has besides its body: fields, key and dependencies. */
+const OVERHEAD = 512 * 1024;
+
+/** Bytes of all variants of one resource that are read at once, where one of them is not longer. */
+const LARGEST_TOGETHER = 16 * 1024 * 1024;
 
 /** The field of an entry's hash that holds the epoch of its variants; theirs begin with {@link VARIANT}. */
 const EPOCH = "g";
 const VARIANT = "v";
+const LONGEST_FIELD = 64;
 
 /**
  * A variant begins with a check of all that follows, a CRC-32 or a seal; then comes the instant at which it was sent, in
@@ -32,25 +37,42 @@ const VARIANT = "v";
 const CHECKSUM_LENGTH = 4;
 const STAMP_LENGTH = 13;
 
+/** Bytes of an epoch with its seal, and some. */
+const LONGEST_EPOCH = 256;
+
 /**
- * All that a lookup needs, in one round trip. KEYS: entry, epochs, and the chain where there is one. ARGV: scopes, the
- * base among them. Returns Redis's time (ms), the digest of the chain, the epochs, and the hash of variants.
+ * All that a lookup needs, in one round trip. KEYS: entry, epochs, and the chain where there is one. ARGV: bytes of the
+ * largest variant, bytes of all of them, then scopes, the base among them. Returns Redis's time (ms), the digest of the
+ * chain, the epochs, and variants with their fields in turns: an empty one in the place of what is too large, of which
+ * the size alone was read.
  */
 const readEntry = defineScript(
   "entry_read",
   "no-writes",
-  `${NOW}
-local chain = KEYS[3] and redis.pcall('GET', KEYS[3])
-local epochs = redis.pcall('HMGET', KEYS[2], unpack(ARGV))
-local count = redis.pcall('HLEN', KEYS[1])
-local hash = { '${VARIANT}', '' }
--- A foreign value under this key is answered as one that cannot be read, or as none.
-if type(count) == 'number' and count <= ${MAX_VARIANTS + 1} then hash = redis.call('HGETALL', KEYS[1]) end
-for i = 2, #hash, 2 do
-  if #hash[i] > ${LARGEST} then hash[i] = '' end
-end
-if type(chain) ~= 'string' then chain = false end
+  `${NOW} ${VALUE_OF}
+local chain = KEYS[3] and valueOf(KEYS[3])
+if type(chain) ~= 'string' or chain == '' then chain = false end
+local epochs = redis.pcall('HMGET', KEYS[2], unpack(ARGV, 3))
 if epochs.err then epochs = {} end
+for i, epoch in ipairs(epochs) do
+  if epoch and #epoch > ${LONGEST_EPOCH} then epochs[i] = '' end
+end
+local count = redis.pcall('HLEN', KEYS[1])
+-- A foreign value under this key is answered as one that cannot be read.
+if type(count) ~= 'number' or count > ${MAX_VARIANTS + 1} then return { now, chain, epochs, { '${VARIANT}', '' } } end
+local hash, left = {}, tonumber(ARGV[2])
+local fields = count > 0 and redis.call('HKEYS', KEYS[1]) or {}
+for _, field in ipairs(fields) do
+  if string.sub(field, 1, 1) == '${VARIANT}' and #field <= ${LONGEST_FIELD} then
+    local size = redis.call('HSTRLEN', KEYS[1], field)
+    hash[#hash + 1] = field
+    if size > tonumber(ARGV[1]) or size > left then hash[#hash + 1] = ''
+    else
+      hash[#hash + 1] = redis.call('HGET', KEYS[1], field)
+      left = left - size
+    end
+  end
+end
 return { now, chain, epochs, hash }`,
 );
 
@@ -63,10 +85,10 @@ return { now, chain, epochs, hash }`,
 const writeEntry = defineScript(
   "entry_write",
   "",
-  `${NOW} ${PLAIN}
-if plain(redis.call('HGET', KEYS[2], '${BASE}')) ~= ARGV[7] then return 0 end
+  `${NOW} ${PLAIN} ${BOUNDED}
+if plain(bounded(KEYS[2], '${BASE}', ${LONGEST_EPOCH})) ~= ARGV[7] then return 0 end
 for i = 8, #ARGV, 2 do
-  if plain(redis.call('HGET', KEYS[2], ARGV[i])) ~= ARGV[i + 1] then return 0 end
+  if plain(bounded(KEYS[2], ARGV[i], ${LONGEST_EPOCH})) ~= ARGV[i + 1] then return 0 end
 end
 local late = math.max(0, now - tonumber(ARGV[4]))
 local useful = math.floor(tonumber(ARGV[3]) - late)
@@ -89,6 +111,8 @@ export interface RedisStoreOptions {
   coordinator: Pick<RedisCoordinator, "epochOf" | "epochs" | "chains">;
   clock: Clock;
   observer: RedisObserver;
+  /** Bytes of the largest body that is stored, now. */
+  largestBody: () => number;
 }
 
 /** What {@link readEntry} returns. */
@@ -103,10 +127,12 @@ export class RedisStore implements Store {
   private readonly coordinator: RedisStoreOptions["coordinator"];
   private readonly clock: Clock;
   private readonly observer: RedisObserver;
+  private readonly largestBody: () => number;
   /** Of keys that are kept elsewhere, because they are asked for again. */
   private readonly entryKeys = new WeakMap<CacheKey, string>();
 
-  constructor({ connection, coordinator, clock, observer }: RedisStoreOptions) {
+  constructor({ connection, coordinator, clock, observer, largestBody }: RedisStoreOptions) {
+    this.largestBody = largestBody;
     this.connection = connection;
     this.coordinator = coordinator;
     this.clock = clock;
@@ -164,7 +190,9 @@ export class RedisStore implements Store {
     const sentAt = this.clock.now();
     try {
       const scopes = [...key.scopes, ...key.scopes.map(softScope)];
-      const call = { script: readEntry, keys: names, args: [BASE, ...scopes], binary: true };
+      const largest = this.largestBody() + OVERHEAD;
+      const bounds = [largest, Math.max(largest, LARGEST_TOGETHER)];
+      const call = { script: readEntry, keys: names, args: [...bounds, BASE, ...scopes], binary: true };
       const [time, chain, found, hash] = (await this.connection.run(call, MAX_WAIT)) as Reply;
       if (learned !== undefined) await withReply(learned, MAX_WAIT, this.clock);
       if (!view.isKnown || !epochs.observe(view, scopes, found.map(textOf))) return undefined;

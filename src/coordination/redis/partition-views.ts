@@ -1,81 +1,18 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import { digestOf } from "../../digest.ts";
-import { BASE, type Epoch, type Epochs, type Raised } from "../epochs.ts";
+import { BASE, type Epoch, type Epochs, isEpoch, type Raised } from "../epochs.ts";
+import { CircuitBreaker } from "./circuit-breaker.ts";
+import type { Keys } from "./protocol.ts";
+import { newTable, type Table } from "./tables.ts";
 
 /** No request waits longer for Redis. */
 export const MAX_WAIT: Duration = 50;
-
-const FIRST_PAUSE: Duration = 250;
-const MAX_PAUSE: Duration = 1_000;
-
-/** After this long without a failure, the next failure counts as the first. */
-const STEADY: Duration = 10_000;
-
-/**
- * The breaker before a part of Redis that fails as one: a server, or the shard of one partition in a cluster. The first
- * failure ends its session; what was learned in an earlier session has to be learned again before it counts.
- */
-export class CircuitBreaker {
-  private readonly clock: Clock;
-  private sessionNumber = 1;
-  private failures = 0;
-  private steadySince: Instant | undefined;
-  private pauseUntil: Instant = -Infinity;
-
-  constructor(clock: Clock) {
-    this.clock = clock;
-  }
-
-  /** Changes with every failure. */
-  get session(): number {
-    return this.sessionNumber;
-  }
-
-  /** Whether it may be tried (again) now. */
-  get mayTry(): boolean {
-    return this.clock.now() >= this.pauseUntil;
-  }
-
-  /** Notes a failure of something begun in `session`; those of an earlier session are known already. */
-  fail(session: number): void {
-    if (session !== this.sessionNumber) return;
-    const now = this.clock.now();
-    if (this.steadySince !== undefined && now - this.steadySince > STEADY) this.failures = 0;
-    this.sessionNumber += 1;
-    this.pauseUntil = now + Math.min(FIRST_PAUSE * 2 ** this.failures, MAX_PAUSE);
-    this.steadySince = undefined;
-    this.failures = Math.min(this.failures + 1, 10);
-  }
-
-  /** Notes a success of something begun in `session`; false when it failed in between. */
-  regain(session: number): boolean {
-    if (session !== this.sessionNumber) return false;
-    this.steadySince ??= this.clock.now();
-    return true;
-  }
-
-  /** A new connection: nothing known holds, and it may be tried at once. */
-  reset(): void {
-    this.sessionNumber += 1;
-    this.steadySince = undefined;
-    this.pauseUntil = -Infinity;
-  }
-}
 
 /** One a registry, some kB each; the bound is for admins that come and go. */
 const MAX_VIEWS = 16_384;
 
 /** Stands for all partitions at once among tags. */
 const EVERYWHERE = "*";
-
-/** A text in Redis, and the epoch in it; undefined where it is none of ours. */
-interface OpenedEpoch {
-  readonly text: string;
-  /** Of the seal keys. */
-  readonly version: object | undefined;
-  readonly epoch: Epoch | undefined;
-  readonly isOutdated: boolean;
-}
 
 /** One partition's epochs in Redis as seen from here; of all partitions at once where `partition` is undefined. */
 export interface PartitionView {
@@ -87,6 +24,8 @@ export interface PartitionView {
   isKnown: boolean;
   /** The session of `breaker` in which they were last read. */
   session: number;
+  /** When they were last read, by Redis's clock (Unix ms); -Infinity before. */
+  readAt: Instant;
   /** When to read them again. */
   dueAt: Instant;
   /** A message came before the epochs were known. */
@@ -95,8 +34,8 @@ export interface PartitionView {
   flushing: Promise<void> | undefined;
   /** Redis's clock is at least this far ahead of ours. */
   clockOffset: number;
-  /** What was last found there of each scope: opening it again costs more than comparing its text. */
-  readonly opened: Map<string, OpenedEpoch>;
+  /** The epochs in Redis: scope → epoch. */
+  readonly table: Table;
   /** When epochs may be sealed with another key. */
   sealAgainAt: Instant;
   /** Purges that are not in Redis yet. */
@@ -120,6 +59,7 @@ export function notePending(view: PartitionView, { scope, epoch }: Raised): void
 export interface PartitionViewsOptions {
   epochs: Epochs;
   clock: Clock;
+  keys: Pick<Keys, "epochs">;
   /** Partitions lie on shards that fail alone. */
   isCluster: boolean;
 }
@@ -131,13 +71,15 @@ export class PartitionViews {
   /** Before leases and facts, which belong to no partition and in a cluster lie on any shard. */
   readonly elsewhere: CircuitBreaker;
   private readonly epochs: Epochs;
+  private readonly keys: Pick<Keys, "epochs">;
   private readonly newBreaker: () => CircuitBreaker;
   private readonly views = new Map<string, PartitionView>();
   private readonly tags = new Map<string, PartitionView>();
 
-  constructor({ epochs, clock, isCluster }: PartitionViewsOptions) {
+  constructor({ epochs, clock, keys, isCluster }: PartitionViewsOptions) {
     const common = new CircuitBreaker(clock);
     this.epochs = epochs;
+    this.keys = keys;
     this.newBreaker = () => (isCluster ? new CircuitBreaker(clock) : common);
     this.elsewhere = this.newBreaker();
     this.everywhere = this.newView(undefined, EVERYWHERE);
@@ -174,12 +116,19 @@ export class PartitionViews {
       breaker: this.newBreaker(),
       isKnown: false,
       session: 0,
+      readAt: -Infinity,
       dueAt: -Infinity,
       missedMessage: false,
       reading: undefined,
       flushing: undefined,
       clockOffset: 0,
-      opened: new Map(),
+      // Without a version: replicas of earlier releases write there, too.
+      table: newTable({
+        kind: "epoch",
+        key: this.keys.epochs(tag),
+        isVersioned: false,
+        accepts: (_scope, plain) => isEpoch(plain),
+      }),
       sealAgainAt: -Infinity,
       pending: new Map(),
       isInUse: false,

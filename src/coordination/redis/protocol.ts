@@ -1,6 +1,8 @@
 import type { Cluster, Redis } from "ioredis";
 import { digestOf } from "../../digest.ts";
 import { isEpoch } from "../epochs.ts";
+import { isObject } from "../../json.ts";
+import { type LimitKind, MOST_WINDOWS } from "../limits.ts";
 
 /** How one command to Redis ended. */
 export const COMMAND_OUTCOMES = ["ok", "error", "timeout"] as const;
@@ -14,7 +16,6 @@ export const REDIS_VALUES = [
   "lease",
   "fact",
   "action",
-  "limit",
   "replica",
   "message",
   "pin",
@@ -27,6 +28,9 @@ export type Rejection = (typeof REJECTIONS)[number];
 
 /** Written into the key of each entry: a release that reads entries differently does not find the old ones. */
 const ENTRY_FORMAT = 5;
+
+/** Written into the key of each table but epochs, which are the same for all releases. */
+const TABLE_FORMAT = 2;
 
 /**
  * The keys in Redis. Where values are sealed, what only such gateways can use has keys of its own, with a `!`: those
@@ -61,48 +65,47 @@ export class Keys {
     return `${this.prefix}l${this.sealed}:${name}`;
   }
 
-  /** The calls of a rate limit. */
-  rateLimit(name: string): string {
-    return `${this.prefix}b${this.sealed}:{${digestOf(name)}}`;
-  }
-
-  /** How many of the calls of a rate limit (its key) are of each who shares it. */
-  membersOf(rateLimit: string): string {
-    return `${rateLimit}:m`;
-  }
-
-  /** The buckets of a client. */
-  tokens(name: string): string {
-    return `${this.prefix}t${this.sealed}:${digestOf(name)}`;
+  /** The calls that a limit counts. Not sealed: Redis counts them itself. */
+  limit(kind: LimitKind, id: string): string {
+    return `${this.prefix}n:${kind}:${digestOf(id)}`;
   }
 
   /** The slots of a client's requests that run at once. */
   slots(name: string): string {
-    return `${this.prefix}s${this.sealed}:${digestOf(name)}`;
+    return `${this.prefix}s:${digestOf(name)}`;
   }
 
   fact(name: string): string {
     return `${this.prefix}f${this.sealed}:${digestOf(name)}`;
   }
 
-  /** What operators did: a hash of target → action. */
+  /** What operators did: a table of target → action. */
   get actions(): string {
-    return `${this.prefix}actions`;
+    return this.table("actions");
   }
 
-  /** What was found for admins: a hash of the admin's digest → version and pin. */
+  /** What was found for admins: a table of the admin's digest → pin. */
   get pins(): string {
-    return `${this.prefix}pins${this.sealed}`;
+    return this.table(`pins${this.sealed}`);
   }
 
-  /** The replicas alive: a sorted set of id → time of the last beat. */
+  /** The replicas alive: a table of id → what it says of itself. */
   get replicas(): string {
+    return this.table("replicas");
+  }
+
+  /** The replicas of the release before {@link TABLE_FORMAT}: a sorted set of id → time of the last beat. */
+  get earlierReplicas(): string {
     return `${this.prefix}r`;
   }
 
   /** The one channel that replicas talk on. */
   get channel(): string {
     return `${this.prefix}bus`;
+  }
+
+  private table(name: string): string {
+    return `${this.prefix}${TABLE_FORMAT}:${name}`;
   }
 }
 
@@ -137,8 +140,16 @@ export const NOW_MICROSECONDS = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000`;
 
+/** Lua for `bounded(key, name, most)`: a field of a hash; '' where it is absent, foreign, or longer than `most` bytes. */
+export const BOUNDED = `
+local function bounded(key, name, most)
+  local size = redis.pcall('HSTRLEN', key, name)
+  if type(size) ~= 'number' or size == 0 or size > most then return '' end
+  return redis.call('HGET', key, name)
+end`;
+
 /** Lua: what is under the first key gives way when it is of another type, which no command of ours can read. */
-export function clearForeign(type: "hash" | "zset"): string {
+export function clearForeign(type: "hash" | "string" | "zset"): string {
   return `
 local kind = redis.call('TYPE', KEYS[1]).ok
 if kind ~= '${type}' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end`;
@@ -176,15 +187,18 @@ export type Message =
       readonly epoch: string;
       readonly at: number;
     }
-  /** The epochs behind `tag` are to be read: a replica found them lost or behind, and mended them as far as it knew. */
+  /** The table behind `tag` is to be read: a replica wrote rows, or mended epochs as far as it knew. */
   | { readonly kind: "look"; readonly tag: string }
   /** A token was issued by a page with other contents than before. */
   | { readonly kind: "chain"; readonly tag: string; readonly chain: string; readonly digest: string }
   | { readonly kind: "lease"; readonly name: string; readonly outcome: string }
-  /** A replica took a call of the rate limit behind `key` that is beyond its share of it. */
-  | { readonly kind: "borrowed"; readonly key: string; readonly by: string; readonly per: number }
-  /** An operator did something: the actions are to be read. */
-  | { readonly kind: "actions" }
+  /** A replica took calls of the limit behind `key` that are beyond its share of these windows. */
+  | {
+      readonly kind: "borrowed";
+      readonly key: string;
+      readonly by: string;
+      readonly windows: readonly { readonly name: string; readonly per: number; readonly count: number }[];
+    }
   /** What a process announced to all. */
   | { readonly kind: "news"; readonly news: string };
 
@@ -211,19 +225,30 @@ export function parseMessage(text: string): Message | undefined {
   if (!Array.isArray(json)) return undefined;
   const parts: readonly unknown[] = json;
   const [kind, first, second, third, at] = parts;
-  if (kind === "actions") return { kind };
   if (kind === "look" && typeof first === "string") return { kind, tag: first };
   if (kind === "news" && typeof first === "string") return { kind, news: first };
   if (typeof first !== "string" || typeof second !== "string") return undefined;
   if (kind === "lease") return { kind, name: first, outcome: second };
   if (kind === "borrowed") {
-    const isWindow = typeof third === "number" && third > 0 && third <= LONGEST_WINDOW;
-    return isWindow ? { kind, key: first, by: second, per: third } : undefined;
+    return isBorrowed(third) ? { kind, key: first, by: second, windows: third } : undefined;
   }
   if (typeof third !== "string") return undefined;
   if (kind === "chain") return isChainDigest(third) ? { kind, tag: first, chain: second, digest: third } : undefined;
   if (kind !== "epoch" || !isEpoch(third) || typeof at !== "number" || !Number.isFinite(at)) return undefined;
   return { kind, tag: first, scope: second, epoch: third, at };
+}
+
+type Borrowed = Extract<Message, { kind: "borrowed" }>["windows"];
+
+function isBorrowed(windows: unknown): windows is Borrowed {
+  if (!Array.isArray(windows) || windows.length > MOST_WINDOWS) return false;
+  return windows.every((each: unknown) => {
+    if (!isObject(each)) return false;
+    const { name, per, count } = each;
+    const isLength = typeof per === "number" && per > 0 && per <= LONGEST_WINDOW;
+    const isCount = typeof count === "number" && Number.isSafeInteger(count) && count > 0;
+    return isLength && isCount && typeof name === "string" && name.length <= 16;
+  });
 }
 
 /** Whether `text` can stand for the contents of pages, see `Coordinator.issueChain`. */

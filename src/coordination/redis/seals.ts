@@ -81,9 +81,10 @@ export class Seals {
 
   /** What was sealed; undefined when it was not, or not for this place or with these keys. */
   open(place: SealedPlace, sealed: string): OpenedText | undefined {
-    const mark = sealed.lastIndexOf(MARK);
-    if (this.keys === undefined) return { text: mark === -1 ? sealed : sealed.slice(0, mark), isOutdated: false };
-    return mark === -1 ? undefined : this.check(place, sealed.slice(0, mark), sealed.slice(mark + 1));
+    const mark = sealed.length - TEXT_LENGTH - 1;
+    const isSealed = sealed[mark] === MARK;
+    if (this.keys === undefined) return { text: isSealed ? sealed.slice(0, mark) : sealed, isOutdated: false };
+    return isSealed ? this.check(place, sealed.slice(0, mark), sealed.slice(mark + 1)) : undefined;
   }
 
   /** The same where seal and text are apart. */

@@ -1,105 +1,45 @@
-import { type CancelTimer, type Clock, type Duration, type Instant, valueWithin } from "../../clock.ts";
-import { type ActionOrder, type Actions, type HeldAction, MAX_ACTIONS, parseAction, targetOf } from "../actions.ts";
+import type { Clock, Duration, Instant } from "../../clock.ts";
+import { type ActionOrder, type Actions, type HeldAction, parseAction, targetOf } from "../actions.ts";
+import type { MergedRows, Row } from "../coordination.ts";
 import type { PurgeReach } from "../coordinator.ts";
-import type { RedisConnection, RedisObserver } from "./connection.ts";
-import { clearForeign, defineScript, NOW } from "./protocol.ts";
-import type { OpenedText, SealedPlace } from "./seals.ts";
-
-/** How often they are read again, for messages that were lost: an action has effect everywhere within 2 s. */
-const READ_EVERY: Duration = 500;
+import type { Replicas } from "./replicas.ts";
+import { SharedTable, type TableParts } from "./shared-table.ts";
 
 /** An action as old as this was asked for while Redis was there. */
 const JUST_NOW: Duration = 1_000;
 
-/** An exchange that runs when an operator acts does not take the action along; the next one does. */
+/** Another replica may act on the same target at the same time. */
 const WRITE_ROUNDS = 3;
 
 /** What ends so soon is not written again where Redis lacks it: by its clock it may be over. */
 const ENDING: Duration = 2_000;
 
-/** Targets in Redis; what is more is foreign. */
-const MOST = 4 * MAX_ACTIONS;
-
-/** Unix ms, in the year 5138. */
-const LATEST = 1e14;
-
-/** KEYS: actions. Returns Redis's time (ms) and the hash of target → `[stamp, until, action]`. */
-const readActions = defineScript(
-  "actions_read",
-  "no-writes",
-  `${NOW}
-local count = redis.pcall('HLEN', KEYS[1])
-if type(count) ~= 'number' or count > ${MOST} then return { now, { '', '' } } end
-return { now, redis.call('HGETALL', KEYS[1]) }`,
-);
-
-/**
- * Writes actions where Redis has what this process saw there, and tells the others to read. KEYS: actions. ARGV: channel,
- * message, then target, text seen ('' for none) and new text in turns. Returns what {@link readActions} does.
- */
-const writeActions = defineScript(
-  "actions_write",
-  "allow-oom",
-  `${NOW} ${clearForeign("hash")}
-if redis.call('HLEN', KEYS[1]) > ${MOST} then redis.call('DEL', KEYS[1]) end
-for i = 3, #ARGV, 3 do
-  if (redis.call('HGET', KEYS[1], ARGV[i]) or '') == ARGV[i + 1] then redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 2]) end
-end
-local latest = 0
-local all = redis.call('HGETALL', KEYS[1])
-for i = 1, #all, 2 do
-  local ends = tonumber(string.match(all[i + 1], '^%[%d+,(%d+),')) or math.huge
-  if ends <= now then redis.call('HDEL', KEYS[1], all[i]) else latest = math.max(latest, ends) end
-end
-if latest == math.huge then redis.call('PERSIST', KEYS[1])
-elseif latest > 0 then redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', latest)) end
-redis.call('PUBLISH', ARGV[1], ARGV[2])
-return { now, redis.call('HGETALL', KEYS[1]) }`,
-);
-
-/** Orders that are sealed with a key on its way out are sealed anew no more often. */
-const SEAL_AGAIN_AFTER: Duration = 5_000;
-
-/** What Redis has. */
-interface Found {
-  readonly time: number;
-  /** As it is there, by target. */
-  readonly texts: ReadonlyMap<string, string>;
-  /** What of it is ours and understood. */
-  readonly actions: ReadonlyMap<string, HeldAction>;
-  /** Sealed with a key on its way out. */
-  readonly outdated: readonly HeldAction[];
-}
-
-export interface SharedActionsOptions {
-  readonly connection: RedisConnection;
-  readonly table: Actions;
-  readonly clock: Clock;
-  readonly observer: Pick<RedisObserver, "valueRejected">;
+/** An action that is being written, and the row of it. */
+interface Sent {
+  readonly held: HeldAction;
+  readonly row: Row;
 }
 
 /**
- * Keeps the actions of this process and those in Redis the same: written when an operator acts, told by message, read
- * again in short intervals. What Redis lost is written there again; what was done while it was away, when it is back.
+ * Keeps the actions of this process and those in Redis the same. What Redis lost is written there again; what was done
+ * while it was away, when it is back. The version of a row is the time of the action by Redis's clock.
  */
 export class SharedActions {
-  private readonly connection: RedisConnection;
+  readonly shared: SharedTable;
   private readonly table: Actions;
   private readonly clock: Clock;
-  private readonly observer: SharedActionsOptions["observer"];
-  private readonly firstRead = Promise.withResolvers<void>();
-  private running: Promise<void> | undefined;
-  /** What is in Redis and is none of ours, by target. */
-  private rejected: ReadonlyMap<string, string> = new Map();
-  private sealAgainAt: Instant = -Infinity;
-  private cancelTimer: CancelTimer | undefined;
+  private readonly sent = new Map<string, Sent>();
 
-  constructor({ connection, table, clock, observer }: SharedActionsOptions) {
-    this.connection = connection;
+  constructor(parts: TableParts, table: Actions, replicas: Pick<Replicas, "took" | "wrote">) {
     this.table = table;
-    this.clock = clock;
-    this.observer = observer;
-    this.tick();
+    this.clock = parts.clock;
+    const accepts = (target: string, text: string) => {
+      const action = actionIn(text);
+      return action !== undefined && targetOf(action) === target;
+    };
+    const { actions: key } = parts.connection.keys;
+    this.shared = new SharedTable({ ...parts, kind: "action", key, tag: "actions", accepts, replicas });
+    this.shared.follow((rows, time) => this.merge(rows, time));
   }
 
   /** See {@link Coordinator.act}. */
@@ -107,172 +47,87 @@ export class SharedActions {
     const held = this.table.begin(order);
     const isUnwritten = () => this.table.held(targetOf(held.action)) === held;
     try {
-      for (let round = 0; round < WRITE_ROUNDS && isUnwritten() && this.connection.isConnected; round += 1) {
-        await this.synchronise();
-      }
+      for (let round = 0; round < WRITE_ROUNDS && isUnwritten(); round += 1) await this.shared.synchronise();
     } catch {
       // It is written as soon as Redis answers again.
     }
     return isUnwritten() ? "pending" : "fleet";
   }
 
-  /** There may be something new: a message says so, or the connection is new. */
-  look(): void {
-    if (this.connection.isConnected) this.synchronise().catch(() => undefined);
-  }
-
-  /** Resolves once Redis was read, or after `timeout`. */
-  async whenRead(timeout: Duration): Promise<void> {
-    await valueWithin(this.firstRead.promise, timeout, this.clock);
-  }
-
   close(): void {
-    this.cancelTimer?.();
     this.table.close();
-    this.firstRead.resolve();
+    void this.shared.close();
   }
 
-  private tick(): void {
-    this.cancelTimer = this.clock.after(READ_EVERY, () => {
-      this.look();
-      this.tick();
-    });
-  }
-
-  /** One after the other: who comes while it runs waits for that one, and looks whether it was enough. */
-  private synchronise(): Promise<void> {
-    this.running ??= this.exchange().finally(() => {
-      this.running = undefined;
-    });
-    return this.running;
-  }
-
-  private async exchange(): Promise<void> {
-    const { connection, table } = this;
-    const keys = [connection.keys.actions];
-    let found = this.parse(await connection.run({ script: readActions, keys, args: [] }));
-    this.takeAll(found);
-    const lost = table.everything().filter((held) => held.stamp === undefined || this.isLost(held, found.actions));
-    const unsent = [...(this.mustSealAgain() ? found.outdated : []), ...lost];
-    const texts = new Map<string, string>();
-    for (const held of unsent) {
-      const text = this.write(held, found);
+  private merge(found: ReadonlyMap<string, Row>, time: Instant): MergedRows {
+    const rows = new Map<string, Row | undefined>();
+    for (const [target, row] of found) {
+      if (row.until !== undefined && row.until <= time) rows.set(target, undefined);
+      else this.takeOver(target, row, time);
+    }
+    for (const held of this.table.everything()) {
       const target = targetOf(held.action);
+      const row =
+        held.stamp === undefined ? this.unsentRow(held, found.get(target), time) : this.lostRow(held, found, time);
+      if (row !== undefined) rows.set(target, row);
       // What another replica did later takes its place.
-      if (text === undefined) table.put(found.actions.get(target)!);
-      else texts.set(target, text);
+      else if (held.stamp === undefined) this.put(found.get(target)!, time);
     }
-    if (texts.size > 0) {
-      const triples = [...texts].flatMap(([target, text]) => [target, found.texts.get(target) ?? "", text]);
-      const args = [connection.keys.channel, connection.message({ kind: "actions" }), ...triples];
-      found = this.parse(await connection.run({ script: writeActions, keys, args }));
-      for (const held of lost) {
-        const target = targetOf(held.action);
-        // It is there now: what is held has its stamp from then on. Else another replica was quicker, and it goes next.
-        if (table.held(target) === held && found.texts.get(target) === texts.get(target)) {
-          const theirs = found.actions.get(target);
-          if (theirs !== undefined) table.put(theirs);
-        }
-      }
-      this.takeAll(found);
-    }
-    this.firstRead.resolve();
+    return { rows };
   }
 
-  /** Takes over what is newer. */
-  private takeAll({ actions }: Found): void {
-    for (const [target, theirs] of actions) {
-      const ours = this.table.held(target);
-      // What was done here and is not there yet goes there, later than all.
-      if (ours !== undefined && ours.stamp === undefined) continue;
-      if (ours?.stamp === undefined || theirs.stamp! > ours.stamp) this.table.put(theirs);
+  private takeOver(target: string, row: Row, time: Instant): void {
+    const ours = this.table.held(target);
+    const sent = this.sent.get(target);
+    if (sent !== undefined && sent.held === ours && sent.row.version === row.version && sent.row.text === row.text) {
+      this.sent.delete(target);
+      this.put(row, time);
+      return;
     }
+    // What was done here and is not there yet goes there, later than all.
+    if (ours !== undefined && (ours.stamp === undefined || row.version <= ours.stamp)) return;
+    this.put(row, time);
   }
 
-  private mustSealAgain(): boolean {
+  private put({ version, until, text }: Row, time: Instant): void {
     const now = this.clock.now();
-    if (!this.connection.seals.areOn || now < this.sealAgainAt) return false;
-    this.sealAgainAt = now + SEAL_AGAIN_AFTER;
-    return true;
-  }
-
-  private parse(reply: unknown): Found {
-    const [time, flat] = reply as [number, string[]];
-    const texts = new Map<string, string>();
-    const actions = new Map<string, HeldAction>();
-    const outdated: HeldAction[] = [];
-    const rejected = new Map<string, string>();
-    for (let i = 0; i + 1 < flat.length; i += 2) {
-      const [target, text] = [flat[i]!, flat[i + 1]!];
-      texts.set(target, text);
-      const opened = this.open(target, text);
-      const held = opened && this.read(opened.text, time);
-      if (held !== undefined && targetOf(held.action) === target) {
-        actions.set(target, held);
-        if (opened?.isOutdated === true) outdated.push(held);
-        continue;
-      }
-      // It is read twice a second and counts once.
-      if (this.rejected.get(target) !== text) {
-        this.observer.valueRejected("action", opened === undefined ? "seal" : "form");
-      }
-      rejected.set(target, text);
-    }
-    this.rejected = rejected;
-    return { time, texts, actions, outdated };
-  }
-
-  private placeOf(target: string): SealedPlace {
-    return { kind: "action", key: this.connection.keys.actions, field: target };
-  }
-
-  /** Without its seal, which is the last item of the list. */
-  private open(target: string, text: string): OpenedText | undefined {
-    if (!this.connection.seals.areOn) return { text, isOutdated: false };
-    const [, list, seal] = /^(.*),"([\w-]{22})"\]$/s.exec(text) ?? [];
-    return list === undefined ? undefined : this.connection.seals.check(this.placeOf(target), `${list}]`, seal!);
-  }
-
-  private isLost({ action, stamp, until }: HeldAction, theirs: ReadonlyMap<string, HeldAction>): boolean {
-    if (stamp === undefined || (until !== undefined && until - this.clock.now() < ENDING)) return false;
-    return (theirs.get(targetOf(action))?.stamp ?? -1) < stamp;
+    const ends = until === undefined ? undefined : now + (until - time);
+    this.table.put({ action: actionIn(text)!, since: now - Math.max(0, time - version), until: ends, stamp: version });
   }
 
   /**
-   * An action as it is in Redis: `[stamp, until, action]` by Redis's clock, and its seal. One that an operator asked for
-   * just now is later than all, whatever that clock did meanwhile. Undefined: there is a later one.
+   * The row of an action that is not in Redis yet. One that an operator asked for just now is later than all, whatever
+   * Redis's clock did meanwhile. Undefined: there is a later one.
    */
-  private write(held: HeldAction, { time, actions }: Found): string | undefined {
+  private unsentRow(held: HeldAction, last: Row | undefined, time: Instant): Row | undefined {
     const { action, age, lasts } = this.table.message(held);
-    const target = targetOf(action);
-    const last = actions.get(target)?.stamp ?? -1;
+    const before = last?.version ?? -1;
     const asked = Math.max(0, Math.floor(time - age));
-    const stamp = held.stamp ?? (age < JUST_NOW ? Math.max(asked, last + 1) : asked);
-    if (held.stamp === undefined && stamp <= last) return undefined;
-    const until = lasts === undefined ? null : Math.floor(time + Math.max(0, lasts));
-    const text = JSON.stringify([stamp, until, action]);
-    const seal = this.connection.seals.sealOf(this.placeOf(target), text);
-    return seal === "" ? text : `${text.slice(0, -1)},"${seal}"]`;
+    const version = age < JUST_NOW ? Math.max(asked, before + 1) : asked;
+    if (version <= before) return undefined;
+    const row = rowOf(action, version, lasts === undefined ? undefined : time + Math.max(0, lasts));
+    this.sent.set(targetOf(action), { held, row });
+    return row;
   }
 
-  /** Undefined for what this version does not understand. */
-  private read(value: string, time: number): HeldAction | undefined {
-    let parts: unknown;
-    try {
-      parts = JSON.parse(value);
-    } catch {
-      return undefined;
-    }
-    if (!Array.isArray(parts)) return undefined;
-    const [stamp, until, given] = parts as readonly unknown[];
-    const action = parseAction(given);
-    if (action === undefined || !isTime(stamp) || !(until === null || isTime(until))) return undefined;
-    const now = this.clock.now();
-    const ends = until === null ? undefined : now + (until - time);
-    return { action, since: now - Math.max(0, time - stamp), until: ends, stamp };
+  /** The row of an action that Redis had and lost. */
+  private lostRow(held: HeldAction, found: ReadonlyMap<string, Row>, time: Instant): Row | undefined {
+    const { action, stamp, until } = held;
+    const left = until === undefined ? undefined : until - this.clock.now();
+    if (left !== undefined && left < ENDING) return undefined;
+    if ((found.get(targetOf(action))?.version ?? -1) >= stamp!) return undefined;
+    return rowOf(action, stamp!, left === undefined ? undefined : time + left);
   }
 }
 
-function isTime(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LATEST;
+function rowOf(action: HeldAction["action"], version: number, until: Instant | undefined): Row {
+  return { version, until: until === undefined ? undefined : Math.floor(until), text: JSON.stringify(action) };
+}
+
+function actionIn(text: string) {
+  try {
+    return parseAction(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
 }

@@ -1,35 +1,26 @@
-import { type Clock, type Duration, valueWithin } from "../../clock.ts";
+import { type Clock, type Duration, type Instant, TimedOut, valueWithin, withReply } from "../../clock.ts";
 import type { Dependencies, PurgeReach } from "../coordinator.ts";
-import { BASE, chainName, type Epoch, Epochs } from "../epochs.ts";
+import { BASE, type Epoch, Epochs } from "../epochs.ts";
+import type { CircuitBreaker } from "./circuit-breaker.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
-import { EpochSync } from "./epoch-sync.ts";
-import {
-  type CircuitBreaker,
-  isCurrent,
-  MAX_WAIT,
-  notePending,
-  type PartitionView,
-  PartitionViews,
-} from "./partition-views.ts";
-import { defineScript, type Message, PLAIN, type ScriptCall } from "./protocol.ts";
-import type { FoundEpochs } from "./stored-epochs.ts";
-
-/**
- * How often epochs are read again, for messages that were lost: a purge holds everywhere within 2 s. Often enough for
- * that even when Redis loses the purge a moment later, which another replica has to find out first.
- */
-const REVALIDATE_EVERY: Duration = 500;
-
-/** How often due partitions are looked for. */
-const TICK: Duration = 100;
+import { raisedAbove, repairsOf, takeEpoch, takeEpochs } from "./epoch-rules.ts";
+import { isCurrent, MAX_WAIT, notePending, type PartitionView, PartitionViews } from "./partition-views.ts";
+import { type Poller, READ_EVERY } from "./poller.ts";
+import type { Message, ScriptCall } from "./protocol.ts";
+import type { Replicas } from "./replicas.ts";
+import { SEAL_AGAIN_AFTER, type TableParts } from "./shared-table.ts";
+import type { FoundTable, Tables } from "./tables.ts";
 
 /** A Redis that takes longer in the background is too slow to be asked by requests. */
 const TOO_SLOW: Duration = 200;
 
-export interface SharedEpochsOptions {
-  connection: RedisConnection;
-  clock: Clock;
+/** So often is tried to write while other replicas write too: each time one of them is done. */
+const WRITE_ROUNDS = 64;
+
+export interface SharedEpochsOptions extends TableParts {
   observer: RedisObserver;
+  /** Told of what was purged here and elsewhere. */
+  replicas: Pick<Replicas, "took" | "wrote">;
   /** Told when {@link SharedEpochs.isUsable} changed. */
   changed: (isUsable: boolean) => void;
 }
@@ -46,7 +37,9 @@ export class SharedEpochs {
   private readonly clock: Clock;
   private readonly observer: RedisObserver;
   private readonly changed: (isUsable: boolean) => void;
-  private readonly sync: EpochSync;
+  private readonly tables: Tables;
+  private readonly poller: Poller;
+  private readonly replicas: SharedEpochsOptions["replicas"];
   private readonly views: PartitionViews;
   private up = Promise.withResolvers<void>();
   private isUp = false;
@@ -54,14 +47,17 @@ export class SharedEpochs {
   lastPurgeLag: Duration | undefined;
   private isClosed = false;
 
-  constructor({ connection, clock, observer, changed }: SharedEpochsOptions) {
+  constructor({ connection, tables, poller, clock, observer, replicas, changed }: SharedEpochsOptions) {
     this.connection = connection;
+    this.tables = tables;
+    this.poller = poller;
+    this.replicas = replicas;
     this.clock = clock;
     this.observer = observer;
     this.changed = changed;
-    this.sync = new EpochSync({ connection, epochs: this.table, clock, observer });
-    this.views = new PartitionViews({ epochs: this.table, clock, isCluster: connection.isCluster });
-    this.tick();
+    const { keys, isCluster } = connection;
+    this.views = new PartitionViews({ epochs: this.table, clock, keys, isCluster });
+    poller.add(() => this.due());
   }
 
   /** Whether Redis is there, fast enough, and agrees with this process. */
@@ -77,6 +73,13 @@ export class SharedEpochs {
   /** How far Redis's clock is ahead of this process's, at least; 0 before it was first read. */
   get clockOffset(): Duration {
     return this.views.everywhere.clockOffset;
+  }
+
+  /** This process goes by all purges written before then (Unix ms by Redis's clock); -Infinity: it is not known. */
+  get asOf(): Instant {
+    let asOf = Infinity;
+    for (const view of this.views.all()) asOf = Math.min(asOf, isCurrent(view) ? view.readAt : -Infinity);
+    return asOf;
   }
 
   /** Purges that wait for Redis. */
@@ -111,7 +114,7 @@ export class SharedEpochs {
    *
    * @param begun the reading, where it was begun just now
    */
-  learn(view: PartitionView, begun?: Promise<FoundEpochs>): Promise<void> {
+  learn(view: PartitionView, begun?: Promise<FoundTable>): Promise<void> {
     view.reading ??= this.readAll(view, begun).finally(() => {
       view.reading = undefined;
     });
@@ -146,7 +149,7 @@ export class SharedEpochs {
    * and this process do not agree and have to be brought together first, which then is under way.
    */
   observe(view: PartitionView, scopes: readonly string[], found: readonly (Epoch | undefined)[]): boolean {
-    if (this.sync.observe(view, scopes, found)) return true;
+    if (this.agrees(view, scopes, found)) return true;
     void this.learn(view);
     return false;
   }
@@ -154,11 +157,11 @@ export class SharedEpochs {
   /** See {@link Coordinator.purge}. */
   async purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach> {
     const view = this.view(partition);
-    for (const raised of this.table.raise(partition, scopes, this.clock.wallNow()).raised) notePending(view, raised);
+    for (const raised of this.table.raise(partition, scopes, this.clock.wallNow())) notePending(view, raised);
     if (!this.connection.isConnected) return "pending";
     const { session } = view.breaker;
     try {
-      while (scopes.some((scope) => view.pending.has(scope)) || view.pending.has(BASE)) await this.sync.flush(view);
+      while (scopes.some((scope) => view.pending.has(scope)) || view.pending.has(BASE)) await this.flush(view);
       return "fleet";
     } catch {
       this.fail(view.breaker, session);
@@ -168,12 +171,16 @@ export class SharedEpochs {
 
   received(message: Extract<Message, { kind: "epoch" }>): void {
     const view = this.views.tagged(message.tag);
-    if (view === undefined) return;
+    if (view === undefined) {
+      // Nothing of this partition is kept here.
+      this.replicas.took({ table: message.tag, name: message.scope, text: message.epoch });
+      return;
+    }
     if (!view.isKnown) {
       view.missedMessage = true;
       return;
     }
-    const taken = this.sync.take(view, message.scope, message.epoch);
+    const taken = this.take(view, message.scope, message.epoch);
     if (taken === "doubtful") view.dueAt = this.clock.now();
     if (taken !== "newer") return;
     this.lastPurgeLag = Math.max(0, this.clock.now() + view.clockOffset - message.at);
@@ -185,7 +192,7 @@ export class SharedEpochs {
     const view = this.views.tagged(tag);
     if (view === undefined) return;
     view.dueAt = this.clock.now();
-    this.readDue();
+    this.poller.look();
   }
 
   /** The view of a token's partition, for messages. */
@@ -197,7 +204,7 @@ export class SharedEpochs {
   connectionChanged(): void {
     for (const view of this.views.all()) view.breaker.reset();
     this.noteState();
-    if (this.connection.isConnected) this.readDue();
+    this.poller.look();
   }
 
   close(): void {
@@ -210,40 +217,154 @@ export class SharedEpochs {
     return this.views.of(partition);
   }
 
-  private tick(): void {
-    if (this.isClosed) return;
-    this.readDue();
-    this.clock.after(TICK, () => this.tick());
-  }
-
-  private readDue(): void {
-    if (!this.connection.isConnected) return;
+  /** Those whose purges are to be written first are not read with the others. */
+  private due() {
     const now = this.clock.now();
     const isDue = (view: PartitionView) => (isCurrent(view) ? now >= view.dueAt : view.breaker.mayTry);
     const due = [...this.views.all()].filter((view) => view.reading === undefined && isDue(view));
-    // The others write their purges first.
-    const together = due.filter(({ pending }) => pending.size === 0);
-    for (const [at, begun] of this.sync.findAll(together).entries()) void this.learn(together[at]!, begun);
     for (const view of due) if (view.pending.size > 0) void this.learn(view);
+    return due
+      .filter(({ pending }) => pending.size === 0)
+      .map((view) => ({ table: view.table, take: (reading: Promise<FoundTable>) => this.learn(view, reading) }));
   }
 
-  private async readAll(view: PartitionView, begun?: Promise<FoundEpochs>): Promise<void> {
+  private async readAll(view: PartitionView, begun?: Promise<FoundTable>): Promise<void> {
     const { session } = view.breaker;
-    view.dueAt = this.clock.now() + REVALIDATE_EVERY;
+    view.dueAt = this.clock.now() + READ_EVERY;
     view.missedMessage = false;
     try {
-      while (view.pending.size > 0) await this.sync.flush(view);
+      while (view.pending.size > 0) await this.flush(view);
       // One that begins to be too slow is given up; one that was has to be fast again.
       const limit = isCurrent(view) ? TOO_SLOW : MAX_WAIT;
-      const isFast = await this.sync.read(view, limit, begun);
-      // Told of a purge while the epochs were on their way: those may be older than the message.
-      if (view.missedMessage) await this.sync.read(view, limit);
+      const isFast = await this.read(view, limit, begun ?? this.tables.read(view.table));
+      // A purge was announced while the epochs were on their way: those may be older than the message.
+      if (view.missedMessage) await this.read(view, limit, this.tables.read(view.table));
       if (!isFast) view.breaker.fail(session);
       else if (view.breaker.regain(session)) view.session = session;
     } catch {
       view.breaker.fail(session);
     }
     this.noteState();
+  }
+
+  /** Reads, and mends what Redis lacks. Returns whether the reading took no longer than `limit`. */
+  private async read(view: PartitionView, limit: Duration, reading: Promise<FoundTable>): Promise<boolean> {
+    const isFast = withReply(reading, limit, this.clock).then(
+      () => true,
+      (error: unknown) => !(error instanceof TimedOut),
+    );
+    const found = await reading;
+    view.clockOffset = found.time - this.clock.now();
+    await this.agree(view, found);
+    view.isKnown = true;
+    view.readAt = found.time;
+    return isFast;
+  }
+
+  /** Writes the purges that are not in Redis yet; those made while it is at it go with the next time. */
+  private flush(view: PartitionView): Promise<void> {
+    view.flushing ??= this.flushOnce(view).finally(() => {
+      view.flushing = undefined;
+    });
+    return view.flushing;
+  }
+
+  private async flushOnce(view: PartitionView): Promise<void> {
+    if (view.pending.size === 0) return;
+    const batch = [...view.pending];
+    let found = await this.tables.read(view.table);
+    for (let round = 0; round < WRITE_ROUNDS; round += 1) {
+      this.takeAll(view, found);
+      const { base } = this.table.read(view.partition);
+      const isAnew = view.pending.has(BASE);
+      if (!isAnew && found.rows.get(BASE) !== base) {
+        found = await this.agree(view, found);
+        continue;
+      }
+      const current = found;
+      const raised = new Map(batch.map(([scope, noted]) => [scope, raisedAbove(noted, current, scope)]));
+      const messages = [...raised].map(([scope, epoch]) => this.message(view, scope, epoch));
+      const written = await this.tables.write(view.table, found, {
+        isAnew,
+        rows: new Map([[BASE, base], ...raised]),
+        messages,
+      });
+      found = written.found;
+      if (!written.isWritten) continue;
+      for (const [scope, noted] of batch) {
+        if (view.pending.get(scope) === noted) view.pending.delete(scope);
+        this.take(view, scope, raised.get(scope)!);
+        this.replicas.wrote({ table: view.tag, name: scope, text: raised.get(scope)! }, found.time);
+      }
+      return;
+    }
+    throw new Error("other replicas write the same epochs without end");
+  }
+
+  /**
+   * Takes over what is newer in Redis, and writes there what is missing, older or foreign. Then the others are asked to
+   * look: they may know of purges that Redis and this process do not.
+   */
+  private async agree(view: PartitionView, first: FoundTable): Promise<FoundTable> {
+    let found = first;
+    for (let round = 0; round < WRITE_ROUNDS; round += 1) {
+      this.takeAll(view, found);
+      const { isAnew, epochs } = repairsOf(this.table.read(view.partition), found);
+      const isRepair = epochs.size > 0;
+      const rows = isRepair || !this.mustSealAgain(view, found) ? epochs : found.rows;
+      if (rows.size === 0 && !found.hasForeign) return found;
+      const messages = isRepair ? [this.connection.message({ kind: "look", tag: view.tag })] : [];
+      const written = await this.tables.write(view.table, found, { isAnew, rows, messages });
+      found = written.found;
+      if (!written.isWritten) continue;
+      // What was purged here meanwhile is newer, and stays.
+      for (const [scope, epoch] of epochs) this.take(view, scope, epoch);
+      view.isKnown = true;
+      return found;
+    }
+    throw new Error("other replicas write the same epochs without end");
+  }
+
+  /** Whether epochs that came with an entry, as they are in Redis, are those known here or newer. */
+  private agrees(view: PartitionView, scopes: readonly string[], found: readonly (string | undefined)[]): boolean {
+    const { base, scopes: ours } = this.table.read(view.partition);
+    if (found[0] === undefined || this.tables.openRow(view.table, BASE, found[0]) !== base) return false;
+    return scopes.every((scope, i) => {
+      const text = found[i + 1];
+      if (text === undefined) return !ours.has(scope);
+      const theirs = this.tables.openRow(view.table, scope, text);
+      return theirs !== undefined && this.take(view, scope, theirs) !== "doubtful";
+    });
+  }
+
+  private take(view: PartitionView, scope: string, epoch: Epoch) {
+    const taken = takeEpoch(this.table, view.partition, scope, epoch);
+    if (taken === "newer") this.replicas.took({ table: view.tag, name: scope, text: epoch });
+    return taken;
+  }
+
+  private takeAll(view: PartitionView, found: FoundTable): void {
+    const { base, scopes } = this.table.read(view.partition);
+    const before = new Map([[BASE, base], ...scopes]);
+    takeEpochs(this.table, view, found);
+    const after = this.table.read(view.partition);
+    for (const [scope, epoch] of found.rows) {
+      const ours = scope === BASE ? after.base : after.scopes.get(scope);
+      if (ours !== epoch || before.get(scope) === epoch) continue;
+      this.replicas.took({ table: view.tag, name: scope, text: epoch });
+    }
+  }
+
+  private mustSealAgain(view: PartitionView, { isOutdated }: FoundTable): boolean {
+    const now = this.clock.now();
+    if (!isOutdated || now < view.sealAgainAt) return false;
+    view.sealAgainAt = now + SEAL_AGAIN_AFTER;
+    return true;
+  }
+
+  private message(view: PartitionView, scope: string, epoch: Epoch): string {
+    const at = Math.floor(this.clock.now() + view.clockOffset);
+    return this.connection.message({ kind: "epoch", tag: view.tag, scope, epoch, at });
   }
 
   private noteState(): void {
@@ -257,83 +378,5 @@ export class SharedEpochs {
     this.changed(isUp);
     if (isUp) this.up.resolve();
     else this.up = Promise.withResolvers();
-  }
-}
-
-/** A token stays known for as long after its page was last fetched: longer than a listing takes, and any entry lives. */
-const TOKEN_LIFETIME: Duration = 24 * 60 * 60 * 1_000;
-
-/** Issued tokens that wait for Redis; older ones are forgotten there, and their pages stay unshared. */
-const MAX_UNWRITTEN = 10_000;
-
-/**
- * Notes an issued token. KEYS: chain. ARGV: digest, sealed; how long it is kept (ms), channel, message. Tells the others
- * when the digest is another than before.
- */
-const issueToken = defineScript(
-  "chain_issue",
-  "allow-oom",
-  `${PLAIN}
-local last = redis.pcall('GET', KEYS[1])
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-if type(last) == 'string' and plain(last) ~= plain(ARGV[1]) then redis.call('PUBLISH', ARGV[3], ARGV[4]) end`,
-);
-
-/** The page tokens issued by any replica. */
-export class SharedChains {
-  private readonly connection: RedisConnection;
-  private readonly epochs: SharedEpochs;
-  private readonly table: Epochs;
-  /** Not known to be in Redis as they are here, by partition and chain. */
-  private readonly unwritten = new Map<string, string>();
-
-  constructor(connection: RedisConnection, epochs: SharedEpochs) {
-    this.connection = connection;
-    this.epochs = epochs;
-    this.table = epochs.table;
-  }
-
-  issue(partition: string, chain: string, digest: string): void {
-    this.table.issueChain(partition, chain, digest);
-    void this.write(partition, chain, digest);
-  }
-
-  /**
-   * Takes over the digest that came with an entry; `sent` is the one known here when it was asked for. What was issued
-   * here in the meantime, or could not be written, is the newer one.
-   */
-  observe(view: PartitionView, chain: string, answer: { sent: string | undefined; found: string | undefined }): void {
-    const partition = view.partition!;
-    const ours = this.table.chainDigest(partition, chain);
-    if (answer.found === ours) return;
-    if (ours !== answer.sent) return;
-    if (ours !== undefined && (answer.found === undefined || this.unwritten.has(chainName(partition, chain)))) {
-      void this.write(partition, chain, ours);
-    } else if (answer.found !== undefined) {
-      this.table.issueChain(partition, chain, answer.found);
-    }
-  }
-
-  received(message: Extract<Message, { kind: "chain" }>): void {
-    const partition = this.epochs.partitionOf(message.tag);
-    if (partition !== undefined) this.table.issueChain(partition, message.chain, message.digest);
-  }
-
-  private async write(partition: string, chain: string, digest: string): Promise<void> {
-    const name = chainName(partition, chain);
-    this.unwritten.set(name, digest);
-    if (this.unwritten.size > MAX_UNWRITTEN) this.unwritten.delete(this.unwritten.keys().next().value!);
-    if (!this.connection.isConnected) return;
-    const { tag } = this.epochs.view(partition);
-    const { keys, seals } = this.connection;
-    const key = keys.chain(tag, chain);
-    const sealed = seals.seal({ kind: "chain", key }, digest);
-    const args = [sealed, TOKEN_LIFETIME, keys.channel, this.connection.message({ kind: "chain", tag, chain, digest })];
-    try {
-      await this.connection.run({ script: issueToken, keys: [key], args });
-      if (this.unwritten.get(name) === digest) this.unwritten.delete(name);
-    } catch {
-      // It stays unwritten, and is written when the page behind it is next looked for.
-    }
   }
 }

@@ -2,26 +2,14 @@ import type { Clock, Duration } from "../../clock.ts";
 import type { MaybePromise } from "../coordinator.ts";
 import { Facts } from "../local.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
-import { defineScript } from "./protocol.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
+import { readValue, writingOf } from "./values.ts";
 
 /** Characters; a party id is shorter. In Redis there may be its end and its seal besides. */
 const LONGEST = 1_024;
-const LONGEST_SEALED = 1_100;
 
 /** So far apart the wall clocks of replicas may be. */
 const CLOCKS_APART: Duration = 60_000;
-
-const writeFact = defineScript("fact_write", "", "return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])");
-/** KEYS: fact. Returns it, nil, or 1 for what is none. */
-const readFact = defineScript(
-  "fact_read",
-  "no-writes",
-  `
-local value = redis.pcall('GET', KEYS[1])
-if type(value) == 'table' then return 1 end
-return value and #value > ${LONGEST_SEALED} and 1 or value`,
-);
 
 export interface SharedFactsOptions {
   readonly connection: RedisConnection;
@@ -53,8 +41,9 @@ export class SharedFacts {
     // Sealed with when it ends: Redis could be made to keep it for ever.
     const until = Math.floor(this.clock.wallNow() + ttl);
     const text = this.connection.seals.areOn ? `${until} ${value}` : value;
-    const args = [this.connection.seals.seal({ kind: "fact", key: name }, text), Math.floor(ttl)];
-    this.connection.write(() => ({ script: writeFact, keys: [name], args }), key.length + value.length);
+    const sealed = this.connection.seals.seal({ kind: "fact", key: name }, text);
+    const write = { key: name, text: sealed, ttl: Math.floor(ttl) };
+    this.connection.write(() => writingOf(this.connection, write, false), key.length + value.length);
   }
 
   recall(key: string): MaybePromise<string | undefined> {
@@ -64,9 +53,9 @@ export class SharedFacts {
   private async read(key: string): Promise<string | undefined> {
     try {
       const name = this.connection.keys.fact(key);
-      const value = await this.epochs.askElsewhere({ script: readFact, keys: [name], args: [] });
+      const value = await this.epochs.askElsewhere({ script: readValue, keys: [name], args: [] });
       if (typeof value === "number") this.observer.valueRejected("fact", "form");
-      return typeof value === "string" ? this.open(name, value) : undefined;
+      return typeof value === "string" && value !== "" ? this.open(name, value) : undefined;
     } catch {
       return undefined;
     }

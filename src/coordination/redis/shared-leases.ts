@@ -6,6 +6,7 @@ import { LocalLeases, Waiters } from "../local.ts";
 import type { RedisConnection, RedisObserver } from "./connection.ts";
 import { defineScript, type Message } from "./protocol.ts";
 import type { SharedEpochs } from "./shared-epochs.ts";
+import { readValue, VALUE_OF, writingOf } from "./values.ts";
 
 /** A dead holder keeps the others waiting for this long at most; a living one renews at a third of it. */
 const LEASE: Duration = 2_000;
@@ -35,43 +36,16 @@ const RELEASED = "=";
 const takeLease = defineScript(
   "lease_take",
   "allow-oom",
-  `
-local holder = redis.pcall('GET', KEYS[1])
+  `${VALUE_OF}
+local holder = valueOf(KEYS[1])
 local left = redis.call('PTTL', KEYS[1])
 -- A foreign value, which may stay for ever, is no lease.
-if type(holder) == 'string' and holder ~= ARGV[5] and left > 0 and left <= math.max(ARGV[2], ARGV[3]) then
+if type(holder) == 'string' and holder ~= '' and holder ~= ARGV[5] and left > 0 and left <= math.max(ARGV[2], ARGV[3]) then
   if string.sub(holder, 1, 1) ~= '${RELEASED}' then return holder end
   if string.match(holder, '^${RELEASED}stored') and ARGV[3] - left < tonumber(ARGV[4]) then return holder end
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1`,
-);
-
-/** KEYS: lease. ARGV: token, how long it holds (ms). Returns 0 when it is no longer ours. */
-const renewLease = defineScript(
-  "lease_renew",
-  "allow-oom",
-  `
-if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])`,
-);
-
-/** KEYS: lease. ARGV: token, what it leaves behind, how long that is kept (ms), channel, message. */
-const releaseLease = defineScript(
-  "lease_release",
-  "allow-oom",
-  `
-if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-redis.call('PUBLISH', ARGV[4], ARGV[5])
-return 1`,
-);
-
-/** KEYS: lease. Returns its token, its outcome after {@link RELEASED}, or nil. */
-const readLease = defineScript(
-  "lease_read",
-  "no-writes",
-  "local holder = redis.pcall('GET', KEYS[1]) return type(holder) == 'string' and holder",
 );
 
 /** For people and `/status`. */
@@ -170,9 +144,9 @@ export class SharedLeases {
     let cancel: CancelTimer = () => {};
     const renewLater = (): void => {
       cancel = this.clock.after(LEASE / 3, () => {
-        const call = { script: renewLease, keys: [this.connection.keys.lease(name)], args: [token, LEASE] };
+        const write = { key: this.connection.keys.lease(name), expected: token, text: token, ttl: LEASE };
         // When it is lost another replica fetches too; the fetch goes on, and its answer is as good.
-        this.connection.run(call).catch(() => {});
+        this.connection.run(writingOf(this.connection, write)).catch(() => {});
         renewLater();
       });
     };
@@ -191,13 +165,14 @@ export class SharedLeases {
   private async giveUp(name: string, token: string, outcome: FetchOutcome): Promise<void> {
     this.waiters.wake(name, outcome);
     const { keys, seals } = this.connection;
-    const left = seals.seal({ kind: "lease", key: keys.lease(name) }, RELEASED + outcome);
+    const key = keys.lease(name);
+    const text = seals.seal({ kind: "lease", key }, RELEASED + outcome);
     const message = this.connection.message({ kind: "lease", name, outcome });
-    const args = [token, left, OUTCOME_KEPT, keys.channel, message];
+    const call = writingOf(this.connection, { key, expected: token, text, ttl: OUTCOME_KEPT, message });
     const end = this.clock.now() + LEASE;
     while (this.clock.now() < end) {
       try {
-        await this.connection.run({ script: releaseLease, keys: [keys.lease(name)], args });
+        await this.connection.run(call);
         return;
       } catch {
         if (this.isClosed) return;
@@ -230,8 +205,8 @@ export class SharedLeases {
     }
     try {
       const lease = this.connection.keys.lease(name);
-      const found = await this.connection.run({ script: readLease, keys: [lease], args: [] }, POLL_EVERY);
-      const holder = typeof found === "string" ? this.open(lease, found) : undefined;
+      const found = await this.connection.run({ script: readValue, keys: [lease], args: [] }, POLL_EVERY);
+      const holder = typeof found === "string" && found !== "" ? this.open(lease, found) : undefined;
       if (holder === undefined) this.waiters.wake(name, "failed");
       else if (holder.startsWith(RELEASED)) this.waiters.wake(name, asOutcome(holder.slice(RELEASED.length)));
     } catch {

@@ -1,0 +1,314 @@
+import type { Clock, Duration } from "../../clock.ts";
+import type { RedisConnection, RedisObserver } from "./connection.ts";
+import { BOUNDED, clearForeign, defineScript, NOW, type RedisValue } from "./protocol.ts";
+
+/** Rows of one table; a hash with more is foreign. */
+const MOST_ROWS = 4_096;
+
+/** Bytes of one row with its name. A longer one is foreign. */
+const LONGEST_ROW = 256 * 1024;
+
+/** Bytes of all rows of one table; a table with more is foreign, and the first that writes begins it anew. */
+const LARGEST_TABLE = 4 * 1024 * 1024;
+
+/** Bytes that one command brings, about: tables that do not fit come with the next one. */
+const LARGEST_REPLY = 2 * LARGEST_TABLE;
+
+/** Tables that are read with one script: nothing else runs in Redis meanwhile. */
+const MOST_AT_ONCE = 32;
+
+/** The field with the version of a table, where it has one: Redis's time of the last change (ms). */
+const VERSION = "=version";
+
+/** Names that one command of Lua takes. */
+const NAMES_AT_ONCE = 1_000;
+
+/** Opened texts of one table that are kept to be compared, and the length of the longest of them. */
+const MOST_KEPT = 1_024;
+const LONGEST_KEPT = 1_024;
+
+/**
+ * Lua for `look(key)`: the names of a table's rows within the bounds, those beyond them (`true`: the whole table is
+ * foreign), and the bytes. Sizes alone are read: a value that nobody of ours wrote costs no more than its name.
+ */
+const LOOK = `
+local function look(key)
+  local count = redis.pcall('HLEN', key)
+  if type(count) ~= 'number' or count > ${MOST_ROWS} then return {}, true, 0 end
+  local names, foreign, bytes = {}, {}, 0
+  if count == 0 then return names, foreign, bytes end
+  for _, name in ipairs(redis.call('HKEYS', key)) do
+    local size = #name + redis.call('HSTRLEN', key, name)
+    if size > ${LONGEST_ROW} then foreign[#foreign + 1] = name
+    else
+      names[#names + 1] = name
+      bytes = bytes + size
+    end
+  end
+  if bytes > ${LARGEST_TABLE} then return {}, true, 0 end
+  return names, foreign, bytes
+end
+local function rows(key, names)
+  local found = {}
+  for first = 1, #names, ${NAMES_AT_ONCE} do
+    local last = math.min(#names, first + ${NAMES_AT_ONCE - 1})
+    for i, text in ipairs(redis.call('HMGET', key, unpack(names, first, last))) do
+      found[#found + 1] = names[first + i - 1]
+      found[#found + 1] = text
+    end
+  end
+  return found
+end
+local function strangers(foreign) return foreign == true and -1 or #foreign end`;
+
+/**
+ * Reads tables. KEYS: tables. ARGV: the version of each that is known ('' for none). Returns Redis's time (ms), then for
+ * each table that fits: its version, how many rows are foreign (-1: all), and its rows in turns (nil: as they are known).
+ */
+const readTables = defineScript(
+  "table_read",
+  "no-writes",
+  `${NOW} ${BOUNDED} ${LOOK}
+local found, total = { now }, 0
+for i, key in ipairs(KEYS) do
+  local version = bounded(key, '${VERSION}', 64)
+  if version ~= '' and version == ARGV[i] then found[#found + 1] = { version, 0, false }
+  else
+    local names, foreign, bytes = look(key)
+    if i > 1 and total + bytes > ${LARGEST_REPLY} then return found end
+    total = total + bytes
+    found[#found + 1] = { version, strangers(foreign), rows(key, names) }
+  end
+end
+return found`,
+);
+
+/**
+ * The one compare-and-set of tables: writes rows where Redis has what this process saw there, and notifies the others.
+ * What is foreign goes. KEYS: table. ARGV: channel, whether all other rows go ("1"), whether the table has a version
+ * ("1"), the version that was seen, how many messages there are, the messages, then name, text seen ('' for none) and new text ('' removes) in
+ * turns. Returns Redis's time (ms), whether it was written (1), and the table as {@link readTables} does: where it was
+ * written, the version alone, and no version where another replica wrote other rows meanwhile.
+ */
+const writeTable = defineScript(
+  "table_write",
+  "allow-oom",
+  `${NOW} ${BOUNDED} ${clearForeign("hash")} ${LOOK}
+local key = KEYS[1]
+local names, foreign = look(key)
+if foreign == true then redis.call('DEL', key)
+else
+  for _, name in ipairs(foreign) do redis.call('HDEL', key, name) end
+end
+local first = 6 + tonumber(ARGV[5])
+for i = first, #ARGV, 3 do
+  if bounded(key, ARGV[i], ${LONGEST_ROW}) ~= ARGV[i + 1] then
+    return { now, 0, bounded(key, '${VERSION}', 64), strangers(foreign), rows(key, names) }
+  end
+end
+local before = bounded(key, '${VERSION}', 64)
+if ARGV[2] == '1' then redis.call('DEL', key) end
+for i = first, #ARGV, 3 do
+  if ARGV[i + 2] == '' then redis.call('HDEL', key, ARGV[i])
+  else redis.call('HSET', key, ARGV[i], ARGV[i + 2]) end
+end
+local version = ''
+if ARGV[3] == '1' then
+  version = string.format('%.3f', time[1] * 1000 + time[2] / 1000)
+  if version == before then version = version .. '1' end
+  redis.call('HSET', key, '${VERSION}', version)
+end
+for i = 6, first - 1 do redis.call('PUBLISH', ARGV[1], ARGV[i]) end
+return { now, 1, before == ARGV[4] and version or '', 0, false }`,
+);
+
+/** The part of a reply about one table. */
+type Part = readonly [version: string, foreign: number, rows: readonly string[] | null];
+
+/** A text in Redis, and what is in it; undefined where it is not ours. */
+interface OpenedText {
+  readonly text: string;
+  /** Of the seal keys. */
+  readonly sealedBy: object | undefined;
+  readonly plain: string | undefined;
+  readonly isOutdated: boolean;
+}
+
+/** What a table is. */
+export interface TableForm {
+  readonly kind: RedisValue;
+  readonly key: string;
+  /** It has a version of its own, so that what has not changed is not sent again. */
+  readonly isVersioned: boolean;
+  /** Whether a gateway could have written this row; `plain` is its text without its seal. */
+  readonly accepts: (name: string, plain: string) => boolean;
+}
+
+/** A table in Redis, as this process has last seen it. */
+export interface Table extends TableForm {
+  /** What was last found there, for {@link Table.isVersioned} ones. */
+  last: FoundTable | undefined;
+  /** What the texts of rows say: opening one again costs more than comparing it. */
+  readonly opened: Map<string, OpenedText>;
+  /** Rows beyond the bounds when it was last read: each is counted once, though it is read twice a second. */
+  foreign: number;
+}
+
+/** What Redis has of one table. */
+export interface FoundTable {
+  /** Redis's time (ms). */
+  readonly time: number;
+  readonly version: string;
+  /** Rows as they are there, with their seals. */
+  readonly texts: ReadonlyMap<string, string>;
+  /** Those of them that are the gateway's, without their seals. */
+  readonly rows: ReadonlyMap<string, string>;
+  /** Some are sealed with a key on its way out. */
+  readonly isOutdated: boolean;
+  /** Some, or the whole, is not the gateway's, and goes with the next write. */
+  readonly hasForeign: boolean;
+  readonly sealedBy: object | undefined;
+}
+
+/** What is to be written. */
+export interface TableChanges {
+  /** All other rows go. */
+  readonly isAnew?: boolean;
+  /** Undefined removes a row. */
+  readonly rows: ReadonlyMap<string, string | undefined>;
+  readonly messages: readonly string[];
+}
+
+/** What a write came to: whether it was written, and what Redis has now. */
+export interface TableWrite {
+  readonly isWritten: boolean;
+  readonly found: FoundTable;
+}
+
+export function newTable(form: TableForm): Table {
+  return { ...form, last: undefined, opened: new Map(), foreign: 0 };
+}
+
+/**
+ * The tables that replicas share, in Redis: small hashes, read in one command, held to bounds before anything of them is
+ * read, sealed row by row, and written by compare-and-set.
+ */
+export class Tables {
+  private readonly connection: RedisConnection;
+  private readonly observer: Pick<RedisObserver, "valueRejected" | "clockCompared">;
+  private readonly clock: Clock;
+  /** How far the wall clock here is ahead of Redis's, as it was read last; negative: behind. */
+  clockAhead: Duration | undefined;
+
+  constructor(
+    connection: RedisConnection,
+    observer: Pick<RedisObserver, "valueRejected" | "clockCompared">,
+    clock: Clock,
+  ) {
+    this.connection = connection;
+    this.observer = observer;
+    this.clock = clock;
+  }
+
+  read(table: Table): Promise<FoundTable> {
+    return this.readAll([table])[0]!;
+  }
+
+  /** Reads several, in their order: many with one command, but in a cluster, where they lie on different shards. */
+  readAll(tables: readonly Table[], timeout?: Duration): readonly Promise<FoundTable>[] {
+    const most = this.connection.isCluster ? 1 : MOST_AT_ONCE;
+    const found: Promise<FoundTable>[] = [];
+    while (found.length < tables.length)
+      found.push(...this.readSome(tables.slice(found.length, found.length + most), timeout));
+    return found;
+  }
+
+  /** Writes where Redis still has what was `found`. Rejects while Redis is away. */
+  async write(table: Table, found: FoundTable, { isAnew = false, rows, messages }: TableChanges): Promise<TableWrite> {
+    const triples: string[] = [];
+    const sealed = new Map(isAnew ? [] : found.texts);
+    for (const [name, plain] of rows) {
+      const text = plain === undefined ? "" : this.seal(table, name, plain);
+      triples.push(name, found.texts.get(name) ?? "", text);
+      if (text === "") sealed.delete(name);
+      else sealed.set(name, text);
+    }
+    const { channel } = this.connection.keys;
+    const flags = [isAnew ? "1" : "0", table.isVersioned ? "1" : "0"];
+    const args = [channel, ...flags, found.version, messages.length, ...messages, ...triples];
+    const reply = await this.connection.run({ script: writeTable, keys: [table.key], args });
+    const [time, isWritten, version, foreign, flat] = reply as [number, number, ...Part];
+    if (isWritten !== 1) return { isWritten: false, found: this.parse(table, time, [version, foreign, flat ?? []]) };
+    return { isWritten: true, found: this.open(table, { time, version, texts: sealed, hasForeign: false }) };
+  }
+
+  /** The text of one row without its seal; undefined where it is not ours. */
+  openRow(table: Table, name: string, text: string): string | undefined {
+    return this.openText(table, name, text).plain;
+  }
+
+  private seal(table: Table, name: string, plain: string): string {
+    return this.connection.seals.seal({ kind: table.kind, key: table.key, field: name }, plain);
+  }
+
+  private readSome(tables: readonly Table[], timeout?: Duration): Promise<FoundTable>[] {
+    const sealedBy = this.connection.seals.version;
+    const known = tables.map(({ last }) => (last !== undefined && last.sealedBy === sealedBy ? last.version : ""));
+    const call = { script: readTables, keys: tables.map(({ key }) => key), args: known };
+    const reply = this.connection.run(call, timeout) as Promise<readonly [number, ...Part[]]>;
+    return tables.map(async (table, at) => {
+      const [time, ...parts] = await reply;
+      this.compareClocks(time);
+      const part = parts[at];
+      return part === undefined ? this.read(table) : this.parse(table, time, part);
+    });
+  }
+
+  /** By as much as the answer took on its way, the clock here seems to be ahead. */
+  private compareClocks(time: number): void {
+    this.clockAhead = this.clock.wallNow() - time;
+    this.observer.clockCompared(this.clockAhead);
+  }
+
+  private parse(table: Table, time: number, [version, foreign, flat]: Part): FoundTable {
+    // It may have been read again while this answer was under way: what it says is known then as well.
+    if (flat === null && table.last !== undefined) return { ...table.last, time };
+    if (foreign !== 0 && foreign !== table.foreign) this.observer.valueRejected(table.kind, "form");
+    table.foreign = foreign;
+    const texts = new Map<string, string>();
+    const items = flat ?? [];
+    for (let i = 0; i + 1 < items.length; i += 2) {
+      if (items[i] !== VERSION || !table.isVersioned) texts.set(items[i]!, items[i + 1]!);
+    }
+    return this.open(table, { time, version, texts, hasForeign: foreign !== 0 });
+  }
+
+  private open(table: Table, found: Pick<FoundTable, "time" | "version" | "texts" | "hasForeign">): FoundTable {
+    const rows = new Map<string, string>();
+    let isOutdated = false;
+    for (const [name, text] of found.texts) {
+      const opened = this.openText(table, name, text);
+      if (opened.plain === undefined) continue;
+      rows.set(name, opened.plain);
+      isOutdated ||= opened.isOutdated;
+    }
+    const opened = { ...found, rows, isOutdated, sealedBy: this.connection.seals.version };
+    if (table.isVersioned) table.last = opened;
+    return opened;
+  }
+
+  private openText(table: Table, name: string, text: string): OpenedText {
+    const { seals } = this.connection;
+    const { version: sealedBy } = seals;
+    const known = table.opened.get(name);
+    if (known?.text === text && known.sealedBy === sealedBy) return known;
+    const found = seals.open({ kind: table.kind, key: table.key, field: name }, text);
+    const isOurs = found !== undefined && table.accepts(name, found.text);
+    if (!isOurs) this.observer.valueRejected(table.kind, found === undefined ? "seal" : "form");
+    const opened = { text, sealedBy, plain: isOurs ? found.text : undefined, isOutdated: found?.isOutdated === true };
+    // Rows that Redis has not are not kept either; a text that is read again is most often the same.
+    if (table.opened.size >= MOST_KEPT) table.opened.clear();
+    if (text.length <= LONGEST_KEPT) table.opened.set(name, opened);
+    return opened;
+  }
+}

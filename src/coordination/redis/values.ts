@@ -1,0 +1,54 @@
+import type { RedisConnection } from "./connection.ts";
+import { defineScript, PLAIN, type ScriptCall } from "./protocol.ts";
+
+/** Bytes of a value: party ids, tokens and digests with their seals are shorter. What is longer is foreign. */
+const LONGEST_VALUE = 1_100;
+
+/** Lua for `valueOf(key)`: a value, '' for none, 1 for what is foreign, of which the size alone was read. */
+export const VALUE_OF = `
+local function valueOf(key)
+  local size = redis.pcall('STRLEN', key)
+  if type(size) ~= 'number' or size > ${LONGEST_VALUE} then return 1 end
+  return size == 0 and '' or redis.call('GET', key)
+end`;
+
+/** KEYS: value. Returns what {@link VALUE_OF} does. */
+export const readValue = defineScript("value_read", "no-writes", `${VALUE_OF} return valueOf(KEYS[1])`);
+
+/**
+ * The compare-and-set of single values. KEYS: value. ARGV: what has to be there ('*': anything), what is to be there, for
+ * how long (ms), and channel and message where others are to know. Returns 1 when it was written. A value that said the
+ * same before, or was not there, is no news.
+ */
+const COMPARE_AND_SET = `${VALUE_OF} ${PLAIN}
+local last = valueOf(KEYS[1])
+if ARGV[1] ~= '*' and last ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+if ARGV[5] and type(last) == 'string' and last ~= '' and plain(last) ~= plain(ARGV[2]) then
+  redis.call('PUBLISH', ARGV[4], ARGV[5])
+end
+return 1`;
+
+/** Also in a full Redis: where it holds off fetches, or ends what must not be used. */
+const writeAlways = defineScript("value_write", "allow-oom", COMPARE_AND_SET);
+const writeIfRoom = defineScript("value_store", "", COMPARE_AND_SET);
+
+/** A value that is to be written. */
+export interface ValueWrite {
+  readonly key: string;
+  /** What has to be there; undefined: anything. */
+  readonly expected?: string;
+  readonly text: string;
+  /** Milliseconds. */
+  readonly ttl: number;
+  /** For the others, where the value is another one than before. */
+  readonly message?: string;
+}
+
+/** @param isWorthOverfill it is also written in a full Redis */
+export function writingOf({ keys }: RedisConnection, write: ValueWrite, isWorthOverfill = true): ScriptCall {
+  const { key, expected = "*", text, ttl, message } = write;
+  const notice = message === undefined ? [] : [keys.channel, message];
+  const script = isWorthOverfill ? writeAlways : writeIfRoom;
+  return { script, keys: [key], args: [expected, text, ttl, ...notice] };
+}
