@@ -1,5 +1,6 @@
 import type { Readable } from "node:stream";
 import type { AnswerContent } from "../bodies/answer.ts";
+import type { Upload } from "../bodies/upload.ts";
 import type { AbortSignalLike, Instant } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
@@ -14,6 +15,8 @@ export interface UpstreamCall {
   readonly method: "GET" | "POST";
   /** Begins with `/registry/`, percent-encoded, with its query: sent as it is behind the node's base path. */
   readonly path: string;
+  /** The decoded id of the one instrument it asks for. */
+  readonly instrument?: string | undefined;
   /** What to send; `accept-encoding`, credentials and framing are added here. */
   readonly fields: Fields;
   readonly body?: Buffer | undefined;
@@ -28,6 +31,19 @@ export interface UpstreamCall {
   readonly trace?: CallTrace | undefined;
 }
 
+/** Where an answer came from, as far as it matters whether it was to another request. */
+export interface AnswerOrigin {
+  readonly recentAnswers: {
+    /** `forget` is called should the answers have been out of step, which shows within a second or never. */
+    readonly add: (forget: () => void) => void;
+    readonly forgetAll: () => void;
+  };
+  /** No other answer comes from there. */
+  readonly close: () => void;
+  /** An answer that came from there was to another request. */
+  readonly leaveStep: (fault: "another") => void;
+}
+
 /** A complete, readable answer. */
 export interface UpstreamAnswer {
   readonly status: number;
@@ -39,13 +55,15 @@ export interface UpstreamAnswer {
   readonly content: AnswerContent | undefined;
   readonly requestedAt: Instant;
   readonly receivedAt: Instant;
+  /** Undefined with answers of which nothing is kept. */
+  readonly origin?: AnswerOrigin | undefined;
   /** Which node answered: its place in the configured list, never its address. */
   readonly node: number;
 }
 
 /** A call whose bodies are streamed: never tried twice, hedged or cached. */
 export interface StreamedCall extends Omit<UpstreamCall, "body"> {
-  readonly body?: Readable | Buffer | undefined;
+  readonly body?: Upload | Buffer | undefined;
   /** When a `body` that is a stream must be here, if not at `deadline`, whose time counts from when it is. */
   readonly bodyDeadline?: Instant | undefined;
 }

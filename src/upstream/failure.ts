@@ -1,5 +1,6 @@
 import { GatewayError } from "../errors.ts";
 import type { ErrorCode } from "../errors.ts";
+import { formatSize } from "../units.ts";
 
 interface Consequences {
   /** Worth another node. */
@@ -37,6 +38,7 @@ const CONSEQUENCES = {
   "http-504": UNCLEAR,
   incomplete: UNCLEAR,
   protocol: UNCLEAR,
+  "out-of-step": { ...UNCLEAR, again: true },
   unreadable: UNCLEAR,
   redirect: UNCLEAR,
   "too-large": FINAL,
@@ -57,6 +59,8 @@ export const consequences: Readonly<Record<FailureReason, Consequences>> = CONSE
 export interface Failure {
   readonly reason: FailureReason;
   readonly error: GatewayError;
+  /** A 429 that is about the ledger, and asks for no fewer calls. */
+  readonly isConflict?: boolean;
 }
 
 /** The time for connecting was up. */
@@ -85,7 +89,7 @@ export function tooLarge(upstream: string, limit: number): Failure {
     reason: "too-large",
     error: new GatewayError(
       "upstream_too_large",
-      `upstream "${upstream}" answered with more than the ${limit} bytes that limits.responseBody allows`,
+      `upstream "${upstream}" answered with more than the ${formatSize(limit)} that limits.responseBody allows`,
     ),
   };
 }

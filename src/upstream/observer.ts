@@ -2,8 +2,9 @@ import type { Duration } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { FailureReason } from "./failure.ts";
+import type { StepFault } from "./wire/step-record.ts";
 import type { ApiChange } from "./node/supported-apis.ts";
-import type { Divergence, NodeState, UpstreamState } from "./status.ts";
+import type { NodeState, UpstreamState } from "./status.ts";
 
 /** How one attempt ended. `error`: an answer that is an error of the registry's own; `cancelled`: no longer needed. */
 export const ATTEMPT_OUTCOMES = ["success", "error", "failure", "cancelled"] as const;
@@ -70,13 +71,6 @@ export interface CredentialLook {
   readonly isNews: boolean;
 }
 
-/**
- * What came of asking a second node. `vanished`: what differed was the same a second later. `failed`: it gave no answer that
- * could be compared. `skipped`: there was no node, no place, or no call of `rateLimit` to spare.
- */
-export const COMPARISON_RESULTS = ["same", "different", "vanished", "failed", "skipped"] as const;
-export type ComparisonResult = (typeof COMPARISON_RESULTS)[number];
-
 /** Why a call was refused before any attempt. */
 export const REFUSALS = ["breaker", "queue", "rate-limit", "disabled", "cache-only"] as const;
 type Refusal = (typeof REFUSALS)[number];
@@ -106,12 +100,10 @@ export interface UpstreamObserver {
   adminProved(upstream: string, admin: string): void;
   /** A node's `/info` names another admin than expected. `isNew`: it did not, or was not asked, the last time. */
   adminMismatch(upstream: string, node: string, admins: { expected: string; told: string; isNew: boolean }): void;
+  /** Answers of a node were to other requests, or to none. */
+  outOfStep(upstream: string, node: string, fault: StepFault): void;
   /** The registry's info names other APIs than before: it was upgraded, or rolled back. */
   supportedApisChanged(upstream: string, change: ApiChange): void;
-  /** A second node was to be asked what a first one had answered; `calls`: sent for it, checks before them included. */
-  compared(upstream: string, result: ComparisonResult, calls: number): void;
-  /** Two nodes answer the same question differently. `isNews`: worth a line. */
-  diverged(upstream: string, divergence: Divergence, isNews: boolean): void;
   /** The upstream answered 429: calls are rationed to this share of `rateLimit` for a while. `isNews`: worth a line. */
   rationed(upstream: string, share: number, isNews: boolean): void;
   /** What a key of the upstream names was looked at or fetched. */
@@ -166,9 +158,8 @@ export const silentObserver: UpstreamObserver = {
   breaker: ignore,
   adminProved: ignore,
   adminMismatch: ignore,
+  outOfStep: ignore,
   supportedApisChanged: ignore,
-  compared: ignore,
-  diverged: ignore,
   rationed: ignore,
   credential: ignore,
 };

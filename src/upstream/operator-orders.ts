@@ -1,6 +1,6 @@
-import type { Clock } from "../clock.ts";
-import type { Action, HeldAction } from "../coordination/actions.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { Clock, Instant } from "../clock.ts";
+import { type Action, type HeldAction, targetOf } from "../coordination/actions.ts";
+import type { ActionsPort } from "../coordination/coordinator.ts";
 import { type ErrorCode, GatewayError } from "../errors.ts";
 
 /** When to come back, in seconds, where the operator did not say how long it lasts. */
@@ -11,11 +11,11 @@ export class OperatorOrders {
   /** Nothing may be asked of the registry. */
   isCacheOnly = false;
   private readonly upstream: string;
-  private readonly actions: Coordinator["actions"];
+  private readonly actions: ActionsPort["actions"];
   private readonly clock: Clock;
   private cacheOnly: HeldAction | undefined;
 
-  constructor(upstream: string, actions: Coordinator["actions"], clock: Clock) {
+  constructor(upstream: string, actions: ActionsPort["actions"], clock: Clock) {
     this.upstream = upstream;
     this.actions = actions;
     this.clock = clock;
@@ -31,6 +31,12 @@ export class OperatorOrders {
   /** What is in force for the node at this URL. */
   ofNode(url: string): Action | undefined {
     return this.actions.find(this.upstream, url)?.action;
+  }
+
+  /** Since when the node at this URL is to be used, where an operator said so. */
+  activeSince(url: string): Instant | undefined {
+    const held = this.actions.held(targetOf({ upstream: this.upstream, node: url }));
+    return held === undefined || held.action.state === "cordoned" ? undefined : held.since;
   }
 
   /** What a call gets while nothing may be asked of the registry. */

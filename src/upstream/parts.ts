@@ -1,12 +1,11 @@
 import type { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { ActionsPort, AnnouncementsPort, LimitsPort } from "../coordination/coordinator.ts";
 import { digestOf } from "../digest.ts";
 import { OperatorOrders } from "./operator-orders.ts";
-import { TokenBucket } from "./call/attempts.ts";
+import { RetryBudget } from "./limits/retry-budget.ts";
 import { Latencies } from "./call/hedging.ts";
-import type { ComparisonBudget } from "./comparison/node-comparison.ts";
 import type { Credentials, OwnCredentials } from "./credentials/credentials.ts";
 import { CircuitBreaker, RecentRequests } from "./limits/circuit-breaker.ts";
 import { ConcurrencyLimit } from "./limits/concurrency-limit.ts";
@@ -27,10 +26,8 @@ export interface UpstreamEnvironment {
   readonly bodies: BodyReader;
   /** From 0 to 1, as Math.random. */
   readonly random: () => number;
-  readonly coordinator: Coordinator;
+  readonly coordinator: ActionsPort & AnnouncementsPort & LimitsPort;
   readonly observer: UpstreamObserver;
-  /** Of comparing nodes; undefined: none are compared. */
-  readonly comparisons?: ComparisonBudget | undefined;
   /** What was stored of the registry with this admin may be of another one: it is not to be used any more. */
   readonly forget: (admin: string) => void;
 }
@@ -58,8 +55,8 @@ export interface UpstreamParts {
   readonly rateLimit: RateLimit | undefined;
   readonly credentials: Credentials | undefined;
   readonly latencies: Latencies;
-  readonly retries: TokenBucket;
-  readonly hedges: TokenBucket;
+  readonly retries: RetryBudget;
+  readonly hedges: RetryBudget;
 }
 
 /** How long it is known of a request that it failed. */
@@ -108,13 +105,13 @@ export function createParts(
     choice: new NodeChoice(nodes.all, random),
     concurrency: new ConcurrencyLimit(config.name, config.concurrency, clock),
     latencies: new Latencies(config.hedge.quantile),
-    retries: new TokenBucket(clock, {
+    retries: new RetryBudget(clock, {
       perCall: config.retry.budget,
       perSecond: RETRIES_PER_SECOND,
       most: MOST_RETRIES_SAVED,
       first: RETRIES_PER_SECOND,
     }),
-    hedges: new TokenBucket(clock, { perCall: config.hedge.budget, perSecond: 0, most: MOST_HEDGES_SAVED, first: 0 }),
+    hedges: new RetryBudget(clock, { perCall: config.hedge.budget, perSecond: 0, most: MOST_HEDGES_SAVED, first: 0 }),
   };
 }
 

@@ -1,6 +1,4 @@
 import type { CertificateStatus } from "../config/certificates.ts";
-import type { Difference } from "../bodies/difference.ts";
-import type { CachedOperation } from "../spec/endpoints.ts";
 import type { BreakerState } from "./observer.ts";
 
 /** `unproved`: its admin is not known yet, or not named by as many nodes as `agree` asks for; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
@@ -32,6 +30,8 @@ export interface NodeStatus {
   readonly ejections: number;
   /** Calls sent to it since the start, checks apart. */
   readonly calls: number;
+  /** How often its answers were out of step since the start. */
+  readonly outOfStep: number;
   /** When it last named the expected admin (RFC 3339); undefined: not yet. */
   readonly provedAt: string | undefined;
   /** When the certificate ends that it showed last (RFC 3339); undefined: it showed none. */
@@ -50,20 +50,6 @@ export interface AgreementStatus {
   readonly agreeing: number;
   /** Enough do, and nothing contradicts them. */
   readonly isReached: boolean;
-}
-
-/** Two nodes that answer the same question differently, and said so twice. */
-export interface Divergence {
-  readonly operation: CachedOperation;
-  /** When it was found last (RFC 3339). */
-  readonly at: string;
-  /** How often it was found since the start. */
-  readonly times: number;
-  /** Places in `urls`; the first of {@link Difference.values} is of the first. */
-  readonly nodes: readonly [number, number];
-  /** The one of the two that a third node contradicts; undefined where none told. */
-  readonly odd: number | undefined;
-  readonly differences: readonly Difference[];
 }
 
 /** For `/status` and `/readyz`. */
@@ -96,6 +82,4 @@ export interface UpstreamStatus {
   /** Its own, those that it trusts, and of those that its nodes show the one that ends first. */
   readonly certificates: readonly CertificateStatus[];
   readonly nodes: readonly NodeStatus[];
-  /** What `compare` found last, the latest first: 8 at most. */
-  readonly divergences: readonly Divergence[];
 }

@@ -5,8 +5,6 @@ import type { UpstreamConfig } from "../config/schema.ts";
 import type { GatewayError } from "../errors.ts";
 import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
 import { runCall, streamCall } from "./call/call-run.ts";
-import { NodeComparison } from "./comparison/node-comparison.ts";
-import type { Question, SeenAnswer } from "./comparison/node-question.ts";
 import { type CredentialParts, openCredentials, type OwnCredentials } from "./credentials/credentials.ts";
 import { removed } from "./failure.ts";
 import { CredentialLooks } from "./news.ts";
@@ -36,8 +34,6 @@ export class Upstream {
   private readonly own: OwnCredentials;
   private readonly claims: AdminClaims | undefined;
   private readonly parts: UpstreamParts;
-  /** Undefined where nodes are not compared. */
-  private readonly comparison: NodeComparison | undefined;
   private lastState: UpstreamState = "unproved";
   private isRetired = false;
   private isClosed = false;
@@ -65,9 +61,6 @@ export class Upstream {
       onChange: () => this.noteState(),
     });
     if (old !== undefined) this.parts.nodes.adopt(old.parts.nodes);
-    const { comparisons } = environment;
-    const isCompared = comparisons !== undefined && config.compare > 0;
-    this.comparison = isCompared ? new NodeComparison(this.parts, comparisons, old?.comparison) : undefined;
     this.heed();
   }
 
@@ -111,7 +104,6 @@ export class Upstream {
     this.parts.nodes.stopChecks();
     this.parts.breaker.stop();
     this.parts.passThroughBreaker.stop();
-    this.comparison?.close();
     if (users !== undefined) await users;
     this.isClosed = true;
     if (this.running > 0) {
@@ -194,11 +186,6 @@ export class Upstream {
     return streamCall(this.parts, call, this.settled);
   }
 
-  /** A node gave this answer to a fetch of metadata, or confirmed it: others may be asked the same, for comparison. */
-  compare(question: Question, answer: SeenAnswer & { readonly node: number }): void {
-    this.comparison?.offer(question, answer);
-  }
-
   status(): UpstreamStatus {
     const { nodes, orders, breaker, passThroughBreaker, concurrency, rateLimit, retries } = this.parts;
     const limit = this.config.rateLimit;
@@ -220,7 +207,6 @@ export class Upstream {
       retriesLeft: Math.floor(retries.left),
       certificates: firstEnds([this.own.certificates(), ...nodes.all.map((node) => node.certificates())]),
       nodes: nodes.all.map((node) => node.status()),
-      divergences: this.comparison?.status() ?? [],
     };
   }
 

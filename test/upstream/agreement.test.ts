@@ -132,7 +132,7 @@ describe.each([
 
   test("uses none any more when a node takes its word back, and all again when it gives it", async () => {
     const both = await startAll(ADMIN, ADMIN);
-    const { upstream, observer, forgotten } = openUpstream(both, keys);
+    const { upstream, upstreams, environment, observer, forgotten } = openUpstream(both, keys);
     await upstream.learnAdmin(inTime(5_000));
     await expect.poll(() => upstream.state).toBe("up");
     await both[1]!.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });
@@ -156,6 +156,10 @@ describe.each([
     expect(forgotten).toEqual([ADMIN]);
     expect(observer.count("node up → wrong-admin")).toBe(1);
     await both[1]!.faults.clear();
+    // An operator says so, or a minute goes by.
+    const action = { upstream: "amulet", node: both[1]!.url, by: "no token", from: "loopback" };
+    await environment.coordinator.act({ action, lasts: undefined });
+    upstreams.heed();
     await expect.poll(() => upstream.state).toBe("up");
     expect((await upstream.call(acceptCall())).status).toBe(200);
   });

@@ -111,7 +111,7 @@ describe("a client certificate", () => {
       (request, response) => {
         names.push((request.socket as TLSSocket).getPeerCertificate().subject.CN as string);
         response.setHeader("connection", "close");
-        response.end(JSON.stringify({ adminId: ADMIN, supportedApis: {} }));
+        response.end(request.method === "GET" ? JSON.stringify({ adminId: ADMIN, supportedApis: {} }) : "{}");
       },
     );
     return { url: `https://127.0.0.1:${await listen(server)}`, names };

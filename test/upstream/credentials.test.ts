@@ -194,7 +194,7 @@ describe("mutual TLS", () => {
       { cert: pem("server"), key: pem("server-key"), ca: pem("ca"), requestCert: true, rejectUnauthorized: true },
       (request, response) => {
         names.push((request.socket as TLSSocket).getPeerCertificate().subject.CN as string);
-        response.end(JSON.stringify({ adminId: ADMIN, supportedApis: {} }));
+        response.end(request.method === "GET" ? JSON.stringify({ adminId: ADMIN, supportedApis: {} }) : "{}");
       },
     );
     return { url: `https://127.0.0.1:${await listen(server)}`, names };

@@ -55,13 +55,13 @@ describe.each(ANSWER_KINDS)(
         /broke off its answer/,
       ],
       ["garbage", { kind: "garbage" }, 502, "http_protocol_error", /not HTTP/],
-      ["oversize", { kind: "oversize", bytes: 2 ** 20 + 1 }, 502, "http_response_body_size", /more than the 1048576/],
+      ["oversize", { kind: "oversize", bytes: 2 ** 20 + 1 }, 502, "http_response_body_size", /more than the 1MiB/],
       [
         "oversize announced",
         { kind: "oversize", bytes: 2 ** 24, announced: true },
         502,
         "http_response_body_size",
-        /more than the 1048576 bytes/,
+        /more than the 1MiB/,
       ],
     ])("%s", async (_what, fault, status, proxyError, text) => {
       const error = await failWith(kind, fault);

@@ -190,7 +190,8 @@ describe("a proof costs", () => {
   test("one info after an idle time where a registry closes its connections after each answer", async () => {
     const { url, asked } = await serveRegistry(undefined, (request, response) => {
       response.writeHead(200, { connection: "close", "content-type": "application/json" });
-      request.resume().on("end", () => response.end(`{"adminId":"${ADMIN}"}`));
+      const body = request.method === "GET" ? `{"adminId":"${ADMIN}"}` : '{"choiceContextData":{}}';
+      request.resume().on("end", () => response.end(body));
     });
     const { upstream } = openUpstream([url], { admin: ADMIN, retry: { attempts: 1 } });
     await upstream.learnAdmin(inTime(5_000));

@@ -233,20 +233,21 @@ describe("in the background", () => {
     expect(observer.events).toContain("upstream unproved → up amulet");
   });
 
-  test("a proved node is asked every five minutes; one that is another registry by then is out at once", async () => {
+  test("a proved node is asked before five minutes are over; one that is another registry by then is out at once", async () => {
     const clock = new ManualClock();
     const registry = await startRegistry();
     const { upstreams, upstream } = openUpstream([registry], { admin: ADMIN }, { clock, random });
     upstreams.start();
     await expect.poll(() => upstream.state).toBe("up");
-    clock.advance(299_000);
+    clock.advance(240_000);
     expect(registry.calls.count("info")).toBe(1);
     await registry.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });
-    clock.advance(1_000);
+    clock.advance(59_000);
     await expect.poll(() => upstream.state).toBe("wrong-admin");
     await expect(upstream.call(acceptCall({ deadline: clock.now() + 5_000 }))).rejects.toMatchObject({ status: 502 });
     expect(registry.calls.count("transfer_accept")).toBe(0);
     await registry.faults.clear();
+    clock.advance(61_000);
     expect((await upstream.call(acceptCall({ deadline: clock.now() + 5_000 }))).status).toBe(200);
   });
 
@@ -278,7 +279,8 @@ describe("in the background", () => {
     await expect(upstream.call(acceptCall({ deadline }))).rejects.toMatchObject({ status: 502 });
     expect(registry.calls.count("transfer_accept")).toBe(0);
     await registry.faults.clear();
-    expect((await upstream.call(acceptCall({ deadline }))).status).toBe(200);
+    clock.advance(61_000);
+    expect((await upstream.call(acceptCall({ deadline: clock.now() + 5_000 }))).status).toBe(200);
   });
 
   test("of several nodes another one is asked when the info of the first names another admin", async () => {
@@ -328,7 +330,58 @@ describe("in the background", () => {
     expect(upstreams.byAdmin(OTHER_ADMIN)).toBeUndefined();
     await registry.faults.clear();
     await new Promise((resolve) => setImmediate(resolve));
-    clock.advance(250);
+    clock.advance(75_000);
     await expect.poll(() => upstream.state).toBe("up");
+  });
+
+  test("a proof that is older than proof.every is renewed before the next call", async () => {
+    const clock = new ManualClock();
+    const registry = await startRegistry();
+    const { upstream } = openUpstream([registry], { proof: { every: "10s" } }, { clock });
+    const call = () => upstream.call(acceptCall({ deadline: clock.now() + 5_000 }));
+    for (let i = 0; i < 3; i++) await call();
+    expect(registry.calls.count("info")).toBe(1);
+    await registry.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });
+    clock.advance(11_000);
+    await expect(call()).rejects.toMatchObject({ status: 502 });
+    expect(registry.calls.count("transfer_accept")).toBe(3);
+  });
+
+  test("a node that names another admin now and then is asked a minute later, and the second time when an operator says so", async () => {
+    const clock = new ManualClock();
+    const registry = await startRegistry();
+    const { upstreams, upstream, environment, forgotten } = openUpstream(
+      [registry],
+      { admin: ADMIN },
+      { clock, random },
+    );
+    upstreams.start();
+    await expect.poll(() => upstream.state).toBe("up");
+    const info = () =>
+      upstream.call({
+        ...listCall({ deadline: clock.now() + 500 }),
+        operation: "info",
+        path: "/registry/metadata/v1/info",
+      });
+    const turn = async () => {
+      await registry.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });
+      await expect(info()).rejects.toMatchObject({ status: 502 });
+      await registry.faults.clear();
+      registry.calls.clear();
+      clock.advance(59_000);
+      await expect(info()).rejects.toMatchObject({ status: 502 });
+      expect(registry.calls.total).toBe(0);
+    };
+    await turn();
+    clock.advance(2_000);
+    expect((await info()).status).toBe(200);
+    await turn();
+    clock.advance(7_200_000);
+    await expect(info()).rejects.toMatchObject({ message: expect.stringMatching(/before an operator sets it active/) });
+    expect(forgotten).toEqual([ADMIN, ADMIN]);
+    const action = { upstream: "amulet", node: registry.url, by: "no token", from: "loopback" };
+    await environment.coordinator.act({ action, lasts: undefined });
+    upstreams.heed();
+    expect((await info()).status).toBe(200);
   });
 });

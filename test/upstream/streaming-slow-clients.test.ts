@@ -5,9 +5,16 @@ import { Readable } from "node:stream";
 import type { Transform } from "node:stream";
 import { buffer, text } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { StreamedAnswer, StreamedCall } from "../../src/upstream/call.ts";
+import type { StreamedAnswer } from "../../src/upstream/call.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { acceptCall, ADMIN, openUpstream, startRegistry, streamedCall } from "../support/upstream-registries.ts";
+import {
+  acceptCall,
+  ADMIN,
+  openUpstream,
+  startRegistry,
+  streamedCall,
+  type StreamedOverrides,
+} from "../support/upstream-registries.ts";
 
 /** What `timeout`, and so a call, has by default; and a body. */
 const ANSWER_TIME = 15_000;
@@ -26,7 +33,7 @@ async function open(keys: Record<string, unknown> = {}, nodes = 1) {
   await expect.poll(() => opened.upstream.state).toBe("up");
   for (const { calls } of registries) calls.clear();
 
-  function stream(overrides: Partial<StreamedCall>): Promise<StreamedAnswer> {
+  function stream(overrides: StreamedOverrides): Promise<StreamedAnswer> {
     const now = clock.now();
     const call = streamedCall({ deadline: now + ANSWER_TIME, bodyDeadline: now + BODY_TIME, ...overrides });
     const answer = opened.upstream.stream(call);
@@ -94,12 +101,15 @@ describe("bodies that stall", () => {
     // A body that is here needs none of theirs.
     const { body } = await stream({ body: Readable.from([Buffer.from("whole")]) });
     expect(JSON.parse(await text(body))).toMatchObject({ body: "whole" });
-    // One that is too big to be taken in first waits until one of theirs is free.
-    const big = stream({ body: Readable.from([Buffer.alloc(300_000, "x")]) });
+    // One of which much is here, but not all, waits until one of theirs is free.
+    const half = stalledBody(Buffer.alloc(300_000, "x"));
+    const big = stream({ body: half });
     await turns();
     expect(upstream.status().running).toBe(2);
     bodies[0]!.push(null);
     bodies[1]!.push(null);
+    await registry.calls.reached(6 + 4);
+    half.push(null);
     expect((await big).status).toBe(200);
   });
 

@@ -1,3 +1,4 @@
+import { supportedApis } from "../../src/sandbox/supported-apis.ts";
 import { describe, expect, test } from "vitest";
 import { readAnswerBody } from "../../src/bodies/answer.ts";
 import { type NodeApis, SupportedApis } from "../../src/upstream/node/supported-apis.ts";
@@ -74,7 +75,10 @@ describe("a change of supportedApis", () => {
     await registry.revive();
     await upstream.call(acceptCall());
     expect(observer.events.filter((event) => event.startsWith("apis"))).toEqual([
-      "apis amulet +new-v2 3 -splice-api-token-metadata-v1 1",
+      `apis amulet +new-v2 3 -${Object.keys(supportedApis(false))
+        .sort()
+        .map((name) => `${name} 1`)
+        .join()}`,
     ]);
   });
 });

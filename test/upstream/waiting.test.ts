@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import type { Priority } from "../../src/upstream/call.ts";
-import { TokenBucket } from "../../src/upstream/call/attempts.ts";
+import { RetryBudget } from "../../src/upstream/limits/retry-budget.ts";
 import { LatencyQuantile } from "../../src/upstream/call/hedging.ts";
 import { ConcurrencyLimit, WaitQueue } from "../../src/upstream/limits/concurrency-limit.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -114,7 +114,7 @@ describe("a concurrency", () => {
 
 test("extra attempts are earned by calls and time, and saved up to a bound", () => {
   const clock = new ManualClock();
-  const bucket = new TokenBucket(clock, { perCall: 0.2, perSecond: 3, most: 5, first: 1 });
+  const bucket = new RetryBudget(clock, { perCall: 0.2, perSecond: 3, most: 5, first: 1 });
   expect([bucket.spend(), bucket.spend()]).toEqual([true, false]);
   for (let i = 0; i < 5; i++) bucket.earn();
   expect([bucket.spend(), bucket.spend()]).toEqual([true, false]);

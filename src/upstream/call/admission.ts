@@ -3,7 +3,7 @@ import { GatewayError } from "../../errors.ts";
 import type { Priority } from "../call.ts";
 import type { CircuitBreaker } from "../limits/circuit-breaker.ts";
 import type { UpstreamParts } from "../parts.ts";
-import { type Upload, uploadTimeout } from "../wire/upload.ts";
+import { type Upload, uploadTimeout } from "../../bodies/upload.ts";
 
 /** A call that wants to begin. */
 export interface Entrant {

@@ -46,6 +46,8 @@ interface Refusal {
   readonly reason: FailureReason;
   /** The end-to-end fields of the answer; undefined when none can be given to a client. */
   readonly fields: Fields | undefined;
+  /** See {@link Failure.isConflict}. */
+  readonly isConflict: boolean;
 }
 
 /**
@@ -120,14 +122,20 @@ function blame({ nodes }: UpstreamParts, node: UpstreamNode): void {
 }
 
 /** Does what a refusal asks for: fewer calls, a pause for its node, other credentials. */
-export function heedRefusal(parts: UpstreamParts, node: UpstreamNode, { operation, reason, fields }: Refusal): void {
+export function heedRefusal(
+  parts: UpstreamParts,
+  node: UpstreamNode,
+  { operation, reason, fields, isConflict }: Refusal,
+): void {
   const { credentials, rateLimit, clock } = parts;
   if (reason === "credentials") credentials?.distrust();
   if (fields === undefined) return;
   const asked = retryAfter(fields);
-  if (reason === "http-429") rateLimit?.shrink(operation, asked);
-  const seconds = asked ?? (reason === "http-429" ? 1 : 0);
+  const isRateLimit = reason === "http-429" && !isConflict;
+  if (isRateLimit) rateLimit?.shrink(operation, asked);
+  const seconds = asked ?? (isRateLimit ? 1 : 0);
   node.pausedUntil = clock.now() + Math.min(seconds * 1_000, LONGEST_PAUSE);
+  if (reason === "http-429" && asked !== undefined) node.refusesUntil = node.pausedUntil;
 }
 
 /** Whether the time was up, for a connection or for an answer. */

@@ -11,7 +11,7 @@ import type { UpstreamParts } from "../parts.ts";
 import { isOwnRefusal, type Reading } from "../wire/answer.ts";
 import { isConditional, tracedFields, WireRequest } from "../wire/request.ts";
 import type { AnswerListener } from "../wire/request.ts";
-import type { Upload } from "../wire/upload.ts";
+import type { Upload } from "../../bodies/upload.ts";
 import { accuse, heedRefusal, isHopeless, recordLatency, recordOutcome } from "./attempt-outcome.ts";
 import { ALONE } from "./hedging.ts";
 import type { Schedule } from "./hedging.ts";
@@ -50,6 +50,8 @@ interface AttemptOptions {
   readonly body: Readable | Buffer | undefined;
   /** The body, where it is still on its way from the client. */
   readonly upload: Upload | undefined;
+  /** The answer to an earlier attempt was to another request: this one's is surely to none. */
+  readonly wantsUnused: boolean;
 }
 
 /** One request of a call to one node: keeps the node's record and tells the observer how it went. */
@@ -90,7 +92,8 @@ export class Attempt<Answer> {
     this.trace = trace?.attempt({ upstream: parts.config.name, operation, method, node: node.index, kind });
     this.reader = owner.mode.createReader(this);
     const sent = this.trace === undefined ? fields : tracedFields(fields, this.trace.fields);
-    const request = { method, path: node.basePath + path, fields: sent, body };
+    const { wantsUnused } = options;
+    const request = { method, path: node.basePath + path, fields: sent, body, wantsUnused };
     this.request = new WireRequest(node.connections, request, this.reader);
   }
 
@@ -225,7 +228,8 @@ export class Attempt<Answer> {
     if (!this.isExcused) recordOutcome(this, failure, fields);
     if (failure !== undefined) {
       const { operation } = this.owner.call;
-      heedRefusal(this.parts, this.node, { operation, reason: failure.reason, fields });
+      const { reason, isConflict = false } = failure;
+      heedRefusal(this.parts, this.node, { operation, reason, fields, isConflict });
     }
   }
 

@@ -1,13 +1,14 @@
-import type { Clock, Duration, Instant } from "../../clock.ts";
+import type { Duration, Instant } from "../../clock.ts";
+import { GatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
-import type { StreamedCall } from "../call.ts";
+import type { AnswerOrigin, StreamedCall } from "../call.ts";
 import { consequences, type Failure, type FailureReason } from "../failure.ts";
 import type { UpstreamNode } from "../node/node.ts";
 import type { AttemptKind } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
 import type { Reading } from "../wire/answer.ts";
 import { requestFields } from "../wire/request.ts";
-import type { Upload } from "../wire/upload.ts";
+import type { Upload } from "../../bodies/upload.ts";
 import type { Admission } from "./admission.ts";
 import { isHopeless } from "./attempt-outcome.ts";
 import { type AnswerReader, Attempt, type AttemptOwner } from "./attempt.ts";
@@ -58,6 +59,8 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
   /** One beside another waits for its call of `rateLimit`. */
   private isStartingBeside = false;
   private isExpiring = false;
+  /** Where answers came from that were to other requests. */
+  private readonly strayed: AnswerOrigin[] = [];
 
   constructor(run: AttemptingCall<Answer>) {
     this.run = run;
@@ -148,6 +151,8 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
     if (this.mode.isStreamed) {
       return attempt.isExcused ? this.run.fail(failure?.error) : this.run.conclude(reading, attempt.elapsed);
     }
+    const { origin } = attempt.request;
+    if (failure?.reason === "out-of-step" && origin !== undefined) this.strayed.push(origin);
     if (failure !== undefined && consequences[failure.reason].elsewhere) {
       this.lastFailure = reading;
       // Another attempt that runs may still bring an answer.
@@ -155,6 +160,8 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
       return;
     }
     if (attempt.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "won");
+    // The same request has its own answer elsewhere: the first one was another's.
+    for (const each of this.strayed) each.leaveStep("another");
     this.run.conclude(reading);
   }
 
@@ -162,7 +169,11 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
     const { tried, counted: attempts, call, parts } = this;
     const failed = { node, reason, tried, attempts, deadline: this.run.deadline, call };
     const plan = this.isExpiring ? undefined : planRetry(parts, failed);
-    if (plan === undefined) return this.run.conclude(this.lastFailure!);
+    if (plan === undefined) {
+      // A registry that answers so over a new connection too has a way of its own: clients choose what they ask for.
+      if (this.strayed.length === 1) this.strayed[0]!.recentAnswers.forgetAll();
+      return this.run.conclude(this.lastFailure!);
+    }
     parts.observer.retry(parts.config.name, reason);
     this.counted += 1;
     this.tried = [...plan.avoid];
@@ -220,6 +231,7 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
     let node = parts.choice.choose(now, this.tried, call.pagination);
     if (!isBeside) node ??= parts.choice.choose(now, [], call.pagination);
     if (node === undefined) return this.giveUp(parts.nodes.whyNone());
+    if (node.refusesUntil > now) return this.giveUp(leftAlone(parts.config.name, node.refusesUntil - now));
     this.tried.push(node);
     const { attemptTimeout, hedge } = parts.config;
     // A sole node may use all of the time, and the time of a streamed answer is the call's to keep.
@@ -238,6 +250,7 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
       ),
       body: upload ?? call.body,
       upload,
+      wantsUnused: this.strayed.length > 0,
     });
     if (!isSole && call.priority !== "background") {
       const mayHedge = kind === "first" && hedge.enabled && (call.priority === "post" || call.priority === "miss");
@@ -250,50 +263,9 @@ export class Attempts<Answer> implements AttemptOwner<Answer> {
   }
 }
 
-/** How extra attempts are earned. */
-export interface Earnings {
-  /** Earned with each call. */
-  readonly perCall: number;
-  /** Earned each second. */
-  readonly perSecond: number;
-  /** Most that can be saved up. */
-  readonly most: number;
-  /** What there is at the start. */
-  readonly first: number;
-}
-
-/** Extra attempts (retries, hedges) as a share of calls: earned by calls and time, spent one by one. */
-export class TokenBucket {
-  private readonly clock: Clock;
-  private readonly earnings: Earnings;
-  private tokens: number;
-  private refilledAt: Instant;
-
-  constructor(clock: Clock, earnings: Earnings) {
-    this.clock = clock;
-    this.earnings = earnings;
-    this.tokens = earnings.first;
-    this.refilledAt = clock.now();
-  }
-
-  /** A call began. */
-  earn(): void {
-    this.tokens = Math.min(this.tokens + this.earnings.perCall, this.earnings.most);
-  }
-
-  /** Takes one extra attempt; false when none is left. */
-  spend(): boolean {
-    if (this.left < 1) return false;
-    this.tokens -= 1;
-    return true;
-  }
-
-  /** What could be spent now. */
-  get left(): number {
-    const now = this.clock.now();
-    const earned = ((now - this.refilledAt) / 1_000) * this.earnings.perSecond;
-    this.refilledAt = now;
-    this.tokens = Math.min(this.tokens + earned, this.earnings.most);
-    return this.tokens;
-  }
+/** The 429 while no node may be asked: each answered 429 and said for how long. */
+function leftAlone(upstream: string, wait: Duration): GatewayError {
+  const retryAfter = Math.max(1, Math.ceil(wait / 1_000));
+  const text = `upstream "${upstream}" answered 429 Too Many Requests and is left alone for as long as it asked`;
+  return new GatewayError("too_many_requests", `${text}; try again in ${retryAfter} s`, { retryAfter });
 }

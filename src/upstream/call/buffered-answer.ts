@@ -1,18 +1,13 @@
-import { type AnswerContent, hasJsonForm, readAnswerBody, UNREAD } from "../../bodies/answer.ts";
+import { type AnswerContent, readAnswerBody } from "../../bodies/answer.ts";
 import { AT_ONCE, TooCostly } from "../../bodies/body-reader.ts";
 import { toGatewayError } from "../../errors.ts";
-import { fieldValue } from "../../fields.ts";
 import type { UpstreamAnswer } from "../call.ts";
 import { type Failure, tooCostly } from "../failure.ts";
 import { AnswerCollector, decodeAnswer, isCoded, type RawAnswer, readAnswer, type Reading } from "../wire/answer.ts";
 import type { AnswerReader, Attempt } from "./attempt.ts";
+import { connectionFailure, OutOfStep } from "../wire/connection-failure.ts";
+import { isToAnother } from "./own-answer.ts";
 import type { AnswerMode } from "./attempts.ts";
-
-/** A node's answers to POSTs are read until so many in a row were JSON, and again from one on that is not. */
-const SOUND_IN_A_ROW = 50;
-
-/** Of those after that, one in so many is read, and compared with its schema. */
-const READ_SAMPLE = 20;
 
 /** The answer is kept until it is complete. */
 export const BUFFERED: AnswerMode<UpstreamAnswer> = {
@@ -54,19 +49,7 @@ class BufferedAnswerReader extends AnswerCollector implements AnswerReader {
     if (this.attempt.isOver) return;
     // Those wait for a thread, each for the one before: passed on as fast as they come they fill the memory.
     if (raw.body.length > AT_ONCE) void this.readElsewhere(raw);
-    else if (this.isPassedOnUnread(raw)) this.conclude(raw, UNREAD);
     else this.conclude(raw, readAnswerBody(raw.body, this.attempt.owner.call.operation));
-  }
-
-  /**
-   * Whether it is taken for JSON by its form: what a factory or choice context says is asked only where answers are held
-   * to the schema, of nodes that have yet to show what they send, and of a sample.
-   */
-  private isPassedOnUnread({ status, fields, body }: RawAnswer): boolean {
-    const { parts, node, owner } = this.attempt;
-    if (owner.call.method !== "POST" || !isSuccess(status) || node.soundAnswers < SOUND_IN_A_ROW) return false;
-    if (parts.config.validation === "strict" || !hasJsonForm(fieldValue(fields, "content-type"), body)) return false;
-    return parts.random() >= 1 / READ_SAMPLE;
   }
 
   /** Has a large body read in another thread; until then the attempt goes on, and so does its time. */
@@ -86,12 +69,15 @@ class BufferedAnswerReader extends AnswerCollector implements AnswerReader {
 
   private conclude(raw: RawAnswer, content: AnswerContent): void {
     if (this.attempt.isOver) return;
-    const { node, owner } = this.attempt;
-    if (content !== UNREAD && owner.call.method === "POST" && isSuccess(raw.status)) {
-      node.soundAnswers = content.isJson ? node.soundAnswers + 1 : 0;
+    const { request, parts, owner } = this.attempt;
+    const read = readAnswer(raw, content, this.attempt.context);
+    if (read.answer !== undefined && isToAnother(owner.call, read.answer)) {
+      request.origin?.close();
+      return this.failed(connectionFailure(parts.config.name, new OutOfStep("another"), false));
     }
-    const reading = this.compareAdmin(readAnswer(raw, content, this.attempt.context));
-    this.attempt.end(reading, reading.answer?.fields);
+    const reading = this.compareAdmin(read);
+    const answer = reading.answer && { ...reading.answer, origin: request.origin };
+    this.attempt.end({ ...reading, answer }, answer?.fields);
   }
 
   /** An info that names another admin is of another registry, and so is whatever else this node would answer. */
@@ -109,8 +95,4 @@ class BufferedAnswerReader extends AnswerCollector implements AnswerReader {
     }
     return reading;
   }
-}
-
-function isSuccess(status: number): boolean {
-  return status >= 200 && status < 300;
 }

@@ -1,4 +1,4 @@
-import { Readable } from "node:stream";
+import { refusedBody, Upload, uploadTimeout } from "../../bodies/upload.ts";
 import type { CancelTimer, Duration, Instant } from "../../clock.ts";
 import { clientGone, GatewayError } from "../../errors.ts";
 import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "../call.ts";
@@ -6,7 +6,6 @@ import { answerTimeout, consequences, type Failure } from "../failure.ts";
 import type { CallOutcome } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
 import type { Reading } from "../wire/answer.ts";
-import { tooLargeUpload, Upload, uploadTimeout } from "../wire/upload.ts";
 import { Admission } from "./admission.ts";
 import { digestOf, isTimeout, outcomeOfAnswer, outcomeOfError } from "./attempt-outcome.ts";
 import { type AnswerMode, type AttemptingCall, Attempts } from "./attempts.ts";
@@ -77,7 +76,7 @@ class CallRun<Answer extends { readonly status: number }> implements AttemptingC
     this.bodyDeadline = call.bodyDeadline ?? this.deadline;
     this.admission = new Admission(parts, this.breaker);
     this.attempts = new Attempts(this);
-    this.upload = call.body instanceof Readable ? this.receive(call.body) : undefined;
+    this.upload = call.body instanceof Upload ? this.receive(call.body) : undefined;
   }
 
   /** Begins; the answer or error comes through `settle`. */
@@ -88,9 +87,10 @@ class CallRun<Answer extends { readonly status: number }> implements AttemptingC
     signal?.addEventListener("abort", this.onAbort);
     if (this.answerTime <= 0) return this.fail(answerTimeout(config.name).error);
     if (this.mode.isStreamed && Buffer.isBuffer(body) && body.length > limits.requestBody) {
-      return this.fail(tooLargeUpload(limits.requestBody));
+      return this.fail(refusedBody("too-large", limits.requestBody));
     }
     if (this.upload === undefined) return this.enter();
+    if (this.upload.errored !== null) return this.fail(this.upload.errored);
     this.admission.enterUploads(this.upload, { priority, deadline: this.bodyDeadline, signal }).then(
       () => this.enter(),
       (error: unknown) => this.fail(error),
@@ -144,14 +144,13 @@ class CallRun<Answer extends { readonly status: number }> implements AttemptingC
     return this.upload?.hasArrived === false ? this.bodyDeadline : this.deadline;
   }
 
-  private receive(body: Readable): Upload {
-    const onArrived = (): void => {
+  private receive(upload: Upload): Upload {
+    upload.onArrived = (): void => {
       this.admission.leaveUploads();
       this.deadline = this.parts.clock.now() + this.answerTime;
       this.attempts.first?.progressed();
       if (this.attempts.first !== undefined) this.arm();
     };
-    const upload = new Upload(body, { most: this.parts.limits.requestBody, onArrived });
     upload.on("error", (error) => {
       if (error instanceof GatewayError) this.fail(error);
     });

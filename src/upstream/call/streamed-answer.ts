@@ -1,10 +1,12 @@
 import { Readable } from "node:stream";
+import { CollectedBody } from "../../bodies/collected-body.ts";
 import { endToEndFields, type Fields, fieldsOfDecodedBody } from "../../fields.ts";
 import type { StreamedAnswer } from "../call.ts";
 import type { Failure } from "../failure.ts";
-import { findBusy, refuseHead } from "../wire/answer.ts";
+import { findBusy, refusedAnswer, refuseHead } from "../wire/answer.ts";
 import { connectionFailure } from "../wire/connection-failure.ts";
 import { isDecoded, shapeBody } from "../wire/content-coding.ts";
+import { withOwnMembers } from "../wire/member-fields.ts";
 import type { AnswerReader, Attempt } from "./attempt.ts";
 import type { AnswerMode } from "./attempts.ts";
 
@@ -20,6 +22,9 @@ const LEFT = new Error("the client reads no more of the answer");
 class StreamedAnswerReader implements AnswerReader {
   isHeldUp = false;
   private readonly attempt: Attempt<StreamedAnswer>;
+  /** What came in this turn: it goes on in one piece. */
+  private readonly piece: CollectedBody;
+  private isPassingOn = false;
   /** As the node sends it. */
   private source: Readable | undefined;
   /** As the client gets it: decoded and bounded. */
@@ -33,12 +38,15 @@ class StreamedAnswerReader implements AnswerReader {
 
   constructor(attempt: Attempt<StreamedAnswer>) {
     this.attempt = attempt;
+    // The bound is on what is passed on, decoded.
+    this.piece = new CollectedBody(Infinity);
   }
 
   onHead(status: number, fields: Fields): void {
     const { attempt } = this;
     const { context } = attempt;
-    const passed = endToEndFields(isDecoded(status, fields) ? fieldsOfDecodedBody(fields) : fields);
+    const decoded = isDecoded(status, fields) ? fieldsOfDecodedBody(fields) : fields;
+    const passed = withOwnMembers(endToEndFields(decoded), status);
     const refusal = refuseHead({ status, fields, passed }, context);
     if (refusal !== undefined) return attempt.end({ answer: undefined, failure: refusal });
     this.busy = findBusy(status, passed, context.upstream);
@@ -59,14 +67,20 @@ class StreamedAnswerReader implements AnswerReader {
   }
 
   onData(chunk: Buffer): void {
-    this.attempt.progressed();
-    if (this.source!.push(chunk)) return;
-    this.isHeldUp = true;
-    this.attempt.request.pause();
+    const { attempt } = this;
+    attempt.progressed();
+    const fault = this.piece.add(chunk);
+    if (fault !== undefined) {
+      return attempt.end({ answer: undefined, failure: refusedAnswer(fault, attempt.context) });
+    }
+    if (this.isPassingOn) return;
+    this.isPassingOn = true;
+    queueMicrotask(() => this.passOn());
   }
 
   onComplete(): void {
     this.isComplete = true;
+    this.passOn();
     this.source!.push(null);
     if (this.isPassedOn) this.succeed();
   }
@@ -80,6 +94,13 @@ class StreamedAnswerReader implements AnswerReader {
     if (reason === undefined) return;
     this.source?.destroy(reason);
     this.output?.destroy(reason);
+  }
+
+  private passOn(): void {
+    this.isPassingOn = false;
+    if (this.piece.length === 0 || this.source!.destroyed || this.source!.push(this.piece.take())) return;
+    this.isHeldUp = true;
+    this.attempt.request.pause();
   }
 
   private succeed(): void {

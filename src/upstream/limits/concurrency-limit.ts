@@ -22,8 +22,6 @@ class Places {
   private readonly bounds: Bounds;
   private readonly waiting: WaitQueue;
   private runningCount = 0;
-  /** Places that are given up as soon as a call wants one, by what tells so. */
-  private readonly spare = new Set<() => void>();
 
   constructor(upstream: string, bounds: Bounds, clock: Clock) {
     this.upstream = upstream;
@@ -41,25 +39,9 @@ class Places {
 
   /** Takes a place when one is free. Whoever has a place gives it back with {@link leave}, once. */
   tryEnter(): boolean {
-    if (this.runningCount >= this.bounds.max && !this.reclaim()) return false;
-    this.runningCount += 1;
-    return true;
-  }
-
-  /**
-   * Takes a place that is free, for something that no client waits for: when a call wants it, `giveUp` is called and the
-   * place is the call's. Else it is given back with {@link leaveSpare}.
-   */
-  tryEnterSpare(giveUp: () => void): boolean {
     if (this.runningCount >= this.bounds.max) return false;
-    this.spare.add(giveUp);
     this.runningCount += 1;
     return true;
-  }
-
-  /** Gives the place back that was taken with `giveUp`, if no call has it already. */
-  leaveSpare(giveUp: () => void): void {
-    if (this.spare.delete(giveUp)) this.leave();
   }
 
   /**
@@ -74,15 +56,6 @@ class Places {
 
   leave(): void {
     if (!this.waiting.admitNext()) this.runningCount -= 1;
-  }
-
-  private reclaim(): boolean {
-    const [giveUp] = this.spare;
-    if (giveUp === undefined) return false;
-    this.spare.delete(giveUp);
-    this.runningCount -= 1;
-    giveUp();
-    return true;
   }
 
   private full(): GatewayError {

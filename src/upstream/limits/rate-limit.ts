@@ -1,17 +1,18 @@
 import type { AbortSignalLike, Clock, Duration, Instant } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
-import type { CallGrant, Coordinator, MaybePromise } from "../../coordination/coordinator.ts";
+import type { AnnouncementsPort, LimitsPort, MaybePromise } from "../../coordination/coordinator.ts";
+import type { LimitAnswer, LimitWindow } from "../../coordination/limits.ts";
 import { GatewayError } from "../../errors.ts";
 import { type Operation, OPERATIONS } from "../../spec/endpoints.ts";
 import type { Priority } from "../call.ts";
 import { News } from "../news.ts";
 import { PRIORITIES, WaitQueue } from "./concurrency-limit.ts";
-import { Ration, type RateLimitGroups } from "./rate-limit-groups.ts";
+import type { RateLimitGroups } from "./rate-limit-groups.ts";
 
 export type RateLimitConfig = NonNullable<UpstreamConfig["rateLimit"]>;
 
-/** Who asks for a call. */
-export interface Spender {
+/** A call that is to count. */
+export interface CountedCall {
   readonly operation: Operation;
   readonly priority: Priority;
   readonly deadline: Instant;
@@ -21,7 +22,7 @@ export interface Spender {
 interface RateLimitParts {
   readonly upstream: string;
   readonly rateLimit: RateLimitConfig;
-  readonly coordinator: Coordinator;
+  readonly coordinator: AnnouncementsPort & LimitsPort;
   readonly clock: Clock;
   readonly groups: RateLimitGroups;
   /** The upstream answered 429: calls are rationed to `share` of the limit. `isNews`: as {@link News}. */
@@ -35,8 +36,8 @@ const SHARES: Readonly<Record<Priority, number>> = { post: 1, miss: 0.8, refresh
 const TRAVEL_SHARE = 0.01;
 const LONGEST_TRAVEL: Duration = 1_000;
 
-/** How long an upstream that was served lets the others of its group ask first. */
-const TURN: Duration = 2;
+/** A refusal is believed for this long at most: what replicas count together may be anybody's who can write there. */
+const ASK_AGAIN_AFTER: Duration = 1_000;
 
 /** After an upstream's 429. */
 const SHRINK = 0.5;
@@ -46,82 +47,84 @@ const LONGEST_RETRY_AFTER: Duration = 60_000;
 const ONE_EVENT: Duration = 1_000;
 const LONGEST_RECOVERY: Duration = 600_000;
 
-/** One window of calls: of the whole upstream, or of one endpoint; of all its group where it has one. */
-class CallWindow {
-  readonly name: string;
-  readonly ration: Ration;
+/** Calls that are counted together: of an upstream or its group, all of them or those to one endpoint. */
+export class CountedCalls {
   readonly queue: WaitQueue;
-  /** Until when asking for a call of this priority is known to be in vain. */
-  readonly deniedUntil: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
+  /** Calls left as last seen: the least of the windows. */
+  left: number | undefined;
+  /** The share of the limit that is used since the registry answered 429. */
+  share = 1;
+  shrunkAt: Instant = -Infinity;
+  /** Until when the registry wants no calls at all. */
+  pausedUntil: Instant = 0;
+  /** When there is likely to be room for a call of this priority; asked for again sooner, see ASK_AGAIN_AFTER. */
+  readonly freeAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
+  readonly askAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
   isPumping = false;
 
-  constructor(name: string, ration: Ration, clock: Clock) {
-    this.name = name;
-    this.ration = ration;
+  constructor(clock: Clock) {
     this.queue = new WaitQueue(clock);
+  }
+
+  /** When a call of this priority is likely to be granted. */
+  grantedAt(priority: Priority): Instant {
+    return Math.max(this.freeAt[priority], this.pausedUntil);
+  }
+
+  /** When it is worth to ask for one. */
+  asksAt(priority: Priority): Instant {
+    return Math.max(this.askAt[priority], this.pausedUntil);
   }
 }
 
 /**
- * At most so many calls in any window, shared by all replicas through the coordinator. Urgent calls go first; what
- * would wait too long is refused at once.
+ * At most so many calls in any window, shared by all replicas through the coordinator, and by the upstreams of a group.
+ * Urgent calls go first, equally urgent ones in the order they came; what would wait too long is refused at once.
  */
 export class RateLimit {
   private readonly parts: RateLimitParts;
-  private readonly span: Duration;
-  private readonly windows = new Map<string, CallWindow>();
+  private readonly limits: readonly LimitWindow[];
+  /** Of a group: those of all its members. */
+  private readonly counted: Map<string, CountedCalls>;
   private readonly rations: News;
 
   constructor(parts: RateLimitParts) {
-    const { per } = parts.rateLimit;
+    const { rateLimit, groups, clock } = parts;
     this.parts = parts;
-    this.span = per + Math.min(per * TRAVEL_SHARE, LONGEST_TRAVEL);
-    this.rations = new News(parts.clock);
+    this.limits = windowsOf(rateLimit);
+    this.counted = rateLimit.group === undefined ? new Map() : groups.of(rateLimit.group);
+    this.rations = new News(clock);
   }
 
   /** Calls left in the window as last seen: the least of all windows. */
   get left(): number | undefined {
-    const { rateLimit, groups } = this.parts;
-    const rations =
-      rateLimit.group === undefined
-        ? [...this.windows.values()].map(({ ration }) => ration)
-        : groups.rationsOf(rateLimit.group);
-    const lefts = rations.flatMap(({ left }) => left ?? []);
+    const lefts = [...this.counted.values()].flatMap(({ left }) => left ?? []);
     return lefts.length === 0 ? undefined : Math.min(...lefts);
-  }
-
-  /** As one of several of its group; undefined where it has the limit for itself. */
-  private get member(): string | undefined {
-    const { upstream, rateLimit, groups } = this.parts;
-    return rateLimit.group !== undefined && groups.isShared(rateLimit.group) ? upstream : undefined;
   }
 
   get queued(): number {
     let queued = 0;
-    for (const window of this.windows.values()) queued += window.queue.size;
+    for (const { queue } of this.counted.values()) queued += queue.size;
     return queued;
   }
 
   /** Takes a call without waiting for one: false when there is none. */
   tryTake(operation: Operation, priority: Priority): MaybePromise<boolean> {
-    const window = this.windowOf(operation);
-    if (window.queue.size > 0) return false;
-    const granted = this.ask(window, priority);
-    return granted instanceof Promise ? granted.then((grant) => grant.granted) : granted.granted;
+    const counted = this.countedOf(operation);
+    return counted.queue.size === 0 && this.ask(counted, operation, priority);
   }
 
   /**
    * Takes a call: undefined when it was there at once, else resolves when its turn has come.
    * @throws {@link GatewayError} 429 (in the promise) when it would have to wait longer than `maxWait` or its deadline.
    */
-  take(spender: Spender): undefined | Promise<void> {
-    const window = this.windowOf(spender.operation);
-    if (window.queue.sizeBefore(spender.priority) > 0) return this.queueUp(window, spender);
-    const granted = this.ask(window, spender.priority);
-    if (granted instanceof Promise) {
-      return granted.then((grant) => (grant.granted ? undefined : this.queueUp(window, spender)));
-    }
-    return granted.granted ? undefined : this.queueUp(window, spender);
+  take(call: CountedCall): undefined | Promise<void> {
+    const { operation, priority } = call;
+    const counted = this.countedOf(operation);
+    if (counted.queue.sizeBefore(priority) > 0) return this.queueUp(counted, call);
+    const granted = this.ask(counted, operation, priority);
+    if (granted instanceof Promise) return granted.then((is) => (is ? undefined : this.queueUp(counted, call)));
+    return granted ? undefined : this.queueUp(counted, call);
   }
 
   /** The upstream answered 429 although the budget allowed the call: the real limit is lower, for other processes as well. */
@@ -139,16 +142,16 @@ export class RateLimit {
 
   /** Makes no call for `pause`, and fewer for a while. False where that was known; `isOwn`: the answer came to this process. */
   private heed(operation: Operation, pause: Duration, isOwn: boolean): boolean {
-    const { ration } = this.windowOf(operation);
+    const counted = this.countedOf(operation);
     const now = this.parts.clock.now();
-    const isLonger = now + pause >= ration.deniedUntil + ONE_EVENT && pause > 0;
-    ration.deniedUntil = Math.max(ration.deniedUntil, now + pause);
+    const isLonger = now + pause >= counted.pausedUntil + ONE_EVENT && pause > 0;
+    counted.pausedUntil = Math.max(counted.pausedUntil, now + pause);
     // The answers to calls that were already on their way are one event.
-    if (now - ration.shrunkAt < ONE_EVENT) return isLonger;
-    if (this.shareOf(ration, now) === 1) this.rations.end();
-    ration.share = Math.max(this.shareOf(ration, now) * SHRINK, LEAST_SHARE);
-    ration.shrunkAt = now;
-    this.parts.onRation(ration.share, isOwn && this.rations.isDue());
+    if (now - counted.shrunkAt < ONE_EVENT) return isLonger;
+    if (this.shareOf(counted, now) === 1) this.rations.end();
+    counted.share = Math.max(this.shareOf(counted, now) * SHRINK, LEAST_SHARE);
+    counted.shrunkAt = now;
+    this.parts.onRation(counted.share, isOwn && this.rations.isDue());
     return true;
   }
 
@@ -158,115 +161,114 @@ export class RateLimit {
     return rateLimit.group === undefined ? `upstream:${upstream}` : `group:${rateLimit.group}`;
   }
 
-  private windowOf(operation: Operation): CallWindow {
-    const { rateLimit, groups, clock } = this.parts;
-    const { group } = rateLimit;
-    const key = rateLimit.perEndpoint ? operation : "";
-    let window = this.windows.get(key);
-    if (window === undefined) {
-      const ration = group === undefined ? new Ration() : groups.ration(group, key);
-      window = new CallWindow(rateLimit.perEndpoint ? `${this.whose}:${operation}` : this.whose, ration, clock);
-      this.windows.set(key, window);
-    }
-    return window;
+  private countedOf(operation: Operation): CountedCalls {
+    const key = this.parts.rateLimit.perEndpoint ? operation : "";
+    let counted = this.counted.get(key);
+    if (counted === undefined) this.counted.set(key, (counted = new CountedCalls(this.parts.clock)));
+    return counted;
   }
 
   /** The share of the limit in use: after a 429 it grows back over two windows. */
-  private shareOf({ share, shrunkAt }: Ration, now: Instant): number {
+  private shareOf({ share, shrunkAt }: CountedCalls, now: Instant): number {
     const recovery = Math.min(this.parts.rateLimit.per * 2, LONGEST_RECOVERY);
     return Math.min(1, share + (now - shrunkAt) / recovery);
   }
 
-  private ask(window: CallWindow, priority: Priority): MaybePromise<CallGrant> {
+  /** Asks for a call: whether it was granted. */
+  private ask(counted: CountedCalls, operation: Operation, priority: Priority): MaybePromise<boolean> {
     const { clock, coordinator, rateLimit } = this.parts;
     const now = clock.now();
-    const denied = deniedUntil(window, priority) - now;
-    if (denied > 0) return { granted: false, retryIn: denied };
-    const whole = Math.max(1, Math.floor(rateLimit.requests * this.shareOf(window.ration, now)));
-    // The same window with a smaller limit: granted only while those before it leave so much.
-    const requests = Math.ceil(whole * SHARES[priority]);
-    const grant = coordinator.takeCall(window.name, { requests, per: this.span, member: this.member });
-    const kept = whole - requests;
-    return grant instanceof Promise
-      ? grant.then((each) => this.note(window, priority, addKept(each, kept)))
-      : this.note(window, priority, addKept(grant, kept));
+    if (counted.asksAt(priority) > now) return false;
+    const inUse = this.shareOf(counted, now);
+    const whole = this.limits.map(({ requests }) => Math.max(1, Math.floor(requests * inUse)));
+    // The same windows with smaller limits: granted only while those before it leave so much.
+    const windows = this.limits.map((each, i) => ({ ...each, requests: Math.ceil(whole[i]! * SHARES[priority]) }));
+    const id = rateLimit.perEndpoint ? `${this.whose}:${operation}` : this.whose;
+    const answer = coordinator.limits.take({ kind: "upstream", id, windows });
+    const note = (each: LimitAnswer) => this.note(counted, { priority, whole, answer: each });
+    return answer instanceof Promise ? answer.then(note) : note(answer);
   }
 
-  private note(window: CallWindow, priority: Priority, grant: CallGrant): CallGrant {
-    if (grant.granted) {
-      window.ration.left = grant.left;
-      return grant;
-    }
-    const until = this.parts.clock.now() + grant.retryIn;
+  private note(counted: CountedCalls, { priority, whole, answer }: Asked): boolean {
+    counted.left = Math.max(0, Math.min(...whole.map((requests, i) => requests - answer.used[i]!)));
+    if (answer.granted) return true;
+    const now = this.parts.clock.now();
+    const retryIn = Math.max(...answer.retryIn);
     // What is refused to a call is refused to less urgent ones as well.
     for (const each of PRIORITIES.slice(PRIORITIES.indexOf(priority))) {
-      window.deniedUntil[each] = Math.max(window.deniedUntil[each], until);
+      counted.freeAt[each] = now + retryIn;
+      counted.askAt[each] = now + Math.min(retryIn, ASK_AGAIN_AFTER);
     }
-    // In a group what is left may be for others.
-    if (priority === "post" && this.member === undefined) window.ration.left = 0;
-    return grant;
+    return false;
   }
 
-  private queueUp(window: CallWindow, { priority, deadline, signal }: Spender): Promise<void> {
+  private queueUp(counted: CountedCalls, { operation, priority, deadline, signal }: CountedCall): Promise<void> {
     const { clock, rateLimit } = this.parts;
     const now = clock.now();
-    const ahead = window.queue.sizeBefore(priority);
-    const wait = Math.max(deniedUntil(window, priority) - now, 0) + (ahead * rateLimit.per) / rateLimit.requests;
+    const ahead = counted.queue.sizeBefore(priority);
+    const wait = Math.max(counted.grantedAt(priority) - now, 0) + (ahead * rateLimit.per) / rateLimit.requests;
     const longest = Math.min(rateLimit.maxWait, deadline - now);
-    if (wait > longest) return Promise.reject(this.refusal(window, wait));
-    const turn = window.queue.wait({
+    if (wait > longest) return Promise.reject(this.refusal(counted, wait));
+    const turn = counted.queue.wait({
       priority,
       until: now + longest,
       signal,
-      late: () => this.refusal(window, Math.max(deniedUntil(window, priority) - clock.now(), 0)),
+      late: () => this.refusal(counted, Math.max(counted.grantedAt(priority) - clock.now(), 0)),
     });
-    this.schedulePump(window);
+    this.schedulePump(counted, operation);
     return turn;
   }
 
-  private schedulePump(window: CallWindow): void {
-    const { head } = window.queue;
-    if (window.isPumping || head === undefined) return;
-    window.isPumping = true;
+  private schedulePump(counted: CountedCalls, operation: Operation): void {
+    const { head } = counted.queue;
+    if (counted.isPumping || head === undefined) return;
+    counted.isPumping = true;
     const { clock } = this.parts;
-    // Who got the last call lets the others of its group ask first: where one call is free at a time, they take turns.
-    const turn = this.member !== undefined && window.ration.lastServed === this.member ? TURN : 0;
-    clock.after(Math.max(deniedUntil(window, head) - clock.now() + turn, 1), () => void this.pump(window));
+    clock.after(Math.max(counted.asksAt(head) - clock.now(), 1), () => void this.pump(counted, operation));
   }
 
   /** Lets waiting calls go as long as there is something to take. */
-  private async pump(window: CallWindow): Promise<void> {
-    while (window.queue.head !== undefined) {
-      const { granted } = await this.ask(window, window.queue.head);
-      if (!granted) break;
-      window.ration.lastServed = this.member;
-      window.queue.admitNext();
+  private async pump(counted: CountedCalls, operation: Operation): Promise<void> {
+    while (counted.queue.head !== undefined) {
+      if (!(await this.ask(counted, operation, counted.queue.head))) break;
+      counted.queue.admitNext();
     }
-    window.isPumping = false;
-    this.schedulePump(window);
+    counted.isPumping = false;
+    this.schedulePump(counted, operation);
   }
 
-  private refusal(window: CallWindow, wait: Duration): GatewayError {
+  private refusal(counted: CountedCalls, wait: Duration): GatewayError {
     const { upstream, rateLimit, clock } = this.parts;
     const { group } = rateLimit;
     const who = group === undefined ? `upstream "${upstream}"` : `the upstreams of the group "${group}" together`;
     const retryAfter = Math.max(1, Math.ceil(Math.floor(wait) / 1_000));
     const why =
-      this.shareOf(window.ration, clock.now()) < 1
+      this.shareOf(counted, clock.now()) < 1
         ? `upstream "${upstream}" answered 429 Too Many Requests and is asked less for a while`
-        : `the gateway may ask ${who} ${rateLimit.requests} times in ${rateLimit.per / 1_000} s, and that is used up`;
+        : `the gateway may ask ${who} ${sayRates(rateLimit)}, and that is used up`;
     return new GatewayError("too_many_requests", `${why}; try again in ${retryAfter} s`, { retryAfter });
   }
 }
 
-/** Until when asking for a call of this priority is known to be in vain. */
-function deniedUntil(window: CallWindow, priority: Priority): Instant {
-  return Math.max(window.deniedUntil[priority], window.ration.deniedUntil);
+interface Asked {
+  readonly priority: Priority;
+  /** What each window allows to the most urgent calls. */
+  readonly whole: readonly number[];
+  readonly answer: LimitAnswer;
 }
 
-/** What is left of the whole window. */
-function addKept(grant: CallGrant, kept: number): CallGrant {
-  return grant.granted && kept > 0 ? { granted: true, left: grant.left + kept } : grant;
+/** The windows of a limit, each a little longer, for calls do not all travel equally long. */
+function windowsOf({ requests, per, burst }: RateLimitConfig): LimitWindow[] {
+  const window = (name: string, most: number, length: Duration) => {
+    return { name, requests: most, per: Math.ceil(length + Math.min(length * TRAVEL_SHARE, LONGEST_TRAVEL)) };
+  };
+  const whole = window("calls", requests, per);
+  return burst === undefined ? [whole] : [whole, window("burst", burst.requests, burst.per)];
+}
+
+function sayRates({ requests, per, burst }: RateLimitConfig): string {
+  const whole = `${requests} times in ${per / 1_000} s`;
+  return burst === undefined ? whole : `${whole} and ${burst.requests} times in ${burst.per / 1_000} s`;
 }
 
 /** A 429 as processes announce it: to what it was the answer, and how long nothing is to be asked. */

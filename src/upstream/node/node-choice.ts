@@ -45,7 +45,8 @@ export class NodeChoice {
     if (!this.nodes.some(({ isOpen }) => isOpen)) return this.nodes.find(isBetterThanNone);
     const stayed = pagination === undefined ? undefined : this.nodes[this.paginations?.get(pagination) ?? -1];
     if (stayed !== undefined && this.isOpen(stayed, tried) && !stayed.isFailing) return stayed;
-    const chosen = this.next(tried, now) ?? this.next(tried, Infinity);
+    const distrusted = this.nodes.filter(({ connections }) => connections.isDistrusted);
+    const chosen = this.next([...tried, ...distrusted], now) ?? this.next(tried, now) ?? this.next(tried, Infinity);
     if (chosen !== undefined && pagination !== undefined) this.paginations?.set(pagination, chosen.index);
     return chosen;
   }

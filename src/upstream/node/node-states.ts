@@ -86,6 +86,8 @@ export class NodeStates {
     const from = node.state;
     const wasDisabled = registry.contradiction !== undefined;
     observer.check(config.name, node.url, "failure");
+    if (from === "wrong-admin") node.watch.noteStillTurned();
+    else if (node.provedAt !== undefined) node.watch.noteTurned();
     this.markWrong(node, expected);
     if (!registry.isAgreed(nodes)) this.withdraw();
     // Without a configured admin nothing says which of the two is right, once enough nodes name the other one.
@@ -106,7 +108,10 @@ export class NodeStates {
   private markWrong(node: UpstreamNode, expected: string): void {
     const { config, observer } = this.parts;
     const told = node.admin!;
-    const why = `its info names the admin ${quote(told)} and not ${quote(expected)}`;
+    const what = `its info names the admin ${quote(told)} and not ${quote(expected)}`;
+    const why = node.watch.awaitsOperator
+      ? `${what}, again: it is asked no more before an operator sets it active`
+      : what;
     node.lastError = why;
     node.watch.noteFailure();
     observer.adminMismatch(config.name, node.url, { expected, told, isNew: node.state !== "wrong-admin" });

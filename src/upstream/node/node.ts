@@ -4,6 +4,7 @@ import type { NodeAddress } from "../../config/urls.ts";
 import type { Action } from "../../coordination/actions.ts";
 import { Connections } from "../wire/connections.ts";
 import type { Connection, ConnectionTarget } from "../wire/connection.ts";
+import type { StepFault } from "../wire/step-record.ts";
 import { consequences, type Failure } from "../failure.ts";
 import type { NodeState, NodeStatus } from "../status.ts";
 import { NodeWatch } from "./node-watch.ts";
@@ -30,6 +31,9 @@ interface NodeParts {
   readonly target: Omit<ConnectionTarget, "origin">;
   /** Asks the node over a connection which registry it is; rejects when a call may not go that way. */
   readonly prove: (node: UpstreamNode, connection: Connection) => Promise<void>;
+  /** For how long a proof holds. */
+  readonly every: Duration;
+  readonly onStepFault: (node: UpstreamNode, fault: StepFault) => void;
 }
 
 /** One URL of an upstream: its connections, its load and how it has been doing. */
@@ -50,14 +54,14 @@ export class UpstreamNode {
   inFlight = 0;
   /** Not asked before then if others can be: it said so with `Retry-After`. */
   pausedUntil: Instant = -Infinity;
+  /** Not asked before then at all: it answered 429 with `Retry-After`. */
+  refusesUntil: Instant = -Infinity;
   lastGoodAt: Instant = -Infinity;
   ejections = 0;
   /** Calls sent to it so far. */
   calls = 0;
   /** When it last named the expected admin, in milliseconds since the Unix epoch. */
   provedAt: number | undefined;
-  /** How many answers to POSTs that were read in a row were JSON. */
-  soundAnswers = 0;
   /** An operator took it out: it gets no new calls, and goes on being checked. */
   isCordoned = false;
   /** Its share of the calls, in relation to those of the other nodes. 0: used only when no other can be. */
@@ -82,10 +86,12 @@ export class UpstreamNode {
     this.configuredWeight = weight;
     this.basePath = pathname.replace(/\/+$/, "");
     this.clock = parts.clock;
-    this.watch = new NodeWatch(parts.clock, parts.random);
-    this.connections = new Connections({ ...parts.target, origin }, parts.clock, (connection) =>
-      parts.prove(this, connection),
-    );
+    this.watch = new NodeWatch(parts.clock, parts.random, parts.every);
+    this.connections = new Connections({ ...parts.target, origin }, parts.clock, {
+      prove: (connection) => parts.prove(this, connection),
+      every: parts.every,
+      onStepFault: (fault) => parts.onStepFault(this, fault),
+    });
   }
 
   /** Moving average of latencies; undefined before the first. */
@@ -206,6 +212,7 @@ export class UpstreamNode {
       inFlight: this.inFlight,
       ejections: this.ejections,
       calls: this.calls,
+      outOfStep: this.connections.stepFaults,
       provedAt: this.provedAt === undefined ? undefined : new Date(this.provedAt).toISOString(),
       certificateExpiresAt: this.connections.certificateEnd,
       cordoned: this.isCordoned,

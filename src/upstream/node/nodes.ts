@@ -6,6 +6,7 @@ import { answerTimeout, consequences, type FailureReason } from "../failure.ts";
 import type { OperatorOrders } from "../operator-orders.ts";
 import type { RateLimit } from "../limits/rate-limit.ts";
 import { ProofFailed } from "../wire/connection-failure.ts";
+import type { StepFault } from "../wire/step-record.ts";
 import type { Connection, ConnectionTarget } from "../wire/connection.ts";
 import type { AgreementStatus } from "../status.ts";
 import { countOpen, hasProved, NodeStates, type NodeStatesParts } from "./node-states.ts";
@@ -27,7 +28,7 @@ interface NodesParts extends NodeStatesParts {
 
 /**
  * The nodes of one upstream and what is known about each: whether it proved that it serves this registry, and whether
- * it is well. Unproved and ejected nodes are asked for their info again and again, proved ones every five minutes.
+ * it is well. Unproved and ejected nodes are asked for their info again and again, proved ones before `proof.every` is over.
  */
 export class Nodes {
   readonly all: readonly UpstreamNode[];
@@ -45,7 +46,11 @@ export class Nodes {
   constructor(parts: NodesParts) {
     this.parts = parts;
     const prove = (node: UpstreamNode, connection: Connection) => this.prove(node, connection);
-    this.all = parts.config.urls.map((node, index) => new UpstreamNode(index, addressOf(node), { ...parts, prove }));
+    const { every } = parts.config.proof;
+    const onStepFault = ({ url }: UpstreamNode, fault: StepFault) =>
+      parts.observer.outOfStep(parts.config.name, url, fault);
+    const nodeParts = { ...parts, prove, every, onStepFault };
+    this.all = parts.config.urls.map((node, index) => new UpstreamNode(index, addressOf(node), nodeParts));
     this.registry = new RegistryAdmin(parts.config, parts.claim);
     this.supportedApis = new SupportedApis(parts.clock);
     this.states = new NodeStates(this.all, this.registry, parts);
@@ -183,7 +188,11 @@ export class Nodes {
    */
   heed(): void {
     const { orders } = this.parts;
-    for (const node of this.all) node.heed(orders.ofNode(node.url));
+    for (const node of this.all) {
+      node.heed(orders.ofNode(node.url));
+      const activeSince = orders.activeSince(node.url);
+      if (activeSince !== undefined && node.watch.forgive(activeSince)) this.checkInBackground(node);
+    }
     if (orders.isCacheOnly === this.isPaused) return;
     this.isPaused = orders.isCacheOnly;
     for (const node of this.all) {
@@ -259,21 +268,11 @@ export class Nodes {
     if (change !== undefined) this.parts.observer.supportedApisChanged(this.parts.config.name, change);
   }
 
-  /**
-   * Has a node prove itself for a question that no client waits for, unless a connection vouches for it already. Resolves
-   * with what that cost: an info, or nothing; undefined when there is no call to spare for it. Rejects as a check.
-   */
-  async proveAside(node: UpstreamNode): Promise<number | undefined> {
-    if (node.connections.isProved) return 0;
-    if ((await this.parts.rateLimit?.tryTake("info", "background")) === false) return undefined;
-    await this.share(node, () => this.proof.ask(node, this.deadlineOf(node)));
-    return 1;
-  }
-
   /** One check for all that wait for it; rejects when it proves nothing. */
   private check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
     return this.share(node, async () => {
       if (this.parts.orders.isCacheOnly) throw this.parts.orders.refusal();
+      if (node.watch.isBarred) throw this.whyNone();
       // No call left for a check says nothing about the node.
       await this.proof.pay(isWaitedFor, this.deadlineOf(node));
       await this.proof.ask(node, this.deadlineOf(node));

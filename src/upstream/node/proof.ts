@@ -5,7 +5,7 @@ import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
 import { connectTimeout, type Failure, unusable } from "../failure.ts";
 import type { RateLimit } from "../limits/rate-limit.ts";
-import { isOwnRefusal, decodeAnswer, isCoded, readAnswer, retryAfter } from "../wire/answer.ts";
+import { decodeAnswer, isCoded, isConflict, isOwnRefusal, readAnswer, retryAfter } from "../wire/answer.ts";
 import { connectionFailure, ConnectionGone, ProofFailed } from "../wire/connection-failure.ts";
 import type { Connection } from "../wire/connection.ts";
 import { Opening } from "../wire/connections.ts";
@@ -117,7 +117,9 @@ export class NodeProof {
       maxBody: MAX_INFO,
     });
     if ("reason" in raw) throw new ProofFailed(raw);
-    if (raw.status === 429) this.parts.rateLimit?.shrink("info", retryAfter(raw.fields));
+    if (raw.status === 429 && !isConflict(raw.status, raw.fields, raw.body)) {
+      this.parts.rateLimit?.shrink("info", retryAfter(raw.fields));
+    }
     const context = {
       upstream,
       node: node.index,

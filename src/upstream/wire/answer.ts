@@ -1,9 +1,10 @@
 import { STATUS_CODES } from "node:http";
 import type { AnswerContent } from "../../bodies/answer.ts";
 import { AT_ONCE } from "../../bodies/body-reader.ts";
+import { CollectedBody, type CollectFault } from "../../bodies/collected-body.ts";
 import type { Clock, Instant } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
-import { errorBody, GatewayError } from "../../errors.ts";
+import { ERROR_FIELD, type ErrorCode, GatewayError } from "../../errors.ts";
 import {
   endToEndFields,
   type Fields,
@@ -13,10 +14,19 @@ import {
   isHeadTooLarge,
 } from "../../fields.ts";
 import type { UpstreamAnswer } from "../call.ts";
-import { type Failure, type FailureReason, tooLarge, tooLargeHead, undecodable, unusable } from "../failure.ts";
+import {
+  type Failure,
+  type FailureReason,
+  tooCostly,
+  tooLarge,
+  tooLargeHead,
+  undecodable,
+  unusable,
+} from "../failure.ts";
 import { connectionFailure } from "./connection-failure.ts";
 import { contentCodings, decodeBody, DecodedTooLarge } from "./content-coding.ts";
 import { isHtml, readErrorText } from "./error-text.ts";
+import { withOwnMembers } from "./member-fields.ts";
 import type { AnswerListener } from "./request.ts";
 
 /** A complete answer as it came from the wire. */
@@ -62,12 +72,12 @@ export abstract class AnswerCollector implements AnswerListener {
   private readonly options: CollectorOptions;
   private status = 0;
   private fields: Fields = [];
-  private readonly chunks: Buffer[] = [];
-  private size = 0;
+  private body: CollectedBody;
   private isOver = false;
 
   constructor(options: CollectorOptions) {
     this.options = options;
+    this.body = new CollectedBody(options.maxBody);
   }
 
   protected abstract collected(raw: RawAnswer): void;
@@ -85,19 +95,21 @@ export abstract class AnswerCollector implements AnswerListener {
     const refusal = refuseTransferCoding(fields, upstream);
     if (refusal !== undefined) return this.fail(refusal);
     const length = fields.indexOf("content-length");
-    if (length !== -1 && Number(fields[length + 1]) > maxBody) this.refuseSize();
+    if (length === -1) return;
+    const announced = Number(fields[length + 1]);
+    if (announced > maxBody) this.refuse("too-large");
+    else this.body = new CollectedBody(maxBody, announced);
   }
 
   onData(chunk: Buffer): void {
     if (this.isOver) return;
-    this.size += chunk.length;
-    if (this.size > this.options.maxBody) this.refuseSize();
-    else this.chunks.push(chunk);
+    const fault = this.body.add(chunk);
+    if (fault !== undefined) this.refuse(fault);
   }
 
   onComplete(): void {
     const receivedAt = this.options.clock.now();
-    if (this.size > AT_ONCE) inTurn(() => this.finish(receivedAt));
+    if (this.body.length > AT_ONCE) inTurn(() => this.finish(receivedAt));
     else this.finish(receivedAt);
   }
 
@@ -109,16 +121,11 @@ export abstract class AnswerCollector implements AnswerListener {
     if (this.isOver) return;
     this.isOver = true;
     const { status, fields } = this;
-    this.collected({ status, fields, body: this.body(), requestedAt: this.options.requestedAt, receivedAt });
+    this.collected({ status, fields, body: this.body.take(), requestedAt: this.options.requestedAt, receivedAt });
   }
 
-  private body(): Buffer {
-    if (this.chunks.length === 1) return this.chunks[0]!;
-    return this.chunks.length === 0 ? NO_BODY : Buffer.concat(this.chunks, this.size);
-  }
-
-  private refuseSize(): void {
-    this.fail(tooLarge(this.options.upstream, this.options.maxBody));
+  private refuse(fault: CollectFault): void {
+    this.fail(refusedAnswer(fault, this.options));
   }
 
   private fail(failure: Failure): void {
@@ -126,6 +133,14 @@ export abstract class AnswerCollector implements AnswerListener {
     this.isOver = true;
     this.failed(failure);
   }
+}
+
+/** Of an answer whose body is not taken. */
+export function refusedAnswer(
+  fault: CollectFault,
+  { upstream, maxBody }: { upstream: string; maxBody: number },
+): Failure {
+  return fault === "too-large" ? tooLarge(upstream, maxBody) : tooCostly(upstream);
 }
 
 /** What is made of an answer from the wire. */
@@ -142,7 +157,7 @@ export interface Reading<Answer = UpstreamAnswer> {
  */
 export function isOwnRefusal({ auth, tls, forwardAuthorization }: UpstreamConfig, clientFields: Fields): boolean {
   if (auth === undefined && tls?.certFile === undefined) return false;
-  return !(forwardAuthorization && fieldValue(clientFields, "authorization") !== undefined);
+  return !(forwardAuthorization !== false && fieldValue(clientFields, "authorization") !== undefined);
 }
 
 /** What has to be known to read an answer. */
@@ -206,18 +221,32 @@ function readByStatus(raw: RawAnswer, content: AnswerContent, context: ReadingCo
     return { answer: answerOf(raw, context, { body: NO_BODY, content: undefined }), failure: undefined };
   if (status < 300) return readSuccess(raw, content, context);
   const answer = readError(raw, content, context);
-  return { answer, failure: findBusy(status, answer.fields, context.upstream) };
+  return { answer, failure: findBusy(status, answer.fields, context.upstream, raw.body) };
+}
+
+/** A JSON body of gRPC's ABORTED, or of a contract that is being reassigned: registries send it as 429. */
+const CONFLICT = /^\s*\{.*(?:ABORTED|reassign)/is;
+
+function startOf(body: Buffer): string {
+  return body.toString("utf8", 0, 4_096);
 }
 
 /**
  * Why an answer that may be passed on speaks for another node, or for calling less: a 429, 502, 503 or 504. Its error
  * only serves to decide: a client gets the answer itself.
  */
-export function findBusy(status: number, fields: Fields, upstream: string): Failure | undefined {
+export function findBusy(status: number, fields: Fields, upstream: string, body?: Buffer): Failure | undefined {
   const reason = BUSY[status];
   if (reason === undefined) return undefined;
   const text = `upstream "${upstream}" answered ${status}`;
-  return { reason, error: new GatewayError("upstream_busy", text, { status, retryAfter: retryAfter(fields) }) };
+  const asked = retryAfter(fields);
+  const error = new GatewayError("upstream_busy", text, { status, retryAfter: asked });
+  return { reason, error, isConflict: body !== undefined && isConflict(status, fields, body) };
+}
+
+/** Whether it is a 429 of the ledger's about one contract, which says nothing of how much is asked. */
+export function isConflict(status: number, fields: Fields, body: Buffer): boolean {
+  return status === 429 && retryAfter(fields) === undefined && CONFLICT.test(startOf(body));
 }
 
 /** Why an answer of this status is not passed on whatever its body says; undefined when it may be. */
@@ -285,10 +314,12 @@ function readError(raw: RawAnswer, content: AnswerContent, context: ReadingConte
   const isPassedOn = content.isError || (raw.status === 404 && context.isOptional && content.isJson);
   if (isPassedOn) return answerOf(raw, context, { body: raw.body, content });
   const text = readErrorText(raw.body) || (STATUS_CODES[raw.status] ?? "no text");
-  const body = errorBody(`upstream "${context.upstream}" answered ${raw.status}: ${text}`);
+  const code: ErrorCode = "upstream_error";
+  const error = `registry-gateway: upstream "${context.upstream}" answered ${raw.status}: ${text}`;
   return {
-    ...answerOf(raw, context, { body: Buffer.from(body), content: undefined }),
-    fields: fieldsOfReplacedBody(raw.fields),
+    // Each request that gets it adds its own id.
+    ...answerOf(raw, context, { body: Buffer.from(JSON.stringify({ error, code })), content: undefined }),
+    fields: [...withOwnMembers(fieldsOfReplacedBody(raw.fields), raw.status, true), ERROR_FIELD, code],
   };
 }
 
@@ -299,7 +330,7 @@ function answerOf(
 ): UpstreamAnswer {
   return {
     status: raw.status,
-    fields: endToEndFields(raw.fields),
+    fields: withOwnMembers(endToEndFields(raw.fields), raw.status),
     body,
     content,
     requestedAt: raw.requestedAt,

@@ -2,6 +2,7 @@ import { GatewayError } from "../../errors.ts";
 import type { ErrorCode, ProxyErrorType } from "../../errors.ts";
 import { connectTimeout } from "../failure.ts";
 import type { Failure, FailureReason } from "../failure.ts";
+import type { StepFault } from "./step-record.ts";
 
 interface Wording {
   readonly reason: FailureReason;
@@ -65,6 +66,12 @@ const PROTOCOL: Wording = {
   code: "upstream_invalid",
   type: "http_protocol_error",
   text: "answered with something that is not HTTP",
+};
+const OUT_OF_STEP: Wording = {
+  reason: "out-of-step",
+  code: "upstream_invalid",
+  type: "http_protocol_error",
+  text: "gave an answer that was not to this request; try again",
 };
 const HEADERS: Wording = {
   reason: "protocol",
@@ -130,6 +137,8 @@ function findWording(code: string, answering: boolean): Wording | undefined {
  */
 export function connectionFailure(upstream: string, error: unknown, answering: boolean): Failure {
   if (error instanceof ProofFailed) return error.failure;
+  if (error instanceof OutOfStep) return failureOf(upstream, OUT_OF_STEP, error);
+  if (error instanceof TooManyInterim) return failureOf(upstream, PROTOCOL, error);
   if (error instanceof ConnectTimeout || errorCode(error) === "UND_ERR_CONNECT_TIMEOUT")
     return connectTimeout(upstream);
   // No connection was made: the gateway has nothing to show.
@@ -160,6 +169,25 @@ export class ConnectionGone extends Error {
   constructor() {
     super("the connection is closed");
     this.name = "ConnectionGone";
+  }
+}
+
+/** What came is no answer to what was asked. */
+export class OutOfStep extends Error {
+  readonly fault: StepFault;
+
+  constructor(fault: StepFault) {
+    super("the answer is not to this request");
+    this.name = "OutOfStep";
+    this.fault = fault;
+  }
+}
+
+/** Interim answers (1xx) without end. */
+export class TooManyInterim extends Error {
+  constructor() {
+    super("too many interim answers");
+    this.name = "TooManyInterim";
   }
 }
 

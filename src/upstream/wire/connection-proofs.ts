@@ -1,7 +1,18 @@
+import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { Connection } from "./connection.ts";
+import type { StepFault } from "./step-record.ts";
 
 /** Finds out over this connection whether the node is the registry it should be; rejects when it is not, or not known. */
 export type Prove = (connection: Connection) => Promise<void>;
+
+/** How a node proves itself, and for how long that holds. */
+export interface Proving {
+  readonly prove: Prove;
+  /** No call goes over a connection whose proof, its own or the one it was opened beside, is older than this. */
+  readonly every: Duration;
+  /** Its answers were out of step. */
+  readonly onStepFault: (fault: StepFault) => void;
+}
 
 /** Opens and keeps connections that no call waits for. */
 interface Spares {
@@ -16,6 +27,8 @@ interface Spares {
  * the others.
  */
 export class ConnectionProofs {
+  private readonly clock: Clock;
+  private readonly every: Duration;
   private readonly spares: Spares;
   /** The open connections that may carry calls: of this node, and of what it was before a reload. */
   private proved = new Set<Connection>();
@@ -27,7 +40,9 @@ export class ConnectionProofs {
   private isBrief = false;
   private lastSpare: Promise<void> = Promise.resolve();
 
-  constructor(spares: Spares) {
+  constructor(clock: Clock, every: Duration, spares: Spares) {
+    this.clock = clock;
+    this.every = every;
     this.spares = spares;
   }
 
@@ -43,12 +58,13 @@ export class ConnectionProofs {
 
   /** Lets `connection` carry calls where others vouch for it: open ones, or the one that carries a proof now. */
   async vouchFor(connection: Connection): Promise<void> {
-    if (this.isVouchedFor(connection)) return this.admit(connection);
+    const voucher = this.findVoucher(connection);
+    if (voucher !== undefined) return this.admit(connection, voucher.provedAt);
     const { revocations } = this;
     const running = this.runningFor(connection);
     if (running === undefined) return;
     await running;
-    if (revocations === this.revocations) this.admit(connection);
+    if (revocations === this.revocations) this.admit(connection, this.clock.now());
   }
 
   /**
@@ -62,7 +78,7 @@ export class ConnectionProofs {
       .then(() => prove(connection))
       .then(() => {
         this.isBrief = !connection.isOpen;
-        if (revocations === this.revocations) this.admit(connection);
+        if (revocations === this.revocations) this.admit(connection, this.clock.now());
       })
       .catch((error: unknown) => {
         connection.destroySoon();
@@ -77,9 +93,11 @@ export class ConnectionProofs {
     return proof;
   }
 
-  admit(connection: Connection): void {
+  /** It may carry calls for as long as a proof of `provedAt` holds. */
+  admit(connection: Connection, provedAt: Instant): void {
     if (!connection.isOpen) return;
     connection.isProved = true;
+    connection.provedAt = provedAt;
     this.proved.add(connection);
   }
 
@@ -100,21 +118,25 @@ export class ConnectionProofs {
     this.proved = old.proved;
   }
 
-  /** Some open connection may carry calls. */
-  get hasAny(): boolean {
-    for (const { isOpen } of this.proved) if (isOpen) return true;
-    return false;
+  /** Whether the connection may carry a call now. */
+  hold({ isProved, provedAt }: Connection): boolean {
+    return isProved && provedAt >= this.clock.now() - this.every;
   }
 
-  private isVouchedFor({ peer }: Connection): boolean {
-    for (const connection of this.proved) if (connection.peer === peer && connection.isOpen) return true;
-    return false;
+  /** The open connection to the same address and certificate with the latest proof, if that one still holds. */
+  private findVoucher({ peer }: Connection): Connection | undefined {
+    let latest: Connection | undefined;
+    for (const connection of this.proved) {
+      if (connection.peer !== peer || !connection.isOpen || !this.hold(connection)) continue;
+      if (latest === undefined || connection.provedAt > latest.provedAt) latest = connection;
+    }
+    return latest;
   }
 
   private keepSpare(spare: Connection | undefined, revocations: number): void {
     if (spare === undefined) return;
     if (!spare.isOpen || revocations !== this.revocations) return spare.destroy();
-    this.admit(spare);
+    this.admit(spare, this.clock.now());
     this.spares.keep(spare);
   }
 }

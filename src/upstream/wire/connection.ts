@@ -9,6 +9,7 @@ import type { MaybePromise } from "../../coordination/coordinator.ts";
 import { GatewayError } from "../../errors.ts";
 import { ConnectionGone, ConnectTimeout } from "./connection-failure.ts";
 import { isPrivateHost, lookUpPublic, PrivateAddress } from "./public-address.ts";
+import { RecentAnswers, type StepFault, type StepRecord } from "./step-record.ts";
 
 /** Where connections lead and how. */
 export interface ConnectionTarget {
@@ -21,6 +22,11 @@ export interface ConnectionTarget {
   readonly publicOnly?: boolean;
   /** Asked for each new connection; an error where none may be made. */
   readonly tls: () => MaybePromise<TlsMaterial | GatewayError>;
+}
+
+/** The same with what is known of the node there. */
+export interface KnownTarget extends ConnectionTarget {
+  readonly steps: StepRecord;
 }
 
 // undici's own timers are coarse: deadlines are kept by whoever waits.
@@ -39,6 +45,9 @@ const CLIENT_OPTIONS = {
 /** After so much silence TCP asks whether the other side is there, and again as often. */
 const KEEP_ALIVE: Duration = 1_000;
 
+/** What a server says on a connection on which it waited in vain: it is no answer (RFC 9110 §15.5.9). */
+const TIMEOUT_NOTICE = "HTTP/1.1 408 ";
+
 /** Says that the connection is there, to the request that had it opened: that one is never sent. */
 const OPENED = new Error("the connection is open");
 
@@ -56,19 +65,31 @@ export class Connection {
   certificateEnd: string | undefined;
   /** When it was opened. */
   openedAt: Instant;
-  private readonly target: ConnectionTarget;
+  /** When the node proved itself over it, or over the one that vouched for it. */
+  provedAt: Instant = -Infinity;
+  /** It has carried a call. */
+  isUsed = false;
+  readonly recentAnswers: RecentAnswers;
+  private readonly target: KnownTarget;
   private readonly clock: Clock;
   private readonly onClose: (connection: Connection) => void;
   private pending: Socket | undefined;
   private socket: Socket | undefined;
   private isOver = false;
+  /** When the request was sent that is not answered yet; undefined: nothing is asked. */
+  private askedAt: Instant | undefined;
+  private hasAnswered = false;
+  /** It was ended, by whichever side, and not for what came over it. */
+  private isEnded = false;
+  private isOutOfStep = false;
 
   /** `onClose` is called once, as soon as no request can be sent on it any more. */
-  constructor(target: ConnectionTarget, clock: Clock, onClose: (connection: Connection) => void) {
+  constructor(target: KnownTarget, clock: Clock, onClose: (connection: Connection) => void) {
     this.target = target;
     this.clock = clock;
     this.onClose = onClose;
     this.openedAt = clock.now();
+    this.recentAnswers = new RecentAnswers(clock);
     this.dispatcher = target.httpProxy === undefined ? this.createDirect() : this.createProxied(target.httpProxy);
   }
 
@@ -96,6 +117,8 @@ export class Connection {
 
   /** Closes it, or what is on the way to become it, at once. A request on it fails. */
   destroy(): void {
+    // Undici, which closes it for what it cannot read, says so a moment later.
+    if (this.socket?.destroyed !== true) this.isEnded = true;
     this.end();
     this.pending?.destroy();
     void this.dispatcher.destroy(new ConnectionGone());
@@ -107,10 +130,62 @@ export class Connection {
     queueMicrotask(() => this.destroy());
   }
 
+  /** A request is on its way. */
+  asked(): void {
+    this.askedAt = this.clock.now();
+    this.socket?.off("readable", this.onStray);
+  }
+
+  /** All of the answer is here: what comes now was not asked for. */
+  answered(): void {
+    this.askedAt = undefined;
+    this.hasAnswered = true;
+    // Before undici's own listener, which reads it.
+    this.socket?.prependListener("readable", this.onStray);
+  }
+
+  /** An answer begins sooner than one could be here. */
+  get isTooEarly(): boolean {
+    return this.askedAt !== undefined && this.clock.now() - this.askedAt < this.target.steps.leastAnswerTime;
+  }
+
+  /** It carries no other request. */
+  close(): void {
+    this.destroySoon();
+  }
+
+  /** It was not in step: it is closed, and what came over it a moment ago is forgotten. */
+  leaveStep(fault: StepFault): void {
+    if (this.isOutOfStep) return;
+    this.isOutOfStep = true;
+    this.destroySoon();
+    this.recentAnswers.forgetAll();
+    this.target.steps.note(fault);
+  }
+
+  private readonly onStray = (): void => {
+    const { socket } = this;
+    if (socket === undefined || socket.readableLength === 0) return;
+    const stray = socket.read() as Buffer;
+    this.destroy();
+    if (stray.toString("latin1", 0, TIMEOUT_NOTICE.length) !== TIMEOUT_NOTICE) this.leaveStep("unasked");
+  };
+
+  /** Bytes behind an answer, in the same read, are seen by undici's parser alone, which closes the connection. */
+  private readonly onDisconnect = (_origin: URL, _clients: readonly unknown[], error: Error): void => {
+    if (this.askedAt !== undefined || !this.hasAnswered || this.isEnded) return;
+    if (isParserError(error)) this.leaveStep("unasked");
+  };
+
   private createDirect(): Dispatcher {
     const connect = (options: buildConnector.Options, callback: buildConnector.Callback) =>
       this.connect(options, callback);
-    return new Client(this.target.origin, { ...CLIENT_OPTIONS, connect: this.openOnce(connect) });
+    return this.createClient(this.target.origin, connect);
+  }
+
+  private createClient(origin: string | URL, connect: buildConnector.connector): Client {
+    const client = new Client(origin, { ...CLIENT_OPTIONS, connect: this.openOnce(connect) });
+    return client.on("disconnect", this.onDisconnect);
   }
 
   private createProxied(proxy: string): Dispatcher {
@@ -125,8 +200,7 @@ export class Connection {
       connectTimeout: this.target.connectTimeout,
       requestTls: { ...(material instanceof Promise ? {} : material), rejectUnauthorized: true },
       proxyTls: { rejectUnauthorized: true },
-      factory: (origin, { connect }: { connect: buildConnector.connector }) =>
-        new Client(origin, { ...CLIENT_OPTIONS, connect: this.openOnce(connect) }),
+      factory: (origin, { connect }: { connect: buildConnector.connector }) => this.createClient(origin, connect),
     });
   }
 
@@ -164,7 +238,10 @@ export class Connection {
     // Heard here as well as by undici, which has it only when something is sent.
     socket
       .on("error", () => undefined)
-      .once("end", this.end)
+      .once("end", () => {
+        this.isEnded = true;
+        this.end();
+      })
       .once("close", this.end)
       .on("readable", this.onUnasked);
     if (this.isOver) socket.destroy();
@@ -185,6 +262,18 @@ export class Connection {
     else this.openSocket(options, tls, callback);
   }
 
+  /** How long the TCP handshake takes; on loopback it says more about this process than about the way. */
+  private measureTrip(socket: Socket): void {
+    let beganAt: Instant | undefined;
+    socket.on("connectionAttempt", () => {
+      beganAt = this.clock.now();
+    });
+    socket.once("connect", () => {
+      if (beganAt !== undefined && !isLoopback(socket.remoteAddress))
+        this.target.steps.noteTrip(this.clock.now() - beganAt);
+    });
+  }
+
   private openSocket(
     options: buildConnector.Options,
     tls: TlsMaterial | GatewayError | undefined,
@@ -203,6 +292,7 @@ export class Connection {
       return callback(error instanceof Error ? error : new Error(String(error)), null);
     }
     this.pending = socket;
+    this.measureTrip(socket);
     socket.setNoDelay(true);
     const cancelTimer = this.clock.after(this.target.connectTimeout, () => socket.destroy(new ConnectTimeout()));
     const settle = (error: Error | null) => {
@@ -217,6 +307,15 @@ export class Connection {
     socket.once("error", settle).once("close", onClose);
     if (this.isOver) socket.destroy();
   }
+}
+
+/** Whether undici could not read what came: it was no answer, or nobody had asked. */
+function isParserError(error: Error): boolean {
+  return error.name === "HTTPParserError" || ("code" in error && error.code === "UND_ERR_SOCKET");
+}
+
+function isLoopback(address = ""): boolean {
+  return address === "::1" || address.startsWith("127.") || address.startsWith("::ffff:127.");
 }
 
 function peerOf(socket: Socket, certificate: PeerCertificate | undefined): string {

@@ -1,9 +1,10 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import { ConnectionGone, ProofFailed } from "./connection-failure.ts";
 import { Connection } from "./connection.ts";
-import type { ConnectionTarget } from "./connection.ts";
+import type { ConnectionTarget, KnownTarget } from "./connection.ts";
 import { ConnectionProofs } from "./connection-proofs.ts";
-import type { Prove } from "./connection-proofs.ts";
+import type { Prove, Proving } from "./connection-proofs.ts";
+import { StepRecord } from "./step-record.ts";
 
 /** A connection older than this is replaced, so that names are resolved and certificates are read anew. */
 const CONNECTION_TTL: Duration = 60_000;
@@ -13,6 +14,15 @@ const STAND_BY: Duration = 15_000;
 
 /** How often a connection that closed before its request could be sent is replaced by another new one. */
 const MOST_ROUNDS = 3;
+
+/** Idle connections that are kept of a node whose answers were out of step, where each POST opens one. */
+const MOST_IDLE_IN_DOUBT = 4;
+
+/**
+ * What a request wants of its connection. A POST goes over none that is in doubt; `unused`: one on which nothing was asked,
+ * but which registry it is.
+ */
+export type ConnectionUse = "GET" | "POST" | "unused";
 
 /** A call's wait for a connection, or a check's. */
 export class Opening {
@@ -38,11 +48,11 @@ export class Opening {
 export class Connections {
   /** When the certificate ends that was shown last (RFC 3339); undefined without TLS, and before the first. */
   certificateEnd: string | undefined;
-  private readonly target: ConnectionTarget;
+  private readonly target: KnownTarget;
   private readonly clock: Clock;
   private readonly prove: Prove | undefined;
   private readonly proofs: ConnectionProofs;
-  /** The most recently used last. */
+  /** The one that was idle longest first: what it brings late has come by then, and is seen. */
   private readonly idle: Connection[] = [];
   private readonly busy = new Set<Connection>();
   /** Too old to be used, and open until another one is. */
@@ -50,12 +60,12 @@ export class Connections {
   private lastTakenAt: Instant = 0;
   private isClosed = false;
 
-  /** Without `prove` any connection will do. */
-  constructor(target: ConnectionTarget, clock: Clock, prove?: Prove) {
-    this.target = target;
+  /** Without `proving` any connection will do. */
+  constructor(target: ConnectionTarget, clock: Clock, proving?: Proving) {
+    this.target = { ...target, steps: new StepRecord(clock, proving?.onStepFault ?? ignore) };
     this.clock = clock;
-    this.prove = prove;
-    this.proofs = new ConnectionProofs({
+    this.prove = proving?.prove;
+    this.proofs = new ConnectionProofs(clock, proving?.every ?? Infinity, {
       openBeside: (connection) => this.openBeside(connection),
       keep: (connection) => this.standBy(connection),
     });
@@ -65,17 +75,23 @@ export class Connections {
     return this.target.origin;
   }
 
-  /** A connection is open that vouches for new ones, so that the node need not be asked again who it is. */
-  get isProved(): boolean {
-    return this.proofs.hasAny;
+  /** How often its answers were out of step since the start. */
+  get stepFaults(): number {
+    return this.target.steps.total;
+  }
+
+  /** It was out of step so often that others are asked where there are some. */
+  get isDistrusted(): boolean {
+    return this.target.steps.isDistrusted;
   }
 
   /** An open connection for one call, if there is one to spare that may carry it; else {@link open} one. */
-  take(): Connection | undefined {
+  take(use: ConnectionUse): Connection | undefined {
     const now = this.clock.now();
     this.lastTakenAt = now;
-    for (let connection = this.idle.pop(); connection !== undefined; connection = this.idle.pop()) {
-      if (!connection.isOpen || !connection.isProved) {
+    if (this.mustBeUnused(use)) return undefined;
+    for (let connection = this.idle.shift(); connection !== undefined; connection = this.idle.shift()) {
+      if (!connection.isOpen || !this.proofs.hold(connection)) {
         connection.destroy();
       } else if (connection.openedAt < now - CONNECTION_TTL) {
         this.retired.push(connection);
@@ -85,7 +101,7 @@ export class Connections {
           return this.use(connection);
         }
         // The last one stays, to vouch for others: what breaks those, which a client can bring about, costs no proof.
-        this.idle.push(connection);
+        this.idle.unshift(connection);
         return undefined;
       }
     }
@@ -96,7 +112,7 @@ export class Connections {
    * A new connection for one call. Give it back with {@link release} or {@link discard}.
    * @throws what the connection failed with, or what the proof did.
    */
-  async open(opening: Opening): Promise<Connection> {
+  async open(opening: Opening, use: ConnectionUse): Promise<Connection> {
     try {
       for (let round = 1; round <= MOST_ROUNDS; round += 1) {
         const connection = await this.openProved(opening);
@@ -112,8 +128,9 @@ export class Connections {
       }
       throw new ConnectionGone();
     } catch (error) {
-      const last = opening.isCancelled || error instanceof ProofFailed ? undefined : this.idle.pop();
-      if (last?.isOpen === true && last.isProved) return this.use(last);
+      const isFinal = opening.isCancelled || error instanceof ProofFailed || this.mustBeUnused(use);
+      const last = isFinal ? undefined : this.idle.shift();
+      if (last?.isOpen === true && this.proofs.hold(last)) return this.use(last);
       throw error;
     } finally {
       opening.cancel();
@@ -136,8 +153,10 @@ export class Connections {
 
   /** The call on `connection` is over; the connection may serve another. */
   release(connection: Connection): void {
-    if (!this.busy.delete(connection)) return;
-    this.keep(connection);
+    // Whether the node closes it, or has sent more than the answer, is known a turn of the event loop later.
+    setImmediate(() => {
+      if (this.busy.delete(connection)) this.keep(connection);
+    });
   }
 
   /** The call on `connection` failed or was given up: nothing else can be done with the connection. */
@@ -161,6 +180,7 @@ export class Connections {
   /** Connections of this node under an earlier configuration vouch for new ones. */
   inherit(old: Connections): void {
     this.proofs.inherit(old.proofs);
+    this.target.steps.inherit(old.target.steps);
   }
 
   /** Closes idle connections now and the others when their calls are over. */
@@ -172,7 +192,7 @@ export class Connections {
 
   private async openProved(opening: Opening): Promise<Connection> {
     const connection = await this.connect(opening);
-    if (this.prove === undefined) this.proofs.admit(connection);
+    if (this.prove === undefined) this.proofs.admit(connection, this.clock.now());
     else {
       await this.proofs.vouchFor(connection);
       if (!connection.isProved && connection.isOpen) await this.ask(connection, opening, this.prove);
@@ -231,13 +251,20 @@ export class Connections {
     for (const connection of this.retired.splice(0)) connection.destroy();
   }
 
+  private mustBeUnused(use: ConnectionUse): boolean {
+    const { steps } = this.target;
+    return use === "unused" || steps.isDistrusted || (use === "POST" && steps.isDoubtful);
+  }
+
   private use(connection: Connection): Connection {
+    connection.isUsed = true;
     this.busy.add(connection);
     return connection;
   }
 
   private keep(connection: Connection): void {
-    if (this.isClosed || !connection.isOpen || !connection.isProved) this.discard(connection);
+    const isNeeded = !this.target.steps.isDoubtful || this.idle.length < MOST_IDLE_IN_DOUBT;
+    if (this.isClosed || !connection.isOpen || !connection.isProved || !isNeeded) this.discard(connection);
     else this.idle.push(connection);
   }
 
@@ -247,3 +274,5 @@ export class Connections {
     if (index !== -1) this.idle.splice(index, 1);
   };
 }
+
+function ignore(): void {}

@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { toPrintable } from "../../words/printable.ts";
 
 /** Longest text taken over from an upstream's error, in characters. */
 const MAX_TEXT = 300;
@@ -31,17 +32,19 @@ const PRIVATE_FORMS: readonly RegExp[] = [
 ];
 
 /**
- * The readable text of an error body: without markup, on one line, shortened; empty when there is none. Where a registry
+ * The readable text of an error body: without markup, on one line, each piece
+ * once, shortened; empty when there is none. Where a registry
  * runs is nobody's business: addresses are left out. Keys (`transfer.instrumentId`) and party ids stay.
  */
 export function readErrorText(body: Buffer): string {
-  const text = body
+  const pieces = body
     .toString("utf8", 0, MAX_LOOKED_AT)
     .replace(/<(script|style)\b[\s\S]*?(<\/\1\s*>|$)/gi, " ")
-    .replace(/<[^>]*>?/g, " ")
-    // eslint-disable-next-line no-control-regex -- control characters are what is removed
-    .replace(/[\s\x00-\x1f\x7f]+/g, " ")
-    .trim();
+    .split(/<[^>]*>?/)
+    .map((piece) => piece.replace(/\s+/g, " ").trim())
+    .filter((piece) => piece !== "");
+  // A page says in its title what it says again below.
+  const text = toPrintable([...new Set(pieces)].join(" "));
   const short = text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT).trimEnd()}…`;
   return short.split(BETWEEN_WORDS).map(withoutAddress).join("");
 }

@@ -7,6 +7,8 @@ const V4 = [
   "10.0.0.0/8",
   "100.64.0.0/10",
   "127.0.0.0/8",
+  // A cloud's own services answer there on each of its hosts.
+  "168.63.129.16/32",
   "169.254.0.0/16",
   "172.16.0.0/12",
   "192.0.0.0/24",
@@ -20,8 +22,8 @@ const V4 = [
   "240.0.0.0/4",
 ];
 
-/** Only 2000::/3 is given out; of that, what wraps an IPv4 address (6to4, Teredo) or is for documents. */
-const V6 = ["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"];
+/** Only 2000::/3 is given out; of that, what wraps an IPv4 address (6to4, Teredo), is for documents or for AS112. */
+const V6 = ["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"];
 
 const blocked = new BlockList();
 for (const range of V4) blocked.addSubnet(...subnet(range), "ipv4");

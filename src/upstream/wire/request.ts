@@ -4,9 +4,10 @@ import type { AbortSignalLike, Instant } from "../../clock.ts";
 import { type Fields, fieldsFromRaw, filterFields, TRACE_FIELDS } from "../../fields.ts";
 import { answerTimeout, type Failure, removed } from "../failure.ts";
 import { AnswerCollector, type CollectorOptions, type RawAnswer } from "./answer.ts";
-import { ConnectionGone } from "./connection-failure.ts";
+import { ConnectionGone, OutOfStep, TooManyInterim } from "./connection-failure.ts";
+import type { AnswerOrigin } from "../call.ts";
 import type { Connection } from "./connection.ts";
-import { type Connections, Opening } from "./connections.ts";
+import { type Connections, type ConnectionUse, Opening } from "./connections.ts";
 
 /** What is sent to a node. */
 export interface NodeRequest {
@@ -16,6 +17,8 @@ export interface NodeRequest {
   readonly fields: Fields;
   /** A stream is read as fast as the node takes it. */
   readonly body?: Readable | Buffer | undefined;
+  /** Over a connection on which nothing was asked before. */
+  readonly wantsUnused?: boolean;
 }
 
 /** Where the connection for a request comes from and goes to. */
@@ -30,6 +33,12 @@ export interface AnswerListener {
   onFailure(error: unknown): void;
 }
 
+/** After so many chunks of an answer others have their turn, however much of it is here already. */
+const CHUNKS_IN_A_TURN = 512;
+
+/** More interim answers to one request are no way to answer it (RFC 9110 §15.2 knows of a handful). */
+const MOST_INTERIM = 20;
+
 const ABORTED = new Error("the answer is not needed any more");
 
 /**
@@ -42,14 +51,22 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   private readonly source: ConnectionSource;
   private readonly request: Dispatcher.DispatchOptions;
   private readonly listener: AnswerListener;
+  /** What it wants of a connection. */
+  private readonly use: ConnectionUse;
   private connection: Connection | undefined;
   private opening: Opening | undefined;
   private controller: Dispatcher.DispatchController | undefined;
+  private answeredOver: Connection | undefined;
+  private interim = 0;
   private isFresh = false;
+  private isPaused = false;
   private isOver = false;
+  private chunks = 0;
 
-  constructor(source: ConnectionSource, { method, path, fields, body }: NodeRequest, listener: AnswerListener) {
+  constructor(source: ConnectionSource, request: NodeRequest, listener: AnswerListener) {
+    const { method, path, fields, body, wantsUnused = false } = request;
     this.source = source;
+    this.use = wantsUnused ? "unused" : method;
     this.listener = listener;
     // undici takes the flat list as it is and does not change it.
     this.request = { origin: source.origin, method, path, headers: fields as string[], body: body ?? null };
@@ -57,7 +74,7 @@ export class WireRequest implements Dispatcher.DispatchHandler {
 
   /** Sends it, or begins to open the connection that it is sent on. */
   send(): void {
-    const connection = this.source.take();
+    const connection = this.source.take(this.use);
     if (connection === undefined) this.open();
     else this.sendOver(connection);
   }
@@ -74,10 +91,12 @@ export class WireRequest implements Dispatcher.DispatchHandler {
 
   /** Reads no more of the answer until {@link resume}. */
   pause(): void {
+    this.isPaused = true;
     this.controller?.pause();
   }
 
   resume(): void {
+    this.isPaused = false;
     this.controller?.resume();
   }
 
@@ -95,23 +114,44 @@ export class WireRequest implements Dispatcher.DispatchHandler {
     }
   }
 
+  /** Over which connection the answer comes, as far as it matters whether that is in step. */
+  get origin(): AnswerOrigin | undefined {
+    return this.answeredOver;
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
+    this.connection?.asked();
     if (this.isOver) controller.abort(ABORTED);
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+    if (this.isOver) return;
+    if (this.connection?.isTooEarly === true) return this.refuse(controller, new OutOfStep("early"));
     // Interim responses say nothing that a client could use (RFC 9110 §15.2).
-    if (status < 200 || this.isOver) return;
+    if (status < 200) {
+      this.interim += 1;
+      if (this.interim > MOST_INTERIM) this.refuse(controller, new TooManyInterim());
+      return;
+    }
     this.status = status;
     this.listener.onHead(status, fieldsFromRaw((controller.rawHeaders ?? []) as readonly Buffer[]));
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (!this.isOver) this.listener.onData(chunk);
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.isOver) return;
+    this.listener.onData(chunk);
+    this.chunks += 1;
+    if (this.chunks % CHUNKS_IN_A_TURN !== 0 || this.isOver) return;
+    controller.pause();
+    setImmediate(() => {
+      if (!this.isPaused) controller.resume();
+    });
   }
 
   onResponseEnd(): void {
+    this.answeredOver = this.connection;
+    this.connection?.answered();
     if (this.connection !== undefined) this.source.release(this.connection);
     this.connection = undefined;
     if (this.isOver) return;
@@ -129,11 +169,18 @@ export class WireRequest implements Dispatcher.DispatchHandler {
     else this.fail(error);
   }
 
+  /** Ends it because of what has come of the answer. */
+  private refuse(controller: Dispatcher.DispatchController, error: Error): void {
+    if (error instanceof OutOfStep) this.connection?.leaveStep(error.fault);
+    this.fail(error);
+    controller.abort(error);
+  }
+
   private open(): void {
     const opening = new Opening();
     this.opening = opening;
     this.isFresh = true;
-    this.source.open(opening).then(
+    this.source.open(opening, this.use).then(
       (connection) => {
         if (this.isOver) this.source.release(connection);
         else this.sendOver(connection);
