@@ -33,8 +33,8 @@ export interface Client {
 /** Who sent a request, or why it is refused. */
 export type Identity = Client | GatewayError;
 
-/** How a client stands to its limits. */
-export interface Standing {
+/** The limits of a client after one of its requests was counted: whether it is over them, and the fields that say so. */
+export interface LimitState {
   readonly isOver: boolean;
   /** Seconds until it is worth to ask again, where it is over. */
   readonly retryAfter: number;
@@ -51,7 +51,7 @@ export interface Slot {
 /** How much clients may ask. */
 export interface ClientLimits {
   /** Takes one request out of the client's buckets. Nothing is allocated where it is admitted at once. */
-  admit(client: Client, isPost: boolean): Standing | Promise<Standing>;
+  admit(client: Client, isPost: boolean): LimitState | Promise<LimitState>;
   /** Takes a place among the client's requests that run at once; undefined where there is none. */
   enter(client: Client): Slot | undefined | Promise<Slot | undefined>;
 }

@@ -29,8 +29,6 @@ interface ClientsParts {
   readonly certificates: CertificateClients | undefined;
   readonly anonymous: AnonymousClients | undefined;
   readonly addresses: ClientAddresses;
-  /** Whether some registry gets the client's `Authorization`. */
-  readonly isForwarded: boolean;
 }
 
 /** What clients are made with besides the configuration. */
@@ -43,7 +41,7 @@ export interface ClientsEnvironment {
 
 const NOTHING: Tier = {
   name: "none",
-  config: { per: 60_000, upstreams: [] },
+  config: { per: 60_000, upstreams: [], enforce: true },
   seesAll: false,
   allows: () => false,
 };
@@ -63,7 +61,8 @@ const KEY_ERRORS = {
 
 const NO_TOKENS = new GatewayError(
   "credential_invalid",
-  "what the request shows is no API key, which begins with rgk_, and this gateway takes no tokens",
+  "the header x-api-key holds no API key, which begins with rgk_, and this gateway takes no tokens: send your key whole, " +
+    "or ask the gateway's operator for one",
 );
 
 /** What of a request says who sent it. */
@@ -77,7 +76,6 @@ export class Clients {
   private constructor(parts: ClientsParts) {
     this.parts = parts;
     this.rules = {
-      isForwarded: parts.isForwarded,
       isOurToken: (token) => parts.tokens?.claimsIssuer(token) ?? false,
     };
   }
@@ -88,7 +86,7 @@ export class Clients {
    * @param previous of the configuration before: what did not change stays, with the state of its clients' limits
    * @throws {ConfigError} where the keys file is no good and never was
    */
-  static open({ clients, listen, upstreams }: Config, environment: ClientsEnvironment, previous?: Clients): Clients {
+  static open({ clients, listen }: Config, environment: ClientsEnvironment, previous?: Clients): Clients {
     const { clock, limits, observer } = environment;
     const { keysFile, jwt, certificates, anonymous } = clients!;
     const before = previous?.parts;
@@ -109,7 +107,6 @@ export class Clients {
         certificatesOf({ ...certificates, tier: tiers.get(certificates.tier)!, clock }, before?.certificates),
       anonymous: anonymous === false ? undefined : anonymousOf(tiers.get(anonymous)!, before?.anonymous),
       addresses: new ClientAddresses(listen.trustedProxies),
-      isForwarded: upstreams.some(({ forwardAuthorization }) => forwardAuthorization),
     });
   }
 
@@ -166,7 +163,7 @@ export class Clients {
 
   private withoutCredential(request: IdentifiedRequest): Identity {
     const { anonymous, addresses } = this.parts;
-    return anonymous?.at(addresses.of(request).block) ?? credentialMissing();
+    return anonymous?.at(addresses.of(request).block) ?? credentialMissing(request.headers.authorization !== undefined);
   }
 
   private byKey(key: string): Identity {

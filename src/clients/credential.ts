@@ -23,6 +23,12 @@ const MISSING = new GatewayError(
   "this gateway serves known clients alone: send an API key in the header x-api-key, or a token as " +
     "authorization: Bearer TOKEN; its operator gives them out",
 );
+const MISSING_BESIDE = new GatewayError(
+  "credential_missing",
+  "this gateway serves known clients alone, and the header authorization shows no key or token of this gateway, but " +
+    "perhaps one of a ledger or registry: send an API key in the header x-api-key beside it; the gateway's operator gives " +
+    "them out",
+);
 const IN_URL = new GatewayError(
   "credential_invalid",
   "API keys and tokens do not belong in URLs, which end up in logs: send yours in the header x-api-key or " +
@@ -38,10 +44,8 @@ const TWICE = new GatewayError(
   "the request shows credentials that differ: send one API key or token, in x-api-key or in authorization, once",
 );
 
-/** What a request may show besides its own credential. */
+/** What tells the gateway's own credentials from those of ledgers and registries. */
 export interface CredentialRules {
-  /** Whether a registry gets the client's `Authorization`, which then may be none of ours. */
-  readonly isForwarded: boolean;
   /** Whether a token says that it is of an issuer whose tokens name clients here. */
   isOurToken(token: string): boolean;
 }
@@ -54,9 +58,13 @@ export function isKey(credential: string): boolean {
   return credential.startsWith(KEY_PREFIX);
 }
 
-/** The 401 for a request without a credential where one is needed. */
-export function credentialMissing(): GatewayError {
-  return MISSING;
+/**
+ * The 401 for a request without a credential of ours where one is needed.
+ *
+ * @param showsOther it shows another one
+ */
+export function credentialMissing(showsOther: boolean): GatewayError {
+  return showsOther ? MISSING_BESIDE : MISSING;
 }
 
 /** The 401 for credentials that name different clients. */
@@ -66,10 +74,12 @@ export function credentialsDiffer(): GatewayError {
 
 /**
  * Takes the key or token out of a request: it is read from `X-API-Key` and `Authorization: Bearer`, and what was read is
- * gone from the header fields, so that no registry, cache key or log line can get it. Names are compared as they were
- * sent: `X_API_Key` is another header. Trailers are not looked at.
+ * gone from the header fields, so that no registry, cache key or log line can get it. `X-API-Key` is for ours alone.
+ * `Authorization` holds ours where it has the form of our keys, or is a token of one of our issuers; wallets send their
+ * ledger's token to every registry, which names nobody here and stays where it is. Names are compared as they were sent:
+ * `X_API_Key` is another header. Trailers are not looked at.
  *
- * @returns the credential, undefined where there is none, or the 401 for what could be read in two ways
+ * @returns the credential, undefined where there is none of ours, or the 401 for one that could be read in two ways
  */
 export function takeCredential(request: CarryingRequest, rules: CredentialRules): string | undefined | GatewayError {
   const { headers } = request;
@@ -79,12 +89,9 @@ export function takeCredential(request: CarryingRequest, rules: CredentialRules)
   if (key instanceof GatewayError) return key;
   const bearer = headers.authorization === undefined ? undefined : bearerIn(request, rules);
   if (bearer instanceof GatewayError) return bearer;
-  const isBearerOurs = key === undefined || key === bearer;
-  if (key !== undefined && bearer !== undefined && !isBearerOurs) {
-    if (!rules.isForwarded || isKey(bearer) || rules.isOurToken(bearer)) return TWICE;
-  }
+  if (key !== undefined && bearer !== undefined && key !== bearer) return TWICE;
   headers["x-api-key"] = undefined;
-  if (bearer !== undefined && isBearerOurs) headers.authorization = undefined;
+  if (bearer !== undefined) headers.authorization = undefined;
   return key ?? bearer;
 }
 
@@ -97,15 +104,16 @@ function keyIn({ headers, rawHeaders }: CarryingRequest): string | GatewayError 
   return TOKEN.test(value) ? value : MALFORMED;
 }
 
-/** Undefined for a scheme other than Bearer: what it holds is for registries, but never a key or token of ours. */
+/** The key or token of ours; undefined for any other credential, which is for registries. One of ours is never for them. */
 function bearerIn({ rawHeaders }: CarryingRequest, rules: CredentialRules): string | undefined | GatewayError {
   // Of several lines Node keeps the first alone.
   const value = onlyValue(rawHeaders, "authorization");
   if (value === undefined) return TWICE;
-  if (!BEARER.test(value)) return shows(value, rules) || shows(unpacked(value), rules) ? MALFORMED : undefined;
-  const text = value.replace(BEARER, "");
-  if (text.length > MAX_CREDENTIAL) return TOO_LONG;
-  return TOKEN.test(text) ? text : MALFORMED;
+  const text = BEARER.test(value) ? value.replace(BEARER, "") : undefined;
+  if (text !== undefined && TOKEN.test(text) && (isKey(text) || rules.isOurToken(text))) {
+    return text.length > MAX_CREDENTIAL ? TOO_LONG : text;
+  }
+  return isKey(text ?? value) || shows(value, rules) || shows(unpacked(value), rules) ? MALFORMED : undefined;
 }
 
 /** The value of all lines of the name; undefined where they differ. */

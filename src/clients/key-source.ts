@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
 import { Client, type Dispatcher } from "undici";
+import { collect, NotCollected } from "../bodies/collected-body.ts";
 import type { Clock, Duration } from "../clock.ts";
-import { FileFault } from "../config/secret.ts";
+import { FileFault, readTextFile } from "../config/text-file.ts";
 import { WatchedFiles } from "../config/watched-files.ts";
 import { readJsonObject } from "./strict-json.ts";
 import { readVerificationKey, type VerificationKey } from "./verification-key.ts";
@@ -74,7 +74,7 @@ export function keyFile(file: string, clock: Clock): KeySource {
 
 function readFileSet(file: string): readonly VerificationKey[] {
   try {
-    return readSet(readFileSync(file));
+    return readSet(Buffer.from(readTextFile(file)));
   } catch (error) {
     throw error instanceof KeySetFault ? new FileFault(file, error.message) : error;
   }
@@ -122,15 +122,12 @@ async function readAnswer({ statusCode, headers, body }: Dispatcher.ResponseData
   if (statusCode !== 200) throw new KeySetFault(`answered ${statusCode}`);
   const coding = headers["content-encoding"] ?? "identity";
   if (coding !== "identity") throw new KeySetFault("is encoded, though it was asked for as it is");
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > MAX_SET) break;
-    chunks.push(chunk);
+  try {
+    return await collect(body, MAX_SET);
+  } catch (error) {
+    if (!(error instanceof NotCollected)) throw error;
+    throw error.fault === "too-large" ? tooLarge() : new KeySetFault("comes in far too many chunks for its size");
   }
-  if (size > MAX_SET) throw tooLarge();
-  return Buffer.concat(chunks);
 }
 
 /** A code such as ECONNREFUSED, else the kind of error: no message, which could hold an address. */

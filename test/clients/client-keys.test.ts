@@ -13,7 +13,7 @@ const started: ClientKeys[] = [];
 afterEach(() => started.splice(0).forEach((keys) => keys.stop()));
 
 function tierOf(name: string): Tier {
-  return { name, config: { per: 60_000, upstreams: ["*"] }, seesAll: true, allows: () => true };
+  return { name, config: { per: 60_000, upstreams: ["*"], enforce: true }, seesAll: true, allows: () => true };
 }
 
 const TIERS = new Map(["wallet", "exchange"].map((name) => [name, tierOf(name)]));
@@ -26,11 +26,10 @@ interface Entry {
 }
 
 function list(entries: readonly Entry[]): string {
-  if (entries.length === 0) return "[]\n";
+  if (entries.length === 0) return "\n";
   return entries
     .map(({ key, name = "wallet-a", tier = "wallet", expires }) => {
-      const end = expires === undefined ? "" : `  expires: ${expires}\n`;
-      return `- name: ${name}\n  tier: ${tier}\n  digest: ${digestOfKey(key)}\n${end}`;
+      return `${JSON.stringify({ name, tier, digest: digestOfKey(key), expires })}\n`;
     })
     .join("");
 }
@@ -43,7 +42,7 @@ interface OpenOptions {
 }
 
 function open(entries: readonly Entry[], options: OpenOptions = {}) {
-  const { file = join(folder(), "clients.yaml"), clock = new ManualClock() } = options;
+  const { file = join(folder(), "clients.jsonl"), clock = new ManualClock() } = options;
   const write = (text: string) => writeFileSync(file, text);
   if (entries.length > 0) write(list(entries));
   const looks = { begun: 0, planned: 0 };
@@ -146,7 +145,7 @@ test("a file that is replaced all the time is in use within three seconds all th
   keys.start();
   for (let i = 0; i < 6; i += 1) {
     // Each is another version: its size is.
-    writeFileSync(`${file}.new`, `${list([{ key: a }, { key: c, name: "new" }])}${"#".repeat(i + 1)}\n`);
+    writeFileSync(`${file}.new`, `${list([{ key: a }, { key: c, name: "new" }])}${" ".repeat(i + 1)}\n`);
     renameSync(`${file}.new`, file);
     await pass(0.5);
   }
@@ -191,9 +190,9 @@ test("a broken file is refused once with all of its mistakes, and the last good 
   const a = createKey();
   const { keys, file, nameOf, faults, pass, write } = open([{ key: a }]);
   keys.start();
-  write("- name: b\n  tier: gold\n");
+  write('{"name":"b","tier":"gold"}\n');
   await pass(5);
-  expect(faults).toEqual([undefined, `line 1: [0].digest: is missing: it must be sha256: and 64 hex digits`]);
+  expect(faults).toEqual([undefined, `line 1: digest: must be sha256: and 64 hex digits`]);
   expect(nameOf(a)).toBe("wallet-a");
   rmSync(file);
   await pass(5);
@@ -230,8 +229,8 @@ test("a file that is renamed over, or comes behind another link, is found", asyn
   expect(nameOf(b)).toBe("b");
   const data = join(folder(), "data");
   mkdirSync(data);
-  writeFileSync(join(data, "clients.yaml"), list([{ key: c, name: "c" }]));
-  symlinkSync(join(data, "clients.yaml"), `${file}.link`);
+  writeFileSync(join(data, "clients.jsonl"), list([{ key: c, name: "c" }]));
+  symlinkSync(join(data, "clients.jsonl"), `${file}.link`);
   renameSync(`${file}.link`, file);
   await pass(1);
   expect(nameOf(c)).toBe("c");
@@ -263,19 +262,19 @@ test("a client stays the same object over reloads of the configuration, as long 
 test("a reload of the configuration keeps the keys of a file that is broken meanwhile", () => {
   const a = createKey();
   const first = open([{ key: a }]);
-  first.write("- nothing\n");
+  first.write("nothing\n");
   const second = open([], { previous: first.keys });
   expect(second.nameOf(a)).toBe("wallet-a");
-  expect(second.faults).toEqual(["line 1: [0]: must be a group of keys"]);
+  expect(second.faults).toEqual(["line 1: must be one JSON object, as clients new prints it"]);
 });
 
 test("a reload that leaves a key without its tier, or a start with a broken file, is refused", () => {
   const first = open([{ key: createKey(), tier: "exchange" }]);
   const tiers = new Map([["wallet", tierOf("wallet")]]);
-  expect(() => open([], { tiers, previous: first.keys })).toThrow('[0].tier: "exchange" is no tier');
-  first.write("- nothing\n");
-  expect(() => open([])).toThrow("[0]: must be a group of keys");
-  expect(() => open([], { tiers, previous: first.keys })).toThrow("[0]: must be a group of keys");
+  expect(() => open([], { tiers, previous: first.keys })).toThrow('tier: "exchange" is no tier');
+  first.write("nothing\n");
+  expect(() => open([])).toThrow("must be one JSON object");
+  expect(() => open([], { tiers, previous: first.keys })).toThrow("must be one JSON object");
 });
 
 test("a key is found among others, and no copy of one is kept", () => {

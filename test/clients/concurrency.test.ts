@@ -1,37 +1,71 @@
 import { expect, test } from "vitest";
 import { ConcurrencyLimits } from "../../src/clients/concurrency.ts";
 import type { Slot } from "../../src/clients/client.ts";
-import type { SharedLimits } from "../../src/coordination/shared-limits.ts";
+import type { Limits, SlotClaim } from "../../src/coordination/limits.ts";
+import { LocalLimits } from "../../src/coordination/limits.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
-test("slots that are being given back are not used meanwhile: another process may have them", async () => {
+const tick = () => new Promise((resolve) => setImmediate(resolve));
+
+test("slots that are being given back are not used meanwhile: another replica may have them", async () => {
   const clock = new ManualClock();
   const claims: { wanted: number; answer: (held: number) => void }[] = [];
-  const shared: SharedLimits = {
-    phase: "counted",
-    processes: 2,
-    shareOf: (whole) => whole / 2,
-    takeTokens: async () => undefined,
-    holdSlots: (_name, { wanted }) => new Promise((answer) => claims.push({ wanted, answer })),
-    onReturned: () => undefined,
+  const limits: Limits = {
+    take: (claim) => new LocalLimits(clock).take(claim),
+    hold: ({ wanted }) => new Promise((answer) => claims.push({ wanted, answer })),
   };
-  const limits = new ConcurrencyLimits(shared, clock);
-  const enter = async () => limits.enter("client", 2);
+  const concurrency = new ConcurrencyLimits(limits, clock);
+  const enter = async () => concurrency.enter("client", 2);
   const entering = [enter(), enter()];
   claims.shift()!.answer(1);
-  await Promise.resolve();
-  await Promise.resolve();
   claims.shift()!.answer(2);
   const slots = (await Promise.all(entering)) as Slot[];
   for (const slot of slots) slot.leave();
-  clock.advance(10);
-  expect(claims.map(({ wanted }) => wanted)).toEqual([0]);
-  const next = limits.enter("client", 2);
-  expect(next).toBeInstanceOf(Promise);
-  claims.shift()!.answer(0);
-  await Promise.resolve();
-  await Promise.resolve();
+  await tick();
+  // The first that left said that one goes on: that slot is still held, the other one is not.
   expect(claims.map(({ wanted }) => wanted)).toEqual([1]);
-  claims.shift()!.answer(1);
+  expect(concurrency.enter("client", 2)).not.toBeInstanceOf(Promise);
+  const next = concurrency.enter("client", 2);
+  expect(next).toBeInstanceOf(Promise);
+  expect(claims.map(({ wanted }) => wanted)).toEqual([1, 2]);
+  for (const { answer, wanted } of claims.splice(0)) answer(wanted);
   expect(await next).toBeDefined();
+});
+
+test("two replicas together never have more in flight than a client's limit, and use all of it", async () => {
+  const clock = new ManualClock();
+  const held = new Map<string, number>();
+  const replica = (name: string): ConcurrencyLimits => {
+    const hold = async ({ running, wanted, max }: SlotClaim): Promise<number> => {
+      let others = 0;
+      for (const [other, slots] of held) if (other !== name) others += slots;
+      const slots = Math.max(running, Math.min(wanted, max - others));
+      held.set(name, slots);
+      await tick();
+      return slots;
+    };
+    return new ConcurrencyLimits({ take: (claim) => new LocalLimits(clock).take(claim), hold }, clock);
+  };
+  const replicas = [replica("a"), replica("b")];
+  const running = new Set<Slot>();
+  let most = 0;
+  const client = async (at: number): Promise<void> => {
+    for (let i = 0; i < 40; i += 1) {
+      const slot = await replicas[(at + i) % 2]!.enter("client", 5);
+      if (slot !== undefined) {
+        running.add(slot);
+        most = Math.max(most, running.size);
+        await tick();
+        running.delete(slot);
+        slot.leave();
+      } else await tick();
+    }
+  };
+  const done = Promise.all(Array.from({ length: 12 }, (_, i) => client(i)));
+  for (let i = 0; i < 2_000; i += 1) {
+    clock.advance(5);
+    await tick();
+  }
+  await done;
+  expect(most).toBe(5);
 });
