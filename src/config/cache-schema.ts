@@ -1,4 +1,4 @@
-import { Type } from "../schema/type.ts";
+import { Type } from "typebox";
 import { choice, flag, formed, group } from "./keys.ts";
 
 const ttl = group("How long an answer is fresh where the upstream says nothing. 0s: not stored then.", {
@@ -55,12 +55,22 @@ const cacheKeys = {
     description:
       'Request headers sent upstream on cached routes and part of the cache key. "*": all end-to-end headers, keyed by Vary alone (only where clients are trusted).',
   }),
+  forwardResponseHeaders: Type.Unsafe<"*" | string[]>({
+    anyOf: [
+      { const: "*" },
+      { type: "array", items: formed("fieldName", { description: "The name of an answer field." }), maxItems: 32 },
+    ],
+    default: [],
+    expected: 'a list of field names, or "*"',
+    description:
+      'Further answer fields that clients get. "*": all end-to-end fields but those that are the gateway\'s, act on its origin or steer a server in front (only where registries are trusted).',
+  }),
   prefetch: flag(false, "Fetch the next page of a list ahead."),
   warmUp: flag(false, "Fetch info and all pages at start."),
 };
 
 const memory = group("The cache in the memory of this machine.", {
-  maxBytes: formed("size", { default: "64MiB", least: 1, description: "For the machine, shared out among workers." }),
+  maxBytes: formed("size", { default: "64MiB", least: 1, description: "Of each process." }),
   maxObject: formed("size", { default: "4MiB", least: 1, description: "The largest answer that is stored." }),
 });
 

@@ -51,9 +51,29 @@ export function firstEnds(lists: readonly (readonly CertificateStatus[])[]): Cer
   return [...byRole.values()];
 }
 
-/** When the first of the certificates in a PEM text ends. */
 function endOf(pem: string): string {
-  const all = pem.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----/g) ?? [];
-  const ends = all.map((text) => new X509Certificate(text).validToDate.getTime());
-  return new Date(Math.min(...ends)).toISOString();
+  return new Date(validityOf(pem).ends).toISOString();
+}
+
+/** When all of some certificates are valid; milliseconds since the Unix epoch. */
+export interface Validity {
+  readonly begins: number;
+  readonly ends: number;
+}
+
+/** From when the last of the certificates in a PEM text begins until the first of them ends. */
+export function validityOf(pem: string): Validity {
+  const texts = pem.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----/g) ?? [];
+  const all = texts.map((text) => new X509Certificate(text));
+  return {
+    begins: Math.max(...all.map(({ validFromDate }) => validFromDate.getTime())),
+    ends: Math.min(...all.map(({ validToDate }) => validToDate.getTime())),
+  };
+}
+
+/** Why a certificate is of no use at a time, as the rest of a sentence; undefined where it is valid then. */
+export function findTimeFault({ begins, ends }: Validity, now: number): string | undefined {
+  if (now >= ends) return `ended on ${new Date(ends).toISOString()}`;
+  if (now < begins) return `does not begin before ${new Date(begins).toISOString()}`;
+  return undefined;
 }

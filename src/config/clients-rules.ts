@@ -31,10 +31,8 @@ function checkTierNames(reading: Reading, { anonymous, jwt, certificates, tiers 
 }
 
 function checkTier(reading: Reading, path: string, upstreams: readonly (string | undefined)[], known: string[]): void {
-  for (const key of ["per", "burst"]) {
-    if (reading.isGiven(`${path}.${key}`) && !reading.isGiven(`${path}.requests`)) {
-      reading.report(`${path}.${key}`, "needs requests");
-    }
+  if (reading.isGiven(`${path}.per`) && !reading.isGiven(`${path}.requests`)) {
+    reading.report(`${path}.per`, "needs requests");
   }
   for (const [index, name] of upstreams.entries()) {
     const place = `${path}.upstreams[${index}]`;
@@ -57,7 +55,7 @@ function checkCertificates(reading: Reading, { listen, clients }: Draft): void {
 
 function checkKeys(reading: Reading, { keysFile, tiers }: ClientsDraft): void {
   const path = "clients.keysFile";
-  if (keysFile === undefined || reading.isSealed || reading.hasProblem(path)) return;
+  if (keysFile === undefined || reading.hasProblem(path)) return;
   const { problems } = checkKeysFile(keysFile, Object.keys(tiers ?? {}));
   const name = reading.isReplaced(path) ? "the file that the environment names" : keysFile;
   for (const each of describeProblems(problems)) reading.reportFile(path, `${name} ${each}`);

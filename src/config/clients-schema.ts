@@ -1,5 +1,5 @@
-import { Type } from "../schema/type.ts";
-import { choice, count, flag, formed, group, named, off, text } from "./keys.ts";
+import { Type } from "typebox";
+import { burst, choice, count, flag, formed, group, named, off, text } from "./keys.ts";
 
 /** Free of dots, so that a tier can stand in the path of a key. */
 export const TIER_NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$";
@@ -17,29 +17,20 @@ function tierName(description: string) {
   });
 }
 
-function rateKeys(what: string) {
-  return {
-    per: formed("duration", { default: "1m", least: 1, most: 86_400_000, description: `In which so many ${what}.` }),
-    burst: off(
-      count({
-        minimum: 1,
-        maximum: LARGEST_RATE,
-        examples: [40],
-        description: `So many ${what} at once after a pause. Off: as many as requests.`,
-      }),
-    ),
-  };
-}
-
 const requests = { minimum: 1, maximum: LARGEST_RATE };
 
+function per(what: string) {
+  return formed("duration", { default: "1m", least: 1, most: 86_400_000, description: `The window of ${what}.` });
+}
+
 const tier = group("A tier: what its clients may do. Each part may be left out: there is no limit then.", {
-  requests: off(count({ ...requests, examples: [120], description: "Requests in any window of per, on average." })),
-  ...rateKeys("requests"),
+  requests: off(count({ ...requests, examples: [600], description: "Requests of one client in any window of per." })),
+  per: per("requests"),
+  burst: burst("requests", { most: LARGEST_RATE, requests: 150 }),
   posts: off(
     group("POSTs apart; they count as requests, too.", {
-      requests: count({ ...requests, examples: [30], description: "POSTs in any window of per, on average." }),
-      ...rateKeys("POSTs"),
+      requests: count({ ...requests, examples: [60], description: "POSTs of one client in any window of per." }),
+      per: per("POSTs"),
     }),
   ),
   concurrency: off(
@@ -52,6 +43,10 @@ const tier = group("A tier: what its clients may do. Each part may be left out: 
     expected: 'a list of names of upstreams, or ["*"]',
     description: 'Upstreams that its clients may use and see. ["*"]: all of them.',
   }),
+  enforce: flag(
+    true,
+    "Refuse what is over a limit. false: it is let in, and counted, shown and logged as over the limit.",
+  ),
 });
 
 const issuer = group(
@@ -109,9 +104,9 @@ export const clientsSchema = group("Who may call, and how much. Off: everybody m
   }),
   keysFile: off(
     formed("keysFile", {
-      examples: ["/etc/registry-gateway/clients.yaml"],
+      examples: ["/etc/registry-gateway/clients.jsonl"],
       description:
-        "YAML list of {name, tier, digest, expires}, as `clients new` prints them; read again when it changes. A broken one is refused, and the last good one stays.",
+        "One JSON object a line, {name, tier, digest, expires}, as `clients new` prints it; read again when it changes. A broken one is refused with its line, and the last good one stays.",
     }),
   ),
   jwt: Type.Array(issuer, {
@@ -135,44 +130,47 @@ export const clientsSchema = group("Who may call, and how much. Off: everybody m
     example: "wallet",
     maxProperties: 1_000,
     description:
-      "Tiers by name. The tier anonymous is there without being written: 120 requests a minute with a burst of 40, 30 POSTs of them, 16 at the same time.",
+      "Tiers by name. The tier anonymous is there without being written: 600 requests a minute, 150 of them in 5 s, 60 POSTs of them, 16 at the same time.",
   }),
 });
 
 /** What the tier `anonymous` is where the file has none. */
 export const ANONYMOUS_TIER = {
-  requests: 120,
+  requests: 600,
   per: 60_000,
-  burst: 40,
-  posts: { requests: 30, per: 60_000, burst: 30 },
+  burst: { requests: 150, per: 5_000 },
+  posts: { requests: 60, per: 60_000 },
   concurrency: 16,
   upstreams: ["*"],
+  enforce: true,
 };
 
 /** TLS of the public listener. */
-export const listenTlsSchema = group("TLS to clients, 1.2 at least. The files are read again when they change.", {
-  certFile: formed("certificateFile", {
-    examples: ["/etc/ssl/gateway.pem"],
-    expected: "given",
-    description: "Certificate and those between it and its authority (PEM).",
-  }),
-  keyFile: formed("keyFile", {
-    examples: ["/etc/ssl/gateway.key"],
-    expected: "given",
-    description: "Key of the certificate (PEM).",
-  }),
-  clientCaFile: off(
-    formed("certificateFile", {
-      examples: ["/etc/ssl/clients-ca.pem"],
-      description: "Certificates of the authorities whose client certificates are trusted (PEM).",
+export const listenTlsSchema = group(
+  "TLS to clients, 1.2 at least, under HTTP/1.1. The files are read again when they change.",
+  {
+    certFile: formed("certificateFile", {
+      examples: ["/etc/ssl/gateway.pem"],
+      expected: "given",
+      description: "Certificate and those between it and its authority (PEM).",
     }),
-  ),
-  clientAuth: choice(["none", "request", "require"], {
-    default: "none",
-    description: "Whether clients are asked for a certificate. require: without a good one there is no connection.",
-  }),
-  http2: flag(true, "HTTP/2 where the client speaks it (ALPN)."),
-});
+    keyFile: formed("keyFile", {
+      examples: ["/etc/ssl/gateway.key"],
+      expected: "given",
+      description: "Key of the certificate (PEM).",
+    }),
+    clientCaFile: off(
+      formed("certificateFile", {
+        examples: ["/etc/ssl/clients-ca.pem"],
+        description: "Certificates of the authorities whose client certificates are trusted (PEM).",
+      }),
+    ),
+    clientAuth: choice(["none", "request", "require"], {
+      default: "none",
+      description: "Whether clients are asked for a certificate. require: without a good one there is no connection.",
+    }),
+  },
+);
 
 export const trustedProxiesSchema = Type.Array(formed("cidr", { description: "An address, or a range of them." }), {
   default: [],

@@ -19,7 +19,7 @@ export function checkTwice(
 
 /** Reports a key that is not that of the certificate. */
 export function checkKeyPair(reading: Reading, path: string, tls: TlsFiles | undefined): void {
-  if (tls?.certFile === undefined || tls.keyFile === undefined || reading.isSealed) return;
+  if (tls?.certFile === undefined || tls.keyFile === undefined) return;
   // What is wrong with one of them alone was reported.
   if (["caFile", "certFile", "keyFile"].some((key) => reading.hasProblem(`${path}.${key}`))) return;
   try {

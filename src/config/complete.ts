@@ -30,28 +30,22 @@ function least(value: number | undefined, bound: number | undefined): number | u
   return value === undefined || bound === undefined ? value : Math.min(value, bound);
 }
 
+const NAMES_OR_ALL = ["forwardRequestHeaders", "forwardResponseHeaders"] as const;
+
 /** `["*"]` means `"*"`. */
 function completeCache<Cache extends NonNullable<UpstreamDraft["cache"]>>(cache: Cache): Cache {
-  const headers = cache.forwardRequestHeaders;
-  return Array.isArray(headers) && headers.length === 1 && headers[0] === "*"
-    ? { ...cache, forwardRequestHeaders: "*" }
-    : cache;
+  const all = NAMES_OR_ALL.filter((key) => {
+    const names = cache[key];
+    return Array.isArray(names) && names.length === 1 && names[0] === "*";
+  });
+  return all.length === 0 ? cache : { ...cache, ...Object.fromEntries(all.map((key) => [key, "*"])) };
 }
 
 type ClientsDraft = NonNullable<Draft["clients"]>;
 
-function completeTier(tier: NonNullable<ClientsDraft["tiers"]>[string]): typeof tier {
-  if (tier === undefined) return undefined;
-  const { posts } = tier;
-  const withBurst = tier.requests === undefined ? tier : { ...tier, burst: tier.burst ?? tier.requests };
-  return posts === undefined ? withBurst : { ...withBurst, posts: { ...posts, burst: posts.burst ?? posts.requests } };
-}
-
-/** A limit's burst is its requests, and the tier `anonymous` need not be written. */
+/** The tier `anonymous` need not be written. */
 function completeClients(clients: ClientsDraft): ClientsDraft {
-  const tiers = Object.fromEntries(
-    Object.entries(clients.tiers ?? {}).map(([name, tier]) => [name, completeTier(tier)]),
-  );
+  const { tiers = {} } = clients;
   const isComplete = clients.anonymous !== "anonymous" || Object.hasOwn(tiers, "anonymous");
   return { ...clients, tiers: isComplete ? tiers : { anonymous: ANONYMOUS_TIER, ...tiers } };
 }

@@ -1,4 +1,4 @@
-import { Type } from "../schema/type.ts";
+import { Type } from "typebox";
 import { choice, count, flag, formed, group, off, text } from "./keys.ts";
 import { upstreamDefaultsSchema } from "./upstream-schema.ts";
 

@@ -16,10 +16,8 @@ const INSIDE = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s;
 /**
  * Replaces `${NAME}` and `${NAME:-default}` in one value. As in a shell, the default also stands for a variable that
  * is set but empty. `$${` is a literal `${`. What comes from a variable is not looked at again.
- *
- * @param env undefined: no variable is looked at, and none is missed; what was replaced has no meaning
  */
-export function substitute(text: string, env: Environment | undefined): Substitution {
+export function substitute(text: string, env: Environment): Substitution {
   const faults: string[] = [];
   let replaced = false;
   const result = text.replace(REFERENCE, (reference: string, inside: string | undefined) => {
@@ -38,7 +36,6 @@ export function substitute(text: string, env: Environment | undefined): Substitu
     }
     replaced = true;
     const [, name, fallback] = match;
-    if (env === undefined) return "";
     const value = Object.hasOwn(env, name!) ? env[name!] : undefined;
     if (fallback !== undefined) return value === undefined || value === "" ? fallback : value;
     if (value === undefined) faults.push(`the environment variable ${name} is not set, and has no default here`);

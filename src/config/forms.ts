@@ -2,8 +2,8 @@ import type { Duration } from "../clock.ts";
 import { findAlgorithmFault, findCidrFault, findDigestFault, findJwksFault, findTimeFault } from "./client-faults.ts";
 import { findSealKeyFault, findSecretFault, findTokenFault } from "./secret.ts";
 import { findCertificateFault, findKeyFault } from "./tls-files.ts";
-import { DURATION_PATTERN, formatDuration, formatSize, parseDuration, parseSize, SIZE_PATTERN } from "./units.ts";
-import type { Size } from "./units.ts";
+import { DURATION_PATTERN, formatDuration, formatSize, parseDuration, parseSize, SIZE_PATTERN } from "../units.ts";
+import type { Size } from "../units.ts";
 import {
   findEndpointFault,
   findJwksUrlFault,

@@ -1,16 +1,13 @@
-import { readFileSync, statSync } from "node:fs";
-import { Type } from "../schema/type.ts";
+import { isObject, keyTree, repeatedKey } from "../json.ts";
 import { TIER_NAME } from "./clients-schema.ts";
-import { asData, formed, group, off, text } from "./keys.ts";
+import { forms } from "./forms.ts";
 import { ConfigError } from "./problem.ts";
 import type { Problem } from "./problem.ts";
-import { readListRoot } from "./read.ts";
-import { readYaml, withoutKeys } from "./reading.ts";
-import { listEntries, readPlainEntry } from "./plain-entries.ts";
-import type { Entry, KeyLines } from "./plain-entries.ts";
+import { withoutKeys } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
+import { faultOfFile, readTextFile } from "./text-file.ts";
 
-/** One API key of a client, as the keys file has it. */
+/** One API key of a client, as the keys file has it: one JSON object a line. */
 export interface ClientKey {
   readonly name: string;
   readonly tier: string;
@@ -22,41 +19,28 @@ export interface ClientKey {
 
 /** A key and where it stands. */
 interface PlacedKey extends ClientKey {
-  readonly index: number;
-  readonly lines: KeyLines;
+  readonly line: number;
 }
 
 const MAX_KEYS = 100_000;
 
-const MAX_BYTES = 16 * 2 ** 20;
+/** Characters. */
+const MAX_LINE = 4 * 2 ** 10;
 
-/** A list in another form than one entry after the other from the first column on is read as a whole. */
-const MAX_OTHER_FORM = 256 * 2 ** 10;
-
-/** Keys in another form than {@link readPlainEntry} knows: each takes the YAML library some 0.1 ms. */
-const MAX_OTHER_KEYS = 5_000;
-
-/** Characters of one entry. */
-const MAX_ENTRY = 16 * 2 ** 10;
-
-/** So many are named; a file with more of them is none. */
+/** So many are named; a file with more of them is no keys file. */
 const MAX_PROBLEMS = 1_000;
 
 /** What stands in logs and metrics for those that have no name of their own. */
 const TAKEN: ReadonlySet<string> = new Set(["anonymous", "none"]);
 
-const keySchema = group("A key.", {
-  name: text({
-    pattern: String.raw`^[^\p{C}\p{Z}]([^\p{C}\p{Zl}\p{Zp}]{0,126}[^\p{C}\p{Z}])?$`,
-    expected: "1 to 128 characters without spaces at its ends",
-    description: "The client.",
-  }),
-  tier: text({ pattern: TIER_NAME, expected: "the name of a tier", description: "The client's tier." }),
-  digest: formed("digest", { expected: "sha256: and 64 hex digits", description: "Digest of the key." }),
-  expires: off(formed("time", { description: "When the key ends." })),
-});
+const MEMBERS = ["name", "tier", "digest", "expires"];
+const MEMBER_TREE = keyTree(MEMBERS.map((name) => [name]));
 
-const keysSchema = Type.Array(keySchema, { maxItems: MAX_KEYS, expected: "a list of keys" });
+const NAME = /^[^\p{C}\p{Z}]([^\p{C}\p{Zl}\p{Zp}]{0,126}[^\p{C}\p{Z}])?$/u;
+const TIER = new RegExp(TIER_NAME);
+
+/** The beginning of a file of the form before: a list in YAML. */
+const YAML_LIST = /^\s*(?:#|---|- |\[)/;
 
 /** What is in a keys file, or everything that is wrong with it. */
 export interface ParsedKeys {
@@ -68,45 +52,41 @@ export interface ParsedKeys {
 class KeysReading {
   readonly keys: PlacedKey[] = [];
   readonly problems: Problem[] = [];
-  private otherKeys = 0;
-
-  /** Nothing more is read. */
-  get isOver(): boolean {
-    return this.problems.length >= MAX_PROBLEMS || this.otherKeys > MAX_OTHER_KEYS;
-  }
 
   report(line: number, path: string, message: string): void {
     if (this.problems.length >= MAX_PROBLEMS) return;
     this.problems.push({ line, column: 1, path, message: withoutKeys(message) });
   }
 
-  /** Reads YAML that begins on `line` and with the item `index` of the list. */
-  readYaml(yaml: string, { line, index }: { readonly line: number; readonly index: number }): void {
-    const reading = readYaml({ text: yaml, folder: "/" });
-    const items = reading.problems.length > 0 ? [] : readListRoot(reading, asData(keysSchema), "keys");
-    const pathOf = (path: string) => path.replace(/^\[(\d+)\]/, (_, item) => `[${Number(item) + index}]`);
-    for (const problem of reading.problems.slice(0, MAX_PROBLEMS - this.problems.length)) {
-      this.problems.push({ ...problem, line: problem.line + line - 1, path: pathOf(problem.path) });
+  readLine(text: string, line: number): void {
+    if (text.length > MAX_LINE) return this.report(line, "", "is longer than 4 KiB");
+    const value = parseObject(text);
+    if (value === undefined) return this.report(line, "", "must be one JSON object, as clients new prints it");
+    const before = this.problems.length;
+    const unknown = Object.keys(value).find((name) => !MEMBERS.includes(name));
+    if (unknown !== undefined) {
+      const shown = JSON.stringify(unknown.slice(0, 100));
+      this.report(line, "", `${shown} is unknown: a key has ${MEMBERS.join(", ")}`);
     }
-    if (reading.problems.length > 0) return;
-    for (const [item, key] of (items as readonly ClientKey[]).entries()) {
-      const lineOf = (name: string) => reading.positionOf(`[${item}].${name}`).line + line - 1;
-      this.keys.push({
-        ...key,
-        index: index + item,
-        lines: { name: lineOf("name"), tier: lineOf("tier"), digest: lineOf("digest") },
-      });
+    const repeated = repeatedKey(text, MEMBER_TREE);
+    if (repeated !== undefined) this.report(line, repeated.join("."), "is given twice");
+    const { name, tier, digest, expires } = value;
+    if (typeof name !== "string" || !NAME.test(name)) {
+      this.report(line, "name", "must be 1 to 128 characters without spaces at its ends");
     }
-  }
-
-  readEntry(entry: Entry, index: number): void {
-    const { line, text: yaml } = entry;
-    if (yaml.length > MAX_ENTRY) return this.report(line, `[${index}]`, "is longer than 16 KiB");
-    const plain = readPlainEntry(entry);
-    if (plain !== undefined) return void this.keys.push({ ...plain, index });
-    this.otherKeys += 1;
-    if (this.otherKeys <= MAX_OTHER_KEYS) return this.readYaml(yaml, { line, index });
-    this.report(line, `[${index}]`, `is beyond ${MAX_OTHER_KEYS} keys that are not written as clients new prints them`);
+    if (typeof tier !== "string" || !TIER.test(tier)) this.report(line, "tier", "must be the name of a tier");
+    const fault = typeof digest === "string" ? forms.digest.findFault(digest) : "must be sha256: and 64 hex digits";
+    if (fault !== undefined) this.report(line, "digest", fault);
+    const end = typeof expires === "string" ? forms.time.findFault(expires) : "must be a time in quotes";
+    if (expires !== undefined && end !== undefined) this.report(line, "expires", end);
+    if (this.problems.length > before) return;
+    this.keys.push({
+      name: name as string,
+      tier: tier as string,
+      digest: forms.digest.parse(digest as string),
+      ...(expires === undefined ? {} : { expires: forms.time.parse(expires as string) }),
+      line,
+    });
   }
 
   /** What is wrong between keys, each of which is good by itself. */
@@ -114,33 +94,22 @@ class KeysReading {
     const known = new Set(tiers);
     const firstOf = { digest: new Map<string, PlacedKey>(), name: new Map<string, PlacedKey>() };
     for (const key of this.keys) {
-      const { name, tier, digest, lines, index } = key;
+      const { name, tier, digest, line } = key;
       const same = firstOf.digest.get(digest);
-      if (same !== undefined) {
-        this.report(lines.digest, `[${index}].digest`, `the same key is given on line ${same.lines.digest}`);
-      }
+      if (same !== undefined) this.report(line, "digest", `the same key is given on line ${same.line}`);
       if (tiers !== undefined && !known.has(tier)) {
         const list = `clients.tiers has ${tiers.join(", ")}`;
-        this.report(
-          lines.tier,
-          `[${index}].tier`,
-          `${JSON.stringify(tier)} is no tier: ${list}${suggest(tier, tiers)}`,
-        );
+        this.report(line, "tier", `${JSON.stringify(tier)} is no tier: ${list}${suggest(tier, tiers)}`);
       }
       const other = firstOf.name.get(name);
       if (other !== undefined && other.tier !== tier) {
-        const message = `the keys of one client are of one tier: on line ${other.lines.tier} it is ${other.tier}`;
-        this.report(lines.tier, `[${index}].tier`, message);
+        this.report(line, "tier", `the keys of one client are of one tier: on line ${other.line} it is ${other.tier}`);
       }
       if (name.includes("rgk_")) {
-        this.report(lines.name, `[${index}].name`, "looks like an API key: names stand in logs and metrics");
+        this.report(line, "name", "looks like an API key: names stand in logs and metrics");
       }
       if (TAKEN.has(name)) {
-        this.report(
-          lines.name,
-          `[${index}].name`,
-          `"${name}" stands for others in logs and metrics: take another name`,
-        );
+        this.report(line, "name", `"${name}" stands for others in logs and metrics: take another name`);
       }
       firstOf.digest.set(digest, same ?? key);
       firstOf.name.set(name, other ?? key);
@@ -148,37 +117,52 @@ class KeysReading {
   }
 }
 
-/** The keys in the text of a keys file. Where `tiers` is given, each key's tier must be one of them. */
-export function parseKeys(yaml: string, tiers?: readonly string[]): ParsedKeys {
-  const reading = new KeysReading();
-  const entries = listEntries(yaml, MAX_KEYS + 1);
-  if (entries === undefined && yaml.length > MAX_OTHER_FORM) {
-    reading.report(1, "", 'is not one key after the other, each beginning with "- " at the start of a line');
-  } else if (entries === undefined) {
-    reading.readYaml(yaml, { line: 1, index: 0 });
-  } else if (entries.length > MAX_KEYS) {
-    reading.report(1, "", `has more than ${MAX_KEYS} keys`);
-  } else {
-    for (const [index, entry] of entries.entries()) {
-      if (reading.isOver) break;
-      reading.readEntry(entry, index);
-    }
+function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value = JSON.parse(text) as unknown;
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
   }
+}
+
+/** The keys in the text of a keys file. Where `tiers` is given, each key's tier must be one of them. */
+export function parseKeys(text: string, tiers?: readonly string[]): ParsedKeys {
+  const reading = new KeysReading();
+  if (text === "") {
+    // As it is while it is written, or after a disk was full: that must not withdraw every key.
+    reading.report(0, "", "is empty: a file without keys has one blank line");
+  } else if (YAML_LIST.test(text)) {
+    const way = "registry-gateway clients convert FILE prints it as one JSON object a line";
+    reading.report(1, "", `is YAML, as in releases before 0.2: ${way}`);
+  } else readLines(reading, text);
   reading.checkAll(tiers);
-  const problems = reading.problems.toSorted((a, b) => a.line - b.line || a.column - b.column);
+  const problems = reading.problems.toSorted((a, b) => a.line - b.line);
   return { keys: problems.length === 0 ? reading.keys : [], problems };
+}
+
+function readLines(reading: KeysReading, text: string): void {
+  let line = 0;
+  for (let start = 0; start < text.length && reading.problems.length < MAX_PROBLEMS;) {
+    const next = text.indexOf("\n", start);
+    const end = next === -1 ? text.length : next;
+    line += 1;
+    const content = text.slice(start, end).trim();
+    if (reading.keys.length === MAX_KEYS && content !== "") {
+      return reading.report(line, "", `is beyond ${MAX_KEYS} keys, the most that a file may have`);
+    }
+    if (content !== "") reading.readLine(content, line);
+    start = end + 1;
+  }
 }
 
 function readText(file: string): string | Problem {
   const problem = (message: string): Problem => ({ line: 0, column: 0, path: "", message });
   try {
-    const stat = statSync(file);
-    if (!stat.isFile()) return problem("is not a file");
-    if (stat.size > MAX_BYTES) return problem("is larger than 16 MiB");
-    return readFileSync(file, "utf8");
+    return readTextFile(file);
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
-    return problem(code === "ENOENT" ? "there is no such file" : `cannot be read (${code})`);
+    const fault = faultOfFile(error);
+    return problem(fault === "is not there" ? "there is no such file" : fault);
   }
 }
 

@@ -1,5 +1,5 @@
-import { isOptional, Type } from "../schema/type.ts";
-import type { Static, TProperties, TSchema, TUnsafe } from "../schema/type.ts";
+import { IsOptional, Type } from "typebox";
+import type { Static, TProperties, TSchema, TUnsafe } from "typebox";
 import { forms } from "./forms.ts";
 import type { FormName, FormValues } from "./forms.ts";
 
@@ -87,6 +87,24 @@ export function named<Item extends TSchema>(
   return Type.Unsafe<Record<string, Static<Item>>>({ type: "object", default: {}, values, names, ...notes });
 }
 
+/**
+ * A second, shorter window of a limit.
+ *
+ * @param what what is counted, in the plural
+ */
+export function burst(what: string, { most, requests }: { readonly most: number; readonly requests: number }) {
+  return off(
+    group(
+      `A second window, as a rule a shorter one: at most this many ${what} in any of it.`,
+      {
+        requests: count({ minimum: 1, maximum: most, examples: [requests], description: `${what} in any window.` }),
+        per: formed("duration", { default: "1s", least: 1, most: 86_400_000, description: "Length of the window." }),
+      },
+      { expected: `a window such as { requests: ${requests}, per: 5s }` },
+    ),
+  );
+}
+
 /** A key that is off where it is absent, or has the value `off`. */
 export function off<Key extends TSchema>(key: Key) {
   return Type.Optional(key);
@@ -110,7 +128,7 @@ export type Schema = TSchema &
 
 /** Whether the key is off where it is absent. */
 export function isOff(schema: Schema): boolean {
-  return isOptional(schema);
+  return IsOptional(schema);
 }
 
 /** A schema read as data. */

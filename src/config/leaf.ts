@@ -1,12 +1,12 @@
-import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
-import { compile } from "../schema/validator.ts";
+import { Check } from "typebox/schema";
 import { forms } from "./forms.ts";
 import type { FileContent, Form, FormName } from "./forms.ts";
 import type { Schema } from "./keys.ts";
 import { suggest } from "./suggestion.ts";
 import { versionOf } from "./secret.ts";
-import { formatDuration, formatSize } from "./units.ts";
+import { faultOfFile, readTextFile } from "./text-file.ts";
+import { formatDuration, formatSize } from "../units.ts";
 
 /** A value, or why it is none; both where the value is good and the file that it names is not. */
 export type Outcome =
@@ -66,35 +66,22 @@ function coerce(schema: Schema, text: string): unknown {
   return text;
 }
 
-/** Bytes. */
-const LARGEST_FILE = 16 * 2 ** 20;
-
 function lookAt(path: string, { replaced }: Given, content: FileContent): NamedFile {
   const name = replaced ? "the file that the environment names" : path;
   const version = versionOf(path);
   const faulty = (fault: string): NamedFile => ({ path, version, fault });
   try {
-    const stat = statSync(path);
-    if (!stat.isFile()) return faulty(`${name} is not a file`);
-    if (stat.size > LARGEST_FILE) return faulty(`${name} is larger than 16 MiB`);
-    const text = readFileSync(path, "utf8");
+    const text = readTextFile(path);
     const fault = text.trim() === "" ? "is empty" : content.findFault(text);
     return { path, version, fault: fault === undefined ? undefined : `${name} ${fault}` };
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
-    if (code === "ENOENT")
-      return faulty(replaced ? `there is no file where the environment says` : `there is no file ${name}`);
-    return faulty(`${name} cannot be read (${String(code)})`);
+    const why = faultOfFile(error);
+    if (why !== "is not there") return faulty(`${name} ${why}`);
+    return faulty(replaced ? `there is no file where the environment says` : `there is no file ${name}`);
   }
 }
 
-/** Values of this form name a file. */
-export function isFileForm(name: FormName): boolean {
-  const form: Form<unknown> = forms[name];
-  return form.content !== undefined || form.isPath === true;
-}
-
-function readFormed(schema: Schema & { form: FormName }, given: Given, folder: string | undefined): Outcome {
+function readFormed(schema: Schema & { form: FormName }, given: Given, folder: string): Outcome {
   const form: Form<unknown> = forms[schema.form];
   const isMeasure = schema.form === "duration" || schema.form === "size";
   if (typeof given.value !== "string" && !isMeasure) return { fault: "must be text: put it in quotes" };
@@ -102,12 +89,11 @@ function readFormed(schema: Schema & { form: FormName }, given: Given, folder: s
   const fault = form.findFault(text);
   if (fault !== undefined) return { fault: UNSPOKEN.has(schema.form) ? fault : `${speak(given)} ${fault}` };
   const value = form.parse(text);
-  if (folder === undefined && isFileForm(schema.form)) return { value: text };
   if (form.content !== undefined) {
-    const path = resolve(folder!, text);
+    const path = resolve(folder, text);
     return { value: path, file: lookAt(path, given, form.content) };
   }
-  if (form.isPath === true) return { value: resolve(folder!, text) };
+  if (form.isPath === true) return { value: resolve(folder, text) };
   const write = schema.form === "size" ? formatSize : formatDuration;
   if (schema.least !== undefined && Number(value) < schema.least) {
     return { fault: `must be at least ${write(schema.least)}` };
@@ -118,15 +104,12 @@ function readFormed(schema: Schema & { form: FormName }, given: Given, folder: s
   return { value };
 }
 
-/**
- * The value of a scalar key, checked against its schema; relative files are taken from `folder`. Without one, files are
- * not looked at, and stay as the text names them.
- */
-export function readLeaf(schema: Schema, given: Given, folder: string | undefined): Outcome {
+/** The value of a scalar key, checked against its schema; relative files are taken from `folder`. */
+export function readLeaf(schema: Schema, given: Given, folder: string): Outcome {
   const { form } = schema;
   if (form !== undefined) return readFormed({ ...schema, form }, given, folder);
   const value = given.replaced ? coerce(schema, String(given.value)) : given.value;
-  if (compile(schema).accepts(value)) return { value };
+  if (Check(schema, value)) return { value };
   if (schema.type === "string" && typeof value !== "string") return { fault: "must be text: put it in quotes" };
   const hint = typeof value === "string" ? suggest(value, schema.enum ?? []) : "";
   return { fault: `must be ${schema.expected}, not ${speak({ ...given, value })}${hint}` };

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { complete } from "./complete.ts";
 import type { Draft } from "./complete.ts";
@@ -6,11 +5,12 @@ import type { Environment } from "./environment.ts";
 import { asData } from "./keys.ts";
 import { ConfigError } from "./problem.ts";
 import type { Problem } from "./problem.ts";
-import { readYaml, type Unread } from "./reading.ts";
+import { readYaml } from "./reading.ts";
 import { readRoot } from "./read.ts";
 import { checkRules } from "./rules.ts";
 import { configSchema } from "./schema.ts";
 import type { Config } from "./schema.ts";
+import { faultOfFile, readTextFile } from "./text-file.ts";
 
 export interface ConfigSource {
   /** YAML. */
@@ -34,28 +34,6 @@ export interface ParsedConfig {
   readonly files: ReadonlyMap<string, string>;
   /** How many keys the text gives. */
   readonly givenCount: number;
-}
-
-/** What can be said of a text that is not trusted. */
-interface SealedReading {
-  /** Every problem, in the order of the text; keys that were left alone have none. */
-  readonly problems: readonly Problem[];
-  /** What was left alone, in the order of the text. */
-  readonly unread: readonly Unread[];
-  /** The configuration, where there is no problem: without what was left alone, files as the text names them. */
-  readonly draft?: Draft;
-}
-
-/** As {@link parseConfig}, for a text that anybody may have written: no variable and no file that it names is looked at. */
-export function parseSealed(text: string): SealedReading {
-  const reading = readYaml({ text, folder: "/", isSealed: true });
-  const { unread } = reading;
-  const readable = reading.problems.length === 0 ? readRoot(reading, asData(configSchema)) : undefined;
-  const draft = readable === undefined ? undefined : complete(readable, reading);
-  if (draft !== undefined) checkRules(reading, draft);
-  const left = new Set(unread.filter(({ because }) => because === "environment").map(({ path }) => path));
-  const problems = reading.problems.filter(({ path }) => !left.has(path)).toSorted(byPlace);
-  return { problems, unread, ...(problems.length === 0 && draft !== undefined && { draft }) };
 }
 
 const WATCHED = /^((upstreams\[\d+\]|discovery\.defaults)\.(auth|tls)|listen\.tls|clients)\./;
@@ -92,10 +70,10 @@ export function parseConfig({ text, file, env }: ConfigSource): ParsedConfig {
 export function parseConfigFile(file: string, env: Environment): ParsedConfig {
   let text: string;
   try {
-    text = readFileSync(file, "utf8");
+    text = readTextFile(file);
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
-    const message = code === "ENOENT" ? "there is no such file" : `cannot be read (${code})`;
+    const fault = faultOfFile(error);
+    const message = fault === "is not there" ? "there is no such file" : fault;
     throw new ConfigError(file, [{ line: 0, column: 0, path: "", message }]);
   }
   return parseConfig({ text, file, env });

@@ -1,9 +1,10 @@
 import { isAlias, isMap, isNode, isScalar, isSeq } from "yaml";
 import type { Node, Pair, YAMLMap, YAMLSeq } from "yaml";
 import { substitute } from "./environment.ts";
+import { whyGone } from "./gone-keys.ts";
 import { isOff } from "./keys.ts";
 import type { Schema } from "./keys.ts";
-import { isFileForm, readLeaf } from "./leaf.ts";
+import { readLeaf } from "./leaf.ts";
 import type { Given } from "./leaf.ts";
 import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
@@ -32,18 +33,11 @@ function followAlias(reading: Reading, node: unknown, path: string): Node | null
   return isScalar(target) && target.value === null ? null : target;
 }
 
-/**
- * The scalar with the environment's variables put in; undefined, with a problem, when a reference is wrong, and where the
- * environment is not looked at.
- */
+/** The scalar with the environment's variables put in; undefined, with a problem, when a reference is wrong. */
 function readScalar(reading: Reading, value: unknown, path: string): Given | undefined {
-  if (typeof value !== "string" || (reading.env === undefined && !reading.isSealed)) return { value, replaced: false };
+  if (typeof value !== "string" || reading.env === undefined) return { value, replaced: false };
   const { text, replaced, faults } = substitute(value, reading.env);
   for (const fault of faults) reading.report(path, fault);
-  if (replaced && reading.isSealed) {
-    reading.unread.push({ path, because: "environment" });
-    return undefined;
-  }
   return faults.length > 0 ? undefined : { value: text, replaced };
 }
 
@@ -64,7 +58,7 @@ function collectPairs(reading: Reading, { schema, path }: Place, map: YAMLMap | 
     } else {
       const fault =
         schema.names === undefined
-          ? `unknown key${suggest(key, Object.keys(known))}`
+          ? (whyGone(keyPath(path, key)) ?? `unknown key${suggest(key, Object.keys(known))}`)
           : `the name must be ${schema.names.expected}`;
       reading.reportAt(offset, keyPath(path, key), fault);
     }
@@ -161,28 +155,15 @@ function readValue(reading: Reading, place: Place, node: Node): unknown {
   if (given === undefined) return undefined;
   if (given.value === "off" && isOff(schema)) return OFF;
   if (!isScalar(node) || isGroup || list === schema) {
-    reading.report(path, `must be ${isGroup ? "a group of keys" : (schema.expected ?? "a single value")}`);
+    reading.report(path, `must be ${schema.expected ?? (isGroup ? "a group of keys" : "a single value")}`);
     return undefined;
   }
   reading.noteGiven(path, given);
   const leaf = schema.anyOf?.find(({ form }) => form !== undefined) ?? schema;
-  if (reading.isSealed && leaf.form !== undefined && isFileForm(leaf.form)) {
-    reading.unread.push({ path, because: "file" });
-  }
-  const outcome = readLeaf(leaf, given, reading.isSealed ? undefined : reading.folder);
+  const outcome = readLeaf(leaf, given, reading.folder);
   if ("fault" in outcome) reading.report(path, outcome.fault);
   else if (outcome.file !== undefined) reading.noteFile(path, outcome.file);
   return outcome.value;
-}
-
-/** Reads a file that is a list of `what`; what is wrong is in the reading's problems. */
-export function readListRoot(reading: Reading, schema: Schema, what: string): unknown[] {
-  const root = reading.document.contents;
-  if (root !== null) reading.place("", root);
-  if (isSeq(root)) return readList(reading, { schema, path: "" }, root);
-  const isEmpty = root === null || (isScalar(root) && root.value === null);
-  reading.report("", isEmpty ? `the file is empty: [] is a list without ${what}` : `must be ${schema.expected}`);
-  return [];
 }
 
 /** Reads the whole file as far as it can be read; what is wrong is in the reading's problems. */

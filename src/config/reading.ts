@@ -21,14 +21,12 @@ interface Source {
   /** Undefined: references to variables stay as they are. */
   readonly env?: Environment;
   readonly folder: string;
-  /** See {@link Reading.isSealed}. */
-  readonly isSealed?: boolean;
   /** Where the text begins in its file, counted from 1. */
   readonly firstLine?: number;
 }
 
 /** YAML, with its errors as problems: where there is any, the tree is a guess. */
-export function readYaml({ text, env, folder, isSealed = false, firstLine = 1 }: Source): Reading {
+export function readYaml({ text, env, folder, firstLine = 1 }: Source): Reading {
   const lines = new LineCounter();
   // Repeated keys are found while reading, where their path is known.
   const document = parseDocument(text, {
@@ -39,7 +37,7 @@ export function readYaml({ text, env, folder, isSealed = false, firstLine = 1 }:
     // "silent" would let a second document pass without an error.
     logLevel: "error",
   });
-  const reading = new Reading({ document, lines, env, folder, isSealed, firstLine });
+  const reading = new Reading({ document, lines, env, folder, firstLine });
   for (const { pos, message } of [...document.errors, ...document.warnings]) {
     reading.reportAt(pos[0], "", `not valid YAML: ${message}`);
   }
@@ -51,14 +49,7 @@ interface ReadingSource {
   readonly lines: LineCounter;
   readonly env: Environment | undefined;
   readonly folder: string;
-  readonly isSealed: boolean;
   readonly firstLine: number;
-}
-
-/** A key whose value was left alone, and because of what it names. */
-export interface Unread {
-  readonly path: string;
-  readonly because: "environment" | "file";
 }
 
 /** The reading of one file: what it is read with, and what was found so far. */
@@ -69,10 +60,6 @@ export class Reading {
   readonly env: Environment | undefined;
   /** Relative file names start here. */
   readonly folder: string;
-  /** The text is not trusted: no variable and no file that it names is looked at. */
-  readonly isSealed: boolean;
-  /** What was left alone for that. */
-  readonly unread: Unread[] = [];
   /** Files that keys name → their version when they were looked at. */
   readonly files = new Map<string, string>();
   private readonly lines: LineCounter;
@@ -85,7 +72,6 @@ export class Reading {
     this.lines = source.lines;
     this.env = source.env;
     this.folder = source.folder;
-    this.isSealed = source.isSealed;
     this.firstLine = source.firstLine;
   }
 

@@ -1,4 +1,4 @@
-import { Type } from "../schema/type.ts";
+import { Type } from "typebox";
 import { formed, group, off, text } from "./keys.ts";
 import { tlsKeys } from "./tls-schema.ts";
 

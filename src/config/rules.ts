@@ -1,11 +1,12 @@
-import { HOP_BY_HOP } from "../fields.ts";
+import { isDeepStrictEqual } from "node:util";
+import { HOP_BY_HOP, isNeverPassed, OWN_TARGETED_FIELD } from "../fields.ts";
 import { checkClients } from "./clients-rules.ts";
 import { checkKeyPair, checkTwice } from "./common-rules.ts";
 import { checkDiscovery } from "./discovery-rules.ts";
 import type { Draft, UpstreamDraft } from "./complete.ts";
 import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
-import { formatDuration, formatSize } from "./units.ts";
+import { formatDuration, formatSize } from "../units.ts";
 
 /** Words of `routing.plain` that are no upstream's name. */
 const PLAIN_WORDS = ["aggregate", "off"];
@@ -42,6 +43,17 @@ function checkForwardedHeaders(reading: Reading, path: string, headers: unknown)
     if (header === "*") reading.report(place, '"*" stands alone: it means all headers');
     else if (header === "authorization" || RESERVED_HEADERS.has(header)) {
       reading.report(place, `${header} cannot be forwarded by name`);
+    }
+  }
+}
+
+function checkAnswerFields(reading: Reading, path: string, names: unknown): void {
+  if (!Array.isArray(names)) return;
+  for (const [index, name] of names.entries()) {
+    const place = `${path}[${index}]`;
+    if (name === "*") reading.report(place, '"*" stands alone: it means all fields');
+    else if (typeof name === "string" && (isNeverPassed(name) || name === OWN_TARGETED_FIELD)) {
+      reading.report(place, `${name} is never sent on`);
     }
   }
 }
@@ -124,7 +136,7 @@ function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft):
     auth?.bearerTokenFile !== undefined ||
     auth?.oauth2 !== undefined ||
     auth?.header?.name === "authorization";
-  if (upstream.forwardAuthorization === true && takesAuthorization) {
+  if ((upstream.forwardAuthorization ?? false) !== false && takesAuthorization) {
     reading.report(`${path}.forwardAuthorization`, "cannot go with auth: both set Authorization");
   }
   if (upstream.publicOnly === true && upstream.httpProxy !== undefined) {
@@ -135,10 +147,13 @@ function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft):
   if (reading.isGiven(`${path}.cache.forwardRequestHeaders`)) {
     checkForwardedHeaders(reading, `${path}.cache.forwardRequestHeaders`, upstream.cache?.forwardRequestHeaders);
   }
+  if (reading.isGiven(`${path}.cache.forwardResponseHeaders`)) {
+    checkAnswerFields(reading, `${path}.cache.forwardResponseHeaders`, upstream.cache?.forwardResponseHeaders);
+  }
 }
 
 /** What upstreams that share a rate limit have to agree on. */
-const SHARED_KEYS = ["requests", "per", "perEndpoint"] as const;
+const SHARED_KEYS = ["requests", "per", "burst", "perEndpoint"] as const;
 
 function checkRateLimitGroups(
   reading: Reading,
@@ -154,7 +169,7 @@ function checkRateLimitGroups(
       continue;
     }
     for (const key of SHARED_KEYS) {
-      if (rateLimit[key] === first.upstream.rateLimit?.[key]) continue;
+      if (isDeepStrictEqual(rateLimit[key], first.upstream.rateLimit?.[key])) continue;
       const others = `${first.path}.rateLimit.${key}`;
       const names = [first.upstream.name, each.upstream.name].map((name) => `"${name ?? "?"}"`).join(" and ");
       reading.report(
@@ -221,6 +236,11 @@ function checkListeners(reading: Reading, { listen, operations }: Draft): void {
   if (reading.isGiven("operations.token") && reading.isGiven("operations.tokenFile")) {
     reading.report("operations.tokenFile", "give token or tokenFile, not both");
   }
+  checkTwice(
+    reading,
+    "name",
+    (operations?.tokens ?? []).map((each, index) => [`operations.tokens[${index}].name`, each?.name]),
+  );
   const hosts = [listen?.host, operations?.host];
   const overlap = hosts[0] === hosts[1] || hosts.includes("0.0.0.0") || hosts.includes("::");
   if (listen?.port !== undefined && listen.port !== 0 && listen.port === operations?.port && overlap) {
@@ -238,6 +258,7 @@ export function checkRules(reading: Reading, draft: Draft): void {
   checkRouting(reading, draft);
   checkRedis(reading, draft.redis);
   checkForwardedHeaders(reading, "cache.forwardRequestHeaders", draft.cache?.forwardRequestHeaders);
+  checkAnswerFields(reading, "cache.forwardResponseHeaders", draft.cache?.forwardResponseHeaders);
   const { maxBytes, maxObject } = draft.cache?.memory ?? {};
   if (maxBytes !== undefined && maxObject !== undefined && maxObject > maxBytes) {
     reading.report("cache.memory.maxObject", `must not be larger than maxBytes (${formatSize(maxBytes)})`);

@@ -1,5 +1,5 @@
-import { Type } from "../schema/type.ts";
-import type { Static } from "../schema/type.ts";
+import { Type } from "typebox";
+import type { Static } from "typebox";
 import type { cacheOverridesSchema } from "./cache-schema.ts";
 import { cacheSchema } from "./cache-schema.ts";
 import { clientsSchema, listenTlsSchema, trustedProxiesSchema } from "./clients-schema.ts";
@@ -15,6 +15,10 @@ const listen = group(
   {
     host: text({ default: "0.0.0.0", description: "Address to listen on." }),
     port: count({ default: 8080, ...port, description: "Port. 0: any free one." }),
+    reusePort: flag(
+      false,
+      "Share the port with other replicas on this machine that have this key too (Linux): the kernel deals connections out. Each needs an operations.port of its own.",
+    ),
     keepAliveTimeout: formed("duration", {
       default: "72s",
       description: "How long an idle connection is kept. Longer than the load balancer's own, or it meets closed ones.",
@@ -27,6 +31,24 @@ const listen = group(
     maxConnections: count({ default: 10_000, minimum: 1, maximum: 1_000_000, description: "Connections at once." }),
     tls: off(listenTlsSchema),
     trustedProxies: trustedProxiesSchema,
+  },
+  { restart: true },
+);
+
+const operator = group(
+  "An operator with a name, which the audit keeps.",
+  {
+    name: text({
+      pattern: "^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$",
+      expected: "a name of 1 to 64 letters, digits, dots, dashes, underscores or @",
+      examples: ["ada"],
+      description: "The operator's name.",
+    }),
+    tokenFile: formed("tokenFile", {
+      examples: ["/run/secrets/operators/ada"],
+      description: "File with this operator's bearer token; read again when it changes.",
+    }),
+    readonly: flag(false, "May read everything, and change nothing (403)."),
   },
   { restart: true },
 );
@@ -45,8 +67,18 @@ const operations = group(
     readonly: flag(false, "Show, and refuse (403) whatever changes something: purges, nodes, upstreams."),
     token: off(formed("token", { examples: ["${OPERATIONS_TOKEN}"], description: "Bearer token." })),
     tokenFile: off(
-      formed("tokenFile", { examples: ["/run/secrets/operations"], description: "File with the bearer token." }),
+      formed("tokenFile", {
+        examples: ["/run/secrets/operations"],
+        description: "File with the bearer token; read again when it changes.",
+      }),
     ),
+    tokens: Type.Array(operator, {
+      default: [],
+      examples: [[{ name: "ada", tokenFile: "/run/secrets/operators/ada" }]],
+      maxItems: 100,
+      expected: "a list of groups with name and tokenFile",
+      description: "Operators with names, each with a token.",
+    }),
   },
   { restart: true },
 );
@@ -148,13 +180,6 @@ export const configSchema = group("Configuration of Registry Gateway.", {
     },
     { restart: true },
   ),
-  workers: Type.Unsafe<"auto" | number>({
-    anyOf: [{ const: "auto" }, { type: "integer", minimum: 1, maximum: 256 }],
-    default: 1,
-    restart: true,
-    expected: "auto or a whole number from 1 to 256",
-    description: "Processes that share the port. auto: one per core.",
-  }),
   shutdown: group("After SIGTERM.", {
     grace: formed("duration", {
       default: "5s",
@@ -183,7 +208,7 @@ type DeepReadonly<T> = T extends readonly (infer Item)[]
  */
 export type Config = DeepReadonly<Static<typeof configSchema>>;
 
-/** Who may call: each tier's `burst` is filled in. */
+/** Who may call. */
 export type ClientsConfig = NonNullable<Config["clients"]>;
 
 /** One upstream; its `cache` is complete: the global one with this upstream's keys put over it. */

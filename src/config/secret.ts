@@ -1,4 +1,5 @@
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
+import { FileFault, readTextFile } from "./text-file.ts";
 
 /** What is wrong with a secret, as the rest of a sentence that begins with where it is from; undefined when it is good. */
 export type FindFault = (secret: string) => string | undefined;
@@ -21,7 +22,7 @@ export const findTokenFault: FindFault = (secret) =>
  * @throws when the file cannot be read, or what it holds is no good. The message names the file and no secret.
  */
 export function readSecret(file: string, findFault: FindFault = findSecretFault): string {
-  const secret = readFileSync(file, "utf8").trim();
+  const secret = readTextFile(file).trim();
   const fault = findFault(secret);
   if (fault !== undefined) throw new FileFault(file, fault);
   return secret;
@@ -55,32 +56,13 @@ export const findSealKeyFault: FindFault = (text) => {
  * @throws when the file cannot be read, or what it holds is no good. The message names the file and no secret.
  */
 export function readSealKeys(file: string): readonly Buffer[] {
-  const text = readFileSync(file, "utf8");
+  const text = readTextFile(file);
   const fault = findSealKeyFault(text);
   if (fault !== undefined) throw new FileFault(file, fault);
   return text
     .trim()
     .split("\n")
     .map((line) => Buffer.from(line.trim(), "base64"));
-}
-
-/** What a file holds is no good. */
-export class FileFault extends Error {
-  /** The rest of a sentence that begins with the file, or with the key that names it. */
-  readonly fault: string;
-
-  constructor(file: string, fault: string) {
-    super(`${file} ${fault}`);
-    this.name = "FileFault";
-    this.fault = fault;
-  }
-}
-
-/** Why a file could not be used, without its path. */
-export function faultOfFile(error: unknown): string {
-  if (error instanceof FileFault) return error.fault;
-  const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
-  return code === "ENOENT" ? "is not there" : `cannot be read (${code})`;
 }
 
 /** Tells one state of a file from another: rewritten, replaced, or behind a link that was changed. Never throws. */

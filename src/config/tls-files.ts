@@ -1,7 +1,6 @@
 import { X509Certificate } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { createSecureContext } from "node:tls";
-import { FileFault } from "./secret.ts";
+import { FileFault, readTextFile } from "./text-file.ts";
 
 /** PEM texts for a TLS handshake. */
 export interface TlsMaterial {
@@ -64,7 +63,7 @@ function findPairFault({ cert, key }: TlsMaterial): string | undefined {
 export function readTls({ caFile, certFile, keyFile }: TlsFiles): TlsMaterial {
   const read = (file: string | undefined, findFault: (pem: string) => string | undefined): string | undefined => {
     if (file === undefined) return undefined;
-    const pem = readFileSync(file, "utf8");
+    const pem = readTextFile(file);
     const fault = findFault(pem);
     if (fault !== undefined) throw new FileFault(file, fault);
     return pem;

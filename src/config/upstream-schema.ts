@@ -1,16 +1,17 @@
-import { Type } from "../schema/type.ts";
+import { Type } from "typebox";
 import { cacheOverridesSchema } from "./cache-schema.ts";
-import { choice, count, flag, formed, group, off, share, text } from "./keys.ts";
+import { burst, choice, count, flag, formed, group, off, share, text } from "./keys.ts";
 import { tlsKeys } from "./tls-schema.ts";
 
 /** Safe as a path segment and as a metric label. */
 const NAME = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$";
 
 const rateLimit = group(
-  "At most so many calls in any window, every attempt and check included, shared by all replicas.",
+  "At most this many calls in any window, every attempt and check included, shared by all replicas.",
   {
     requests: count({ default: 120, minimum: 1, maximum: 1_000_000, description: "Calls in any window of per." }),
     per: formed("duration", { default: "1m", least: 1, most: 86_400_000, description: "Length of the window." }),
+    burst: burst("calls", { most: 1_000_000, requests: 10 }),
     maxWait: formed("duration", {
       default: "2s",
       description: "How long a call may wait for its turn before it is refused with 429.",
@@ -22,7 +23,7 @@ const rateLimit = group(
         expected: "1 to 64 letters, digits, dots, dashes or underscores, beginning with a letter or digit",
         examples: ["one-host"],
         description:
-          "Upstreams that name the same group share this limit, as registries behind one host do; they state the same requests, per and perEndpoint. None of them can use it up for the others.",
+          "Upstreams that name the same group share this limit, as registries behind one host do; they state the same requests, per, burst and perEndpoint. Calls are made in the order they come.",
       }),
     ),
   },
@@ -184,19 +185,26 @@ const treatment = {
     maximum: 64,
     description: "So many nodes must name the same admin before any of them is used; no more than there are urls.",
   }),
-  compare: share({
-    default: 0,
-    description:
-      "Share of fetches of metadata that a second node is asked too, after the answer and after all other calls; what differs is counted, logged and shown.",
+  proof: group("How often nodes are asked again whose registry they are.", {
+    every: formed("duration", {
+      default: "5m",
+      least: 1_000,
+      most: 3_600_000,
+      description:
+        "No request goes over a connection whose proof of the admin, its own or that of the one it was opened beside, is older than this.",
+    }),
   }),
   forwardClientAddress: flag(
     false,
     "X-Forwarded-For with the client's true address goes upstream; never what the client itself sent.",
   ),
-  forwardAuthorization: flag(
-    false,
-    "The client's Authorization goes upstream. Answers with and without credentials are kept apart, unless the upstream says public, s-maxage or must-revalidate (RFC 9111 §3.5).",
-  ),
+  forwardAuthorization: Type.Unsafe<boolean | "calls">({
+    anyOf: [{ type: "boolean" }, { const: "calls" }],
+    default: false,
+    expected: "true, false or calls",
+    description:
+      "The client's Authorization goes upstream. calls: with POSTs and what passes through alone, so that the cache serves all. true: with metadata, too; answers with and without credentials are kept apart, unless the upstream says public, s-maxage or must-revalidate (RFC 9111 §3.5).",
+  }),
   pageSize: off(
     count({
       minimum: 1,

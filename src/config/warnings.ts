@@ -14,10 +14,10 @@ function listSettings(config: Config): Map<string, Setting> {
   return settings;
 }
 
-function warnOfOperations({ host, token, tokenFile }: Config["operations"]): string[] {
-  if (isLoopback(host) || token !== undefined || tokenFile !== undefined) return [];
+function warnOfOperations({ host, token, tokenFile, tokens }: Config["operations"]): string[] {
+  if (isLoopback(host) || token !== undefined || tokenFile !== undefined || tokens.length > 0) return [];
   return [
-    `operations.host ${host} can be reached from other machines and no operations.token or tokenFile is set: only probes and metrics are answered there`,
+    `operations.host ${host} can be reached from other machines and no operations.token, tokenFile or tokens is set: only probes and metrics are answered there`,
   ];
 }
 
@@ -31,7 +31,7 @@ function warnOfProxies({ trustedProxies }: Config["listen"]): string[] {
 
 function warnOfPlainText({ name, auth, forwardAuthorization, urls }: UpstreamConfig): string[] {
   const warnings: string[] = [];
-  if ((auth !== undefined || forwardAuthorization) && urls.some((node) => isReadable(addressOf(node).url))) {
+  if ((auth !== undefined || forwardAuthorization !== false) && urls.some((node) => isReadable(addressOf(node).url))) {
     const whose = auth === undefined ? "the clients' Authorization" : "its credentials";
     warnings.push(`upstreams[${name}].urls: ${whose} can be read on the way: use https:// beyond this machine`);
   }
@@ -77,7 +77,7 @@ function warnOfDiscovery({ discovery }: Config): string[] {
   if (discovery === undefined) return [];
   const { defaults, approve, allowPrivate } = discovery;
   return [
-    ...(defaults.auth === undefined && !defaults.forwardAuthorization
+    ...(defaults.auth === undefined && defaults.forwardAuthorization === false
       ? []
       : ["discovery.defaults: credentials go to every registry that is found, whoever lists it"]),
     ...(approve === "all"
@@ -117,16 +117,12 @@ export function warnOfUnpinned(config: Config): string[] {
 
 /** What an operator should know about a good configuration: what is safe only where clients are trusted. */
 export function warnings(config: Config): string[] {
-  return [...warningsOfText(config), ...warnOfFiles(config)];
-}
-
-/** As {@link warnings}, without a look at any file. */
-export function warningsOfText(config: Config): string[] {
   return [
     ...warnOfOperations(config.operations),
     ...warnOfProxies(config.listen),
     ...config.upstreams.filter(({ enabled }) => enabled).flatMap(warnOfUpstream),
     ...warnOfDiscovery(config),
     ...warnOfSharedHosts(config),
+    ...warnOfFiles(config),
   ];
 }

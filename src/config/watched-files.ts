@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import { faultOfFile } from "./secret.ts";
+import { faultOfFile } from "./text-file.ts";
 
 /** What was rotated is picked up within this time. */
 const CHECK_EVERY: Duration = 5_000;

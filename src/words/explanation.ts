@@ -3,8 +3,6 @@ import { sayDuration, saySize } from "./quantity.ts";
 /** What is told of an entry; durations in milliseconds, negative when over. */
 export interface ToldEntry {
   readonly tier: string;
-  /** Of one process of several. */
-  readonly worker?: number;
   readonly purged: boolean;
   readonly status: number;
   readonly variant: string;
@@ -77,8 +75,8 @@ function outlook({ freshFor, revalidateFor, usableFor, tier }: ToldEntry): strin
 
 /** What is stored, line by line. Text that is from a registry stays as it is. */
 export function tellEntry(entry: ToldEntry, number: number): string[] {
-  const { tier, worker, purged, status, variant, etag, bytes, age, lifetime, freshFor, origins } = entry;
-  const place = `${tier === "memory" ? "memory" : "Redis"}${worker === undefined ? "" : ` of worker ${worker}`}`;
+  const { tier, purged, status, variant, etag, bytes, age, lifetime, freshFor, origins } = entry;
+  const place = tier === "memory" ? "memory" : "Redis";
   const lasts = freshFor > 0 ? `fresh for another ${sayDuration(freshFor)}` : `stale for ${sayDuration(freshFor)}`;
   return [
     `Entry ${number}, in ${place}${purged ? ", purged and never used again" : ""}: status ${status}, ${saySize(bytes)}${etag === undefined ? "" : `, ETag ${etag}`}`,

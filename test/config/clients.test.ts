@@ -41,12 +41,13 @@ function problemsOf(text: string): string[] {
 }
 
 const ANONYMOUS = {
-  requests: 120,
+  requests: 600,
   per: 60_000,
-  burst: 40,
-  posts: { requests: 30, per: 60_000, burst: 30 },
+  burst: { requests: 150, per: 5_000 },
+  posts: { requests: 60, per: 60_000 },
   concurrency: 16,
   upstreams: ["*"],
+  enforce: true,
 };
 
 test("clients without keys have the documented defaults, the tier anonymous included", () => {
@@ -59,15 +60,15 @@ test("clients without keys have the documented defaults, the tier anonymous incl
   expect(parse("clients: off").clients).toBeUndefined();
 });
 
-test("a tier has the limits that are written and no others, and its burst is its requests", () => {
+test("a tier has the limits that are written and no others", () => {
   const { clients } = parse(`
 clients:
   jwt: [{ issuer: "https://login.example", jwksFile: jwks.json, audience: gateway }]
   tiers:
     wallet: { requests: 600, per: 10s, posts: { requests: 50 }, upstreams: [amulet] }
     free:
-    slow: { concurrency: 1, posts: { requests: 2, per: 1h, burst: 1 } }
-    constructor: { requests: 7, burst: 3 }
+    slow: { concurrency: 1, posts: { requests: 2, per: 1h }, enforce: false }
+    constructor: { requests: 7, burst: { requests: 3 } }
 `);
   // Not strictly: that compares what `constructor` is.
   expect(clients).toEqual({
@@ -88,20 +89,20 @@ clients:
       wallet: {
         requests: 600,
         per: 10_000,
-        burst: 600,
-        posts: { requests: 50, per: 60_000, burst: 50 },
+        posts: { requests: 50, per: 60_000 },
         upstreams: ["amulet"],
+        enforce: true,
       },
-      free: { per: 60_000, upstreams: ["*"] },
-      slow: { per: 60_000, concurrency: 1, posts: { requests: 2, per: 3_600_000, burst: 1 }, upstreams: ["*"] },
-      constructor: { requests: 7, per: 60_000, burst: 3, upstreams: ["*"] },
+      free: { per: 60_000, upstreams: ["*"], enforce: true },
+      slow: { per: 60_000, concurrency: 1, posts: { requests: 2, per: 3_600_000 }, upstreams: ["*"], enforce: false },
+      constructor: { requests: 7, per: 60_000, burst: { requests: 3, per: 1_000 }, upstreams: ["*"], enforce: true },
     },
   });
 });
 
 test("a tier anonymous that is written is what is written", () => {
   expect(parse("clients: { tiers: { anonymous: {} } }").clients!.tiers).toStrictEqual({
-    anonymous: { per: 60_000, upstreams: ["*"] },
+    anonymous: { per: 60_000, upstreams: ["*"], enforce: true },
   });
 });
 
@@ -111,12 +112,19 @@ listen: { trustedProxies: ["10.0.0.0/8", "::1"] }
 clients:
   anonymous: false
   jwt: [{ issuer: i, jwksUrl: "https://login.example/keys?v=1", audience: gateway, tier: wallet }]
-  tiers: { wallet: { requests: 5, posts: { requests: 2 } } }
+  tiers: { wallet: { requests: 5, burst: { requests: 3, per: 5s }, posts: { requests: 2 } } }
 `);
   const { config: again } = parseConfig({ text: printConfig(config), file: "gateway.yaml", env: {} });
   expect(again).toStrictEqual(config);
   expect(config.clients!.tiers).toStrictEqual({
-    wallet: { requests: 5, per: 60_000, burst: 5, posts: { requests: 2, per: 60_000, burst: 2 }, upstreams: ["*"] },
+    wallet: {
+      requests: 5,
+      per: 60_000,
+      burst: { requests: 3, per: 5_000 },
+      posts: { requests: 2, per: 60_000 },
+      upstreams: ["*"],
+      enforce: true,
+    },
   });
 });
 
@@ -126,9 +134,9 @@ test("a changed tier takes effect at the next reload, a changed list of trusted 
   expect(diffConfig(before, after)).toEqual([
     { path: "listen.trustedProxies", before: "", after: "10.0.0.1", effect: "restart" },
     { path: "clients.tiers.wallet.requests", before: "5", after: "6", effect: "reload" },
-    { path: "clients.tiers.wallet.burst", before: "5", after: "6", effect: "reload" },
     { path: "clients.tiers.old.per", before: "1m", after: undefined, effect: "reload" },
     { path: "clients.tiers.old.upstreams", before: "*", after: undefined, effect: "reload" },
+    { path: "clients.tiers.old.enforce", before: "true", after: undefined, effect: "reload" },
   ]);
 });
 
@@ -168,7 +176,14 @@ test.each<[text: string, problem: string]>([
   ["clients: { tiers: { a: {}, a: {} } }", "clients.tiers.a: is given twice, first on line 1"],
   ["clients: { tiers: [] }", "clients.tiers: must be a group of keys"],
   ["clients: { tiers: { a: { request: 5 } } }", 'clients.tiers.a.request: unknown key; did you mean "requests"?'],
-  ["clients: { tiers: { a: { burst: 5 } } }", "clients.tiers.a.burst: needs requests"],
+  [
+    "clients: { tiers: { a: { burst: 5 } } }",
+    "clients.tiers.a.burst: must be a window such as { requests: 150, per: 5s }",
+  ],
+  [
+    "clients: { tiers: { a: { posts: { requests: 5, burst: 2 } } } }",
+    "clients.tiers.a.posts.burst: is gone: posts has one window, requests in any per; leave the key out",
+  ],
   ["clients: { tiers: { a: { per: 5s } } }", "clients.tiers.a.per: needs requests"],
   [
     "clients: { tiers: { a: { requests: 0 } } }",
@@ -271,7 +286,6 @@ test("TLS to clients takes the key of its certificate, and authorities where cli
     certFile: `${tls}/server.pem`,
     keyFile: `${tls}/server-key.pem`,
     clientAuth: "none",
-    http2: true,
   });
   const certificates = "clients: { certificates: { tier: anonymous } }";
   const { listen } = parse(
@@ -286,6 +300,9 @@ test("TLS to clients takes the key of its certificate, and authorities where cli
   ]);
   expect(problemsOf(`listen: { tls: { ${files("server-key.pem")} } }\n${certificates}`)).toEqual([
     "clients.certificates: needs listen.tls with clientAuth request or require, and clientCaFile",
+  ]);
+  expect(problemsOf(`listen: { tls: { ${files("server-key.pem")}, http2: true } }`)).toEqual([
+    expect.stringMatching(/^listen\.tls\.http2: is gone: .* HTTP\/1\.1 alone.* put a proxy .* in front/),
   ]);
   expect(problemsOf(`listen: { tls: { certFile: ${tls}/server.pem } }`)).toEqual([
     "listen.tls.keyFile: is missing: it must be given",

@@ -37,7 +37,6 @@ redis: { url: "redis://r.example" }
 routing: { prefix: /r, learn: true }
 limits: { uri: 4KiB }
 tracing: { ratio: 0.5 }
-workers: 2
 upstreams: [${A}]`,
     [
       { path: "listen.port", before: "8080", after: "81", effect: "restart" },
@@ -48,7 +47,6 @@ upstreams: [${A}]`,
       { path: "routing.learn", before: "false", after: "true", effect: "reload" },
       { path: "limits.uri", before: "8KiB", after: "4KiB", effect: "restart" },
       { path: "tracing.ratio", before: "1", after: "0.5", effect: "restart" },
-      { path: "workers", before: "1", after: "2", effect: "restart" },
     ],
   ],
   [

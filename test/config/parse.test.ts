@@ -30,6 +30,7 @@ const CACHE = {
   staleWhileRevalidate: 30_000,
   staleIfError: 600_000,
   forwardRequestHeaders: [],
+  forwardResponseHeaders: [],
   prefetch: false,
   warmUp: false,
 };
@@ -39,12 +40,13 @@ test("what a file leaves out has the documented defaults, and what is off is abs
     listen: {
       host: "0.0.0.0",
       port: 8080,
+      reusePort: false,
       keepAliveTimeout: 72_000,
       headersTimeout: 15_000,
       maxConnections: 10_000,
       trustedProxies: [],
     },
-    operations: { host: "127.0.0.1", port: 9090, hosts: [], readonly: false },
+    operations: { host: "127.0.0.1", port: 9090, hosts: [], readonly: false, tokens: [] },
     routing: {
       prefix: "/api/token-standard/v0/registrars",
       adminHeader: "x-instrument-admin",
@@ -59,7 +61,6 @@ test("what a file leaves out has the documented defaults, and what is off is abs
     log: { level: "info", hits: 0 },
     docs: true,
     tracing: { ratio: 1 },
-    workers: 1,
     shutdown: { grace: 5_000, timeout: 20_000 },
     upstreams: [
       {
@@ -74,7 +75,7 @@ test("what a file leaves out has the documented defaults, and what is off is abs
         hedge: { enabled: true, quantile: 0.95, budget: 0.05 },
         publicOnly: false,
         agree: 1,
-        compare: 0,
+        proof: { every: 300_000 },
         forwardClientAddress: false,
         forwardAuthorization: false,
         validation: "lenient",
@@ -139,7 +140,7 @@ test.each([
 });
 
 test("text from the environment becomes the number, flag, duration or size that its key wants", () => {
-  const env = { PORT: "8181", DOCS: "false", GRACE: "3s", MAX: "32MiB", HITS: "0.5", WORKERS: "4", HOST: "a", P: "" };
+  const env = { PORT: "8181", DOCS: "false", GRACE: "3s", MAX: "32MiB", HITS: "0.5", HOST: "a", P: "" };
   const config = parse(
     `
 listen: { port: "\${PORT}" }
@@ -147,7 +148,6 @@ docs: \${DOCS}
 shutdown: { grace: "\${GRACE}", timeout: "\${TIMEOUT:-1m}" }
 cache: { memory: { maxBytes: "\${MAX}" } }
 log: { hits: "\${HITS}", level: "\${LEVEL:-warn}" }
-workers: \${WORKERS}
 operations: { port: "\${P:-9191}", token: "a-\${HOST}-$\${HOST}" }
 upstreams:
   - name: \${HOST}
@@ -160,7 +160,6 @@ upstreams:
   expect(config.shutdown).toEqual({ grace: 3_000, timeout: 60_000 });
   expect(config.cache.memory.maxBytes).toBe(32 * 2 ** 20);
   expect(config.log).toEqual({ hits: 0.5, level: "warn" });
-  expect(config.workers).toBe(4);
   expect(config.operations).toMatchObject({ port: 9191, token: "a-a-${HOST}" });
   expect(config.upstreams[0]).toMatchObject({ name: "a", urls: ["https://a.example:8443/x"] });
 });

@@ -27,7 +27,6 @@ cache: { memory: { maxBytes: 1500B }, ttl: { info: 90s }, forwardRequestHeaders:
 aggregate: { adminId: "gateway::1220$\${ab}" }
 cors: { origins: ["https://w.example", "http://localhost:3000"] }
 tracing: { endpoint: "http://o.example/v1/traces", ratio: 0.25 }
-workers: auto
 upstreams:
   - name: a
     admin: "DSO::1220AB"

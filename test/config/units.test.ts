@@ -1,6 +1,6 @@
 import { assert, integer, property } from "fast-check";
 import { expect, test } from "vitest";
-import { formatDuration, formatSize, parseDuration, parseSize } from "../../src/config/units.ts";
+import { formatDuration, formatSize, parseDuration, parseSize } from "../../src/units.ts";
 
 test.each([
   ["0s", 0],

@@ -1,4 +1,4 @@
-import type { Duration } from "../clock.ts";
+import type { Duration } from "./clock.ts";
 
 /** Bytes. */
 export type Size = number;

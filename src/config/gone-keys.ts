@@ -1,0 +1,19 @@
+/** Why a key that there was once is refused, by its path without places in lists and names of tiers. */
+const GONE: ReadonlyMap<string, string> = new Map([
+  ["upstreams.compare", "is gone; agreement.observe takes its place"],
+  [
+    "listen.tls.http2",
+    "is gone: listen.tls speaks HTTP/1.1 alone, because below Node, HTTP/2 loses fields with forbidden characters, an admin or a key among them; leave the key out, and put a proxy that speaks HTTP/2 in front (docs/operations/in-front.md)",
+  ],
+  ["clients.tiers.posts.burst", "is gone: posts has one window, requests in any per; leave the key out"],
+  ["discovery.defaults.compare", "is gone; agreement.observe takes its place"],
+  [
+    "workers",
+    "is gone: start more replicas at one Redis; listen.reusePort: true lets them share a port on one machine",
+  ],
+]);
+
+/** What took the place of the key at this path; undefined where there never was such a key. */
+export function whyGone(path: string): string | undefined {
+  return GONE.get(path.replaceAll(/\[\d+\]/g, "").replace(/^clients\.tiers\.[^.]+/, "clients.tiers"));
+}
