@@ -32,12 +32,14 @@ export function createDiscoveryObserver(metrics: Metrics, log: Logger, clock: Cl
       log.warn({ upstream: name, admin: hashId(admin), ...news }, "registry waits for approval"),
     stranger: (upstream, told) => log.warn({ upstream, told: hashId(told) }, "listed URL is another registry"),
     unproved: (upstream, why) => log.warn({ upstream, reason: withoutSecrets(why) }, "listed registry is not proved"),
+    unasked: (urls) => log.warn({ urls }, "listed registries are asked later"),
     tooMany: (max, listed) => log.warn({ max, listed }, "more registries are listed than discovery.max"),
     pinFile(fault) {
       metrics.discoveryPinFileUnusable.set(fault === undefined ? 0 : 1);
       if (fault === undefined) log.info({}, "pin file can be used again");
       else log.error({ reason: withoutSecrets(`the file ${fault}`) }, "pin file cannot be used");
     },
+    pinsBegunAnew: (fromRedis) => log.warn({ fromRedis }, "pin file is not there"),
     failed: (why) => log.error({ reason: withoutSecrets(why) }, "found registries cannot be used"),
   };
 }

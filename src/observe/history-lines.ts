@@ -67,13 +67,8 @@ export class BusiestUpstreams {
   private isChanged = false;
 
   /** Notes the step at this place. Says whether other upstreams have lines since. */
-  note(at: number, news: readonly ReadonlyMap<string, UpstreamSample>[]): boolean {
+  note(at: number, all: ReadonlyMap<string, UpstreamSample>): boolean {
     this.isChanged = false;
-    const all = new Map<string, UpstreamSample>();
-    for (const [name, sample] of news.flatMap((upstreams) => [...upstreams])) {
-      const known = all.get(name);
-      all.set(name, known === undefined ? sample : sumOfUpstreams(known, sample));
-    }
     for (const [name, lines] of this.busiest) {
       note(lines, at, all.get(name) ?? NO_CALLS);
       // Configured no more, and an hour ago.

@@ -2,7 +2,7 @@ import type { Duration } from "../clock.ts";
 import { CACHED_OPERATIONS } from "../spec/endpoints.ts";
 import type { Metrics } from "./metrics.ts";
 
-/** What one process has asked of an upstream since it began. */
+/** What was asked of an upstream since the process began. */
 export interface UpstreamSample {
   readonly calls: number;
   readonly failed: number;
@@ -10,7 +10,7 @@ export interface UpstreamSample {
   readonly durations: readonly number[];
 }
 
-/** What one process has counted since it began, and how it is now: as much of its metrics as the history keeps. */
+/** What the process has counted since it began, and how it is now: as much of its metrics as the history keeps. */
 export interface HistorySample {
   /** By outcome: requests by bucket of how long they took, not added up. */
   readonly requests: ReadonlyMap<string, readonly number[]>;
@@ -31,7 +31,7 @@ export type Gauges = Pick<HistorySample, "residentBytes" | "cacheBytes" | "loopD
 
 const CACHED: ReadonlySet<string> = new Set(CACHED_OPERATIONS);
 
-/** What the metrics of this process say now. It costs a few additions for each series, and nothing for a request. */
+/** What the metrics say now. It costs a few additions for each series, and nothing for a request. */
 export function sampleOf(metrics: Metrics, gauges: Gauges): HistorySample {
   const requests = new Map<string, readonly number[]>();
   const cached = new Map<string, number>();

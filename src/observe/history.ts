@@ -36,22 +36,21 @@ export interface HistoryReport {
   readonly callsSpared: Counts;
   /** The busiest fifty, the busiest first, and the others together last. */
   readonly upstreams: readonly UpstreamHistory[];
-  /** Of all processes of this gateway together. */
   readonly residentBytes: Measures;
   readonly cacheBytes: Measures;
-  /** The 99th percentile; of workers, the latest one. */
+  /** The 99th percentile. */
   readonly eventLoopDelayMs: Measures;
 }
 
 const STEP: Duration = 5_000;
 const LATENCY = METRICS.requestDuration.buckets;
 /**
- * The last hour of this gateway, in memory that is bounded: a number for each step and line. What was counted comes as
- * samples of each process, every five seconds; between them nothing is done.
+ * The last hour of this gateway, in memory that is bounded: a number for each step and line. What was counted comes as a
+ * sample every five seconds; between them nothing is done.
  */
 export class History {
   private readonly clock: Clock;
-  private readonly last = new Map<number, HistorySample>();
+  private last: HistorySample | undefined;
   private readonly times = new Float64Array(MAX_STEPS);
   private readonly requests = new Map<string, Uint32Array>(OUTCOME.map((outcome) => [outcome, counts()]));
   private readonly errors = new Map<string, Uint32Array>();
@@ -73,21 +72,15 @@ export class History {
     this.clock = clock;
   }
 
-  /** Takes a step every five seconds of what `read` gives: a sample of each process that replies. */
-  keep(read: () => Promise<ReadonlyMap<number, HistorySample>>): void {
+  /** Takes a step every five seconds of what `read` gives. */
+  keep(read: () => HistorySample): void {
     let due = this.clock.now();
     const wait = (): void => {
       const now = this.clock.now();
       due = Math.max(due + STEP, now);
       this.cancelTimer = this.clock.after(due - now, () => {
-        // Without a sample a step has nothing to say; the next one has it all.
-        void read().then(
-          (samples) => {
-            this.step(samples);
-            wait();
-          },
-          () => wait(),
-        );
+        this.step(read());
+        wait();
       });
     };
     wait();
@@ -97,36 +90,21 @@ export class History {
     this.cancelTimer?.();
   }
 
-  /** The process is gone. */
-  forget(source: number): void {
-    this.last.delete(source);
-  }
-
-  /** Notes what came since the step before. One that did not reply this time is made up for the next time. */
-  step(samples: ReadonlyMap<number, HistorySample>): void {
-    const news = [...samples].map(([source, sample]) => {
-      const since = sampleSince(this.last.get(source), sample);
-      this.last.set(source, sample);
-      return since;
-    });
+  /** Notes what came since the step before. */
+  step(sample: HistorySample): void {
+    const since = sampleSince(this.last, sample);
+    this.last = sample;
     const at = this.count % MAX_STEPS;
     const before = this.count === 0 ? 0 : this.times[(this.count - 1) % MAX_STEPS]!;
     // The wall clock may be set back; a step is always after the one before.
     this.times[at] = Math.max(Math.floor(this.clock.wallNow()), before + 1);
     this.count += 1;
-    this.noteRequests(at, news);
-    this.noteErrors(at, news);
-    if (
-      this.upstreams.note(
-        at,
-        news.map(({ upstreams }) => upstreams),
-      )
-    )
-      this.changedAt = this.count;
-    const residents = news.flatMap(({ residentBytes }) => residentBytes ?? []);
-    this.resident[at] = residents.length === 0 ? Number.NaN : residents.reduce((sum, bytes) => sum + bytes);
-    this.cache[at] = news.reduce((sum, { cacheBytes }) => sum + cacheBytes, 0);
-    this.loopDelay[at] = news.length === 0 ? Number.NaN : Math.max(...news.map(({ loopDelay }) => loopDelay));
+    this.noteRequests(at, since);
+    this.noteErrors(at, since);
+    if (this.upstreams.note(at, since.upstreams)) this.changedAt = this.count;
+    this.resident[at] = since.residentBytes ?? Number.NaN;
+    this.cache[at] = since.cacheBytes;
+    this.loopDelay[at] = since.loopDelay;
   }
 
   /**
@@ -162,26 +140,26 @@ export class History {
     };
   }
 
-  private noteRequests(at: number, news: readonly HistorySample[]): void {
+  private noteRequests(at: number, { requests, cached }: HistorySample): void {
     let all: readonly number[] = [];
     for (const [outcome, line] of this.requests) {
-      const buckets = news.map(({ requests }) => requests.get(outcome) ?? []).reduce(sumOf, []);
+      const buckets = requests.get(outcome) ?? [];
       line[at] = buckets.reduce((sum, count) => sum + count, 0);
       all = sumOf(all, buckets);
     }
     this.p50[at] = quantile(0.5, all, LATENCY) * 1_000;
     this.p99[at] = quantile(0.99, all, LATENCY) * 1_000;
-    const cached = (outcome: CacheOutcome) => news.reduce((sum, each) => sum + (each.cached.get(outcome) ?? 0), 0);
-    const spared = cached("hit") + cached("stale");
-    const served = spared + cached("revalidated");
+    const answers = (outcome: CacheOutcome) => cached.get(outcome) ?? 0;
+    const spared = answers("hit") + answers("stale");
+    const served = spared + answers("revalidated");
     // 0 of 0 is NaN: there was nothing to measure.
-    this.hitRatio[at] = served / (served + cached("miss"));
+    this.hitRatio[at] = served / (served + answers("miss"));
     this.spared[at] = spared;
   }
 
-  private noteErrors(at: number, news: readonly HistorySample[]): void {
+  private noteErrors(at: number, { errors }: HistorySample): void {
     for (const line of this.errors.values()) line[at] = 0;
-    for (const [code, count] of news.flatMap(({ errors }) => [...errors])) {
+    for (const [code, count] of errors) {
       if (count === 0) continue;
       let line = this.errors.get(code);
       if (line === undefined) {

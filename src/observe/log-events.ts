@@ -49,6 +49,11 @@ export const LOG_EVENTS = {
       reason: "code of the error",
     },
   },
+  "client over its limit was let in": {
+    levels: ["warn"],
+    says: "A client's tier has enforce: false, and would have refused a request otherwise. The first of each client in a minute.",
+    fields: { client: "name of the client, or anonymous", tier: "its tier", reason: "code of the error" },
+  },
   "client keys changed": {
     levels: ["info"],
     says: "The keys of clients were read again, and are others than before. Names of clients, 20 of each kind at most.",
@@ -106,7 +111,6 @@ export const LOG_EVENTS = {
       publicPort: "port",
       operationsPort: "port",
       upstreams: "how many are enabled",
-      "workers?": "how many answer, where there are several",
       version: "of the gateway",
     },
   },
@@ -170,7 +174,7 @@ export const LOG_EVENTS = {
   },
   "admin proved": {
     levels: ["info"],
-    says: "A node told the admin of a registry for which none is configured.",
+    says: "A node proved the registry's admin: the configured one, or the one that the registry is known by from now on.",
     fields: { upstream: ALIAS, admin: "hash of the party id" },
   },
   "node names another admin": {
@@ -178,15 +182,14 @@ export const LOG_EVENTS = {
     says: "A node serves another registry; it gets no requests.",
     fields: { upstream: ALIAS, node: NODE, expected: "hash of the party id", told: "hash of the party id" },
   },
-  "nodes differ": {
-    levels: ["warn"],
-    says: "Two nodes of a registry answered the same question differently, and did so again a second later. Once for each set of paths, and again every 10 minutes.",
+  "node answers out of step": {
+    levels: ["error"],
+    says: "A node sent an answer that was not to the request it came for, or to none: the connection is closed, and what came over it in the last second is forgotten.",
     fields: {
       upstream: ALIAS,
-      operation: "info, instruments or instrument",
-      nodes: "places of the two in urls, from 0",
-      "odd?": "the one of the two that a third node contradicts",
-      paths: "where they differ, without values, 8 at most; an instrument's id as a hash before it",
+      node: NODE,
+      fault:
+        "unasked: bytes that nobody asked for; early: sooner than an answer can be here; another: to another question",
     },
   },
   "supportedApis changed": {
@@ -213,6 +216,11 @@ export const LOG_EVENTS = {
     levels: ["error"],
     says: "A file of listen.tls cannot be read or is no good; the last good ones stay in use. Once for each reason, and again every 10 minutes.",
     fields: { reason: REASON },
+  },
+  "listener certificate is out of its time": {
+    levels: ["warn"],
+    says: "At a start: the certificate of listen.tls has ended, or does not begin yet, and is used for want of another.",
+    fields: { reason: "which of these, and when" },
   },
   "listener certificate can be used again": {
     levels: ["info"],
@@ -260,34 +268,25 @@ export const LOG_EVENTS = {
     says: "The event loop is in time again.",
     fields: { delayMs: "how late, in milliseconds" },
   },
-  "worker ended and is replaced": {
-    levels: ["error"],
-    says: "A worker crashed, or was ended because it hung.",
-    fields: { worker: "number of the worker", reason: "crashed or hung", exit: "exit code or signal" },
-  },
-  "worker does not answer and is ended": {
-    levels: ["error"],
-    says: "A worker's event loop stands still.",
-    fields: { worker: "number of the worker", silentMs: "since when, in milliseconds" },
-  },
-  "worker replaced": {
-    levels: ["info"],
-    says: "There are as many workers as configured again.",
-    fields: { pauseMs: "how long was waited before, in milliseconds" },
-  },
-  "worker cannot begin": {
-    levels: ["error"],
-    says: "A worker ended before it could answer; another one is tried.",
-    fields: { reason: REASON },
-  },
   "console sign-in": {
     levels: ["info"],
-    says: "Somebody signed in to the operators' console with the operations token.",
-    fields: { from: "from which kind of address: loopback, private or public" },
+    says: "Somebody signed in to the operators' console with an operations token.",
+    fields: {
+      by: "operations token, with the operator's name before it where there is one",
+      from: "from which kind of address: loopback, private or public",
+    },
+  },
+  "operations token cannot be used": {
+    levels: ["warn"],
+    says: "The file of an operations token changed, and is no good. The last good token stays in use.",
+    fields: {
+      operator: "the name in operations.tokens, or operations.tokenFile",
+      fault: "what is wrong with the file",
+    },
   },
   "console sign-in refused": {
     levels: ["warn"],
-    says: "Somebody tried to sign in to the operators' console with another token. After five in a row from an address, further ones are answered 429 for some seconds, without a line.",
+    says: "Somebody tried to sign in to the operators' console with another token. After five of an address in a minute, or a hundred of all, further ones are answered 429, without a line.",
     fields: { from: "from which kind of address: loopback, private or public" },
   },
   "registry pinned": {
@@ -330,6 +329,11 @@ export const LOG_EVENTS = {
     says: "Those beyond it are left out.",
     fields: { max: "how many may be found", listed: "how many there are" },
   },
+  "listed registries are asked later": {
+    levels: ["warn"],
+    says: "A host got the 64 questions that it gets in one reading of the sources: its other URLs are asked at later readings. Once an hour.",
+    fields: { urls: "how many URLs were left for later" },
+  },
   "discovery source fails": {
     levels: ["warn"],
     says: "A source cannot be read, or says too little. What it said before counts on. Once an hour for each source.",
@@ -349,6 +353,11 @@ export const LOG_EVENTS = {
     levels: ["error"],
     says: "discovery.pinFile cannot be read or written. While it cannot be read, what is new waits for approval, and nothing is written over it.",
     fields: { reason: REASON },
+  },
+  "pin file is not there": {
+    levels: ["warn"],
+    says: "There was no discovery.pinFile at the start. With no pins from Redis either, what the lists say now is pinned: right at the very first start; later, a list that was altered would be pinned without a word, so compare GET /discovery with what you know.",
+    fields: { fromRedis: "how many pins replicas share, which are used and written into a new file" },
   },
   "pin file can be used again": { levels: ["info"], says: "discovery.pinFile was read or written.", fields: {} },
   "found registries cannot be used": {
@@ -372,7 +381,7 @@ export const LOG_EVENTS = {
       "reason?": "what the operator gave as reason",
       "force?": "true: though it was the last node",
       "approve?": "whether what discovery found was approved or refused",
-      by: "what the operator showed: operations token, console session, or no token",
+      by: "who: the operator's name where there is one, and what was shown: operations token, console session, or no token",
       from: "from which kind of address: loopback, private or public",
       reach: "replica, fleet or pending",
     },
@@ -387,7 +396,7 @@ export const LOG_EVENTS = {
       weight: "of the node; null: as configured",
       mode: "normal or cache-only; null: not about the upstream as a whole",
       reason: "what the operator gave as reason, or null",
-      by: "what the operator showed: operations token, console session, or no token",
+      by: "who: the operator's name where there is one, and what was shown: operations token, console session, or no token",
       from: "from which kind of address: loopback, private or public",
       since: "time at which it was done",
       until: "time at which it ends by itself; null: when it is undone",
@@ -436,13 +445,9 @@ export interface Logger {
   readonly warn: Write<"warn">;
   readonly error: Write<"error">;
   readonly fatal: Write<"fatal">;
-  /**
-   * Writes the line `request` at level info: the one that is written all the time, and pino takes long to make.
-   *
-   * @param fields as JSON, without the braces
-   */
-  request(fields: string): void;
   isLevelEnabled(level: LogLevel): boolean;
   /** Writes the lines that wait for others: what ends the process has to. */
   flush(): void;
+  /** Lines that standard output did not take. */
+  droppedLines(): number;
 }

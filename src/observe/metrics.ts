@@ -22,6 +22,8 @@ interface CounterMetric<Labels extends LabelSet> extends Tallies<Labels, Tally> 
 
 interface GaugeMetric<Labels extends LabelSet> {
   set(...args: [...Labelled<Labels>, value: number]): void;
+  /** What it shows now. */
+  get(): Promise<{ readonly values: readonly { readonly labels: LabelValues<Labels>; readonly value: number }[] }>;
   /** Forgets all values. */
   reset(): void;
 }
@@ -59,7 +61,7 @@ function createMetric(definition: Definition, registry: Registry): BoundCounter 
     case "counter":
       return new BoundCounter(options);
     case "gauge":
-      return new Gauge({ ...options, aggregator: definition.aggregation, registers: [registry] });
+      return new Gauge({ ...options, registers: [registry] });
     case "histogram":
       return new BoundHistogram({ ...options, buckets: definition.buckets });
   }

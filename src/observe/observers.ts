@@ -1,7 +1,7 @@
-import type { Difference } from "../bodies/difference.ts";
 import type { CacheObserver } from "../cache/observer.ts";
 import { CACHE_OUTCOMES, CACHE_TIERS, type CacheOutcome, type CacheTier } from "../cache/resource.ts";
 import type { MemoryStore } from "../cache/stores/memory-store.ts";
+import type { TieredLimitsOptions } from "../clients/client-limits.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { CertificateStatus } from "../config/certificates.ts";
 import { addressOf } from "../config/urls.ts";
@@ -20,6 +20,7 @@ import type { Upstreams } from "../upstream/upstreams.ts";
 import { type ClientsObserver, createClientsObserver } from "./client-observers.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
+import { thisReplica } from "../version.ts";
 import { announce, forgetUpstreams } from "./metrics/announcement.ts";
 import type { LiveRegistry, Tally } from "./metrics/bound.ts";
 import { ClientTraffic } from "./metrics/client-traffic.ts";
@@ -60,7 +61,7 @@ export interface ObservedParts {
 export function createInstruments(version: string, clock: Clock): { metrics: Metrics; registry: LiveRegistry } {
   const instruments = createMetrics();
   const { metrics } = instruments;
-  metrics.buildInfo.set({ version }, 1);
+  metrics.buildInfo.set({ version, revision: thisReplica.revision }, 1);
   metrics.lastReloadGood.set(1);
   metrics.lastReloadTime.set(clock.wallNow() / 1000);
   return instruments;
@@ -70,7 +71,7 @@ function observeCertificate({
   metrics,
   log,
   clock,
-}: ServerObserverOptions): Pick<ListenerCertificateOptions, "onLook" | "onReplaced"> {
+}: ServerObserverOptions): Pick<ListenerCertificateOptions, "onLook" | "onOutOfTime" | "onReplaced"> {
   let told: string | undefined;
   let toldAt: Instant = -Infinity;
   return {
@@ -85,6 +86,7 @@ function observeCertificate({
         log.error({ reason: withoutSecrets(fault) }, "listener certificate cannot be used");
       }
     },
+    onOutOfTime: (reason) => log.warn({ reason }, "listener certificate is out of its time"),
     onReplaced: (now) =>
       log.info({ expiresAt: now.find(({ role }) => role === "listener")?.expiresAt }, "listener certificate replaced"),
   };
@@ -96,8 +98,9 @@ export class ServerObservers {
   readonly metadata: MetadataObserver;
   readonly overload: Pick<OverloadOptions, "onChange" | "onShed">;
   readonly requests: RequestObservers;
-  readonly certificate: Pick<ListenerCertificateOptions, "onLook" | "onReplaced">;
+  readonly certificate: Pick<ListenerCertificateOptions, "onLook" | "onOutOfTime" | "onReplaced">;
   readonly clients: ClientsObserver;
+  readonly spared: TieredLimitsOptions["onSpared"];
   readonly traffic: Traffic;
   private readonly options: ServerObserverOptions;
 
@@ -117,7 +120,12 @@ export class ServerObservers {
       onShed: (kind) => metrics.shedRequests.inc({ kind }),
     };
     this.clients = createClientsObserver(metrics, log);
-    const clients = new ClientTraffic({ metrics, onRefused: (refused) => log.warn(refused, "client refused") });
+    const clients = new ClientTraffic({
+      metrics,
+      onRefused: (refused) => log.warn(refused, "client refused"),
+      onSpared: (spared) => log.warn(spared, "client over its limit was let in"),
+    });
+    this.spared = (client, reason) => clients.spared(client, reason, clock.now());
     const recent = new RecentRequests(clock);
     const lines = new RequestLog(log, recent);
     const records = { traffic, clients, lines, clock, random };
@@ -300,20 +308,14 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
         "node names another admin",
       );
     },
+    outOfStep(upstream, url, fault) {
+      metrics.nodeOutOfStep.inc({ upstream });
+      log.error({ upstream, node: nodeIndex(upstream, url), fault }, "node answers out of step");
+    },
     supportedApisChanged(upstream, { added, removed }) {
       metrics.supportedApisChanges.inc({ upstream });
       const line = { upstream, added: added.map(withoutSecrets), removed: removed.map(withoutSecrets) };
       log.warn(line, "supportedApis changed");
-    },
-    compared(upstream, result, calls) {
-      metrics.nodeComparisons.inc({ upstream, result });
-      if (calls > 0) metrics.nodeComparisonCalls.inc({ upstream }, calls);
-    },
-    diverged(upstream, { operation, nodes, odd, differences }, isNews) {
-      for (const kind of new Set(differences.map((difference) => difference.kind))) {
-        metrics.nodeDivergences.inc({ upstream, operation, kind });
-      }
-      if (isNews) log.warn({ upstream, operation, nodes, odd, paths: differences.map(pathOf) }, "nodes differ");
     },
     credential(upstream, key, { fault, isNews }) {
       metrics.credentialUnusable.set({ upstream, key }, fault === undefined ? 0 : 1);
@@ -334,11 +336,6 @@ function createSealKeyLog(log: Logger): RedisObserver["sealKeyLooked"] {
     else log.error({ reason: withoutSecrets(fault) }, "seal key cannot be used");
     told = fault;
   };
-}
-
-/** Where nodes differ: the instrument as a hash, and what is below it, without values. */
-function pathOf({ instrument, path }: Difference): string {
-  return instrument === undefined ? withoutSecrets(path) : `${hashId(instrument)}: ${withoutSecrets(path)}`;
 }
 
 /** Counts what happens between this process and Redis, and logs when it comes and goes. */
@@ -364,6 +361,7 @@ export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserve
     writeDropped: () => metrics.redisDroppedWrites.inc(),
     valueRejected: (value, reason) => metrics.redisRejectedValues.inc({ value, reason }),
     sealKeyLooked: createSealKeyLog(log),
+    clockCompared: (ahead) => metrics.redisClockOffset.set(ahead / 1000),
     purgeArrived: (lag) => metrics.purgeLag.observe(lag / 1000),
   };
 }

@@ -192,7 +192,7 @@ export function recordRequest(context: RequestContext, options: RequestRecordOpt
   const seconds = (clock.now() - context.startedAt) / 1000;
   if (error !== undefined) traffic.failed(error.code);
   traffic.finish({ operation, upstream, outcome }, { status, bytes, age, seconds });
-  if (context.standing !== undefined) recordClient(context, options.clients);
+  if (context.limitState !== undefined) recordClient(context, options.clients);
   trace?.end({ requestId: id, method, operation, upstream, status, outcome, reason: error?.proxyError });
   if (outcome === "hit" && !(random() < context.snapshot.config.log.hits)) return;
   const line = {
@@ -201,7 +201,7 @@ export function recordRequest(context: RequestContext, options: RequestRecordOpt
     method,
     operation,
     upstream,
-    ...(context.standing === undefined ? {} : { client: context.client?.name ?? "none" }),
+    ...(context.limitState === undefined ? {} : { client: context.client?.name ?? "none" }),
     ...hashedId(context),
     status,
     outcome,
@@ -209,7 +209,7 @@ export function recordRequest(context: RequestContext, options: RequestRecordOpt
     bytes,
     ...(error === undefined ? {} : { code: error.code, reason: error.proxyError, cause: causeOf(error) }),
   };
-  if (status === 500 && error !== undefined) lines.writeFault(line, error.cause);
+  if (error?.code === "internal_error") lines.writeFault(line, error.cause);
   else lines.write(line);
 }
 
@@ -236,11 +236,13 @@ export function recordRefused(
     ?.begin(request.headers, elapsed)
     .end({ requestId: id, method, operation, upstream: "none", status, outcome: "refused" });
   const durationMs = Math.round(elapsed * 1e3) / 1e3;
-  lines.writeRefused({
+  lines.write({
     requestId: id,
     method,
     operation,
+    upstream: "none",
     status,
+    outcome: "refused",
     client: client?.name ?? "none",
     durationMs,
     bytes,

@@ -1,4 +1,4 @@
-import { AggregatorRegistry, Counter, Histogram, Registry } from "@prometheus-io/client";
+import { Counter, Histogram, Registry } from "@prometheus-io/client";
 import { expect, test } from "vitest";
 import { BoundCounter, BoundHistogram } from "../../src/observe/metrics/bound.ts";
 
@@ -64,19 +64,6 @@ test("a kept histogram without labels is there before its first observation", as
   kept.observe(0.5);
   library.observe(0.5);
   expect(await own.metrics()).toBe(await reference.metrics());
-});
-
-test("kept histograms of several processes are added up", async () => {
-  const registries = [1, 2].map((factor) => {
-    const { own, kept } = pairOfRegistries(["kind"]);
-    for (const [kind, value] of OBSERVED) kept.observe({ kind }, value * factor);
-    return own;
-  });
-  const total = AggregatorRegistry.aggregate(await Promise.all(registries.map((each) => each.getMetricsAsJSON())));
-  const text = await total.metrics();
-  expect(text).toContain('time_seconds_count{kind="a"} 8');
-  expect(text).toContain('time_seconds_bucket{le="+Inf",kind="b"} 6');
-  expect(text).toContain('time_seconds_bucket{le="0.1",kind="a"} 3');
 });
 
 test("a removed child is exposed no more", async () => {

@@ -4,8 +4,8 @@ import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { describe, expect, test } from "vitest";
 import { METRICS } from "../../src/observe/metrics/table.ts";
-import { renderOverview } from "../../src/tools/dashboard-overview.ts";
-import { renderUpstreamDashboard } from "../../src/tools/dashboard-upstream.ts";
+import { renderOverview } from "../../tools/dashboard-overview.ts";
+import { renderUpstreamDashboard } from "../../tools/dashboard-upstream.ts";
 import { metricOf } from "../support/exposition.ts";
 import { dashboardQueries } from "../support/queries.ts";
 

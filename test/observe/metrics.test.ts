@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import { announce, forgetUpstreams } from "../../src/observe/metrics/announcement.ts";
+import { createLogger } from "../../src/observe/log.ts";
 import { LiveRegistry } from "../../src/observe/metrics/bound.ts";
 import { type Definition, seriesOf } from "../../src/observe/metrics/definition.ts";
 import { collectProcessMetrics } from "../../src/observe/metrics/process.ts";
@@ -24,7 +25,7 @@ describe("the table of metrics", () => {
   test(`allows no more than ${MAX_SERIES} series at ${UPSTREAMS} upstreams, the process's own included`, async () => {
     const { metrics } = createMetrics();
     const own = new LiveRegistry();
-    collectProcessMetrics(metrics, own);
+    collectProcessMetrics(metrics, own, createLogger("silent"));
     const ofProcess = (await seriesIn(own)).length;
     const ofGateway = DEFINITIONS.reduce((sum, definition) => sum + seriesOf(definition, UPSTREAMS), 0);
     expect(ofProcess).toBeGreaterThan(20);
@@ -152,7 +153,7 @@ describe(`a gateway before ${UPSTREAMS} registries, after everything that can ha
       const definition = known.get(name) ?? known.get(metricOf(name));
       expect(definition, name).toBeDefined();
       for (const [label, value] of Object.entries(labels)) {
-        if (label === "le" || label === "version") continue;
+        if (["le", "version", "revision"].includes(label)) continue;
         const values = definition!.labels[label];
         const isKnown = typeof values === "string" ? aliases.has(value) : values?.includes(value);
         expect(isKnown, `${name} ${label}=${value}`).toBe(true);

@@ -26,7 +26,7 @@ describe("what is left of a reason in a log line", () => {
     "failed 5 times in a row",
     "does not answer",
     "ENOENT: no such file or directory, open '/run/secrets/token'",
-    "answered with more than the 8388608 bytes that limits.responseBody allows",
+    "answered with more than the 8MiB that limits.responseBody allows",
     "the calls of rateLimit are used up",
     "tracing.endpoint is set, but the packages are not installed",
     "limits.uri and concurrency.max are keys",

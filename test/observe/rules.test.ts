@@ -3,8 +3,9 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { METRICS } from "../../src/observe/metrics/table.ts";
-import { ALERT_RULES, RECORDING_RULES } from "../../src/tools/alert-rules.ts";
-import { RUNBOOKS, expressionOf, renderPrometheusRule, renderRules, renderRunbooks } from "../../src/tools/alerts.ts";
+import { CONDITIONS } from "../../src/operations/conditions/conditions.ts";
+import { RECORDING_RULES } from "../../src/operations/conditions/recording.ts";
+import { RUNBOOKS, expressionOf, renderPrometheusRule, renderRules, renderRunbooks } from "../../tools/alerts.ts";
 import { ALERT_CASES } from "../support/alert-cases.ts";
 import { metricOf } from "../support/exposition.ts";
 
@@ -41,7 +42,7 @@ test("a rule asks only for metrics and recorded values that exist", () => {
 test("every recorded value is used", () => {
   for (const { record } of RECORDING_RULES) {
     expect(
-      ALERT_RULES.some((rule) => expressionOf(rule).includes(record)),
+      CONDITIONS.some((rule) => expressionOf(rule).includes(record)),
       record,
     ).toBe(true);
   }
@@ -55,12 +56,12 @@ test("no rule or runbook shows the rounding errors of binary fractions", () => {
 
 describe("every alert", () => {
   test("has a case in which it fires and one in which it does not", () => {
-    expect(ALERT_CASES.map(({ alert }) => alert).sort()).toEqual(ALERT_RULES.map(({ alert }) => alert).sort());
+    expect(ALERT_CASES.map(({ alert }) => alert).sort()).toEqual(CONDITIONS.map(({ alert }) => alert).sort());
   });
 
-  test.each(ALERT_RULES)("$alert says what it means, where to look and what to do", ({ alert }) => {
+  test.each(CONDITIONS)("$alert says what it means, where to look and what to do", ({ alert }) => {
     const rule = rules.find((each) => each.alert === alert)!;
-    expect(rule.labels?.["severity"]).toMatch(/^(page|ticket)$/);
+    expect(rule.labels?.["severity"]).toMatch(/^(page|warning)$/);
     expect(rule.annotations?.["summary"]).toBeTruthy();
     expect(rule.annotations?.["description"]).toMatch(/ Look at: .* Do: /s);
     const [file, anchor] = rule.annotations!["runbook_url"]!.split("#");

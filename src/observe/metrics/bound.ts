@@ -10,7 +10,8 @@ export class Distribution {
   sum = 0;
   /** By bucket, not added up; the last one is of what is beyond all bounds. */
   readonly counts: number[];
-  private readonly bounds: readonly number[];
+  /** Upper bounds of the buckets, growing. */
+  readonly bounds: readonly number[];
 
   constructor(bounds: readonly number[]) {
     this.bounds = bounds;
@@ -88,7 +89,7 @@ abstract class BoundMetric<Kept> {
     for (const [key, { labels }] of this.tallies) if (isForgotten(labels)) this.tallies.delete(key);
   }
 
-  /** What a registry exposes, and adds up with that of other processes. */
+  /** What a registry exposes. */
   get() {
     const { name, help } = this.options;
     const values = [...this.tallies.values()].flatMap(({ labels, tally }) => this.valuesOf(labels, tally));
@@ -187,11 +188,6 @@ export class LiveRegistry extends Registry {
       this.last = this.next.then(ended, ended);
     }
     return this.next;
-  }
-
-  override getMetricsAsJSON(aggregator?: string): ReturnType<Registry["getMetricsAsJSON"]> {
-    this.refresh();
-    return aggregator === undefined ? super.getMetricsAsJSON() : super.getMetricsAsJSON(aggregator);
   }
 
   private refresh(): void {

@@ -12,6 +12,8 @@ export interface ClientUse {
   readonly tier: string;
   readonly requests: number;
   readonly refusals: Readonly<Partial<Record<ClientRefusal, number>>>;
+  /** Let in although its tier's limits would refuse them: the tier has `enforce: false`. */
+  readonly spared: number;
   /** When its last request came. */
   readonly lastSeen: Instant;
 }
@@ -30,6 +32,7 @@ interface CountedClient {
   requests: number;
   lastSeen: Instant;
   readonly refusals: Partial<Record<ClientRefusal, number>>;
+  spared: number;
   /** When a refusal was written into the log last. */
   auditedAt: Instant;
 }
@@ -45,6 +48,8 @@ export interface ClientTrafficOptions {
   readonly metrics: Metrics;
   /** Told of a client's first refusal in a minute. */
   readonly onRefused: (refused: RefusedClient) => void;
+  /** Told of the first request in a minute that was let in although its client is over a limit. */
+  readonly onSpared: (spared: RefusedClient) => void;
 }
 
 const AUDIT_EVERY = 60_000;
@@ -96,12 +101,22 @@ export class ClientTraffic {
     this.options.onRefused({ client: name, tier: client?.tier.name ?? NOBODY, reason: code });
   }
 
+  /** Counts a request that was let in although a limit of its client's tier would refuse it. */
+  spared(client: Client, reason: ClientRefusal, at: Instant): void {
+    const counted = this.of(client);
+    counted.spared += 1;
+    this.options.metrics.clientSpared.inc({ client: counted.name, reason });
+    if (at - counted.auditedAt < AUDIT_EVERY) return;
+    counted.auditedAt = at;
+    this.options.onSpared({ client: counted.name, tier: client.tier.name, reason });
+  }
+
   /** What each client used, those that were seen last first. */
   uses(): ClientUse[] {
     return Object.values(this.counted)
       .flatMap((ofKind) => Array.from(ofKind.values()))
-      .map(({ client, name, requests, refusals, lastSeen }) => {
-        return { name, kind: client.kind, tier: client.tier.name, requests, refusals, lastSeen };
+      .map(({ client, name, requests, refusals, spared, lastSeen }) => {
+        return { name, kind: client.kind, tier: client.tier.name, requests, refusals, spared, lastSeen };
       })
       .toSorted((one, other) => other.lastSeen - one.lastSeen);
   }
@@ -144,7 +159,16 @@ function newTallies(): ClientTallies {
 }
 
 function newlyCounted(client: Client, name: string): CountedClient {
-  return { client, name, tallies: newTallies(), requests: 0, lastSeen: 0, refusals: {}, auditedAt: -Infinity };
+  return {
+    client,
+    name,
+    tallies: newTallies(),
+    requests: 0,
+    lastSeen: 0,
+    refusals: {},
+    spared: 0,
+    auditedAt: -Infinity,
+  };
 }
 
 /** A client's name, where it is not one of those that stand for others. */

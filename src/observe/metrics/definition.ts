@@ -1,6 +1,6 @@
 import { ALIAS_OR_NONE, CLIENT, type LabelSet, MOST_SOURCES, type NoLabels, SOURCE } from "./labels.ts";
 
-/** How the workers' values of a gauge become one. */
+/** How the replicas' values of a gauge become one, in dashboards. */
 export type Aggregation = "sum" | "max" | "min" | "first";
 
 /** What a panel's axis shows. */
@@ -49,7 +49,7 @@ export interface HistogramDefinition<Labels extends LabelSet> extends Described<
 export type Definition = CounterDefinition<LabelSet> | GaugeDefinition<LabelSet> | HistogramDefinition<LabelSet>;
 
 /** Seconds, from a memory hit to the longest deadline. */
-const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30, 60];
+const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.35, 0.5, 0.7, 1, 2.5, 5, 15, 30, 60];
 
 /** Seconds, from just stored to a day. */
 export const AGE = [1, 5, 10, 30, 60, 120, 300, 600, 900, 1_200, 1_800, 3_600, 86_400];

@@ -67,9 +67,9 @@ export function statusLabelOf(status: number): string {
 
 /**
  * Why the gateway closed a connection of a client: nothing was read on it, too much waited on all of them together, its
- * place was needed while it was idle, it stayed open after a refusal, or it was used for a flood of HTTP/2's frames.
+ * place was needed while it was idle, or it stayed open after a refusal.
  */
-export const CLOSING_REASON = ["pipelined", "unread", "crowded", "idle", "refused", "flood"] as const;
+export const CLOSING_REASON = ["pipelined", "unread", "crowded", "idle", "refused"] as const;
 export type ClosingReason = (typeof CLOSING_REASON)[number];
 
 /** Where the keys of clients come from: the keys file, and issuers of tokens. */

@@ -1,5 +1,6 @@
 import { performance } from "node:perf_hooks";
 import { collectDefaultMetrics } from "@prometheus-io/client";
+import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { LiveRegistry } from "./bound.ts";
 
@@ -7,13 +8,17 @@ import type { LiveRegistry } from "./bound.ts";
  * Adds what is about the process as a whole: the client library's usual `process_` and `nodejs_` metrics, and how busy
  * the event loop is. Once a process: it installs observers that live as long.
  */
-export function collectProcessMetrics(metrics: Metrics, registry: LiveRegistry): void {
+export function collectProcessMetrics(metrics: Metrics, registry: LiveRegistry, log: Logger): void {
   collectDefaultMetrics({ register: registry });
   let before = { active: 0, idle: 0 };
+  let droppedBefore = 0;
   registry.onRead(() => {
     const { active, idle } = performance.eventLoopUtilization();
     metrics.eventLoopActive.inc((active - before.active) / 1000);
     metrics.eventLoopIdle.inc((idle - before.idle) / 1000);
     before = { active, idle };
+    const dropped = log.droppedLines();
+    metrics.logLinesDropped.inc(dropped - droppedBefore);
+    droppedBefore = dropped;
   });
 }

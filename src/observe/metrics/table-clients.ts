@@ -13,6 +13,11 @@ export const CLIENTS = {
     labels: { client: CLIENT, reason: CLIENT_REFUSAL },
     panel: { title: "Refused requests by client", unit: "per second", by: ["client", "reason"] },
   }),
+  clientSpared: counter("client_spared", {
+    help: "Requests let in although they are over a limit of their client's tier, which has enforce: false.",
+    labels: { client: CLIENT, reason: CLIENT_REFUSAL },
+    panel: { title: "Requests over a limit that is not enforced", unit: "per second", by: ["client", "reason"] },
+  }),
   clientKeysUnusable: gauge("client_keys_unusable", {
     help: "1 while the keys file, or the keys of an issuer of tokens, are no good: the last good ones are used.",
     labels: { source: CLIENT_KEYS },

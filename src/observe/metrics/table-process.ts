@@ -15,6 +15,11 @@ export const REDIS = {
     aggregation: "min",
     panel: { title: "Redis up", unit: "state" },
   }),
+  redisClockOffset: gauge("redis_clock_offset_seconds", {
+    help: "How far the wall clock of this process is ahead of Redis's; negative: behind.",
+    aggregation: "max",
+    panel: { title: "Clock ahead of Redis's", unit: "seconds" },
+  }),
   redisCommands: counter("redis_commands", {
     help: "Commands to Redis, by how they ended.",
     labels: { outcome: COMMAND_OUTCOMES },
@@ -52,6 +57,10 @@ export const PROCESS = {
     aggregation: "max",
     panel: { title: "Age of the configuration", unit: "age" },
   }),
+  logLinesDropped: counter("log_lines_dropped", {
+    help: "Log lines that standard output did not take: a full disk, or a reader that stalls.",
+    panel: { title: "Log lines dropped", unit: "per second" },
+  }),
   eventLoopActive: counter("event_loop_active_seconds", {
     help: "Time in which the event loop was busy.",
     panel: { title: "Event loop busy", unit: "share" },
@@ -61,7 +70,7 @@ export const PROCESS = {
     panel: { title: "Event loop idle", unit: "share" },
   }),
   eventLoopDelay: gauge("event_loop_delay_seconds", {
-    help: "How late the event loop was in the last half second, the 99th percentile; of workers, the latest one.",
+    help: "How late the event loop was in the last half second, the 99th percentile.",
     aggregation: "max",
     panel: { title: "Event loop delay", unit: "seconds" },
   }),
@@ -86,21 +95,16 @@ export const PROCESS = {
     aggregation: "max",
     panel: { title: "Listener's TLS files no good", unit: "state" },
   }),
-  workers: gauge("workers", {
-    help: "Processes that share the public port and answer.",
+  operationsTokenUnusable: gauge("operations_token_unusable", {
+    help: "1 while the file of an operations token is no good: the last good token is used.",
     aggregation: "max",
-    panel: { title: "Workers", unit: "count" },
-  }),
-  workerEnds: counter("worker_ends", {
-    help: "Workers that ended unasked and were replaced: they crashed, or hung and were killed.",
-    labels: { reason: ["crashed", "hung"] },
-    panel: { title: "Workers replaced", unit: "per second", by: ["reason"] },
+    panel: { title: "Operations tokens no good", unit: "state" },
   }),
   buildInfo: gauge("build_info", {
-    help: "Always 1; the version is in the label.",
-    labels: { version: ALIAS },
+    help: "Always 1; the labels say which build runs.",
+    labels: { version: ALIAS, revision: ALIAS },
     series: () => 1,
     aggregation: "first",
-    panel: { title: "Replicas by version", unit: "count", by: ["version"] },
+    panel: { title: "Replicas by build", unit: "count", by: ["version", "revision"] },
   }),
 } as const;

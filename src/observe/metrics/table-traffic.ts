@@ -53,7 +53,7 @@ export const TRAFFIC = {
     panel: { title: "Connections refused", unit: "per second" },
   }),
   connectionsClosed: counter("closed_connections", {
-    help: "Connections closed by the gateway: unread, the client took nothing of an answer for 30 s; crowded, too much waited for clients in all; idle, its place was needed; refused, it stayed open after a refusal; flood, too many HTTP/2 streams given up or frames without use.",
+    help: "Connections closed by the gateway: unread, the client took nothing of an answer for 30 s; crowded, too much waited for clients in all; idle, its place was needed; refused, it stayed open after a refusal.",
     labels: { reason: CLOSING_REASON },
     panel: { title: "Connections closed by the gateway", unit: "per second", by: ["reason"] },
   }),

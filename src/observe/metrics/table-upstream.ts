@@ -1,6 +1,5 @@
 import {
   CALL_OUTCOMES,
-  COMPARISON_RESULTS,
   ATTEMPT_OUTCOMES,
   HEDGE_RESULTS,
   REFUSALS,
@@ -9,8 +8,7 @@ import {
 } from "../../upstream/observer.ts";
 import { FAILURE_REASONS } from "../../upstream/failure.ts";
 import { NODE_STATES, UPSTREAM_MODES, UPSTREAM_STATES } from "../../upstream/status.ts";
-import { DIFFERENCE_KINDS } from "../../bodies/difference.ts";
-import { CACHED_OPERATIONS, OPERATIONS } from "../../spec/endpoints.ts";
+import { OPERATIONS } from "../../spec/endpoints.ts";
 import { counter, gauge, histogram } from "./definition.ts";
 import { ALIAS, CALL_KIND, CHECK_OUTCOME, NODE_PLACE } from "./labels.ts";
 
@@ -162,20 +160,10 @@ export const UPSTREAM = {
     labels: { upstream: ALIAS },
     panel: { title: "Nodes that name another admin", unit: "per second", by: ["upstream"] },
   }),
-  nodeComparisons: counter("node_comparisons", {
-    help: "Fetches of metadata that a second node was to be asked too (compare), by what came of it.",
-    labels: { upstream: ALIAS, result: COMPARISON_RESULTS },
-    panel: { title: "Comparisons of nodes, by result", unit: "per second", by: ["upstream", "result"] },
-  }),
-  nodeComparisonCalls: counter("node_comparison_calls", {
-    help: "Calls sent to nodes for the sake of comparison, checks before them included; they count as no attempts.",
+  nodeOutOfStep: counter("node_out_of_step", {
+    help: "Times that answers of a node were to other requests than they came for, or to none.",
     labels: { upstream: ALIAS },
-    panel: { title: "Calls for comparison", unit: "per second", by: ["upstream"] },
-  }),
-  nodeDivergences: counter("node_divergences", {
-    help: "Times that two nodes answered the same question differently, and did so again a second later; supply: as of the same moment.",
-    labels: { upstream: ALIAS, operation: CACHED_OPERATIONS, kind: DIFFERENCE_KINDS },
-    panel: { title: "Nodes that differ", unit: "per second", by: ["upstream", "operation", "kind"] },
+    panel: { title: "Answers out of step", unit: "per second", by: ["upstream"] },
   }),
   supportedApisChanges: counter("upstream_supported_apis_changes", {
     help: "Times that the registry's info named other APIs than before, as after an upgrade.",

@@ -1,0 +1,129 @@
+import { constants, fstatSync, openSync, write, writeSync } from "node:fs";
+import type { DestinationStream } from "pino";
+import type { Clock, Duration, Instant } from "../clock.ts";
+
+const STDOUT = 1;
+const STDERR = 2;
+
+/** How long a line may wait for others, and how much may wait: to write a line costs more than to make it. */
+const MAX_WAIT: Duration = 5;
+const BATCH_CHARACTERS = 8 * 1024;
+
+/** Beyond so many characters that nobody takes, lines are dropped: some thousand of them. */
+const MOST_WAITING = 1024 * 1024;
+
+/** Until what could not be written is tried again: a reader that is slow, and a disk that is full. */
+const SLOW: Duration = 50;
+const FULL: Duration = 1_000;
+
+const REMINDER: Duration = 60_000;
+
+/** At the end of the process a reader gets so many chances of 10 ms to take what is left. */
+const LAST_CHANCES = 20;
+
+/**
+ * Standard output in whole lines, several in one write, and one write at a time. Nobody waits for it: what a full disk or
+ * a reader that stalls does not take is dropped beyond a MiB, and counted. What ends the process has to {@link flush} it.
+ */
+export class LogOutput implements DestinationStream {
+  /** Lines that were not written and never will be. */
+  dropped = 0;
+  private readonly clock: Clock;
+  private readonly fd: number;
+  private lines = "";
+  /** Not written yet of the write before. */
+  private rest: Buffer = Buffer.alloc(0);
+  private isScheduled = false;
+  /** A write is with the kernel. */
+  private isWriting = false;
+  private fault = "it is not read";
+  private remindedAt: Instant = -Infinity;
+
+  constructor(clock: Clock, fd = withoutBlocking(STDOUT)) {
+    this.clock = clock;
+    this.fd = fd;
+  }
+
+  write(line: string): void {
+    if (this.lines.length + line.length > MOST_WAITING) {
+      this.drop();
+      return;
+    }
+    this.lines += line;
+    const isDue = this.lines.length >= BATCH_CHARACTERS && this.rest.length === 0;
+    if (isDue && !this.isWriting) this.writeNext();
+    else this.schedule(MAX_WAIT);
+  }
+
+  /** Writes what waits before it returns, as much as is taken: at the end of the process alone. */
+  flush(): void {
+    let left = Buffer.concat([this.isWriting ? Buffer.alloc(0) : this.rest, Buffer.from(this.lines)]);
+    this.lines = "";
+    this.rest = Buffer.alloc(0);
+    for (let chances = LAST_CHANCES; left.length > 0 && chances > 0;) {
+      try {
+        left = left.subarray(writeSync(this.fd, left));
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "EAGAIN") return;
+        chances -= 1;
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+      }
+    }
+  }
+
+  /** What pino calls after a line of level fatal. */
+  flushSync(): void {
+    this.flush();
+  }
+
+  private schedule(wait: Duration): void {
+    if (this.isScheduled || this.isWriting) return;
+    this.isScheduled = true;
+    this.clock.after(wait, () => {
+      this.isScheduled = false;
+      if (!this.isWriting) this.writeNext();
+    });
+  }
+
+  private writeNext(): void {
+    if (this.rest.length === 0) {
+      this.rest = Buffer.from(this.lines);
+      this.lines = "";
+    }
+    if (this.rest.length === 0) return;
+    this.isWriting = true;
+    write(this.fd, this.rest, (error, bytes) => {
+      this.isWriting = false;
+      if (error === null) {
+        this.rest = this.rest.subarray(bytes);
+        if (this.rest.length > 0 || this.lines !== "") this.writeNext();
+        return;
+      }
+      const isSlow = error.code === "EAGAIN";
+      this.fault = isSlow ? "it is not read" : String(error.code);
+      this.schedule(isSlow ? SLOW : FULL);
+    });
+  }
+
+  private drop(): void {
+    this.dropped += 1;
+    const now = this.clock.now();
+    if (now - this.remindedAt < REMINDER) return;
+    this.remindedAt = now;
+    const text = `registry-gateway: standard output takes no more log lines (${this.fault}): ${this.dropped} dropped so far\n`;
+    write(STDERR, text, () => undefined);
+  }
+}
+
+/**
+ * The same pipe, opened anew so that a write to it never waits. One that waits would hold a thread that files and names
+ * need, and keep the process from its end. Only this file is changed by it: others may share the one that was inherited.
+ */
+function withoutBlocking(fd: number): number {
+  try {
+    if (!fstatSync(fd).isFIFO()) return fd;
+    return openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK);
+  } catch {
+    return fd;
+  }
+}
