@@ -1,28 +1,29 @@
-import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { isIP } from "node:net";
 import type { Config } from "../config/schema.ts";
-import { readSecret } from "../config/secret.ts";
 import { isLoopback } from "../config/urls.ts";
 import { GatewayError } from "../errors.ts";
+import { type Identity, Operators } from "./operators.ts";
 
 /** What a request for more than probes and metrics needs. */
 export interface OperationsAccess {
   /** True when the listener can be reached from other machines. */
   readonly isExposed: boolean;
-  /** Needed where there is one, on loopback too. */
-  readonly token: string | undefined;
+  /** Where there is a token it is needed, on loopback too. */
+  readonly operators: Operators;
   /** Names it answers to besides `localhost` and IP addresses: lower case, without a dot at the end. */
   readonly hosts: readonly string[];
   /** Nothing may be changed from here. */
   readonly isReadonly: boolean;
 }
 
-/** @throws when the file of the token cannot be read */
-export function accessOf({ operations }: Config): OperationsAccess {
-  const { host, hosts, token, tokenFile, readonly: isReadonly } = operations;
-  const secret = tokenFile === undefined ? token : readSecret(tokenFile);
-  return { isExposed: !isLoopback(host), token: secret, hosts, isReadonly };
+/** @throws when the file of a token cannot be read */
+export function accessOf(
+  { operations }: Config,
+  options: ConstructorParameters<typeof Operators>[1],
+): OperationsAccess {
+  const { host, hosts, readonly: isReadonly } = operations;
+  return { isExposed: !isLoopback(host), operators: new Operators(operations, options), hosts, isReadonly };
 }
 
 /** By this field a script of the console's own page shows itself: no page of another origin can send it. */
@@ -37,11 +38,20 @@ export type PathKind = "open" | "page" | "session" | "guarded";
 /** How a request showed that it may do something. */
 export type Shown = "no token" | "operations token" | "console session";
 
+/** What a request showed, and whose it is. */
+export interface Credential {
+  readonly shown: Shown;
+  /** Undefined: no token is needed. */
+  readonly identity: Identity | undefined;
+}
+
+export const NO_CREDENTIAL: Credential = { shown: "no token", identity: undefined };
+
 /**
  * Checks that a request may do something here, and was not sent by a web page of another origin in the browser of
- * an operator. Returns what it showed; undefined where nothing is asked for.
+ * an operator. Returns what it showed.
  *
- * @param hasSession its cookie names a session
+ * @param session whose session its cookie names
  * @throws GatewayError 421 for a `Host` that is none of the listener's names: after DNS rebinding a page reaches
  * 127.0.0.1 by its own name; 403 for a page of another origin, for a cookie without the console's own field, and without
  * a token on an exposed listener; 401 for another token than the configured one, and without one
@@ -49,10 +59,10 @@ export type Shown = "no token" | "operations token" | "console session";
 export function checkAccess(
   headers: IncomingHttpHeaders,
   kind: PathKind,
-  { isExposed, token, hosts }: OperationsAccess,
-  hasSession: () => boolean,
-): Shown | undefined {
-  if (kind === "open") return undefined;
+  { isExposed, operators, hosts }: OperationsAccess,
+  session: () => Identity | undefined,
+): Credential {
+  if (kind === "open") return NO_CREDENTIAL;
   const name = hostName(headers.host ?? "");
   if (isIP(name) === 0 && name !== "localhost" && !hosts.includes(name)) {
     throw new GatewayError(
@@ -64,7 +74,7 @@ export function checkAccess(
   if (isOfAnotherOrigin(headers) && !(kind === "page" && isNavigation(headers))) {
     throw new GatewayError("forbidden", "this listener does nothing for web pages of another origin");
   }
-  if (kind === "page") return undefined;
+  if (kind === "page") return NO_CREDENTIAL;
   const isBearer = headers.authorization !== undefined;
   if (headers.cookie !== undefined && !isBearer && headers[CONSOLE_FIELD] !== "1") {
     throw new GatewayError(
@@ -73,21 +83,27 @@ export function checkAccess(
         "ask without cookies",
     );
   }
-  if (token === undefined && isExposed) {
+  if (!operators.isTokenNeeded && isExposed) {
     throw new GatewayError(
       "forbidden",
-      "this listener can be reached from other machines: configure operations.tokenFile",
+      "this listener can be reached from other machines: configure operations.tokenFile or operations.tokens",
     );
   }
-  if (kind === "session") return undefined;
-  if (token === undefined) return "no token";
-  if (!isBearer && hasSession()) return "console session";
-  if (isSame(headers.authorization ?? "", `Bearer ${token}`)) return "operations token";
+  if (kind === "session" || !operators.isTokenNeeded) return NO_CREDENTIAL;
+  const signedIn = isBearer ? undefined : session();
+  if (signedIn !== undefined) return { shown: "console session", identity: signedIn };
+  const [, token] = /^Bearer (.+)$/.exec(headers.authorization ?? "") ?? [];
+  const identity = token === undefined ? undefined : operators.find(token);
+  if (identity !== undefined) return { shown: "operations token", identity };
   throw new GatewayError("unauthenticated", "this needs the operations token as bearer, or a session of the console");
 }
 
-/** @throws GatewayError 403 where the listener is only to show */
-export function checkMayAct({ isReadonly }: OperationsAccess): void {
+/** @throws GatewayError 403 where the listener is only to show, or the operator may only read */
+export function checkMayAct({ isReadonly }: OperationsAccess, { identity }: Credential): void {
+  if (identity?.isReadonly === true) {
+    const text = `the operator ${identity.name} may read everything and change nothing: operations.tokens says readonly`;
+    throw new GatewayError("forbidden", text);
+  }
   if (!isReadonly) return;
   throw new GatewayError(
     "forbidden",
@@ -110,10 +126,4 @@ function isOfAnotherOrigin({ host = "", origin, "sec-fetch-site": site }: Incomi
 /** Somebody followed a link to the console: the page that has the link sees nothing of what comes. */
 function isNavigation(headers: IncomingHttpHeaders): boolean {
   return headers["sec-fetch-mode"] === "navigate" && headers["sec-fetch-dest"] === "document";
-}
-
-/** Compares digests: their length says nothing about the token, and comparing them takes the same time always. */
-export function isSame(one: string, other: string): boolean {
-  const digest = (text: string) => createHash("sha256").update(text).digest();
-  return timingSafeEqual(digest(one), digest(other));
 }

@@ -1,7 +1,7 @@
-import { Type } from "../schema/type.ts";
-import { compile } from "../schema/validator.ts";
+import { Type } from "typebox";
+import { Compile } from "typebox/compile";
 import type { Clock, Duration } from "../clock.ts";
-import { formatDuration, parseDuration } from "../config/units.ts";
+import { formatDuration, parseDuration } from "../units.ts";
 import { type Action, type HeldAction, MAX_ACTIONS } from "../coordination/actions.ts";
 import type { Coordinator, PurgeReach } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
@@ -38,8 +38,8 @@ const UpstreamRequest = Type.Object(
   { additionalProperties: false },
 );
 
-const nodeValidator = compile(NodeRequest);
-const upstreamValidator = compile(UpstreamRequest);
+const nodeValidator = Compile(NodeRequest);
+const upstreamValidator = Compile(UpstreamRequest);
 
 const LEAST_FOR: Duration = 1_000;
 const MOST_FOR: Duration = 30 * 24 * 60 * 60 * 1_000;
@@ -106,7 +106,7 @@ export async function act(parts: ActParts, { on, body, operator }: ActRequest): 
 }
 
 function nodeAction({ upstreams }: ActParts, body: unknown, operator: Operator): Action {
-  if (!nodeValidator.accepts(body)) throw invalid("node");
+  if (!nodeValidator.Check(body)) throw invalid("node");
   const { upstream: name, node: index, state, weight, reason, force } = body;
   const upstream = findUpstream(upstreams, name);
   const { nodes } = upstream.status();
@@ -127,7 +127,7 @@ function nodeAction({ upstreams }: ActParts, body: unknown, operator: Operator):
 }
 
 function upstreamAction({ upstreams }: ActParts, body: unknown, operator: Operator): Action {
-  if (!upstreamValidator.accepts(body)) throw invalid("upstream");
+  if (!upstreamValidator.Check(body)) throw invalid("upstream");
   const { upstream, mode, reason } = body;
   findUpstream(upstreams, upstream);
   return { upstream, ...(mode === "cache-only" && { mode }), ...(reason !== undefined && { reason }), ...operator };

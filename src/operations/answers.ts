@@ -1,14 +1,16 @@
 /**
  * What the operations listener answers, as JSON: for the console, which imports nothing else of the gateway. Types alone.
  */
-import type { TextCheck } from "../config/text-check.ts";
+import type { ReplicasReached } from "../coordination/coordinator.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts";
 import type { HistoryReport } from "../observe/history.ts";
 import type { RequestsReport } from "../observe/request-log.ts";
 import type { ActionReport, ActResult } from "./actions.ts";
 import type { AuditEntry } from "./audit.ts";
 import type { ClientsReport } from "./clients-report.ts";
-import type { ConfigReport, ToldProblem } from "./config-report.ts";
+import type { Health } from "./conditions/health.ts";
+import type { ReplicaReport } from "../coordination/coordinator.ts";
+import type { ConfigReport } from "./config-report.ts";
 import type { PathExplanation } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
 import type { ReadinessReport } from "./readiness.ts";
@@ -23,20 +25,14 @@ type Nulled<Value> = Value extends undefined
       ? { readonly [Key in keyof Value]: Nulled<Value[Key]> }
       : Value;
 
-/** A worker, as `/status` tells it. */
-export interface WorkerReport {
-  readonly id: number;
-  readonly pid: number | null;
-  readonly state: "listening" | "starting";
-  readonly uptimeSeconds: number;
-}
-
 /** `GET /status` */
 export type StatusAnswer = Nulled<ProcessStatus> & {
   readonly version: string;
   readonly uptimeSeconds: number;
-  /** Absent where one process does everything. */
-  readonly workers?: readonly WorkerReport[];
+  /** The one that answers; `redis.members` has it among the others. */
+  readonly replica: ReplicaReport;
+  /** The same list of conditions that the alerts come from. */
+  readonly health: Health;
 };
 
 /** `GET /readyz`, with 200 or 503. */
@@ -60,21 +56,10 @@ export type ClientsAnswer = ClientsReport;
 /** `GET /config` */
 export type ConfigAnswer = ConfigReport;
 
-/** The body of `POST /config/check`. */
-export interface ConfigCheckRequest {
-  /** The text of a configuration file: YAML. */
-  readonly yaml: string;
-}
-
-/** `POST /config/check`: nothing of it was applied. */
-export interface ConfigCheckAnswer extends Omit<TextCheck, "problems"> {
-  readonly problems: readonly ToldProblem[];
-}
-
 /** `GET /explain?path=` */
 export type ExplainAnswer = PathExplanation;
 
-/** Entries of the memory tier, of every process. */
+/** Entries of the memory tier. */
 export interface EntryCount {
   /** Variants count each for itself. */
   readonly entries: number;
@@ -105,7 +90,7 @@ export interface CacheAnswer {
   /** What the purge that the query names would take from memory; null where it names none. */
   readonly selected: EntryCount | null;
   /** The tier behind the memory: its entries are not counted. */
-  readonly behind: "redis" | "primary" | null;
+  readonly behind: "redis" | null;
 }
 
 /** The body of `POST /session`. */
@@ -119,7 +104,9 @@ export interface SessionAnswer {
   readonly signedIn: boolean;
   /** There is an operations token. */
   readonly tokenNeeded: boolean;
-  /** `operations.readonly`: nothing can be done from here. */
+  /** Who signed in, of `operations.tokens`; null: nobody, or with the token that has no name. */
+  readonly operator: string | null;
+  /** `operations.readonly`, or of this operator's token: nothing can be done from here. */
   readonly readonly: boolean;
   readonly version: string;
   /** When the session ends (RFC 3339); null: there is none. */
@@ -130,12 +117,14 @@ export interface SessionAnswer {
 export interface PurgeAnswer {
   readonly purged: PurgeResult["purged"];
   readonly scope: PurgeResult["reach"];
+  readonly replicas: ReplicasReached;
 }
 
 /** `POST /nodes` and `POST /upstreams`, with 200. */
 export interface ActAnswer {
   readonly action: ActionReport;
   readonly scope: ActResult["reach"];
+  readonly replicas: ReplicasReached;
 }
 
 /** `GET /discovery` */
@@ -151,6 +140,7 @@ export interface DiscoveryRequest {
 export interface DiscoveryDecisionAnswer {
   readonly registry: DiscoveryDecision["registry"];
   readonly scope: DiscoveryDecision["reach"];
+  readonly replicas: ReplicasReached;
 }
 
 /** Every refusal. Its code is in the header `Registry-Gateway-Error`. */

@@ -3,7 +3,7 @@ import { BlockList, isIP } from "node:net";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
 import type { PurgeReach } from "../coordination/coordinator.ts";
 import type { Logger } from "../observe/log.ts";
-import type { Shown } from "./access.ts";
+import type { Credential } from "./access.ts";
 import type { ActionReport, Operator } from "./actions.ts";
 
 const KEPT = 500;
@@ -41,7 +41,11 @@ export class Audit {
     this.log.info({ did, ...shown, ...operator, reach: scope }, "operator action");
   }
 
-  latest(): readonly AuditEntry[] {
+  /** @param isWritten nothing of what was done so waits for Redis any more: what was pending has reached all */
+  latest(isWritten: (did: AuditEntry["did"]) => boolean): readonly AuditEntry[] {
+    for (const [i, entry] of this.entries.entries()) {
+      if (entry.scope === "pending" && isWritten(entry.did)) this.entries[i] = { ...entry, scope: "fleet" };
+    }
     return this.entries;
   }
 
@@ -71,8 +75,9 @@ for (const [network, length] of [
 PRIVATE.addSubnet("fc00::", 7, "ipv6");
 PRIVATE.addSubnet("fe80::", 10, "ipv6");
 
-/** Who sends a request that was let in: no address and no secret, but which kind of either. */
-export function operatorOf({ socket }: IncomingMessage, by: Shown): Operator {
+/** Who sends a request that was let in, by name where there is one: no address and no secret, but which kind of either. */
+export function operatorOf({ socket }: IncomingMessage, { shown, identity }: Credential): Operator {
+  const by = identity?.name === undefined ? shown : `${identity.name} (${shown})`;
   return { by, from: kindOf(socket.remoteAddress ?? "") };
 }
 

@@ -2,11 +2,11 @@ import type { CachedEntry } from "../cache/cached-entry.ts";
 import type { MemoryStore } from "../cache/stores/memory-store.ts";
 import type { CacheKey } from "../cache/stores/tiers.ts";
 import type { Clock, Instant } from "../clock.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { EpochsPort } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { readKeyName } from "../registry/metadata-resource.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
-import type { CacheAnswer, CachedKind, CacheGroup, EntryCount } from "./answers.ts";
+import type { CacheAnswer, CachedKind, CacheGroup } from "./answers.ts";
 import { takenBy } from "./purge.ts";
 
 /** Keys that are looked at before anything else may run: a millisecond's worth. */
@@ -14,7 +14,7 @@ const AT_ONCE = 128;
 
 export interface CacheReportParts {
   readonly memory: Pick<MemoryStore, "names" | "peek">;
-  readonly coordinator: Pick<Coordinator, "epochOf" | "softPurgedAt">;
+  readonly coordinator: Pick<EpochsPort, "epochOf" | "softPurgedAt">;
   readonly upstreams: Upstreams;
   readonly clock: Clock;
   readonly behind: CacheAnswer["behind"];
@@ -122,35 +122,4 @@ function present({ oldest, ...group }: Group, now: Instant): CacheGroup {
       usableForMs: Math.round(Math.max(usableUntil, revalidateUntil) - now),
     },
   };
-}
-
-/** What several workers have in memory. */
-export function mergeCacheReports(reports: readonly CacheAnswer[]): CacheAnswer {
-  const groups = new Map<string, CacheGroup>();
-  for (const group of reports.flatMap((report) => report.groups)) {
-    const id = `${group.kind} ${group.upstream ?? ""}`;
-    const known = groups.get(id);
-    groups.set(id, known === undefined ? group : sumOfGroups(known, group));
-  }
-  const selections = reports.flatMap(({ selected }) => selected ?? []);
-  return {
-    groups: [...groups.values()],
-    purged: reports.map(({ purged }) => purged).reduce(sumOf),
-    selected: selections.length === 0 ? null : selections.reduce(sumOf),
-    behind: reports[0]!.behind,
-  };
-}
-
-function sumOfGroups(one: CacheGroup, other: CacheGroup): CacheGroup {
-  const isOlder = (other.oldest?.ageMs ?? -Infinity) > (one.oldest?.ageMs ?? -Infinity);
-  return {
-    ...one,
-    ...sumOf(one, other),
-    stale: one.stale + other.stale,
-    oldest: isOlder ? other.oldest : one.oldest,
-  };
-}
-
-function sumOf(one: EntryCount, other: EntryCount): EntryCount {
-  return { entries: one.entries + other.entries, bytes: one.bytes + other.bytes };
 }

@@ -12,6 +12,8 @@ export interface ClientReport {
   readonly requests: number;
   /** By the code of the error. */
   readonly refusals: Readonly<Record<string, number>>;
+  /** Requests let in although they were over a limit: the tier has `enforce: false`. */
+  readonly spared: number;
   /** Null: not since the gateway began. */
   readonly lastSeen: string | null;
   /** When its keys expire, one for each; null: never. */
@@ -31,39 +33,15 @@ export function reportClients(clients: Clients | undefined, uses: readonly Clien
   if (clients === undefined) return { tiers: {}, clients: [] };
   const began = clock.wallNow() - clock.now();
   const keys = new Map(clients.keyHolders().map((holder) => [holder.name, holder]));
-  const seen = uses.map(({ name, kind, tier, requests, refusals, lastSeen }): ClientReport => {
+  const seen = uses.map(({ name, kind, tier, requests, refusals, spared, lastSeen }): ClientReport => {
     const holder = kind === "key" ? keys.get(name) : undefined;
     keys.delete(holder?.name ?? "");
-    const use = { name, kind, tier, requests, refusals, lastSeen: new Date(began + lastSeen).toISOString() };
+    const use = { name, kind, tier, requests, refusals, spared, lastSeen: new Date(began + lastSeen).toISOString() };
     return holder === undefined ? use : { ...use, keys: holder.expires };
   });
   const unseen = [...keys.values()].map(({ name, tier, expires }): ClientReport => {
-    return { name, kind: "key", tier, requests: 0, refusals: {}, lastSeen: null, keys: expires };
+    return { name, kind: "key", tier, requests: 0, refusals: {}, spared: 0, lastSeen: null, keys: expires };
   });
   const tiers = Object.fromEntries([...clients.tiers.values()].map(({ name, config }) => [name, config]));
   return { tiers, clients: [...seen, ...unseen] };
-}
-
-/** What several workers have seen of the same clients. */
-export function mergeClientsReports(reports: readonly ClientsReport[]): ClientsReport {
-  const merged = new Map<string, ClientReport>();
-  for (const report of reports.flatMap(({ clients }) => clients)) {
-    const id = `${report.kind} ${report.name}`;
-    const known = merged.get(id);
-    merged.set(id, known === undefined ? report : mergeClient(known, report));
-  }
-  const clients = [...merged.values()].toSorted((one, other) => compareSeen(other.lastSeen, one.lastSeen));
-  return { tiers: reports[0]?.tiers ?? {}, clients };
-}
-
-function mergeClient(one: ClientReport, other: ClientReport): ClientReport {
-  const refusals: Record<string, number> = { ...one.refusals };
-  for (const [reason, count] of Object.entries(other.refusals)) refusals[reason] = (refusals[reason] ?? 0) + count;
-  const later = compareSeen(one.lastSeen, other.lastSeen) >= 0 ? one : other;
-  return { ...later, requests: one.requests + other.requests, refusals };
-}
-
-/** By time; never is before every time. Both are ISO 8601 in UTC, which sort as text. */
-function compareSeen(one: string | null, other: string | null): number {
-  return (one ?? "").localeCompare(other ?? "");
 }

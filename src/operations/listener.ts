@@ -5,33 +5,36 @@ import { fastify, type FastifyInstance, type FastifyReply, LogController } from 
 import { prefersGzip } from "../cache/compression.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
-import type { MaybePromise } from "../coordination/coordinator.ts";
+import type { Coordinator } from "../coordination/coordinator.ts";
 import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.ts";
 import { ClientConnections } from "../http/connections.ts";
-import { answerParserErrors, framingProblem } from "../http/framing.ts";
+import { answerParserErrors, framingProblem, hasUnreadBody } from "../http/framing.ts";
 import { NO_SCHEMAS } from "../http/listening.ts";
+import { requestIdOf } from "../http/request-id.ts";
 import type { HistoryReport } from "../observe/history.ts";
 import type { Logger } from "../observe/log.ts";
 import type { RequestFilter, RequestsReport } from "../observe/request-log.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import type { Health } from "./conditions/health.ts";
 import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
 import type { CacheAnswer } from "./answers.ts";
-import { Audit, operatorOf } from "./audit.ts";
-import { checkAccess, checkMayAct, type OperationsAccess, type PathKind, type Shown } from "./access.ts";
+import { Audit, type AuditEntry, operatorOf } from "./audit.ts";
+import { checkAccess, checkMayAct, type Credential, type OperationsAccess, type PathKind } from "./access.ts";
 import { parsePreview, type PurgePreview } from "./cache-report.ts";
 import type { ClientsReport } from "./clients-report.ts";
 import { addConsole, PAGES } from "./console-files.ts";
-import { CHECK_BODY_BYTES, ConfigChecks } from "./config-check.ts";
 import { type ReloadReport, reportConfig } from "./config-report.ts";
 import { addDiscovery, type DiscoveryOperations } from "./discovery.ts";
 import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
-import { bodyOf } from "./request-body.ts";
+import { bodyOf, receiveBody } from "./request-body.ts";
 import { parseRequestFilter } from "./requests-report.ts";
 import type { ReadinessReport } from "./readiness.ts";
 import { addSession, Sessions } from "./sessions.ts";
+import { thisReplica } from "../version.ts";
+import { toPrintable } from "../words/printable.ts";
 
-/** What the listener tells and does: for this process, or for all workers of the machine. */
+/** What the listener shows and does. */
 export interface OperationsOptions {
   readonly clock: Clock;
   readonly log: Logger;
@@ -46,18 +49,24 @@ export interface OperationsOptions {
   /** What is in memory, and what a purge would take of it. */
   cache(preview: PurgePreview): Promise<CacheAnswer>;
   /** The latest requests. */
-  requests(filter: RequestFilter): MaybePromise<RequestsReport>;
+  requests(filter: RequestFilter): RequestsReport;
   /** What each client used. */
-  clients(): MaybePromise<ClientsReport>;
+  clients(): ClientsReport;
   /** See `purge`. */
   purge(body: unknown): Promise<PurgeResult>;
   /** See `act`. */
   act(request: ActRequest): Promise<ActResult>;
   readonly discovery: DiscoveryOperations;
+  /** See {@link Coordinator.whoTook}. */
+  whoTook: Coordinator["whoTook"];
   /** What operators did that has effect now. */
   inForce(): readonly ActionReport[];
-  /** `/status` besides version and uptime. */
-  status(): MaybePromise<object>;
+  /** Redis is there, and nothing of what operators did so waits to be written to it. */
+  isWritten(did: AuditEntry["did"]): boolean;
+  /** How the gateway is, by the conditions that alerts are for. */
+  health(): Promise<Health>;
+  /** `/status` besides version, uptime and health. */
+  status(): object;
   /** In use. */
   config(): Config;
   /** Absent where nothing is ever reloaded. */
@@ -77,12 +86,12 @@ const KINDS: ReadonlyMap<string | undefined, PathKind> = new Map<string, PathKin
 ]);
 
 /** What is sent to these changes nothing that an operator could be held from changing. */
-const HARMLESS = new Set(["/session", "/config/check"]);
+const HARMLESS = new Set(["/session"]);
 
 declare module "fastify" {
   interface FastifyRequest {
     /** What an operator showed. */
-    shown: Shown;
+    credential: Credential;
   }
 }
 
@@ -114,6 +123,7 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
     schemaController: NO_SCHEMAS,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: PURGE_BODY_BYTES,
+    genReqId: ({ headers }) => requestIdOf(headers["x-request-id"]),
     forceCloseConnections: true,
     routerOptions: { maxParamLength: 8192 },
     // Fastify's own would answer before answerParserErrors does.
@@ -125,20 +135,23 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   });
   app.addHook("preClose", async () => connections.closeRefused());
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-  const sessions = new Sessions(options.clock);
+  app.addContentTypeParser("application/json", receiveBody);
+  const sessions = new Sessions(options.clock, options.access.operators);
   guard(app, options.access, sessions);
   addReports(app, options);
   addSession(app, sessions, options);
   addConsole(app, options.console);
   const audit = new Audit(options.clock, options.log);
-  app.get("/audit", async (_request, reply) => reply.send({ actions: audit.latest() }));
+  app.get("/audit", async (_request, reply) => reply.send({ actions: audit.latest((did) => options.isWritten(did)) }));
   addActions(app, options, audit);
-  addDiscovery(app, options.discovery, audit);
+  addDiscovery(app, options, audit);
   app.addHook("onReady", async () => audit.remind(() => options.inForce()));
   app.addHook("onClose", async () => audit.close());
   app.setNotFoundHandler(({ method, url }, reply) => {
-    sendError(reply, new GatewayError("no_such_path", `there is no ${method} ${url.split("?", 1)[0]} here`));
+    const path = url.split("?", 1)[0]!;
+    const hint =
+      path === "/config/check" ? ": registry-gateway check --config FILE says what is wrong with a file" : "";
+    sendError(reply, new GatewayError("no_such_path", `there is no ${method} ${path} here${hint}`));
   });
   app.setErrorHandler((error: Error & { code?: string }, _request, reply) => {
     const refusal = operationsError(error);
@@ -150,7 +163,7 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
 
 /** Lets through what may be asked and done; nothing of it is kept by a cache, or taken by a browser for something else. */
 function guard(app: FastifyInstance, access: OperationsAccess, sessions: Sessions): void {
-  app.decorateRequest("shown", "no token");
+  app.decorateRequest("credential");
   app.addHook("onRequest", async (request, reply) => {
     reply.headers({ "x-content-type-options": "nosniff", "cache-control": "no-store" });
     const { headers, raw, method } = request;
@@ -159,19 +172,23 @@ function guard(app: FastifyInstance, access: OperationsAccess, sessions: Session
     const route = request.routeOptions.url;
     const isRead = method === "GET" || method === "HEAD";
     const kind = KINDS.get(route) ?? "guarded";
-    const hasSession = () => sessions.endOf(headers.cookie, raw.socket.localPort ?? 0) !== undefined;
-    request.shown = checkAccess(headers, kind, access, hasSession) ?? "no token";
+    if (kind === "guarded" || kind === "session") await access.operators.refresh();
+    const session = () => sessions.find(headers.cookie, raw.socket.localPort ?? 0)?.identity;
+    request.credential = checkAccess(headers, kind, access, session);
     // By method: an action that is added later is refused, too.
-    if (route !== undefined && !isRead && !HARMLESS.has(route)) checkMayAct(access);
+    if (route !== undefined && !isRead && !HARMLESS.has(route)) checkMayAct(access, request.credential);
   });
   app.addHook("onSend", async ({ headers }, reply, payload) => {
-    if (typeof payload !== "string" || payload.length < LEAST_GZIPPED) return payload;
-    if (!String(reply.getHeader("content-type")).startsWith("application/json")) return payload;
+    const isJson = String(reply.getHeader("content-type")).startsWith("application/json");
+    if (typeof payload !== "string" || !isJson) return payload;
+    // What registries say stands in strings, where escapes mean the same: a terminal shows this as it is.
+    const shown = toPrintable(payload);
+    if (shown.length < LEAST_GZIPPED) return shown;
     reply.header("vary", "accept-encoding");
     const accepted = headers["accept-encoding"];
-    if (typeof accepted !== "string" || !prefersGzip(accepted)) return payload;
+    if (typeof accepted !== "string" || !prefersGzip(accepted)) return shown;
     reply.header("content-encoding", "gzip").removeHeader("content-length");
-    return compress(payload, { level: 4 });
+    return compress(shown, { level: 4 });
   });
 }
 
@@ -181,6 +198,7 @@ function createServer(connections: ClientConnections, handle: RequestListener): 
       maxHeaderSize: MAX_HEAD,
       headersTimeout: HEAD_TIMEOUT,
       requestTimeout: 2 * HEAD_TIMEOUT,
+      highWaterMark: 8 * 1024,
       connectionsCheckingInterval: 1_000,
       keepAliveTimeout: KEEP_ALIVE,
       // framingProblem refuses it in our form.
@@ -208,8 +226,10 @@ function addReports(app: FastifyInstance, options: OperationsOptions): void {
   app.get("/status", async (_request, reply) => {
     const status = {
       version,
+      replica: thisReplica,
       uptimeSeconds: Math.round((clock.now() - startedAt) / 1000),
-      ...(await options.status()),
+      health: await options.health(),
+      ...options.status(),
     };
     // Null, not absent: readers find every key.
     const body = JSON.stringify(status, (_key, value: unknown) => (value === undefined ? null : value));
@@ -218,12 +238,8 @@ function addReports(app: FastifyInstance, options: OperationsOptions): void {
   app.get("/config", async (_request, reply) => reply.send(reportConfig(options.config(), options.lastReload?.())));
   app.get("/history", async ({ query }, reply) => reply.send(options.history(parseSince(query))));
   app.get("/cache", async ({ query }, reply) => reply.send(await options.cache(parsePreview(query))));
-  const checks = new ConfigChecks(clock);
-  app.post("/config/check", { bodyLimit: CHECK_BODY_BYTES }, async (request, reply) =>
-    reply.send(await checks.check(bodyOf(request), options.config())),
-  );
-  app.get("/requests", async ({ query }, reply) => reply.send(await options.requests(parseRequestFilter(query))));
-  app.get("/clients", async (_request, reply) => reply.send(await options.clients()));
+  app.get("/requests", async ({ query }, reply) => reply.send(options.requests(parseRequestFilter(query))));
+  app.get("/clients", async (_request, reply) => reply.send(options.clients()));
   app.get("/explain", async (request, reply) => {
     const { path } = request.query as { path?: unknown };
     if (typeof path !== "string") throw new GatewayError("invalid_query", "explain needs the query parameter path");
@@ -241,28 +257,30 @@ function parseSince(query: unknown): number | undefined {
 
 /** What is done. */
 function addActions(app: FastifyInstance, options: OperationsOptions, audit: Audit): void {
-  const { metrics } = options;
+  const { metrics, clock } = options;
   app.post("/purge", async (request, reply) => {
+    const since = clock.now();
     const { purged, reach } = await options.purge(bodyOf(request));
     metrics.purges.inc({ reach });
-    audit.note("purge", operatorOf(request.raw, request.shown), { what: purged, scope: reach });
+    audit.note("purge", operatorOf(request.raw, request.credential), { what: purged, scope: reach });
     if (reach === "pending") {
       const text = "purged on this replica only: Redis is away. The purge is written to Redis before it is read again";
       throw new GatewayError("redis_away", text, { retryAfter: 5 });
     }
-    return reply.send({ purged, scope: reach });
+    return reply.send({ purged, scope: reach, replicas: await options.whoTook(since, reach) });
   });
   for (const [path, on] of [["/nodes", "node"] as const, ["/upstreams", "upstream"] as const]) {
     app.post(path, async (request, reply) => {
+      const since = clock.now();
       const body = bodyOf(request);
-      const operator = operatorOf(request.raw, request.shown);
+      const operator = operatorOf(request.raw, request.credential);
       const { action, reach } = await options.act({ on, body, operator });
       audit.note(on, operator, { what: body, scope: reach });
       if (reach === "pending") {
         const text = "done on this replica only: Redis is away. It is written to Redis when that is back";
         throw new GatewayError("redis_away", text, { retryAfter: 5 });
       }
-      return reply.send({ action, scope: reach });
+      return reply.send({ action, scope: reach, replicas: await options.whoTook(since, reach) });
     });
   }
 }
@@ -275,8 +293,6 @@ function operationsError(error: Error & { code?: string }): GatewayError {
         "unsupported_media_type",
         "the body must be sent with the header content-type: application/json",
       );
-    case "FST_ERR_CTP_BODY_TOO_LARGE":
-      return new GatewayError("body_too_large", "the body is larger than this path takes");
     default:
       // The text of other refusals may quote the request; their status is all that is told.
       return isRefusal(error)
@@ -290,9 +306,12 @@ function isRefusal(error: Error & { statusCode?: number }): boolean {
 }
 
 function sendError(reply: FastifyReply, error: GatewayError): void {
-  reply.header(ERROR_FIELD, error.code);
+  const { id } = reply.request;
+  reply.header(ERROR_FIELD, error.code).header("x-request-id", id);
+  // What is still to come of it is not read.
+  if (hasUnreadBody(reply.request.raw)) reply.header("connection", "close");
   if (error.retryAfter !== undefined) reply.header("retry-after", error.retryAfter);
   // RFC 9110 §11.6.1: a 401 says how to authenticate.
   if (error.status === 401) reply.header("www-authenticate", "Bearer");
-  void reply.code(error.status).type("application/json").send(errorBody(error.message));
+  void reply.code(error.status).type("application/json").send(errorBody(error, id));
 }

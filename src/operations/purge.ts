@@ -1,5 +1,5 @@
-import { type Static, Type } from "../schema/type.ts";
-import { compile } from "../schema/validator.ts";
+import { type Static, Type } from "typebox";
+import { Compile } from "typebox/compile";
 import type { Clock, Duration } from "../clock.ts";
 import type { Coordinator, Dependencies, PurgeReach } from "../coordination/coordinator.ts";
 import { softScope } from "../coordination/epochs.ts";
@@ -24,7 +24,7 @@ const PurgeRequest = Type.Object(
 /** What is to be purged. */
 type Purge = Static<typeof PurgeRequest>;
 
-const validator = compile(PurgeRequest);
+const validator = Compile(PurgeRequest);
 
 export interface PurgeResult {
   readonly purged: Purge;
@@ -63,7 +63,7 @@ export async function purge(parts: PurgeParts, body: unknown): Promise<PurgeResu
 
 /** @throws GatewayError 400 for what is no purge */
 function checkPurge(body: unknown): Purge {
-  if (!validator.accepts(body)) {
+  if (!validator.Check(body)) {
     const takes =
       'upstream, endpoint ("info", "instruments" or "instrument") and instrument, as strings, and soft (true or false)';
     throw new GatewayError(

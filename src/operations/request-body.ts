@@ -1,6 +1,21 @@
+import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
+import { collect, NotCollected } from "../bodies/collected-body.ts";
 import { parseJson } from "../bodies/request.ts";
+import { refusedBody } from "../bodies/upload.ts";
 import { GatewayError } from "../errors.ts";
+
+/** Reads what an operator sends, as bytes. @throws GatewayError 413 beyond the `bodyLimit` of the route, or 400 */
+export async function receiveBody({ routeOptions, headers }: FastifyRequest, body: IncomingMessage): Promise<Buffer> {
+  const { bodyLimit } = routeOptions;
+  if (Number(headers["content-length"]) > bodyLimit) throw refusedBody("too-large", bodyLimit);
+  try {
+    return await collect(body, bodyLimit);
+  } catch (error) {
+    body.socket.pause();
+    throw error instanceof NotCollected ? refusedBody(error.fault, bodyLimit) : error;
+  }
+}
 
 /** The JSON that an operator sent. @throws GatewayError 415 or 400 */
 export function bodyOf({ body }: FastifyRequest): unknown {

@@ -1,13 +1,13 @@
 import { GatewayError } from "../errors.ts";
-import type { RequestFilter, RequestsReport } from "../observe/request-log.ts";
+import type { RequestFilter } from "../observe/request-log.ts";
 
 /** As many as are kept. */
 const MAX_LIMIT = 500;
 
 const KEYS = ["outcome", "code", "upstream", "client"] as const;
 
-/** The form of a cursor: with workers, one part for each. */
-const CURSOR = /^[0-9a-z.~-]{1,4096}$/;
+/** The form of a cursor. */
+const CURSOR = /^[0-9a-z]{1,32}\.[0-9a-z]{1,32}$/;
 
 /**
  * @throws GatewayError 400 for another parameter, one that is given twice, a `limit` that is no number from 1 to 500, and
@@ -29,23 +29,4 @@ export function parseRequestFilter(query: unknown): RequestFilter {
     throw new GatewayError("invalid_query", "since must be the cursor of an earlier answer of this path");
   }
   return { limit: Number(limit), ...wanted };
-}
-
-/** The part of each worker in a cursor of all. */
-export function cursorsByWorker(cursor: string | undefined): ReadonlyMap<number, string> {
-  const parts = (cursor ?? "").split("-").map((part) => part.split("~", 2));
-  return new Map(parts.flatMap(([id, own]) => (own === undefined ? [] : [[Number(id), own] as const])));
-}
-
-/** What several workers had, in the order of time. */
-export function mergeRequests(
-  reports: readonly (readonly [worker: number, RequestsReport])[],
-  limit: number,
-): RequestsReport {
-  const requests = reports.flatMap(([, report]) => report.requests);
-  return {
-    requests: requests.toSorted((one, other) => other.at.localeCompare(one.at)).slice(0, limit),
-    cursor: reports.map(([worker, { cursor }]) => `${worker}~${cursor}`).join("-"),
-    missed: reports.reduce((sum, [, { missed }]) => sum + missed, 0),
-  };
 }

@@ -4,9 +4,10 @@ import type { Clock, Duration, Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { isObject } from "../json.ts";
 import type { Logger } from "../observe/log.ts";
-import { isSame, type OperationsAccess } from "./access.ts";
+import { NO_CREDENTIAL, type OperationsAccess } from "./access.ts";
 import type { SessionAnswer } from "./answers.ts";
 import { operatorOf } from "./audit.ts";
+import type { Identity, Operators } from "./operators.ts";
 import { bodyOf } from "./request-body.ts";
 
 /** From sign-in, however much it is used. */
@@ -20,41 +21,55 @@ function cookieName(port: number): string {
   return `registry_gateway_session_${port}`;
 }
 
-/** Who signed in to the console: a random secret in each one's cookie, of which only the digest is kept here. */
+/** A session that goes on. */
+interface Session {
+  readonly end: Instant;
+  readonly identity: Identity;
+}
+
+/**
+ * Who signed in to the console: a random secret in each one's cookie, of which only the digest is kept here. A session
+ * ends with its token: when that is another in its file, or configured no more.
+ */
 export class Sessions {
   private readonly clock: Clock;
-  /** Digest → end, the oldest first. */
-  private readonly ends = new Map<string, Instant>();
+  private readonly operators: Operators;
+  /** Digest of its secret → session, the oldest first. */
+  private readonly sessions = new Map<string, { readonly end: Instant; readonly tokenDigest: Buffer }>();
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, operators: Operators) {
     this.clock = clock;
+    this.operators = operators;
   }
 
   /**
    * Begins a session. Returns the `Set-Cookie` for it.
    *
+   * @param identity whose it is
    * @param port of the listener
    * @param isSecure the browser is to send it over TLS alone
    */
-  begin(port: number, isSecure: boolean): string {
+  begin({ digest: tokenDigest }: Identity, port: number, isSecure: boolean): string {
     const secret = randomBytes(32).toString("base64url");
-    if (this.ends.size >= MAX_SESSIONS) this.ends.delete(this.ends.keys().next().value!);
-    this.ends.set(digestOf(secret), this.clock.now() + LIFETIME);
+    if (this.sessions.size >= MAX_SESSIONS) this.sessions.delete(this.sessions.keys().next().value!);
+    this.sessions.set(digestOf(secret), { end: this.clock.now() + LIFETIME, tokenDigest });
     return cookie(port, secret, { isSecure, maxAge: LIFETIME / 1_000 });
   }
 
-  /** When the session that a `Cookie` field names ends; undefined: it names none. */
-  endOf(cookies: string | undefined, port: number): Instant | undefined {
+  /** The session that a `Cookie` field names; undefined: it names no session that goes on. */
+  find(cookies: string | undefined, port: number): Session | undefined {
     for (const secret of secretsIn(cookies, port)) {
-      const end = this.ends.get(digestOf(secret));
-      if (end !== undefined && this.clock.now() < end) return end;
+      const session = this.sessions.get(digestOf(secret));
+      if (session === undefined || this.clock.now() >= session.end) continue;
+      const identity = this.operators.findDigest(session.tokenDigest);
+      if (identity !== undefined) return { end: session.end, identity };
     }
     return undefined;
   }
 
   /** Ends what a `Cookie` field names. Returns the `Set-Cookie` by which the browser forgets it. */
   end(cookies: string | undefined, port: number): string {
-    for (const secret of secretsIn(cookies, port)) this.ends.delete(digestOf(secret));
+    for (const secret of secretsIn(cookies, port)) this.sessions.delete(digestOf(secret));
     return cookie(port, "", { isSecure: false, maxAge: 0 });
   }
 }
@@ -80,55 +95,39 @@ function digestOf(secret: string): string {
   return createHash("sha256").update(secret).digest("base64url");
 }
 
-/** So many wrong tokens in a row cost an address nothing: people mistype. */
+/** In a minute. So many wrong tokens cost an address nothing: people mistype. */
 const FREE_FAILURES = 5;
-const FIRST_PAUSE: Duration = 500;
-const LONGEST_PAUSE: Duration = 8_000;
+const FREE_FAILURES_OF_ALL = 100;
+const FAILURE_WINDOW: Duration = 60_000;
 
-/** An address that was quiet for so long begins anew. */
-const FORGOTTEN_AFTER: Duration = 600_000;
-
-/** Beyond so many the one that failed longest ago is forgotten. */
-const MAX_ADDRESSES = 1_000;
-
-interface Failures {
-  readonly count: number;
-  readonly last: Instant;
-  readonly pausedUntil: Instant;
-}
-
-/** Slows down who tries tokens, by address: after a failure the next try is looked at only after a pause that grows. */
-export class SignInPace {
+/** Counts wrong tokens, by address and in all. The right token is never held up: somebody else's guesses cost only them. */
+export class SignInFailures {
   private readonly clock: Clock;
-  private readonly failures = new Map<string, Failures>();
+  private readonly byNetwork = new Map<string, number>();
+  private total = 0;
+  private endsAt: Instant = -Infinity;
 
   constructor(clock: Clock) {
     this.clock = clock;
   }
 
-  /** @throws GatewayError 429 while the address is to pause: what it sent is not even compared */
-  check(address: string): void {
-    const { pausedUntil = -Infinity } = this.failures.get(networkOf(address)) ?? {};
-    const left = pausedUntil - this.clock.now();
-    if (left <= 0) return;
-    const text = "too many sign-ins from this address failed: wait a little, then try again with the operations token";
-    throw new GatewayError("too_many_sign_ins", text, { retryAfter: Math.ceil(left / 1_000) });
-  }
-
-  failed(address: string): void {
+  /** @throws GatewayError 429 for one too many in this minute */
+  count(address: string): void {
     const now = this.clock.now();
+    if (now >= this.endsAt) {
+      this.byNetwork.clear();
+      this.total = 0;
+      this.endsAt = now + FAILURE_WINDOW;
+    }
     const network = networkOf(address);
-    const before = this.failures.get(network);
-    const count = before !== undefined && now - before.last < FORGOTTEN_AFTER ? before.count + 1 : 1;
-    const pause = count < FREE_FAILURES ? 0 : FIRST_PAUSE * 2 ** Math.min(10, count - FREE_FAILURES);
-    // Put in anew: the map is in the order of the last failures.
-    this.failures.delete(network);
-    if (this.failures.size >= MAX_ADDRESSES) this.failures.delete(this.failures.keys().next().value!);
-    this.failures.set(network, { count, last: now, pausedUntil: now + Math.min(pause, LONGEST_PAUSE) });
-  }
-
-  succeeded(address: string): void {
-    this.failures.delete(networkOf(address));
+    const count = (this.byNetwork.get(network) ?? 0) + 1;
+    this.total += 1;
+    if (count <= FREE_FAILURES && this.total <= FREE_FAILURES_OF_ALL) {
+      this.byNetwork.set(network, count);
+      return;
+    }
+    const text = "too many sign-ins with a wrong token: wait a little, then try again with the operations token";
+    throw new GatewayError("too_many_sign_ins", text, { retryAfter: Math.ceil((this.endsAt - now) / 1_000) });
   }
 }
 
@@ -148,42 +147,44 @@ interface SessionOptions {
   readonly access: OperationsAccess;
 }
 
+/** In bytes: a token, as JSON. */
+const SIGN_IN_BYTES = 1_024;
+
 /** `/session`: GET says how things are, POST signs in with the token, DELETE signs out. */
 export function addSession(
   app: FastifyInstance,
   sessions: Sessions,
   { clock, log, version, access }: SessionOptions,
 ): void {
-  const pace = new SignInPace(clock);
-  const { token, isReadonly } = access;
-  const answer = (end: Instant | undefined): SessionAnswer => ({
-    signedIn: token === undefined || end !== undefined,
-    tokenNeeded: token !== undefined,
-    readonly: isReadonly,
+  const failures = new SignInFailures(clock);
+  const { operators, isReadonly } = access;
+  const answer = (session: Session | undefined): SessionAnswer => ({
+    signedIn: !operators.isTokenNeeded || session !== undefined,
+    tokenNeeded: operators.isTokenNeeded,
+    operator: session?.identity.name ?? null,
+    readonly: isReadonly || session?.identity.isReadonly === true,
     version,
-    expiresAt: end === undefined ? null : new Date(clock.wallNow() + end - clock.now()).toISOString(),
+    expiresAt: session === undefined ? null : new Date(clock.wallNow() + session.end - clock.now()).toISOString(),
   });
-  app.get("/session", async ({ headers, raw }) => answer(sessions.endOf(headers.cookie, raw.socket.localPort ?? 0)));
-  app.post("/session", async (request, reply) => {
+  app.get("/session", async ({ headers, raw }) => answer(sessions.find(headers.cookie, raw.socket.localPort ?? 0)));
+  app.post("/session", { bodyLimit: SIGN_IN_BYTES }, async (request, reply) => {
     const { headers, raw } = request;
     const given = tokenOf(request);
-    if (token === undefined) return answer(undefined);
+    if (!operators.isTokenNeeded) return answer(undefined);
     const { remoteAddress = "", localPort = 0 } = raw.socket;
-    const { from } = operatorOf(raw, "console session");
-    pace.check(remoteAddress);
-    if (!isSame(given, token)) {
-      pace.failed(remoteAddress);
-      log.warn({ from }, "console sign-in refused");
+    // Compared first: the right token is never held up by somebody else's guesses.
+    const identity = operators.find(given);
+    if (identity === undefined) {
+      failures.count(remoteAddress);
+      log.warn({ from: operatorOf(raw, NO_CREDENTIAL).from }, "console sign-in refused");
       throw new GatewayError("unauthenticated", "this is not the operations token");
     }
-    pace.succeeded(remoteAddress);
-    log.info({ from }, "console sign-in");
+    log.info({ ...operatorOf(raw, { shown: "operations token", identity }) }, "console sign-in");
     // Who lies about TLS hurts only their own session: the field can but narrow where the cookie is sent.
     const isSecure = headers["x-forwarded-proto"] === "https";
     sessions.end(headers.cookie, localPort);
-    const cookie = sessions.begin(localPort, isSecure);
-    const end = sessions.endOf(cookie, localPort);
-    return reply.header("set-cookie", cookie).send(answer(end));
+    const cookie = sessions.begin(identity, localPort, isSecure);
+    return reply.header("set-cookie", cookie).send(answer(sessions.find(cookie, localPort)));
   });
   app.delete("/session", async ({ headers, raw }, reply) => {
     reply.header("set-cookie", sessions.end(headers.cookie, raw.socket.localPort ?? 0));

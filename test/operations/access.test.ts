@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { useOperationsListener } from "../support/operations-listener.ts";
+import { ownError } from "../support/own-error.ts";
 import { sendRaw } from "../support/raw-connection.ts";
 import { errorOf, send } from "../support/send.ts";
 
@@ -16,7 +17,7 @@ async function statusOf(base: string, path: string, authorization?: string, meth
   if (answer.status >= 400) {
     expect(answer.headers.get("content-type")).toMatch(/^application\/json/);
     expect(answer.headers.get("www-authenticate")).toBe(answer.status === 401 ? "Bearer" : null);
-    expect(JSON.parse(body)).toEqual({ error: expect.stringMatching(/^registry-gateway: /) });
+    expect(JSON.parse(body)).toEqual(ownError());
   }
   return answer.status;
 }
@@ -197,4 +198,37 @@ describe("an operations listener that is only to show", () => {
     expect(await statusOf(base, "/purge", undefined, "POST")).toBe(401);
     expect(await statusOf(base, "/purge", "Bearer secret", "POST")).toBe(403);
   });
+});
+
+test("who posts a configuration to be checked gets 404 with the command that checks it", async () => {
+  const base = await start({});
+  const headers = { "content-type": "application/json" };
+  const answer = await send(base, { path: "/config/check", method: "POST", headers, body: '{"yaml": "a: 1"}' });
+  expect(answer.status).toBe(404);
+  expect(answer.text).toContain("registry-gateway check --config FILE");
+});
+
+test("what registries say cannot move a cursor or turn a line: it is escaped on the wire, and means the same", async () => {
+  const hostile = "a\u001b[2Jb\u009bc\u202ed\u2028e\u200bf\u007f";
+  const base = await start({}, { status: () => ({ upstreams: [{ lastError: hostile }] }) });
+  const { text } = await send(base, { path: "/status" });
+  expect(text).not.toMatch(/[\p{C}\p{Zl}\p{Zp}]/u);
+  expect(JSON.parse(text)).toMatchObject({ upstreams: [{ lastError: hostile }] });
+});
+
+test("a purge that waited for Redis is shown as one of all replicas once it was written", async () => {
+  let isWritten = false;
+  const base = await start(
+    {},
+    { purge: async () => ({ purged: {}, reach: "pending" }), isWritten: (did) => did === "purge" && isWritten },
+  );
+  const headers = { "content-type": "application/json" };
+  expect((await send(base, { path: "/purge", method: "POST", headers, body: "{}" })).status).toBe(503);
+  const scopes = async () => {
+    const { text } = await send(base, { path: "/audit" });
+    return (JSON.parse(text) as { actions: { scope: string }[] }).actions.map(({ scope }) => scope);
+  };
+  expect(await scopes()).toEqual(["pending"]);
+  isWritten = true;
+  expect(await scopes()).toEqual(["fleet"]);
 });

@@ -1,6 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
 import type { StatusAnswer } from "../../src/operations/answers.ts";
-import { mergeUpstreams } from "../../src/workers/status.ts";
 import { startGateway } from "../support/gateway.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
@@ -51,28 +50,4 @@ test("the console finds in /status what it shows of a registry and its nodes", a
   expect(upstreams[0]!.nodes[0]).toMatchObject({ cordoned: true });
   const until = new Date(clock.wallNow() + 1_800_000).toISOString();
   expect(inForce).toMatchObject([{ upstream: "amulet", node: 0, state: "cordoned", reason: cordon.reason, until }]);
-});
-
-test("of several workers, calls add up and the oldest proof counts", async () => {
-  const registry = await startRegistry();
-  const gateway = await startGateway({
-    upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url], rateLimit: { requests: 10, per: "1s" } }],
-  });
-  onTestFinished(() => gateway.stop());
-  const [upstream] = gateway.gateway.upstreams().status();
-  const stateOf = (calls: number, provedAt: string | undefined, certificateExpiresAt: string | undefined) => ({
-    cache: { memory: { entries: 0, bytes: 0, maxBytes: 0 } },
-    redis: { configured: false } as const,
-    inForce: [],
-    certificates: [],
-    upstreams: [{ ...upstream!, nodes: [{ ...upstream!.nodes[0]!, calls, provedAt, certificateExpiresAt }] }],
-  });
-  const [early, late] = ["2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z"];
-  const [both] = mergeUpstreams([stateOf(1, late, undefined), stateOf(2, early, late)]);
-  expect(both).toMatchObject({
-    budget: { requests: 10 },
-    nodes: [{ calls: 3, provedAt: early, certificateExpiresAt: late }],
-  });
-  const [unproved] = mergeUpstreams([stateOf(1, early, early), stateOf(0, undefined, late)]);
-  expect(unproved!.nodes[0]).toMatchObject({ provedAt: undefined, certificateExpiresAt: early });
 });

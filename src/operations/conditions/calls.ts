@@ -1,0 +1,45 @@
+import type { CallKind } from "../../observe/metrics/labels.ts";
+import type { UpstreamStatus } from "../../upstream/status.ts";
+import { sayCount, sayDuration } from "../../words/quantity.ts";
+import type { Facts, Seen } from "./condition.ts";
+
+/** Calls of one kind to a registry in the last minutes. */
+interface CallCounts {
+  readonly upstream: string;
+  readonly failed: number;
+  readonly all: number;
+}
+
+export function failedCalls({ upstreams, recent }: Facts, kind: CallKind): readonly CallCounts[] {
+  return upstreams.map(({ name }) => ({
+    upstream: name,
+    failed: recent.risen(`calls ${kind} failed ${name}`),
+    all: recent.risen(`calls ${kind} ${name}`),
+  }));
+}
+
+/** As the alerts have it: more than half of the calls fail, of however few; three are enough. */
+export function nearlyAllFailed(facts: Facts, kind: CallKind, what: string): readonly Seen[] {
+  return failedCalls(facts, kind)
+    .filter(({ failed, all }) => failed >= 3 && failed / all > 0.5)
+    .map(({ upstream, failed, all }) => ({
+      upstream,
+      text: `${upstream}: ${failed} of ${all} ${what} failed in the last ${sayDuration(facts.recent.period)}`,
+    }));
+}
+
+/** No node takes requests; what is disabled, or serves another registry, is said by conditions of its own. */
+export function isDown({ state, breaker, nodes }: UpstreamStatus): boolean {
+  if (state === "disabled" || state === "wrong-admin") return false;
+  return breaker === "open" || nodes.every((node) => node.state !== "up");
+}
+
+export function sayDown({ state, breaker, nodes }: UpstreamStatus): string {
+  if (breaker !== "closed") return `fails, its circuit breaker is ${breaker}`;
+  if (state === "unproved") return "has not proved its admin yet";
+  return nodes.length === 1 ? "has its only node out" : `has none of its ${sayCount(nodes.length, "node")} up`;
+}
+
+export function lastErrorOf({ lastError, nodes }: UpstreamStatus): string | undefined {
+  return lastError ?? nodes.find((node) => node.lastError !== undefined)?.lastError;
+}

@@ -1,0 +1,63 @@
+import type { ProcessStatus } from "../status.ts";
+import type { ReloadReport } from "../config-report.ts";
+import type { DiscoveryReport } from "../../discovery/report.ts";
+import type { RecentCounts } from "./recent-counts.ts";
+
+/** `page`: an operator has to look now · `warning`: within a day · `info`: worth knowing. */
+export type Severity = "page" | "warning" | "info";
+
+/** What this process knows of itself; what was counted is of the last minutes. */
+export interface Facts extends ProcessStatus {
+  readonly lastReload: ReloadReport | undefined;
+  readonly discovery: DiscoveryReport;
+  /** Operators whose token files are no good, with what is wrong. */
+  readonly operatorFaults: ReadonlyMap<string, string>;
+  /** Of gauges that are above 0: their labels. */
+  readonly gauges: Readonly<Record<ReadGauge, readonly Readonly<Record<string, string>>[]>>;
+  readonly recent: Pick<RecentCounts, "risen" | "period">;
+  /** Milliseconds since the Unix epoch. */
+  readonly wallNow: number;
+}
+
+/** Gauges that say something that the status does not. */
+export const READ_GAUGES = ["clientKeysUnusable", "credentialUnusable", "listenerTlsUnusable", "shedding"] as const;
+export type ReadGauge = (typeof READ_GAUGES)[number];
+
+/** What a condition found: the rest of a line, without a full stop. */
+export interface Seen {
+  /** The registry that it is about. */
+  readonly upstream?: string;
+  readonly text: string;
+}
+
+/** What can be wrong and is worth an alert: the one source of alerts, runbooks, `status` and the console's sentence. */
+export interface Condition {
+  /** The alert's name, which `/status` gives, too. */
+  readonly alert: string;
+  readonly severity: Exclude<Severity, "info">;
+  readonly subject: "gateway" | "registry" | "node" | "replica";
+  /** Other alerts may only say what follows from it: a page with a cause keeps those back. */
+  readonly isCause: boolean;
+  /** It fires when all of them hold: values that always exist, and what they are compared with. */
+  readonly conditions: readonly { readonly value: string; readonly is: ">" | "<" | "=="; readonly bound: number }[];
+  /** How long they have to hold. */
+  readonly for: string;
+  /** Finds it in this process at once; `outside`: it takes hours, or a look at all replicas, which Prometheus has. */
+  readonly find: ((facts: Facts) => readonly Seen[]) | "outside";
+  readonly summary: string;
+  /** What it means for clients, where to look, what to do. */
+  readonly runbook: { readonly means: string; readonly look: string; readonly act: string };
+}
+
+/** What `status` and the console say besides, and nobody is called for. */
+export interface Remark {
+  readonly id: string;
+  readonly severity: Exclude<Severity, "page">;
+  readonly subject: Condition["subject"];
+  readonly find: (facts: Facts) => readonly Seen[];
+}
+
+/** Why, where it is known. */
+export function because(why: string | null | undefined): string {
+  return why === undefined || why === null || why === "" ? "" : `: ${why}`;
+}

@@ -1,0 +1,74 @@
+import { sayCount } from "../../words/quantity.ts";
+import { CERTIFICATE_CONDITIONS } from "./certificates.ts";
+import { because, type Condition, type Remark } from "./condition.ts";
+import { DISCOVERY_CONDITIONS } from "./discovered.ts";
+import { REGISTRY_CONDITIONS } from "./registries.ts";
+import { REPLICA_CONDITIONS } from "./replicas.ts";
+import { TRAFFIC_CONDITIONS } from "./traffic.ts";
+
+const ALL = [
+  ...REGISTRY_CONDITIONS,
+  ...REPLICA_CONDITIONS,
+  ...CERTIFICATE_CONDITIONS,
+  ...TRAFFIC_CONDITIONS,
+  ...DISCOVERY_CONDITIONS,
+];
+
+/** Everything that an alert is for: pages first, and of those with the same severity causes first. */
+export const CONDITIONS: readonly Condition[] = [
+  ...ALL.filter(({ severity, isCause }) => severity === "page" && isCause),
+  ...ALL.filter(({ severity, isCause }) => severity === "page" && !isCause),
+  ...ALL.filter(({ severity, isCause }) => severity === "warning" && isCause),
+  ...ALL.filter(({ severity, isCause }) => severity === "warning" && !isCause),
+];
+
+/** What is shown besides. */
+export const REMARKS: readonly Remark[] = [
+  {
+    id: "nodes-failed-last",
+    severity: "warning",
+    subject: "registry",
+    // The last node is never ejected, and a breaker opens after ten failures: at night that takes long.
+    find: ({ upstreams }) =>
+      upstreams
+        .filter(({ state, nodes }) => state === "up" && nodes.every(({ lastError }) => lastError !== undefined))
+        .map(({ name, lastError, nodes }) => ({
+          upstream: name,
+          text: `every node of ${name} failed when it was asked last${because(lastError ?? nodes[0]?.lastError)}`,
+        })),
+  },
+  {
+    id: "cache-only",
+    severity: "warning",
+    subject: "registry",
+    find: ({ upstreams }) =>
+      upstreams
+        .filter(({ mode }) => mode === "cache-only")
+        .map(({ name }) => ({ upstream: name, text: `${name} is in cache-only mode: nothing is asked of it` })),
+  },
+  {
+    id: "purges-pending",
+    severity: "warning",
+    subject: "replica",
+    find: ({ redis }) =>
+      redis.configured && redis.state === "up" && redis.pendingPurges > 0
+        ? [{ text: `${sayCount(redis.pendingPurges, "purge is", "purges are")} not in Redis yet` }]
+        : [],
+  },
+  {
+    id: "no-memory-cache",
+    severity: "warning",
+    subject: "gateway",
+    find: ({ cache }) =>
+      cache.memory.maxBytes === 0 ? [{ text: "the memory cache has no room: cache.memory.maxBytes is 0" }] : [],
+  },
+  {
+    id: "disabled",
+    severity: "info",
+    subject: "registry",
+    find: ({ upstreams }) =>
+      upstreams
+        .filter(({ state, isContested, lastError }) => state === "disabled" && !isContested && lastError === undefined)
+        .map(({ name }) => ({ upstream: name, text: `${name} is disabled` })),
+  },
+];

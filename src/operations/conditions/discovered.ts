@@ -1,0 +1,103 @@
+import { aggregate } from "../../observe/metrics/promql.ts";
+import { sayCount } from "../../words/quantity.ts";
+import { because, type Condition } from "./condition.ts";
+import { JOB, q } from "./recording.ts";
+
+/** What is wrong with registries that are found, and where they are listed. */
+export const DISCOVERY_CONDITIONS: readonly Condition[] = [
+  {
+    alert: "RegistryGatewayRegistryWaitsForApproval",
+    severity: "warning",
+    subject: "gateway",
+    isCause: true,
+    conditions: [
+      {
+        value: aggregate("max", JOB, q.over("5m").highest("discoveryRegistries", { state: "waiting" })),
+        is: ">",
+        bound: 0,
+      },
+    ],
+    for: "10m",
+    find: ({ discovery }) => {
+      const waiting = discovery.registries.filter(({ state }) => state === "waiting").length;
+      return waiting === 0
+        ? []
+        : [{ text: `${sayCount(waiting, "found registry waits", "found registries wait")} for approval` }];
+    },
+    summary: "{{ $value }} registries are listed anew or elsewhere, and wait for an operator",
+    runbook: {
+      means:
+        "Clients notice nothing of a registry that moved while its old URLs answer; one that is new is 404 to them. A list may also have been altered by somebody who wants to answer in a registry's place.",
+      look: "registry-gateway discovery, or GET /discovery: what is used, what is proposed, since when and by which source.",
+      act: "Ask the registry's operator whether the URLs are theirs, by another way than the list. Then registry-gateway discovery approve ADMIN, or refuse ADMIN.",
+    },
+  },
+  {
+    alert: "RegistryGatewayDiscoverySourceFails",
+    severity: "warning",
+    subject: "gateway",
+    isCause: true,
+    conditions: [
+      {
+        value: `time() - ${aggregate("max", [...JOB, "source"], q.series("discoverySourceSuccess"))}`,
+        is: ">",
+        bound: 7_200,
+      },
+    ],
+    for: "5m",
+    find: ({ discovery }) =>
+      discovery.sources.flatMap(({ name, lastError }) =>
+        lastError === null ? [] : [{ text: `the source ${name} cannot be read${because(lastError)}` }],
+      ),
+    summary: "The source {{ $labels.source }} was not read without a fault for {{ $value | humanizeDuration }}",
+    runbook: {
+      means: "Registries that were found go on being used. What is new in the list, or has moved, is not known.",
+      look: 'registry-gateway discovery says what is wrong with it; so does the log: "discovery source fails".',
+      act: "Fetch the URL from the gateway's machine. A list has at most 4 MiB, is JSON, and is not redirected; of scans, so many as discovery.sources[].agree says have to answer alike. check --live reads the sources without changing anything.",
+    },
+  },
+  {
+    alert: "RegistryGatewayRegistriesGoneFromList",
+    severity: "warning",
+    subject: "gateway",
+    isCause: true,
+    conditions: [
+      {
+        value: aggregate("max", JOB, q.over("5m").highest("discoveryRegistries", { state: "gone" })),
+        is: ">",
+        bound: 0,
+      },
+    ],
+    for: "1h",
+    find: ({ discovery }) => {
+      const gone = discovery.registries.filter(({ state }) => state === "gone").length;
+      return gone === 0
+        ? []
+        : [{ text: `${sayCount(gone, "registry is", "registries are")} used and no source lists them` }];
+    },
+    summary: "{{ $value }} registries are used and no source lists them any more",
+    runbook: {
+      means:
+        "Clients notice nothing while the registries answer. A registry may have been closed, or its list be broken.",
+      look: "registry-gateway discovery names those with the state gone.",
+      act: "A list that lost many at once is broken: tell those who publish it. A registry that is closed is taken away by registry-gateway discovery approve ADMIN.",
+    },
+  },
+  {
+    alert: "RegistryGatewayPinFileUnusable",
+    severity: "warning",
+    subject: "replica",
+    isCause: true,
+    conditions: [{ value: aggregate("max", JOB, q.over("5m").highest("discoveryPinFileUnusable")), is: ">", bound: 0 }],
+    for: "5m",
+    find: ({ discovery: { pinFileError } }) =>
+      pinFileError === null ? [] : [{ text: `discovery.pinFile cannot be used${because(pinFileError)}` }],
+    summary: "discovery.pinFile cannot be read or written",
+    runbook: {
+      means:
+        "What is pinned goes on being used by this process, and by replicas with Redis. After a restart without Redis it is not known where a registry was found first. While the file is broken, new registries wait for approval.",
+      look: 'The log: "pin file cannot be used" says why.',
+      act: "Give the gateway's user the right to write the file and its folder. Put a broken file back from a backup, or take it away where all that the lists say now can be trusted; it is read again at the next reading of the sources.",
+    },
+  },
+];

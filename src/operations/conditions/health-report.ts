@@ -1,0 +1,61 @@
+import type { Clock } from "../../clock.ts";
+import type { Metrics } from "../../observe/metrics.ts";
+import type { ReloadReport } from "../config-report.ts";
+import type { DiscoveryReport } from "../../discovery/report.ts";
+import type { ProcessStatus } from "../status.ts";
+import { type Facts, READ_GAUGES, type ReadGauge } from "./condition.ts";
+import { type Health, HealthWatch } from "./health.ts";
+import { RecentCounts } from "./recent-counts.ts";
+
+interface HealthSources {
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly status: () => ProcessStatus;
+  readonly discovery: () => DiscoveryReport;
+  readonly lastReload: () => ReloadReport | undefined;
+  readonly operatorFaults: () => ReadonlyMap<string, string>;
+}
+
+/** How the gateway is, looked at when somebody asks and every thirty seconds: since when something is so is known then. */
+export class HealthReport {
+  private readonly sources: HealthSources;
+  private readonly recent: RecentCounts;
+  private readonly watch: HealthWatch;
+
+  constructor(sources: HealthSources) {
+    this.sources = sources;
+    this.recent = new RecentCounts(sources.metrics, sources.clock);
+    this.watch = new HealthWatch(sources.clock);
+  }
+
+  start(): void {
+    this.recent.start(() => void this.look());
+  }
+
+  stop(): void {
+    this.recent.stop();
+  }
+
+  async look(): Promise<Health> {
+    const { clock, metrics, status, discovery, lastReload, operatorFaults } = this.sources;
+    const gauges = await gaugesAbove0(metrics);
+    this.recent.refresh();
+    return this.watch.look({
+      ...status(),
+      lastReload: lastReload(),
+      discovery: discovery(),
+      operatorFaults: operatorFaults(),
+      gauges,
+      recent: this.recent,
+      wallNow: clock.wallNow(),
+    });
+  }
+}
+
+async function gaugesAbove0(metrics: Metrics): Promise<Facts["gauges"]> {
+  const read = async (key: ReadGauge) => {
+    const { values } = await metrics[key].get();
+    return [key, values.filter(({ value }) => value > 0).map(({ labels }) => labels)] as const;
+  };
+  return Object.fromEntries(await Promise.all(READ_GAUGES.map(read))) as unknown as Facts["gauges"];
+}
