@@ -1,5 +1,7 @@
 import { findNodeUrlFault, normaliseNodeUrl } from "../config/urls.ts";
 import { isObject } from "../json.ts";
+import { formatSize } from "../units.ts";
+import { isPrintable } from "../words/printable.ts";
 
 /** A registry that an asset list names. */
 export interface ListedRegistry {
@@ -29,9 +31,6 @@ const MAX_PROBLEMS = 100;
 const ADMIN_KEYS = ["admin", "adminId", "instrumentAdmin", "adminPartyId"];
 const URL_KEYS = ["registryURLs", "registryUrls", "registryURL", "registryUrl"];
 
-/** No party id has control characters, marks of direction or separators of lines. */
-const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/u;
-
 /**
  * Reads a published asset list: an object of networks, each with assets that name their admin and the URLs of its
  * registry (also below a key `networks`, and with assets below a key `assets`). Assets of one admin on one network are of
@@ -47,7 +46,7 @@ export function readAssetList(text: string, only: string | undefined): AssetList
   }
   const chosen = networks.filter(([name]) => only === undefined || name === only);
   if (chosen.length === 0) {
-    const names = networks.map(([name]) => JSON.stringify(name)).join(", ");
+    const names = nameSome(networks.map(([name]) => name));
     throw new Error(`there is no network ${JSON.stringify(only)} in it; it has ${names}`);
   }
   const collected = new Collected();
@@ -60,7 +59,8 @@ export function readAssetList(text: string, only: string | undefined): AssetList
 }
 
 function parse(text: string): unknown {
-  if (text.length > MAX_LIST) throw new Error(`it is larger than ${MAX_LIST} bytes, which no list of registries is`);
+  if (text.length > MAX_LIST)
+    throw new Error(`it is larger than the ${formatSize(MAX_LIST)} that are read, which no list of registries is`);
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -69,6 +69,16 @@ function parse(text: string): unknown {
     if (start.startsWith("<")) throw new Error("it is a web page (HTML), not a list of registries in JSON");
     throw new Error(start.startsWith("{") ? "it is no JSON: it is broken, or was cut off" : "it is no JSON");
   }
+}
+
+/** As many names are said in a message. */
+const MOST_NAMED = 10;
+
+/** Names of a list, as a message has them: a few, and how many more there are. */
+export function nameSome(names: readonly string[]): string {
+  const named = names.slice(0, MOST_NAMED).map((name) => JSON.stringify(name.slice(0, 80)));
+  const others = names.length - named.length;
+  return named.join(", ") + (others === 0 ? "" : ` and ${others} more`);
 }
 
 /** The published form is an object of networks; elsewhere they are below a key of that name. */
@@ -86,7 +96,7 @@ class Collected {
   take(network: string, name: string, asset: unknown): void {
     const place = JSON.stringify(`${network}: ${name}`);
     const admin = adminOf(asset);
-    if (admin !== undefined && UNPRINTABLE.test(admin)) {
+    if (admin !== undefined && !isPrintable(admin)) {
       return this.report(`${place}: names an admin that is no party id; left out`);
     }
     const urls = urlsOf(asset, (fault) => this.report(`${place}: ${fault}`));

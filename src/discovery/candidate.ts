@@ -1,3 +1,4 @@
+import type { Instant } from "../clock.ts";
 import type { DiscoveryConfig } from "../config/schema.ts";
 import { isRefused, isSameSet, type Pin } from "./pin.ts";
 import type { Proof } from "./prober.ts";
@@ -23,6 +24,8 @@ export interface Candidate {
   proof: Proof | undefined;
   /** URLs at which the admin was proved, as long as this process knows it. */
   readonly proved: Set<string>;
+  /** When a URL of it was asked last; `-Infinity`: never. */
+  asked: Instant;
   /** In so many runs in a row the offer was the same. */
   steady: number;
 }

@@ -115,7 +115,8 @@ export class Candidates {
   private noteOffer(admin: string, offer: Offer): Candidate {
     const candidate = this.listed.get(admin) ?? this.begin(admin);
     const isSame = candidate.offer !== undefined && isSameSet(candidate.offer.urls, offer.urls);
-    if (!isSame) Object.assign(candidate, { since: this.options.time(), proof: undefined, steady: 0 });
+    if (!isSame)
+      Object.assign(candidate, { since: this.options.time(), proof: undefined, asked: -Infinity, steady: 0 });
     candidate.offer = offer;
     candidate.steady += 1;
     return candidate;
@@ -158,7 +159,7 @@ function isOpen(offer: Offer, pin: Pin | undefined): boolean {
 
 /** A registry that no source lists. */
 function unlisted({ admin, name, since }: Pick<Pin, "admin" | "name" | "since">): Candidate {
-  return { admin, name, since, offer: undefined, proof: undefined, proved: new Set(), steady: 0 };
+  return { admin, name, since, offer: undefined, proof: undefined, proved: new Set(), asked: -Infinity, steady: 0 };
 }
 
 /** What is refused before it was ever used. */

@@ -61,6 +61,11 @@ export class Discovery {
     return this.search?.report() ?? { sources: [], registries: [], pinFileError: null };
   }
 
+  /** Every decision is in what replicas share. */
+  isShared(): boolean {
+    return this.search?.isShared() ?? true;
+  }
+
   /** Does what an operator decided about what was `seen`. @throws GatewayError 404 and 409 */
   async decide(admin: string, approve: boolean, seen?: readonly string[]): Promise<DiscoveryDecision> {
     if (this.search === undefined) {

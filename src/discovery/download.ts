@@ -1,5 +1,7 @@
 import { Agent, request } from "undici";
+import { collect, NotCollected } from "../bodies/collected-body.ts";
 import type { AbortSignalLike, Clock, Duration } from "../clock.ts";
+import { formatSize } from "../units.ts";
 import { isPrivateHost, lookUpPublic, PrivateAddress } from "../upstream/wire/public-address.ts";
 
 export interface DownloadOptions {
@@ -50,9 +52,9 @@ export async function download(url: string, options: DownloadOptions): Promise<D
       signal: ending.signal,
     });
     if (headers["content-encoding"] !== undefined) throw new Refused("answered in a content coding, unasked");
-    return { status: statusCode, text: await readText(body, maxBody) };
+    return { status: statusCode, text: (await collect(body, maxBody)).toString("utf8") };
   } catch (error) {
-    throw new Error(isLate ? `did not answer within ${timeout / 1000} s` : sayOf(error), { cause: error });
+    throw new Error(isLate ? `did not answer within ${timeout / 1000} s` : sayOf(error, maxBody), { cause: error });
   } finally {
     cancelTimer();
     signal.removeEventListener("abort", stop);
@@ -63,23 +65,17 @@ export async function download(url: string, options: DownloadOptions): Promise<D
 /** An answer that is not taken. */
 class Refused extends Error {}
 
-async function readText(body: AsyncIterable<Buffer>, maxBody: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of body) {
-    bytes += chunk.length;
-    if (bytes > maxBody) throw new Refused(`is larger than the ${maxBody} bytes that are read`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
-}
-
 /** The end of a sentence that begins with "it". */
-function sayOf(error: unknown): string {
+function sayOf(error: unknown, maxBody: number): string {
   const { name, code, message, cause } = error as NodeJS.ErrnoException & { readonly cause?: unknown };
   if (error instanceof Refused) return message;
+  if (error instanceof NotCollected) {
+    return error.fault === "too-large"
+      ? `is larger than the ${formatSize(maxBody)} that are read`
+      : "comes in far too many chunks for its size";
+  }
   if (error instanceof PrivateAddress) return withoutIt(message);
-  if (cause instanceof Error) return sayOf(cause);
+  if (cause instanceof Error) return sayOf(cause, maxBody);
   if (code === "UND_ERR_SOCKET" || code === "ECONNRESET" || code === "UND_ERR_RES_CONTENT_LENGTH_MISMATCH") {
     return "was cut off";
   }

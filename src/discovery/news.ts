@@ -34,12 +34,18 @@ export class DiscoveryNews {
     }
     const [told] = proof?.strangers.values() ?? [];
     if (told !== undefined && this.isDue(`stranger ${admin}`)) this.observer.stranger(name, told);
-    const problem = problemOf(proof);
+    // One that was not asked at all is said with all of them.
+    const problem = proof?.unasked === offer.urls.length ? undefined : problemOf(proof);
     if (problem !== undefined && this.isDue(`unproved ${admin}`)) this.observer.unproved(name, problem);
   }
 
   surplus(max: number, surplus: number): void {
     if (surplus > 0 && this.isDue("surplus")) this.observer.tooMany(max, max + surplus);
+  }
+
+  /** So many URLs were not asked in a reading. */
+  unasked(count: number): void {
+    if (count > 0 && this.isDue("unasked")) this.observer.unasked(count);
   }
 
   private isDue(what: string): boolean {

@@ -35,8 +35,12 @@ export interface DiscoveryObserver {
   unproved(name: string, why: string): void;
   /** More registries are listed than may be used. */
   tooMany(max: number, listed: number): void;
+  /** URLs that a reading did not ask, since their hosts were asked enough. */
+  unasked(urls: number): void;
   /** The file of the pins: what is wrong with it; undefined: nothing any more. */
   pinFile(fault: string | undefined): void;
+  /** There was no file of pins at the start; so many came from what replicas share. */
+  pinsBegunAnew(fromRedis: number): void;
   /** What was found cannot be put to use. */
   failed(why: string): void;
 }

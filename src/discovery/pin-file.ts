@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
+import { faultOfFile, readTextFile } from "../config/text-file.ts";
 import { isObject } from "../json.ts";
 import { parsePin, type Pin } from "./pin.ts";
 
@@ -23,19 +23,19 @@ export class PinFile {
   }
 
   /**
-   * The pins in it; none where there is no file.
+   * The pins in it; undefined where there is no file.
    *
    * @throws Error when it is there and cannot be read, or is broken; the message is the rest of a sentence that begins
    * with "it"
    */
-  read(): Pin[] {
+  read(): Pin[] | undefined {
     let text: string;
     try {
-      text = readFileSync(this.path, "utf8");
+      text = readTextFile(this.path, MAX_FILE);
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      if (code === "ENOENT") return [];
-      throw new Error(`cannot be read (${code})`, { cause: error });
+      if (code === "ENOENT") return undefined;
+      throw new Error(faultOfFile(error), { cause: error });
     }
     return parse(text);
   }
@@ -77,7 +77,6 @@ async function syncFolder(folder: string): Promise<void> {
 }
 
 function parse(text: string): Pin[] {
-  if (text.length > MAX_FILE) throw new Error("is too large to be a file of pins");
   let json: unknown;
   try {
     json = JSON.parse(text);

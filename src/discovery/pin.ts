@@ -1,7 +1,7 @@
 import { findNodeUrlFault, normaliseNodeUrl } from "../config/urls.ts";
 import { digestOf } from "../digest.ts";
-import { type Static, Type } from "../schema/type.ts";
-import { compile } from "../schema/validator.ts";
+import { type Static, Type } from "typebox";
+import { Compile } from "typebox/compile";
 import { isPartyId } from "../upstream/node/registry-admin.ts";
 
 const Url = Type.String({ maxLength: 2_048 });
@@ -33,14 +33,14 @@ const Pin = Type.Object(
 
 export type Pin = Static<typeof Pin>;
 
-const validator = compile(Pin);
+const validator = Compile(Pin);
 
 /** Refused proposals of one admin that are remembered. */
 const MOST_REFUSED = 16;
 
 /** The pin in `value`; undefined for anything that this program would not have written. */
 export function parsePin(value: unknown): Pin | undefined {
-  if (!validator.accepts(value) || !isPartyId(value.admin)) return undefined;
+  if (!validator.Check(value) || !isPartyId(value.admin)) return undefined;
   const used = [...value.urls, ...value.published];
   const isGood = used.every((url) => findNodeUrlFault(url) === undefined && normaliseNodeUrl(url) === url);
   return isGood && !Number.isNaN(Date.parse(value.since)) ? value : undefined;

@@ -1,5 +1,5 @@
-import { type CancelTimer, type Clock, type Duration, type Instant, settledWithin, sleep } from "../clock.ts";
-import type { Row, SharedRows } from "../coordination/coordination.ts";
+import { type Clock, type Duration, type Instant, settledWithin, sleep } from "../clock.ts";
+import type { MergedRows, Row, SharedRows } from "../coordination/coordination.ts";
 import { digestOf } from "../digest.ts";
 import { byAge, parsePin, type Pin } from "./pin.ts";
 import { PinFile } from "./pin-file.ts";
@@ -16,10 +16,9 @@ export interface PinsOptions {
   readonly onChange: () => void;
   /** The pins are kept from now on, or cannot be: the rest of a sentence that begins with "it". Told when it changes. */
   readonly onKept: (fault: string | undefined) => void;
+  /** There was no file at the start: the pins are those that replicas share, or, with `fromRedis` 0, none. */
+  readonly onBegunAnew: (fromRedis: number) => void;
 }
-
-/** A decision has effect on all replicas within 2 s. */
-const LOOK_EVERY: Duration = 500;
 
 /** How long a start waits for what other replicas have pinned. */
 const FIRST_LOOK: Duration = 1_000;
@@ -27,6 +26,8 @@ const RETRY_EVERY: Duration = 50;
 
 /** Pins beyond this many are not taken: they would be those of admins that nothing lists any more. */
 const MAX_PINS = 2_000;
+
+const LOST = "was taken away while the gateway ran, and is written anew with the pins in memory";
 
 /**
  * The pins: in memory, in their file, and with replicas through Redis. Of two pins of one admin the one with more
@@ -40,9 +41,13 @@ export class Pins {
   private readonly sharedVersions = new Map<string, number>();
   private fault: string | undefined;
   private isBroken = false;
+  /** The file was there when it was last read or written. */
+  private isThere = false;
+  /** {@link LOST}, from when that was seen until the file is found there again. */
+  private lost: string | undefined;
+  /** There was no file at the start, and what replicas share was not read yet. */
+  private isUnread = false;
   private saving: Promise<void> = Promise.resolve();
-  private looking: Promise<void> | undefined;
-  private cancelTimer: CancelTimer = () => undefined;
   private isClosed = false;
 
   constructor(options: PinsOptions) {
@@ -54,9 +59,13 @@ export class Pins {
   async open(): Promise<void> {
     const { clock, shared } = this.options;
     if (this.readFile() !== undefined) this.note(undefined);
-    if (shared === undefined) return;
-    await settledWithin(this.lookUntil(clock.now() + FIRST_LOOK), FIRST_LOOK, clock);
-    this.schedule();
+    const isAnew = !this.isThere;
+    if (shared !== undefined) {
+      this.isUnread = isAnew;
+      shared.follow((rows) => this.merge(rows));
+      await settledWithin(this.lookUntil(shared, clock.now() + FIRST_LOOK), FIRST_LOOK, clock);
+    }
+    if (isAnew) this.options.onBegunAnew(this.pins.size);
   }
 
   /** What is wrong with the file: the rest of a sentence that begins with "it". */
@@ -64,9 +73,12 @@ export class Pins {
     return this.fault;
   }
 
-  /** False while the file is there and cannot be read: what seems to be new may have been pinned elsewhere before. */
+  /**
+   * False while the file is there and cannot be read, and where there was none while what replicas share was not read yet:
+   * what seems to be new may have been pinned before.
+   */
   get isWhole(): boolean {
-    return !this.isBroken;
+    return !this.isBroken && !this.isUnread;
   }
 
   get(admin: string): Pin | undefined {
@@ -78,14 +90,19 @@ export class Pins {
     return [...this.pins.values()].toSorted(byAge);
   }
 
+  /** All are in Redis, as it was read last. */
+  get areShared(): boolean {
+    return [...this.pins.values()].every((pin) => this.isShared(pin));
+  }
+
   /** Keeps decisions, each newer than what was decided before, and has them in effect. Never rejects. */
   async put(pins: readonly Pin[]): Promise<PinReach> {
     await this.save(pins);
     for (const pin of pins) this.take(pin);
     this.options.onChange();
     if (this.options.shared === undefined) return "replica";
-    await this.exchange().catch(() => undefined);
-    return pins.every(({ admin, version }) => (this.sharedVersions.get(admin) ?? 0) >= version) ? "fleet" : "pending";
+    await this.options.shared.synchronise().catch(() => undefined);
+    return pins.every((pin) => this.isShared(pin)) ? "fleet" : "pending";
   }
 
   /**
@@ -94,25 +111,26 @@ export class Pins {
    */
   async recheck(): Promise<void> {
     await this.saving;
-    const written = this.isClosed ? undefined : this.readFile();
+    if (this.isClosed) return;
+    this.lost = undefined;
+    const written = this.readFile();
     if (written === undefined) return;
     const isBehind = [...this.pins.values()].some(({ admin, version }) => version > (written.get(admin) ?? 0));
     if (isBehind) await this.save();
-    else this.note(undefined);
+    else this.note(this.lost);
   }
 
   async close(): Promise<void> {
     this.isClosed = true;
-    this.cancelTimer();
     await this.saving;
   }
 
   /** Until Redis was read, which may not be connected yet. */
-  private async lookUntil(end: Instant): Promise<void> {
+  private async lookUntil(shared: SharedRows, end: Instant): Promise<void> {
     const { clock } = this.options;
     while (!this.isClosed && clock.now() < end) {
       try {
-        return await this.exchange();
+        return await shared.synchronise();
       } catch {
         await sleep(RETRY_EVERY, clock);
       }
@@ -122,11 +140,16 @@ export class Pins {
   /** Takes what is news in it. Returns the version of each of its pins; undefined: it could not be read. */
   private readFile(): ReadonlyMap<string, number> | undefined {
     try {
-      const pins = this.file.read();
+      const found = this.file.read();
+      const pins = found ?? [];
       for (const pin of pins) this.take(pin);
+      // A broken one is taken away by an operator.
+      if (found === undefined && this.isThere && !this.isBroken && this.pins.size > 0) this.lost = LOST;
+      this.isThere = found !== undefined;
       this.isBroken = false;
       return new Map(pins.map(({ admin, version }) => [admin, version]));
     } catch (error) {
+      this.isThere = true;
       this.isBroken = true;
       this.note((error as Error).message);
       return undefined;
@@ -148,7 +171,8 @@ export class Pins {
       if (this.readFile() === undefined) return;
       try {
         await this.file.write(this.with(more));
-        this.note(undefined);
+        this.isThere = true;
+        this.note(this.lost);
       } catch (error) {
         this.note((error as Error).message);
       }
@@ -168,61 +192,45 @@ export class Pins {
     this.options.onKept(fault);
   }
 
-  private schedule(): void {
-    if (this.isClosed) return;
-    this.cancelTimer = this.options.clock.after(LOOK_EVERY, () => {
-      void this.exchange()
-        .catch(() => undefined)
-        .finally(() => this.schedule());
-    });
+  private isShared({ admin, version }: Pin): boolean {
+    return (this.sharedVersions.get(admin) ?? 0) >= version;
   }
 
-  /** One after the other; who comes while one runs has another one behind it. */
-  private exchange(): Promise<void> {
-    const before = this.looking ?? Promise.resolve();
-    const next: Promise<void> = before
-      .catch(() => undefined)
-      .then(() => this.exchangeNow())
-      .finally(() => {
-        if (this.looking === next) this.looking = undefined;
-      });
-    this.looking = next;
-    return next;
-  }
-
-  private async exchangeNow(): Promise<void> {
-    const unshared = [...this.pins.values()].filter(
-      ({ admin, version }) => version > (this.sharedVersions.get(admin) ?? 0),
-    );
-    const rows = await this.options.shared!.exchange(unshared.map(rowOf));
-    if (rows === undefined) return;
+  /** Takes over what other replicas decided, and says what they lack. */
+  private merge(rows: ReadonlyMap<string, Row>): MergedRows {
+    const missing = new Map<string, Row>();
+    if (this.isClosed) return { rows: missing };
+    this.isUnread = false;
     this.sharedVersions.clear();
-    let isNews = false;
-    for (const row of rows) {
-      const pin = pinIn(row);
+    let isNew = false;
+    for (const [name, row] of rows) {
+      const pin = pinIn(name, row);
       if (pin === undefined) continue;
       this.sharedVersions.set(pin.admin, pin.version);
       const known = this.pins.get(pin.admin);
       // Of two that were decided apart, the one that was shared first stays.
       const isOther = known?.version === pin.version && JSON.stringify(known) !== JSON.stringify(pin);
       if (isOther) this.pins.set(pin.admin, pin);
-      if (isOther || this.take(pin)) isNews = true;
+      if (isOther || this.take(pin)) isNew = true;
     }
-    if (!isNews) return;
-    this.options.onChange();
-    await this.save();
+    for (const pin of this.pins.values()) if (!this.isShared(pin)) missing.set(digestOf(pin.admin), rowOf(pin));
+    if (isNew) {
+      this.options.onChange();
+      void this.save();
+    }
+    return { rows: missing };
   }
 }
 
 function rowOf(pin: Pin): Row {
-  return { key: digestOf(pin.admin), version: pin.version, text: JSON.stringify(pin) };
+  return { version: pin.version, until: undefined, text: JSON.stringify(pin) };
 }
 
 /** Undefined for what was not written by this program. */
-function pinIn({ key, version, text }: Row): Pin | undefined {
+function pinIn(name: string, { version, text }: Row): Pin | undefined {
   try {
     const pin = parsePin(JSON.parse(text));
-    return pin?.version === version && digestOf(pin.admin) === key ? pin : undefined;
+    return pin?.version === version && digestOf(pin.admin) === name ? pin : undefined;
   } catch {
     return undefined;
   }

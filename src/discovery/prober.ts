@@ -5,12 +5,13 @@ import { LocalCoordinator } from "../coordination/local.ts";
 import { silentObserver } from "../upstream/observer.ts";
 import type { UpstreamLimits } from "../upstream/parts.ts";
 import { Upstream } from "../upstream/upstream.ts";
+import { HostTurns, MOST_QUESTIONS } from "./host-turns.ts";
 
 /** Keys of an upstream besides those that say which registry it is. */
 export type UpstreamDefaults = Omit<UpstreamConfig, "name" | "enabled" | "admin" | "urls">;
 
 /** What a URL said about itself, or why it could not be asked; `problem` is a sentence about it without its address. */
-export type Verdict = { readonly admin: string } | { readonly problem: string };
+export type Verdict = { readonly admin: string } | { readonly problem: string; readonly isUnasked?: true };
 
 /** A URL as it was published, and the one at which the registry is. */
 export interface MendedUrl {
@@ -27,6 +28,8 @@ export interface Proof {
   readonly silent: ReadonlyMap<string, string>;
   /** Published ones that are another registry, and whose. */
   readonly strangers: ReadonlyMap<string, string>;
+  /** So many of the silent ones were not asked, since their host had been asked enough. */
+  readonly unasked: number;
 }
 
 export interface ProberOptions {
@@ -35,7 +38,15 @@ export interface ProberOptions {
   /** Time limits, TLS and proxy as the registry will be called with. */
   readonly defaults: UpstreamDefaults;
   readonly allowPrivate: boolean;
+  /** Questions that one host gets until {@link Prober.begin}. */
+  readonly mostQuestions?: number;
 }
+
+/** What is said of a URL whose host had been asked enough. */
+const UNASKED: Verdict = {
+  problem: `it is asked at a later reading: a host gets ${MOST_QUESTIONS} questions in one`,
+  isUnasked: true,
+};
 
 const TIMEOUT: Duration = 5_000;
 
@@ -49,14 +60,25 @@ const MISTAKES: readonly (readonly [published: RegExp, meant: string])[] = [[/\/
 export class Prober {
   private readonly options: ProberOptions;
   private readonly bodies: BodyReader;
+  private readonly turns: HostTurns;
 
   constructor(options: ProberOptions) {
     this.options = options;
+    this.turns = new HostTurns(options.clock, options.mostQuestions ?? MOST_QUESTIONS);
     this.bodies = new BodyReader({ clock: options.clock, largest: () => options.limits.responseBody });
   }
 
-  /** Asks one URL. Never rejects. */
+  /** A new reading: each host may be asked again. Only while nothing is asked. */
+  begin(): void {
+    this.turns.begin();
+  }
+
+  /** Asks one URL when it is its host's turn. Never rejects. */
   async ask(url: string): Promise<Verdict> {
+    return (await this.turns.take(url, () => this.askNow(url))) ?? UNASKED;
+  }
+
+  private async askNow(url: string): Promise<Verdict> {
     const { clock, limits, defaults, allowPrivate } = this.options;
     const { auth: _, rateLimit: __, ...keys } = defaults;
     const timeout = Math.min(TIMEOUT, keys.timeout);
@@ -92,12 +114,13 @@ export class Prober {
     }
   }
 
-  /** Asks all of these URLs at once; one that is no registry of `admin` is tried mended. Never rejects. */
+  /** Asks all of these URLs; one that is no registry of `admin` is tried mended. Never rejects. */
   async prove(admin: string, published: readonly string[]): Promise<Proof> {
     const proved = new Set<string>();
     const mended: MendedUrl[] = [];
     const silent = new Map<string, string>();
     const strangers = new Map<string, string>();
+    let unasked = 0;
     const ask = async (from: string): Promise<void> => {
       const verdict = await this.ask(from);
       if ("admin" in verdict && verdict.admin === admin) return void proved.add(from);
@@ -107,14 +130,16 @@ export class Prober {
         proved.add(to);
         return void mended.push({ from, to });
       }
-      if ("admin" in verdict) strangers.set(from, verdict.admin);
-      else silent.set(from, verdict.problem);
+      if ("admin" in verdict) return void strangers.set(from, verdict.admin);
+      silent.set(from, verdict.problem);
+      if (verdict.isUnasked === true) unasked += 1;
     };
     await Promise.all(published.map(ask));
-    return { proved: [...proved].toSorted(), mended: mended.toSorted(byUrl), silent, strangers };
+    return { proved: [...proved].toSorted(), mended: mended.toSorted(byUrl), silent, strangers, unasked };
   }
 
   close(): void {
+    this.turns.close();
     this.bodies.close();
   }
 }

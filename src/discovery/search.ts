@@ -10,7 +10,7 @@ import { DiscoveryNews } from "./news.ts";
 import type { DiscoveryObserver } from "./observer.ts";
 import { isSameSet, type Pin } from "./pin.ts";
 import { Pins } from "./pins.ts";
-import { mendings, Prober } from "./prober.ts";
+import { mendings, type Proof, Prober } from "./prober.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "./report.ts";
 import { SourceReadings } from "./source-readings.ts";
 import { createSources } from "./sources.ts";
@@ -28,8 +28,6 @@ export interface SearchOptions {
   readonly use: (found: FoundRegistries) => Promise<void>;
 }
 
-/** Registries that are asked at once. */
-const CONCURRENCY = 16;
 /** What is taken is written, shared and used together. */
 const GATHER: Duration = 50;
 const FIRST_RETRY: Duration = 5_000;
@@ -55,6 +53,8 @@ export class Search {
   private cancelTimer: CancelTimer = () => undefined;
   private hasRun = false;
   private failures = 0;
+  /** URLs that this reading asks no more, since their hosts were asked enough. */
+  private unasked = 0;
 
   constructor(config: DiscoveryConfig, limits: Config["limits"], options: SearchOptions) {
     const { clock, observer, shared, written } = options;
@@ -71,6 +71,7 @@ export class Search {
       file: pinFile,
       onChange: changed,
       onKept: (fault) => observer.pinFile(fault),
+      onBegunAnew: (fromRedis) => observer.pinsBegunAnew(fromRedis),
     });
     this.candidates = new Candidates({
       config,
@@ -107,6 +108,10 @@ export class Search {
     };
   }
 
+  isShared(): boolean {
+    return this.pins.areShared;
+  }
+
   /** Does what an operator decided. @throws GatewayError as {@link Candidates.decide} */
   async decide(admin: string, approve: boolean, seen?: readonly string[]): Promise<DiscoveryDecision> {
     for (let round = 1; ; round += 1) {
@@ -128,15 +133,16 @@ export class Search {
     if (signal.aborted) return;
     const listed = this.candidates.note(this.readings.offers((admin) => this.pins.get(admin)?.source));
     this.news.surplus(this.config.max, this.candidates.surplus);
-    const queue = listed.values();
-    const work = async (): Promise<void> => {
-      for (const candidate of queue) if (!signal.aborted) await this.consider(candidate);
-    };
-    await Promise.all(Array.from({ length: CONCURRENCY }, work));
+    this.prober.begin();
+    this.unasked = 0;
+    // What was asked longest ago comes first: what a host got no question about comes before what it was asked already.
+    await Promise.all(listed.toSorted((a, b) => a.asked - b.asked).map((candidate) => this.consider(candidate)));
+    this.news.unasked(this.unasked);
     await this.flushing;
     if (signal.aborted) return;
     this.hasRun = true;
-    const isPartial = this.readings.faults > 0 || listed.some(({ proof }) => problemOf(proof) !== undefined);
+    const isPartial =
+      this.readings.faults > 0 || this.unasked > 0 || listed.some(({ proof }) => problemOf(proof) !== undefined);
     this.failures = isPartial ? this.failures + 1 : 0;
     await this.apply();
     const isFailure = this.readings.faults === this.readings.size;
@@ -160,10 +166,10 @@ export class Search {
     const isOpen = problemOf(candidate.proof) !== undefined;
     let judgement = this.judge(isOpen ? { ...candidate, proof: undefined } : candidate);
     if (judgement === "prove") {
-      const proof = await this.prober.prove(admin, offer.urls);
+      const proof = await this.prove(candidate, offer.urls);
       if (this.closing.aborted || candidate.offer !== offer) return;
-      for (const url of proof.proved) candidate.proved.add(url);
-      candidate.proof = proof;
+      // Of one that was not asked at all this time, it is known what it said before.
+      if (proof.unasked < offer.urls.length || candidate.proof === undefined) candidate.proof = proof;
       judgement = this.judge(candidate);
     } else if (judgement === "keep") {
       await this.mendPinned(candidate);
@@ -188,13 +194,20 @@ export class Search {
       return !pin.urls.includes(url) || mendings(url).length > 0;
     });
     if (open.length === 0) return;
-    const proof = await this.prober.prove(admin, open);
-    for (const url of proof.proved) proved.add(url);
+    const proof = await this.prove(candidate, open);
     if (this.closing.aborted || this.pins.get(admin) !== pin) return;
     const wrong = new Set(proof.mended.map(({ from }) => from));
     const urls = [...new Set([...pin.urls.filter((url) => !wrong.has(url)), ...proof.proved])].toSorted();
     if (isSameSet(urls, pin.urls)) return;
     this.take({ ...pin, version: pin.version + 1, urls, mended: [...pin.mended, ...proof.mended] });
+  }
+
+  private async prove(candidate: Candidate, urls: readonly string[]): Promise<Proof> {
+    const proof = await this.prober.prove(candidate.admin, urls);
+    for (const url of proof.proved) candidate.proved.add(url);
+    if (proof.unasked < urls.length) candidate.asked = this.options.clock.now();
+    this.unasked += proof.unasked;
+    return proof;
   }
 
   private take(pin: Pin): void {

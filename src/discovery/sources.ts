@@ -1,10 +1,10 @@
-import { readFile, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import type { AbortSignalLike, Clock, Duration } from "../clock.ts";
 import type { DiscoveryConfig } from "../config/schema.ts";
+import { faultOfFile, readTextFile } from "../config/text-file.ts";
 import { isReadable } from "../config/urls.ts";
 import { isPartyId } from "../upstream/node/registry-admin.ts";
-import { type AssetList, MAX_LIST, readAssetList } from "./asset-list.ts";
+import { type AssetList, MAX_LIST, readAssetList, nameSome } from "./asset-list.ts";
 import { download, type DownloadOptions } from "./download.ts";
 import { agreeOn, entryUrl, readEntry } from "./name-service.ts";
 
@@ -63,19 +63,16 @@ async function read(config: SourceConfig, options: ReadOptions): Promise<Listing
   if (cns !== undefined) {
     return readNames({ scans: cns, admins, agree: agree ?? Math.floor(cns.length / 2) + 1 }, options);
   }
-  const text = url === undefined ? await readListFile(file!) : await readListAt(url, options);
+  const text = url === undefined ? readListFile(file!) : await readListAt(url, options);
   return listingOf(readAssetList(text, network), network, options);
 }
 
-async function readListFile(file: string): Promise<string> {
+function readListFile(file: string): string {
   try {
-    const { size } = await stat(file);
-    if (size > MAX_LIST) throw new Error(`it is larger than the ${MAX_LIST} bytes that are read`);
-    return await readFile(file, "utf8");
+    return readTextFile(file, MAX_LIST);
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === undefined) throw new Error(message, { cause: error });
-    throw new Error(code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`, { cause: error });
+    const fault = faultOfFile(error);
+    throw new Error(fault === "is not there" ? "there is no such file" : `it ${fault}`, { cause: error });
   }
 }
 
@@ -95,8 +92,7 @@ async function readListAt(url: string, options: ReadOptions): Promise<string> {
 function listingOf(list: AssetList, network: string | undefined, options: SourceOptions): Listing {
   const networks = [...new Set(list.registries.map((each) => each.network))];
   if (network === undefined && networks.length > 1) {
-    const names = networks.map((name) => JSON.stringify(name)).join(", ");
-    throw new Error(`it has several networks, ${names}: choose one by network`);
+    throw new Error(`it has several networks, ${nameSome(networks)}: choose one by network`);
   }
   const registries = new Map<string, readonly string[]>();
   const problems = [...list.problems];

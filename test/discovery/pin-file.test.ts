@@ -42,7 +42,7 @@ test("a process that is killed while it writes the file leaves it whole, and no 
     for (let turn = 0; turn < kill * 40; turn += 1) await new Promise((resolve) => setImmediate(resolve));
     child.kill("SIGKILL");
     await ended;
-    const pins = new PinFile(path).read();
+    const pins = new PinFile(path).read()!;
     expect(pins).toHaveLength(PINS);
     expect(new Set(pins.map((pin) => pin.version)).size).toBe(1);
     expect(pins[0]!.version).toBeGreaterThanOrEqual(said);

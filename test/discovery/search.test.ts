@@ -190,7 +190,7 @@ describe("a list", () => {
   test.each([
     ["is cut off in its JSON", (list: string) => list.slice(0, -20), /cut off/],
     ["is HTML", () => "<!doctype html><p>Moved</p>", /web page/],
-    ["is 10 MiB", (list: string) => list + " ".repeat(10 * 2 ** 20), /larger than the 4194304 bytes/],
+    ["is 10 MiB", (list: string) => list + " ".repeat(10 * 2 ** 20), /larger than the 4MiB/],
     ["is something else", () => '{"version":"1"}', /no networks/],
   ])("that %s changes nothing and is told as a fault", async (_about, spoil, fault) => {
     const { registry, list, used, state, lines, ...scene } = await findOne();
@@ -466,6 +466,33 @@ describe("pins", () => {
     expect(scene.search.report().pinFileError).toBeNull();
   });
 
+  test("whose file is taken away are written anew, and it is said until the file is found there again", async () => {
+    const { block, registry, list, used, lines, ...scene } = await findOne();
+    const before = readFileSync(block.pinFile, "utf8");
+    const attacker = await startRegistry({ admin: ONE });
+    list.publish(listOf({ [ONE]: attacker.url }));
+    rmSync(block.pinFile);
+    await scene.search.run();
+    expect(used()).toEqual({ [ONE]: [registry.url] });
+    expect(readFileSync(block.pinFile, "utf8")).toBe(before);
+    expect(scene.search.report().pinFileError).toContain("was taken away");
+    expect(lines.filter(({ msg }) => msg === "pin file cannot be used")).toHaveLength(1);
+    expect(await scene.metrics()).toContain("registry_gateway_discovery_pin_file_unusable 1");
+    await scene.search.run();
+    expect(scene.search.report().pinFileError).toBeNull();
+    expect(await scene.metrics()).toContain("registry_gateway_discovery_pin_file_unusable 0");
+  });
+
+  test("that begin anew at a start, for want of a file, are warned of; with the file nothing is", async () => {
+    const anew = ({ lines }: { readonly lines: readonly Record<string, unknown>[] }) =>
+      lines.filter(({ msg }) => msg === "pin file is not there");
+    const { block, ...first } = await findOne();
+    expect(anew(first)).toMatchObject([{ fromRedis: 0 }]);
+    expect(anew(await search(block))).toEqual([]);
+    rmSync(block.pinFile);
+    expect(anew(await search(block))).toHaveLength(1);
+  });
+
   test("that cannot be written are used all the same, and it is said", async () => {
     const registry = await startRegistry({ admin: ONE });
     const list = await startPublisher(listOf({ [ONE]: registry.url }));
@@ -541,3 +568,38 @@ describe("pins", () => {
     expect(existsSync(file)).toBe(true);
   });
 });
+
+test("a list with many URLs at one host asks it 64 times in a reading, one at a time, and the others later", async () => {
+  let open = 0;
+  let most = 0;
+  const asked: string[] = [];
+  const host = await startPublisher("");
+  host.publish((response, path) => {
+    asked.push(path);
+    most = Math.max(most, (open += 1));
+    setImmediate(() => {
+      open -= 1;
+      const name = path.split("/")[1]!;
+      const adminId = name.startsWith("good") ? partyOf(name) : partyOf("stranger");
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ adminId, supportedApis: {} }));
+    });
+  });
+  const names = [...Array.from({ length: 69 }, (_, at) => `bad${at}`), "good"];
+  const list = await startPublisher(
+    listOf(Object.fromEntries(names.map((name) => [partyOf(name), `${host.url}/${name}`]))),
+  );
+  const scene = await search({ sources: [{ url: list.url, network: "MainNet" }], pinFile: pinFile() });
+  await scene.search.run();
+  expect([asked.length, most]).toEqual([64, 1]);
+  expect(scene.lines).toContainEqual(
+    expect.objectContaining({ msg: "listed registries are asked later", urls: names.length - 64 }),
+  );
+  expect(scene.search.report().registries.find(({ admin }) => admin === partyOf("good"))).toMatchObject({
+    state: "found",
+    problem: expect.stringContaining("later reading"),
+  });
+  await scene.search.run();
+  expect([asked.length, new Set(asked).size, most]).toEqual([128, names.length, 1]);
+  expect(scene.state(partyOf("good"))).toBe("pinned");
+}, 120_000);
