@@ -67,7 +67,7 @@ async function readSource(
 
 function readPins(discovery: DiscoveryConfig, print: (line: string) => void): Map<string, Pin> | undefined {
   try {
-    return new Map(new PinFile(discovery.pinFile).read().map((pin) => [pin.admin, pin]));
+    return new Map((new PinFile(discovery.pinFile).read() ?? []).map((pin) => [pin.admin, pin]));
   } catch (error) {
     print(`discovery.pinFile: it ${(error as Error).message}`);
     return undefined;

@@ -1,3 +1,4 @@
+import { warningOfEnd } from "./check-certificates.ts";
 import { checkDiscovery } from "./check-discovery.ts";
 import { addressOf } from "../config/urls.ts";
 import type { AnswerContent } from "../bodies/answer.ts";
@@ -81,7 +82,7 @@ async function checkNode(config: UpstreamConfig, url: string, { limits }: Config
     const admin = await upstream.learnAdmin(startedAt + config.timeout);
     const latency = Math.round(clock.now() - startedAt);
     const pageSize = await describePageSize(upstream, () => clock.now() + config.timeout);
-    const tls = url.startsWith("https:") ? "TLS verified" : "no TLS";
+    const tls = url.startsWith("https:") ? `TLS verified${describeEnd(upstream, clock)}` : "no TLS";
     return { admin, line: `${place}: admin ${admin}, ${latency} ms, ${tls}, ${pageSize}` };
   } catch (error) {
     return { admin: undefined, line: `${place}: ${(error as Error).message}` };
@@ -89,6 +90,14 @@ async function checkNode(config: UpstreamConfig, url: string, { limits }: Config
     await upstream.close();
     await coordinator.close();
   }
+}
+
+/** When the certificate of the one node ends. */
+function describeEnd(upstream: Upstream, clock: Clock): string {
+  const end = upstream.status().certificates.find(({ role }) => role === "node")?.expiresAt;
+  if (end === undefined) return "";
+  const warning = warningOfEnd(Date.parse(end), clock.wallNow());
+  return `, its certificate ends on ${end}${warning === undefined ? "" : ` (warning: ${warning})`}`;
 }
 
 /** Which page size the node accepts: the configured one, or the largest of a few. */

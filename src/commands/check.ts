@@ -1,3 +1,5 @@
+import { systemClock } from "../clock.ts";
+import { listCertificates, warnOfEnds } from "./check-certificates.ts";
 import { type Change, diffConfig } from "../config/diff.ts";
 import { loadConfig } from "../config/parse.ts";
 import { presentConfig, printConfig } from "../config/print.ts";
@@ -23,6 +25,7 @@ interface CheckReport {
   /** Of `file`, or of the one that `--diff` names. */
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
+  readonly certificates?: readonly { readonly of: string; readonly expiresAt: string }[];
   readonly changes?: readonly Change[];
   /** What each node, and Redis, had to say. */
   readonly live?: readonly string[];
@@ -41,10 +44,12 @@ export async function check(options: CheckOptions): Promise<number> {
     const config = loadConfig(file, process.env);
     const changes =
       typeof options.diff === "string" ? diffConfig(loadConfig(options.diff, process.env), config) : undefined;
-    const told = [...warnings(config), ...warnOfUnpinned(config)];
+    const certificates = listCertificates(config, systemClock().wallNow());
+    const told = [...warnings(config), ...warnOfUnpinned(config), ...warnOfEnds(certificates)];
     if (!isJson) {
       if (changes !== undefined) printDiff(changes);
       if (options.print === true) printLines(printConfig(config));
+      for (const { of, ends } of certificates) printLine(`${of}: ends on ${new Date(ends).toISOString()}`);
       for (const warning of told) printLine(`warning: ${warning}`);
     }
     const live: string[] = [];
@@ -55,6 +60,9 @@ export async function check(options: CheckOptions): Promise<number> {
         good,
         problems: [],
         warnings: told,
+        ...(certificates.length > 0 && {
+          certificates: certificates.map(({ of, ends }) => ({ of, expiresAt: new Date(ends).toISOString() })),
+        }),
         ...(changes !== undefined && { changes }),
         ...(options.live === true && { live }),
         ...(options.print === true && { config: presentConfig(config) }),

@@ -1,4 +1,5 @@
-import { stringify } from "yaml";
+import { readTextFile } from "../config/text-file.ts";
+import { parse } from "yaml";
 import { systemClock } from "../clock.ts";
 import { createKey, digestOfKey } from "../clients/api-key.ts";
 import { forms } from "../config/forms.ts";
@@ -14,31 +15,34 @@ interface ClientsOptions {
   readonly config?: unknown;
 }
 
-/** `clients`: makes an API key, or says what is wrong with a keys file. */
+/** `clients`: makes an API key, says what is wrong with a keys file, or prints one of the form before 0.2 in today's. */
 export function clients(action: string, subject: string, options: ClientsOptions): number {
   const { tier, expires, config } = options;
   if (action === "new") {
     if (config !== undefined) throw new UsageError("--config goes with clients check");
     return printNewKey(subject, tier, expires);
   }
-  if (action !== "check") throw new UsageError(`there is no command clients ${action}: take new or check`);
+  if (action !== "check" && action !== "convert") {
+    throw new UsageError(`there is no command clients ${action}: take new, check or convert`);
+  }
   if (tier !== undefined || expires !== undefined) throw new UsageError("--tier and --expires go with clients new");
+  if (action === "convert") return convertKeys(subject);
   return checkKeys(subject, config);
 }
 
 function printNewKey(name: string, tier: unknown = "anonymous", expires?: unknown): number {
   const key = createKey();
   const end = typeof expires === "string" ? { expires: endOf(expires) } : {};
-  const entry = stringify([{ name, tier, digest: digestOfKey(key), ...end }], { lineWidth: 0 });
+  const entry = JSON.stringify({ name, tier, digest: digestOfKey(key), ...end });
   const [problem] = parseKeys(entry).problems;
-  if (problem !== undefined) throw new UsageError(`${problem.path.replace(/^\[0\]\./, "")}: ${problem.message}`);
+  if (problem !== undefined) throw new UsageError(`${problem.path}: ${problem.message}`);
   printLine("The API key, shown this once. Give it to the client; it is stored nowhere:");
   printLine("");
   printLine(`  ${key}`);
   printLine("");
-  printLine("The entry for clients.keysFile, which holds nothing but its digest:");
+  printLine("The line to append to clients.keysFile, which holds nothing but its digest:");
   printLine("");
-  printLines(entry);
+  printLine(entry);
   return EXIT.ok;
 }
 
@@ -62,6 +66,19 @@ function endOf(text: string): string {
   }
   // The file has whole seconds.
   return time.format(Math.ceil((clock.wallNow() + length) / 1000) * 1000);
+}
+
+/** Prints the list of a YAML file as one JSON object a line; what is wrong with it, `clients check` says. */
+function convertKeys(file: string): number {
+  let list: unknown;
+  try {
+    list = parse(readTextFile(file));
+  } catch (error) {
+    throw new UsageError(`${file} cannot be read as YAML: ${(error as Error).message.split("\n", 1)[0]}`);
+  }
+  if (!Array.isArray(list)) throw new UsageError(`${file} is not a list of keys`);
+  for (const entry of list) printLine(JSON.stringify(entry));
+  return EXIT.ok;
 }
 
 function checkKeys(file: string, configFile: unknown): number {

@@ -17,10 +17,10 @@ Usage:
   registry-gateway sandbox [--port N] [--host HOST] [--admin PARTY] [--instruments N]
                            [--paging keyset|index|ignored] [--latency 400ms]
                            [--style splice|utility] [--versions v1,v2] [--unknown-paths own|html]
-                           [--fault 429:0.1] [--fault hang:0.01@instruments …]
+                           [--strict] [--fault 429:0.1] [--fault 503*3@info …]
       A sample registry for those who integrate and have none, with faults as told.
   registry-gateway status
-      How a running gateway is: cache, Redis, workers, upstreams, what operators did.
+      How a running gateway is: cache, Redis, upstreams, what operators did.
   registry-gateway explain URL
       Why an answer of a running gateway was or was not cached, and what the next request gets.
   registry-gateway purge UPSTREAM [--endpoint info|instruments|instrument] [--instrument ID] [--soft]
@@ -42,8 +42,10 @@ Usage:
       (--config FILE, with the same default as start); or --url URL and --token-file FILE name
       them. --json prints the answer as JSON.
   registry-gateway clients new NAME [--tier TIER] [--expires 90d]
-      An API key for a client, printed once, with the entry for clients.keysFile that holds only
+      An API key for a client, printed once, with the line for clients.keysFile that holds only
       its digest. TIER defaults to anonymous; a key without --expires is good until it is taken out.
+  registry-gateway clients convert FILE
+      A keys file of releases before 0.2 (YAML), as one JSON object a line.
   registry-gateway clients check FILE [--config FILE]
       Report every problem of a keys file; with --config also tiers that are not there.
   registry-gateway import FILE [--network NAME] [--verify] [--allow-private]

@@ -1,7 +1,7 @@
-import { type Static, Type } from "../schema/type.ts";
-import { compile } from "../schema/validator.ts";
+import { type Static, Type } from "typebox";
+import { Compile } from "typebox/compile";
 import { UsageError } from "./command-line.ts";
-import { sayScope } from "./gateway-status.ts";
+import { Replicas, sayScope } from "./gateway-status.ts";
 import { askGateway, type OperationsFlags } from "./operations-client.ts";
 import { type Column, formatTable, terminalWidth, wrap } from "./table.ts";
 import { printLine } from "./terminal.ts";
@@ -32,10 +32,14 @@ const Report = Type.Object({
   pinFileError: Type.Optional(Type.Union([Type.String(), Type.Null()])),
 });
 
-const Decision = Type.Object({ registry: Type.Union([Registry, Type.Null()]), scope: Type.String() });
+const Decision = Type.Object({
+  registry: Type.Union([Registry, Type.Null()]),
+  scope: Type.String(),
+  replicas: Replicas,
+});
 
-const reportCheck = compile(Report);
-const decisionCheck = compile(Decision);
+const reportCheck = Compile(Report);
+const decisionCheck = Compile(Decision);
 
 const SOURCE_COLUMNS: readonly Column[] = [
   { head: "SOURCE" },
@@ -56,7 +60,7 @@ export function discovery(flags: OperationsFlags, words: readonly string[]): Pro
   const [verb, admin, ...urls] = words;
   if (verb === undefined) {
     return askGateway(flags, { path: "discovery" }, (answer) => {
-      if (!reportCheck.accepts(answer)) return false;
+      if (!reportCheck.Check(answer)) return false;
       for (const line of reportLines(answer)) printLine(line);
       return true;
     });
@@ -68,10 +72,10 @@ export function discovery(flags: OperationsFlags, words: readonly string[]): Pro
   }
   const body = { admin, approve: verb === "approve", ...(urls.length > 0 && { urls }) };
   return askGateway(flags, { path: "discovery", body }, (answer) => {
-    if (!decisionCheck.accepts(answer)) return false;
-    const { registry, scope } = answer;
+    if (!decisionCheck.Check(answer)) return false;
+    const { registry } = answer;
     const now = registry === null ? "taken away" : `${registry.state}${placesOf(registry.urls)}`;
-    printLine(`${verb === "approve" ? "approved" : "refused"}: ${admin}: ${now}; ${sayScope(scope)}`);
+    printLine(`${verb === "approve" ? "approved" : "refused"}: ${admin}: ${now}; ${sayScope(answer)}`);
     return true;
   });
 }

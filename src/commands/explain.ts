@@ -1,5 +1,5 @@
-import { type Static, Type } from "../schema/type.ts";
-import { compile } from "../schema/validator.ts";
+import { type Static, Type } from "typebox";
+import { Compile } from "typebox/compile";
 import { UsageError } from "./command-line.ts";
 import { askGateway, type OperationsFlags } from "./operations-client.ts";
 import { tellEntry, tellOutlook } from "../words/explanation.ts";
@@ -8,7 +8,6 @@ import { printLine } from "./terminal.ts";
 
 const Entry = Type.Object({
   tier: Type.String(),
-  worker: Type.Optional(Type.Number()),
   purged: Type.Boolean(),
   status: Type.Number(),
   variant: Type.String(),
@@ -44,7 +43,7 @@ const PathExplanation = Type.Object({
     }),
   ),
 });
-const answerCheck = compile(PathExplanation);
+const answerCheck = Compile(PathExplanation);
 
 /** `explain URL`: says what a running gateway has of a URL of its public listener, and would do with a request. */
 export function explain(url: string, flags: OperationsFlags): Promise<number> {
@@ -52,7 +51,7 @@ export function explain(url: string, flags: OperationsFlags): Promise<number> {
   const path = url.replace(/^https?:\/\/[^/?#]*/i, "").replace(/#.*$/s, "");
   if (!path.startsWith("/")) throw new UsageError("explain takes a URL or a path of the gateway");
   return askGateway(flags, { path: `explain?path=${encodeURIComponent(path)}` }, (answer) => {
-    if (!answerCheck.accepts(answer)) return false;
+    if (!answerCheck.Check(answer)) return false;
     for (const line of linesOf(answer)) for (const part of wrap(line, terminalWidth(), "    ")) printLine(part);
     return true;
   });

@@ -1,6 +1,7 @@
-import { type Static, type TSchema, Type } from "../schema/type.ts";
-import { compile } from "../schema/validator.ts";
+import { type Static, type TSchema, Type } from "typebox";
+import { Compile } from "typebox/compile";
 import { sayCount, sayDuration } from "../words/quantity.ts";
+import { type Reached, sayReached } from "../words/reached.ts";
 import { type Column, formatTable, terminalWidth, wrap } from "./table.ts";
 
 const orNull = <Schema extends TSchema>(schema: Schema) => Type.Optional(Type.Union([schema, Type.Null()]));
@@ -45,6 +46,8 @@ const Action = Type.Object({
 const GatewayStatus = Type.Object({
   version: Type.String(),
   uptimeSeconds: Type.Number(),
+  /** Absent: an older gateway. */
+  replica: Type.Optional(Type.Object({ name: Type.String(), revision: Type.String() })),
   cache: Type.Object({
     memory: Type.Object({ entries: Type.Number(), bytes: Type.Number(), maxBytes: Type.Number() }),
   }),
@@ -55,20 +58,31 @@ const GatewayStatus = Type.Object({
     replicas: orNull(Type.Number()),
     pendingPurges: orNull(Type.Number()),
   }),
+  /** Absent: an older gateway. */
+  health: Type.Optional(
+    Type.Object({
+      sentence: Type.String(),
+      findings: Type.Array(Type.Object({ severity: Type.String(), text: Type.String(), since: Type.String() })),
+    }),
+  ),
   inForce: Type.Optional(Type.Array(Action)),
   upstreams: Type.Array(Upstream),
-  workers: Type.Optional(Type.Array(Type.Object({ id: Type.Number(), state: Type.String() }))),
 });
 
 export type GatewayStatus = Static<typeof GatewayStatus>;
 type UpstreamStatus = Static<typeof Upstream>;
 
-const statusCheck = compile(GatewayStatus);
-const actionCheck = compile(Type.Object({ action: Action, scope: Type.String() }));
+const statusCheck = Compile(GatewayStatus);
+/** Absent: an older gateway. */
+export const Replicas = Type.Optional(
+  Type.Object({ took: Type.Array(Type.String()), missing: Type.Array(Type.String()), of: Type.Number() }),
+);
+
+const actionCheck = Compile(Type.Object({ action: Action, scope: Type.String(), replicas: Replicas }));
 
 /** Undefined: it is of another form. */
 export function readStatus(answer: unknown): GatewayStatus | undefined {
-  return statusCheck.accepts(answer) ? answer : undefined;
+  return statusCheck.Check(answer) ? answer : undefined;
 }
 
 const UPSTREAM_COLUMNS: readonly Column[] = [
@@ -89,7 +103,7 @@ export function upstreamLines(upstreams: readonly UpstreamStatus[]): string[] {
     name,
     state,
     mode ?? "normal",
-    `${nodes.filter((node) => node.state === "up").length} of ${nodes.length}`,
+    `${nodes.filter(isWell).length} of ${nodes.length}`,
     breaker,
     String(running),
     String(queued),
@@ -97,6 +111,11 @@ export function upstreamLines(upstreams: readonly UpstreamStatus[]): string[] {
     admin ?? "not known yet",
   ]);
   return [...formatTable(UPSTREAM_COLUMNS, rows, terminalWidth()), ...reasons(upstreams)];
+}
+
+/** The last node is never ejected: what failed last is up, and is not well. */
+function isWell({ state, lastError }: Static<typeof Node>): boolean {
+  return state === "up" && !isText(lastError);
 }
 
 const NODE_COLUMNS: readonly Column[] = [
@@ -153,8 +172,8 @@ export function inForceLines(actions: readonly Static<typeof Action>[]): string[
 
 /** What became of a `POST` to `/nodes` or `/upstreams`; undefined: the answer is of another form. */
 export function doneLines(answer: unknown): string[] | undefined {
-  if (!actionCheck.accepts(answer)) return undefined;
-  return wrap(`${sayAction(answer.action)}; ${sayScope(answer.scope)}`, terminalWidth(), "    ");
+  if (!actionCheck.Check(answer)) return undefined;
+  return wrap(`${sayAction(answer.action)}; ${sayScope(answer)}`, terminalWidth(), "    ");
 }
 
 function sayAction({ upstream, node, state, weight, mode, reason, until }: Static<typeof Action>): string {
@@ -169,16 +188,21 @@ function sayAction({ upstream, node, state, weight, mode, reason, until }: Stati
 }
 
 /** Where an action took effect. */
-export function sayScope(scope: string): string {
+export function sayScope({ scope, replicas }: { readonly scope: string; readonly replicas?: Reached }): string {
+  if (replicas !== undefined) return sayReached(replicas);
   return scope === "fleet" ? "on all replicas" : "on this replica";
 }
 
-/** Whether all is well, in a sentence. */
-export function summary({ version, uptimeSeconds, upstreams }: GatewayStatus): string {
-  const up = upstreams.filter(({ state }) => state === "up").length;
-  const well =
-    up === upstreams.length
-      ? `${sayCount(up, "upstream")}, all up`
-      : `${sayCount(upstreams.length, "upstream")}, ${up} up`;
-  return `registry-gateway ${version} has run for ${sayDuration(uptimeSeconds * 1000)}: ${well}`;
+/** How the gateway is, in the sentence that the console has, and what it rests on. */
+export function healthLines({ version, uptimeSeconds, replica, health, upstreams }: GatewayStatus): string[] {
+  const sentence = health?.sentence ?? sayCount(upstreams.length, "upstream");
+  const where = replica === undefined ? "" : ` on ${replica.name}`;
+  const build = replica === undefined || replica.revision === "-" ? "" : ` (${replica.revision})`;
+  const head = `registry-gateway ${version}${build}${where} has run for ${sayDuration(uptimeSeconds * 1000)}: ${sentence}`;
+  const findings = health?.findings ?? [];
+  const lines =
+    findings.length < 2
+      ? []
+      : findings.map(({ severity, text, since }) => `${severity}: ${text} (seen since ${since})`);
+  return [head, ...lines].flatMap((line) => wrap(line, terminalWidth(), "    "));
 }

@@ -1,9 +1,9 @@
-import { readFileSync, statSync } from "node:fs";
 import { Document, YAMLMap } from "yaml";
 import { systemClock } from "../clock.ts";
 import { escapeReferences } from "../config/environment.ts";
 import { configFromFlags } from "../config/flags.ts";
 import { aliasOf, type AssetList, type ListedRegistry, MAX_LIST, readAssetList } from "../discovery/asset-list.ts";
+import { FileFault, readTextFile } from "../config/text-file.ts";
 import { type MendedUrl, Prober } from "../discovery/prober.ts";
 import { EXIT } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
@@ -25,10 +25,10 @@ export async function importAssetList(file: string, options: ImportOptions): Pro
   let list: AssetList;
   try {
     const network = typeof options.network === "string" ? options.network : undefined;
-    if (statSync(file).size > MAX_LIST) throw new Error(`it is larger than ${MAX_LIST} bytes, which no list is`);
-    list = readAssetList(readFileSync(file, "utf8"), network);
+    list = readAssetList(readTextFile(file, MAX_LIST), network);
   } catch (error) {
-    tell(`${file}: ${(error as Error).message}`);
+    // What is wrong with the file itself names it already.
+    tell(error instanceof FileFault ? error.message : `${file}: ${(error as Error).message}`);
     return EXIT.failure;
   }
   for (const problem of list.problems) tell(problem);
@@ -65,7 +65,13 @@ function keepOnePerAdmin<T extends ListedRegistry>(registries: readonly T[]): { 
 /** A list is a stranger's word: no registry is asked at an address that is not public, unless that is allowed. */
 async function verifyAll(registries: readonly ListedRegistry[], allowPrivate: boolean): Promise<ImportedRegistry[]> {
   const { limits, upstreams } = configFromFlags({ upstreams: ["https://registry.example"] });
-  const prober = new Prober({ clock: systemClock(), limits, defaults: upstreams[0]!, allowPrivate });
+  const prober = new Prober({
+    clock: systemClock(),
+    limits,
+    defaults: upstreams[0]!,
+    allowPrivate,
+    mostQuestions: Infinity,
+  });
   const verified: ImportedRegistry[] = [];
   const queue = registries.entries();
   async function work(): Promise<void> {

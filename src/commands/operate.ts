@@ -1,12 +1,15 @@
+import { Type } from "typebox";
+import { Compile } from "typebox/compile";
 import { UsageError } from "./command-line.ts";
 import {
   doneLines,
   type GatewayStatus,
+  healthLines,
   inForceLines,
   nodeLines,
   readStatus,
+  Replicas,
   sayScope,
-  summary,
   upstreamLines,
 } from "./gateway-status.ts";
 import { askGateway, OperationsError, type OperationsFlags } from "./operations-client.ts";
@@ -27,12 +30,14 @@ interface ActionFlags extends OperationsFlags {
   readonly force?: unknown;
 }
 
+const purgeCheck = Compile(Type.Object({ purged: Type.Unknown(), scope: Type.String(), replicas: Replicas }));
+
 type Values = Readonly<Record<string, unknown>>;
 
 /** `status`: how a running gateway is. */
 export function status(flags: OperationsFlags): Promise<number> {
   return showStatus(flags, (answer) => [
-    summary(answer),
+    ...healthLines(answer),
     "",
     ...partLines(answer),
     "",
@@ -43,7 +48,7 @@ export function status(flags: OperationsFlags): Promise<number> {
   ]);
 }
 
-function partLines({ cache: { memory }, redis, workers }: GatewayStatus): string[] {
+function partLines({ cache: { memory }, redis }: GatewayStatus): string[] {
   const share = memory.maxBytes === 0 ? 0 : Math.round((memory.bytes / memory.maxBytes) * 100);
   const lines = [
     `memory   ${memory.entries} entries, ${saySize(memory.bytes)} of ${saySize(memory.maxBytes)} (${share} %)`,
@@ -58,10 +63,6 @@ function partLines({ cache: { memory }, redis, workers }: GatewayStatus): string
       ...(pending === 0 ? [] : [`${pending} purges wait to be written`]),
     ];
     lines.push(`redis    ${parts.join(", ")}`);
-  }
-  if (workers !== undefined) {
-    const listening = workers.filter(({ state }) => state === "listening").length;
-    lines.push(`workers  ${workers.length}, ${listening} of them listening`);
   }
   return lines;
 }
@@ -101,7 +102,7 @@ export function upstreams(flags: ActionFlags, words: readonly string[]): Promise
   return act(flags, "upstreams", { upstream, mode, ...pick(flags, ["for", "reason"]) });
 }
 
-/** `purge`: takes what is named out of the cache, on all replicas. */
+/** `purge`: takes what is named out of the cache, and says on which replicas. */
 export function purge(flags: PurgeFlags, [upstream]: readonly string[]): Promise<number> {
   const { all, instrument } = flags;
   if ((upstream === undefined) !== (all === true)) throw new UsageError("purge takes an upstream, or --all");
@@ -109,10 +110,9 @@ export function purge(flags: PurgeFlags, [upstream]: readonly string[]): Promise
   const { endpoint = instrument === undefined ? undefined : "instrument" } = flags;
   const body = { upstream, endpoint, instrument, ...pick(flags, ["soft"]) };
   return askGateway(flags, { path: "purge", body }, (answer) => {
-    const { purged, scope } = (answer ?? {}) as { readonly purged?: unknown; readonly scope?: unknown };
-    if (purged === undefined || typeof scope !== "string") return false;
+    if (!purgeCheck.Check(answer)) return false;
     const what = [upstream ?? "everything", endpoint, instrument].filter((part) => typeof part === "string").join(", ");
-    printLine(`${flags.soft === true ? "made stale" : "purged"}: ${what}; ${sayScope(scope)}`);
+    printLine(`${flags.soft === true ? "made stale" : "purged"}: ${what}; ${sayScope(answer)}`);
     return true;
   });
 }

@@ -1,11 +1,16 @@
 import { existsSync } from "node:fs";
 import { isIPv6 } from "node:net";
+import type { Readable } from "node:stream";
 import { Agent, request } from "undici";
+import { parse, stringify } from "yaml";
+import { collect, NotCollected } from "../bodies/collected-body.ts";
 import type { Duration } from "../clock.ts";
-import { parseConfigFile } from "../config/parse.ts";
+import { parseConfig, parseConfigFile } from "../config/parse.ts";
 import { ConfigError } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
-import { faultOfFile, findTokenFault, readSecret } from "../config/secret.ts";
+import { findTokenFault, readSecret } from "../config/secret.ts";
+import { faultOfFile, readTextFile } from "../config/text-file.ts";
+import { formatSize } from "../units.ts";
 import { configFileOf, EXIT, UsageError } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
 
@@ -102,10 +107,23 @@ function readOperations(file: unknown): Pick<OperationsTarget, "url" | "token"> 
   const name = configFileOf(file);
   const isNamed = typeof file === "string" || (process.env.GATEWAY_CONFIG ?? "") !== "";
   if (!isNamed && !existsSync(name)) return undefined;
-  const { usable, problems } = parseConfigFile(name, process.env);
-  if (usable === undefined) throw new ConfigError(name, problems);
+  const parsed = parseConfigFile(name, process.env);
+  // Just when the rest of the file is bad, operators ask how the gateway is.
+  const usable = parsed.usable ?? parseOperationsAlone(name);
+  if (usable === undefined) throw new ConfigError(name, parsed.problems);
   const { token, tokenFile } = usable.operations;
   return { url: urlOf(usable), token: tokenFile === undefined ? token : readToken(tokenFile) };
+}
+
+/** The group `operations` of a file that is no good elsewhere; undefined where it is no good itself. */
+function parseOperationsAlone(file: string): Config | undefined {
+  try {
+    const { operations = {} } = (parse(readTextFile(file)) ?? {}) as { readonly operations?: unknown };
+    const text = stringify({ operations, upstreams: [{ name: "any", urls: ["http://127.0.0.1"] }] });
+    return parseConfig({ text, file, env: process.env }).usable;
+  } catch {
+    return undefined;
+  }
 }
 
 function urlOf({ operations: { host, port } }: Config): string {
@@ -155,16 +173,13 @@ export async function ask(target: OperationsTarget, { path, body }: Question): P
   }
 }
 
-async function readText(body: AsyncIterable<Buffer>, url: string): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of body) {
-    bytes += chunk.length;
-    if (bytes > MAX_ANSWER)
-      throw new OperationsError(`${url} answers with more than ${MAX_ANSWER} bytes: ${WRONG_LISTENER}`);
-    chunks.push(chunk);
+async function readText(body: Readable, url: string): Promise<string> {
+  try {
+    return (await collect(body, MAX_ANSWER)).toString("utf8");
+  } catch (error) {
+    if (!(error instanceof NotCollected)) throw error;
+    throw new OperationsError(`${url} answers with more than ${formatSize(MAX_ANSWER)}: ${WRONG_LISTENER}`);
   }
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 /** Undefined: it is no JSON. */
@@ -191,7 +206,9 @@ const ADVICE: Readonly<Record<number, string>> = {
 function refusalOf(url: string, { status, json, code, retryAfter }: Refusal): string {
   const { error } = (json ?? {}) as { readonly error?: unknown };
   const isOurs = typeof error === "string" && typeof code === "string";
-  const why = isOurs ? error.replace(/^registry-gateway: /, "") : "it does not say why";
+  const why = isOurs
+    ? error.replace(/^registry-gateway: /, "").replace('add "force": true', "add --force")
+    : "it does not say why";
   const advice = !isOurs || code === "no_such_path" ? `I${WRONG_LISTENER.slice(1)}` : ADVICE[status];
   const when = typeof retryAfter === "string" && isOurs ? `Try again in ${retryAfter} s.` : undefined;
   return [`${url} refuses (${status}): ${why}.`, advice, when].filter((part) => part !== undefined).join(" ");

@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readTextFile } from "../config/text-file.ts";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import { type Change, diffConfig } from "../config/diff.ts";
 import type { Environment } from "../config/environment.ts";
@@ -95,7 +95,7 @@ export class Reloader {
   }
 
   private async run(cause: ReloadCause): Promise<void> {
-    const text = await readText(this.options.file);
+    const text = readText(this.options.file);
     this.tried = text;
     this.waitsFor = new Map();
     if (text === undefined) return this.refuse(cause, [{ path: "", message: "the file cannot be read" }]);
@@ -171,9 +171,9 @@ function tell(problems: readonly ToldProblem[]): ToldProblem[] {
 }
 
 /** What `file` holds; undefined when it cannot be read. */
-async function readText(file: string): Promise<string | undefined> {
+function readText(file: string): string | undefined {
   try {
-    return await readFile(file, "utf8");
+    return readTextFile(file);
   } catch {
     return undefined;
   }
@@ -249,7 +249,7 @@ export class ConfigWatch {
   }
 
   private async look(seen: Sight | undefined): Promise<void> {
-    const text = await readText(this.file);
+    const text = readText(this.file);
     if (this.isStopped) return;
     if (this.reloader.hasTried(text)) return this.next(undefined);
     const now = this.clock.now();

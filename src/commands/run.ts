@@ -46,6 +46,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       style: text,
       versions: text,
       "unknown-paths": text,
+      strict: flag,
       fault: texts,
     },
     positionals: 0,

@@ -1,5 +1,5 @@
 import { systemClock } from "../clock.ts";
-import { parseDuration } from "../config/units.ts";
+import { parseDuration } from "../units.ts";
 import { FAULT_NAMES, FAULT_QUERY, type CallFault, type FaultScope, faultNamed } from "../sandbox/faults.ts";
 import type { PageStyle } from "../sandbox/paging.ts";
 import { SampleRegistry } from "../sandbox/registry.ts";
@@ -39,6 +39,8 @@ export async function sandbox(options: Readonly<Record<string, unknown>>): Promi
     unknownPaths: parseChoice("--unknown-paths", options["unknown-paths"], UNKNOWN_PATHS),
     etags: true,
     givesFaults: true,
+    isStrict: options["strict"] === true,
+    allowsBrowsers: true,
   });
   await registry.faults.set(...parseFaults(options["fault"]));
   try {
@@ -93,20 +95,23 @@ function parseFaults(values: unknown): (CallFault & FaultScope)[] {
   return ((values ?? []) as string[]).map(parseFault);
 }
 
-/** `429:0.1` befalls a tenth of the calls, `hang` all, `503@info` those of one endpoint. */
+const FAULT_OPTION = /^([a-z0-9-]+)(?::([0-9.]{1,10}))?(?:\*([1-9][0-9]{0,5}))?(?:@([a-z0-9_]+))?$/;
+
+/** `429:0.1` befalls a tenth of the calls, `hang` all, `503*3` the first three, `503@info` those of one endpoint. */
 function parseFault(text: string): CallFault & FaultScope {
-  const [, name = "", share = "1", only] = /^([a-z0-9-]+)(?::([0-9.]{1,10}))?(?:@([a-z0-9_]+))?$/.exec(text) ?? [];
+  const [, name = "", share = "1", times, only] = FAULT_OPTION.exec(text) ?? [];
   const fault = faultNamed(name);
   const rate = Number(share);
   if (fault === undefined || !(rate > 0 && rate <= 1)) {
     throw new UsageError(
-      `--fault takes a status from 400 to 599 or one of ${FAULT_NAMES.join(", ")}, a share and an endpoint: 429:0.1@info`,
+      `--fault takes a status from 400 to 599 or one of ${FAULT_NAMES.join(", ")}, a share, a number of times and an endpoint: 429:0.1*3@info`,
     );
   }
-  if (only === undefined) return { ...fault, rate };
+  const scope: FaultScope = { rate, ...(times === undefined ? {} : { times: Number(times) }) };
+  if (only === undefined) return { ...fault, ...scope };
   const operation = OPERATIONS.find((each) => each === only);
   if (operation === undefined) throw new UsageError(`--fault takes one of the endpoints ${OPERATIONS.join(", ")}`);
-  return { ...fault, rate, operations: [operation] };
+  return { ...fault, ...scope, operations: [operation] };
 }
 
 function instructions(registry: SampleRegistry): string {

@@ -1,5 +1,4 @@
-import cluster from "node:cluster";
-import { readFileSync } from "node:fs";
+import { readTextFile } from "../config/text-file.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { configFromFlags } from "../config/flags.ts";
 import { loadConfig } from "../config/parse.ts";
@@ -13,7 +12,6 @@ import type { Metrics } from "../observe/metrics.ts";
 import { collectProcessMetrics } from "../observe/metrics/process.ts";
 import { withoutSecrets } from "../observe/redaction.ts";
 import { version } from "../version.ts";
-import { workerCount } from "../workers/primary.ts";
 import { configFileOf, EXIT, parsePort, UsageError } from "./command-line.ts";
 import { handleFaults } from "./faults.ts";
 import { ConfigWatch, type Reloadable, Reloader } from "./reloader.ts";
@@ -34,7 +32,6 @@ interface Source {
 
 /** `start`: serves until a signal ends it. */
 export async function start(options: StartOptions): Promise<number> {
-  if (cluster.isWorker) return (await import("./work.ts")).work();
   let source: Source;
   try {
     source = readSource(options);
@@ -52,22 +49,21 @@ export async function start(options: StartOptions): Promise<number> {
   handleFaults(log);
   const signal = stopSignal();
   const learned = new LearnedAdmins(config, (line) => printLine(line, process.stderr));
-  const workers = workerCount(config);
   const reloads: { by?: Reloader } = {};
-  const residentBytes = () => process.memoryUsage.rss();
-  const common = { config, log, clock, version, lastReload: () => reloads.by?.last, residentBytes };
   // Not before the configuration is known to be good: it is most of what this program loads.
-  const { createGateway, createPrimary } = await import("../gateway.ts");
-  const gateway =
-    workers > 1
-      ? createPrimary({ ...common, workers })
-      : await createGateway({
-          ...common,
-          random: Math.random,
-          loop: measureLoop(),
-          ...(file === undefined ? { onAdminProved: (upstream, admin) => learned.learn(upstream, admin) } : {}),
-        });
-  collectProcessMetrics(gateway.metrics, gateway.registry);
+  const { createGateway } = await import("../gateway.ts");
+  const gateway = await createGateway({
+    config,
+    log,
+    clock,
+    version,
+    random: Math.random,
+    loop: measureLoop(),
+    residentBytes: () => process.memoryUsage.rss(),
+    lastReload: () => reloads.by?.last,
+    ...(file === undefined ? { onAdminProved: (upstream, admin) => learned.learn(upstream, admin) } : {}),
+  });
+  collectProcessMetrics(gateway.metrics, gateway.registry, log);
   try {
     const { publicPort } = await gateway.start();
     learned.listening(publicPort);
@@ -113,7 +109,7 @@ function readSource({ config, upstream, redis, port }: StartOptions): Source {
 /** What the file holds; what is wrong with one that cannot be read, `loadConfig` says. */
 function readTextIfThere(file: string): string {
   try {
-    return readFileSync(file, "utf8");
+    return readTextFile(file);
   } catch {
     return "";
   }

@@ -1,4 +1,4 @@
-import { toPrintable } from "./terminal.ts";
+import { toPrintable } from "../words/printable.ts";
 
 /** A column of a table. */
 export interface Column {

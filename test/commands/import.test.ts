@@ -94,10 +94,18 @@ describe("import", () => {
     ]);
   });
 
+  test("names ten of the networks that a list has where the one that is asked for is not there", async () => {
+    const networks = Object.fromEntries(Array.from({ length: 90_000 }, (_, at) => [`net-${at}`, []]));
+    const { code, stderr } = await importFile(write(JSON.stringify(networks)), "--network", "MainNet");
+    expect(code).toBe(1);
+    expect(stderr).toContain('"net-9" and 89990 more');
+    expect(stderr.length).toBeLessThan(500);
+  });
+
   test("refuses a file that is larger than any list", async () => {
     const ended = await importFile(write(`{"MainNet":[]${" ".repeat(10 * 2 ** 20)}}`));
     expect([ended.code, ended.stdout]).toEqual([1, ""]);
-    expect(ended.stderr).toContain("larger than 4194304 bytes");
+    expect(ended.stderr).toContain("is larger than 4MiB");
   });
 
   test("takes one network where one is asked for", async () => {
@@ -222,7 +230,7 @@ describe("import --verify", () => {
     const cases: [string, string, RegExp][] = [
       ["a::1220", stranger.url, /name different admins: \["a::1220","stranger::1220"\]/],
       ["b::1220", redirecting, /302/],
-      ["c::1220", endless, /more than the 262144 bytes/],
+      ["c::1220", endless, /more than the 256KiB/],
       ["d::1220", nonsense, /HTML page/],
       ["e::1220", "http://127.0.0.1:1", /it refused the connection/],
     ];

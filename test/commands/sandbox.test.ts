@@ -4,6 +4,8 @@ import { runHere, useCommands } from "../support/command.ts";
 
 const run = useCommands();
 const INFO = "/registry/metadata/v1/info";
+/** The admin of a sandbox that is not given one. */
+const ADMIN = `sandbox::1220${"13f1b3a8".repeat(8)}`;
 
 async function start(...args: string[]): Promise<string> {
   const command = run(["sandbox", "--port", "0", ...args]);
@@ -52,7 +54,112 @@ test("a registry without version 2 answers with the web page of its framework, a
   expect((await fetch(`${url}/registry/metadata/v1/instruments`)).status).toBe(503);
 });
 
+test("info and instruments of a sandbox name exactly the APIs that it serves", async () => {
+  const families = ["transfer-instruction", "allocation", "allocation-instruction"];
+  const version1 = ["metadata", ...families].map((family) => `splice-api-token-${family}-v1`);
+  const version2 = families.map((family) => `splice-api-token-${family}-v2`);
+  for (const [versions, style, apis] of [
+    ["v1", "splice", version1],
+    ["v1,v2", "splice", [...version1, ...version2]],
+    ["v1,v2", "utility", [...version1, ...version2]],
+  ] as const) {
+    const url = await start("--versions", versions, "--style", style);
+    for (const path of ["info", "instruments/Amulet"]) {
+      const body = (await (await fetch(`${url}/registry/metadata/v1/${path}`)).json()) as { supportedApis: object };
+      expect(body.supportedApis).toEqual(Object.fromEntries(apis.map((name) => [name, 1])));
+    }
+  }
+});
+
+const PARTIES = { sender: "alice::1220aa", receiver: "bob::1220bb", amount: "1.5" };
+const TO = { owner: "bob::1220bb", provider: null, id: "" };
+const SIDE = { transferLegId: "0", side: "SenderSide", otherside: TO, amount: "2.0", instrumentId: "Amulet" };
+const NO_SUCH = "No instrument with id Nothing found";
+
+test.each<[string, string, object, number, string?]>([
+  ["a transfer", "transfer-instruction/v1/transfer-factory", transferOf({ id: "Amulet" }), 200],
+  [
+    "a transfer of version 2",
+    "transfer-instruction/v2/transfer-factory",
+    transferOf({ sender: TO, receiver: TO }),
+    200,
+  ],
+  ["an unknown instrument", "transfer-instruction/v1/transfer-factory", transferOf({ id: "Nothing" }), 404, NO_SUCH],
+  ["no arguments", "transfer-instruction/v1/transfer-factory", {}, 400, "transfer"],
+  ["an empty transfer", "transfer-instruction/v2/transfer-factory", { transfer: {} }, 400, "sender"],
+  ["an amount of nothing", "transfer-instruction/v1/transfer-factory", transferOf({ amount: "0.0" }), 400, "amount"],
+  ["an allocation", "allocation-instruction/v1/allocation-factory", legOf("Amulet"), 200],
+  [
+    "an allocation's unknown instrument",
+    "allocation-instruction/v1/allocation-factory",
+    legOf("Nothing"),
+    404,
+    NO_SUCH,
+  ],
+  ["an allocation of version 2", "allocation-instruction/v2/allocation-factory", sidesOf(SIDE), 200],
+  ["no sides", "allocation-instruction/v2/allocation-factory", sidesOf(), 400, "transferLegSides"],
+  [
+    "an unknown side",
+    "allocation-instruction/v2/allocation-factory",
+    sidesOf({ ...SIDE, instrumentId: "Nothing" }),
+    404,
+  ],
+  ["a settlement", "allocation/v2/settlement-factory", { transferLegs: [SIDE], allocations: ["00aa"] }, 200],
+  ["no legs", "allocation/v2/settlement-factory", { transferLegs: [], allocations: ["00aa"] }, 400, "transferLegs"],
+  ["no allocations", "allocation/v2/settlement-factory", { transferLegs: [SIDE], allocations: [] }, 400, "allocations"],
+])("a strict sandbox answers %s as a registry does", async (_, path, choiceArguments, status, error) => {
+  const strict = await start("--strict");
+  const body = JSON.stringify({ choiceArguments });
+  const call = { method: "POST", headers: { "content-type": "application/json" }, body };
+  const answer = await fetch(`${strict}/registry/${path}`, call);
+  expect(answer.status).toBe(status);
+  if (error !== undefined) expect(((await answer.json()) as { error: string }).error).toContain(error);
+});
+
+function transferOf({ id = "Amulet", ...other }: { id?: string; [field: string]: unknown }): object {
+  return { transfer: { ...PARTIES, instrumentId: { admin: ADMIN, id }, ...other } };
+}
+
+function legOf(id: string): object {
+  return { allocation: { transferLeg: { ...PARTIES, instrumentId: { admin: ADMIN, id } } } };
+}
+
+function sidesOf(...transferLegSides: object[]): object {
+  return { allocation: { admin: ADMIN, transferLegSides } };
+}
+
+test("a lenient sandbox answers an empty transfer and an unknown instrument", async () => {
+  const url = `${await start()}/registry/transfer-instruction/v1/transfer-factory`;
+  for (const choiceArguments of [{}, transferOf({ id: "Nothing" })]) {
+    const body = JSON.stringify({ choiceArguments });
+    expect((await fetch(url, { method: "POST", headers: { "content-type": "application/json" }, body })).status).toBe(
+      200,
+    );
+  }
+});
+
+test("a fault with a number of times befalls that many calls", async () => {
+  const url = await start("--fault", "503*2@info");
+  const statuses: number[] = [];
+  for (let i = 0; i < 4; i++) statuses.push((await fetch(url + INFO)).status);
+  expect(statuses).toEqual([503, 503, 200, 200]);
+});
+
+test("pages of any origin may call a sandbox, and read its refusals", async () => {
+  const url = await start();
+  const asks = { origin: "https://wallet.example", "access-control-request-method": "POST" };
+  const preflight = await fetch(url + INFO, { method: "OPTIONS", headers: asks });
+  expect(preflight.status).toBe(204);
+  expect(preflight.headers.get("access-control-allow-headers")).toMatch(/authorization, content-type/);
+  for (const path of [INFO, `${INFO}?fault=503`, `${INFO}?fault=gzip`, "/registry/metadata/v1/instruments/nothing"]) {
+    const answer = await fetch(url + path, { headers: { origin: "https://wallet.example" } });
+    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
+    await answer.arrayBuffer();
+  }
+});
+
 test.each([
+  [["--fault", "503*0"], "--fault takes a status"],
   [["--instruments", "many"], "--instruments takes a number"],
   [["--instruments", "100001"], "--instruments takes a number"],
   [["--paging", "backwards"], "--paging takes keyset, index, ignored"],

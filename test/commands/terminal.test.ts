@@ -4,7 +4,8 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { isPrintable, printLine, printLines, toPrintable } from "../../src/commands/terminal.ts";
+import { printLine, printLines } from "../../src/commands/terminal.ts";
+import { isPrintable, toPrintable } from "../../src/words/printable.ts";
 import { runHere, useCommands } from "../support/command.ts";
 
 const run = useCommands();
@@ -100,6 +101,7 @@ describe("what a registry says does not reach the operator's terminal as it is:"
     const url = await startEvil({
       version: EVIL,
       uptimeSeconds: 1,
+      replica: { name: EVIL, revision: EVIL },
       cache: { memory: { entries: 0, bytes: 0, maxBytes: 0 } },
       redis: { configured: true, state: "away", lastError: EVIL },
       inForce: [{ upstream: EVIL, node: 0, state: "cordoned", reason: EVIL, until: EVIL }],
