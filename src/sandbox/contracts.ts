@@ -111,7 +111,7 @@ export class DisclosedContracts {
   private readonly admin: string;
   private readonly seed: number;
   /** Contracts without a label; those with one are as many as clients invent ids, so they are made anew each time. */
-  private readonly standing = new Map<ContractName, DisclosedContract>();
+  private readonly common = new Map<ContractName, DisclosedContract>();
 
   constructor(admin: string, seed: number) {
     this.admin = admin;
@@ -120,7 +120,7 @@ export class DisclosedContracts {
 
   /** The contract `name`; `label` tells apart those that exist once per transfer, allocation or party. */
   disclose(name: ContractName, debug: DebugFields, label?: string): DisclosedContract {
-    const contract = label === undefined ? this.standingContract(name) : this.create(name, label);
+    const contract = label === undefined ? this.commonContract(name) : this.create(name, label);
     if (debug === "absent") return contract;
     if (debug === "null") return { ...contract, ...NO_DEBUG };
     const kind: ContractKind = KINDS[name];
@@ -137,11 +137,11 @@ export class DisclosedContracts {
     return { ...this.disclose(name, debug, id), contractId: id };
   }
 
-  private standingContract(name: ContractName): DisclosedContract {
-    let contract = this.standing.get(name);
+  private commonContract(name: ContractName): DisclosedContract {
+    let contract = this.common.get(name);
     if (contract === undefined) {
       contract = this.create(name, "");
-      this.standing.set(name, contract);
+      this.common.set(name, contract);
     }
     return contract;
   }

@@ -12,8 +12,6 @@ export interface Instrument {
   [unknownField: string]: unknown;
 }
 
-const SUPPORTED_APIS = { "splice-api-token-metadata-v1": 1, "splice-api-token-transfer-instruction-v1": 1 };
-
 /** The awkward ones come first, so that small catalogues have them too. */
 const NOTABLE: readonly (Partial<Instrument> & { id: string })[] = [
   { id: "Amulet", name: "Amulet", symbol: "AMT", decimals: 10 },
@@ -36,9 +34,9 @@ export function randomSupply(random: Random): string {
 
 /**
  * `count` instruments that depend on `seed` alone: first ids with a slash, spaces, unicode and a path in them, a paused
- * one and one without supply, then bonds. Every second `totalSupplyAsOf` has no zone.
+ * one and one without supply, then bonds. Every second `totalSupplyAsOf` has no zone. All support `apis`.
  */
-export function sampleInstruments(count: number, seed: number): Instrument[] {
+export function sampleInstruments(count: number, seed: number, apis: Record<string, number>): Instrument[] {
   const random = mulberry32(seed);
   return Array.from({ length: count }, (_, index) => {
     const number = String(index).padStart(3, "0");
@@ -49,7 +47,7 @@ export function sampleInstruments(count: number, seed: number): Instrument[] {
       decimals: randomInteger(random, 11),
       totalSupply: randomSupply(random),
       totalSupplyAsOf: `2026-09-10T06:31:01.421109${index % 2 === 0 ? "Z" : ""}`,
-      supportedApis: SUPPORTED_APIS,
+      supportedApis: apis,
       ...NOTABLE[index],
     };
   });

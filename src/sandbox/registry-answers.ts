@@ -7,6 +7,8 @@ import { REFUSALS, type ErrorStyle } from "./error-style.ts";
 import { selectPage, type Paging } from "./paging.ts";
 import { type CheckedBody, checkBody } from "./request-check.ts";
 import type { Route } from "./route.ts";
+import { refuseArguments } from "./strict-arguments.ts";
+import { supportedApis } from "./supported-apis.ts";
 
 /** What a registry's answers depend on. */
 export interface RegistryFacts {
@@ -21,27 +23,13 @@ export interface RegistryFacts {
   /** A path that it does not have is 404 in its own words, or as the web page of a framework. */
   unknownPaths: "own" | "html";
   contracts: (id: string) => boolean;
+  /** Whether factory calls must name instruments that it has, and say what is transferred. */
+  isStrict: boolean;
 }
 
 /** What a batch may hold: the standard asks for 25 legs and 50 allocations at least. */
 const MOST_LEGS = 100;
 const MOST_ALLOCATIONS = 100;
-
-const API = "splice-api-token";
-const V2_APIS = {
-  [`${API}-transfer-instruction-v2`]: 1,
-  [`${API}-allocation-instruction-v2`]: 1,
-  [`${API}-allocation-v2`]: 1,
-};
-const SUPPORTED_APIS: Readonly<Record<ErrorStyle, Record<string, number>>> = {
-  splice: { [`${API}-metadata-v1`]: 1 },
-  utility: {
-    [`${API}-metadata-v1`]: 1,
-    [`${API}-transfer-instruction-v1`]: 1,
-    [`${API}-allocation-instruction-v1`]: 1,
-    [`${API}-allocation-v1`]: 1,
-  },
-};
 
 /** Answers calls as a registry in good health does: no faults, no delay, no connections. */
 export class RegistryAnswers {
@@ -63,10 +51,7 @@ export class RegistryAnswers {
     if (route.method !== undefined && route.method !== method) return refusals.wrongMethod(route.method);
     switch (route.subject) {
       case "info":
-        return jsonAnswer(200, {
-          adminId: admin,
-          supportedApis: { ...SUPPORTED_APIS[this.facts.style], ...(this.facts.supportsV2 ? V2_APIS : {}) },
-        });
+        return jsonAnswer(200, { adminId: admin, supportedApis: supportedApis(this.facts.supportsV2) });
       case "instruments":
         return this.page(call.url);
       case "instrument": {
@@ -100,6 +85,8 @@ export class RegistryAnswers {
     const result = checkBody(call, this.bodyRules(this.facts.checksBodyAdmin ? admin : undefined), true);
     if ("refused" in result) return result.refused;
     const { choiceArguments, excludeDebugFields } = result.checked;
+    const refused = this.facts.isStrict ? this.refuse(route, choiceArguments) : undefined;
+    if (refused !== undefined) return refused;
     if (route.subject === "settlement-factory") return this.settlement(result.checked);
     return jsonAnswer(
       200,
@@ -107,6 +94,12 @@ export class RegistryAnswers {
         ? this.bodies.transferFactory(choiceArguments, excludeDebugFields)
         : this.bodies.allocationFactory(excludeDebugFields),
     );
+  }
+
+  private refuse(route: Route, choiceArguments: Record<string, unknown>): Answer | undefined {
+    const { catalogue, style } = this.facts;
+    const rules = { refusals: REFUSALS[style], hasInstrument: (id: string) => catalogue.get(id) !== undefined };
+    return refuseArguments(route.subject, choiceArguments, rules);
   }
 
   private settlement({ choiceArguments, excludeDebugFields }: CheckedBody): Answer {

@@ -1,7 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { collect } from "../bodies/collected-body.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import { type Answer, jsonAnswer, tooManyRequestsAnswer } from "./answer.ts";
+import { allowBrowsers } from "./browser-access.ts";
 import { type Call, CallLog } from "./call-log.ts";
 import { Catalogue } from "./catalogue.ts";
 import type { ErrorStyle } from "./error-style.ts";
@@ -15,6 +17,7 @@ import { type RateLimit, SlidingWindow } from "./rate-limit.ts";
 import { RegistryAnswers, withEtag } from "./registry-answers.ts";
 import { readRoute, type Route } from "./route.ts";
 import { delay, type Script, sendScripted } from "./script.ts";
+import { supportedApis } from "./supported-apis.ts";
 
 export interface SampleRegistryOptions {
   /** The party id it is the registry of. */
@@ -54,6 +57,10 @@ export interface SampleRegistryOptions {
   /** Which contract ids it knows; by default every one. See `ownContracts` for one that knows its own only. */
   contracts?: (id: string) => boolean;
   tls?: ListenerTls;
+  /** Factory calls that name no instrument of its own, or transfer nothing, are refused; by default they are answered. */
+  isStrict?: boolean;
+  /** Answers preflights, and lets pages of any origin read what it answers; by default it does not. */
+  allowsBrowsers?: boolean;
   /** Whether a request may ask for a fault (see `faultAskedFor`); by default it may not. */
   givesFaults?: boolean;
 }
@@ -76,7 +83,9 @@ export class SampleRegistry {
     this.options = options;
     this.admin = admin;
     this.catalogue = new Catalogue(
-      typeof instruments === "number" ? sampleInstruments(instruments, seed) : instruments,
+      typeof instruments === "number"
+        ? sampleInstruments(instruments, seed, supportedApis(options.supportsV2 ?? true))
+        : instruments,
       { clock, random: mulberry32(seed + 1) },
     );
     this.listener = new Listener({
@@ -101,6 +110,7 @@ export class SampleRegistry {
       supportsV2: options.supportsV2 ?? true,
       unknownPaths: options.unknownPaths ?? "own",
       contracts: options.contracts ?? (() => true),
+      isStrict: options.isStrict ?? false,
     });
   }
 
@@ -151,6 +161,7 @@ export class SampleRegistry {
 
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { supportsV2 = true, basePath = "", clock } = this.options;
+    if (this.options.allowsBrowsers === true && allowBrowsers(request.method ?? "GET", response)) return;
     const url = request.url ?? "/";
     const path = url.split("?", 1)[0]!;
     const route = readRoute(path.startsWith(basePath) ? path.slice(basePath.length) : "", supportsV2);
@@ -220,13 +231,6 @@ function sendAnswer(answer: Answer, response: ServerResponse): void {
 const MAX_BODY = 8 * 1024 * 1024;
 
 /** The whole body. Rejects when the client goes away before its end, and for a body beyond 8 MiB. */
-async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > MAX_BODY) throw new Error("request body beyond 8 MiB");
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
+function readBody(request: IncomingMessage): Promise<Buffer> {
+  return collect(request, MAX_BODY);
 }
