@@ -35,12 +35,8 @@ interface ErrorKind {
 const TELL_OPERATOR = "Tell the gateway's operator.";
 const TRY_LATER = "Try again after `Retry-After`, else in some seconds.";
 
-/**
- * Every error of the gateway's own, by its code: the same in the header `Registry-Gateway-Error`, in log lines and in
- * metrics. A code never changes its meaning. The text that a client reads is written where the error happens, since it
- * names what it is about.
- */
-export const ERRORS = {
+/** The errors that clients of the registries meet, by code. */
+export const CLIENT_ERRORS = {
   // What the client sent.
   malformed_request: {
     status: 400,
@@ -104,11 +100,6 @@ export const ERRORS = {
     means: "No registry answers for the contract id, and one refused the request.",
     remedy: "Correct the request, or name the instrument admin.",
   },
-  unauthenticated: {
-    status: 401,
-    means: "No credential came, or a bad one.",
-    remedy: "Send the credential that the text asks for.",
-  },
   credential_missing: {
     status: 401,
     means: "The request shows no credential, and this gateway serves known clients alone.",
@@ -134,11 +125,6 @@ export const ERRORS = {
     means: "The client's tier may not use this registry.",
     remedy: "Use another registry, or ask the gateway's operator.",
   },
-  forbidden: {
-    status: 403,
-    means: "This may not be asked from there.",
-    remedy: TELL_OPERATOR,
-  },
   no_such_path: {
     status: 404,
     means: "There is nothing at this path.",
@@ -159,45 +145,10 @@ export const ERRORS = {
     means: "No registry behind the gateway has the instrument.",
     remedy: "Check the id, or name the instrument admin.",
   },
-  unknown_upstream: {
-    status: 404,
-    means: "The configuration has no upstream of this name.",
-    remedy: "See `/status` for the names.",
-  },
-  unknown_node: {
-    status: 404,
-    means: "The upstream has no node at this place.",
-    remedy: "See `/status` for its nodes: the first is 0.",
-  },
-  unknown_registry: {
-    status: 404,
-    means: "Discovery has found no registry of this admin.",
-    remedy: "See `GET /discovery` for those it has found.",
-  },
   method_not_allowed: {
     status: 405,
     means: "The path exists, but not with this method.",
     remedy: "Use a method that `Allow` names.",
-  },
-  last_node: {
-    status: 409,
-    means: "No other node of the upstream could take the calls of the one that was to be cordoned.",
-    remedy: 'Add `"force": true` to cordon it all the same.',
-  },
-  nothing_waits: {
-    status: 409,
-    means: "Nothing about this registry waits for a decision: somebody decided already, or its list changed.",
-    remedy: "See `GET /discovery` for what waits.",
-  },
-  registry_unproved: {
-    status: 409,
-    means: "None of the URLs that are listed for the registry has proved its admin, so that nothing could be used.",
-    remedy: "Approve it when `GET /discovery` says that it is proved, or have the list corrected.",
-  },
-  too_many_actions: {
-    status: 409,
-    means: "As many actions of operators are in force as there may be.",
-    remedy: "Undo one of those that `/status` names.",
   },
   request_timeout: {
     status: 408,
@@ -234,11 +185,6 @@ export const ERRORS = {
     means: "The request expects something other than `100-continue`.",
     remedy: "Send it without `Expect`.",
   },
-  misdirected_request: {
-    status: 421,
-    means: "The operations listener does not answer to this `Host`.",
-    remedy: "Use `localhost`, an IP address, or a name in `operations.hosts`.",
-  },
   headers_too_large: {
     status: 431,
     means: "The header fields of the request are too large, or more than 100.",
@@ -248,11 +194,6 @@ export const ERRORS = {
     status: 429,
     means: "The registry's rate limit leaves no call for this request in time.",
     remedy: TRY_LATER,
-  },
-  too_many_sign_ins: {
-    status: 429,
-    means: "Several sign-ins to the operators' console from this address failed.",
-    remedy: "Wait for `Retry-After`, and sign in with the operations token.",
   },
   client_rate_limited: {
     status: 429,
@@ -276,6 +217,12 @@ export const ERRORS = {
     remedy: "Report it with the `X-Request-Id`.",
   },
   // What is wrong with the registry, or with the way to it.
+  upstream_error: {
+    status: 502,
+    means:
+      "The registry's own error, whose status this is, in other than the standard's form; the text has what it said.",
+    remedy: "As the status and the text say: correct the request, or try again after `Retry-After`.",
+  },
   upstream_unreachable: {
     status: 502,
     proxyError: "destination_unavailable",
@@ -395,16 +342,6 @@ export const ERRORS = {
     means: "The gateway is being stopped or has just changed its configuration.",
     remedy: "Try again at once: another replica answers.",
   },
-  no_worker: {
-    status: 503,
-    means: "No worker of the gateway is running just now.",
-    remedy: TRY_LATER,
-  },
-  redis_away: {
-    status: 503,
-    means: "A purge or an operator's action was done on this replica alone, because Redis is away.",
-    remedy: "It is written to Redis when that is back: a purge before it is read again.",
-  },
   upstream_connect_timeout: {
     status: 504,
     proxyError: "connection_timeout",
@@ -430,6 +367,77 @@ export const ERRORS = {
   },
 } as const satisfies Readonly<Record<string, ErrorKind>>;
 
+/** The errors of the operations listener alone, by code. */
+export const OPERATOR_ERRORS = {
+  unauthenticated: {
+    status: 401,
+    means: "No credential came, or a bad one.",
+    remedy: "Send the credential that the text asks for.",
+  },
+  forbidden: {
+    status: 403,
+    means: "This may not be asked from there.",
+    remedy: TELL_OPERATOR,
+  },
+  unknown_upstream: {
+    status: 404,
+    means: "The configuration has no upstream of this name.",
+    remedy: "See `/status` for the names.",
+  },
+  unknown_node: {
+    status: 404,
+    means: "The upstream has no node at this place.",
+    remedy: "See `/status` for its nodes: the first is 0.",
+  },
+  unknown_registry: {
+    status: 404,
+    means: "Discovery has found no registry of this admin.",
+    remedy: "See `GET /discovery` for those it has found.",
+  },
+  last_node: {
+    status: 409,
+    means: "No other node of the upstream could take the calls of the one that was to be cordoned.",
+    remedy: 'Add `"force": true` to cordon it all the same.',
+  },
+  nothing_waits: {
+    status: 409,
+    means: "Nothing about this registry waits for a decision: somebody decided already, or its list changed.",
+    remedy: "See `GET /discovery` for what waits.",
+  },
+  registry_unproved: {
+    status: 409,
+    means: "None of the URLs that are listed for the registry has proved its admin, so that nothing could be used.",
+    remedy: "Approve it when `GET /discovery` says that it is proved, or have the list corrected.",
+  },
+  too_many_actions: {
+    status: 409,
+    means: "As many actions of operators are in force as there may be.",
+    remedy: "Undo one of those that `/status` names.",
+  },
+  misdirected_request: {
+    status: 421,
+    means: "The operations listener does not answer to this `Host`.",
+    remedy: "Use `localhost`, an IP address, or a name in `operations.hosts`.",
+  },
+  too_many_sign_ins: {
+    status: 429,
+    means: "Several sign-ins to the operators' console from this address failed.",
+    remedy: "Wait for `Retry-After`, and sign in with the operations token.",
+  },
+  redis_away: {
+    status: 503,
+    means: "A purge or an operator's action was done on this replica alone, because Redis is away.",
+    remedy: "It is written to Redis when that is back: a purge before it is read again.",
+  },
+} as const satisfies Readonly<Record<string, ErrorKind>>;
+
+/**
+ * Every error of the gateway's own, by its code: the same in the header `Registry-Gateway-Error`, in the body, in log
+ * lines and in metrics. A code never changes its meaning. The text that a client reads is written where the error
+ * happens, since it names what it is about.
+ */
+export const ERRORS = { ...CLIENT_ERRORS, ...OPERATOR_ERRORS };
+
 /** A stable name of one kind of error. */
 export type ErrorCode = keyof typeof ERRORS;
 
@@ -450,7 +458,7 @@ export interface GatewayErrorOptions {
 }
 
 /**
- * An answer of the gateway's own: the code's status and the body `{"error": "registry-gateway: <text>"}`.
+ * An answer of the gateway's own: the code's status, and a body as {@link errorBody} makes it.
  *
  * `text` is written for the person who reads only that string: what is wrong, with what, what to do, when to come back.
  * It never names an upstream's host or address.
@@ -484,9 +492,21 @@ export function isClientGone(error: unknown): boolean {
   return error instanceof GatewayError && error.code === "client_gone";
 }
 
-/** The body of an error of the gateway's own: `{"error": "registry-gateway: <text>"}`. */
-export function errorBody(text: string): string {
-  return JSON.stringify({ error: `registry-gateway: ${text}` });
+/** What the body of an error of the gateway's own says. */
+export interface ErrorReport {
+  readonly code: ErrorCode;
+  /** Without the gateway's name. */
+  readonly message: string;
+  /** Whole seconds, where the answer has a `Retry-After`. */
+  readonly retryAfter?: number | undefined;
+}
+
+/**
+ * The body of an error of the gateway's own. Clients of the standard show their callers this body and nothing else of an
+ * answer, so that it repeats what header fields say.
+ */
+export function errorBody({ code, message, retryAfter }: ErrorReport, requestId: string): string {
+  return JSON.stringify({ error: `registry-gateway: ${message}`, code, requestId, retryAfter });
 }
 
 /** `reason` as a `GatewayError`: itself when it is one, else the 500 that says nothing but "internal server error". */

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import { ERROR_FIELD } from "./errors.ts";
 
 /**
  * Header fields of one message as a flat list: name, value, name, value, … in the order received, repeated fields kept
@@ -58,122 +59,85 @@ export function fieldsFromRaw(raw: readonly (string | Buffer)[]): string[] {
   return fields;
 }
 
-/**
- * Fields of a registry's answer that end at the gateway, whatever route it takes, and whichever release stored it. The one
- * list: what is not on it goes on to clients, unknown fields too.
- */
-const DROPPED: ReadonlySet<string> = new Set([
+/** Fields of a registry's answer that no client gets, whatever the configuration names. */
+const NEVER_PASSED: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
-  // Of the way the answer took behind the gateway.
   "proxy-authenticate",
   "proxy-authentication-info",
+  // Of the servers behind the gateway.
+  "server",
   "via",
-  "forwarded",
-  "cdn-loop",
+  "x-powered-by",
   // Framing is ours, and bodies are decoded.
   "content-length",
   "content-encoding",
-  // Private to the upstream, or ours to say.
+  // Between the registry and the gateway.
   "set-cookie",
   "set-cookie2",
-  "server",
-  "x-powered-by",
   "x-request-id",
+  // Ours to say.
   "x-content-type-options",
   "x-registry-partial",
-  "proxy-status",
-  // Would act on the gateway's origin in a browser, beyond this one answer.
-  "accept-ch",
-  "accept-ch-lifetime",
-  "activate-storage-access",
+  // Act on the gateway's origin in a browser, beyond this one answer.
   "alt-svc",
   "clear-site-data",
-  "critical-ch",
-  "expect-ct",
   "nel",
-  "no-vary-search",
-  "observe-browsing-topics",
-  "origin-agent-cluster",
-  "origin-trial",
-  "public-key-pins",
-  "public-key-pins-report-only",
   "refresh",
   "report-to",
   "reporting-endpoints",
-  "sec-session-challenge",
-  "sec-session-registration",
-  "secure-session-challenge",
-  "secure-session-registration",
   "service-worker-allowed",
-  "set-login",
-  "shared-storage-write",
-  "speculation-rules",
   "strict-transport-security",
-  "supports-loading-mode",
-  "use-as-dictionary",
-  // Instructions to H2O, and the tags by which caches in front of the gateway purge.
-  "x-compress-hint",
-  "cache-tag",
-  "cdn-tag",
-  "xkey",
+  "forwarded",
 ]);
 
-/** Families of fields, by how their names begin. */
-const DROPPED_FAMILIES = [
-  // The rate limit is between the upstream and us, CORS is ours, and so is our own name.
-  "access-control-",
-  "ratelimit",
-  "x-ratelimit",
-  "x-rate-limit",
-  // What the cache reads ends with the cache (`OWN_TARGETED_FIELD`).
-  "registry-gateway-(?!cache-control$)",
-  // Act on the gateway's origin in a browser.
-  "ad-auction-",
-  "attribution-reporting-",
-  // Speak of requests; in answers they are leaks at best.
-  "x-forwarded-",
-  // Orders to servers in front of the gateway, which fetch a file, an internal URL or another backend, keep the answer
-  // or take the gateway out of service for them: nginx; Apache, lighttpd and others; LiteSpeed; Perlbal and H2O;
-  // mod_pagespeed; Envoy and Linkerd; edge servers and CDNs by the name of all (RFC 9213 leaves `CDN-Cache-Control` to
-  // all caches on the way) and by their own.
-  "x-accel-",
-  "x-sendfile",
-  "x-lighttpd-",
-  "x-litespeed-",
-  "x-lsadc-",
-  "x-reproxy-",
-  "pagespeed",
-  "x-envoy-",
-  "endpoint-load-metrics",
-  "l5d-",
-  "surrogate-",
-  "edge-",
-  "akamai-",
-  "x-akamai-",
-  "cf-",
-  "cloudflare-",
-  "fastly-",
-  "x-fastly-",
-  "netlify-",
-  "vercel-",
-];
+/**
+ * The same by how names begin: CORS, rate limits and our own name; then what steers a server in front of the gateway, which
+ * would fetch a file or an internal URL, or keep the answer. `Registry-Gateway-Cache-Control` is for the cache.
+ */
+const NEVER_PASSED_FAMILY =
+  /^(?:access-control-|ratelimit|x-ratelimit|x-rate-limit|registry-gateway-(?!cache-control$)|x-accel-|x-sendfile|x-lighttpd-|x-reproxy-|surrogate-|edge-|x-forwarded-)/;
 
-const OF_DROPPED_FAMILY = new RegExp(`^(?:${DROPPED_FAMILIES.join("|")})`);
+/** Whether a field (lower case) of a registry's answer ends at the gateway whatever the configuration names. */
+export function isNeverPassed(name: string): boolean {
+  return NEVER_PASSED.has(name) || NEVER_PASSED_FAMILY.test(name);
+}
 
-/** So many names are remembered, and none that is longer: registries choose them. */
-const MOST_NAMES = 1_000;
-const LONGEST_NAME = 100;
-/** Names that answers had, and whether they end here: looking for their families costs more than remembering. */
-const known = new Map<string, boolean>();
+/** The answer fields that clients get without being configured, and `Location` of a 201. */
+const PASSED: ReadonlySet<string> = new Set([
+  "content-type",
+  "content-language",
+  "content-disposition",
+  "cache-control",
+  "age",
+  "date",
+  "expires",
+  "etag",
+  "last-modified",
+  "vary",
+  "retry-after",
+  "link",
+  "deprecation",
+  "sunset",
+  "allow",
+  "digest",
+  "content-digest",
+  "traceparent",
+  "proxy-status",
+  // Of an error body that the gateway made; a registry's ended where it was received.
+  ERROR_FIELD,
+]);
 
-function isDropped(name: string): boolean {
-  let dropped = known.get(name);
-  if (dropped === undefined) {
-    dropped = DROPPED.has(name) || OF_DROPPED_FAMILY.test(name);
-    if (known.size === MOST_NAMES) known.clear();
-    if (name.length <= LONGEST_NAME) known.set(name, dropped);
-  }
-  return dropped;
+/** `cache.forwardResponseHeaders`: names of further fields (lower case), or all that may pass. */
+export type FurtherFields = readonly string[] | "*";
+
+/** What of a registry's {@link endToEndFields} a client gets, in order. */
+export function clientFields(fields: Fields, status: number, further: FurtherFields): string[] {
+  const isNamed = (name: string) => (further === "*" || further.includes(name)) && !isNeverPassed(name);
+  return filterFields(
+    fields,
+    (name) =>
+      PASSED.has(name) || (name === "location" && status === 201) || (name !== OWN_TARGETED_FIELD && isNamed(name)),
+  );
 }
 
 /** The field that is for the gateway's cache alone (RFC 9213 §2.2): the cache reads it, and no client gets it. */
@@ -192,13 +156,16 @@ export const DECIDING_FIELDS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What of an upstream's fields may reach a client or the cache, in order. What `Connection` names ends here, but for
- * fields that are meant for all who hold the answer: it must not name those (RFC 9110 §7.6.1).
+ * What of an upstream's fields may reach the cache, in order. What `Connection` names ends here, but for fields that are
+ * meant for all who hold the answer: it must not name those (RFC 9110 §7.6.1).
  */
 export function endToEndFields(fields: Fields): string[] {
   const connection = fieldValue(fields, "connection");
   const named = connection === undefined ? undefined : new Set(connection.toLowerCase().split(/[\s,]+/));
-  return filterFields(fields, (name) => !isDropped(name) && (named?.has(name) !== true || DECIDING_FIELDS.has(name)));
+  return filterFields(
+    fields,
+    (name) => !isNeverPassed(name) && (named?.has(name) !== true || DECIDING_FIELDS.has(name)),
+  );
 }
 
 const OF_CACHES: ReadonlySet<string> = new Set([
@@ -228,6 +195,14 @@ export function isHeadTooLarge(fields: Fields, more = 0): boolean {
   // A line has colon, space, CR and LF besides.
   const bytes = fields.reduce((sum, text) => sum + text.length + 2, 0);
   return fields.length > 2 * (MOST_FIELDS + more) || bytes > MOST_BYTES + more * MOST_ADDED;
+}
+
+/** The gateway's name in fields to which each intermediary adds a member. */
+export const OWN_NAME = "registry-gateway";
+
+/** Our member of `Proxy-Status` (RFC 9209 §2), with one parameter, whose value is a token or an integer. */
+export function proxyStatus(parameter: "error" | "received-status", value: string | number): string {
+  return `${OWN_NAME};${parameter}=${value}`;
 }
 
 /** Fields that describe the bytes of a body, and are wrong once the body is another one. */

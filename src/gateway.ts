@@ -5,7 +5,7 @@ import { HttpCache } from "./cache/http-cache.ts";
 import { MemoryStore } from "./cache/stores/memory-store.ts";
 import { TieredLimits } from "./clients/client-limits.ts";
 import { Clients } from "./clients/clients.ts";
-import { type Clock, sleep } from "./clock.ts";
+import { type Clock, type Duration, settledWithin, sleep } from "./clock.ts";
 import { type CertificateStatus, certificatesOf } from "./config/certificates.ts";
 import type { Config } from "./config/schema.ts";
 import { Discovery } from "./discovery/discovery.ts";
@@ -15,7 +15,6 @@ import {
   coordinateByRedis,
   type Coordination,
   isRedisConnected,
-  sharePinsByRedis,
 } from "./coordination/coordination.ts";
 import { ClientConnections } from "./http/connections.ts";
 import type { Services } from "./http/context.ts";
@@ -23,7 +22,7 @@ import { ListenerCertificate } from "./http/listener-certificate.ts";
 import { createPublicListener } from "./http/listener.ts";
 import { openListener } from "./http/listening.ts";
 import { isAggregate, Snapshots } from "./http/snapshot.ts";
-import { InFlight, type LoopLoad, Overload } from "./http/workload.ts";
+import { drain, InFlight, type LoopLoad, Overload } from "./http/workload.ts";
 import { History } from "./observe/history.ts";
 import { sampleOf } from "./observe/history-sample.ts";
 import type { Logger } from "./observe/log.ts";
@@ -40,17 +39,20 @@ import { traceRedis } from "./observe/tracing/traced-observers.ts";
 import { loadTracing } from "./observe/tracing/tracing.ts";
 import { accessOf } from "./operations/access.ts";
 import type { ReloadReport } from "./operations/config-report.ts";
+import { HealthReport } from "./operations/conditions/health-report.ts";
 import { createOperationsListener } from "./operations/listener.ts";
 import { Readiness } from "./operations/readiness.ts";
 import { BackgroundReader } from "./registry/background-reader.ts";
 import { SCOPES } from "./registry/metadata-resource.ts";
 import { Server } from "./server.ts";
-import { ComparisonBudget } from "./upstream/comparison/node-comparison.ts";
 import type { Upstreams } from "./upstream/upstreams.ts";
-import { Primary } from "./workers/primary.ts";
-import { reservePort, spawnWorker } from "./workers/worker-process.ts";
-import type { WorkerParts } from "./workers/worker.ts";
 import { BUILT_CONSOLE } from "./version.ts";
+
+/** How long a start waits for Redis, which may be away. */
+const REDIS_TIMEOUT: Duration = 1_000;
+
+/** What is left when the process ends may take this long to close. */
+const CLOSE_TIMEOUT: Duration = 2_000;
 
 export interface GatewayOptions {
   readonly config: Config;
@@ -89,14 +91,23 @@ export interface Gateway {
   upstreams(): Upstreams;
 }
 
-/** A gateway of one process. */
+/** The whole life of a gateway: what it is made of, and how it starts, reloads and stops. */
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const { config, version, log, clock } = options;
   const { metrics, registry } = createInstruments(version, clock);
-  metrics.workers.set(1);
   const tracing = await loadTracing(config.tracing, { version, clock, log });
-  const coordination = await createCoordination(config, { clock, metrics, log, tracing });
-  const server = createServer({ ...options, metrics, registry, tracing, coordination, isWorker: false });
+  const coordination = await createCoordination(
+    config,
+    { clock, metrics, log, tracing },
+    () => server.config.cache.memory.maxObject,
+  );
+  const { server, services, overload, inFlight, listener, connections, certificate, sample } = createServer({
+    ...options,
+    metrics,
+    registry,
+    tracing,
+    coordination,
+  });
   const discovery = new Discovery(config, {
     clock,
     random: options.random,
@@ -107,11 +118,20 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const readiness = new Readiness({
     clock,
-    isDraining: () => server.isDraining,
+    isDraining: () => inFlight.isDraining,
     upstreams: () => server.upstreams.status(),
     isRedisConnected: () => isRedisConnected(coordination.redisStatus()),
   });
   const history = new History(clock);
+  const access = accessOf(config, { clock, log, metrics });
+  const health = new HealthReport({
+    clock,
+    metrics,
+    status: () => server.status(),
+    discovery: () => discovery.report(),
+    lastReload: () => options.lastReload?.(),
+    operatorFaults: () => access.operators.faults,
+  });
   const operations = createOperationsListener({
     clock,
     log,
@@ -127,11 +147,19 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     purge: (body) => server.purge(body),
     act: (request) => server.act(request),
     discovery,
+    whoTook: (since, reach) => coordination.coordinator.whoTook(since, reach),
     inForce: () => server.status().inForce,
+    isWritten: (did) => {
+      const redis = coordination.redisStatus();
+      if (!redis.configured || redis.state !== "up") return false;
+      if (did === "discovery") return discovery.isShared();
+      return (did === "purge" ? redis.pendingPurges : redis.pendingActions) === 0;
+    },
+    health: () => health.look(),
     status: () => server.status(),
     config: () => server.config,
     lastReload: options.lastReload,
-    access: accessOf(config),
+    access,
     console: options.console ?? BUILT_CONSOLE,
   });
   return {
@@ -144,8 +172,16 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     async start() {
       const operationsPort = await openListener(operations, config.operations, "operations");
       await discovery.open();
-      const publicPort = await server.start();
-      history.keep(() => Promise.resolve(new Map([[0, server.sample()]])));
+      // The very first request is to find what other replicas have cached, and no node is asked that operators cordoned
+      // or spared.
+      await coordination.whenReady(REDIS_TIMEOUT);
+      server.start();
+      const publicPort = await openListener(listener, config.listen, "public");
+      services.backgroundReader.start();
+      overload.start();
+      certificate?.start();
+      history.keep(sample);
+      health.start();
       discovery.start();
       log.info({ publicPort, operationsPort, upstreams: server.upstreams.all.length, version }, "listening");
       return { publicPort, operationsPort };
@@ -155,71 +191,41 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       void discovery.follow(next);
     },
     async stop({ grace }) {
-      server.announceDrain();
+      // Readiness falls, and every answer closes its connection, so that clients go elsewhere.
+      inFlight.isDraining = true;
       await discovery.close();
-      if (grace) await sleep(server.config.shutdown.grace, clock);
-      await server.drain();
+      const { shutdown } = server.config;
+      if (grace) await sleep(shutdown.grace, clock);
+      certificate?.stop();
+      await drain({ listener, connections, inFlight, clock, timeout: shutdown.timeout });
+      overload.stop();
+      const close = (closing: Promise<unknown>) => settledWithin(closing, CLOSE_TIMEOUT, clock);
+      await close(services.backgroundReader.stop());
+      await services.cache.drain();
+      await close(server.stop());
+      services.bodies.close();
+      await close(coordination.coordinator.close());
+      if (tracing !== undefined) await close(tracing.close());
       history.stop();
+      health.stop();
       await operations.close();
     },
   };
 }
 
-/** A gateway of several processes: this one, which speaks for the others, which answer. */
-export function createPrimary(
-  options: Omit<GatewayOptions, "random" | "loop"> & { readonly workers: number },
-): Primary {
-  const { config, clock, log } = options;
-  const instruments = createInstruments(options.version, clock);
-  return new Primary({
-    ...options,
-    ...instruments,
-    createDiscovery(parts) {
-      const observer = createDiscoveryObserver(instruments.metrics, log, clock);
-      const shared =
-        config.redis && sharePinsByRedis(config.redis, clock, createRedisObserver(instruments.metrics, log));
-      return new Discovery(config, { ...parts, clock, random: Math.random, observer, shared });
-    },
-    reservePort,
-    spawn: spawnWorker,
-    createOperations: (parts) =>
-      createOperationsListener({
-        ...parts,
-        access: accessOf(options.config),
-        console: options.console ?? BUILT_CONSOLE,
-        lastReload: options.lastReload,
-      }),
-  });
-}
-
-/** What answers clients in a worker. */
-export async function createWorkerServer(
-  { shareByPrimary, ...parts }: WorkerParts,
-  options: Pick<GatewayOptions, "version" | "clock" | "random" | "loop" | "residentBytes">,
-): Promise<Server> {
-  const { config, log, metrics } = parts;
-  const { version, clock } = options;
-  const tracing = await loadTracing(config.tracing, { version, clock, log });
-  const coordination = await (config.redis === undefined
-    ? shareByPrimary()
-    : createCoordination(config, { clock, metrics, log, tracing }));
-  return createServer({ ...options, ...parts, coordination, tracing, isWorker: true });
-}
-
 interface ServerOptions extends GatewayOptions, ServerObserverOptions {
   readonly coordination: Coordination;
-  readonly isWorker: boolean;
 }
 
 /** Builds what answers clients, each part after those that it depends on. */
-function createServer(options: ServerOptions): Server {
+function createServer(options: ServerOptions) {
   const { config, clock, random, coordination } = options;
   const observers = new ServerObservers(options);
   const overload = new Overload({ clock, load: options.loop, ...observers.overload });
   const memory = new MemoryStore({ ...config.cache.memory, observer: observers.cache });
   const { coordinator, store: shared } = coordination;
   const cache = new HttpCache({ memory, shared, coordinator, clock, random, observer: observers.cache });
-  const { snapshots, bodies, comparisons } = createSnapshots(options, { cache, observers, overload });
+  const { snapshots, bodies } = createSnapshots(options, { cache, observers, overload });
   const snapshot = snapshots.read;
   const inFlight = new InFlight();
   const services = createServices(options, {
@@ -245,27 +251,22 @@ function createServer(options: ServerOptions): Server {
   observers.readGauges({ memory, catalogue, overload, coordination, snapshot, certificates });
   coordinator.actions.onChange(() => snapshot().upstreams.heed());
   coordinator.onAnnounced((news) => snapshot().upstreams.hear(news));
-  return new Server({
+  const server = new Server({
     services,
     snapshots,
     memory,
     coordination,
-    comparisons,
-    overload,
     inFlight,
-    listener,
-    connections,
-    certificate,
     certificates,
-    isWorker: options.isWorker,
-    sample: () =>
-      sampleOf(options.metrics, {
-        residentBytes: options.residentBytes?.(),
-        cacheBytes: memory.bytes,
-        loopDelay: overload.delay,
-      }),
     onReload: (before, after) => observers.show(after, before),
   });
+  const sample = () =>
+    sampleOf(options.metrics, {
+      residentBytes: options.residentBytes?.(),
+      cacheBytes: memory.bytes,
+      loopDelay: overload.delay,
+    });
+  return { server, services, overload, inFlight, listener, connections, certificate, sample };
 }
 
 /** As its client has read them, at the start and never again. */
@@ -277,22 +278,19 @@ function redisCertificates(files: TlsFiles): readonly CertificateStatus[] {
 function createSnapshots(
   { config, clock, random, coordination, tracing }: ServerOptions,
   { cache, observers, overload }: { cache: HttpCache; observers: ServerObservers; overload: Overload },
-): { readonly snapshots: Snapshots; readonly bodies: BodyReader; readonly comparisons: ComparisonBudget } {
+): { readonly snapshots: Snapshots; readonly bodies: BodyReader } {
   const { coordinator } = coordination;
   const limits = () => snapshots.read().config.limits;
   const largest = () => Math.max(limits().requestBody, limits().responseBody);
   const bodies = new BodyReader({ clock, largest });
-  // A thread of its own, started when it is first needed: no client's answer waits behind a comparison.
-  const comparisons = new ComparisonBudget(new BodyReader({ clock, largest }));
   // Outlives reloads, and with it what clients have used.
-  const clientLimits = new TieredLimits({ clock, shared: coordinator.clientLimits });
+  const clientLimits = new TieredLimits({ clock, limits: coordinator.limits, onSpared: observers.spared });
   const snapshots: Snapshots = new Snapshots(config, {
     upstream: {
       coordinator,
       clock,
       bodies,
       random,
-      comparisons,
       observer: observers.upstreams(() => snapshots.read().upstreams),
       forget: (admin) => void coordinator.purge(admin, SCOPES.all),
     },
@@ -307,7 +305,7 @@ function createSnapshots(
     clients: (next, previous) =>
       Clients.open(next, { clock, limits: clientLimits, observer: observers.clients }, previous),
   });
-  return { snapshots, bodies, comparisons };
+  return { snapshots, bodies };
 }
 
 /** What requests find in the process, with what works for them in the background. */
@@ -330,8 +328,10 @@ function createServices(
 async function createCoordination(
   { redis }: Config,
   { clock, metrics, log, tracing }: Pick<ServerObserverOptions, "clock" | "metrics" | "log" | "tracing">,
+  largestBody: () => number,
 ): Promise<Coordination> {
   if (redis === undefined) return coordinateAlone(clock);
   const observer = createRedisObserver(metrics, log);
-  return coordinateByRedis(redis, clock, tracing === undefined ? observer : traceRedis(observer, tracing));
+  const traced = tracing === undefined ? observer : traceRedis(observer, tracing);
+  return coordinateByRedis(redis, clock, { observer: traced, largestBody });
 }

@@ -1,5 +1,5 @@
-import { Type } from "../schema/type.ts";
-import { compile } from "../schema/validator.ts";
+import { Type } from "typebox";
+import { Compile } from "typebox/compile";
 import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { type Catalogue, isWhole, type RegistryInstruments } from "./catalogue.ts";
@@ -38,7 +38,7 @@ const MAX_SIZE = 8 * 1024 * 1024;
 /** How far a search came: the rank, and the last instrument by its registry and id. */
 type Position = readonly [query: string, rank: number, admin: string, id: string];
 
-const PositionForm = compile(
+const PositionForm = Compile(
   Type.Tuple([Type.String(), Type.Integer({ minimum: 0, maximum: RANKS.length - 1 }), Type.String(), Type.String()]),
 );
 
@@ -139,7 +139,7 @@ function startAfter(searched: readonly Searched[], query: CatalogueQuery, token:
 function readPosition(token: string): Position {
   try {
     const position = JSON.parse(Buffer.from(token, "base64url").toString("utf8")) as unknown;
-    if (PositionForm.accepts(position)) return position;
+    if (PositionForm.Check(position)) return position;
   } catch {
     // Told below.
   }

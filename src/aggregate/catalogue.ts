@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock, Instant } from "../clock.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { EpochsPort, FactsPort } from "../coordination/coordinator.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { type ListingBound, listingEpoch, type WholeListing } from "../registry/whole-listing.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
@@ -14,7 +14,7 @@ const MAX_SIZE = 128 * 1024 * 1024;
 
 export interface CatalogueOptions {
   readonly clock: Clock;
-  readonly coordinator: Coordinator;
+  readonly coordinator: EpochsPort & FactsPort;
   /** As they are configured now. */
   readonly upstreams: () => Pick<Upstreams, "all" | "byAdmin">;
 }
@@ -28,7 +28,7 @@ export type CutShortBy = ListingBound | "catalogue";
  */
 export class Catalogue {
   private readonly clock: Clock;
-  private readonly coordinator: Coordinator;
+  private readonly coordinator: EpochsPort & FactsPort;
   private readonly upstreams: CatalogueOptions["upstreams"];
   private readonly registries = new Map<string, RegistryInstruments>();
   private bytes = 0;

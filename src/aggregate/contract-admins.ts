@@ -1,5 +1,5 @@
 import type { Duration } from "../clock.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { FactsPort } from "../coordination/coordinator.ts";
 import { digestOf } from "../digest.ts";
 
 /** How long a success is remembered: contracts live for minutes or months, and forgetting costs one refusal. */
@@ -16,9 +16,9 @@ const AMBIGUOUS = "*";
  * claim ids it has never seen, until the right one answers for them too.
  */
 export class ContractAdmins {
-  private readonly coordinator: Coordinator;
+  private readonly coordinator: FactsPort;
 
-  constructor(coordinator: Coordinator) {
+  constructor(coordinator: FactsPort) {
     this.coordinator = coordinator;
   }
 

@@ -1,5 +1,5 @@
-import { Type, type Static } from "../schema/type.ts";
-import { compile } from "../schema/validator.ts";
+import { Type, type Static } from "typebox";
+import { Compile } from "typebox/compile";
 import { GatewayError } from "../errors.ts";
 import { digestOf } from "../digest.ts";
 import type { Position } from "./position.ts";
@@ -38,7 +38,7 @@ const Within = Type.Tuple([
   counted,
   Type.String({ description: "checkpoint" }),
 ]);
-const Form = compile(Type.Tuple([Behind, Type.Union([Within, Type.Null()])]));
+const Form = Compile(Type.Tuple([Behind, Type.Union([Within, Type.Null()])]));
 
 /** The first byte of a cursor: another form of it takes another one. */
 const VERSION = 1;
@@ -60,7 +60,7 @@ export function decodeCursor(token: string): Cursor {
   const isWhole = bytes[0] === VERSION && sum === checksum(text) && bytes.toString("base64url") === token;
   if (!isWhole) throw notACursor();
   const fields = JSON.parse(text) as unknown;
-  if (!Form.accepts(fields)) throw notACursor();
+  if (!Form.Check(fields)) throw notACursor();
   const [[done, doneDigest], within] = fields;
   return { done, doneDigest, within: within === null ? undefined : positionOf(within) };
 }

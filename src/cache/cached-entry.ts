@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import { type Fields, fieldValue, OWN_TARGETED_FIELD } from "../fields.ts";
+import { clientFields, type Fields, fieldValue, type FurtherFields } from "../fields.ts";
 import { type Coding, CodingChoice, CODINGS, IDENTITY, isCompressible } from "./compression.ts";
 import type { Entry } from "./entry.ts";
 import type { FetchResult } from "./fetch.ts";
 import type { CacheObserver, StaleReason } from "./observer.ts";
-import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier, Lasting, Resource } from "./resource.ts";
+import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier, Resource } from "./resource.ts";
 import { governingDirectives } from "./rfc/cache-control.ts";
 import { codedEntityTag, isConditional, isNotModified, notModifiedFields, type Validators } from "./rfc/conditional.ts";
 import { type CacheStatus, formatCacheStatus, type ForwardReason, isForAll, upstreamCacheStatus } from "./rfc/reuse.ts";
@@ -111,37 +111,13 @@ export interface Handling {
 }
 
 /** The fields of an entry in one form, without those that change by the second. */
-interface Head extends Lasting {
+interface Head {
+  readonly fields: Fields;
+  /** What of the entry's fields it has. */
+  readonly further: FurtherFields;
   readonly validators: Validators;
   /** Whether the upstream tells clients for how long they may keep it. */
   readonly saysHowLong: boolean;
-}
-
-/** Most answers are sent without anybody looking at all of their fields: these are joined when asked for. */
-class EntryAnswer implements CacheAnswer {
-  readonly status: number;
-  readonly lasting: Lasting;
-  readonly passing: Fields;
-  readonly body: Buffer | undefined;
-  readonly outcome: CacheOutcome;
-  readonly tier: CacheTier;
-  readonly age: number;
-  readonly ttl: number | undefined;
-
-  constructor({ status, lasting, passing, body, outcome, tier, age, ttl }: Omit<CacheAnswer, "fields">) {
-    this.status = status;
-    this.lasting = lasting;
-    this.passing = passing;
-    this.body = body;
-    this.outcome = outcome;
-    this.tier = tier;
-    this.age = age;
-    this.ttl = ttl;
-  }
-
-  get fields(): Fields {
-    return [...this.lasting.fields, ...this.passing];
-  }
 }
 
 /** The last memory hit in one form, good until its age or ttl changes. */
@@ -161,8 +137,11 @@ const REFRESH_AHEAD = 0.1;
 const MIN_AHEAD_LIFETIME: Duration = 5_000;
 
 /** Set anew for each answer, or about the stored bytes in identity coding. */
-const NOT_SENT = new Set([OWN_TARGETED_FIELD, "cache-status", "content-length", "age"]);
+const NOT_SENT = new Set(["cache-status", "content-length", "age"]);
 const ABOUT_IDENTITY_BYTES = new Set(["content-digest", "content-md5", "digest", "repr-digest"]);
+
+/** Asked whether other caches' members of it pass. */
+const CACHE_STATUS: Fields = ["cache-status", ""];
 
 /** What `Accept-Encoding` says is the same for all caches of a process. */
 const codings = new CodingChoice();
@@ -196,7 +175,7 @@ export class CachedEntry {
    * instant at which that answer can have been made.
    */
   derivedAt: Instant | undefined = undefined;
-  /** The soft purges that are seen to in the entry, see Coordinator.softVersion. */
+  /** The soft purges that are seen to in the entry, see EpochsPort.softVersion. */
   softVersion = 0;
   private readonly heads: (Head | undefined)[] = [];
   private readonly renderedHits: (RenderedHit | undefined)[] = [];
@@ -240,7 +219,9 @@ export class CachedEntry {
     const accepted = headers["accept-encoding"];
     const form = accepted === undefined || !this.compressible ? IDENTITY : 2 * this.codingFor(accepted);
     if (!isConditional(headers) || this.entry.status !== 200) return form;
-    return isNotModified(headers, this.head(form).validators, clock.wallNow()) ? form + NOT_MODIFIED : form;
+    return isNotModified(headers, (this.heads[form] ?? this.head(form, [])).validators, clock.wallNow())
+      ? form + NOT_MODIFIED
+      : form;
   }
 
   /** The best there is; notes what would have been better. */
@@ -265,17 +246,20 @@ export class CachedEntry {
   answer(form: number, now: Instant, policy: CachePolicy, { outcome, tier, status }: Handling): CacheAnswer {
     const { entry } = this;
     const age = this.age(now);
-    const lasting = this.head(form);
-    const upstream = this.upstreamCacheStatus();
+    const { forwardResponseHeaders: further } = policy;
+    const head = this.head(form, further);
+    const upstream =
+      clientFields(CACHE_STATUS, entry.status, further).length > 0 ? this.upstreamCacheStatus() : undefined;
     const own = formatCacheStatus(status);
     const cacheStatus = upstream === undefined ? own : `${upstream}, ${own}`;
-    const passing = lasting.saysHowLong
+    const changing = head.saysHowLong
       ? ["age", String(age), "cache-status", cacheStatus]
       : ["age", String(age), "cache-control", this.clientCacheControl(now, policy), "cache-status", cacheStatus];
     const isKnown = isForm(form, NOT_MODIFIED);
     const body = isKnown ? undefined : (this.coded[codingOf(form)] ?? entry.body);
     const { ttl } = status;
-    return new EntryAnswer({ status: isKnown ? 304 : entry.status, lasting, passing, body, outcome, tier, age, ttl });
+    const fields = [...head.fields, ...changing];
+    return { status: isKnown ? 304 : entry.status, fields, body, outcome, tier, age, ttl };
   }
 
   /**
@@ -296,11 +280,11 @@ export class CachedEntry {
     return Math.min(nextAge, Math.max(nextTtl, now + 1));
   }
 
-  private head(form: number): Head {
+  private head(form: number, further: FurtherFields): Head {
     const known = this.heads[form];
-    if (known !== undefined) return known;
-    this.forms += 1;
-    return (this.heads[form] = makeHead(this.entry, form, this.compressible));
+    if (known?.further === further) return known;
+    if (known === undefined) this.forms += 1;
+    return (this.heads[form] = makeHead(this.entry, { form, further, compressible: this.compressible }));
   }
 
   private upstreamCacheStatus(): string | undefined {
@@ -317,19 +301,24 @@ function codingOf(form: number): Coding {
   return (form >> 1) as Coding;
 }
 
-function makeHead(entry: Entry, form: number, compressible: boolean): Head {
+function makeHead(
+  entry: Entry,
+  { form, further, compressible }: { form: number; further: FurtherFields; compressible: boolean },
+): Head {
   const coding = CODINGS[codingOf(form)];
   const isCoded = coding !== "identity";
   const fields: string[] = [];
-  for (let i = 0; i < entry.fields.length; i += 2) {
-    const name = entry.fields[i]!;
-    const value = entry.fields[i + 1]!;
+  const passed = clientFields(entry.fields, entry.status, further);
+  for (let i = 0; i < passed.length; i += 2) {
+    const name = passed[i]!;
+    const value = passed[i + 1]!;
     if (NOT_SENT.has(name) || (isCoded && ABOUT_IDENTITY_BYTES.has(name))) continue;
     fields.push(name, name === "etag" && isCoded ? codedEntityTag(value, coding) : value);
   }
   if (compressible && !variesByCoding(fields)) fields.push("vary", "Accept-Encoding");
   if (isCoded) fields.push("content-encoding", coding);
   return {
+    further,
     fields: isForm(form, NOT_MODIFIED) ? notModifiedFields(fields) : fields,
     saysHowLong: fieldValue(entry.fields, "cache-control") !== undefined,
     validators: {

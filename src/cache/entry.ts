@@ -28,9 +28,9 @@ export interface Entry {
   readonly body: Buffer;
   /** True when the `ETag` among `fields` was made here: the upstream does not know it, so it is never sent there. */
   readonly madeEtag: boolean;
-  /** The epoch (see Coordinator.epoch) read before the fetch began. */
+  /** The epoch (see EpochsPort.epochOf) read before the fetch began. */
   readonly epoch: string;
-  /** The soft purges before it (see Coordinator.softEpochOf), read with the epoch. */
+  /** The soft purges before it (see EpochsPort.softEpochOf), read with the epoch. */
   readonly softEpoch: string;
   /** The request fields this response was selected by (lower case, sorted); none for most. */
   readonly vary: readonly string[];

@@ -1,5 +1,5 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { EpochsPort } from "../coordination/coordinator.ts";
 import { fieldValue } from "../fields.ts";
 import type { CachedEntry } from "./cached-entry.ts";
 import { CODINGS } from "./compression.ts";
@@ -45,7 +45,7 @@ interface ExplainedEntry {
 /** The parts of the cache that know. */
 export interface ExplainedCache {
   readonly tiers: Tiers;
-  readonly coordinator: Pick<Coordinator, "epochOf">;
+  readonly coordinator: Pick<EpochsPort, "epochOf">;
   readonly clock: Clock;
   readonly fetches: CollapsedForwarding;
   readonly hitForMiss: HitForMiss;

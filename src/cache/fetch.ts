@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock, Instant } from "../clock.ts";
-import type { Coordinator, FetchOutcome, Lease } from "../coordination/coordinator.ts";
+import type { EpochsPort, LeasesPort, FetchOutcome, Lease } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { isHeadTooLarge } from "../fields.ts";
 import { CachedEntry } from "./cached-entry.ts";
@@ -46,7 +46,7 @@ interface EpochsBefore {
 
 export interface FetcherOptions {
   readonly tiers: Tiers;
-  readonly coordinator: Coordinator;
+  readonly coordinator: EpochsPort & LeasesPort;
   readonly clock: Clock;
   readonly random: () => number;
   readonly observer: CacheObserver;
@@ -61,7 +61,7 @@ const MAX_SHORTENING = 0.1;
 /** Gets answers from the upstream, or lets another process get them, and stores what may be stored. */
 export class Fetcher {
   private readonly tiers: Tiers;
-  private readonly coordinator: Coordinator;
+  private readonly coordinator: EpochsPort & LeasesPort;
   private readonly clock: Clock;
   private readonly random: () => number;
   private readonly observer: CacheObserver;

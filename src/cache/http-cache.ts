@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { EpochsPort, LeasesPort } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { type CachedEntry, type Forwarding, Responder } from "./cached-entry.ts";
 import { CollapsedForwarding, HitForMiss, waitFor } from "./collapsed-forwarding.ts";
@@ -25,7 +25,7 @@ export interface HttpCacheOptions {
   readonly memory: MemoryStore;
   /** The tier shared with other processes; its hits are kept in memory too. */
   readonly shared?: Store | undefined;
-  readonly coordinator: Coordinator;
+  readonly coordinator: EpochsPort & LeasesPort;
   readonly clock: Clock;
   /** In [0, 1): shortens configured TTLs. */
   readonly random: () => number;
@@ -57,7 +57,7 @@ interface Search {
 /** A shared HTTP cache (RFC 9111) over a memory tier, an optional shared tier, and fetches that requests share. */
 export class HttpCache {
   private readonly tiers: Tiers;
-  private readonly coordinator: Coordinator;
+  private readonly coordinator: EpochsPort & LeasesPort;
   private readonly clock: Clock;
   private readonly observer: CacheObserver;
   private readonly fetcher: Fetcher;

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { AbortSignalLike, Duration, Instant } from "../clock.ts";
 import type { GatewayError } from "../errors.ts";
-import type { Fields } from "../fields.ts";
+import type { Fields, FurtherFields } from "../fields.ts";
 import type { Entry } from "./entry.ts";
 import type { CacheStatus } from "./rfc/reuse.ts";
 import type { CacheKey } from "./stores/tiers.ts";
@@ -36,6 +36,8 @@ export interface CachePolicy {
   readonly staleIfError: Duration;
   /** Request fields sent upstream, and so part of the key; `*`: all end-to-end fields, keyed by `Vary` alone. */
   readonly forwardRequestHeaders: readonly string[] | "*";
+  /** Fields of answers that clients get besides those that always pass. */
+  readonly forwardResponseHeaders: FurtherFields;
   /** True when the client's Authorization goes upstream; RFC 9111 §3.5 then decides what is stored. */
   readonly sharedAuthorization: boolean;
 }
@@ -102,24 +104,12 @@ export const CACHE_TIERS = ["memory", "shared", "upstream"] as const;
 export type CacheTier = (typeof CACHE_TIERS)[number];
 
 /**
- * What does not change by the second: the same object for all answers of an entry in one form, so that what is made of it
- * may be kept on it.
- */
-export interface Lasting {
-  /** The first of an answer's fields. */
-  readonly fields: Fields;
-}
-
-/**
  * An answer for a client. Immutable, and the very same object for all hits of an entry within one second.
  */
 export interface CacheAnswer {
   readonly status: number;
   /** Complete but for content-length, CORS and the request id. */
   readonly fields: Fields;
-  readonly lasting: Lasting;
-  /** The other fields: those that change by the second. */
-  readonly passing: Fields;
   /** Undefined with 304. The route leaves it out for HEAD, but not its length. */
   readonly body: Buffer | undefined;
   readonly outcome: CacheOutcome;

@@ -9,7 +9,6 @@ import { GatewayError } from "../errors.ts";
 import { type Fields, filterFields, TRACE_FIELDS, traceFieldsOf } from "../fields.ts";
 import type { CachedOperation, Operation } from "../spec/endpoints.ts";
 import type { Priority, UpstreamAnswer } from "../upstream/call.ts";
-import type { Question } from "../upstream/comparison/node-question.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import { PAGE_SIZES } from "./page-size-negotiation.ts";
 import type { MetadataObserver, RegistryMetadata, Requester } from "./registry-metadata.ts";
@@ -133,8 +132,6 @@ export class MetadataResource implements Resource {
   private readonly admin: string;
   private readonly address: MetadataAddress;
   private readonly requester: Requester;
-  /** What was confirmed by a 304 and can be compared once its body is known; and the node that did. */
-  private confirmed: { readonly question: Question; readonly node: number } | undefined;
 
   constructor(registry: RegistryMetadata, admin: string, address: MetadataAddress, requester: Requester) {
     this.registry = registry;
@@ -154,8 +151,9 @@ export class MetadataResource implements Resource {
     const { upstream, observer } = this.registry;
     const { operation } = this.address;
     this.registry.admit();
-    const { answer, pageSize } = await this.call(request);
-    if (upstream.config.compare > 0) this.compare(request, answer, pageSize);
+    const answer = await this.call(request);
+    // The narrowest scope that it is in.
+    answer.origin?.recentAnswers.add(() => void this.registry.coordinator.purge(this.admin, this.key.scopes.slice(-1)));
     const problem = checkAnswer(upstream, operation, answer, observer);
     const asOf = answer.status === 200 ? answer.content?.supplyAsOf : undefined;
     if (asOf !== undefined) observer.supplySeen(upstream.name, asOf);
@@ -175,31 +173,17 @@ export class MetadataResource implements Resource {
    * Asks the registry. A page whose size the client leaves open is asked for in the size of the configuration, and in
    * smaller ones where the registry refuses that: as long as a refusal can be about the size.
    */
-  private async call(request: FetchRequest): Promise<{ answer: UpstreamAnswer; pageSize: number | undefined }> {
+  private async call(request: FetchRequest): Promise<UpstreamAnswer> {
     const { operation, pageSize, defaultPageSize, pageToken } = this.address;
     const pagination = operation === "instruments" ? this.registry.chains.paginationOf(this.chain()) : undefined;
     const ask = (size: number | undefined) => this.callWith(size, request, pagination);
-    if (defaultPageSize === undefined) return { answer: await ask(pageSize), pageSize };
+    if (defaultPageSize === undefined) return ask(pageSize);
     const { defaultSizes } = this.registry;
     const subject = `${defaultPageSize} ${this.admin}`;
     // A token that is no good is refused at every size.
     const mayBeSize = () => pageToken === undefined || !defaultSizes.isSettled(subject);
     const found = await defaultSizes.negotiate(subject, pageSizesFrom(defaultPageSize), ask, mayBeSize);
-    return { answer: found.answer, pageSize: found.choice };
-  }
-
-  /** Lets another node be asked the same, for comparison; what a 304 confirmed, when its body is at hand. */
-  private compare(request: FetchRequest, { status, body, node }: UpstreamAnswer, pageSize: number | undefined): void {
-    const { operation, id } = this.address;
-    this.confirmed = undefined;
-    const isComparable = status === 200 || status === 304 || (status === 404 && operation === "instrument");
-    const fields = requestFields({ ...request, conditional: [] }, this.policy);
-    // What a client sent for itself is not repeated.
-    if (!isComparable || fields.includes("authorization")) return;
-    const path = metadataPath({ ...this.address, pageSize });
-    const question = { operation, path, fields: filterFields(fields, isUntraced), instrument: id };
-    if (status === 304) this.confirmed = { question, node };
-    else this.registry.upstream.compare(question, { status, body, node });
+    return found.answer;
   }
 
   private callWith(
@@ -211,6 +195,7 @@ export class MetadataResource implements Resource {
       operation: this.address.operation,
       method: "GET",
       path: metadataPath({ ...this.address, pageSize }),
+      instrument: this.address.id,
       fields: requestFields(request, this.policy),
       priority: this.priorityOf(request),
       deadline: request.deadline,
@@ -222,10 +207,6 @@ export class MetadataResource implements Resource {
 
   /** A stored page tells the tokens it issued apart from invented ones, and holds its instruments one by one. */
   stored(entry: Entry, fetched: Fetched): void {
-    if (this.confirmed !== undefined) {
-      const { question, node } = this.confirmed;
-      this.registry.upstream.compare(question, { status: entry.status, body: fetched.body, node });
-    }
     if (this.address.operation !== "instruments" || entry.status !== 200) return;
     const { pages, upstream } = this.registry;
     const page = pages.read(fetched.body, upstream.name);

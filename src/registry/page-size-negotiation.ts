@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Duration } from "../clock.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { FactsPort } from "../coordination/coordinator.ts";
 import { digestOf } from "../digest.ts";
 
 /** Of one registry: its admins, and the page sizes that are asked for by default. */
@@ -23,13 +23,13 @@ export function isRefusal({ status }: { readonly status: number }): boolean {
  * replicas, so that all of them ask for the very same pages.
  */
 export class PageSizeNegotiation {
-  private readonly coordinator: Coordinator;
+  private readonly coordinator: FactsPort;
   private readonly name: string;
   /** Undefined as long as nothing is remembered: empty, three of them for each registry are more than it has otherwise. */
   private accepted: LRUCache<string, number> | undefined;
 
   /** @param name tells one set of choices from another */
-  constructor(coordinator: Coordinator, name: string) {
+  constructor(coordinator: FactsPort, name: string) {
     this.coordinator = coordinator;
     this.name = name;
   }

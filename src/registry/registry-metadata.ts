@@ -5,7 +5,7 @@ import type { HttpCache } from "../cache/http-cache.ts";
 import type { CacheAnswer, CachePolicy, Resource } from "../cache/resource.ts";
 import type { AbortSignalLike, Clock, Instant } from "../clock.ts";
 import type { CacheConfig } from "../config/schema.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { EpochsPort, FactsPort } from "../coordination/coordinator.ts";
 import type { CachedOperation, Operation } from "../spec/endpoints.ts";
 import type { CallTrace } from "../upstream/observer.ts";
 import type { Upstream } from "../upstream/upstream.ts";
@@ -25,7 +25,7 @@ export interface MetadataObserver {
 export interface RegistryMetadataOptions {
   readonly upstream: Upstream;
   readonly cache: HttpCache;
-  readonly coordinator: Coordinator;
+  readonly coordinator: EpochsPort & FactsPort;
   readonly observer: MetadataObserver;
   readonly pages: ListedPages;
   /** Follows the calls made for the request in whose course it is asked; undefined where requests are not traced. */
@@ -56,7 +56,7 @@ const FRESH = { "cache-control": "max-age=31536000" };
 export class RegistryMetadata {
   readonly upstream: Upstream;
   readonly cache: HttpCache;
-  readonly coordinator: Coordinator;
+  readonly coordinator: EpochsPort & FactsPort;
   readonly observer: MetadataObserver;
   readonly trace: (() => CallTrace | undefined) | undefined;
   readonly admit: () => void;
@@ -135,13 +135,13 @@ function policiesOf(
   changes: Partial<CachePolicy>,
 ): Record<CachedOperation, CachePolicy> {
   const policyOf = (operation: CachedOperation): CachePolicy => ({
-    ...cachePolicy(cache, operation, forwardAuthorization),
+    ...cachePolicy(cache, operation, forwardAuthorization === true),
     ...changes,
   });
   return { info: policyOf("info"), instruments: policyOf("instruments"), instrument: policyOf("instrument") };
 }
 
-function cachePolicy(config: CacheConfig, operation: CachedOperation, forwardAuthorization: boolean): CachePolicy {
+function cachePolicy(config: CacheConfig, operation: CachedOperation, sharedAuthorization: boolean): CachePolicy {
   return {
     ttl: config.ttl[operation],
     notFoundTtl: operation === "instrument" ? config.ttl.notFound : undefined,
@@ -155,7 +155,8 @@ function cachePolicy(config: CacheConfig, operation: CachedOperation, forwardAut
     staleIfError: config.staleIfError,
     forwardRequestHeaders:
       config.forwardRequestHeaders === "*" ? "*" : config.forwardRequestHeaders.map((name) => name.toLowerCase()),
-    sharedAuthorization: forwardAuthorization,
+    forwardResponseHeaders: config.forwardResponseHeaders,
+    sharedAuthorization,
   };
 }
 

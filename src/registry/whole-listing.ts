@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { ListedPage } from "../bodies/page.ts";
 import type { CacheAnswer } from "../cache/resource.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { EpochsPort } from "../coordination/coordinator.ts";
 import { GatewayError } from "../errors.ts";
 import { fieldValues } from "../fields.ts";
 import { type FoundPage, Listing } from "./listing.ts";
@@ -96,7 +96,7 @@ export interface ReadingOptions {
 const MAX_INSTRUMENTS = 100_000;
 
 /** What a listing as a whole depends on. */
-export function listingEpoch(coordinator: Coordinator, admin: string): string {
+export function listingEpoch(coordinator: EpochsPort, admin: string): string {
   return coordinator.epochOf({ partition: admin, scopes: ["all", "list", "pages"] }) ?? "";
 }
 

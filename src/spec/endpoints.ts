@@ -95,6 +95,19 @@ export function endpointPath(endpoint: Endpoint, id: string | undefined): string
   return `/registry/${segments.join("/")}`;
 }
 
+/** What the standard calls the id in an endpoint's path, by the segment above it. */
+const ID_NAMES: Readonly<Record<string, string>> = {
+  metadata: "instrumentId",
+  "transfer-instruction": "transferInstructionId",
+  "allocation-instruction": "allocationInstructionId",
+  allocations: "allocationId",
+};
+
+/** The name of the id in the endpoint's path; undefined without one. */
+export function idNameOf({ segments }: Endpoint): string | undefined {
+  return segments.includes(ID) ? ID_NAMES[segments[0]!] : undefined;
+}
+
 /**
  * Whether a 404 means that the registry has no such endpoint: a client of version 2 falls back to version 1 by it,
  * whatever the body says.

@@ -1,3 +1,5 @@
+import { CLIENT_ERRORS } from "../errors.ts";
+
 /**
  * What answers have in common in the description of the API: header fields, errors, and the parameters of every
  * operation. Each stands once in the document and is referred to by its name.
@@ -57,17 +59,22 @@ export const HEADER_FIELDS = {
 
 export type HeaderName = keyof typeof HEADER_FIELDS;
 
+type ClientErrorCode = keyof typeof CLIENT_ERRORS;
+
 interface ErrorAnswer {
-  readonly status: string;
+  /** Of the example; undefined for a registry's own error. */
+  readonly code: ClientErrorCode | undefined;
+  /** Where it is not the code's. */
+  readonly status?: string;
   readonly description: string;
   readonly fields: readonly HeaderName[];
   readonly example: string;
 }
 
 /** Errors of the gateway's own and of registries, by the name they have in the document. */
-export const ERRORS = {
+export const ERROR_ANSWERS = {
   BadRequest: {
-    status: "400",
+    code: "admin_missing",
     description: "The request is malformed, does not say which registry it means, or names two.",
     fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example:
@@ -75,13 +82,13 @@ export const ERRORS = {
       "/api/token-standard/v0/registrars/{admin}/registry/ or name the instrument admin in the header x-instrument-admin",
   },
   Unauthorized: {
-    status: "401",
+    code: "credential_expired",
     description: "The request shows no credential where one is needed, or a bad one.",
     fields: ["X-Request-Id", "Registry-Gateway-Error", "WWW-Authenticate"],
     example: "registry-gateway: the API key has expired: ask the gateway's operator for a new one",
   },
   Forbidden: {
-    status: "403",
+    code: "upstream_forbidden",
     description: "The client may not use this registry.",
     fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example:
@@ -89,20 +96,20 @@ export const ERRORS = {
       "gateway's operator to allow it",
   },
   NotFound: {
-    status: "404",
+    code: "no_such_path",
     description:
       "The registry has no such thing, or no version 2 (its paths end in /v1/ then), or the gateway no such registry or path.",
     fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example: "registry-gateway: no such path; the token-registry API is below /registry/",
   },
   RequestTimeout: {
-    status: "408",
+    code: "request_timeout",
     description: "The request took too long to arrive.",
     fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example: "registry-gateway: the request took too long to arrive",
   },
   Ambiguous: {
-    status: "409",
+    code: "instrument_ambiguous",
     description: "Several registries have an instrument with this id. The text names them.",
     fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example:
@@ -110,6 +117,7 @@ export const ERRORS = {
       "/api/token-standard/v0/registrars/amulet of DSO::1220…, /api/token-standard/v0/registrars/bonds of bonds::1220…",
   },
   Reassigned: {
+    code: undefined,
     status: "409",
     description:
       "The contract is being reassigned to another synchronizer: try again in some seconds. The registry's own.",
@@ -117,57 +125,58 @@ export const ERRORS = {
     example: "The contract is being reassigned to another synchronizer. Try again later.",
   },
   ContentTooLarge: {
-    status: "413",
+    code: "body_too_large",
     description: "The body is larger than the gateway takes.",
     fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example: "registry-gateway: the body is larger than 1048576 bytes",
   },
   UnsupportedMediaType: {
-    status: "415",
+    code: "unsupported_media_type",
     description: "The body is not JSON in UTF-8, or it is compressed.",
     fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example: "registry-gateway: the body must be sent with the header content-type: application/json",
   },
   TooManyRequests: {
-    status: "429",
+    code: "too_many_requests",
     description: "The registry's rate limit is used up.",
     fields: ["X-Request-Id", "Registry-Gateway-Error", "Retry-After"],
     example:
       'registry-gateway: the gateway may ask upstream "amulet" 120 times in 60 s, and that is used up; try again in 5 s',
   },
   OverLimit: {
-    status: "429",
+    code: "client_rate_limited",
     description: "The client's limit is used up, or the registry's.",
     fields: ["X-Request-Id", "Registry-Gateway-Error", "Retry-After", "RateLimit", "RateLimit-Policy"],
     example:
       "registry-gateway: this client has sent all requests that its tier wallet allows for now; try again in 3 s",
   },
   InternalError: {
-    status: "500",
+    code: "internal_error",
     description: "A fault of the gateway, or the registry's own 500.",
     fields: ["X-Request-Id", "Registry-Gateway-Error"],
     example: "registry-gateway: internal server error",
   },
   BadGateway: {
-    status: "502",
+    code: "upstream_unreachable",
     description: "The registry refused, broke off, or answered something that cannot be passed on.",
     fields: ["X-Request-Id", "Registry-Gateway-Error", "Proxy-Status"],
     example:
       'registry-gateway: upstream "amulet" refused the connection; it is down or its URL is wrong; try again later',
   },
   Unavailable: {
-    status: "503",
+    code: "circuit_open",
     description: "The registry fails and is given a pause, or the gateway has too much to do or stops.",
     fields: ["X-Request-Id", "Registry-Gateway-Error", "Retry-After", "Proxy-Status"],
     example: 'registry-gateway: upstream "amulet" fails on all its nodes and is given a pause; try again in 5 s',
   },
   GatewayTimeout: {
-    status: "504",
+    code: "upstream_timeout",
     description: "The registry did not answer before the deadline.",
     fields: ["X-Request-Id", "Registry-Gateway-Error", "Proxy-Status"],
     example: 'registry-gateway: upstream "amulet" did not answer in time; try again later',
   },
   OtherError: {
+    code: "method_not_allowed",
     status: "default",
     description: "Any other error: 405, 414, 431, or what the registry answered.",
     fields: ["X-Request-Id", "Registry-Gateway-Error"],
@@ -175,7 +184,7 @@ export const ERRORS = {
   },
 } as const satisfies Readonly<Record<string, ErrorAnswer>>;
 
-export type ErrorName = keyof typeof ERRORS;
+export type ErrorName = keyof typeof ERROR_ANSWERS;
 
 const OF_ANY: readonly ErrorName[] = ["BadRequest", "NotFound", "InternalError", "OtherError"];
 const OF_REGISTRY: readonly ErrorName[] = ["TooManyRequests", "BadGateway", "Unavailable", "GatewayTimeout"];
@@ -229,19 +238,24 @@ export const COMMON_PARAMETERS = {
 
 /** The description of an error, as one of the document's `components.responses`. */
 export function describeError(name: ErrorName, schema: unknown): object {
-  const { description, fields, example } = ERRORS[name];
+  const { code, description, fields, example }: ErrorAnswer = ERROR_ANSWERS[name];
+  const own = code === undefined ? {} : { code, requestId: HEADER_FIELDS["X-Request-Id"].example };
+  const retryAfter = fields.includes("Retry-After") ? { retryAfter: HEADER_FIELDS["Retry-After"].example } : {};
   return {
     description,
     headers: headerRefs(fields),
-    content: { "application/json": { schema, example: { error: example } } },
+    content: { "application/json": { schema, example: { error: example, ...own, ...retryAfter } } },
   };
 }
 
 /** References to the given errors, by status. */
 export function errorRefs(names: readonly ErrorName[]): Record<string, object> {
-  return Object.fromEntries(
-    names.map((name) => [ERRORS[name].status, { $ref: `#/components/responses/${name}` }] as const),
-  );
+  return Object.fromEntries(names.map((name) => [statusOf(name), { $ref: `#/components/responses/${name}` }] as const));
+}
+
+function statusOf(name: ErrorName): string {
+  const { code, status }: ErrorAnswer = ERROR_ANSWERS[name];
+  return status ?? String(CLIENT_ERRORS[code!].status);
 }
 
 /** References to the given header fields, by name. */

@@ -1,5 +1,5 @@
-import { type TSchema, Type } from "../schema/type.ts";
-import type { Endpoint } from "./endpoints.ts";
+import { type TSchema, Type } from "typebox";
+import { type Endpoint, idNameOf } from "./endpoints.ts";
 import type { AnswerKind } from "./openapi-answers.ts";
 import { CATALOGUE_EXAMPLE, ENDPOINT_EXAMPLES, REGISTRIES_EXAMPLE } from "./openapi-examples.ts";
 import * as schemas from "./schemas.ts";
@@ -177,17 +177,19 @@ const IN_AGGREGATE: Partial<Record<Endpoint["operation"], { readonly text: strin
 
 /** One of the endpoints of the standard. */
 export function describeEndpoint(
-  { operation, kind, segments }: Endpoint,
+  endpoint: Endpoint,
   { adminHeader, isAggregate }: { readonly adminHeader: string; readonly isAggregate: boolean },
 ): ApiOperation {
+  const { operation, kind } = endpoint;
   const { tag, summary, answer } = TEXTS[operation];
   const merged = isAggregate ? IN_AGGREGATE[operation] : undefined;
   const example = ENDPOINT_EXAMPLES[operation];
   const parameters: ApiParameter[] = [];
-  if (segments.includes("{id}")) {
+  const idName = idNameOf(endpoint);
+  if (idName !== undefined) {
     const what = operation === "instrument" ? "Instrument id" : "Contract id";
     parameters.push({
-      name: "id",
+      name: idName,
       in: "path",
       description: `${what}, as one percent-encoded segment.`,
       schema: Type.String(),

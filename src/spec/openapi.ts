@@ -1,12 +1,12 @@
-import type { TSchema } from "../schema/type.ts";
-import { type Endpoint, endpointPath, ENDPOINTS } from "./endpoints.ts";
+import type { TSchema } from "typebox";
+import { type Endpoint, endpointPath, ENDPOINTS, idNameOf } from "./endpoints.ts";
 import {
   ANSWER_KINDS,
   COMMON_PARAMETERS,
   describeError,
   type ErrorName,
   errorRefs,
-  ERRORS,
+  ERROR_ANSWERS,
   HEADER_FIELDS,
   type HeaderName,
   headerRefs,
@@ -27,6 +27,8 @@ import * as schemas from "./schemas.ts";
 /** What the description depends on. */
 export interface ApiOptions {
   readonly version: string;
+  /** The name of a registry that is there, for addresses to try. */
+  readonly alias: string;
   /** `routing.prefix` and `routing.adminHeader`. */
   readonly prefix: string;
   readonly adminHeader: string;
@@ -54,11 +56,11 @@ export interface ApiDocument {
   readonly components: Readonly<Record<"schemas" | "responses" | "headers" | "parameters", Record<string, unknown>>>;
 }
 
-/** Schemas by the name they have in the document. */
+/** Schemas by the name they have in the document: the standard's, where it has them. */
 const NAMED: Readonly<Record<string, TSchema>> = {
-  RegistryInfo: schemas.RegistryInfo,
+  GetRegistryInfoResponse: schemas.RegistryInfo,
   Instrument: schemas.Instrument,
-  InstrumentPage: schemas.InstrumentPage,
+  ListInstrumentsResponse: schemas.InstrumentPage,
   MergedInstrument: schemas.MergedInstrument,
   MergedPage: schemas.MergedPage,
   CatalogueInstrument: schemas.CatalogueInstrument,
@@ -66,12 +68,12 @@ const NAMED: Readonly<Record<string, TSchema>> = {
   CatalogueRegistries: schemas.CatalogueRegistries,
   ChoiceContext: schemas.ChoiceContext,
   DisclosedContract: schemas.DisclosedContract,
-  TransferFactory: schemas.TransferFactory,
-  AllocationFactory: schemas.AllocationFactory,
-  FactoryRequest: schemas.FactoryRequest,
-  ContextRequest: schemas.ContextRequest,
+  TransferFactoryWithChoiceContext: schemas.TransferFactory,
+  FactoryWithChoiceContext: schemas.AllocationFactory,
+  GetFactoryRequest: schemas.FactoryRequest,
+  GetChoiceContextRequest: schemas.ContextRequest,
   SupportedApis: schemas.SupportedApis,
-  Error: schemas.ErrorBody,
+  ErrorResponse: schemas.ErrorBody,
 };
 
 /** Describes everything the public listener answers, from the very schemas that requests and answers are held to. */
@@ -86,7 +88,7 @@ export function describeApi(options: ApiOptions): ApiDocument {
   return {
     openapi: "3.1.0",
     info: describeInfo(options),
-    servers: [describeRegistryServer(options), PLAIN],
+    servers: [PLAIN, describeRegistryServer(options)],
     security: describeSecurity(options),
     tags: describeTags(options),
     paths,
@@ -148,11 +150,11 @@ function describeInfo({ version, prefix, isAggregate }: ApiOptions): ApiDocument
 }
 
 /** What `admin` means stands here: swagger-parser refuses a description of a variable. */
-function describeRegistryServer({ prefix }: ApiOptions): object {
+function describeRegistryServer({ prefix, alias }: ApiOptions): object {
   return {
     url: `${prefix}/{admin}`,
     description: "One registry. {admin} is the party id of the instrument admin, or the registry's alias.",
-    variables: { admin: { default: "alias" } },
+    variables: { admin: { default: alias } },
   };
 }
 
@@ -182,7 +184,7 @@ function describePaths(options: ApiOptions): Record<string, Record<string, unkno
 }
 
 function describeErrors(): Record<string, unknown> {
-  const names = Object.keys(ERRORS) as ErrorName[];
+  const names = Object.keys(ERROR_ANSWERS) as ErrorName[];
   return Object.fromEntries(names.map((name) => [name, describeError(name, inner(schemas.ErrorBody))]));
 }
 
@@ -208,7 +210,7 @@ function withoutUnused(paths: object, components: ApiDocument["components"]): Ap
 const REFERENCE = /"\$ref":"#\/components\/(([a-z]+)\/([^"]+))"/g;
 
 function pathOf(endpoint: Endpoint): string {
-  return endpointPath(endpoint, "\0").replace("%00", "{id}");
+  return endpointPath(endpoint, "\0").replace("%00", `{${idNameOf(endpoint)!}}`);
 }
 
 function describeOperation(

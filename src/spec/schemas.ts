@@ -1,5 +1,6 @@
-import { Type, type Static } from "../schema/type.ts";
-import { compile, type Validator } from "../schema/validator.ts";
+import { Type, type Static } from "typebox";
+import { Compile, type Validator } from "typebox/compile";
+import { CLIENT_ERRORS } from "../errors.ts";
 import type { Operation } from "./endpoints.ts";
 
 /**
@@ -99,7 +100,21 @@ export const AllocationFactory = Type.Object(
   { ...open, description: "Allocation factory response." },
 );
 
-export const ErrorBody = Type.Object({ error: Type.String() }, { ...open, description: "Error." });
+export const ErrorBody = Type.Object(
+  {
+    error: Type.String({ description: "What is wrong, with what, and what to do." }),
+    code: Type.Optional(
+      Type.Enum(Object.keys(CLIENT_ERRORS), {
+        description: "Which error of the gateway's own this is. It never changes.",
+      }),
+    ),
+    requestId: Type.Optional(
+      Type.String({ description: "The X-Request-Id, by which the gateway's operator finds it." }),
+    ),
+    retryAfter: Type.Optional(Type.Integer({ description: "Seconds after which to try again." })),
+  },
+  { ...open, description: "Error. Those of registries may have nothing but `error`." },
+);
 
 const ofAggregate = { admin: Type.String({ description: "Party id of the admin whose registry lists it." }) };
 
@@ -172,15 +187,15 @@ export type RegistryInfo = Static<typeof RegistryInfo>;
 export type Instrument = Static<typeof Instrument>;
 export type InstrumentPage = Static<typeof InstrumentPage>;
 
-const INFO = compile(RegistryInfo);
-const PAGE = compile(InstrumentPage);
-const INSTRUMENT = compile(Instrument);
-const CONTEXT = compile(ChoiceContext);
-const TRANSFER_FACTORY = compile(TransferFactory);
-const ALLOCATION_FACTORY = compile(AllocationFactory);
-const FACTORY_REQUEST = compile(FactoryRequest);
-const CONTEXT_REQUEST = compile(ContextRequest);
-const STRICT_CONTEXT_REQUEST = compile(StrictContextRequest);
+const INFO = Compile(RegistryInfo);
+const PAGE = Compile(InstrumentPage);
+const INSTRUMENT = Compile(Instrument);
+const CONTEXT = Compile(ChoiceContext);
+const TRANSFER_FACTORY = Compile(TransferFactory);
+const ALLOCATION_FACTORY = Compile(AllocationFactory);
+const FACTORY_REQUEST = Compile(FactoryRequest);
+const CONTEXT_REQUEST = Compile(ContextRequest);
+const STRICT_CONTEXT_REQUEST = Compile(StrictContextRequest);
 
 /** What is wrong with the success body of `operation`, or undefined when it fits its schema. */
 export function answerProblem(operation: Operation, body: unknown): string | undefined {
@@ -211,10 +226,12 @@ export function requestProblem(kind: "factory" | "context", body: unknown, stric
   return problem(strict ? STRICT_CONTEXT_REQUEST : CONTEXT_REQUEST, body);
 }
 
-function problem(validator: Validator<unknown>, body: unknown): string | undefined {
-  const fault = validator.findFault(body);
-  if (fault === undefined) return undefined;
-  const place = fault.path.slice(1).replaceAll("/", ".");
-  if (fault.missing !== undefined) return `${place === "" ? "" : `${place}: `}${fault.missing.join(", ")} is missing`;
+function problem(validator: Validator, body: unknown): string | undefined {
+  if (validator.Check(body)) return undefined;
+  const fault = validator.Errors(body)[0]!;
+  const place = fault.instancePath.slice(1).replaceAll("/", ".");
+  if (fault.keyword === "required") {
+    return `${place === "" ? "" : `${place}: `}${fault.params.requiredProperties.join(", ")} is missing`;
+  }
   return `${place === "" ? "the body" : place} ${fault.message}`;
 }

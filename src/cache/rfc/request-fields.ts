@@ -108,9 +108,18 @@ export function variantOf(names: readonly string[], headers: IncomingHttpHeaders
   for (const name of names) {
     // Registries name them: `constructor` is one that every object has.
     const value = Object.hasOwn(headers, name) && !nominated.has(name) ? headers[name] : undefined;
-    variant += value === undefined ? `${name}\n` : `${name}:${normalise(name, value)}\n`;
+    variant += value === undefined ? `${name}\n` : `${name}${selectingText(name, value)}\n`;
   }
   return variant;
+}
+
+/** Characters of a value that is normalised; clients choose how long it is. */
+const MOST_NORMALISED = 1024;
+
+/** A value as a part of a variant. A longer one matches the very same text alone, as RFC 9111 §4.1 allows. */
+function selectingText(name: string, value: string | readonly string[]): string {
+  const text = typeof value === "string" ? value : value.join("\n");
+  return text.length > MOST_NORMALISED ? `;${hash("sha256", text, "base64url")}` : `:${normalise(name, value)}`;
 }
 
 /** A value in the one form in which equal meanings are equal strings. */

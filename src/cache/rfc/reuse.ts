@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { LRUCache } from "lru-cache";
 import { parseList, serializeItem, serializeList, Token, type BareItem } from "structured-headers";
 import type { Duration, Instant } from "../../clock.ts";
-import { fieldValue, type Fields } from "../../fields.ts";
+import { fieldValue, type Fields, OWN_NAME } from "../../fields.ts";
 import type { Entry } from "../entry.ts";
 import type { SkipReason } from "../observer.ts";
 import type { CachePolicy } from "../resource.ts";
@@ -192,7 +192,7 @@ function seconds(text: string | undefined): Duration | undefined {
 }
 
 /** This cache's name in `Cache-Status`. */
-const CACHE_NAME = new Token("registry-gateway");
+const CACHE_NAME = new Token(OWN_NAME);
 
 /** Why a request went forward (RFC 9211 §2.2). */
 export type ForwardReason = "bypass" | "request" | "uri-miss" | "vary-miss" | "stale";
@@ -240,7 +240,7 @@ function serializeStatus(status: CacheStatus): string {
 }
 
 /**
- * What the caches between here and the origin wrote, in canonical form, for ours to be appended to (RFC 9211 §2);
+ * What other caches between here and the origin wrote, in canonical form, for ours to be appended to (RFC 9211 §2);
  * undefined when there is nothing, or nothing that could be parsed together with ours.
  */
 export function upstreamCacheStatus(fields: Fields): string | undefined {

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock, Duration } from "../../clock.ts";
-import type { Coordinator, Dependencies, MaybePromise } from "../../coordination/coordinator.ts";
+import type { EpochsPort, Dependencies, MaybePromise } from "../../coordination/coordinator.ts";
 import { fieldValue } from "../../fields.ts";
 import { CachedEntry } from "../cached-entry.ts";
 import { CODED, Compressor } from "../compression.ts";
@@ -51,7 +51,7 @@ interface LookUp {
 interface TiersOptions {
   readonly memory: MemoryStore;
   readonly shared: Store | undefined;
-  readonly coordinator: Coordinator;
+  readonly coordinator: EpochsPort;
   readonly clock: Clock;
 }
 
@@ -60,7 +60,7 @@ export class Tiers {
   readonly memory: MemoryStore;
   readonly hasShared: boolean;
   private readonly shared: Store | undefined;
-  private readonly coordinator: Coordinator;
+  private readonly coordinator: EpochsPort;
   private readonly clock: Clock;
   private readonly compressor = new Compressor();
   /**
