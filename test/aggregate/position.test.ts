@@ -13,8 +13,6 @@ function pageOf(ids: string): FoundPage {
     answer: {
       status: 200,
       fields: [],
-      lasting: { fields: [] },
-      passing: [],
       body: Buffer.alloc(0),
       outcome: "hit",
       tier: "memory",

@@ -35,6 +35,16 @@ describe("what selects a variant", () => {
     expect(selectingNames(policy({ forwardRequestHeaders }), vary)).toEqual(names);
   });
 
+  test("a value of 15 kB selects by its digest: it is not read on every hit, and matches itself alone", () => {
+    const long = Array.from({ length: 2_000 }, (_, i) => `l${i};q=0.5`).join(",");
+    const select = (value: string | undefined) => variantOf(["accept-language"], { "accept-language": value });
+    expect(select(long).length).toBeLessThan(100);
+    expect(select(long)).toBe(select(long));
+    expect(select(long)).not.toBe(select(`${long} `));
+    // Nobody can write the digest of another's value.
+    expect(select(select(long).trim().slice("accept-language;".length))).not.toBe(select(long));
+  });
+
   test("Authorization selects where it is forwarded", () => {
     expect(
       selectingNames(policy({ forwardRequestHeaders: "*", sharedAuthorization: true }), ["authorization"]),

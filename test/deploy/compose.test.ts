@@ -23,8 +23,6 @@ const Service = exact({
   cap_drop: optional(Texts),
   security_opt: optional(Texts),
   stop_grace_period: optional(Type.String({ pattern: "^[0-9]+s$" })),
-  configs: optional(Type.Array(exact({ source: Type.String(), target: Type.String() }))),
-  secrets: optional(Texts),
   depends_on: optional(Texts),
   mem_limit: optional(Type.String()),
   ports: optional(Type.Array(Type.String({ pattern: "^127\\.0\\.0\\.1:[0-9]+:[0-9]+$" }))),
@@ -42,8 +40,6 @@ const Compose = exact({
   "x-gateway": Type.Unknown(),
   "x-registry": Type.Unknown(),
   services: Type.Record(Type.String(), Service),
-  configs: Type.Record(Type.String(), exact({ file: Type.String() })),
-  secrets: Type.Record(Type.String(), exact({ file: Type.String() })),
 });
 
 const compose = parse(readFileSync(join(CONFIG, "compose.yaml"), "utf8"), { merge: true }) as Type.Static<
@@ -57,13 +53,18 @@ describe("compose.yaml", () => {
   });
 
   test("names only files that exist", () => {
-    const files = [
-      ...Object.values(compose.configs).map(({ file }) => file),
-      ...Object.values(compose.secrets).map(({ file }) => file),
-      ...Object.values(compose.services).flatMap(({ volumes = [] }) => volumes.map((volume) => volume.split(":")[0]!)),
-    ];
+    const files = Object.values(compose.services).flatMap(({ volumes = [] }) =>
+      volumes.map((volume) => volume.split(":")[0]!),
+    );
     expect(files.length).toBeGreaterThan(4);
     for (const file of files) expect(existsSync(join(CONFIG, file)), file).toBe(true);
+  });
+
+  test("mounts the gateways' configuration and token as a folder, so that they see files that are replaced", () => {
+    for (const name of ["gateway-1", "gateway-2"]) {
+      expect(compose.services[name]!.volumes).toEqual(["./compose:/etc/registry-gateway:ro"]);
+    }
+    expect(config.operations.tokenFile).toBe(join(CONFIG, "compose/operations-token"));
   });
 
   test("holds every image of others to an exact version", () => {

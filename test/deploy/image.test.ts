@@ -14,6 +14,13 @@ function argsOf(name: string): string[] {
 }
 
 describe("the Dockerfile", () => {
+  test("lets commands in a running container find its configuration and the program", () => {
+    const environment = argsOf("ENV").join(" ");
+    expect(environment).toContain("GATEWAY_CONFIG=/etc/registry-gateway/gateway.yaml");
+    expect(argsOf("CMD")).toEqual(['["start"]']);
+    expect(argsOf("RUN").at(-1)).toContain("/usr/local/bin/registry-gateway");
+  });
+
   test("builds on exactly the Node that the tests run on", () => {
     const { version } = lock.packages["node_modules/node"]!;
     expect(argsOf("FROM").length).toBeGreaterThan(1);

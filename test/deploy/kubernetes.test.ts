@@ -43,11 +43,12 @@ test.each(resources.map((resource) => [resource.kind, resource.metadata.name, re
   },
 );
 
-test("the kustomization names every resource but the example of the secret", () => {
+test("the kustomization names every resource but the example of the secret, and one of Ingress and HTTPRoute", () => {
   const { resources: named } = parse(readFileSync(join(FOLDER, "kustomization.yaml"), "utf8")) as {
     resources: string[];
   };
-  const files = readdirSync(FOLDER).filter((file) => !NOT_RESOURCES.has(file) && file !== "secret.example.yaml");
+  const chosen = new Set([...NOT_RESOURCES, "secret.example.yaml", "http-route.yaml"]);
+  const files = readdirSync(FOLDER).filter((file) => !chosen.has(file));
   expect(named.toSorted()).toEqual(files.toSorted());
 });
 
@@ -80,10 +81,18 @@ describe("the Deployment", () => {
   test("mounts the configuration where the image looks for it, and the secrets where the configuration does", () => {
     const mounts = new Map(container.volumeMounts.map(({ name, mountPath }) => [name, mountPath]));
     const dockerfile = readFileSync(join(FOLDER, "../../Dockerfile"), "utf8");
-    expect(dockerfile).toContain(`${mounts.get("config")}/gateway.yaml`);
+    expect(dockerfile).toContain(`GATEWAY_CONFIG=${mounts.get("config")}/gateway.yaml`);
     const secrets = readFileSync(join(FOLDER, "gateway.yaml"), "utf8").match(/\/run\/secrets\/\S+\//g) ?? [];
     expect(secrets.length).toBeGreaterThan(0);
     for (const secret of secrets) expect(secret).toBe(`${mounts.get("secrets")}/`);
+  });
+
+  test("can write discovery's pins, and nothing else", () => {
+    expect(container.securityContext.readOnlyRootFilesystem).toBe(true);
+    const writable = container.volumeMounts.filter(({ readOnly }) => readOnly !== true);
+    expect(writable.map(({ mountPath }) => mountPath)).toEqual(["/var/lib/registry-gateway"]);
+    const documented = readFileSync(join(FOLDER, "../../docs/discovery.md"), "utf8");
+    expect(documented).toContain(`pinFile: ${writable[0]!.mountPath}/pins.json`);
   });
 
   test("has every secret that the configuration names in the example", () => {
@@ -125,6 +134,25 @@ test("nobody but Prometheus reaches the operations port over the network", () =>
 test("the ingress has a certificate for every host that it serves", () => {
   const { spec } = find("Ingress") as { spec: { tls: { hosts: string[] }[]; rules: { host: string }[] } };
   expect(spec.tls.flatMap(({ hosts }) => hosts)).toEqual(spec.rules.map(({ host }) => host));
+});
+
+test("the HTTPRoute serves the same hosts as the ingress, through the same service, for longer than a call may take", () => {
+  const { spec: ingress } = find("Ingress") as { spec: { rules: { host: string }[] } };
+  const { spec } = find("HTTPRoute") as {
+    spec: {
+      hostnames: string[];
+      rules: { timeouts: { request: string }; backendRefs: { name: string; port: number }[] }[];
+    };
+  };
+  expect(spec.hostnames).toEqual(ingress.rules.map(({ host }) => host));
+  const services = resources.filter(({ kind }) => kind === "Service") as (Resource & {
+    spec: { ports: { port: number }[] };
+  })[];
+  const [rule] = spec.rules;
+  const [backend] = rule!.backendRefs;
+  const service = services.find(({ metadata }) => metadata.name === backend!.name);
+  expect(service!.spec.ports.map(({ port }) => port)).toEqual([backend!.port]);
+  expect(Number.parseInt(rule!.timeouts.request) * 1000).toBeGreaterThan(config.upstreams[0]!.timeout);
 });
 
 test("the ingress retries once, and connections only", () => {

@@ -1,10 +1,14 @@
-import { readFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { promisify } from "node:util";
+import { describe, expect, test } from "vitest";
 import { EXIT } from "../../src/commands/command-line.ts";
 import { parseConfig } from "../../src/config/parse.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
-const UNIT = readFileSync(join(import.meta.dirname, "../../config/systemd/registry-gateway.service"), "utf8");
+const UNIT = readFileSync(join(import.meta.dirname, "../../config/systemd/registry-gateway@.service"), "utf8");
+const CONFIG = readFileSync(join(import.meta.dirname, "../../config/systemd/gateway.yaml"), "utf8");
 
 function settings(section: string): Map<string, string> {
   const lines = UNIT.split(`[${section}]\n`)[1]!.split("\n[")[0]!.split("\n");
@@ -25,7 +29,7 @@ test("the unit has its three sections and an order to be stopped in time", () =>
   const { grace, timeout } = config!.shutdown;
   expect(Number(service.get("TimeoutStopSec")) * 1000).toBeGreaterThan(grace + timeout);
   expect(service.get("KillSignal")).toBe("SIGTERM");
-  expect(settings("Unit").get("Description")).toBe("Registry Gateway");
+  expect(settings("Unit").get("Description")).toBe("Registry Gateway %i");
   expect(settings("Install").get("WantedBy")).toBe("multi-user.target");
 });
 
@@ -33,12 +37,60 @@ test("a bad configuration is not tried again and again", () => {
   expect(settings("Service").get("RestartPreventExitStatus")).toBe(String(EXIT.badConfig));
 });
 
-test("the service has no rights and writes nowhere", () => {
+test("the service has no rights, and writes nowhere but into its state", () => {
   const service = settings("Service");
-  expect(service.get("DynamicUser")).toBe("yes");
+  expect(service.get("User")).toBe("registry-gateway");
+  expect(service.get("StateDirectory")).toBe("registry-gateway");
   expect(service.get("ProtectSystem")).toBe("strict");
   expect(service.get("NoNewPrivileges")).toBe("yes");
   expect(service.get("CapabilityBoundingSet")).toBe("");
   // V8 compiles: with it the process ends at its start.
   expect(service.has("MemoryDenyWriteExecute")).toBe(false);
+});
+
+test("secrets are no copies of the start, which would hide that they were replaced", () => {
+  const service = settings("Service");
+  expect([...service.keys()].filter((key) => /Credential/.test(key))).toEqual([]);
+  expect(service.get("DynamicUser")).toBe(undefined);
+});
+
+describe("instances on one machine", () => {
+  test("share the public port, and have an operations port each, their name", () => {
+    const [one, other] = ["9091", "9092"].map((instance) => {
+      const [, name, value] = /(OPERATIONS_PORT)=(%i)/.exec(settings("Service").get("Environment")!)!;
+      const env = { [name!]: value!.replace("%i", instance) };
+      // In a test there is no such file yet.
+      const text = CONFIG.replace(/ {2}tokenFile: .*\n/, "");
+      const { config, problems } = parseConfig({ text, file: "gateway.yaml", env });
+      expect(problems).toEqual([]);
+      return config!;
+    });
+    expect([one!.listen.port, one!.listen.reusePort]).toEqual([other!.listen.port, true]);
+    expect([one!.operations.port, other!.operations.port]).toEqual([9091, 9092]);
+    expect(one!.redis).toEqual(other!.redis);
+  });
+
+  const folder = useTemporaryFolder();
+
+  /** What systemd runs before the first start of an instance. */
+  function begin(instance: string) {
+    mkdirSync(join(folder(), "registry-gateway"), { recursive: true });
+    const command = settings("Service").get("ExecStartPre")!;
+    const script = /^\/bin\/sh -c '(.*)'$/.exec(command)![1]!.replaceAll("%S", folder()).replaceAll("%i", instance);
+    return promisify(execFile)("/bin/sh", ["-c", `umask ${settings("Service").get("UMask")}; ${script}`]);
+  }
+
+  test("make one operations token at the first start, and keep it", async () => {
+    await Promise.all(["9091", "9092", "9093"].map(begin));
+    const token = join(folder(), "registry-gateway/operations-token");
+    const made = readFileSync(token, "utf8");
+    expect(Buffer.from(made, "base64")).toHaveLength(32);
+    expect(statSync(token).mode & 0o777).toBe(0o600);
+    expect(readdirSync(join(folder(), "registry-gateway"))).toEqual(["operations-token"]);
+    await begin("9091");
+    expect(readFileSync(token, "utf8")).toBe(made);
+    const text = CONFIG.replace("/var/lib/registry-gateway/operations-token", token);
+    const { problems } = parseConfig({ text, file: join(folder(), "gateway.yaml"), env: { OPERATIONS_PORT: "9091" } });
+    expect(problems).toEqual([]);
+  });
 });

@@ -1,7 +1,8 @@
-import { ERRORS } from "../../src/errors.ts";
+import { CLIENT_ERRORS } from "../../src/errors.ts";
 import { ENDPOINTS } from "../../src/spec/endpoints.ts";
 import { describe, expect, test } from "vitest";
 import { get, useAggregates } from "../support/aggregate-registries.ts";
+import { ownError } from "../support/own-error.ts";
 
 const { startAggregate } = useAggregates();
 
@@ -30,25 +31,25 @@ describe("the description of the API", () => {
     expect(Object.keys(paths)).toEqual([
       "/registry/metadata/v1/info",
       "/registry/metadata/v1/instruments",
-      "/registry/metadata/v1/instruments/{id}",
+      "/registry/metadata/v1/instruments/{instrumentId}",
       "/registry/transfer-instruction/v1/transfer-factory",
-      "/registry/transfer-instruction/v1/{id}/choice-contexts/accept",
-      "/registry/transfer-instruction/v1/{id}/choice-contexts/reject",
-      "/registry/transfer-instruction/v1/{id}/choice-contexts/withdraw",
-      "/registry/allocations/v1/{id}/choice-contexts/execute-transfer",
-      "/registry/allocations/v1/{id}/choice-contexts/withdraw",
-      "/registry/allocations/v1/{id}/choice-contexts/cancel",
+      "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/accept",
+      "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/reject",
+      "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/withdraw",
+      "/registry/allocations/v1/{allocationId}/choice-contexts/execute-transfer",
+      "/registry/allocations/v1/{allocationId}/choice-contexts/withdraw",
+      "/registry/allocations/v1/{allocationId}/choice-contexts/cancel",
       "/registry/allocation-instruction/v1/allocation-factory",
       "/registry/transfer-instruction/v2/transfer-factory",
-      "/registry/transfer-instruction/v2/{id}/choice-contexts/accept",
-      "/registry/transfer-instruction/v2/{id}/choice-contexts/reject",
-      "/registry/transfer-instruction/v2/{id}/choice-contexts/withdraw",
+      "/registry/transfer-instruction/v2/{transferInstructionId}/choice-contexts/accept",
+      "/registry/transfer-instruction/v2/{transferInstructionId}/choice-contexts/reject",
+      "/registry/transfer-instruction/v2/{transferInstructionId}/choice-contexts/withdraw",
       "/registry/allocation-instruction/v2/allocation-factory",
-      "/registry/allocation-instruction/v2/{id}/choice-contexts/accept",
-      "/registry/allocation-instruction/v2/{id}/choice-contexts/withdraw",
+      "/registry/allocation-instruction/v2/{allocationInstructionId}/choice-contexts/accept",
+      "/registry/allocation-instruction/v2/{allocationInstructionId}/choice-contexts/withdraw",
       "/registry/allocation/v2/settlement-factory",
-      "/registry/allocations/v2/{id}/choice-contexts/withdraw",
-      "/registry/allocations/v2/{id}/choice-contexts/cancel",
+      "/registry/allocations/v2/{allocationId}/choice-contexts/withdraw",
+      "/registry/allocations/v2/{allocationId}/choice-contexts/cancel",
       "/registry/{path}",
       "/catalog/v1/registries",
       "/catalog/v1/instruments",
@@ -73,7 +74,7 @@ describe("the description of the API", () => {
       const [, , kind, name] = $ref.split("/");
       expect(Object.keys(components[kind!]!), $ref).toContain(name);
     }
-    expect(components["schemas"]!["InstrumentPage"]).toMatchObject({
+    expect(components["schemas"]!["ListInstrumentsResponse"]).toMatchObject({
       required: ["instruments"],
       properties: { instruments: { items: { $ref: "#/components/schemas/Instrument" } } },
     });
@@ -93,7 +94,7 @@ describe("the description of the API", () => {
       ["/catalog/v1/instruments", `${url}/catalog/v1/instruments`],
       ["/docs", `${url}/docs`],
       [
-        "/registry/transfer-instruction/v1/{id}/choice-contexts/accept",
+        "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/accept",
         `${url}/registry/transfer-instruction/v1/00ab/choice-contexts/accept`,
         { method: "POST", headers: { "x-instrument-admin": "amulet" } },
       ],
@@ -105,6 +106,32 @@ describe("the description of the API", () => {
       expect(described.length).toBeGreaterThan(1);
       for (const name of described) expect(headers.has(name), `${path} ${name}`).toBe(true);
     }
+  });
+
+  test("names what the standard names as the standard does, a server that answers, and every code", async () => {
+    const { url } = await startAggregate({ amulet: {}, bonds: {} });
+    const { json } = await get(`${url}/openapi.json`);
+    type Named = Record<string, { properties: Record<string, { enum?: string[] }> }>;
+    const { servers, components } = json as unknown as {
+      servers: { url: string; variables?: { admin: { default: string } } }[];
+      components: { schemas: Named };
+    };
+    for (const server of servers) {
+      const base = `${url}${server.url.replace("{admin}", server.variables?.admin.default ?? "")}`.replace(/\/$/, "");
+      expect((await get(`${base}/registry/metadata/v1/instruments`)).status, server.url).toBe(200);
+    }
+    expect(servers[0]!.url).toBe("/");
+    const { schemas } = components;
+    for (const name of ["GetRegistryInfoResponse", "ListInstrumentsResponse", "GetFactoryRequest", "ErrorResponse"]) {
+      expect(schemas).toHaveProperty(name);
+    }
+    expect(schemas["ErrorResponse"]!.properties["code"]!.enum).toEqual(Object.keys(CLIENT_ERRORS));
+  });
+
+  test("of the catalogue is found from below a registry's base URL", async () => {
+    const { url } = await startAggregate({ amulet: {}, bonds: {} });
+    const { status, json } = await get(`${url}/api/token-standard/v0/registrars/amulet/catalog/v1/instruments`);
+    expect([status, json]).toEqual([404, ownError(/the catalogue .* is at \/catalog\/v1/, { code: "no_such_path" })]);
   });
 
   test("is to be read at /docs, on a page that needs nothing from elsewhere", async () => {
@@ -127,7 +154,7 @@ describe("the description of the API", () => {
     const { text } = await get(`${url}/docs`);
     for (const name of ["amulet", "bonds"]) expect(text).toContain(`/api/token-standard/v0/registrars/${name}`);
     expect(text).toContain("new TokenStandardClient(");
-    for (const [code, { status }] of Object.entries(ERRORS)) {
+    for (const [code, { status }] of Object.entries(CLIENT_ERRORS)) {
       if (code !== "client_gone")
         expect(text).toContain(`<tr id="${code}"><td><code>${code}</code></td><td>${status}</td>`);
     }

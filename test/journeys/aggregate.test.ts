@@ -53,7 +53,8 @@ describe("the official client at the plain base URL", () => {
     const request = clientOf(url).get("/registry/metadata/v1/instruments/{instrumentId}", {
       path: { instrumentId: "SAME-00001" },
     });
-    await expect(request).rejects.toEqual({
+    await expect(request).rejects.toMatchObject({
+      code: "instrument_ambiguous",
       error:
         "registry-gateway: several registries have an instrument with this id; ask one of them: " +
         "/api/token-standard/v0/registrars/amulet of amulet::1220, /api/token-standard/v0/registrars/bonds of bonds::1220",

@@ -38,7 +38,7 @@ const payload = fc.oneof(
 const GOOD: Readonly<Record<string, (text: string) => string>> = {
   info: (text) => `{ "adminId":"${ADMINS.amulet}","supportedApis":{} ,"x":${text}}`,
   instruments: (text) => `{"instruments":[ ],"x":${text} }`,
-  instrument: (text) => `{"x":${text},"id":"A","name":"A","symbol":"A","decimals":10,"supportedApis":{}}\n`,
+  instrument: (text) => `{"x":${text},"id":"A/1","name":"A","symbol":"A","decimals":10,"supportedApis":{}}\n`,
   factory: (text) =>
     `{"factoryId":"f","transferKind":"self","choiceContext":{"choiceContextData":{"x":${text}},"disclosedContracts":[]}}`,
   context: (text) => `{"choiceContextData":{"x":${text}}, "disclosedContracts":[]}`,

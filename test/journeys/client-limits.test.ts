@@ -194,3 +194,31 @@ describe("requests of a client that run at once", () => {
     await vi.waitFor(async () => expect((await ask({ path: DRAFT })).status).toBe(200));
   });
 });
+
+test("a tier with enforce: false answers everything, and counts and logs what it would refuse", async () => {
+  const gateway = await start({ wallet: { requests: 2, ...RATE, concurrency: 1, enforce: false } });
+  const ask = asker(gateway, "wallet");
+  for (let at = 0; at < 5; at++) {
+    const answer = await ask({ path: LISTING });
+    expect([answer.status, answer.headers["retry-after"], left(answer)]).toEqual([200, undefined, Math.max(0, 1 - at)]);
+  }
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  gateway.registries.amulet.script(async ({ url }) => {
+    if (!url.includes("/drafts/")) return undefined;
+    await released;
+    return { status: 200, body: "{}" };
+  });
+  const held = [ask({ path: DRAFT }), ask({ path: DRAFT, body: "{}" }), ask({ path: DRAFT })];
+  await vi.waitFor(() => expect(gateway.registries.amulet.calls.open).toBe(3));
+  release();
+  expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200, 200]);
+  const answer = await fetch(`${gateway.operations}/clients`);
+  expect(await answer.json()).toMatchObject({
+    clients: expect.arrayContaining([expect.objectContaining({ name: "wallet-a", requests: 8, spared: 8 })]),
+  });
+  const metrics = await (await fetch(`${gateway.operations}/metrics`)).text();
+  expect(metrics).toMatch(/^registry_gateway_client_spared_total\{[^}]*wallet-a[^}]*client_rate_limited[^}]*\} 6$/m);
+  expect(metrics).toMatch(/^registry_gateway_client_spared_total\{[^}]*wallet-a[^}]*client_concurrency[^}]*\} 2$/m);
+  const logged = gateway.lines.filter(({ msg }) => msg === "client over its limit was let in");
+  expect(logged.map(({ client }) => client)).toContain("wallet-a");
+});

@@ -64,7 +64,7 @@ test("a token that is bad, or none, is 401 and says what to do", async () => {
     [{ authorization: `Bearer ${tokenOf({}, makeKey("ES256"))}` }, "credential_invalid"],
     [{ authorization: `Bearer ${tokenOf({ tier: "exchange" })}` }, "credential_invalid"],
     [{ authorization: `Bearer ${tokenOf({ x: "x".repeat(9_000) })}` }, "credential_invalid"],
-    [{ authorization: "Bearer x.y.z" }, "credential_invalid"],
+    [{ authorization: "Bearer x.y.z" }, "credential_missing"],
     [{ authorization: `Bearer ${tokenOf()}`, "x-api-key": tokenOf({ sub: "wallet-b" }) }, "credentials_differ"],
   ];
   for (const [headers, code] of cases) {

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import {
@@ -14,9 +14,11 @@ import {
 import { testConfig } from "../support/gateway.ts";
 import { useGateways } from "../support/gateways.ts";
 import { measureLoopTime } from "../support/loop-time.ts";
+import { startSlowProxy } from "../support/redis-proxy.ts";
 import { type RedisServer, startRedis, until } from "../support/redis.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
+import { thisReplica } from "../../src/version.ts";
 
 const startRegistry = useSampleRegistries();
 const startPublisher = usePublishers();
@@ -26,7 +28,7 @@ const folder = useTemporaryFolder();
 const ONE = partyOf("one");
 const TWO = partyOf("two");
 
-const running: RedisServer[] = [];
+const running: Pick<RedisServer, "stop">[] = [];
 afterEach(async () => {
   await Promise.all(running.splice(0).map((server) => server.stop()));
 });
@@ -97,7 +99,11 @@ test("a registry that moves goes on being asked where it was, until an operator 
   expect(moved.calls.count("instruments")).toBe(0);
   expect(await decide(gateway, ONE, true)).toEqual({
     status: 200,
-    body: { registry: expect.objectContaining({ urls: [moved.url], state: "pinned" }), scope: "replica" },
+    body: {
+      registry: expect.objectContaining({ urls: [moved.url], state: "pinned" }),
+      scope: "replica",
+      replicas: { took: [thisReplica.name], missing: [], of: 1 },
+    },
   });
   const hit = await info(gateway.registrar(ONE));
   expect(hit.headers.get("cache-status")).toContain("hit");
@@ -137,7 +143,7 @@ test("a call that runs while a registry is found, and its own is taken away, end
   await until(async () => (await adminAt(gateway.registrar(TWO))) === TWO);
   list.publish(listOf({ [TWO]: two.url }));
   await untilState(gateway, ONE, "gone");
-  expect(await decide(gateway, ONE, true)).toEqual({ status: 200, body: { registry: null, scope: "replica" } });
+  expect(await decide(gateway, ONE, true)).toMatchObject({ status: 200, body: { registry: null, scope: "replica" } });
   await until(async () => (await post()).status === 404);
   held.resolve(undefined);
   expect((await running).status).toBe(200);
@@ -269,7 +275,33 @@ test("replicas at one Redis share their pins, and a decision has effect on all o
   await until(() => readFileSync(join(folder(), "first.json"), "utf8").includes(moved.url));
   // A Redis that comes back empty is filled again.
   await redis.client.flushall();
-  await until(async () => (await redis.client.hlen("rg:pins")) === 2);
+  await until(async () => (await redis.client.hlen("rg:2:pins")) === 2);
+});
+
+test("without its pin file a start pins nothing new until Redis, which may have it pinned otherwise, was read", async () => {
+  const redis = await startRedis();
+  running.push(redis);
+  const [registry, altered] = await Promise.all([startRegistry({ admin: ONE }), startRegistry({ admin: ONE })]);
+  const list = await startPublisher(listOf({ [ONE]: registry.url }));
+  const proxy = await startSlowProxy(redis.port);
+  running.push(proxy);
+  const keys = (name: string, port = redis.port) => ({
+    redis: { url: `redis://127.0.0.1:${port}` },
+    discovery: discoveryBy(list.url, { pinFile: join(folder(), name) }),
+  });
+  await untilState(await startGateway(keys("first.json")), ONE, "pinned");
+  await until(async () => (await redis.client.hlen("rg:2:pins")) === 2);
+  proxy.blackhole = true;
+  list.publish(listOf({ [ONE]: altered.url }));
+  const second = await startGateway(keys("lost.json", proxy.port));
+  await untilState(second, ONE, "waiting");
+  expect((await registryOf(second, ONE))!.urls).toEqual([]);
+  proxy.blackhole = false;
+  proxy.cut();
+  await until(async () => (await registryOf(second, ONE))!.urls.join() === registry.url, 10_000);
+  expect(altered.calls.count("transfer_accept")).toBe(0);
+  await until(() => existsSync(join(folder(), "lost.json")));
+  expect(readFileSync(join(folder(), "lost.json"), "utf8")).toContain(registry.url);
 });
 
 test("with Redis away a decision is taken here, told as such, and shared when it is back", async () => {
@@ -291,4 +323,7 @@ test("with Redis away a decision is taken here, told as such, and shared when it
   await redis.start();
   await untilState(second, ONE, "pinned");
   expect((await registryOf(second, ONE))!.urls).toEqual([moved.url]);
+  // The audit says so, too.
+  const audit = async () => (await fetch(`${first.operations}/audit`)).json() as Promise<{ actions: object[] }>;
+  await until(async () => (await audit()).actions.some((action) => "scope" in action && action.scope === "fleet"));
 });

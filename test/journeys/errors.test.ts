@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { HttpCache } from "../../src/cache/http-cache.ts";
 import type { CallFault, Fault } from "../../src/sandbox/faults.ts";
+import { ownError } from "../support/own-error.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO, sampleText } from "../support/sample.ts";
 import { useGateways } from "../support/gateways.ts";
@@ -34,12 +35,18 @@ async function startWith(upstreamKeys: object = ONE_TRY, keys: Record<string, un
   return { registry, ...gateway };
 }
 
+/** Clients of the standard show the body alone: what fields say of an error, it says too. */
+function expectErrorBody({ text, headers }: ReceivedAnswer): void {
+  const retryAfter = headers["retry-after"] === undefined ? {} : { retryAfter: Number(headers["retry-after"]) };
+  const code = headers["registry-gateway-error"] as string;
+  expect(JSON.parse(text)).toEqual({ ...ownError(/./, { code, ...retryAfter }), requestId: headers["x-request-id"] });
+}
+
 /** What holds of every answer with an error of ours. */
 function expectOwnError(answer: ReceivedAnswer, status: number): void {
   expect(answer.status).toBe(status);
   expect(answer.headers["content-type"]).toBe("application/json");
-  expect(Object.keys(JSON.parse(answer.text) as object)).toEqual(["error"]);
-  expect(errorOf(answer)).toMatch(/^registry-gateway: ./);
+  expectErrorBody(answer);
   expect(answer.headers["access-control-allow-origin"]).toBe("*");
   expect(answer.headers["access-control-expose-headers"]).toContain("proxy-status");
   expect(answer.headers["x-content-type-options"]).toBe("nosniff");
@@ -207,12 +214,29 @@ describe("an upstream's own error", () => {
       const answer = await send(url, request);
       expect(answer.status).toBe(status);
       expect(answer.headers["content-type"]).toBe("application/json");
-      expect(Object.keys(JSON.parse(answer.text) as object)).toEqual(["error"]);
+      expectErrorBody(answer);
       expect(errorOf(answer)).toMatch(/^registry-gateway: /);
       expect(errorOf(answer)).toContain(text);
       expect(errorOf(answer)).not.toMatch(/[<\p{Cc}]/u);
       expectNoAddress(answer);
     }
+  });
+
+  test("in another form is kept as others are, and names each request that gets it", async () => {
+    const { registry, url } = await startWith({}, { cache: { ttl: { notFound: "1m" } } });
+    const page = "<html><head><title>404 Not Found</title></head><body><h1>404 Not Found</h1><hr>nginx</body></html>";
+    const fault = { kind: "status", status: 404, contentType: "text/plain", operations: ["instrument"] } as const;
+    await registry.faults.set({ ...fault, body: page.replace("<html>", "oops: <html>") });
+    const request = { path: "/registry/metadata/v1/instruments/none" };
+    registry.calls.clear();
+    for (const id of ["first", "second", "third"]) {
+      const answer = await send(url, { ...request, headers: { "x-request-id": id } });
+      expectErrorBody(answer);
+      expect([answer.status, answer.headers["x-request-id"]]).toEqual([404, id]);
+      expect(answer.headers["proxy-status"]).toBe("registry-gateway;received-status=404");
+      expect(errorOf(answer)).toMatch(/answered 404: oops: 404 Not Found nginx$/);
+    }
+    expect(registry.calls.count("instrument")).toBe(1);
   });
 
   test("in another form is shortened", async () => {
@@ -354,7 +378,7 @@ test("a mistake of ours says nothing but that", async () => {
   upstream.call = () => Promise.reject(new Error("secret detail"));
   const answer = await send(url, POST);
   expectOwnError(answer, 500);
-  expect(answer.text).toBe('{"error":"registry-gateway: internal server error"}');
+  expect(JSON.parse(answer.text)).toEqual(ownError(/internal server error$/, { code: "internal_error" }));
   expect(registry.calls.count("allocation_cancel")).toBe(0);
   expect(lines.filter(({ level }) => level === "error")).toHaveLength(1);
   // The log is where the cause belongs.
@@ -370,6 +394,6 @@ test("a fault of the gateway's own in a memory hit is 500 and ends nothing else"
   const answer = await send(gateway.url, GET);
   hit.mockRestore();
   expectOwnError(answer, 500);
-  expect(answer.text).toBe('{"error":"registry-gateway: internal server error"}');
+  expect(JSON.parse(answer.text)).toEqual(ownError(/internal server error$/, { code: "internal_error" }));
   expect((await send(gateway.url, GET)).headers["cache-status"]).toContain("hit");
 });

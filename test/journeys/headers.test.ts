@@ -328,23 +328,36 @@ const STOPPED: readonly [string, string][] = [
   ["X-Also-Named", "by Connection"],
 ];
 
-const PASSED: readonly [string, string][] = [
-  ["Date", "Fri, 20 Nov 2026 10:00:00 GMT"],
-  ["Link", '</next>; rel="next"'],
+/** Of the fields that stop, those that pass where the configuration says that all may. */
+const FURTHER: readonly [string, string][] = [
   ["Warning", '199 - "x"'],
   ["X-Unknown", "kept"],
   ["X-Latin1", "caf\u00e9"],
-  ["Content-Language", "en"],
-  ["Deprecation", "@1700000000"],
-  ["Sunset", "Fri, 20 Nov 2026 10:00:00 GMT"],
   ["X-Acceleration", "kept"],
   ["Cached-By", "kept"],
   ["X-Edge", "kept"],
+  ["CDN-Cache-Control", "max-age=7"],
 ];
+
+const PASSED: readonly [string, string][] = [
+  ["Date", "Fri, 20 Nov 2026 10:00:00 GMT"],
+  ["Link", '</next>; rel="next"'],
+  ["Content-Language", "en"],
+  ["Deprecation", "@1700000000"],
+  ["Sunset", "Fri, 20 Nov 2026 10:00:00 GMT"],
+  ["Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"],
+  ["Allow", "GET"],
+];
+
+/** What no configuration lets through. */
+const NEVER =
+  /^(set-cookie|x-request-id|access-control|ratelimit|x-rate-?limit|strict|clear-site|alt-svc|nel$|report|service-worker|refresh|keep|proxy-|upgrade|te$|forwarded|x-forwarded|x-accel|x-sendfile|x-lighttpd|x-reproxy|surrogate|edge-|server|via|x-powered|x-registry|registry-gateway)/i;
 
 /** The fields of {@link STOPPED} that an answer has as the registry wrote them. */
 const stoppedIn = (answer: ReceivedAnswer): string[] =>
-  STOPPED.filter(([name, value]) => answer.headers[name.toLowerCase()] === value).map(([name]) => name);
+  [...STOPPED, ...FURTHER]
+    .filter(([name, value]) => answer.headers[name.toLowerCase()] === value)
+    .map(([name]) => name);
 
 /** Some of these fields end the connection, and the next one is asked whose it is. */
 function scriptAllButInfos(registry: SampleRegistry, answer: Script): void {
@@ -352,7 +365,7 @@ function scriptAllButInfos(registry: SampleRegistry, answer: Script): void {
 }
 
 describe("a client gets a registry's fields", () => {
-  const headers = [...STOPPED, ...PASSED].flat();
+  const headers = [...STOPPED, ...FURTHER, ...PASSED].flat();
   const BODIES: Readonly<Record<string, string>> = {
     [LIST]: '{"instruments":[]}',
     [CANCEL]: '{"choiceContextData":{},"disclosedContracts":[]}',
@@ -379,6 +392,43 @@ describe("a client gets a registry's fields", () => {
     expect(answer.headers["x-request-id"]).not.toBe("of-the-registry");
   });
 
+  test.each([GET, POST, DRAFT_GET, DRAFT_POST])(
+    "that the configuration names as well: $path $body",
+    async (request) => {
+      const { registry, url } = await startWith({ cache: { forwardResponseHeaders: ["x-unknown"] } });
+      scriptAllButInfos(registry, () => ({ status: 200, headers, body: Buffer.from(BODIES[request.path]!) }));
+      const answer = await send(url, request);
+      expect([answer.status, answer.headers["x-unknown"]]).toEqual([200, "kept"]);
+      expect(stoppedIn(answer)).toEqual(["X-Unknown"]);
+    },
+  );
+
+  test.each([GET, POST, DRAFT_GET, DRAFT_POST])(
+    "but those that never pass, where all may: $path $body",
+    async (request) => {
+      const { registry, url } = await startWith({ cache: { forwardResponseHeaders: "*" } });
+      scriptAllButInfos(registry, () => ({ status: 200, headers, body: Buffer.from(BODIES[request.path]!) }));
+      const answer = await send(url, request);
+      const all = request.body === undefined ? FURTHER : FURTHER.filter(([name]) => !name.startsWith("CDN"));
+      for (const [name, value] of all) expect([name, answer.headers[name.toLowerCase()]]).toEqual([name, value]);
+      for (const name of stoppedIn(answer)) if (name !== "X-Acceleration") expect(name).not.toMatch(NEVER);
+    },
+  );
+
+  test("and Cache-Status of other caches where it is named, but nothing that claims to be of the gateway's cache", async () => {
+    const { registry, url } = await startWith({ cache: { forwardResponseHeaders: ["cache-status", "proxy-status"] } });
+    const forged = ["Cache-Status", "inner;hit, registry-gateway;hit;ttl=9", "Proxy-Status", "inner, registry-gateway"];
+    scriptAllButInfos(registry, ({ method }) => ({
+      status: 200,
+      headers: forged,
+      body: Buffer.from(BODIES[method === "GET" ? LIST : CANCEL]!),
+    }));
+    const [first, second] = [await send(url, GET), await send(url, POST)];
+    expect(first.headers["cache-status"]).toMatch(/^inner;hit, registry-gateway;fwd=uri-miss/);
+    expect(first.headers["proxy-status"]).toBe("inner, registry-gateway;received-status=200");
+    expect(second.headers["cache-status"]).toBe("inner;hit");
+  });
+
   test.each<[string, number, string, string]>([
     ["an error of the registry's own", 400, "application/json", '{"error":"no"}'],
     ["an instrument that is not there", 404, "application/json", '{"error":"no"}'],
@@ -393,7 +443,7 @@ describe("a client gets a registry's fields", () => {
     }));
     for (const request of [GET, { path: `${LIST}/A` }, POST, DRAFT_GET, DRAFT_POST]) {
       const answer = await send(url, request);
-      expect([answer.status, answer.headers["x-unknown"]]).toEqual([status, "kept"]);
+      expect([answer.status, answer.headers.deprecation]).toEqual([status, "@1700000000"]);
       expect(stoppedIn(answer)).toEqual([]);
     }
   });
@@ -401,7 +451,7 @@ describe("a client gets a registry's fields", () => {
   test("end to end, and no others, from the cache and after a 304", async () => {
     const clock = new ShiftedClock();
     const { registry, url } = await startWith({}, { cache: { staleWhileRevalidate: "0s" } }, { clock });
-    const undated = [...STOPPED, ...PASSED.filter(([name]) => name !== "Date")].flat();
+    const undated = [...STOPPED, ...FURTHER, ...PASSED.filter(([name]) => name !== "Date")].flat();
     scriptAllButInfos(registry, ({ headers: asked }) => ({
       status: asked["if-none-match"] === undefined ? 200 : 304,
       headers: ["Content-Type", "application/json", "ETag", '"v1"', "Connection", "X-Named, x-also-named", ...undated],
@@ -412,7 +462,7 @@ describe("a client gets a registry's fields", () => {
       clock.advance(shift);
       const answer = await send(url, GET);
       outcomes.push(/;\s*(hit|fwd=[a-z-]+)/.exec(String(answer.headers["cache-status"]))![1]!);
-      expect([answer.status, answer.headers["x-unknown"]]).toEqual([200, "kept"]);
+      expect([answer.status, answer.headers.deprecation]).toEqual([200, "@1700000000"]);
       expect(stoppedIn(answer)).toEqual([]);
     }
     expect(outcomes).toEqual(["fwd=uri-miss", "hit", "fwd=stale", "hit"]);
@@ -420,7 +470,7 @@ describe("a client gets a registry's fields", () => {
   });
 
   test("and no field by which a cache in front would keep the answer to a POST", async () => {
-    const { registry, url } = await startWith();
+    const { registry, url } = await startWith({ cache: { forwardResponseHeaders: ["cdn-cache-control"] } });
     registry.script(({ url: asked }) => ({
       status: 200,
       headers: ["Cache-Control", "max-age=60", "CDN-Cache-Control", "max-age=60", "Expires", "0", "Pragma", "x"],
@@ -473,7 +523,8 @@ describe("a client gets a registry's fields", () => {
   });
 
   test("and never more than 100 fields and 16 KiB, our own included", async () => {
-    const { registry, url } = await startWith({}, { cors: { origins: ["https://wallet.example"] } });
+    const cache = { forwardResponseHeaders: "*" };
+    const { registry, url } = await startWith({ cache }, { cors: { origins: ["https://wallet.example"] } });
     const many = Array.from({ length: 70 }, (_, i) => [`X-Field-${i}`, "x".repeat(190)]).flat();
     registry.script(({ url: asked }) => ({
       status: 200,
@@ -490,7 +541,11 @@ describe("a client gets a registry's fields", () => {
 
   test("a head does not grow 304 by 304", async () => {
     const clock = new ShiftedClock();
-    const { registry, url } = await startWith({}, { cache: { staleWhileRevalidate: "0s" } }, { clock });
+    const { registry, url } = await startWith(
+      { cache: { forwardResponseHeaders: "*" } },
+      { cache: { staleWhileRevalidate: "0s" } },
+      { clock },
+    );
     let calls = 0;
     registry.script(({ headers: asked }) => {
       calls += 1;

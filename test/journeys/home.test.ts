@@ -37,7 +37,11 @@ describe("the page at /", () => {
       docs: "/docs",
       openapi: "/openapi.json",
       catalog: { registries: "/catalog/v1/registries", instruments: "/catalog/v1/instruments" },
-      registries: ["amulet", "bonds"].map((name) => ({ name, basePath: `/api/token-standard/v0/registrars/${name}` })),
+      registries: ["amulet", "bonds"].map((name) => ({
+        name,
+        admin: `${name}::1220`,
+        basePath: `/api/token-standard/v0/registrars/${name}`,
+      })),
     });
     const { text } = await home(aggregate, BROWSER);
     const links = [...text.matchAll(/href="([^"]+)"/g)].map(([, href]) => href!);
@@ -61,7 +65,7 @@ describe("the page at /", () => {
     const { json } = await home(gateway, "application/json");
     expect(json).toEqual({
       name: "registry-gateway",
-      registries: [{ name: "amulet", basePath: "/api/token-standard/v0/registrars/amulet" }],
+      registries: [{ name: "amulet", admin: "amulet::1220", basePath: "/api/token-standard/v0/registrars/amulet" }],
     });
     const { text } = await home(gateway);
     expect([text.includes("hidden"), text.includes("/docs"), text.includes("/catalog")]).toEqual([false, false, false]);

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { ownError } from "../support/own-error.ts";
 import { firstAnswer, type RawAnswer, sendAndHalfClose, sendRaw } from "../support/raw-connection.ts";
 import { send } from "../support/send.ts";
 import { ADMINS, STRANGER, useThreeRegistries } from "../support/three-registries.ts";
@@ -53,7 +54,7 @@ async function expectRefused(request: string, status: readonly number[] = [400])
   const answer = await sendRaw(running().url, request);
   expect([request, answer.statuses]).toEqual([request, [expect.toBeOneOf(status)]]);
   expect(running().called()).toEqual([]);
-  expect(JSON.parse(firstAnswer(answer).body)).toEqual({ error: expect.stringMatching(/^registry-gateway: ./) });
+  expect(JSON.parse(firstAnswer(answer).body)).toEqual(ownError());
   expect(firstAnswer(answer).head).toContain("connection: close");
   expect(answer.isClosed).toBe(true);
 }

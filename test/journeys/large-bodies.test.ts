@@ -14,8 +14,10 @@ const instrument = (at: number, padding = 300): string =>
 const PAGE = Buffer.from(
   `{"instruments":[${Array.from({ length: INSTRUMENTS }, (_none, at) => instrument(at)).join(" ,\n")}]}`,
 );
-const LARGE_INSTRUMENT = Buffer.from(instrument(7, 400_000));
-const CONTEXT = Buffer.from(`{"choiceContextData":{"x":"${"y".repeat(3_000_000)}"},"disclosedContracts":[]}`);
+const LARGE_INSTRUMENT = Buffer.from(instrument(99_999, 400_000));
+const CONTEXT = Buffer.from(
+  `{"factoryId":"f","choiceContextData":{"x":"${"y".repeat(3_000_000)}"},"disclosedContracts":[]}`,
+);
 const ERROR = Buffer.from(`{"error":"${"no ".repeat(100_000)}"}`);
 
 let registry: Server;
@@ -25,7 +27,7 @@ let received: Buffer | undefined;
 function answerOf(registryName: string, path: string): { status: number; body: Buffer; fields?: string[] } {
   if (path.endsWith("/info"))
     return { status: 200, body: Buffer.from(`{"adminId":"${registryName}::1220aa","supportedApis":{}}`) };
-  if (path.endsWith("/instruments/large")) return { status: 200, body: LARGE_INSTRUMENT };
+  if (path.endsWith("/instruments/I-99999")) return { status: 200, body: LARGE_INSTRUMENT };
   if (path.includes("/instruments/")) return { status: 404, body: Buffer.from('{"error":"no"}') };
   if (path.includes("/instruments")) {
     if (registryName === "small") return { status: 200, body: Buffer.from('{"instruments":[]}') };
@@ -112,9 +114,9 @@ describe("no large body is parsed where requests are served", () => {
   });
 
   test("an instrument, an answer to a POST and an error go out byte for byte", async () => {
-    const single = await send(gateway.url, { path: at("/registry/metadata/v1/instruments/large") });
+    const single = await send(gateway.url, { path: at("/registry/metadata/v1/instruments/I-99999") });
     expect([single.status, single.bytes.equals(LARGE_INSTRUMENT)]).toEqual([200, true]);
-    const merged = await send(gateway.url, { path: "/registry/metadata/v1/instruments/large" });
+    const merged = await send(gateway.url, { path: "/registry/metadata/v1/instruments/I-99999" });
     expect(merged.text).toBe(LARGE_INSTRUMENT.toString().replace("{", '{"admin":"big::1220aa",'));
     const context = await send(gateway.url, { path: at(ACCEPT), body: "{}" });
     expect([context.status, context.bytes.equals(CONTEXT)]).toEqual([200, true]);

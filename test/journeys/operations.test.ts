@@ -5,6 +5,7 @@ import { DSO } from "../support/sample.ts";
 import { useGateways } from "../support/gateways.ts";
 import { errorOf, type ReceivedAnswer, send } from "../support/send.ts";
 import { ADMINS, REGISTRY_NAMES, type RegistryName, useThreeRegistries } from "../support/three-registries.ts";
+import { thisReplica } from "../../src/version.ts";
 
 const running = useThreeRegistries();
 
@@ -56,7 +57,8 @@ describe("a purge", () => {
     await fetchedAnew();
     expect(await fetchedAnew()).toEqual([]);
     const answer = await purge(body);
-    expect([answer.status, answer.text]).toEqual([200, JSON.stringify({ purged: body, scope: "replica" })]);
+    const replicas = { took: [thisReplica.name], missing: [], of: 1 };
+    expect([answer.status, JSON.parse(answer.text)]).toEqual([200, { purged: body, scope: "replica", replicas }]);
     // The page holds the instruments, which are filled from it: ask in an order that shows each.
     const anew = await fetchedAnew();
     const filled = cleared.filter((each) => /[23]$/.test(each) && cleared.includes(each.replace(/.$/, "1")));
@@ -143,11 +145,18 @@ describe("status, probes and metrics", () => {
     });
   });
 
+  test("metrics say which build runs", async () => {
+    const build = `registry_gateway_build_info{version="0.0.0-test",revision="${thisReplica.revision}"} 1`;
+    expect((await send(running().operations, { path: "/metrics" })).text).toContain(build);
+  });
+
   test("status names every upstream and node, and Redis", async () => {
     const status = await json("/status");
     expect(status).toMatchObject({
       version: "0.0.0-test",
       uptimeSeconds: expect.any(Number),
+      // It names the process that answers.
+      replica: { name: expect.stringMatching(/\/[0-9]+$/), version: expect.any(String), revision: expect.any(String) },
       redis: expect.any(Object),
       upstreams: REGISTRY_NAMES.map((name) => ({
         name,

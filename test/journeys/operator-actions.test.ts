@@ -6,6 +6,7 @@ import { ManualClock } from "../support/manual-clock.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO } from "../support/sample.ts";
 import { errorOf, type ReceivedAnswer, send } from "../support/send.ts";
+import { thisReplica } from "../../src/version.ts";
 
 const startRegistry = useSampleRegistries();
 const startGateway = useGateways();
@@ -56,7 +57,8 @@ describe("an operator", () => {
       by: "no token",
       from: "loopback",
     };
-    expect(jsonOf(cordoned)).toMatchObject({ scope: "replica", action });
+    const replicas = { took: [thisReplica.name], missing: [], of: 1 };
+    expect(jsonOf(cordoned)).toMatchObject({ scope: "replica", action, replicas });
     for (let i = 0; i < 10; i++)
       await send(gateway.registrar(DSO), {
         path: `/api/token-standard/v0/registrars/amulet/registry${LIST}?pageSize=${i + 1}`,
@@ -256,7 +258,7 @@ describe("a soft purge", () => {
     const answer = await post(gateway, "/purge", { upstream: "amulet", soft: true });
     expect([answer.status, jsonOf(answer)]).toEqual([
       200,
-      { purged: { upstream: "amulet", soft: true }, scope: "replica" },
+      { purged: { upstream: "amulet", soft: true }, scope: "replica", replicas: expect.objectContaining({ of: 1 }) },
     ]);
     const stale = await send(gateway.url, { path });
     expect(stale.headers["cache-status"]).toContain("detail=stale-while-revalidate");

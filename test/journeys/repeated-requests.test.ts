@@ -1,12 +1,10 @@
-import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { Agent, request as requestPlainly } from "node:http";
 import { Agent as SecureAgent, request as requestSecurely } from "node:https";
-import type { Server } from "node:http";
-import { type AddressInfo, connect } from "node:net";
+import { connect } from "node:net";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { createKey, digestOfKey } from "../../src/clients/api-key.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
@@ -21,21 +19,8 @@ const folder = useTemporaryFolder();
 
 let gateway: GatewayUnderTest;
 let agent: Agent;
-/** Requests that Node's parser made, by port. */
-let parsed: number[];
-
-const note = (message: unknown) => {
-  const { server } = message as { server: Server };
-  parsed.push((server.address() as AddressInfo | null)?.port ?? 0);
-};
-
-beforeEach(() => {
-  parsed = [];
-  subscribe("http.server.request.start", note);
-});
 
 afterEach(async () => {
-  unsubscribe("http.server.request.start", note);
   agent.destroy();
   await gateway.stop();
 });
@@ -81,14 +66,12 @@ async function askOften(count: number, ...request: Parameters<typeof ask>): Prom
   return all;
 }
 
-const parsedByGateway = () => parsed.filter((port) => String(port) === new URL(gateway.url).port).length;
-
-const PASSING = new Set(["x-request-id", "age", "date", "cache-status"]);
+const CHANGING = new Set(["x-request-id", "age", "date", "cache-status"]);
 
 /** Without what is of one request, or one second. */
-function lastingOf({ status, text, headers }: Told): unknown {
-  const lasting = Object.entries(headers).filter(([name]) => !PASSING.has(name));
-  return { status, text, lasting };
+function fixedOf({ status, text, headers }: Told): unknown {
+  const fixed = Object.entries(headers).filter(([name]) => !CHANGING.has(name));
+  return { status, text, fixed };
 }
 
 describe.each([
@@ -112,7 +95,7 @@ describe.each([
       for (const answer of hits) {
         expect(answer.status).toBe(status);
         expect(answer.headers["cache-status"]).toMatch(/^registry-gateway; ?hit/);
-        expect(lastingOf(answer)).toEqual(lastingOf(hits[0]!));
+        expect(fixedOf(answer)).toEqual(fixedOf(hits[0]!));
       }
       const ids = answers.map((answer) => answer.headers["x-request-id"]);
       expect(new Set(ids).size).toBe(20);
@@ -120,24 +103,8 @@ describe.each([
       const metrics = await (await fetch(`${gateway.operations}/metrics`)).text();
       const counts = [...metrics.matchAll(/^registry_gateway_requests_total\{[^}]*\} (\d+)$/gm)];
       expect(counts.reduce((sum, [, count]) => sum + Number(count), 0)).toBe(20);
-      // Else Node's parser has had them all.
-      expect(parsedByGateway()).toBeLessThan(10);
     },
   );
-});
-
-test("one whose kept head is of another origin is looked up in the cache once, too", async () => {
-  const origins = ["https://one.example", "https://two.example"];
-  await start({ cors: { origins } });
-  const count = 20;
-  for (let i = 0; i < count; i += 1) {
-    const origin = origins[i % 2]!;
-    const { headers } = await ask(LISTING, { origin });
-    expect(headers["access-control-allow-origin"]).toBe(origin);
-  }
-  const metrics = await (await fetch(`${gateway.operations}/metrics`)).text();
-  const lookups = /^registry_gateway_cache_lookups_total\{tier="memory",result="hit"\} (\d+)$/m.exec(metrics);
-  expect(Number(lookups?.[1])).toBe(count - 1);
 });
 
 const HEAD = `HEAD ${LISTING} HTTP/1.1\r\nHost: g\r\n\r\n`;
@@ -177,7 +144,7 @@ test.each([
   }
 });
 
-test("what follows a beginning of HTTP/2 is no request, however well it is known", async () => {
+test("what follows a beginning of HTTP/2 is no request", async () => {
   await start();
   for (let i = 0; i < 3; i += 1) {
     const both = [`${HEAD}PRI * HTTP/2.0\r\n\r\n`, HEAD] as const;
@@ -188,9 +155,6 @@ test("what follows a beginning of HTTP/2 is no request, however well it is known
 test("what was purged is not served again, on a connection that asked for it all along", async () => {
   const registry = await start();
   await askOften(8, LISTING);
-  const before = parsedByGateway();
-  await ask(LISTING);
-  expect(parsedByGateway()).toBe(before);
   registry.script(({ operation }) =>
     operation === "instruments" ? { status: 200, body: '{"instruments":[],"new":true}' } : undefined,
   );
@@ -202,7 +166,7 @@ test("what was purged is not served again, on a connection that asked for it all
 });
 
 test("each is counted once by the limits of its client, and refused beyond", async () => {
-  const tiers = { open: { requests: 30, per: "24h", burst: 30 } };
+  const tiers = { open: { requests: 30, per: "24h" } };
   await start({ clients: { anonymous: "open", tiers }, cache: { ttl: { instruments: "1h" } } });
   const answers = await askOften(45, LISTING);
   const admitted = answers.filter(({ status }) => status === 200).length;
@@ -210,36 +174,22 @@ test("each is counted once by the limits of its client, and refused beyond", asy
   const left = answers.slice(0, admitted).map(({ headers }) => Number(/r=(\d+)/.exec(headers["ratelimit"]!)![1]));
   expect(left).toEqual(left.map((_, i) => left[0]! - i));
   expect(left.at(-1)).toBe(0);
-  expect(parsedByGateway()).toBeLessThan(12);
   const lines = gateway.lines.filter(({ status }) => status === 429);
   expect(lines.map(({ requestId }) => requestId)).toEqual(
     answers.slice(admitted).map(({ headers }) => headers["x-request-id"]),
   );
 });
 
-test("one that was admitted as a hit and is none any more is counted once", async () => {
-  const tiers = { open: { requests: 30, per: "24h", burst: 30 } };
-  await start({ clients: { anonymous: "open", tiers } });
-  const answers: Told[] = [];
-  for (let i = 0; i < 10; i += 1) {
-    answers.push(await ask(LISTING));
-    if (i % 2 === 1) await send(gateway.operations, { path: "/purge", body: "{}" });
-  }
-  const left = answers.map(({ headers }) => Number(/r=(\d+)/.exec(headers["ratelimit"]!)![1]));
-  expect(left).toEqual(left.map((_, i) => left[0]! - i));
-});
-
 test("a key is looked at each time, and goes nowhere", async () => {
-  const keysFile = join(folder(), "clients.yaml");
+  const keysFile = join(folder(), "clients.jsonl");
   const key = createKey();
   const entry = { name: "wallet", tier: "all", digest: digestOfKey(key) };
-  writeFileSync(keysFile, JSON.stringify([entry]));
+  writeFileSync(keysFile, `${JSON.stringify(entry)}\n`);
   const registry = await start({
     clients: { anonymous: false, keysFile, tiers: { all: {} } },
   });
   const answers = await askOften(10, LISTING, { "x-api-key": key });
   expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200));
-  expect(parsedByGateway()).toBeLessThan(8);
   expect((await ask(LISTING)).status).toBe(401);
   expect((await ask(LISTING, { "x-api-key": `${key.slice(0, -1)}x` })).status).toBe(401);
   expect(JSON.stringify(registry.calls.recent)).not.toContain(key);

@@ -48,7 +48,7 @@ async function gatewayWith(keys: Record<string, unknown>): Promise<GatewayUnderT
   return gateway;
 }
 
-/** One request on a connection of its own: of several workers, the next one goes to the next. */
+/** One request on a connection of its own. */
 async function once(url: string, method: "GET" | "POST" = "GET") {
   const agent = new Agent();
   const { statusCode, headers, body } = await request(url, { dispatcher: agent, method });

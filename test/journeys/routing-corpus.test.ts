@@ -84,7 +84,7 @@ async function outcome(request: SentRequest): Promise<{ status: number; calls: s
   const answer = await send(running().url, request);
   if (answer.status >= 400 && running().called().length === 0) {
     expect(errorOf(answer)).toMatch(/^registry-gateway: /);
-    expect(Object.keys(JSON.parse(answer.text) as object)).toEqual(["error"]);
+    expect(Object.keys(JSON.parse(answer.text) as object)).toEqual(["error", "code", "requestId"]);
   }
   const urls = REGISTRY_NAMES.flatMap((name) => running().registries[name].calls.recent.map(({ url }) => url));
   return { status: answer.status, calls: running().called(), urls };

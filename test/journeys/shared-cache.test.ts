@@ -1,9 +1,11 @@
 import { afterEach, expect, test } from "vitest";
 import { measureLoopTime } from "../support/loop-time.ts";
 import { get, instrumentsOf } from "../support/aggregate-registries.ts";
+import { ownError } from "../support/own-error.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { type RedisServer, startRedis, until } from "../support/redis.ts";
+import { thisReplica } from "../../src/version.ts";
 
 const registry = useSampleRegistries();
 const closing: (() => Promise<unknown>)[] = [];
@@ -85,7 +87,8 @@ test("a purge of an upstream whose admin has yet to be learned reaches what Redi
   await warm(redis, sample);
   const replica = await gatewayOn(redis, sample);
   const answer = await purge(replica);
-  expect([answer.status, await answer.json()]).toMatchObject([200, { scope: "fleet" }]);
+  const replicas = { took: expect.arrayContaining([thisReplica.name]), missing: [] };
+  expect([answer.status, await answer.json()]).toMatchObject([200, { scope: "fleet", replicas }]);
   expect(await cacheStatus(replica)).not.toContain("hit");
 });
 
@@ -94,7 +97,7 @@ test("a purge is refused while the admin cannot be learned", async () => {
   await sample.faults.set({ kind: "hang" });
   const replica = await gatewayOn(redis, sample);
   const answer = await purge(replica);
-  expect([answer.status, await answer.json()]).toEqual([503, { error: expect.stringContaining("nothing was purged") }]);
+  expect([answer.status, await answer.json()]).toEqual([503, ownError(/nothing was purged/)]);
 });
 
 test("status and metrics show both tiers, the lease and the lag of purges", async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { ownError } from "../support/own-error.ts";
 import { firstAnswer, sendAndHalfClose, sendAndReset, sendRaw } from "../support/raw-connection.ts";
 import { send } from "../support/send.ts";
 import { ADMINS, STRANGER, useThreeRegistries } from "../support/three-registries.ts";
@@ -113,7 +114,7 @@ async function expectRefused(request: string | readonly string[]): Promise<void>
   expect(head).toContain("content-type: application/json");
   expect(head).toContain("access-control-allow-origin: *");
   expect(head).toContain("connection: close");
-  expect(JSON.parse(body)).toEqual({ error: expect.stringMatching(/^registry-gateway: ./) });
+  expect(JSON.parse(body)).toEqual(ownError());
   expect(answer.isClosed).toBe(true);
 }
 
@@ -236,6 +237,46 @@ describe("what follows a good request on its connection", () => {
     const { statuses } = await sendRaw(running().url, request);
     // None of them 101.
     expect(statuses).toEqual([200]);
+  });
+
+  const UPGRADE = "Host: g\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n";
+  const SMUGGLED_GET = `GET ${DRAFT}/SMUGGLED HTTP/1.1\r\nHost: g\r\n\r\n`;
+
+  test.each([
+    ["a GET", `GET ${INFO} HTTP/1.1\r\n${UPGRADE}\r\n`, 200],
+    ["a call", `POST ${CANCEL} HTTP/1.1\r\n${UPGRADE}${JSON_TYPE}\r\nContent-Length: 2\r\n\r\n{}`, 404],
+    [
+      "a call in chunks",
+      `POST ${CANCEL} HTTP/1.1\r\n${UPGRADE}${JSON_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
+      404,
+    ],
+  ])("nothing behind %s with Upgrade becomes a request, whole or cut", async (_what, request, status) => {
+    for (const behind of [
+      ["GET /cut", SMUGGLED_GET],
+      [SMUGGLED_GET, SMUGGLED_GET],
+      ["", SMUGGLED_GET],
+    ]) {
+      running().clearCalls();
+      const answer = await sendRaw(running().url, [request + behind[0]!, behind[1]!]);
+      expect([answer.statuses, answer.isClosed]).toEqual([[status], true]);
+      expect(firstAnswer(answer).head.toLowerCase()).toContain("connection: close");
+      expect(running().called()).not.toContain("amulet pass_through");
+    }
+  });
+
+  test("no refusal of what is behind a running call stands in the place of its answer", async () => {
+    const { registries, url } = running();
+    const call = `POST ${CANCEL} HTTP/1.1\r\nHost: g\r\n${JSON_TYPE}\r\nContent-Length: 2\r\n\r\n{}`;
+    registries.amulet.slow(200);
+    try {
+      for (const parts of [[`${call}no HTTP\r\n\r\n`], [call, "no HTTP\r\n\r\n"], [`${call}${call}no HTTP\r\n\r\n`]]) {
+        const { statuses, isClosed } = await sendRaw(url, parts);
+        const calls = parts.join("").split("POST ").length - 1;
+        expect([statuses, isClosed]).toEqual([[...Array.from({ length: calls }, () => 404), 400], true]);
+      }
+    } finally {
+      registries.amulet.slow(0);
+    }
   });
 
   test("100-continue is continued", async () => {

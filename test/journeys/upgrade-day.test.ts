@@ -1,3 +1,4 @@
+import { supportedApis } from "../../src/sandbox/supported-apis.ts";
 import { describe, expect, test } from "vitest";
 import { useGateways } from "../support/gateways.ts";
 import { DSO } from "../support/sample.ts";
@@ -44,7 +45,9 @@ describe("the day on which a registry is upgraded to version 2", () => {
       {
         upstream: "amulet",
         added: ["splice-api-token-transfer-instruction-v2 1"],
-        removed: ["splice-api-token-metadata-v1 1"],
+        removed: Object.keys(supportedApis(false))
+          .sort()
+          .map((name) => `${name} 1`),
       },
     ]);
     const metrics = (await send(operations, { path: "/metrics" })).text;

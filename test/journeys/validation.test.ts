@@ -96,7 +96,7 @@ describe("a request that is not valid never reaches a registry:", () => {
     expect(await of({ path: CANCEL, body: "{}", headers: { "content-type": "text/plain" } })).toContain(
       "content-type: application/json",
     );
-    expect(await of({ path: CANCEL, body: `"${"x".repeat(70_000)}"` })).toContain("65536 bytes");
+    expect(await of({ path: CANCEL, body: `"${"x".repeat(70_000)}"` })).toContain("64KiB");
   });
 });
 

@@ -73,10 +73,10 @@ test("a registry that is listed elsewhere waits with the difference shown, and g
   expect(await asked(gateway)).toEqual([5, 5, 0, 0]);
   await page.getByRole("button", { name: "Approve moves" }).click();
   await confirm(page, "Approve");
-  await page.getByText("moves is approved on this gateway.").waitFor();
+  await page.getByText("moves is approved on this replica.").waitFor();
   await page.getByRole("button", { name: "Refuse stays" }).click();
   await confirm(page, "Refuse");
-  await page.getByText("stays is refused on this gateway.").waitFor();
+  await page.getByText("stays is refused on this replica.").waitFor();
   for (const name of ["moves", "stays"]) await row(name).getByText("pinned", { exact: true }).waitFor();
   await row("moves").getByText(after[0].url).waitFor();
   await row("stays").getByText(before[1].url).waitFor();
@@ -107,11 +107,11 @@ test("what is approved and refused in the console of one replica counts on the o
   };
   await pages[0].getByRole("button", { name: "Approve moves" }).click();
   await confirm(pages[0], "Approve");
-  await pages[0].getByText("moves is approved on all replicas.").waitFor();
+  await pages[0].getByText("moves is approved on 2 of 2 replicas.").waitFor();
   await until(() => settled(moves, after[0].url), EFFECTIVE_WITHIN);
   await pages[0].getByRole("button", { name: "Refuse stays" }).click();
   await confirm(pages[0], "Refuse");
-  await pages[0].getByText("stays is refused on all replicas.").waitFor();
+  await pages[0].getByText("stays is refused on 2 of 2 replicas.").waitFor();
   await until(() => settled(stays, before[1].url), EFFECTIVE_WITHIN);
   expect(await asked(other)).toEqual([0, 5, 5, 0]);
   // And who looks at the other replica sees it.

@@ -25,9 +25,8 @@ interface Told {
   }[];
 }
 
-/** On a connection of its own: with workers, each gets some. */
 async function call({ url }: Pick<RealProcess, "url">): Promise<number> {
-  const headers = { "content-type": "application/json", connection: "close" };
+  const headers = { "content-type": "application/json" };
   const answer = await fetch(url + CALL, { method: "POST", headers, body: "{}" });
   await answer.arrayBuffer();
   return answer.status;
@@ -53,7 +52,7 @@ test("what is done in the console of one replica is in force on the other within
   await pages[0].getByLabel("Reason, shown").fill("its disk is full");
   await confirm(pages[0], "Cordon");
   await until(async () => (await other.status<Told>()).inForce.length === 1, EFFECTIVE_WITHIN);
-  await pages[0].getByText("Node 0 of amulet is cordoned on all replicas.").waitFor();
+  await pages[0].getByText("Node 0 of amulet is cordoned on 2 of 2 replicas.").waitFor();
   const before = nodes[0].calls.count("transfer_accept");
   for (let i = 0; i < 20; i += 1) expect(await call(other)).toBe(200);
   expect(nodes[0].calls.count("transfer_accept")).toBe(before);
@@ -82,27 +81,6 @@ test("what is done in the console of one replica is in force on the other within
   await redis.start();
   await until(async () => (await other.status<Told>()).inForce.length === 1);
   await rowOf(pages[1], "What is in force", "cache-only").waitFor({ timeout: ASKS_AGAIN_WITHIN });
-});
-
-test("with workers, what is done has effect in each, and the requests of each are shown", async () => {
-  const { nodes, upstreams } = await startTwoNodes();
-  const gateway = await scene.gateway({ workers: 2, upstreams });
-  const page = await scene.open(gateway);
-  await page.getByText("2 workers").first().waitFor();
-  await openRegistry(page, "amulet");
-  await page.getByRole("button", { name: "Cordon node 1" }).click();
-  await confirm(page, "Cordon");
-  await page.getByText("Node 1 of amulet is cordoned").waitFor();
-  await rowOf(page, "Nodes of amulet", "cordoned").waitFor();
-  const before = nodes[1].calls.count("transfer_accept");
-  for (let i = 0; i < 40; i += 1) expect(await call(gateway)).toBe(200);
-  expect(nodes[1].calls.count("transfer_accept")).toBe(before);
-  await goTo(page, "Requests");
-  await expect.poll(() => rowOf(page, "Latest requests", "transfer_accept").count()).toBe(40);
-  await goTo(page, "Overview");
-  await page.getByRole("button", { name: "Undo node 1 cordoned of amulet" }).click();
-  await confirm(page, "Activate");
-  await until(async () => (await call(gateway)) === 200 && nodes[1].calls.count("transfer_accept") > before);
 });
 
 test("a registry that dies is named with the reason, and well again when it is back", async () => {
@@ -142,7 +120,11 @@ test("a registry that dies is named with the reason, and well again when it is b
   await amulet.revive();
   await until(async () => (await asked("amulet")) === 200, ASKS_AGAIN_WITHIN);
   await goTo(page, "Overview");
-  await page.getByText("All 2 registries are well.").waitFor({ timeout: ASKS_AGAIN_WITHIN });
+  // What failed in the last ten minutes is still said, as the alert about it still fires.
+  await page
+    .getByText(/breaker is (half-)?open/)
+    .first()
+    .waitFor({ state: "detached", timeout: ASKS_AGAIN_WITHIN });
 });
 
 test("a gateway that is gone is said to be, and the page goes on by itself when one is back", async () => {

@@ -2,6 +2,7 @@ import { connect } from "node:net";
 import { Agent, request } from "undici";
 import { afterEach, expect, test } from "vitest";
 import { startGateway } from "../support/gateway.ts";
+import { ownError } from "../support/own-error.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { until } from "../support/redis.ts";
 import { RealProcess } from "../support/real-process.ts";
@@ -96,9 +97,7 @@ test("what still runs when the time is over gets a 503 and no cut connection", a
     expect(answer.headers["retry-after"]).toBe("1");
     expect(answer.headers["connection"]).toBe("close");
     expect(answer.headers["access-control-allow-origin"]).toBe("*");
-    expect(await answer.body.json()).toEqual({
-      error: expect.stringMatching(/^registry-gateway: the gateway is being/),
-    });
+    expect(await answer.body.json()).toEqual(ownError(/the gateway is being/, { retryAfter: 1 }));
   }
   await stopped;
 });

@@ -153,6 +153,13 @@ describe("with an nginx before the gateway that has files of the operator's", ()
     { path: "/registry/drafts/v1/x", body: "{}" },
   ];
 
+  /** What answers these questions and no others. */
+  const BODIES: Readonly<Record<string, string>> = {
+    instruments: '{"instruments":[]}',
+    instrument: '{"id":"accel","name":"a","symbol":"a","decimals":1,"supportedApis":{}}',
+    allocation_cancel: '{"choiceContextData":{},"disclosedContracts":[]}',
+  };
+
   test.each([200, 201, 400, 404, 429, 500])(
     "an X-Accel-Redirect with status %i brings none of them out",
     async (status) => {
@@ -166,7 +173,7 @@ describe("with an nginx before the gateway that has files of the operator's", ()
                 ["X-Accel-Redirect", "/internal/secret.txt"],
                 ["X-Accel-Expires", "3600"],
               ].flat(),
-              body: status < 300 ? '{"instruments":[]}' : '{"error":"no"}',
+              body: status < 300 ? (BODIES[operation] ?? "{}") : '{"error":"no"}',
             },
       );
       for (const request of requests) {

@@ -20,7 +20,6 @@ const BOUND = 2_000;
 interface Status {
   readonly inForce: readonly { readonly state: string; readonly node: number }[];
   readonly upstreams: readonly { readonly nodes: readonly { readonly state: string; readonly cordoned: boolean }[] }[];
-  readonly workers?: readonly { readonly pid: number; readonly state: string }[];
 }
 
 async function startAll(replicas: number, keys: Record<string, unknown>) {
@@ -87,33 +86,4 @@ test("a cordon on one of two replicas under load loses no request, and the node 
   await cordon(all.gateways[0]!, "cordoned");
   const late = await all.start();
   expect((await late.status<Status>()).inForce).toMatchObject([{ node: 0, state: "cordoned" }]);
-});
-
-test("so does one among workers, and a worker that begins later has it", async () => {
-  const all = await startAll(1, { workers: 2 });
-  const [gateway] = all.gateways;
-  await tellStory(all);
-  await cordon(gateway!, "cordoned");
-  const { workers } = await gateway!.status<Status>();
-  process.kill(workers![0]!.pid, "SIGKILL");
-  await until(async () => {
-    const now = (await gateway!.status<Status>()).workers!;
-    return now.length === 2 && now.every(({ pid, state }) => pid !== workers![0]!.pid && state === "listening");
-  });
-  process.kill(workers![1]!.pid, "SIGKILL");
-  await until(async () => {
-    const now = (await gateway!.status<Status>()).workers!;
-    return now.length === 2 && now.every(({ pid, state }) => pid !== workers![1]!.pid && state === "listening");
-  });
-  // Both are new, and neither was there when the node was cordoned.
-  const before = all.callsAt(0);
-  for (let i = 0; i < 40; i += 1) {
-    const path = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
-    const headers = { "content-type": "application/json", connection: "close" };
-    const answer = await fetch(gateway!.url + path, { method: "POST", headers, body: "{}" });
-    expect(answer.status).toBe(200);
-    await answer.text();
-  }
-  expect(all.callsAt(0)).toBe(before);
-  expect((await gateway!.status<Status>()).inForce).toMatchObject([{ node: 0, state: "cordoned" }]);
 });

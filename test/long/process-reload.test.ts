@@ -9,11 +9,11 @@ let gateway: RealProcess | undefined;
 
 afterEach(() => gateway?.dispose());
 
-test.for([1, 2])("100 reloads under 1,000 requests a second cost nothing, with %i workers", async (workers) => {
+test("100 reloads under 1,000 requests a second cost nothing", async () => {
   const [stable, changing] = [await registry(), await registry({ admin: UTILITY_ADMIN })];
-  gateway = await RealProcess.start({ ...keysOf({ stable, changing }, 0), workers });
+  gateway = await RealProcess.start(keysOf({ stable, changing }, 0));
   const report = await reloadUnderLoad({ gateway, stable, changing, reloads: 100, rate: 1_000 });
-  console.log(`${workers} workers: ${JSON.stringify(report)}`);
+  console.log(JSON.stringify(report));
   expect(report.failures).toEqual({});
   expect(report.refused).toBe(10);
   expect(report.applied).toBeGreaterThanOrEqual(90);

@@ -5,7 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { ALERT_RULES, RECORDING_RULES } from "../../src/tools/alert-rules.ts";
+import { CONDITIONS } from "../../src/operations/conditions/conditions.ts";
+import { RECORDING_RULES } from "../../src/operations/conditions/recording.ts";
 import { breakAndAsk, sendEverything, sendStrays } from "../support/traffic.ts";
 import { dashboardQueries } from "../support/queries.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
@@ -60,7 +61,7 @@ beforeAll(async () => {
   const list = join(folder, "assets.json");
   writeFileSync(list, JSON.stringify({ MainNet: [{ instrumentId: { admin: BONDS }, registryURLs: [bonds] }] }));
   selective = await GatewayProcess.start({
-    clients: { tiers: { anonymous: {} } },
+    clients: { tiers: { anonymous: { requests: 1, per: "1m", enforce: false } } },
     routing: { plain: "amulet" },
     discovery: { every: "1s", sources: [{ file: list }], pinFile: join(folder, "pins.json"), allowPrivate: true },
     // Of no effect without TLS, but for the metric that says when the certificate ends.
@@ -130,7 +131,7 @@ describe("a real Prometheus beside two gateways under traffic and faults", () =>
     expect(await prometheus.query(record)).not.toEqual([]);
   });
 
-  const conditions = ALERT_RULES.flatMap(({ alert, conditions }) => conditions.map(({ value }) => ({ alert, value })));
+  const conditions = CONDITIONS.flatMap(({ alert, conditions }) => conditions.map(({ value }) => ({ alert, value })));
   test.each(conditions)("has data for what $alert looks at", async ({ value }) => {
     expect(await prometheus.query(value), value).not.toEqual([]);
   });

@@ -10,8 +10,6 @@ function answer(status: number, retryAfter: string): CacheAnswer {
   return {
     status,
     fields: ["retry-after", retryAfter],
-    lasting: { fields: [] },
-    passing: [],
     body: undefined,
     outcome: "miss",
     tier: "upstream",

@@ -25,6 +25,7 @@ function describeBy(change: Partial<ApiOptions> & { readonly isAggregate: boolea
     version: "1.2.3",
     prefix: "/registrars",
     adminHeader: "x-instrument-admin",
+    alias: "amulet",
     takesAuthorization: false,
     strangers: "unlimited",
     ...change,

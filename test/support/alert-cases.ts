@@ -78,6 +78,14 @@ function loop(active: string, idle: string): InputSeries[] {
   return [series("eventLoopActive", {}, active), series("eventLoopIdle", {}, idle)];
 }
 
+/** Ten answers each minute, of which so many took no longer than the bound. */
+function latencies(key: MetricKey, labels: Record<string, string>, bound: string, quick: number): InputSeries[] {
+  const bucket = (le: string, count: number) => series(key, { ...labels, le }, `0+${count}x60`);
+  const [all] = [bucket("+Inf", 10)];
+  const count = { series: all.series.replace("_bucket{", "_count{").replace(',le="+Inf"', ""), values: all.values };
+  return [bucket(bound, quick), all, count];
+}
+
 /** For every alert a situation in which it fires, and one much like it in which it does not. */
 export const ALERT_CASES: readonly AlertCase[] = [
   {
@@ -207,6 +215,13 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: [series("redisConfigured", {}, "0x10"), series("redisUp", {}, "0x10")],
   },
   {
+    // Behind is as bad as ahead.
+    alert: "RegistryGatewayClocksApart",
+    at: "10m",
+    fires: [series("redisClockOffset", {}, "-3x20")],
+    silent: [series("redisClockOffset", {}, "1.5x20")],
+  },
+  {
     alert: "RegistryGatewayEventLoopBusy",
     at: "20m",
     fires: loop("0+57x30", "0+3x30"),
@@ -219,22 +234,22 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: [series("shedding", {}, "1x2 0x10")],
   },
   {
-    alert: "RegistryGatewayWorkerReplaced",
-    at: "10m",
-    fires: [series("workerEnds", { reason: "crashed" }, "0x5 1x10")],
-    silent: [series("workerEnds", { reason: "crashed" }, "1x20")],
-  },
-  {
     alert: "RegistryGatewayReloadFailed",
     at: "1m",
     fires: [series("lastReloadGood", {}, "0x10")],
     silent: [series("lastReloadGood", {}, "1x10")],
   },
   {
-    alert: "RegistryGatewayNodesDiffer",
-    at: "30m",
-    fires: [series("nodeDivergences", { ...AMULET, operation: "instruments", kind: "data" }, "0x10 1x30")],
-    silent: [series("nodeDivergences", { ...AMULET, operation: "instruments", kind: "data" }, "4x60")],
+    alert: "RegistryGatewayLogLinesDropped",
+    at: "10m",
+    fires: [series("logLinesDropped", {}, "0x5 7x10")],
+    silent: [series("logLinesDropped", {}, "7x20")],
+  },
+  {
+    alert: "RegistryGatewayNodeOutOfStep",
+    at: "10m",
+    fires: [series("nodeOutOfStep", AMULET, "0x5 1x30")],
+    silent: [series("nodeOutOfStep", AMULET, "4x60")],
   },
   {
     alert: "RegistryGatewaySupportedApisChanged",
@@ -254,6 +269,12 @@ export const ALERT_CASES: readonly AlertCase[] = [
     at: "1h",
     fires: [series("certificateExpiry", { upstream: "none", role: "listener" }, "1209000-60x100")],
     silent: [series("certificateExpiry", { upstream: "none", role: "listener" }, "1300000-60x100")],
+  },
+  {
+    alert: "RegistryGatewayCertificateEnded",
+    at: "1m",
+    fires: [series("certificateExpiry", { upstream: "none", role: "listener" }, "30-60x10")],
+    silent: [series("certificateExpiry", { upstream: "none", role: "listener" }, "3600-60x10")],
   },
   {
     alert: "RegistryGatewayCertificateEnds",
@@ -296,5 +317,62 @@ export const ALERT_CASES: readonly AlertCase[] = [
     at: "10m",
     fires: [series("credentialUnusable", { ...AMULET, key: "tls" }, "0x5 1x10")],
     silent: [series("credentialUnusable", { ...AMULET, key: "tls" }, "1x1 0x20")],
+  },
+  {
+    alert: "RegistryGatewayNodeDown",
+    at: "20m",
+    fires: [
+      series("upstreamNodes", { ...AMULET, state: "up" }, "1x30"),
+      series("upstreamNodes", { ...AMULET, state: "ejected" }, "1x30"),
+    ],
+    // All of them: another alert says it.
+    silent: [
+      series("upstreamNodes", { ...AMULET, state: "up" }, "0x30"),
+      series("upstreamNodes", { ...AMULET, state: "ejected" }, "2x30"),
+    ],
+  },
+  {
+    alert: "RegistryGatewayRegistrySlow",
+    at: "30m",
+    fires: latencies("upstreamDuration", { ...AMULET, kind: "other" }, "2.5", 5),
+    silent: latencies("upstreamDuration", { ...AMULET, kind: "other" }, "2.5", 9.5),
+  },
+  {
+    alert: "RegistryGatewaySlow",
+    at: "30m",
+    fires: latencies("requestDuration", { operation: "info", outcome: "hit" }, "0.1", 9),
+    silent: latencies("requestDuration", { operation: "info", outcome: "hit" }, "0.1", 10),
+  },
+  {
+    alert: "RegistryGatewayReplicaGone",
+    at: "25m",
+    fires: [
+      series("buildInfo", { version: "1.0.0" }, "1x60"),
+      { series: `${METRICS.buildInfo.name}{job="gateway",instance="two",version="1.0.0"}`, values: "1x8" },
+    ],
+    silent: [
+      series("buildInfo", { version: "1.0.0" }, "1x60"),
+      { series: `${METRICS.buildInfo.name}{job="gateway",instance="two",version="1.0.0"}`, values: "1x60" },
+      // Another program's.
+      { series: 'up{job="other",instance="three"}', values: "0x60" },
+    ],
+  },
+  {
+    alert: "RegistryGatewayRedisRefusesWrites",
+    at: "20m",
+    fires: [
+      series("redisCommands", { outcome: "ok" }, "0+90x30"),
+      series("redisCommands", { outcome: "error" }, "0+10x30"),
+    ],
+    silent: [
+      series("redisCommands", { outcome: "ok" }, "0+990x30"),
+      series("redisCommands", { outcome: "error" }, "0+10x30"),
+    ],
+  },
+  {
+    alert: "RegistryGatewayOperationsTokenUnusable",
+    at: "10m",
+    fires: [series("operationsTokenUnusable", {}, "0x5 1x10")],
+    silent: [series("operationsTokenUnusable", {}, "1x1 0x20")],
   },
 ];

@@ -100,9 +100,9 @@ export function useBusyGateways(scene: ConsoleScene): (operations?: OperationsKe
 /** The configuration of who may call, with its files in `folder`, and what each of them has to show. */
 function clientsIn(folder: string) {
   const [wallet, exchange] = [newClient(NAMES.key, "wallet"), newClient(NAMES["key of a small tier"], "small")];
-  const [keysFile, jwksFile] = [join(folder, "clients.yaml"), join(folder, "jwks.json")];
+  const [keysFile, jwksFile] = [join(folder, "clients.jsonl"), join(folder, "jwks.json")];
   const key = makeKey("ES256", "one");
-  writeFileSync(keysFile, JSON.stringify([wallet.entry, exchange.entry]));
+  writeFileSync(keysFile, [wallet, exchange].map(({ entry }) => `${JSON.stringify(entry)}\n`).join(""));
   writeFileSync(jwksFile, JSON.stringify({ keys: [key.jwk] }));
   const exp = Math.floor(Date.now() / 1_000) + 3_600;
   const token = signToken({ alg: "ES256", kid: "one" }, { iss: ISSUER, aud: "gateway", sub: NAMES.token, exp }, key);

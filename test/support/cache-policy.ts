@@ -17,6 +17,7 @@ const UPSTREAM_ONLY: CachePolicy = {
   staleWhileRevalidate: 0,
   staleIfError: 0,
   forwardRequestHeaders: [],
+  forwardResponseHeaders: "*",
   sharedAuthorization: false,
 };
 

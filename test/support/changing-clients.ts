@@ -72,6 +72,6 @@ export class ChangingClients {
   }
 
   private write(): void {
-    writeFileSync(this.file, JSON.stringify(this.keys.map(({ entry }) => entry)));
+    writeFileSync(this.file, this.keys.map(({ entry }) => `${JSON.stringify(entry)}\n`).join(""));
   }
 }

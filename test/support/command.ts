@@ -1,10 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { join } from "node:path";
 import { afterEach, vi } from "vitest";
 import { run } from "../../src/commands/run.ts";
-
-const MAIN = join(import.meta.dirname, "../../src/main.ts");
+import { PROGRAM } from "./program.ts";
 
 /** The program in a process of its own, as a person starts it. */
 export class Command {
@@ -16,7 +14,7 @@ export class Command {
 
   constructor(args: readonly string[], env: Record<string, string> = {}) {
     const { GATEWAY_CONFIG: _, ...inherited } = process.env;
-    this.child = spawn(process.execPath, [MAIN, ...args], {
+    this.child = spawn(process.execPath, [PROGRAM, ...args], {
       stdio: ["pipe", "pipe", "pipe"],
       env: { ...inherited, ...env },
     });

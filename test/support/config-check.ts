@@ -24,9 +24,3 @@ export function readDeployedConfig(file: string): Config {
     rmSync(folder, { recursive: true });
   }
 }
-
-/** A text that names one upstream of sixty nodes so many times: each is checked as if it stood there. */
-export function manyAliases(count: number): string {
-  const urls = "'http://127.0.0.1:1',".repeat(60);
-  return `x: &u {name: a, urls: [${urls}]}\nupstreams: [${"*u,".repeat(count)}]\n`;
-}

@@ -165,48 +165,53 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
       }));
   });
 
-  describe.concurrent(`${name}: rate limits`, () => {
-    test("grants no more calls than the limit in any window", () =>
+  describe.concurrent(`${name}: limits`, () => {
+    test("grant no more calls than they say in any window of either length", () =>
       use(async ({ coordinator, now, pass, settle, share = 1 }) => {
         await settle?.();
-        const limit = { requests: 5 / share, per: 200 };
-        const granted: number[] = [];
-        const refused: number[] = [];
-        for (let i = 0; i < 60; i += 1) {
-          const asked = now();
-          const grant = await coordinator.takeCall("budget", limit);
-          if (grant.granted) granted.push(asked, now());
-          else refused.push(grant.retryIn);
+        const windows = [
+          { name: "calls", requests: 8 / share, per: 400 },
+          { name: "burst", requests: 4 / share, per: 100 },
+        ];
+        const granted: { from: number; to: number }[] = [];
+        let refused = 0;
+        for (let i = 0; i < 100; i += 1) {
+          const from = now();
+          const answer = await coordinator.limits.take({ kind: "upstream", id: "budget", windows });
+          if (answer.granted) granted.push({ from, to: now() });
+          else {
+            refused += 1;
+            expect(Math.max(...answer.retryIn)).toBeGreaterThan(0);
+            expect(Math.max(...answer.retryIn)).toBeLessThanOrEqual(410);
+          }
           await pass(10);
         }
-        const starts = granted.filter((_, i) => i % 2 === 0);
-        const ends = granted.filter((_, i) => i % 2 === 1);
-        expect(starts.length).toBeGreaterThan(9);
-        for (let i = 5; i < starts.length; i += 1) expect(ends[i]! - starts[i - 5]!).toBeGreaterThanOrEqual(199);
-        expect(refused.length).toBeGreaterThan(0);
-        for (const retryIn of refused) expect(retryIn).toBeGreaterThan(0);
-        for (const retryIn of refused) expect(retryIn).toBeLessThanOrEqual(200);
+        expect(granted.length).toBeGreaterThan(11);
+        expect(refused).toBeGreaterThan(0);
+        for (const { requests, per } of windows) {
+          for (let i = requests * share; i < granted.length; i += 1) {
+            expect(granted[i]!.to - granted[i - requests * share]!.from).toBeGreaterThanOrEqual(per - 1);
+          }
+        }
       }));
 
-    test("keeps something of a limit for a member that has not asked yet", () =>
+    test("count down what is left, for each name alone, and refuse in all windows or in none", () =>
       use(async ({ coordinator, settle, share = 1 }) => {
         await settle?.();
-        const limit = { requests: 20 / share, per: 60_000 };
-        const take = async (member: string) => (await coordinator.takeCall("group", { ...limit, member })).granted;
-        let flood = 0;
-        while (await take("flood")) flood += 1;
-        expect(flood).toBe(18);
-        expect(await take("other")).toBe(true);
-      }));
-
-    test("counts down what is left, for each name alone", () =>
-      use(async ({ coordinator, settle, share = 1 }) => {
-        await settle?.();
-        const limit = { requests: 2 / share, per: 60_000 };
-        expect(await coordinator.takeCall("one", limit)).toEqual({ granted: true, left: 1 });
-        expect(await coordinator.takeCall("one", limit)).toEqual({ granted: true, left: 0 });
-        expect(await coordinator.takeCall("one", limit)).toMatchObject({ granted: false });
-        expect(await coordinator.takeCall("two", limit)).toEqual({ granted: true, left: 1 });
+        const windows = [
+          { name: "calls", requests: 3 / share, per: 60_000 },
+          { name: "burst", requests: 2 / share, per: 50_000 },
+        ];
+        const take = async (id: string) => coordinator.limits.take({ kind: "upstream", id, windows });
+        const left = ({ used }: Awaited<ReturnType<typeof take>>) =>
+          windows.map(({ requests }, i) => requests - used[i]!);
+        expect(left(await take("one"))).toEqual([2, 1]);
+        expect(left(await take("one"))).toEqual([1, 0]);
+        for (let i = 0; i < 3; i += 1) expect((await take("one")).granted).toBe(false);
+        expect(left(await take("two"))).toEqual([2, 1]);
+        const one = { kind: "upstream", id: "one", windows: [windows[0]!] } as const;
+        expect((await coordinator.limits.take(one)).granted).toBe(true);
+        expect((await coordinator.limits.take(one)).granted).toBe(false);
       }));
   });
 

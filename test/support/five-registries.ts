@@ -66,13 +66,18 @@ export interface FiveRegistriesOptions extends GatewayTestOptions {
 /** Five sample registries, each with instruments and contracts of its own, behind a gateway that knows its clients. */
 export async function startFiveRegistries(options: FiveRegistriesOptions = {}): Promise<FiveRegistries> {
   const folder = mkdtempSync(join(tmpdir(), "gateway-test-"));
-  const keysFile = join(folder, "clients.yaml");
+  const keysFile = join(folder, "clients.jsonl");
   const clients = {
     wallet: newClient("wallet-a", "wallet"),
     exchange: newClient("exchange-a", "exchange"),
     expired: newClient("wallet-old", "wallet", "2020-01-31T00:00:00Z"),
   };
-  writeFileSync(keysFile, JSON.stringify(Object.values(clients).map(({ entry }) => entry)));
+  writeFileSync(
+    keysFile,
+    Object.values(clients)
+      .map(({ entry }) => `${JSON.stringify(entry)}\n`)
+      .join(""),
+  );
   const entries = UPSTREAMS.map((name) => {
     const admin = `${name}::1220${"ab".repeat(32)}`;
     const instruments = instrumentsOf(name.toUpperCase(), 7);

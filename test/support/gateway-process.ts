@@ -4,6 +4,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
+import { PROGRAM } from "./program.ts";
 import { findFreePort, until } from "./redis.ts";
 
 export interface ProcessUser {
@@ -46,12 +47,12 @@ export class GatewayProcess {
    * Starts one and waits until it is ready.
    *
    * @param keys of the configuration; listeners are on loopback and free ports
-   * @param command the program; by default the sources
+   * @param command the program; by default the built one
    * @param user who it runs as; by default who runs this
    */
   static async start(
     keys: Record<string, unknown>,
-    command: readonly string[] = [process.execPath, join(import.meta.dirname, "../../src/main.ts")],
+    command: readonly string[] = [process.execPath, PROGRAM],
     user: ProcessUser = {},
   ): Promise<GatewayProcess> {
     const ports = { public: await findFreePort(), operations: await findFreePort() };
@@ -66,6 +67,10 @@ export class GatewayProcess {
     const gateway = new GatewayProcess(ports, folder, command, user);
     await until(() => gateway.isReady(), 50_000);
     return gateway;
+  }
+
+  get pid(): number {
+    return this.child.pid!;
   }
 
   /** Log lines so far, parsed. */

@@ -40,13 +40,14 @@ const Container = exact({
     readOnlyRootFilesystem: Type.Literal(true),
     capabilities: exact({ drop: Type.Tuple([Type.Literal("ALL")]) }),
   }),
-  volumeMounts: Type.Array(exact({ name: Name, mountPath: Type.String(), readOnly: Type.Literal(true) })),
+  volumeMounts: Type.Array(exact({ name: Name, mountPath: Type.String(), readOnly: optional(Type.Literal(true)) })),
 });
 
 const Volume = exact({
   name: Name,
   configMap: optional(exact({ name: Name })),
   secret: optional(exact({ secretName: Name, defaultMode: Type.Integer() })),
+  emptyDir: optional(exact({ sizeLimit: Type.String() })),
 });
 
 const PodSpec = exact({
@@ -157,6 +158,19 @@ export const KUBERNETES_SCHEMAS: Readonly<Record<string, TSchema>> = {
               }),
             ),
           }),
+        }),
+      ),
+    }),
+  }),
+  HTTPRoute: resource("gateway.networking.k8s.io/v1", "HTTPRoute", {
+    spec: exact({
+      parentRefs: Type.Array(exact({ name: Name, namespace: optional(Name) })),
+      hostnames: Type.Array(Type.String()),
+      rules: Type.Array(
+        exact({
+          matches: Type.Array(exact({ path: exact({ type: Type.Literal("PathPrefix"), value: Type.String() }) })),
+          timeouts: optional(exact({ request: Type.String({ pattern: "^[0-9]+s$" }) })),
+          backendRefs: Type.Array(exact({ name: Name, port: Type.Integer() })),
         }),
       ),
     }),

@@ -4,12 +4,19 @@ import { systemClock } from "../../src/clock.ts";
 import { History } from "../../src/observe/history.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
+import type { Config } from "../../src/config/schema.ts";
 import type { OperationsAccess } from "../../src/operations/access.ts";
+import { Operators } from "../../src/operations/operators.ts";
 import { createOperationsListener, type OperationsOptions } from "../../src/operations/listener.ts";
 import { testConfig } from "./gateway.ts";
 
+/** Who may ask, with tokens as the configuration names them. */
+type Access = Partial<
+  Omit<OperationsAccess, "operators"> & Pick<Config["operations"], "token" | "tokenFile" | "tokens">
+>;
+
 /** Where it listens for tests, and what is otherwise than usual in it. */
-type Start = (access: Partial<OperationsAccess>, options?: Partial<OperationsOptions>) => Promise<string>;
+type Start = (access: Access, options?: Partial<OperationsOptions>) => Promise<string>;
 
 /**
  * Starts the operations listener alone, with nothing behind it; `isExposed` is as if other machines could reach it, and
@@ -22,9 +29,13 @@ export function useOperationsListener(): Start {
   });
   return async function start(access, options = {}) {
     const { metrics, registry } = createMetrics();
+    const { tokens = [], ...others } = access;
+    const clock = options.clock ?? systemClock();
+    const log = createLogger("silent");
+    const operators = new Operators({ ...access, tokens }, { clock, log });
     const listener = createOperationsListener({
-      clock: systemClock(),
-      log: createLogger("silent"),
+      clock,
+      log,
       metrics,
       version: "0.0.0-test",
       registry,
@@ -38,13 +49,17 @@ export function useOperationsListener(): Start {
       act: () => Promise.reject(new Error("nothing is done here")),
       discovery: {
         report: () => ({ sources: [], registries: [], pinFileError: null }),
+        isShared: () => true,
         decide: () => Promise.reject(new Error("nothing is decided here")),
       },
+      whoTook: async () => ({ took: ["here"], missing: [], of: 1 }),
       inForce: () => [],
+      isWritten: () => false,
+      health: async () => ({ severity: null, sentence: "No registry is configured.", findings: [], more: 0 }),
       status: () => ({ upstreams: [] }),
       config: () => testConfig({ upstreams: [{ name: "amulet", urls: ["http://127.0.0.1:1"] }] }),
       console: "/nowhere",
-      access: { isExposed: false, token: undefined, hosts: [], isReadonly: false, ...access },
+      access: { isExposed: false, operators, hosts: [], isReadonly: false, ...others },
       ...options,
     });
     listeners.push(listener);

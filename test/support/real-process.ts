@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
+import { PROGRAM } from "./program.ts";
 import { findFreePort, until } from "./redis.ts";
 
 /** Several processes may start at once on a machine that is busy with other tests. */
@@ -34,8 +35,9 @@ export class RealProcess {
       operations: { host: "127.0.0.1", port: ports.operations },
     };
     this.write(keys);
-    const main = join(import.meta.dirname, "../../src/main.ts");
-    this.child = spawn(process.execPath, [main, "start", "--config", this.file], { stdio: ["ignore", "pipe", "pipe"] });
+    this.child = spawn(process.execPath, [PROGRAM, "start", "--config", this.file], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     this.child.stdout!.on("data", (chunk: Buffer) => (this.stdout += chunk.toString()));
     this.child.stderr!.on("data", (chunk: Buffer) => (this.stderr += chunk.toString()));
     const kill = (): void => void this.child.kill("SIGKILL");

@@ -1,17 +1,12 @@
 import type { ApiChange } from "../../src/upstream/node/supported-apis.ts";
 import type { AttemptEvent, CredentialLook, UpstreamObserver } from "../../src/upstream/observer.ts";
 
-import type { Divergence } from "../../src/upstream/status.ts";
-
 /** Keeps what it observes: attempts, and everything else as one line of text per event. */
 export class RecordingObserver implements UpstreamObserver {
   readonly attempts: AttemptEvent[] = [];
   readonly events: string[] = [];
   /** Upstream, operation and outcome of each call. */
   readonly calls: string[] = [];
-
-  readonly divergences: (Divergence & { readonly isNews: boolean })[] = [];
-  comparisonCalls = 0;
 
   /** Events whose text begins with `start`. */
   count(start: string): number {
@@ -55,15 +50,11 @@ export class RecordingObserver implements UpstreamObserver {
   adminMismatch(upstream: string, _node: string, { told }: { told: string }): void {
     this.events.push(`mismatch ${upstream} ${told}`);
   }
+  outOfStep(upstream: string, _node: string, fault: string): void {
+    this.events.push(`out-of-step ${upstream} ${fault}`);
+  }
   supportedApisChanged(upstream: string, { added, removed }: ApiChange): void {
     this.events.push(`apis ${upstream} +${added.join()} -${removed.join()}`);
-  }
-  compared(upstream: string, result: string, calls: number): void {
-    this.events.push(`compared ${upstream} ${result}`);
-    this.comparisonCalls += calls;
-  }
-  diverged(_upstream: string, divergence: Divergence, isNews: boolean): void {
-    this.divergences.push({ ...divergence, isNews });
   }
   rationed(upstream: string, share: number): void {
     this.events.push(`rationed ${upstream} ${share}`);

@@ -54,6 +54,7 @@ const policy: CachePolicy = {
   staleWhileRevalidate: 30_000,
   staleIfError: 60_000,
   forwardRequestHeaders: [],
+  forwardResponseHeaders: [],
   sharedAuthorization: false,
 };
 

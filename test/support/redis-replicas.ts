@@ -8,6 +8,7 @@ import {
 } from "../../src/coordination/redis/connection.ts";
 import { RedisCoordinator } from "../../src/coordination/redis/coordinator.ts";
 import { RedisStore } from "../../src/coordination/redis/entry-store.ts";
+import { thisReplica } from "../../src/version.ts";
 import type { CommandOutcome, Message, RedisValue, Rejection } from "../../src/coordination/redis/protocol.ts";
 
 /** One replica's share of a Redis: what the gateway builds of the same parts. */
@@ -45,7 +46,7 @@ class RedisEvents implements RedisObserver {
 
   commandEnded(name: string, outcome: CommandOutcome, duration: number): void {
     this.commands.push({ name, outcome, duration });
-    if (name === "replica_beat" && outcome === "ok") this.heardOfReplicasAt = clock.now();
+    if (name === "table_write" && outcome === "ok") this.heardOfReplicasAt = clock.now();
   }
 
   writeDropped(): void {
@@ -64,6 +65,8 @@ class RedisEvents implements RedisObserver {
     return this.rejected.length;
   }
 
+  clockCompared(): void {}
+
   purgeArrived(lag: number): void {
     this.purgeLags.push(lag);
   }
@@ -75,6 +78,9 @@ class RedisEvents implements RedisObserver {
 }
 
 export const clock = systemClock();
+
+/** As `cache.memory.maxObject` has it where nothing is configured. */
+const LARGEST_BODY = 4 * 1024 * 1024;
 
 /** What becomes of a message on its way to this replica; by default it is delivered. */
 export type Post = (message: Message, deliver: () => void) => void;
@@ -101,7 +107,7 @@ class LossyConnection extends RedisConnection {
 /** A replica on this Redis, ready to use; with `isReady: false` whatever state Redis is in. */
 export async function startReplica(
   redis: Partial<RedisConfig>,
-  options: { isReady?: boolean; post?: Post } = {},
+  options: { isReady?: boolean; post?: Post; name?: string; wallAhead?: number } = {},
 ): Promise<Replica> {
   const events = new RedisEvents();
   const connectionOptions = { config: { keyPrefix: "rg:", ...redis }, clock, observer: events };
@@ -109,10 +115,16 @@ export async function startReplica(
     options.post === undefined
       ? new RedisConnection(connectionOptions)
       : new LossyConnection(connectionOptions, options.post);
-  const coordinator = new RedisCoordinator({ connection, clock, observer: events });
+  const { wallAhead = 0 } = options;
+  const coordinator = new RedisCoordinator({
+    connection,
+    clock: wallAhead === 0 ? clock : { ...clock, wallNow: () => clock.wallNow() + wallAhead },
+    observer: events,
+    self: { ...thisReplica, name: options.name ?? thisReplica.name },
+  });
   const replica = {
     coordinator,
-    store: new RedisStore({ connection, coordinator, clock, observer: events }),
+    store: new RedisStore({ connection, coordinator, clock, observer: events, largestBody: () => LARGEST_BODY }),
     events,
     close: () => coordinator.close(),
   };

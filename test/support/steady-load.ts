@@ -13,6 +13,8 @@ export interface LoadOptions {
     readonly body?: string;
   };
   readonly connections?: number;
+  /** Each request opens a connection of its own. */
+  readonly isEachNew?: boolean;
   /** For https: the authority to trust. */
   readonly tls?: { readonly ca: Buffer };
 }
@@ -23,7 +25,7 @@ export interface LoadReport {
   readonly failures: Readonly<Record<string, number>>;
 }
 
-/** Requests at a steady rate over kept connections, without retries: what a client sees. Ends with the test at the latest. */
+/** Requests at a steady rate, over kept connections unless asked otherwise, without retries: what a client sees. Ends with the test at the latest. */
 export class SteadyLoad {
   private readonly options: LoadOptions;
   private readonly agent: Agent;
@@ -36,8 +38,13 @@ export class SteadyLoad {
 
   constructor(options: LoadOptions) {
     this.options = options;
-    const { connections = 20, tls } = options;
-    this.agent = new Agent({ connections, pipelining: 1, ...(tls === undefined ? {} : { connect: tls }) });
+    const { connections = 20, isEachNew = false, tls } = options;
+    // Without pipelining undici keeps no connection.
+    this.agent = new Agent({
+      connections,
+      pipelining: isEachNew ? 0 : 1,
+      ...(tls === undefined ? {} : { connect: tls }),
+    });
     this.timer = setInterval(() => this.catchUp(), 5);
     // A test that fails does not get to its end, and the load would be one of all files after it.
     onTestFinished(() => clearInterval(this.timer));

@@ -62,7 +62,7 @@ export function issuerConfig(over: Partial<IssuerConfig> = {}): IssuerConfig {
 }
 
 export function tier(name: string): Tier {
-  return { name, config: { per: 60_000, upstreams: ["*"] }, seesAll: true, allows: () => true };
+  return { name, config: { per: 60_000, upstreams: ["*"], enforce: true }, seesAll: true, allows: () => true };
 }
 
 /** What a verdict comes to: `client wallet-a of wallet`, or the code of the error. */

@@ -1,7 +1,9 @@
+import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { onTestFinished } from "vitest";
 import { stringify } from "yaml";
 import { BodyReader } from "../../src/bodies/body-reader.ts";
+import { Upload } from "../../src/bodies/upload.ts";
 import type { Clock } from "../../src/clock.ts";
 import { systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
@@ -13,7 +15,6 @@ import { mulberry32 } from "../../src/sandbox/random.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import type { StreamedCall, UpstreamCall } from "../../src/upstream/call.ts";
-import { ComparisonBudget } from "../../src/upstream/comparison/node-comparison.ts";
 import type { UpstreamEnvironment } from "../../src/upstream/parts.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
@@ -44,7 +45,7 @@ export async function startRegistry(options: Partial<SampleRegistryOptions> = {}
 export interface UpstreamsUnderTest {
   readonly upstreams: Upstreams;
   readonly observer: RecordingObserver;
-  readonly environment: UpstreamEnvironment;
+  readonly environment: UpstreamEnvironment & { readonly coordinator: Coordinator };
   /** Admins whose stored answers were given up. */
   readonly forgotten: readonly string[];
 }
@@ -66,22 +67,19 @@ export function openUpstreams(
   const forgotten: string[] = [];
   const time = options.clock ?? clock;
   const bodies = new BodyReader({ clock: time, largest: () => 8 * 2 ** 20 });
-  const comparisons = new ComparisonBudget(new BodyReader({ clock: time, largest: () => 8 * 2 ** 20 }));
-  const environment: UpstreamEnvironment = {
+  const environment: UpstreamsUnderTest["environment"] = {
     limits: options.limits ?? { requestBody: 2 ** 20, responseBody: 2 ** 20 },
     clock: time,
     bodies,
     random: options.random ?? mulberry32(1),
     coordinator: options.coordinator ?? new LocalCoordinator({ clock: time }),
     observer,
-    comparisons,
     forget: (admin) => forgotten.push(admin),
   };
   const upstreams = new Upstreams(configs, environment);
   onTestFinished(async () => {
     await upstreams.close();
     bodies.close();
-    comparisons.bodies.close();
   });
   return { upstreams, observer, environment, forgotten };
 }
@@ -124,9 +122,13 @@ export function acceptCall(overrides: Partial<UpstreamCall> = {}): UpstreamCall 
   };
 }
 
+/** A stream is what a client sends. */
+export type StreamedOverrides = Omit<Partial<StreamedCall>, "body"> & { readonly body?: Readable | Buffer | undefined };
+
 /** A draft path, streamed. */
-export function streamedCall(overrides: Partial<StreamedCall> = {}): StreamedCall {
-  return { ...acceptCall(), operation: "pass_through", path: "/registry/draft/v9/echo", ...overrides };
+export function streamedCall({ body, ...overrides }: StreamedOverrides = {}): StreamedCall {
+  const upload = body instanceof Readable ? new Upload(body, { most: 2 ** 20 }) : body;
+  return { ...acceptCall(), operation: "pass_through", path: "/registry/draft/v9/echo", ...overrides, body: upload };
 }
 
 /** Milliseconds from now on the system clock. */
