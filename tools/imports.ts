@@ -16,74 +16,82 @@ const LEAVES = ["clock.ts", "digest.ts", "errors.ts", "fields.ts", "json.ts", "u
 
 /**
  * The one table of what each folder of src/ may import besides the leaves. It is an allowlist: what is not here fails, and
- * so does a folder or a file at the root that is not in it. The direction is main → commands → gateway → http, operations,
- * clients, aggregate → registry → cache, upstream → coordination → bodies, config, spec.
+ * so does a folder or a file at the root that is not in it. The direction is main → commands → gateway → requests, operations,
+ * clients, aggregate → registry → cache, upstream → limits, sharing → bodies, config, spec.
  */
 const ROOMS: Readonly<Record<string, Room>> = {
   // errors.ts is the table that the description of the API lists.
   spec: { rooms: ["errors.ts", "json.ts"], packages: [] },
   config: { rooms: [], packages: ["yaml"] },
-  bodies: { rooms: ["spec"], types: ["coordination"], packages: ["lru-cache", "secure-json-parse"] },
-  coordination: {
-    rooms: ["coordination/redis"],
+  bodies: { rooms: ["spec"], types: ["sharing"], packages: ["lru-cache", "secure-json-parse"] },
+  sharing: {
+    rooms: ["sharing/redis"],
     types: ["cache", "cache/stores", "config"],
     packages: ["lru-cache"],
   },
-  "coordination/redis": {
-    rooms: ["cache/stores", "config", "coordination"],
+  "sharing/redis": {
+    rooms: ["cache/stores", "config", "sharing"],
     types: ["cache"],
     packages: ["ioredis", "lru-cache"],
   },
   "cache/rfc": { rooms: [], types: ["cache"], packages: ["lru-cache", "structured-headers"] },
-  "cache/stores": { rooms: ["cache", "cache/rfc"], types: ["coordination"], packages: ["lru-cache"] },
-  cache: { rooms: ["cache/rfc", "cache/stores"], types: ["coordination"], packages: ["lru-cache"] },
-  "upstream/limits": { rooms: ["spec", "upstream"], types: ["config", "coordination"], packages: ["lru-cache"] },
+  "cache/stores": { rooms: ["cache", "cache/rfc"], types: ["sharing"], packages: ["lru-cache"] },
+  cache: { rooms: ["cache/rfc", "cache/stores"], types: ["sharing"], packages: ["lru-cache"] },
+  limits: { rooms: ["spec", "upstream"], types: ["config", "sharing"], packages: ["lru-cache"] },
   "upstream/wire": {
     rooms: ["words", "bodies", "upstream"],
-    types: ["config", "coordination"],
+    types: ["config", "sharing"],
     packages: ["structured-headers", "undici"],
   },
-  "upstream/credentials": { rooms: ["config", "upstream", "upstream/wire"], types: ["coordination"], packages: [] },
-  "upstream/node": {
-    rooms: ["bodies", "config", "upstream", "upstream/credentials", "upstream/limits", "upstream/wire"],
-    types: ["coordination"],
+  "upstream/credentials": { rooms: ["config", "upstream", "upstream/wire"], types: ["sharing"], packages: [] },
+  "upstream/nodes": {
+    rooms: ["bodies", "config", "upstream", "upstream/credentials", "limits", "upstream/wire"],
+    types: ["sharing"],
     packages: ["lru-cache"],
   },
   "upstream/call": {
-    rooms: ["bodies", "spec", "upstream", "upstream/credentials", "upstream/limits", "upstream/node", "upstream/wire"],
+    rooms: ["bodies", "spec", "upstream", "upstream/credentials", "limits", "upstream/nodes", "upstream/wire"],
     packages: ["lru-cache"],
   },
   upstream: {
-    rooms: [
-      "config",
-      "coordination",
-      "spec",
-      "upstream/call",
-      "upstream/credentials",
-      "upstream/limits",
-      "upstream/node",
-    ],
+    rooms: ["config", "sharing", "spec", "upstream/call", "upstream/credentials", "limits", "upstream/nodes"],
     types: ["bodies", "upstream/wire"],
     packages: [],
   },
   discovery: {
-    rooms: ["bodies", "config", "coordination", "upstream", "upstream/node", "upstream/wire", "words"],
+    rooms: ["bodies", "config", "sharing", "upstream", "upstream/nodes", "upstream/wire", "words"],
     packages: ["lru-cache", "undici"],
   },
   registry: {
     rooms: ["bodies", "cache", "cache/rfc", "cache/stores", "spec", "upstream", "upstream/wire"],
-    types: ["config", "coordination"],
+    types: ["config", "sharing"],
     packages: ["lru-cache"],
   },
   aggregate: {
     rooms: ["bodies", "cache/rfc", "registry", "spec", "upstream", "upstream/wire"],
-    types: ["cache", "coordination"],
+    types: ["cache", "sharing"],
     packages: [],
   },
-  clients: { rooms: ["bodies", "config", "coordination"], packages: ["ipaddr.js", "jose", "lru-cache", "undici"] },
-  http: {
-    rooms: ["aggregate", "bodies", "cache", "cache/rfc", "clients", "config", "registry", "spec", "upstream"],
-    types: ["coordination", "observe", "observe/metrics", "observe/tracing"],
+  clients: { rooms: ["bodies", "config", "sharing"], packages: ["ipaddr.js", "jose", "lru-cache", "undici"] },
+  connections: {
+    rooms: ["config", "requests"],
+    types: ["sharing", "observe", "observe/metrics"],
+    packages: ["fastify"],
+  },
+  requests: {
+    rooms: [
+      "aggregate",
+      "bodies",
+      "cache",
+      "cache/rfc",
+      "clients",
+      "config",
+      "connections",
+      "registry",
+      "spec",
+      "upstream",
+    ],
+    types: ["sharing", "observe", "observe/metrics", "observe/tracing"],
     packages: ["fastify", "@fastify/http-proxy", "lru-cache", "structured-headers"],
   },
   operations: {
@@ -92,8 +100,9 @@ const ROOMS: Readonly<Record<string, Room>> = {
       "clients",
       "cache",
       "config",
-      "coordination",
-      "http",
+      "connections",
+      "sharing",
+      "requests",
       "observe/metrics",
       "registry",
       "spec",
@@ -104,37 +113,18 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["fastify"],
   },
   observe: {
-    rooms: [
-      "cache",
-      "config",
-      "coordination/redis",
-      "discovery",
-      "observe/metrics",
-      "observe/tracing",
-      "spec",
-      "words",
-    ],
-    types: ["bodies", "cache/stores", "clients", "coordination", "http", "registry", "upstream"],
+    rooms: ["cache", "config", "sharing/redis", "discovery", "observe/metrics", "observe/tracing", "spec", "words"],
+    types: ["bodies", "cache/stores", "clients", "connections", "sharing", "requests", "registry", "upstream"],
     packages: ["pino", "@prometheus-io/client"],
   },
   "observe/metrics": {
-    rooms: [
-      "bodies",
-      "cache",
-      "config",
-      "coordination",
-      "coordination/redis",
-      "discovery",
-      "observe",
-      "spec",
-      "upstream",
-    ],
+    rooms: ["bodies", "cache", "config", "sharing", "sharing/redis", "discovery", "observe", "spec", "upstream"],
     types: ["cache/stores", "clients"],
     packages: ["@prometheus-io/client"],
   },
   "observe/tracing": {
     rooms: [],
-    types: ["cache", "config", "coordination/redis", "observe", "observe/metrics", "upstream"],
+    types: ["cache", "config", "sharing/redis", "observe", "observe/metrics", "upstream"],
     packages: ["@opentelemetry/*"],
   },
   sandbox: { rooms: ["bodies", "spec"], packages: [] },
@@ -146,11 +136,12 @@ const ROOMS: Readonly<Record<string, Room>> = {
       "bodies",
       "clients",
       "config",
-      "coordination",
-      "coordination/redis",
+      "sharing",
+      "sharing/redis",
       "discovery",
-      "gateway.ts",
-      "http",
+      "connections",
+      "gateway",
+      "requests",
       "observe",
       "observe/metrics",
       "sandbox",
@@ -168,8 +159,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   "main.ts": { rooms: ["commands"], packages: [] },
   // The composition root, and what it starts and stops.
-  "gateway.ts": { rooms: ["*"], packages: [] },
-  "server.ts": { rooms: ["*"], packages: [] },
+  gateway: { rooms: ["*"], packages: [] },
 };
 
 /** What data is, every room may say. */

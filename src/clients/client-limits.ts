@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import type { LimitAnswer, LimitClaim, Limits, LimitWindow } from "../coordination/limits.ts";
+import type { LimitAnswer, LimitClaim, Limits, LimitWindow } from "../sharing/limits.ts";
 import type { Client, ClientLimits, Slot, LimitState, Tier, TierConfig } from "./client.ts";
 import { ConcurrencyLimits, UNLIMITED } from "./concurrency.ts";
 import { LimitFields } from "./limit-fields.ts";

@@ -1,5 +1,5 @@
 import { type Clock, type Duration, sleep } from "../clock.ts";
-import { type Limits, SLOTS_HOLD } from "../coordination/limits.ts";
+import { type Limits, SLOTS_HOLD } from "../sharing/limits.ts";
 import type { Slot } from "./client.ts";
 
 /** A request that finds no slot asks again, for another replica may be giving one back. */

@@ -1,4 +1,4 @@
-import type { LimitWindow } from "../coordination/limits.ts";
+import type { LimitWindow } from "../sharing/limits.ts";
 import type { LimitState } from "./client.ts";
 
 /** Texts that are kept for a tier. Most clients have one of a few numbers of requests left. */

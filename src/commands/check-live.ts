@@ -5,9 +5,9 @@ import type { AnswerContent } from "../bodies/answer.ts";
 import { BodyReader } from "../bodies/body-reader.ts";
 import { type Clock, type Duration, systemClock, withReply } from "../clock.ts";
 import type { Config, RedisConfig, UpstreamConfig } from "../config/schema.ts";
-import { LocalCoordinator } from "../coordination/local.ts";
-import { createClient, readFault, type RedisClient, type RedisFault } from "../coordination/redis/client.ts";
-import { defineScript, runScript } from "../coordination/redis/protocol.ts";
+import { LocalCoordinator } from "../sharing/alone.ts";
+import { createClient, readFault, type RedisClient, type RedisFault } from "../sharing/redis/client.ts";
+import { defineScript, runScript } from "../sharing/redis/protocol.ts";
 import { silentObserver } from "../upstream/observer.ts";
 import { Upstream } from "../upstream/upstream.ts";
 

@@ -1,11 +1,11 @@
 import { createInterface } from "node:readline";
-import { createGateway } from "../gateway.ts";
+import { createGateway } from "../gateway/gateway.ts";
 import { systemClock } from "../clock.ts";
 import { parseConfig } from "../config/parse.ts";
 import type { Config } from "../config/schema.ts";
 import { createLogger } from "../observe/log.ts";
 import { SampleRegistry } from "../sandbox/registry.ts";
-import { measureLoop } from "../http/workload.ts";
+import { measureLoop } from "../requests/workload.ts";
 import { version } from "../version.ts";
 import { demoInstructions } from "./demo-instructions.ts";
 import { startDemoTraffic } from "./demo-traffic.ts";

@@ -6,7 +6,7 @@ import { ConfigError } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
 import { isLoopback } from "../config/urls.ts";
 import { warnings } from "../config/warnings.ts";
-import { measureLoop } from "../http/workload.ts";
+import { measureLoop } from "../requests/workload.ts";
 import { createLogger, type Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { collectProcessMetrics } from "../observe/metrics/process.ts";
@@ -51,7 +51,7 @@ export async function start(options: StartOptions): Promise<number> {
   const learned = new LearnedAdmins(config, (line) => printLine(line, process.stderr));
   const reloads: { by?: Reloader } = {};
   // Not before the configuration is known to be good: it is most of what this program loads.
-  const { createGateway } = await import("../gateway.ts");
+  const { createGateway } = await import("../gateway/gateway.ts");
   const gateway = await createGateway({
     config,
     log,

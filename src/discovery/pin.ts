@@ -2,7 +2,7 @@ import { findNodeUrlFault, normaliseNodeUrl } from "../config/urls.ts";
 import { digestOf } from "../digest.ts";
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
-import { isPartyId } from "../upstream/node/registry-admin.ts";
+import { isPartyId } from "../upstream/nodes/registry-admin.ts";
 
 const Url = Type.String({ maxLength: 2_048 });
 const Urls = Type.Array(Url, { maxItems: 64 });

@@ -1,7 +1,7 @@
 import { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
-import { LocalCoordinator } from "../coordination/local.ts";
+import { LocalCoordinator } from "../sharing/alone.ts";
 import { silentObserver } from "../upstream/observer.ts";
 import type { UpstreamLimits } from "../upstream/parts.ts";
 import { Upstream } from "../upstream/upstream.ts";

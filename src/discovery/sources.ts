@@ -3,7 +3,7 @@ import type { AbortSignalLike, Clock, Duration } from "../clock.ts";
 import type { DiscoveryConfig } from "../config/schema.ts";
 import { faultOfFile, readTextFile } from "../config/text-file.ts";
 import { isReadable } from "../config/urls.ts";
-import { isPartyId } from "../upstream/node/registry-admin.ts";
+import { isPartyId } from "../upstream/nodes/registry-admin.ts";
 import { type AssetList, MAX_LIST, readAssetList, nameSome } from "./asset-list.ts";
 import { download, type DownloadOptions } from "./download.ts";
 import { agreeOn, entryUrl, readEntry } from "./name-service.ts";

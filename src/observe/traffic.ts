@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
-import type { RefusedRequest, RequestContext } from "../http/context.ts";
+import type { RefusedRequest, RequestContext } from "../requests/context.ts";
 import { CACHED_OPERATIONS, type CachedOperation } from "../spec/endpoints.ts";
 import { causeOf } from "./log.ts";
 import type { Metrics } from "./metrics.ts";

@@ -1,10 +1,10 @@
 import type { Explanation } from "../cache/explanation.ts";
 import { GatewayError } from "../errors.ts";
 import type { CachedOperation } from "../spec/endpoints.ts";
-import type { Services } from "../http/context.ts";
-import { resolveUpstream } from "../http/resolve-upstream.ts";
-import { isAggregate, plainUpstream, type Snapshot } from "../http/snapshot.ts";
-import { parsePageQuery, parseTarget } from "../http/target.ts";
+import type { Services } from "../requests/context.ts";
+import { resolveUpstream } from "../requests/resolve-upstream.ts";
+import { isAggregate, plainUpstream, type Snapshot } from "../requests/snapshot.ts";
+import { parsePageQuery, parseTarget } from "../requests/target.ts";
 
 /** What `GET /explain` answers: which registry a path means, and what the cache has and would do. */
 export interface PathExplanation {

@@ -5,12 +5,12 @@ import { fastify, type FastifyInstance, type FastifyReply, LogController } from 
 import { prefersGzip } from "../cache/compression.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
-import type { Coordinator } from "../coordination/coordinator.ts";
+import type { Coordinator } from "../sharing/coordinator.ts";
 import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.ts";
-import { ClientConnections } from "../http/connections.ts";
-import { answerParserErrors, framingProblem, hasUnreadBody } from "../http/framing.ts";
-import { NO_SCHEMAS } from "../http/listening.ts";
-import { requestIdOf } from "../http/request-id.ts";
+import { ClientConnections } from "../connections/connections.ts";
+import { answerParserErrors, framingProblem, hasUnreadBody } from "../requests/framing.ts";
+import { NO_SCHEMAS } from "../connections/listening.ts";
+import { requestIdOf } from "../requests/request-id.ts";
 import type { HistoryReport } from "../observe/history.ts";
 import type { Logger } from "../observe/log.ts";
 import type { RequestFilter, RequestsReport } from "../observe/request-log.ts";

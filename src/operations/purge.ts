@@ -1,8 +1,8 @@
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { Clock, Duration } from "../clock.ts";
-import type { Coordinator, Dependencies, PurgeReach } from "../coordination/coordinator.ts";
-import { softScope } from "../coordination/epochs.ts";
+import type { Coordinator, Dependencies, PurgeReach } from "../sharing/coordinator.ts";
+import { softScope } from "../sharing/epochs.ts";
 import { GatewayError } from "../errors.ts";
 import { SCOPES } from "../registry/metadata-resource.ts";
 import type { Upstream } from "../upstream/upstream.ts";

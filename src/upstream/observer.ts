@@ -3,7 +3,7 @@ import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/endpoints.ts";
 import type { FailureReason } from "./failure.ts";
 import type { StepFault } from "./wire/step-record.ts";
-import type { ApiChange } from "./node/supported-apis.ts";
+import type { ApiChange } from "./nodes/supported-apis.ts";
 import type { NodeState, UpstreamState } from "./status.ts";
 
 /** How one attempt ended. `error`: an answer that is an error of the registry's own; `cancelled`: no longer needed. */

@@ -1,18 +1,18 @@
 import type { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
-import type { ActionsPort, AnnouncementsPort, LimitsPort } from "../coordination/coordinator.ts";
+import type { ActionsPort, AnnouncementsPort, LimitsPort } from "../sharing/coordinator.ts";
 import { digestOf } from "../digest.ts";
 import { OperatorOrders } from "./operator-orders.ts";
-import { RetryBudget } from "./limits/retry-budget.ts";
+import { RetryBudget } from "../limits/retry-budget.ts";
 import { Latencies } from "./call/hedging.ts";
 import type { Credentials, OwnCredentials } from "./credentials/credentials.ts";
-import { CircuitBreaker, RecentRequests } from "./limits/circuit-breaker.ts";
-import { ConcurrencyLimit } from "./limits/concurrency-limit.ts";
-import { RateLimit } from "./limits/rate-limit.ts";
-import type { RateLimitGroups } from "./limits/rate-limit-groups.ts";
-import { NodeChoice } from "./node/node-choice.ts";
-import { Nodes } from "./node/nodes.ts";
+import { CircuitBreaker, RecentRequests } from "../limits/circuit-breaker.ts";
+import { ConcurrencyLimit } from "../limits/concurrency-limit.ts";
+import { RateLimit } from "../limits/rate-limit.ts";
+import type { RateLimitGroups } from "../limits/rate-limit-groups.ts";
+import { NodeChoice } from "./nodes/node-choice.ts";
+import { Nodes } from "./nodes/nodes.ts";
 import type { BreakerScope, UpstreamObserver } from "./observer.ts";
 
 /** Sizes of bodies, bytes. */

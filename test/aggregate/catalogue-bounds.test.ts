@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Catalogue } from "../../src/aggregate/catalogue.ts";
 import { ListedPage, readPage } from "../../src/bodies/page.ts";
-import { LocalCoordinator } from "../../src/coordination/local.ts";
+import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import type { WholeListing } from "../../src/registry/whole-listing.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { get, useAggregates } from "../support/aggregate-registries.ts";

@@ -3,8 +3,8 @@ import { registerHooks } from "node:module";
 // The gateway whose way of a memory hit has no code for traces at all: what it costs less is what traces cost that are
 // off.
 const REMOVED: Readonly<Record<string, RegExp>> = {
-  "/src/http/hit.ts": /tracing\?\.begin\([^;]+\}\);/,
-  "/src/http/context.ts": /services\.observers\.tracing\?\.begin\(request\.headers\)/,
+  "/src/requests/hit.ts": /tracing\?\.begin\([^;]+\}\);/,
+  "/src/requests/context.ts": /services\.observers\.tracing\?\.begin\(request\.headers\)/,
 };
 
 registerHooks({

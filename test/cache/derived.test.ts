@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Fetched, Resource } from "../../src/cache/resource.ts";
-import { LocalCoordinator } from "../../src/coordination/local.ts";
+import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { CacheFixture, field, RemoteStore } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { softScope } from "../../src/coordination/epochs.ts";
-import type { LocalCoordinator } from "../../src/coordination/local.ts";
+import { softScope } from "../../src/sharing/epochs.ts";
+import type { LocalCoordinator } from "../../src/sharing/alone.ts";
 import { CacheFixture, field, RemoteStore } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";
 

@@ -3,7 +3,7 @@ import { parseList } from "structured-headers";
 import { describe, expect, test } from "vitest";
 import type { Client, Slot, LimitState, TierConfig } from "../../src/clients/client.ts";
 import { TieredLimits } from "../../src/clients/client-limits.ts";
-import { LocalLimits } from "../../src/coordination/limits.ts";
+import { LocalLimits } from "../../src/sharing/limits.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { expectWithin, makeAnonymous, makeClient, makeTier, rateLimitOf } from "../support/tiers.ts";
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { ConcurrencyLimits } from "../../src/clients/concurrency.ts";
 import type { Slot } from "../../src/clients/client.ts";
-import type { Limits, SlotClaim } from "../../src/coordination/limits.ts";
-import { LocalLimits } from "../../src/coordination/limits.ts";
+import type { Limits, SlotClaim } from "../../src/sharing/limits.ts";
+import { LocalLimits } from "../../src/sharing/limits.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 const tick = () => new Promise((resolve) => setImmediate(resolve));

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { LearnedAdmins } from "../../src/commands/start.ts";
-import { createGateway, type Gateway } from "../../src/gateway.ts";
+import { createGateway, type Gateway } from "../../src/gateway/gateway.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { testConfig } from "../support/gateway.ts";
 import { until } from "../support/redis.ts";

@@ -3,7 +3,7 @@ import { createServer as createHttpServer } from "node:http";
 import { createServer, type AddressInfo } from "node:net";
 import { fastify } from "fastify";
 import { expect, test, onTestFinished } from "vitest";
-import { openListener } from "../../src/http/listening.ts";
+import { openListener } from "../../src/connections/listening.ts";
 
 test("a port that another process has is named, and so is the listener that wanted it", async () => {
   const other = createServer().listen(0, "127.0.0.1");

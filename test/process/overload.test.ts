@@ -1,8 +1,8 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { createGateway, type Gateway } from "../../src/gateway.ts";
-import { measureLoop, Overload } from "../../src/http/workload.ts";
+import { createGateway, type Gateway } from "../../src/gateway/gateway.ts";
+import { measureLoop, Overload } from "../../src/requests/workload.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { testConfig } from "../support/gateway.ts";
 import { ManualClock } from "../support/manual-clock.ts";

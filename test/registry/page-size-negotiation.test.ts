@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { LocalCoordinator } from "../../src/coordination/local.ts";
+import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import { PageSizeNegotiation } from "../../src/registry/page-size-negotiation.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 

@@ -6,8 +6,8 @@ import type { CacheAnswer, CachePolicy, Fetched, FetchRequest, Resource } from "
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { cacheKey, type Store } from "../../src/cache/stores/tiers.ts";
 import type { Duration } from "../../src/clock.ts";
-import type { Coordinator } from "../../src/coordination/coordinator.ts";
-import { LocalCoordinator } from "../../src/coordination/local.ts";
+import type { Coordinator } from "../../src/sharing/coordinator.ts";
+import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import { GatewayError } from "../../src/errors.ts";
 import { type Fields, fieldValue } from "../../src/fields.ts";
 import { policy, SECOND } from "./cache-policy.ts";

@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import { createGateway, type Gateway } from "../../src/gateway.ts";
+import { createGateway, type Gateway } from "../../src/gateway/gateway.ts";
 import { type Clock, systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { Config } from "../../src/config/schema.ts";

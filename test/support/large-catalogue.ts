@@ -2,7 +2,7 @@ import { ListedPage, readPage } from "../../src/bodies/page.ts";
 import { Catalogue } from "../../src/aggregate/catalogue.ts";
 import { type CataloguePage, type CatalogueQuery, searchCatalogue } from "../../src/aggregate/catalogue-search.ts";
 import { systemClock } from "../../src/clock.ts";
-import { LocalCoordinator } from "../../src/coordination/local.ts";
+import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import type { RegistryMetadata } from "../../src/registry/registry-metadata.ts";
 import { listingEpoch, type WholeListing } from "../../src/registry/whole-listing.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";

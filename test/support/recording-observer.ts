@@ -1,4 +1,4 @@
-import type { ApiChange } from "../../src/upstream/node/supported-apis.ts";
+import type { ApiChange } from "../../src/upstream/nodes/supported-apis.ts";
 import type { AttemptEvent, CredentialLook, UpstreamObserver } from "../../src/upstream/observer.ts";
 
 /** Keeps what it observes: attempts, and everything else as one line of text per event. */

@@ -5,11 +5,11 @@ import {
   RedisConnection,
   type RedisConnectionOptions,
   type RedisObserver,
-} from "../../src/coordination/redis/connection.ts";
-import { RedisCoordinator } from "../../src/coordination/redis/coordinator.ts";
-import { RedisStore } from "../../src/coordination/redis/entry-store.ts";
+} from "../../src/sharing/redis/connection.ts";
+import { RedisCoordinator } from "../../src/sharing/redis/coordinator.ts";
+import { RedisStore } from "../../src/sharing/redis/entry-store.ts";
 import { thisReplica } from "../../src/version.ts";
-import type { CommandOutcome, Message, RedisValue, Rejection } from "../../src/coordination/redis/protocol.ts";
+import type { CommandOutcome, Message, RedisValue, Rejection } from "../../src/sharing/redis/protocol.ts";
 
 /** One replica's share of a Redis: what the gateway builds of the same parts. */
 export interface Replica {

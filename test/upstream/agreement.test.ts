@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { LocalCoordinator } from "../../src/coordination/local.ts";
+import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { ManualClock } from "../support/manual-clock.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { LocalCoordinator } from "../../src/coordination/local.ts";
-import type { Action } from "../../src/coordination/actions.ts";
+import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import type { Action } from "../../src/sharing/actions.ts";
 import { systemClock } from "../../src/clock.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { acceptCall, listCall, openUpstream, startRegistry, streamedCall } from "../support/upstream-registries.ts";

@@ -1,7 +1,7 @@
 import { supportedApis } from "../../src/sandbox/supported-apis.ts";
 import { describe, expect, test } from "vitest";
 import { readAnswerBody } from "../../src/bodies/answer.ts";
-import { type NodeApis, SupportedApis } from "../../src/upstream/node/supported-apis.ts";
+import { type NodeApis, SupportedApis } from "../../src/upstream/nodes/supported-apis.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { ADMIN, acceptCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 

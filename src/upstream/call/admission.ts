@@ -1,7 +1,7 @@
 import { type AbortSignalLike, type Instant, withDeadline } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Priority } from "../call.ts";
-import type { CircuitBreaker } from "../limits/circuit-breaker.ts";
+import type { CircuitBreaker } from "../../limits/circuit-breaker.ts";
 import type { UpstreamParts } from "../parts.ts";
 import { type Upload, uploadTimeout } from "../../bodies/upload.ts";
 

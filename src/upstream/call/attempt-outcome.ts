@@ -8,7 +8,7 @@ import { retryAfter } from "../wire/answer.ts";
 import type { StreamedCall, UpstreamCall } from "../call.ts";
 import { consequences } from "../failure.ts";
 import type { Failure, FailureReason } from "../failure.ts";
-import type { UpstreamNode } from "../node/node.ts";
+import type { UpstreamNode } from "../nodes/node.ts";
 import type { UpstreamParts } from "../parts.ts";
 
 /** Longest pause that a node may ask for with `Retry-After`. */

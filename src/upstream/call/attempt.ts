@@ -5,7 +5,7 @@ import { isOfVersion2 } from "../../spec/endpoints.ts";
 import type { StreamedCall } from "../call.ts";
 import { answerTimeout, connectTimeout } from "../failure.ts";
 import type { Failure } from "../failure.ts";
-import type { UpstreamNode } from "../node/node.ts";
+import type { UpstreamNode } from "../nodes/node.ts";
 import type { AttemptKind, AttemptOutcome, AttemptTrace } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
 import { isOwnRefusal, type Reading } from "../wire/answer.ts";

@@ -3,7 +3,7 @@ import { GatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
 import type { AnswerOrigin, StreamedCall } from "../call.ts";
 import { consequences, type Failure, type FailureReason } from "../failure.ts";
-import type { UpstreamNode } from "../node/node.ts";
+import type { UpstreamNode } from "../nodes/node.ts";
 import type { AttemptKind } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
 import type { Reading } from "../wire/answer.ts";

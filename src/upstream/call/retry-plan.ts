@@ -3,7 +3,7 @@ import { isHopeless } from "./attempt-outcome.ts";
 import type { StreamedCall } from "../call.ts";
 import { consequences } from "../failure.ts";
 import type { FailureReason } from "../failure.ts";
-import type { UpstreamNode } from "../node/node.ts";
+import type { UpstreamNode } from "../nodes/node.ts";
 import type { UpstreamParts } from "../parts.ts";
 
 /** Longest pause before another attempt on another node; it doubles with each attempt. */

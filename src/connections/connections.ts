@@ -1,0 +1,295 @@
+import { createServer, type RequestListener, type Server, type ServerOptions } from "node:http";
+import type { Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type { ClosingReason } from "../observe/metrics/labels.ts";
+import { type QueuedRequest, QueuedRequests, reportingResponses, UnreadAnswers } from "./backlog.ts";
+import { hasBody, MOST_FIELDS } from "../requests/framing.ts";
+import { RefusedConnections } from "./refused-connections.ts";
+import { createTlsServer, type TlsServerOptions } from "./tls-server.ts";
+
+export interface ClientConnectionsOptions {
+  readonly clock: Clock;
+  /** How many may be open. */
+  readonly max: number;
+  /** A client that has taken not a byte of its answer for so long reads no more. */
+  readonly unreadTimeout?: Duration;
+  /** Called for each connection that there was no room for. */
+  readonly onDropped?: () => void;
+  readonly onClosed?: (reason: ClosingReason) => void;
+}
+
+const UNREAD_TIMEOUT: Duration = 30_000;
+
+/** How many idle connections are noted at once to be closed one after the other, and how often they are looked for. */
+const IDLE_BATCH = 100;
+const IDLE_SEARCH_EVERY: Duration = 100;
+
+/** So many connections more may be open while it is decided whether an idle one makes room for them. */
+const ADMISSION_ROOM = 64;
+
+interface Connection {
+  /** What was accepted. */
+  readonly transport: Socket;
+  /** What HTTP is spoken on: once there is one, the TLS over the transport. */
+  socket: Socket;
+  /** When it was opened or brought its last request, counted in these, of whatever connection. */
+  lastUse: number;
+  /** The request whose answer is not out yet. */
+  current: QueuedRequest | undefined;
+  /** Those behind it. */
+  readonly queue: QueuedRequest[];
+  /** No further request is taken from it: what comes may be none. */
+  isEnding: boolean;
+  isRefused: boolean;
+  /** Writes the last answer, when all requests are answered. */
+  afterAnswers: (() => void) | undefined;
+}
+
+/**
+ * The connections of a listener's clients, which are served only as fast as they read: one request at a time, the next
+ * when the answer before it has left the process. Requests and answers that wait meanwhile are bounded on one connection
+ * and on all, and so is the time that a client may read nothing.
+ */
+export class ClientConnections {
+  private readonly options: ClientConnectionsOptions;
+  private readonly open = new Set<Connection>();
+  private readonly bySocket = new WeakMap<Socket, Connection>();
+  /** By the client's address, those whose TLS is still to come. */
+  private readonly handshakes = new Map<string, Connection>();
+  private readonly queued = new QueuedRequests();
+  private readonly unread: UnreadAnswers;
+  private readonly refused: RefusedConnections;
+  private uses = 0;
+  /** Found idle, the one that has been so for longest last; `lastUse` tells whether it still is. */
+  private idle: { readonly connection: Connection; readonly lastUse: number }[] = [];
+  private nextIdleSearch: Instant = -Infinity;
+
+  constructor(options: ClientConnectionsOptions) {
+    this.options = options;
+    this.unread = new UnreadAnswers({
+      timeout: options.unreadTimeout ?? UNREAD_TIMEOUT,
+      close: ({ req }, reason) => this.reset(req.socket, reason),
+    });
+    this.refused = new RefusedConnections(options.clock, (socket) => this.reset(socket, "refused"));
+  }
+
+  /** A server whose connections these are; of HTTPS where there is `tls`. */
+  createServer(options: ServerOptions, answer: RequestListener, tls?: TlsServerOptions): Server {
+    const http: ServerOptions = {
+      ...options,
+      ServerResponse: reportingResponses(this.unread.note),
+    };
+    const server =
+      tls === undefined ? createServer(http, this.inTurn(answer)) : createTlsServer(http, this.inTurn(answer), tls);
+    // What is beyond it Node leaves out, in silence: one more than framing lets through, for it to tell.
+    server.maxHeadersCount = MOST_FIELDS + 1;
+    server.maxConnections = this.options.max + ADMISSION_ROOM;
+    server.on("connection", (socket) => this.admit(socket, tls !== undefined));
+    server.on("secureConnection", (socket: TLSSocket) => this.secure(socket));
+    server.on("drop", () => this.options.onDropped?.());
+    return server;
+  }
+
+  /** `answer`, for each request when those before it on its connection have been answered. */
+  inTurn(answer: RequestListener): RequestListener {
+    return (request, response) => {
+      const connection = this.bySocket.get(request.socket);
+      if (connection === undefined || connection.isEnding || request.socket.destroyed) return;
+      connection.lastUse = ++this.uses;
+      if (request.headers.upgrade !== undefined) {
+        // Node loses what comes behind such a head in the same read: the rest of it must not be taken for requests.
+        connection.isEnding = true;
+        response.setHeader("connection", "close");
+      }
+      const received = { request, response, answer };
+      if (!isBusy(connection)) this.serve(connection, received);
+      else if (!this.queued.add(connection.queue, received)) this.reset(connection.socket, "pipelined");
+    };
+  }
+
+  /**
+   * Ends a connection on which something came that is no request. What came whole before it is answered first; `refuse`
+   * writes the last answer, which is that of the last request where it is about that one's body.
+   */
+  refuse(socket: Socket, refuse: () => void): void {
+    const connection = this.bySocket.get(socket);
+    if (connection === undefined) socket.destroy();
+    if (connection === undefined || connection.isRefused) return;
+    const { current, queue, isEnding } = connection;
+    const last = queue.at(-1) ?? current;
+    const isInBody = last?.request.complete === false;
+    // Nothing behind the last request is looked at.
+    if (isEnding && !isInBody) return;
+    connection.isEnding = true;
+    connection.isRefused = true;
+    const send = (): void => {
+      if (!socket.writable) socket.destroy();
+      else refuse();
+      this.refused.add(socket);
+    };
+    if (isInBody && queue.length > 0) this.queued.takeLast(queue);
+    else if (isInBody) {
+      // No other answer can be put into one that has begun.
+      if (!current!.response.headersSent) send();
+      else if (!current!.response.writableEnded) socket.destroy();
+      return;
+    }
+    if (isBusy(connection)) connection.afterAnswers = send;
+    else send();
+  }
+
+  /** What is below a connection whose handshake failed; undefined where it is closed. */
+  transportOf(socket: Socket): Socket | undefined {
+    return this.handshakes.get(addressOf(socket))?.transport;
+  }
+
+  /** Whether there are answers that their clients have still to take. */
+  get isSending(): boolean {
+    return this.unread.size > 0;
+  }
+
+  /** Resolves when there are none of these. */
+  settled(): Promise<void> {
+    return this.unread.settled();
+  }
+
+  /** Closes every connection at once. */
+  closeAll(): void {
+    for (const { socket } of this.open) socket.destroy();
+  }
+
+  /** Closes at once what was refused, and waits for its client to close it. */
+  closeRefused(): void {
+    this.refused.closeAll();
+  }
+
+  private admit(transport: Socket, isForTls: boolean): void {
+    const { max, onDropped } = this.options;
+    if (this.open.size >= max && !this.makeRoom()) {
+      transport.destroy();
+      onDropped?.();
+      return;
+    }
+    const connection: Connection = {
+      transport,
+      socket: transport,
+      lastUse: ++this.uses,
+      current: undefined,
+      queue: [],
+      isEnding: false,
+      isRefused: false,
+      afterAnswers: undefined,
+    };
+    this.open.add(connection);
+    this.bySocket.set(transport, connection);
+    const address = addressOf(transport);
+    if (isForTls) this.handshakes.set(address, connection);
+    transport.once("close", () => {
+      if (this.handshakes.get(address) === connection) this.handshakes.delete(address);
+      this.forget(connection);
+    });
+  }
+
+  /** From here on HTTP is spoken on the TLS over a connection that was admitted. */
+  private secure(socket: TLSSocket): void {
+    const address = addressOf(socket);
+    const connection = this.handshakes.get(address);
+    if (connection === undefined) {
+      socket.destroy();
+      return;
+    }
+    this.handshakes.delete(address);
+    connection.socket = socket;
+    this.bySocket.set(socket, connection);
+  }
+
+  private serve(connection: Connection, received: QueuedRequest): void {
+    const { request, response, answer } = received;
+    connection.current = received;
+    response.on("close", () => this.answered(connection));
+    if (!hasBody(request)) answer(request, response);
+    // Until then all that came in one packet with its head is read: what turns out to be no HTTP goes nowhere.
+    else
+      setImmediate(() => {
+        if (request.complete || !connection.isRefused) answer(request, response);
+      });
+  }
+
+  private answered(connection: Connection): void {
+    connection.current = undefined;
+    const { queue, afterAnswers, socket } = connection;
+    if (socket.destroyed || (queue.length === 0 && afterAnswers === undefined)) return;
+    // In another turn: what is read meanwhile, on other connections too, has its turn between two of these.
+    setImmediate(() => {
+      if (socket.destroyed) return;
+      const next = this.queued.take(queue);
+      if (next === undefined) connection.afterAnswers?.();
+      else this.serve(connection, next);
+    });
+  }
+
+  private forget(connection: Connection): void {
+    this.open.delete(connection);
+    this.queued.drop(connection.queue);
+  }
+
+  /** False when every connection is in use. */
+  private makeRoom(): boolean {
+    const refused = this.refused.closeFirst();
+    if (refused === undefined) return this.closeLongestIdle();
+    this.forget(this.bySocket.get(refused)!);
+    return true;
+  }
+
+  private closeLongestIdle(): boolean {
+    if (this.idle.length === 0) this.findIdle();
+    for (let found = this.idle.pop(); found !== undefined; found = this.idle.pop()) {
+      const { connection, lastUse } = found;
+      if (connection.lastUse !== lastUse || !isIdle(connection)) continue;
+      this.options.onClosed?.("idle");
+      connection.socket.destroy();
+      this.forget(connection);
+      return true;
+    }
+    return false;
+  }
+
+  private findIdle(): void {
+    const now = this.options.clock.now();
+    if (now < this.nextIdleSearch) return;
+    this.nextIdleSearch = now + IDLE_SEARCH_EVERY;
+    this.idle = [...this.open]
+      .filter(isIdle)
+      .toSorted((one, other) => one.lastUse - other.lastUse)
+      .slice(0, IDLE_BATCH)
+      .toReversed()
+      .map((connection) => ({ connection, lastUse: connection.lastUse }));
+  }
+
+  /** Not ended but reset: what the client has not read by now must not stay in the kernel either. */
+  private reset(socket: Socket, reason: ClosingReason): void {
+    if (socket.destroyed) return;
+    this.options.onClosed?.(reason);
+    this.bySocket.get(socket)?.transport.resetAndDestroy();
+    // TLS learns of it later.
+    socket.destroy();
+  }
+}
+
+function isBusy({ current, queue }: Connection): boolean {
+  return current !== undefined || queue.length > 0;
+}
+
+/** Whether nothing is under way on a connection, and no part of a first request has come. */
+function isIdle(connection: Connection): boolean {
+  const { socket } = connection;
+  if (isBusy(connection) || socket.destroyed) return false;
+  // Node sets its time for idle connections when the last answer is out, and takes it away with the next request.
+  return (socket.timeout ?? 0) > 0 || socket.bytesRead === 0;
+}
+
+/** Tells the connections of one listener apart. */
+function addressOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}

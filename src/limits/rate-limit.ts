@@ -1,0 +1,291 @@
+import type { AbortSignalLike, Clock, Duration, Instant } from "../clock.ts";
+import type { UpstreamConfig } from "../config/schema.ts";
+import type { AnnouncementsPort, LimitsPort, MaybePromise } from "../sharing/coordinator.ts";
+import type { LimitAnswer, LimitWindow } from "../sharing/limits.ts";
+import { GatewayError } from "../errors.ts";
+import { type Operation, OPERATIONS } from "../spec/endpoints.ts";
+import type { Priority } from "../upstream/call.ts";
+import { News } from "../upstream/news.ts";
+import { PRIORITIES, WaitQueue } from "./concurrency-limit.ts";
+import type { RateLimitGroups } from "./rate-limit-groups.ts";
+
+export type RateLimitConfig = NonNullable<UpstreamConfig["rateLimit"]>;
+
+/** A call that is to count. */
+export interface CountedCall {
+  readonly operation: Operation;
+  readonly priority: Priority;
+  readonly deadline: Instant;
+  readonly signal?: AbortSignalLike | undefined;
+}
+
+interface RateLimitParts {
+  readonly upstream: string;
+  readonly rateLimit: RateLimitConfig;
+  readonly coordinator: AnnouncementsPort & LimitsPort;
+  readonly clock: Clock;
+  readonly groups: RateLimitGroups;
+  /** The upstream answered 429: calls are rationed to `share` of the limit. `isNews`: as {@link News}. */
+  readonly onRation: (share: number, isNews: boolean) => void;
+}
+
+/** Up to which share of the window calls of a priority may fill it: the rest is kept for more urgent ones. */
+const SHARES: Readonly<Record<Priority, number>> = { post: 1, miss: 0.8, refresh: 0.65, background: 0.5 };
+
+/** Calls do not all travel equally long: granted in one window, they may arrive in a shorter one. */
+const TRAVEL_SHARE = 0.01;
+const LONGEST_TRAVEL: Duration = 1_000;
+
+/** A refusal is believed for this long at most: what replicas count together may be anybody's who can write there. */
+const ASK_AGAIN_AFTER: Duration = 1_000;
+
+/** After an upstream's 429. */
+const SHRINK = 0.5;
+const LEAST_SHARE = 0.1;
+const LONGEST_RETRY_AFTER: Duration = 60_000;
+/** Refusals within this time are one. */
+const ONE_EVENT: Duration = 1_000;
+const LONGEST_RECOVERY: Duration = 600_000;
+
+/** Calls that are counted together: of an upstream or its group, all of them or those to one endpoint. */
+export class CountedCalls {
+  readonly queue: WaitQueue;
+  /** Calls left as last seen: the least of the windows. */
+  left: number | undefined;
+  /** The share of the limit that is used since the registry answered 429. */
+  share = 1;
+  shrunkAt: Instant = -Infinity;
+  /** Until when the registry wants no calls at all. */
+  pausedUntil: Instant = 0;
+  /** When there is likely to be room for a call of this priority; asked for again sooner, see ASK_AGAIN_AFTER. */
+  readonly freeAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
+  readonly askAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
+  isPumping = false;
+
+  constructor(clock: Clock) {
+    this.queue = new WaitQueue(clock);
+  }
+
+  /** When a call of this priority is likely to be granted. */
+  grantedAt(priority: Priority): Instant {
+    return Math.max(this.freeAt[priority], this.pausedUntil);
+  }
+
+  /** When it is worth to ask for one. */
+  asksAt(priority: Priority): Instant {
+    return Math.max(this.askAt[priority], this.pausedUntil);
+  }
+}
+
+/**
+ * At most so many calls in any window, shared by all replicas through the coordinator, and by the upstreams of a group.
+ * Urgent calls go first, equally urgent ones in the order they came; what would wait too long is refused at once.
+ */
+export class RateLimit {
+  private readonly parts: RateLimitParts;
+  private readonly limits: readonly LimitWindow[];
+  /** Of a group: those of all its members. */
+  private readonly counted: Map<string, CountedCalls>;
+  private readonly rations: News;
+
+  constructor(parts: RateLimitParts) {
+    const { rateLimit, groups, clock } = parts;
+    this.parts = parts;
+    this.limits = windowsOf(rateLimit);
+    this.counted = rateLimit.group === undefined ? new Map() : groups.of(rateLimit.group);
+    this.rations = new News(clock);
+  }
+
+  /** Calls left in the window as last seen: the least of all windows. */
+  get left(): number | undefined {
+    const lefts = [...this.counted.values()].flatMap(({ left }) => left ?? []);
+    return lefts.length === 0 ? undefined : Math.min(...lefts);
+  }
+
+  get queued(): number {
+    let queued = 0;
+    for (const { queue } of this.counted.values()) queued += queue.size;
+    return queued;
+  }
+
+  /** Takes a call without waiting for one: false when there is none. */
+  tryTake(operation: Operation, priority: Priority): MaybePromise<boolean> {
+    const counted = this.countedOf(operation);
+    return counted.queue.size === 0 && this.ask(counted, operation, priority);
+  }
+
+  /**
+   * Takes a call: undefined when it was there at once, else resolves when its turn has come.
+   * @throws {@link GatewayError} 429 (in the promise) when it would have to wait longer than `maxWait` or its deadline.
+   */
+  take(call: CountedCall): undefined | Promise<void> {
+    const { operation, priority } = call;
+    const counted = this.countedOf(operation);
+    if (counted.queue.sizeBefore(priority) > 0) return this.queueUp(counted, call);
+    const granted = this.ask(counted, operation, priority);
+    if (granted instanceof Promise) return granted.then((is) => (is ? undefined : this.queueUp(counted, call)));
+    return granted ? undefined : this.queueUp(counted, call);
+  }
+
+  /** The upstream answered 429 although the budget allowed the call: the real limit is lower, for other processes as well. */
+  shrink(operation: Operation, retryAfter: number | undefined): void {
+    const pause = Math.min(Math.ceil((retryAfter ?? 0) * 1_000), LONGEST_RETRY_AFTER);
+    if (!this.heed(operation, pause, true)) return;
+    this.parts.coordinator.announce(formatRefusal({ whose: this.whose, operation, pause }), { isBrief: true });
+  }
+
+  /** Another process announced something: it may be that it was answered 429 for what this limit is about. */
+  hear(news: string): void {
+    const refusal = parseRefusal(news);
+    if (refusal?.whose === this.whose) this.heed(refusal.operation, refusal.pause, false);
+  }
+
+  /** Makes no call for `pause`, and fewer for a while. False where that was known; `isOwn`: the answer came to this process. */
+  private heed(operation: Operation, pause: Duration, isOwn: boolean): boolean {
+    const counted = this.countedOf(operation);
+    const now = this.parts.clock.now();
+    const isLonger = now + pause >= counted.pausedUntil + ONE_EVENT && pause > 0;
+    counted.pausedUntil = Math.max(counted.pausedUntil, now + pause);
+    // The answers to calls that were already on their way are one event.
+    if (now - counted.shrunkAt < ONE_EVENT) return isLonger;
+    if (this.shareOf(counted, now) === 1) this.rations.end();
+    counted.share = Math.max(this.shareOf(counted, now) * SHRINK, LEAST_SHARE);
+    counted.shrunkAt = now;
+    this.parts.onRation(counted.share, isOwn && this.rations.isDue());
+    return true;
+  }
+
+  /** Names what shares its windows, the same in all processes. */
+  private get whose(): string {
+    const { rateLimit, upstream } = this.parts;
+    return rateLimit.group === undefined ? `upstream:${upstream}` : `group:${rateLimit.group}`;
+  }
+
+  private countedOf(operation: Operation): CountedCalls {
+    const key = this.parts.rateLimit.perEndpoint ? operation : "";
+    let counted = this.counted.get(key);
+    if (counted === undefined) this.counted.set(key, (counted = new CountedCalls(this.parts.clock)));
+    return counted;
+  }
+
+  /** The share of the limit in use: after a 429 it grows back over two windows. */
+  private shareOf({ share, shrunkAt }: CountedCalls, now: Instant): number {
+    const recovery = Math.min(this.parts.rateLimit.per * 2, LONGEST_RECOVERY);
+    return Math.min(1, share + (now - shrunkAt) / recovery);
+  }
+
+  /** Asks for a call: whether it was granted. */
+  private ask(counted: CountedCalls, operation: Operation, priority: Priority): MaybePromise<boolean> {
+    const { clock, coordinator, rateLimit } = this.parts;
+    const now = clock.now();
+    if (counted.asksAt(priority) > now) return false;
+    const inUse = this.shareOf(counted, now);
+    const whole = this.limits.map(({ requests }) => Math.max(1, Math.floor(requests * inUse)));
+    // The same windows with smaller limits: granted only while those before it leave so much.
+    const windows = this.limits.map((each, i) => ({ ...each, requests: Math.ceil(whole[i]! * SHARES[priority]) }));
+    const id = rateLimit.perEndpoint ? `${this.whose}:${operation}` : this.whose;
+    const answer = coordinator.limits.take({ kind: "upstream", id, windows });
+    const note = (each: LimitAnswer) => this.note(counted, { priority, whole, answer: each });
+    return answer instanceof Promise ? answer.then(note) : note(answer);
+  }
+
+  private note(counted: CountedCalls, { priority, whole, answer }: Asked): boolean {
+    counted.left = Math.max(0, Math.min(...whole.map((requests, i) => requests - answer.used[i]!)));
+    if (answer.granted) return true;
+    const now = this.parts.clock.now();
+    const retryIn = Math.max(...answer.retryIn);
+    // What is refused to a call is refused to less urgent ones as well.
+    for (const each of PRIORITIES.slice(PRIORITIES.indexOf(priority))) {
+      counted.freeAt[each] = now + retryIn;
+      counted.askAt[each] = now + Math.min(retryIn, ASK_AGAIN_AFTER);
+    }
+    return false;
+  }
+
+  private queueUp(counted: CountedCalls, { operation, priority, deadline, signal }: CountedCall): Promise<void> {
+    const { clock, rateLimit } = this.parts;
+    const now = clock.now();
+    const ahead = counted.queue.sizeBefore(priority);
+    const wait = Math.max(counted.grantedAt(priority) - now, 0) + (ahead * rateLimit.per) / rateLimit.requests;
+    const longest = Math.min(rateLimit.maxWait, deadline - now);
+    if (wait > longest) return Promise.reject(this.refusal(counted, wait));
+    const turn = counted.queue.wait({
+      priority,
+      until: now + longest,
+      signal,
+      late: () => this.refusal(counted, Math.max(counted.grantedAt(priority) - clock.now(), 0)),
+    });
+    this.schedulePump(counted, operation);
+    return turn;
+  }
+
+  private schedulePump(counted: CountedCalls, operation: Operation): void {
+    const { head } = counted.queue;
+    if (counted.isPumping || head === undefined) return;
+    counted.isPumping = true;
+    const { clock } = this.parts;
+    clock.after(Math.max(counted.asksAt(head) - clock.now(), 1), () => void this.pump(counted, operation));
+  }
+
+  /** Lets waiting calls go as long as there is something to take. */
+  private async pump(counted: CountedCalls, operation: Operation): Promise<void> {
+    while (counted.queue.head !== undefined) {
+      if (!(await this.ask(counted, operation, counted.queue.head))) break;
+      counted.queue.admitNext();
+    }
+    counted.isPumping = false;
+    this.schedulePump(counted, operation);
+  }
+
+  private refusal(counted: CountedCalls, wait: Duration): GatewayError {
+    const { upstream, rateLimit, clock } = this.parts;
+    const { group } = rateLimit;
+    const who = group === undefined ? `upstream "${upstream}"` : `the upstreams of the group "${group}" together`;
+    const retryAfter = Math.max(1, Math.ceil(Math.floor(wait) / 1_000));
+    const why =
+      this.shareOf(counted, clock.now()) < 1
+        ? `upstream "${upstream}" answered 429 Too Many Requests and is asked less for a while`
+        : `the gateway may ask ${who} ${sayRates(rateLimit)}, and that is used up`;
+    return new GatewayError("too_many_requests", `${why}; try again in ${retryAfter} s`, { retryAfter });
+  }
+}
+
+interface Asked {
+  readonly priority: Priority;
+  /** What each window allows to the most urgent calls. */
+  readonly whole: readonly number[];
+  readonly answer: LimitAnswer;
+}
+
+/** The windows of a limit, each a little longer, for calls do not all travel equally long. */
+function windowsOf({ requests, per, burst }: RateLimitConfig): LimitWindow[] {
+  const window = (name: string, most: number, length: Duration) => {
+    return { name, requests: most, per: Math.ceil(length + Math.min(length * TRAVEL_SHARE, LONGEST_TRAVEL)) };
+  };
+  const whole = window("calls", requests, per);
+  return burst === undefined ? [whole] : [whole, window("burst", burst.requests, burst.per)];
+}
+
+function sayRates({ requests, per, burst }: RateLimitConfig): string {
+  const whole = `${requests} times in ${per / 1_000} s`;
+  return burst === undefined ? whole : `${whole} and ${burst.requests} times in ${burst.per / 1_000} s`;
+}
+
+/** A 429 as processes announce it: to what it was the answer, and how long nothing is to be asked. */
+interface Refusal {
+  readonly whose: string;
+  readonly operation: Operation;
+  readonly pause: Duration;
+}
+
+function formatRefusal({ whose, operation, pause }: Refusal): string {
+  return `refused ${operation} ${pause} ${whose}`;
+}
+
+/** Undefined for other news, and for what goes beyond the bounds of a refusal. */
+function parseRefusal(news: string): Refusal | undefined {
+  const [, name, pause, whose] = /^refused (\w+) (\d{1,5}) (.+)$/s.exec(news) ?? [];
+  const operation = OPERATIONS.find((each) => each === name);
+  if (operation === undefined || Number(pause) > LONGEST_RETRY_AFTER) return undefined;
+  return { whose: whose!, operation, pause: Number(pause) };
+}

@@ -1,0 +1,219 @@
+import type { IncomingMessage, Server } from "node:http";
+import { Readable } from "node:stream";
+import { fastify, type FastifyInstance, LogController } from "fastify";
+import type { Config } from "../config/schema.ts";
+import { GatewayError } from "../errors.ts";
+import { answerChoiceContext } from "./choice-context.ts";
+import type { ClientConnections } from "../connections/connections.ts";
+import { contextOf, type RequestContext, type Services } from "./context.ts";
+import { answerParserErrors } from "./framing.ts";
+import type { ListenerCertificate } from "../connections/listener-certificate.ts";
+import { NO_SCHEMAS } from "../connections/listening.ts";
+import { answerMetadata } from "./metadata.ts";
+import { answerPage, isOwnPage } from "./pages.ts";
+import { registerPassThrough } from "./pass-through.ts";
+import { Pipeline, refuse, reply } from "./pipeline.ts";
+import { allowedMethods, fastifyRefusal, routeRefusal } from "./refusals.ts";
+import type { TlsServerOptions } from "../connections/tls-server.ts";
+import { Uploads } from "./request-body.ts";
+import type { Answer } from "./send.ts";
+import type { InFlight, Overload } from "./workload.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** On the public listener. */
+    readonly context: RequestContext;
+  }
+}
+
+export interface PublicListenerOptions {
+  readonly services: Services;
+  readonly config: Pick<Config, "listen" | "limits">;
+  readonly connections: ClientConnections;
+  readonly inFlight: InFlight;
+  readonly overload: Overload;
+  /** Of `listen.tls`; undefined where clients speak plain HTTP. */
+  readonly certificate: ListenerCertificate | undefined;
+}
+
+/** Room for header fields beside the longest URL; Node bounds both together. */
+const HEADER_BYTES = 16 * 1024;
+
+/** Of every URL: {@link byTarget} chooses the route. */
+const ANY_URL = "*";
+
+/** The query is read with the URL, and by nothing else. */
+const NO_QUERY = {};
+
+/**
+ * Chooses the route by what the URL addresses, which the request context knows. Fastify's router does not read URLs:
+ * hits need to know before it, and ids in a URL hold encoded slashes and dots that it would decode.
+ */
+const byTarget = {
+  name: "target",
+  storage<Handler>() {
+    const handlers = new Map<string, Handler>();
+    return {
+      get: (route: string) => handlers.get(route) ?? null,
+      set: (route: string, handler: Handler) => void handlers.set(route, handler),
+    };
+  },
+  validate: () => undefined,
+  deriveConstraint: (request: IncomingMessage): string => routeOf(contextOf(request)),
+};
+
+/** The public listener: the token-registry API of every configured registry. */
+export function createPublicListener(options: PublicListenerOptions): FastifyInstance {
+  const { services, config, connections, certificate } = options;
+  const pipeline = new Pipeline(services, options.inFlight);
+  const tls: TlsServerOptions | undefined =
+    certificate === undefined
+      ? undefined
+      : { certificate, onHandshakeFailed: (reason) => services.observers.traffic.handshakeFailed(reason) };
+  const app = fastify({
+    schemaController: NO_SCHEMAS,
+    logController: new LogController({ disableRequestLogging: true }),
+    exposeHeadRoutes: false,
+    forceCloseConnections: "idle",
+    return503OnClosing: false,
+    routerOptions: { constraints: { target: byTarget }, querystringParser: () => NO_QUERY },
+    // Fastify's own would answer before answerParserErrors does.
+    clientErrorHandler: () => undefined,
+    // A path that is not percent-encoded UTF-8.
+    frameworkErrors: (_error, { raw }) => answerUnrouted(contextOf(raw)),
+    serverFactory(route) {
+      const server = connections.createServer(serverOptions(config), pipeline.receive(route), tls);
+      server.on("checkExpectation", connections.inTurn(pipeline.refuseExpectation));
+      observeServer(server, options);
+      return server;
+    },
+  });
+  app.decorateRequest("context", {
+    getter() {
+      return contextOf(this.raw);
+    },
+  });
+  app.addHook("preClose", async () => connections.closeRefused());
+  app.addHook("onRequest", ({ context }, _reply, done) => {
+    // Before the body is read: to read and to check it is most of what a call costs.
+    const isCall = context.request.method === "POST" || routeOf(context) === "pass-through";
+    if (isCall) options.overload.refuseWork("call");
+    done();
+  });
+  const uploads = readBodies(app);
+  addRoutes(app, pipeline);
+  registerPassThrough(app, uploads);
+  app.setErrorHandler((error: Error, { context }, reply) => {
+    reply.hijack();
+    const { response } = context;
+    // An answer that broke off before its first byte has left its header fields here.
+    if (!response.headersSent)
+      for (const name of response.getHeaderNames()) if (name !== "connection") response.removeHeader(name);
+    refuse(context, fastifyRefusal(error));
+  });
+  app.setNotFoundHandler(({ context }, reply) => {
+    reply.hijack();
+    answerUnrouted(context);
+  });
+  return app;
+}
+
+function addRoutes(app: FastifyInstance, pipeline: Pipeline): void {
+  app.route({
+    method: ["GET", "HEAD"],
+    url: ANY_URL,
+    constraints: { target: "metadata" },
+    handler: pipeline.answerBy(answerMetadata),
+  });
+  app.route({
+    method: "POST",
+    url: ANY_URL,
+    constraints: { target: "choice-context" },
+    handler: pipeline.answerBy((context, body) => answerChoiceContext(context, body as Buffer | undefined)),
+  });
+  app.route({
+    method: ["GET", "HEAD"],
+    url: ANY_URL,
+    constraints: { target: "page" },
+    handler: pipeline.answerBy(answerPage),
+  });
+  app.options(
+    ANY_URL,
+    pipeline.answerBy(async (context) => preflightAnswer(context)),
+  );
+}
+
+/** Which route is for a request; `none` where none is. */
+function routeOf({
+  target,
+  snapshot,
+}: RequestContext): "metadata" | "choice-context" | "pass-through" | "page" | "none" {
+  if (target instanceof Error) return "none";
+  switch (target.kind) {
+    case "endpoint":
+      return target.endpoint.kind === "metadata" ? "metadata" : "choice-context";
+    case "pass-through":
+      return "pass-through";
+    case "local":
+      return isOwnPage(target.path, snapshot) ? "page" : "none";
+  }
+}
+
+function answerUnrouted(context: RequestContext): void {
+  if (context.request.method === "OPTIONS") reply(context, preflightAnswer(context));
+  else refuse(context, routeRefusal(context));
+}
+
+function preflightAnswer(context: RequestContext): Answer {
+  const fields = context.snapshot.cors.preflightFields(context.request.headers.origin);
+  return { status: 204, fields: ["allow", allowedMethods(context), ...fields], body: undefined };
+}
+
+/** Lets bodies be read as bytes, but those that are passed through: they are streamed. */
+function readBodies(app: FastifyInstance): Uploads {
+  const uploads = new Uploads((context) => {
+    refuse(context, new GatewayError("overloaded", "too many bodies are being sent; try again", { retryAfter: 1 }));
+  });
+  app.addHook("preParsing", ({ method, raw }, _reply, payload, done) => {
+    const isRead = method !== "GET" && method !== "HEAD" && raw.readableEnded;
+    // Such a request has ended before its body could be listened to (`optimizeEmptyRequests`).
+    done(null, isRead ? Readable.from([]) : payload);
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", ({ context }, payload, done) => {
+    uploads.read(context, payload, done);
+  });
+  return uploads;
+}
+
+function serverOptions({ limits, listen }: Pick<Config, "listen" | "limits">) {
+  return {
+    maxHeaderSize: limits.uri + HEADER_BYTES,
+    keepAliveTimeout: listen.keepAliveTimeout,
+    headersTimeout: listen.headersTimeout,
+    // The body may take as long again as the head.
+    requestTimeout: 2 * listen.headersTimeout,
+    connectionsCheckingInterval: 1_000,
+    // A missing Host is refused by framingProblem, in our form.
+    requireHostHeader: false,
+    // Of a body that nobody reads yet. Node keeps chunks as they came, at some hundred bytes for each.
+    highWaterMark: 8 * 1024,
+    noDelay: true,
+    // Requests without a body, hits above all, are spared a stream that only ends.
+    optimizeEmptyRequests: true,
+  };
+}
+
+function observeServer(server: Server, { services, config, connections }: PublicListenerOptions): void {
+  const { traffic } = services.observers;
+  server.on("connection", (socket) => {
+    traffic.connectionOpened();
+    socket.once("close", () => traffic.connectionClosed());
+  });
+  answerParserErrors(server, {
+    maxUri: config.limits.uri,
+    corsFields: () => services.snapshot().cors.answerFields(undefined),
+    onRefused: (error) => traffic.refusedUnparsed(error),
+    connections,
+  });
+}

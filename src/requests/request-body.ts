@@ -1,0 +1,164 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Readable } from "node:stream";
+import { AT_ONCE, type BodyReader, TooCostly } from "../bodies/body-reader.ts";
+import { CollectedBody } from "../bodies/collected-body.ts";
+import { readRequestBody, type RequestContent, type RequestForm } from "../bodies/request.ts";
+import { refusedBody, Upload } from "../bodies/upload.ts";
+import type { MaybePromise } from "../sharing/coordinator.ts";
+import { GatewayError } from "../errors.ts";
+import type { RequestContext } from "./context.ts";
+
+/** What the bodies of requests may take in all. A body that comes in one piece with its head is not counted. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** So many of the largest body that is accepted may be on their way at once, where that is more. */
+const MIN_BODIES = 4;
+
+/** A body that is not answered yet. */
+interface Receipt {
+  readonly context: RequestContext;
+  bytes: number;
+  isAnswered: boolean;
+}
+
+/** Told a body, or why there is none. */
+type BodyRead = (error: Error | null, body?: Buffer) => void;
+
+/**
+ * Reads bodies of requests, as bytes: what goes upstream is what came. They take memory until they are complete, and
+ * from then on until their request is answered. When they are too much in all, the one that has been on its way longest
+ * is given up; one that is complete never is.
+ */
+export class Uploads {
+  private readonly incomplete = new Set<Receipt>();
+  private readonly refuse: (context: RequestContext) => void;
+  private bytes = 0;
+
+  /** @param refuse answers a request whose body is given up, and ends its connection */
+  constructor(refuse: (context: RequestContext) => void) {
+    this.refuse = refuse;
+  }
+
+  /**
+   * Reads a body to its end; it has to be called in the turn that brought the request's head, or what comes is lost.
+   * `done` is told a GatewayError, 413 or 400, for a body larger than `limits.requestBody`, or of another length than
+   * the request said; or what the connection failed with.
+   */
+  read(context: RequestContext, body: Readable, done: BodyRead): void {
+    const limit = context.snapshot.config.limits.requestBody;
+    const announced = Number(context.request.headers["content-length"]);
+    if (announced > limit) {
+      done(refusedBody("too-large", limit));
+      return;
+    }
+    const receipt = context.request.complete ? undefined : this.begin(context);
+    const collected = new CollectedBody(limit, announced >= 0 ? announced : undefined);
+    const end = (error: Error | null) => {
+      body.off("data", take).off("end", finish).off("error", end);
+      done(error, error === null ? collected.take() : undefined);
+    };
+    const take = (chunk: Buffer) => {
+      const fault = collected.add(chunk);
+      if (fault !== undefined) {
+        context.request.socket.pause();
+        return end(refusedBody(fault, limit));
+      }
+      if (receipt !== undefined) this.count(receipt, chunk.length, limit);
+    };
+    const finish = () => {
+      if (receipt !== undefined) this.incomplete.delete(receipt);
+      // NaN where the request says no length.
+      const isCutOff = announced >= 0 && announced !== collected.length;
+      end(isCutOff ? new GatewayError("malformed_body", "the body is not as long as its content-length says") : null);
+    };
+    body.on("data", take).on("end", finish).on("error", end);
+  }
+
+  /** A body that is streamed on. It takes memory as long as nobody reads it. As {@link read}, in the turn of the head. */
+  stream(context: RequestContext, body: Readable): Upload {
+    const { requestBody: most } = context.snapshot.config.limits;
+    const receipt = this.begin(context);
+    const upload = new Upload(body, { most, onHeld: (bytes) => this.count(receipt, bytes, most) });
+    body.once("end", () => this.incomplete.delete(receipt));
+    context.response.once("close", () => upload.destroy());
+    return upload;
+  }
+
+  private begin(context: RequestContext): Receipt {
+    const receipt: Receipt = { context, bytes: 0, isAnswered: false };
+    this.incomplete.add(receipt);
+    context.response.once("close", () => {
+      this.incomplete.delete(receipt);
+      this.bytes -= receipt.bytes;
+      receipt.isAnswered = true;
+    });
+    return receipt;
+  }
+
+  private count(receipt: Receipt, bytes: number, limit: number): void {
+    if (receipt.isAnswered) return;
+    receipt.bytes += bytes;
+    this.bytes += bytes;
+    if (bytes < 0 || this.bytes <= Math.max(MAX_BYTES, MIN_BODIES * limit)) return;
+    const [longest] = this.incomplete;
+    if (longest === undefined) return;
+    this.incomplete.delete(longest);
+    this.refuse(longest.context);
+  }
+}
+
+/**
+ * Checks that a body may be read as JSON at all, by its headers.
+ *
+ * @throws GatewayError 415 for a content coding, or a media type other than JSON in UTF-8
+ */
+export function checkBodyHeaders(headers: IncomingHttpHeaders): void {
+  checkContentCoding(headers);
+  const type = headers["content-type"];
+  if (type === undefined || !JSON_TYPE.test(type)) {
+    throw new GatewayError(
+      "unsupported_media_type",
+      "the body must be sent with the header content-type: application/json",
+    );
+  }
+  const charset = CHARSET.exec(type)?.[1];
+  if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
+    throw new GatewayError(
+      "unsupported_media_type",
+      "the body must be JSON in UTF-8, whatever charset the content-type names",
+    );
+  }
+}
+
+/** @throws GatewayError 415 when the body is compressed: an admin in it could not be checked */
+export function checkContentCoding(headers: IncomingHttpHeaders): void {
+  const coding = headers["content-encoding"];
+  if (coding !== undefined && coding.trim().toLowerCase() !== "identity") {
+    throw new GatewayError("unsupported_media_type", "the body must be sent without content-encoding");
+  }
+}
+
+/**
+ * What the body of a request says; at once where it is small.
+ *
+ * @throws GatewayError 400 when it is refused; 503 when too many large ones wait to be read (in the promise)
+ */
+export function readRequest(bodies: BodyReader, body: Buffer, form: RequestForm): MaybePromise<RequestContent> {
+  return body.length <= AT_ONCE ? accepted(readRequestBody(body, form)) : readElsewhere(bodies, body, form);
+}
+
+async function readElsewhere(bodies: BodyReader, body: Buffer, form: RequestForm): Promise<RequestContent> {
+  try {
+    return accepted(await bodies.read({ kind: "request", form }, body, { source: undefined }));
+  } catch (error) {
+    throw error instanceof TooCostly ? new GatewayError("malformed_body", `the body ${error.message}`) : error;
+  }
+}
+
+function accepted(content: RequestContent): RequestContent {
+  if (content.refusal !== undefined) throw new GatewayError("malformed_body", content.refusal);
+  return content;
+}
+
+const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
+const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^";, \t]+)/i;

@@ -1,0 +1,426 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { stringify } from "yaml";
+import { parseConfig } from "../../src/config/parse.ts";
+import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { type LimitAnswer, type LimitClaim, LocalLimits } from "../../src/sharing/limits.ts";
+import type { UpstreamConfig } from "../../src/config/schema.ts";
+import type { Priority } from "../../src/upstream/call.ts";
+import { RateLimit } from "../../src/limits/rate-limit.ts";
+import { RateLimitGroups } from "../../src/limits/rate-limit-groups.ts";
+import type { RateLimitConfig } from "../../src/limits/rate-limit.ts";
+import { upstreamsOf } from "../../src/upstream/found.ts";
+import { Upstreams } from "../../src/upstream/upstreams.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import {
+  acceptCall,
+  inTime,
+  listCall,
+  openUpstream,
+  openUpstreams,
+  startRegistry,
+  upstreamConfigs,
+} from "../support/upstream-registries.ts";
+
+/** Limits behind a process border: every answer is a promise. */
+class RemoteLimits extends LocalLimits {
+  override take(claim: LimitClaim): LimitAnswer {
+    return Promise.resolve(super.take(claim)) as unknown as LimitAnswer;
+  }
+}
+
+class RemoteCoordinator extends LocalCoordinator {
+  override readonly limits: LocalLimits;
+
+  constructor({ clock }: { clock: ManualClock }) {
+    super({ clock });
+    this.limits = new RemoteLimits(clock);
+  }
+}
+
+const tick = () => new Promise((resolve) => setImmediate(resolve));
+
+function open(limit: Partial<RateLimitConfig> = {}, isRemote = false) {
+  const clock = new ManualClock();
+  const shares: number[] = [];
+  const coordinator = isRemote ? new RemoteCoordinator({ clock }) : new LocalCoordinator({ clock });
+  const rateLimit = { requests: 10, per: 60_000, maxWait: 2_000, perEndpoint: false, ...limit };
+  const budget = new RateLimit({
+    upstream: "amulet",
+    rateLimit,
+    coordinator,
+    clock,
+    groups: new RateLimitGroups(),
+    onRation: (share) => shares.push(share),
+  });
+  const take = (priority: Priority, time = 10_000) =>
+    Promise.resolve(budget.take({ operation: "instruments", priority, deadline: clock.now() + time })).then(
+      () => "taken",
+      (error: { status: number; retryAfter: number }) => `${error.status} ${error.retryAfter}`,
+    );
+  return { clock, budget, shares, take };
+}
+
+describe.each([
+  ["in this process", false],
+  ["behind a process border", true],
+])("a call budget kept %s", (_where, isRemote) => {
+  test("grants so many calls in any window, and refuses at once what would wait too long", async () => {
+    const { take, clock } = open({}, isRemote);
+    for (let i = 0; i < 10; i++) expect(await take("post")).toBe("taken");
+    expect(await take("post")).toBe("429 62");
+    clock.advance(57_600);
+    expect(await take("post")).toMatch(/^429 [45]$/);
+    clock.advance(4_300);
+    for (let i = 0; i < 10; i++) expect(await take("post")).toBe("taken");
+    expect(await take("post")).toBe("429 62");
+  });
+
+  test("lets wait what comes free within maxWait, the most urgent first", async () => {
+    const { take, clock } = open({ requests: 2, per: 3_000 }, isRemote);
+    await take("post");
+    clock.advance(1_400);
+    await take("post");
+    clock.advance(1_100);
+    const order: string[] = [];
+    const note = (name: string) => (outcome: string) => order.push(`${name} ${outcome}`);
+    const miss = take("miss").then(note("miss"));
+    await tick();
+    const post = take("post").then(note("post"));
+    await tick();
+    expect(order).toEqual([]);
+    for (let i = 0; i < 40; i += 1) {
+      clock.advance(50);
+      await tick();
+    }
+    await Promise.all([miss, post]);
+    expect(order).toEqual(["post taken", "miss taken"]);
+  });
+
+  test("lets nobody wait beyond its deadline", async () => {
+    const { take, clock } = open({ requests: 1, per: 2_000 }, isRemote);
+    await take("post");
+    clock.advance(1_100);
+    expect(await take("post", 500)).toBe("429 1");
+  });
+
+  test("keeps a reserve for what is more urgent", async () => {
+    const { take } = open({ requests: 10 }, isRemote);
+    for (let i = 0; i < 5; i++) expect(await take("background")).toBe("taken");
+    expect(await take("background")).toBe("429 62");
+    for (let i = 0; i < 2; i++) expect(await take("refresh")).toBe("taken");
+    expect(await take("refresh")).toBe("429 62");
+    for (let i = 0; i < 1; i++) expect(await take("miss")).toBe("taken");
+    expect(await take("miss")).toBe("429 62");
+    for (let i = 0; i < 2; i++) expect(await take("post")).toBe("taken");
+    expect(await take("post")).toBe("429 62");
+  });
+
+  test("shrinks for a while when the upstream says 429, and waits as long as that asks", async () => {
+    const { take, budget, clock, shares } = open({ requests: 10 }, isRemote);
+    budget.shrink("instruments", 5);
+    budget.shrink("instruments", 5);
+    expect(shares).toEqual([0.5]);
+    expect(await take("post")).toBe("429 5");
+    clock.advance(5_000);
+    for (let i = 0; i < 5; i++) expect(await take("post")).toBe("taken");
+    expect(await take("post")).toMatch(/^429/);
+    clock.advance(120_000);
+    for (let i = 0; i < 10; i++) expect(await take("post")).toBe("taken");
+  });
+});
+
+describe("upstreams of one group", () => {
+  function openGroup(names: readonly string[], limit: Partial<RateLimitConfig> = {}) {
+    const clock = new ManualClock();
+    const coordinator = new LocalCoordinator({ clock });
+    const groups = new RateLimitGroups();
+    const rateLimit = { requests: 20, per: 60_000, maxWait: 2_000, perEndpoint: false, group: "host", ...limit };
+    const configs = names.map((name) => ({ name, rateLimit }) as unknown as UpstreamConfig);
+    groups.reset(configs);
+    const told: string[] = [];
+    coordinator.announce = (news?: string) => void told.push(news!);
+    const onRation = (_share: number, isNews: boolean) => void (isNews && told.push("a line of the log"));
+    const open = (name: string) => new RateLimit({ upstream: name, rateLimit, coordinator, clock, groups, onRation });
+    const members = Object.fromEntries(names.map((name) => [name, open(name)]));
+    const take = (name: string, priority: Priority = "post") =>
+      Promise.resolve(members[name]!.take({ operation: "info", priority, deadline: clock.now() + 10_000 })).then(
+        () => "taken",
+        (error: Error & { status: number }) => `${error.status} ${error.message}`,
+      );
+    const takeAll = async (name: string, priority: Priority = "post") => {
+      let taken = 0;
+      while ((await take(name, priority)) === "taken") taken += 1;
+      return taken;
+    };
+    return { clock, groups, configs, open, members, take, takeAll, told };
+  }
+
+  test("have one limit, in the order in which they ask", async () => {
+    const { takeAll, take, members, clock } = openGroup(["a", "b"]);
+    expect(await takeAll("b")).toBe(20);
+    expect(members["a"]!.left).toBe(0);
+    expect(await take("a")).toMatch(/^429 .*the upstreams of the group "host" together 20 times in 60 s/);
+    clock.advance(62_000);
+    expect(await take("a")).toBe("taken");
+    expect(await takeAll("b")).toBe(19);
+  });
+
+  test("keep to the second, shorter window together as well", async () => {
+    const { takeAll, take, clock } = openGroup(["a", "b"], { burst: { requests: 5, per: 1_000 }, maxWait: 0 });
+    expect(await takeAll("a")).toBe(5);
+    expect(await take("b")).toMatch(/^429 .*20 times in 60 s and 5 times in 1 s/);
+    let taken = 5;
+    for (let i = 0; i < 10; i += 1) {
+      clock.advance(1_050);
+      taken += await takeAll(i % 2 === 0 ? "b" : "a");
+    }
+    expect(taken).toBe(20);
+  });
+
+  test("that is the only one has it all", async () => {
+    const { takeAll } = openGroup(["a"]);
+    expect(await takeAll("a")).toBe(20);
+  });
+
+  test("keep their priorities: background work of one leaves room for clients of another", async () => {
+    const { takeAll } = openGroup(["a", "b"]);
+    expect(await takeAll("a", "background")).toBe(10);
+    expect(await takeAll("b", "background")).toBe(0);
+    expect(await takeAll("b")).toBe(10);
+  });
+
+  test("are all asked less when one of them is answered 429", async () => {
+    const { members, take, takeAll, clock } = openGroup(["a", "b"]);
+    members["a"]!.shrink("info", 5);
+    expect(await take("b")).toMatch(/^429 .*; try again in 5 s$/);
+    clock.advance(5_000);
+    expect((await takeAll("b")) + (await takeAll("a"))).toBe(10);
+  });
+
+  test("hear of a 429 that another process was answered, once, and tell it to none", async () => {
+    const [here, there, apart] = [openGroup(["a", "b"]), openGroup(["b", "c"]), openGroup(["a"], { group: "other" })];
+    const tell = () => {
+      for (const news of here.told)
+        for (const { members } of [there, apart]) members[Object.keys(members)[0]!]!.hear(news);
+    };
+    for (let i = 0; i < 20; i += 1) here.members["a"]!.shrink("info", 5);
+    expect(here.told).toEqual(["a line of the log", "refused info 5000 group:host"]);
+    tell();
+    expect(await there.take("c")).toMatch(/^429 .*; try again in 5 s$/);
+    expect(await apart.take("a")).toBe("taken");
+    expect(there.told).toEqual([]);
+    there.clock.advance(5_000);
+    expect((await there.takeAll("b")) + (await there.takeAll("c"))).toBe(10);
+    // It wants to be left alone for longer than was told.
+    here.members["b"]!.shrink("info", 30);
+    expect(here.told.slice(2)).toEqual(["refused info 30000 group:host"]);
+  });
+
+  test.each([
+    "refused info 60001 group:host",
+    "refused info -1 group:host",
+    "refused info 5000",
+    "refused nothing 5000 group:host",
+    "refused info 5000 group:host2",
+    "refused info 5000 upstream:a",
+    "refused",
+    "",
+  ])("do not heed %j", async (news) => {
+    const { members, takeAll } = openGroup(["a", "b"]);
+    members["a"]!.hear(news);
+    expect((await takeAll("a")) + (await takeAll("b"))).toBe(20);
+  });
+
+  test("hear of it by endpoint where each endpoint has a limit of its own", async () => {
+    const { members, take, clock } = openGroup(["a", "b"], { perEndpoint: true });
+    members["a"]!.hear("refused instruments 5000 group:host");
+    expect(await take("b")).toBe("taken");
+    const take2 = members["b"]!.take({ operation: "instruments", priority: "post", deadline: clock.now() + 1_000 });
+    await expect(take2).rejects.toMatchObject({ status: 429, retryAfter: 5 });
+  });
+
+  test("wait in one queue: who asked first is served first", async () => {
+    const { take, clock } = openGroup(["a", "b"], { requests: 1, per: 1_000, maxWait: 60_000 });
+    expect(await take("a")).toBe("taken");
+    const order: string[] = [];
+    for (const name of ["a", "b", "b", "a", "b", "a"]) void take(name).then(() => order.push(name));
+    for (let i = 0; i < 8; i += 1) {
+      await tick();
+      clock.advance(1_050);
+    }
+    await tick();
+    expect(order).toEqual(["a", "b", "b", "a", "b", "a"]);
+  });
+
+  test("keep the count and what was learned when members come and go", async () => {
+    const { groups, configs, open, take, takeAll, members, clock } = openGroup(["a", "b"]);
+    members["a"]!.shrink("info", undefined);
+    expect(await takeAll("b")).toBe(10);
+    groups.reset([configs[0]!]);
+    // Made anew by a reload, as its configuration changed.
+    members["a"] = open("a");
+    expect(await takeAll("a")).toBe(0);
+    groups.reset(configs);
+    members["b"] = open("b");
+    expect(await take("b")).toMatch(/^429/);
+    clock.advance(125_000);
+    expect((await takeAll("a")) + (await takeAll("b"))).toBe(20);
+  });
+});
+
+test("what is found behind one host shares the limit of discovery by itself", () => {
+  const text = stringify({
+    discovery: { sources: [{ url: "https://lists.example/assets.json" }], defaults: { rateLimit: { requests: 7 } } },
+  });
+  const { config, problems } = parseConfig({ text, file: "test.yaml", env: {} });
+  expect(problems).toEqual([]);
+  const registries = [
+    { name: "a", admin: "a::1220aa", urls: ["https://h.example/a"] },
+    { name: "b", admin: "b::1220bb", urls: ["https://h.example/b", "https://h.example/b2"] },
+    { name: "c", admin: "c::1220cc", urls: ["https://h.example/c", "https://other.example/c"] },
+  ];
+  const found = upstreamsOf(config!, { registries, isComplete: true });
+  expect(found.map(({ rateLimit }) => [rateLimit?.requests, rateLimit?.group])).toEqual([
+    [7, "host:h.example"],
+    [7, "host:h.example"],
+    [7, undefined],
+  ]);
+});
+
+test("with perEndpoint each endpoint has a window of its own", async () => {
+  const { budget, clock } = open({ requests: 1, perEndpoint: true });
+  const deadline = clock.now() + 1_000;
+  expect(budget.take({ operation: "info", priority: "post", deadline })).toBeUndefined();
+  expect(budget.take({ operation: "instruments", priority: "post", deadline })).toBeUndefined();
+  await expect(budget.take({ operation: "info", priority: "post", deadline })).rejects.toMatchObject({ status: 429 });
+});
+
+describe("an upstream with rateLimit", () => {
+  const rateLimit = { requests: 5, per: "1m", maxWait: "0s" };
+
+  test("gets no more calls than that, checks and retries included, and clients get 429 that says when", async () => {
+    const registry = await startRegistry();
+    const { upstream, observer } = openUpstream([registry], { rateLimit });
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, () =>
+        upstream.call(acceptCall()).then(
+          ({ status }) => status,
+          (error: { status: number }) => error.status,
+        ),
+      ),
+    );
+    expect(outcomes.filter((status) => status === 200)).toHaveLength(4);
+    expect(outcomes.filter((status) => status === 429)).toHaveLength(16);
+    expect(registry.calls.total).toBe(5);
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({
+      status: 429,
+      retryAfter: expect.toSatisfy((seconds: number) => seconds === 61 || seconds === 62),
+      message: expect.stringMatching(/may ask upstream "amulet" 5 times in 60 s/),
+    });
+    expect(observer.count("refused amulet rate-limit")).toBe(17);
+    expect(upstream.status().budgetLeft).toBe(0);
+  });
+
+  test("shares it with its group, also through a reload that adds and removes members", async () => {
+    const registries = { a: await startRegistry(), b: await startRegistry(), c: await startRegistry() };
+    const config = (name: keyof typeof registries) => ({
+      name,
+      urls: [registries[name].url],
+      rateLimit: { ...rateLimit, requests: 20, group: "host" },
+    });
+    const total = () => Object.values(registries).reduce((sum, { calls }) => sum + calls.total, 0);
+    const takeAll = async (upstreams: Upstreams, name: string) => {
+      const calls = Array.from({ length: 25 }, () =>
+        upstreams
+          .byName(name)!
+          .call(acceptCall())
+          .catch(() => undefined),
+      );
+      return (await Promise.all(calls)).filter((answer) => answer?.status === 200).length;
+    };
+    const { upstreams, environment } = openUpstreams(upstreamConfigs(config("a"), config("b")));
+    // One call is the proof of its admin.
+    expect(await takeAll(upstreams, "a")).toBe(19);
+    expect(upstreams.status().map((each) => [each.rateLimitGroup, each.budgetLeft])).toEqual([
+      ["host", 0],
+      ["host", 0],
+    ]);
+    const next = new Upstreams(upstreamConfigs(config("b"), config("c")), environment, upstreams);
+    await upstreams.closeExcept(next);
+    onTestFinished(() => next.close());
+    expect((await takeAll(next, "b")) + (await takeAll(next, "c"))).toBe(0);
+    expect(total()).toBeLessThanOrEqual(20);
+    expect(next.status()[0]!.budgetLeft).toBe(0);
+  });
+
+  test("leaves its whole group alone when a check is answered 429", async () => {
+    const registries = { a: await startRegistry(), b: await startRegistry() };
+    const config = (name: keyof typeof registries) => ({
+      name,
+      urls: [registries[name].url],
+      rateLimit: { ...rateLimit, requests: 20, group: "host" },
+    });
+    const { upstreams } = openUpstreams(upstreamConfigs(config("a"), config("b")));
+    await registries.a.faults.set({ kind: "429", retryAfter: "20", operations: ["info"] });
+    await expect(upstreams.byName("a")!.call(acceptCall())).rejects.toMatchObject({ retryAfter: 20 });
+    await expect(upstreams.byName("b")!.call(acceptCall())).rejects.toMatchObject({ status: 429, retryAfter: 20 });
+    expect([registries.a.calls.total, registries.b.calls.total]).toEqual([1, 0]);
+  });
+
+  test("is asked less after it answered 429", async () => {
+    const registry = await startRegistry();
+    const { upstream, observer } = openUpstream([registry], { rateLimit: { requests: 100, per: "1m" } });
+    await upstream.call(listCall());
+    await registry.faults.set({ kind: "429", retryAfter: "20", times: 1 });
+    expect((await upstream.call(acceptCall())).status).toBe(429);
+    expect(observer.events).toContain("rationed amulet 0.5");
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 429, retryAfter: 20 });
+    expect(registry.calls.count("transfer_accept")).toBe(1);
+  });
+});
+
+describe("a 429 where no rateLimit is configured", () => {
+  const answering = async (headers: readonly string[], body: string) => {
+    const registry = await startRegistry();
+    const { upstream } = openUpstream([registry], {});
+    await upstream.call(listCall());
+    registry.script(({ url }) => (url.includes("accept") ? { status: 429, headers: [...headers], body } : undefined));
+    expect((await upstream.call(acceptCall())).status).toBe(429);
+    return { registry, upstream };
+  };
+
+  test("with Retry-After has its node left alone for that long, though it is the only one", async () => {
+    const { registry, upstream } = await answering(["retry-after", "20", "content-type", "text/plain"], "slow down");
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 429, retryAfter: 20 });
+    expect(registry.calls.count("transfer_accept")).toBe(1);
+  });
+
+  test("of a conflict of the ledger, as JSON without Retry-After, pauses nothing", async () => {
+    const body = '{"error":"ABORTED: the contract is being reassigned"}';
+    const { registry, upstream } = await answering(["content-type", "application/json"], body);
+    expect((await upstream.call(acceptCall())).status).toBe(429);
+    expect(registry.calls.count("transfer_accept")).toBe(2);
+  });
+});
+
+test("a conflict of the ledger sent as 429 does not have an upstream with rateLimit asked less", async () => {
+  const registry = await startRegistry();
+  const { upstream, observer } = openUpstream([registry], { rateLimit: { requests: 100, per: "1m" } });
+  await upstream.call(listCall());
+  const conflict = { status: 429, headers: ["content-type", "application/json"], body: '{"error":"ABORTED"}' };
+  registry.script(({ url }) => (url.includes("accept") ? conflict : undefined));
+  expect((await upstream.call(acceptCall())).status).toBe(429);
+  expect((await upstream.call(acceptCall())).status).toBe(429);
+  expect(observer.events.filter((event) => event.startsWith("rationed"))).toEqual([]);
+});
+
+test.each([
+  ['{"error":"ABORTED: the contract is being reassigned"}', 0],
+  ['{"error":"too many requests"}', 1],
+])("a check that is answered 429 with %s has the upstream asked less %d times", async (body, times) => {
+  const registry = await startRegistry();
+  const { upstream, observer } = openUpstream([registry], { rateLimit: { requests: 100, per: "1m" } });
+  registry.script(() => ({ status: 429, headers: ["content-type", "application/json"], body }));
+  await expect(upstream.learnAdmin(inTime(5_000))).rejects.toMatchObject({ code: "upstream_busy" });
+  expect(observer.events.filter((event) => event.startsWith("rationed"))).toHaveLength(times);
+});

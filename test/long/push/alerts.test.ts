@@ -1,0 +1,77 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { stringify } from "yaml";
+import { createMetrics } from "../../../src/observe/metrics.ts";
+import { announce } from "../../../src/observe/metrics/announcement.ts";
+import { ALERT_CASES, type AlertCase } from "../../support/alert-cases.ts";
+import { PROMTOOL, provideProgram } from "../../support/programs.ts";
+
+const RULES = join(import.meta.dirname, "../../../config/prometheus/rules.yaml");
+
+let promtool: string;
+let folder: string;
+
+beforeAll(() => {
+  promtool = provideProgram(PROMTOOL);
+  folder = mkdtempSync(join(tmpdir(), "rules-"));
+}, 200_000);
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function run(args: readonly string[], input?: string): string {
+  try {
+    return execFileSync(promtool, args, {
+      encoding: "utf8",
+      stdio: ["pipe", "pipe", "pipe"],
+      timeout: 60_000,
+      ...(input === undefined ? {} : { input }),
+    });
+  } catch (error) {
+    const { stdout, stderr } = error as { stdout: string; stderr: string };
+    throw new Error(`${stdout}\n${stderr}`, { cause: error });
+  }
+}
+
+function testRule({ alert, at }: AlertCase, input: AlertCase["fires"], firing: boolean): void {
+  const file = join(folder, `${alert}-${firing}.yaml`);
+  const expr = `count by (alertname) (ALERTS{alertname="${alert}", alertstate="firing"})`;
+  const samples = firing ? [{ labels: `{alertname="${alert}"}`, value: 1 }] : [];
+  const promql = [{ expr, eval_time: at, exp_samples: samples }];
+  writeFileSync(
+    file,
+    stringify({
+      rule_files: [RULES],
+      evaluation_interval: "1m",
+      tests: [{ interval: "1m", input_series: input, promql_expr_test: promql }],
+    }),
+  );
+  expect(run(["test", "rules", file])).toContain("SUCCESS");
+}
+
+describe("the alerts, as Prometheus evaluates them", () => {
+  test("are well-formed rules", () => {
+    expect(run(["check", "rules", RULES])).toContain("SUCCESS");
+  });
+
+  test.each(ALERT_CASES)("$alert fires when it has to", (alertCase) => {
+    testRule(alertCase, alertCase.fires, true);
+  });
+
+  test.each(ALERT_CASES)("$alert is silent when it has nothing to say", (alertCase) => {
+    testRule(alertCase, alertCase.silent, false);
+  });
+});
+
+test("promtool finds nothing to criticise in the gateway's own metrics", async () => {
+  const { metrics, registry } = createMetrics();
+  announce(registry, ["amulet"]);
+  metrics.requests.inc({ operation: "info", upstream: "amulet", status: "2xx" });
+  metrics.responses.inc({ status: "200" });
+  metrics.requestDuration.observe({ operation: "info", outcome: "hit" }, 0.001);
+  metrics.servedAge.observe({ operation: "info" }, 1);
+  metrics.upstreamDuration.observe({ upstream: "amulet", kind: "metadata" }, 0.1);
+  expect(run(["check", "metrics"], await registry.metrics())).toBe("");
+});

@@ -1,0 +1,74 @@
+import { afterAll, expect, test } from "vitest";
+import { softScope } from "../../src/sharing/epochs.ts";
+import { closeAll, entryOf, redisServer, replicaOn } from "../support/redis-scene.ts";
+import { clock } from "../support/redis-replicas.ts";
+import { until } from "../support/redis.ts";
+import { infoKey, put } from "../support/store-suite.ts";
+import { tellPurgeStory } from "../support/redis-purges.ts";
+
+afterAll(closeAll);
+
+test("no answer asked for before a purge is served after its bound, whatever replicas, messages and Redis go through", async () => {
+  const seed = Math.floor(Math.random() * 2 ** 31);
+  const story = await tellPurgeStory({ seed, replicas: 3, duration: 7_000 });
+  expect(story.violations, `seed ${seed}`).toEqual([]);
+  expect(story.served).toBeGreaterThan(50);
+  expect(story.fromRedis).toBeGreaterThan(0);
+  expect(story.purges.fleet).toBeGreaterThan(5);
+});
+
+test("a soft purge reaches a replica whose messages are lost within 2 s, with its time, and one that begins later", async () => {
+  const server = await redisServer();
+  const a = await replicaOn({ url: server.url });
+  const deaf = await replicaOn({ url: server.url }, { post: () => undefined });
+  const key = { partition: "DSO::1220aa", scopes: ["all", "info"] };
+  for (const { coordinator } of [a, deaf])
+    expect([coordinator.softEpochOf(key), coordinator.epochOf(key)]).toEqual(["", expect.any(String)]);
+  await until(() => deaf.coordinator.epochOf(key) === a.coordinator.epochOf(key));
+  const epoch = a.coordinator.epochOf(key);
+  const at = Date.now();
+  expect(await a.coordinator.purge(key.partition, [softScope("all")])).toBe("fleet");
+  await until(() => deaf.coordinator.softEpochOf(key) === a.coordinator.softEpochOf(key), 2_000);
+  const late = await replicaOn({ url: server.url });
+  late.coordinator.epochOf(key);
+  await until(() => late.coordinator.softEpochOf(key) === a.coordinator.softEpochOf(key));
+  for (const { coordinator } of [a, deaf, late]) {
+    expect(coordinator.softPurgedAt(key, "")! - at).toBeLessThan(250);
+    expect(coordinator.softPurgedAt(key, "")).toBeGreaterThanOrEqual(at - 1);
+    expect(coordinator.epochOf(key)).toBe(epoch);
+  }
+});
+
+test("what a replica reads from Redis after a soft purge elsewhere is known to be of before", async () => {
+  const server = await redisServer();
+  const a = await replicaOn({ url: server.url });
+  const deaf = await replicaOn({ url: server.url }, { post: () => undefined });
+  await put(a, infoKey, entryOf(a));
+  await a.coordinator.purge(infoKey.partition, [softScope("all")]);
+  const found = await until(async () => (await deaf.store.get(infoKey)) !== undefined).then(() =>
+    deaf.store.get(infoKey),
+  );
+  expect(found![0]!.softEpoch).toBe("");
+  expect(deaf.coordinator.softPurgedAt(infoKey, found![0]!.softEpoch)).toBeGreaterThan(0);
+});
+
+test("the epochs of many registries are read together, and a purge of any that no message told of holds within 2 s", async () => {
+  const server = await redisServer();
+  const a = await replicaOn({ url: server.url });
+  const deaf = await replicaOn({ url: server.url }, { post: () => undefined });
+  const keys = Array.from({ length: 300 }, (_, i) => ({ partition: `admin-${i}::1220aa`, scopes: ["all", "info"] }));
+  const agree = () => {
+    const epochs = keys.map((key) => [deaf.coordinator.epochOf(key), a.coordinator.epochOf(key)]);
+    return epochs.every(([one, other]) => one === other);
+  };
+  await until(agree);
+  const before = deaf.events.sent("table_read");
+  const began = clock.now();
+  await until(() => clock.now() - began > 1_500);
+  // Three or four times each: 1,000 scripts and more, were they read one by one.
+  expect(deaf.events.sent("table_read") - before).toBeLessThan(300);
+  for (const at of [0, 150, 299]) {
+    expect(await a.coordinator.purge(keys[at]!.partition, ["all"])).toBe("fleet");
+  }
+  await until(agree, 2_000);
+});
