@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock, Instant } from "../clock.ts";
-import type { EpochsPort, FactsPort } from "../sharing/coordinator.ts";
+import type { EpochsPort, FactsPort } from "../sharing/ports.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { type ListingBound, listingEpoch, type WholeListing } from "../registry/whole-listing.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";

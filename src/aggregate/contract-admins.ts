@@ -1,5 +1,5 @@
 import type { Duration } from "../clock.ts";
-import type { FactsPort } from "../sharing/coordinator.ts";
+import type { FactsPort } from "../sharing/ports.ts";
 import { digestOf } from "../digest.ts";
 
 /** How long a success is remembered: contracts live for minutes or months, and forgetting costs one refusal. */

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { LRUCache } from "lru-cache";
 import { Abort, type AbortSignalLike, type Clock, type Duration, type Instant, withDeadline } from "../clock.ts";
-import type { EpochsPort, LeasesPort } from "../sharing/coordinator.ts";
+import type { EpochsPort, LeasesPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { CachedEntry } from "./cached-entry.ts";
 import type { Fetcher, FetchResult, Miss } from "./fetch.ts";

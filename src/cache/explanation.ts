@@ -1,5 +1,5 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
-import type { EpochsPort } from "../sharing/coordinator.ts";
+import type { EpochsPort } from "../sharing/ports.ts";
 import { fieldValue } from "../fields.ts";
 import type { CachedEntry } from "./cached-entry.ts";
 import { CODINGS } from "./compression.ts";

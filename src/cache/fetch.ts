@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock, Instant } from "../clock.ts";
-import type { EpochsPort, LeasesPort, FetchOutcome, Lease } from "../sharing/coordinator.ts";
+import type { EpochsPort, LeasesPort, FetchOutcome, Lease } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import { isHeadTooLarge } from "../fields.ts";
 import { CachedEntry } from "./cached-entry.ts";

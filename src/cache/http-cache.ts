@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
-import type { EpochsPort, LeasesPort } from "../sharing/coordinator.ts";
+import type { EpochsPort, LeasesPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import { type CachedEntry, type Forwarding, Responder } from "./cached-entry.ts";
 import { CollapsedForwarding, HitForMiss, waitFor } from "./collapsed-forwarding.ts";

@@ -7,7 +7,7 @@ import { type Clock, type Duration, systemClock, withReply } from "../clock.ts";
 import type { Config, RedisConfig, UpstreamConfig } from "../config/schema.ts";
 import { LocalCoordinator } from "../sharing/alone.ts";
 import { createClient, readFault, type RedisClient, type RedisFault } from "../sharing/redis/client.ts";
-import { defineScript, runScript } from "../sharing/redis/protocol.ts";
+import { defineScript, runScript } from "../sharing/redis/scripts.ts";
 import { silentObserver } from "../upstream/observer.ts";
 import { Upstream } from "../upstream/upstream.ts";
 

@@ -1,5 +1,5 @@
 import { type Clock, type Duration, type Instant, settledWithin, sleep } from "../clock.ts";
-import type { MergedRows, Row, SharedRows } from "../sharing/ports.ts";
+import type { MergedRows, Row, SharedRows } from "../sharing/coordination.ts";
 import { digestOf } from "../digest.ts";
 import { byAge, parsePin, type Pin } from "./pin.ts";
 import { PinFile } from "./pin-file.ts";

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { Abort, type CancelTimer, type Clock, type Duration, sleep } from "../clock.ts";
 import type { Config, DiscoveryConfig } from "../config/schema.ts";
-import type { SharedRows } from "../sharing/ports.ts";
+import type { SharedRows } from "../sharing/coordination.ts";
 import type { FoundRegistries, FoundRegistry } from "../upstream/found.ts";
 import { aliasOf } from "./asset-list.ts";
 import { type Candidate, isUsed, judge, pinOf, problemOf } from "./candidate.ts";

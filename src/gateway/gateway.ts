@@ -10,7 +10,7 @@ import { type CertificateStatus, certificatesOf } from "../config/certificates.t
 import type { Config } from "../config/schema.ts";
 import { Discovery } from "../discovery/discovery.ts";
 import { readTls, type TlsFiles } from "../config/tls-files.ts";
-import { coordinateAlone, coordinateByRedis, type Coordination, isRedisConnected } from "../sharing/ports.ts";
+import { coordinateAlone, coordinateByRedis, type Coordination, isRedisConnected } from "../sharing/coordination.ts";
 import { ClientConnections } from "../connections/connections.ts";
 import type { Services } from "../requests/context.ts";
 import { ListenerCertificate } from "../connections/listener-certificate.ts";

@@ -3,7 +3,7 @@ import type { MemoryStore } from "../cache/stores/memory-store.ts";
 import { type Duration, settledWithin, sleep } from "../clock.ts";
 import type { CertificateStatus } from "../config/certificates.ts";
 import type { Config } from "../config/schema.ts";
-import type { Coordination } from "../sharing/ports.ts";
+import type { Coordination } from "../sharing/coordination.ts";
 import type { Services } from "../requests/context.ts";
 import type { Snapshots } from "../requests/snapshot.ts";
 import type { InFlight } from "../requests/workload.ts";

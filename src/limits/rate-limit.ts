@@ -1,6 +1,6 @@
 import type { AbortSignalLike, Clock, Duration, Instant } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
-import type { AnnouncementsPort, LimitsPort, MaybePromise } from "../sharing/coordinator.ts";
+import type { AnnouncementsPort, LimitsPort, MaybePromise } from "../sharing/ports.ts";
 import type { LimitAnswer, LimitWindow } from "../sharing/limits.ts";
 import { GatewayError } from "../errors.ts";
 import { type Operation, OPERATIONS } from "../spec/endpoints.ts";

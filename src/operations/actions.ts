@@ -3,7 +3,7 @@ import { Compile } from "typebox/compile";
 import type { Clock, Duration } from "../clock.ts";
 import { formatDuration, parseDuration } from "../units.ts";
 import { type Action, type HeldAction, MAX_ACTIONS } from "../sharing/actions.ts";
-import type { Coordinator, PurgeReach } from "../sharing/coordinator.ts";
+import type { Coordinator, PurgeReach } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { NodeStatus, UpstreamMode } from "../upstream/status.ts";
 import type { Upstream } from "../upstream/upstream.ts";

@@ -1,7 +1,7 @@
 /**
  * What the operations listener answers, as JSON: for the console, which imports nothing else of the gateway. Types alone.
  */
-import type { ReplicasReached } from "../sharing/coordinator.ts";
+import type { ReplicasReached } from "../sharing/ports.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts";
 import type { HistoryReport } from "../observe/history.ts";
 import type { RequestsReport } from "../observe/request-log.ts";
@@ -9,7 +9,7 @@ import type { ActionReport, ActResult } from "./actions.ts";
 import type { AuditEntry } from "./audit.ts";
 import type { ClientsReport } from "./clients-report.ts";
 import type { Health } from "./conditions/health.ts";
-import type { ReplicaReport } from "../sharing/coordinator.ts";
+import type { ReplicaReport } from "../sharing/ports.ts";
 import type { ConfigReport } from "./config-report.ts";
 import type { PathExplanation } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { BlockList, isIP } from "node:net";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
-import type { PurgeReach } from "../sharing/coordinator.ts";
+import type { PurgeReach } from "../sharing/ports.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Credential } from "./access.ts";
 import type { ActionReport, Operator } from "./actions.ts";

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import type { Clock } from "../clock.ts";
-import type { Coordinator } from "../sharing/coordinator.ts";
+import type { Coordinator } from "../sharing/ports.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts";
 import { GatewayError } from "../errors.ts";
 import { Type } from "typebox";

@@ -5,7 +5,7 @@ import { fastify, type FastifyInstance, type FastifyReply, LogController } from 
 import { prefersGzip } from "../cache/compression.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
-import type { Coordinator } from "../sharing/coordinator.ts";
+import type { Coordinator } from "../sharing/ports.ts";
 import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.ts";
 import { ClientConnections } from "../connections/connections.ts";
 import { answerParserErrors, framingProblem, hasUnreadBody } from "../requests/framing.ts";

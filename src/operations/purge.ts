@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { Clock, Duration } from "../clock.ts";
-import type { Coordinator, Dependencies, PurgeReach } from "../sharing/coordinator.ts";
+import type { Coordinator, Dependencies, PurgeReach } from "../sharing/ports.ts";
 import { softScope } from "../sharing/epochs.ts";
 import { GatewayError } from "../errors.ts";
 import { SCOPES } from "../registry/metadata-resource.ts";

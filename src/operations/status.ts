@@ -1,7 +1,7 @@
 import type { MemoryStore } from "../cache/stores/memory-store.ts";
 import type { CertificateStatus } from "../config/certificates.ts";
 import type { Config } from "../config/schema.ts";
-import type { RedisPart } from "../sharing/ports.ts";
+import type { RedisPart } from "../sharing/coordination.ts";
 import type { UpstreamStatus } from "../upstream/status.ts";
 import { type ActionReport, type ActParts, reportInForce } from "./actions.ts";
 

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Duration } from "../clock.ts";
-import type { FactsPort } from "../sharing/coordinator.ts";
+import type { FactsPort } from "../sharing/ports.ts";
 import { digestOf } from "../digest.ts";
 
 /** Of one registry: its admins, and the page sizes that are asked for by default. */

@@ -5,7 +5,7 @@ import type { HttpCache } from "../cache/http-cache.ts";
 import type { CacheAnswer, CachePolicy, Resource } from "../cache/resource.ts";
 import type { AbortSignalLike, Clock, Instant } from "../clock.ts";
 import type { CacheConfig } from "../config/schema.ts";
-import type { EpochsPort, FactsPort } from "../sharing/coordinator.ts";
+import type { EpochsPort, FactsPort } from "../sharing/ports.ts";
 import type { CachedOperation, Operation } from "../spec/endpoints.ts";
 import type { CallTrace } from "../upstream/observer.ts";
 import type { Upstream } from "../upstream/upstream.ts";

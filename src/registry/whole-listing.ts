@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { ListedPage } from "../bodies/page.ts";
 import type { CacheAnswer } from "../cache/resource.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import type { EpochsPort } from "../sharing/coordinator.ts";
+import type { EpochsPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import { fieldValues } from "../fields.ts";
 import { type FoundPage, Listing } from "./listing.ts";

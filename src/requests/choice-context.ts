@@ -2,7 +2,7 @@ import type { ContractAdmins } from "../aggregate/contract-admins.ts";
 import { probeContract } from "../aggregate/contract-probe.ts";
 import type { RequestContent } from "../bodies/request.ts";
 import { nominatedFields } from "../cache/rfc/request-fields.ts";
-import type { MaybePromise } from "../sharing/coordinator.ts";
+import type { MaybePromise } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import { clientFields, type Fields, filterFields, neverKept, traceFieldsOf } from "../fields.ts";
 import { checkAnswer } from "../registry/metadata-resource.ts";

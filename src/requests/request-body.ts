@@ -4,7 +4,7 @@ import { AT_ONCE, type BodyReader, TooCostly } from "../bodies/body-reader.ts";
 import { CollectedBody } from "../bodies/collected-body.ts";
 import { readRequestBody, type RequestContent, type RequestForm } from "../bodies/request.ts";
 import { refusedBody, Upload } from "../bodies/upload.ts";
-import type { MaybePromise } from "../sharing/coordinator.ts";
+import type { MaybePromise } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { RequestContext } from "./context.ts";
 

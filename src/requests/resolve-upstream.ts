@@ -1,7 +1,7 @@
 import type { AbortSignalLike, Instant } from "../clock.ts";
 import type { Tier } from "../clients/client.ts";
 import { suggest } from "../config/suggestion.ts";
-import type { MaybePromise } from "../sharing/coordinator.ts";
+import type { MaybePromise } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { BodyAdmin } from "../spec/body-admin.ts";
 import type { Upstream } from "../upstream/upstream.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { Dependencies } from "./coordinator.ts";
+import type { Dependencies } from "./ports.ts";
 
 /**
  * Stands for the last purge of one scope: `<count>.<random>`. The count orders the epochs of a scope (a later purge has a

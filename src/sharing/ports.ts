@@ -1,95 +1,156 @@
-import type { Store } from "../cache/stores/tiers.ts";
-import type { Clock, Duration, Instant } from "../clock.ts";
-import type { RedisConfig } from "../config/schema.ts";
-import type { Coordinator } from "./coordinator.ts";
-import { LocalCoordinator } from "./alone.ts";
-import type { RedisObserver } from "./redis/connection.ts";
-import type { RedisStatus } from "./redis/coordinator.ts";
+import type { Duration, Instant } from "../clock.ts";
+import type { Limits } from "./limits.ts";
+import type { ActionOrder, Actions } from "./actions.ts";
 
-/** A row of a table that replicas share. */
-export interface Row {
-  /** Of two rows with the same name the one with the higher version stays. */
-  readonly version: number;
-  /** When it ends by the clock of what is shared (Unix ms); undefined: it stays. */
-  readonly until: Instant | undefined;
-  readonly text: string;
-}
-
-/** What a table is to have that it lacks. */
-export interface MergedRows {
-  /** Undefined removes a row. */
-  readonly rows: ReadonlyMap<string, Row | undefined>;
-  /** The other replicas need not look at once. */
-  readonly isQuiet?: boolean;
-}
-
-/** A small table that replicas share, and that lasts. */
-export interface SharedRows {
-  /**
-   * Has `merge` called with each reading, and with what was written. It takes over what is newer in `rows`, and returns what
-   * is missing there. `time` is that of what is shared.
-   */
-  follow(merge: (rows: ReadonlyMap<string, Row>, time: Instant) => MergedRows): void;
-  /** Reads, and writes what is missing. Rejects while what is shared is away. */
-  synchronise(): Promise<void>;
-  close(): Promise<void>;
-}
-
-/** What this process shares with others, and through what. */
-export interface Coordination {
-  readonly coordinator: Coordinator;
-  /** Pins of registries that were found; undefined where nothing is shared beyond this machine. */
-  readonly pins?: SharedRows;
-  /** The tier of the cache behind this process's memory. */
-  readonly store: Store | undefined;
-  /** The `redis` part of `/status`. */
-  redisStatus(): RedisPart;
-  /** Resolves once what is shared can be read, at the latest after `timeout`. */
-  whenReady(timeout: Duration): Promise<unknown>;
-}
-
-/** The `redis` part of `/status`: `{configured: false}`, or how things are between this process and Redis. */
-export type RedisPart = { readonly configured: false } | ({ readonly configured: true } & RedisStatus);
-
-/** Nothing is shared: this process is all there is. */
-export function coordinateAlone(clock: Clock): Coordination {
-  return {
-    coordinator: new LocalCoordinator({ clock }),
-    store: undefined,
-    redisStatus: () => ({ configured: false }),
-    whenReady: () => Promise.resolve(),
-  };
+/**
+ * What an entry of the cache depends on. When the epoch of any scope changes, or the page that issued its token
+ * changes, the entry is never used again.
+ */
+export interface Dependencies {
+  /** The cache's share of one registry: its admin's party id. */
+  readonly partition: string;
+  /** Purge scopes within the partition, for example `all`, `list`, `instrument:Amulet`. */
+  readonly scopes: readonly string[];
+  /** For a page behind a page token: the token's chain (page size and token), see {@link EpochsPort.issueChain}. */
+  readonly chain?: string;
 }
 
 /**
- * Everything that can be is shared with the other replicas at the same Redis. Connects at once. The Redis client is loaded
- * here, so that a gateway without Redis does not pay for it.
- *
- * @param largestBody bytes of the largest body that is stored, now
- * @throws when a file of the configuration cannot be read
+ * How far a purge or an action got: this replica only, every replica (`fleet`, as `POST /purge` answers), or this replica and noted
+ * down until Redis is back.
  */
-export async function coordinateByRedis(
-  config: RedisConfig,
-  clock: Clock,
-  { observer, largestBody }: { readonly observer: RedisObserver; readonly largestBody: () => number },
-): Promise<Coordination> {
-  const [{ RedisConnection }, { RedisCoordinator }, { RedisStore }] = await Promise.all([
-    import("./redis/connection.ts"),
-    import("./redis/coordinator.ts"),
-    import("./redis/entry-store.ts"),
-  ]);
-  const connection = new RedisConnection({ config, clock, observer });
-  const coordinator = new RedisCoordinator({ connection, clock, observer });
-  return {
-    coordinator,
-    pins: coordinator.pins,
-    store: new RedisStore({ connection, coordinator, clock, observer, largestBody }),
-    redisStatus: () => ({ configured: true, ...coordinator.status() }),
-    whenReady: (timeout) => coordinator.whenReady(timeout),
-  };
+export const PURGE_REACHES = ["replica", "fleet", "pending"] as const;
+export type PurgeReach = (typeof PURGE_REACHES)[number];
+
+/** Which replicas go by what an operator did. */
+export interface ReplicasReached {
+  /** Names of those that do, the one that answers first. */
+  readonly took: readonly string[];
+  /**
+   * Names of those that are alive and have not said so in time; they follow within 2 s while Redis is there. `unknown` for
+   * each that cannot say it: of an earlier release, or with other seal keys.
+   */
+  readonly missing: readonly string[];
+  /** All of them together. */
+  readonly of: number;
 }
 
-/** Whether there is nothing to wait for: Redis is asked by requests, or none is configured. */
-export function isRedisConnected(part: RedisPart): boolean {
-  return !part.configured || part.state === "up";
+/** A replica as `/status` shows it. */
+export interface ReplicaReport {
+  readonly name: string;
+  readonly version: string;
+  /** Of the sources that it was built from. */
+  readonly revision: string;
+  /** When it started (RFC 3339). */
+  readonly since: string;
+}
+
+/**
+ * What became of the fetch that a lease was held for. `stored`: it can be looked up. `uncacheable`: there is nothing to
+ * share, be it an answer that is not kept or an error; all who wait go themselves, at once. `failed`: it was given up,
+ * or its process died; one of those who wait goes.
+ */
+export type FetchOutcome = "stored" | "uncacheable" | "failed";
+
+/** The right to be the only process that fetches a key. Renewed by itself until released. */
+export interface Lease {
+  release(outcome: FetchOutcome): void;
+}
+
+/** A value now, or later where it has to cross a process border. */
+export type MaybePromise<T> = T | Promise<T>;
+
+/** What was purged, and which page tokens were issued. */
+export interface EpochsPort {
+  /**
+   * The epochs of all these dependencies in one, as this process knows them now: equal strings mean nothing was
+   * purged or re-chained in between. Undefined when `chain` names a token no page has issued: store nothing then.
+   * Synchronous and cheap: it is asked on every hit.
+   */
+  epochOf(dependencies: Dependencies): string | undefined;
+
+  /**
+   * The soft purges that an entry stored now is later than, as one string; empty where there were none. `softVersion`
+   * stays the same while it is the same for all dependencies: that is asked on every hit.
+   */
+  softEpochOf(dependencies: Dependencies): string;
+  readonly softVersion: number;
+
+  /**
+   * When the first soft purge was (Unix ms) that is not among those of `since`, a {@link softEpochOf}: what depends on this is
+   * stale since then. -Infinity: it is not known when. Undefined: there was none.
+   */
+  softPurgedAt(dependencies: Dependencies, since: string): number | undefined;
+
+  /**
+   * Notes that a page issued a token: `chain` names it, `digest` stands for the contents of the page and of those
+   * before it. Another digest than last time makes every entry behind the token unusable.
+   */
+  issueChain(partition: string, chain: string, digest: string): void;
+
+  /**
+   * Gives the scopes of `partition` (undefined: of every partition) new epochs, here at once. Scopes named by `softScope`
+   * are purged softly: entries become stale.
+   */
+  purge(partition: string | undefined, scopes: readonly string[]): Promise<PurgeReach>;
+}
+
+/** What operators do to upstreams and nodes. */
+export interface ActionsPort {
+  /** What operators did that is in force, as this process knows it. */
+  readonly actions: Pick<Actions, "all" | "find" | "held" | "isFull" | "onChange">;
+
+  /** Has an operator's action in force, here at once, in the place of what is for the same upstream or node. */
+  act(order: ActionOrder): Promise<PurgeReach>;
+}
+
+/** One fetch for all who want the same. */
+export interface LeasesPort {
+  /** The lease for `key`, or undefined when another request or process has it. */
+  acquire(key: string): MaybePromise<Lease | undefined>;
+
+  /** Resolves when the holder of `key` released it, its lease ran out ("failed"), or `deadline` passed (undefined). */
+  whenReleased(key: string, deadline: Instant): Promise<FetchOutcome | undefined>;
+}
+
+/** How much may be asked of upstreams, and by clients. */
+export interface LimitsPort {
+  readonly limits: Limits;
+}
+
+/** Small facts, such as which admin a contract belongs to. */
+export interface FactsPort {
+  /** Keeps a small fact for `ttl`; bounded, so it may be forgotten sooner. */
+  remember(key: string, value: string, ttl: Duration): void;
+
+  /** A remembered fact. */
+  recall(key: string): MaybePromise<string | undefined>;
+}
+
+/** What processes say to each other at once. */
+export interface AnnouncementsPort {
+  /**
+   * Tells the other processes something, at once. One that cannot be reached does not hear it; what did not reach Redis
+   * is told when it is there again, but not what `isBrief`, which is of no use by then.
+   */
+  announce(news: string, options?: { readonly isBrief: boolean }): void;
+
+  /** Has `hear` called with what other processes announce, and with undefined when some of it may have been missed. */
+  onAnnounced(hear: (news: string | undefined) => void): void;
+}
+
+/**
+ * What replicas share. Consumers take the ports that they need. The local adapter serves one process, the Redis adapter
+ * replicas.
+ *
+ * No method rejects: when what is shared is away, adapters answer from what this process knows.
+ */
+export interface Coordinator extends EpochsPort, ActionsPort, LeasesPort, LimitsPort, FactsPort, AnnouncementsPort {
+  /**
+   * Which replicas go by what was purged and done here from `since` on, of which `reach` is how far it got. As soon as
+   * all do, and within 1 s.
+   */
+  whoTook(since: Instant, reach: PurgeReach): Promise<ReplicasReached>;
+
+  close(): Promise<void>;
 }

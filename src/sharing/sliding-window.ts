@@ -19,7 +19,7 @@ export interface AgedCalls {
 }
 
 /**
- * The calls of the last `per`, in at most {@link SLOTS} + 1 counts. Redis counts in the same way: `redis/shared-limits.ts`.
+ * The calls of the last `per`, in at most {@link SLOTS} + 1 counts. Redis counts in the same way: `redis/limit-scripts.ts`.
  */
 export class SlidingWindow {
   private readonly slotLength: Duration;

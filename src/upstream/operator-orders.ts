@@ -1,6 +1,6 @@
 import type { Clock, Instant } from "../clock.ts";
 import { type Action, type HeldAction, targetOf } from "../sharing/actions.ts";
-import type { ActionsPort } from "../sharing/coordinator.ts";
+import type { ActionsPort } from "../sharing/ports.ts";
 import { type ErrorCode, GatewayError } from "../errors.ts";
 
 /** When to come back, in seconds, where the operator did not say how long it lasts. */

@@ -1,7 +1,7 @@
 import type { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
-import type { ActionsPort, AnnouncementsPort, LimitsPort } from "../sharing/coordinator.ts";
+import type { ActionsPort, AnnouncementsPort, LimitsPort } from "../sharing/ports.ts";
 import { digestOf } from "../digest.ts";
 import { OperatorOrders } from "./operator-orders.ts";
 import { RetryBudget } from "../limits/retry-budget.ts";

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { digestOf } from "../../src/digest.ts";
-import { Keys } from "../../src/sharing/redis/protocol.ts";
+import { Keys } from "../../src/sharing/redis/keys.ts";
 import { closeAll, entryOf, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
 import { type RedisServer, until } from "../support/redis.ts";
 import { infoKey, put } from "../support/store-suite.ts";

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import type { Action } from "../../src/sharing/actions.ts";
 import { cacheKey } from "../../src/cache/stores/tiers.ts";
-import { coordinateByRedis, type Row } from "../../src/sharing/ports.ts";
-import { Keys } from "../../src/sharing/redis/protocol.ts";
+import { coordinateByRedis, type Row } from "../../src/sharing/coordination.ts";
+import { Keys } from "../../src/sharing/redis/keys.ts";
 import { Seals } from "../../src/sharing/redis/seals.ts";
 import { digestOf } from "../../src/digest.ts";
 import { clock, type Replica } from "../support/redis-replicas.ts";

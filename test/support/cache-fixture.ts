@@ -6,7 +6,7 @@ import type { CacheAnswer, CachePolicy, Fetched, FetchRequest, Resource } from "
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { cacheKey, type Store } from "../../src/cache/stores/tiers.ts";
 import type { Duration } from "../../src/clock.ts";
-import type { Coordinator } from "../../src/sharing/coordinator.ts";
+import type { Coordinator } from "../../src/sharing/ports.ts";
 import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import { GatewayError } from "../../src/errors.ts";
 import { type Fields, fieldValue } from "../../src/fields.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Coordinator, FetchOutcome, Lease } from "../../src/sharing/coordinator.ts";
+import type { Coordinator, FetchOutcome, Lease } from "../../src/sharing/ports.ts";
 import { until } from "./redis.ts";
 
 /** A coordinator under test and the time it runs by. */

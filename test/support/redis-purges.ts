@@ -3,7 +3,7 @@ import { HttpCache } from "../../src/cache/http-cache.ts";
 import type { CachePolicy, Fetched, Resource } from "../../src/cache/resource.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import { type CacheKey, cacheKey } from "../../src/cache/stores/tiers.ts";
-import type { PurgeReach } from "../../src/sharing/coordinator.ts";
+import type { PurgeReach } from "../../src/sharing/ports.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import { type SlowProxy, startSlowProxy } from "./redis-proxy.ts";
 import { clock, type Post, type Replica, startReplica } from "./redis-replicas.ts";

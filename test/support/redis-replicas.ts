@@ -4,12 +4,13 @@ import {
   type ConnectionListener,
   RedisConnection,
   type RedisConnectionOptions,
-  type RedisObserver,
 } from "../../src/sharing/redis/connection.ts";
+import type { RedisObserver } from "../../src/sharing/redis/observer.ts";
 import { RedisCoordinator } from "../../src/sharing/redis/coordinator.ts";
-import { RedisStore } from "../../src/sharing/redis/entry-store.ts";
+import { RedisStore } from "../../src/sharing/redis/entries.ts";
 import { thisReplica } from "../../src/version.ts";
-import type { CommandOutcome, Message, RedisValue, Rejection } from "../../src/sharing/redis/protocol.ts";
+import type { CommandOutcome, RedisValue, Rejection } from "../../src/sharing/redis/observer.ts";
+import type { Message } from "../../src/sharing/redis/messages.ts";
 
 /** One replica's share of a Redis: what the gateway builds of the same parts. */
 export interface Replica {

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
 import { type CacheKey, cacheKey, type Store } from "../../src/cache/stores/tiers.ts";
-import type { Coordinator } from "../../src/sharing/coordinator.ts";
+import type { Coordinator } from "../../src/sharing/ports.ts";
 import { until } from "./redis.ts";
 
 /** A store under test, with the coordinator whose epochs it lives by. */

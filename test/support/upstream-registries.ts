@@ -10,7 +10,7 @@ import { parseConfig } from "../../src/config/parse.ts";
 import type { UpstreamConfig } from "../../src/config/schema.ts";
 import type { Fields } from "../../src/fields.ts";
 import { LocalCoordinator } from "../../src/sharing/alone.ts";
-import type { Coordinator } from "../../src/sharing/coordinator.ts";
+import type { Coordinator } from "../../src/sharing/ports.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { SampleRegistryOptions } from "../../src/sandbox/registry.ts";

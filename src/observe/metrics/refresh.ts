@@ -2,7 +2,7 @@ import type { MemoryStore } from "../../cache/stores/memory-store.ts";
 import type { Duration } from "../../clock.ts";
 import type { CertificateStatus } from "../../config/certificates.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
-import type { LeaseStatus } from "../../sharing/redis/shared-leases.ts";
+import type { LeaseStatus } from "../../sharing/redis/leases.ts";
 import { CACHED_OPERATIONS, type CachedOperation } from "../../spec/endpoints.ts";
 import type { BreakerState } from "../../upstream/observer.ts";
 import {

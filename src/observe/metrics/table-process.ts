@@ -1,5 +1,5 @@
 import { CERTIFICATE_ROLES } from "../../config/certificates.ts";
-import { COMMAND_OUTCOMES, REDIS_VALUES, REJECTIONS } from "../../sharing/redis/protocol.ts";
+import { COMMAND_OUTCOMES, REDIS_VALUES, REJECTIONS } from "../../sharing/redis/observer.ts";
 import { counter, gauge, histogram } from "./definition.ts";
 import { ALIAS, ALIAS_OR_NONE, RELOAD_RESULT } from "./labels.ts";
 

@@ -1,5 +1,5 @@
 import type { CacheObserver } from "../../cache/observer.ts";
-import type { RedisObserver } from "../../sharing/redis/connection.ts";
+import type { RedisObserver } from "../../sharing/redis/observer.ts";
 import type { Tracing } from "./tracing.ts";
 
 /** Tells the trace of a request, besides `observer`, what the cache made of it. */

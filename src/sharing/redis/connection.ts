@@ -2,39 +2,12 @@ import { Redis } from "ioredis";
 import { type Clock, type Duration, type Instant, TimedOut, valueWithin, withReply } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import { createClient, readFault, type RedisClient } from "./client.ts";
-import {
-  type CommandOutcome,
-  Keys,
-  type Message,
-  formatMessage,
-  LONGEST_MESSAGE,
-  parseMessage,
-  type RedisValue,
-  type Rejection,
-  runScript,
-  type ScriptCall,
-} from "./protocol.ts";
+import type { RedisObserver } from "./observer.ts";
+import { Writes } from "./writes.ts";
+import { Keys } from "./keys.ts";
+import { type Message, formatMessage, LONGEST_MESSAGE, parseMessage } from "./messages.ts";
+import { runScript, type ScriptCall } from "./scripts.ts";
 import { Seals } from "./seals.ts";
-
-/** Is told what happens between this process and Redis; for metrics and logs. Must not throw. */
-export interface RedisObserver {
-  /** Redis may be read and written from now on, or no longer; `reason` is for the log. */
-  stateChanged(state: "up" | "away", reason: string): void;
-  /** There is no connection, and why: the rest of a sentence that begins with "Redis". Told once for each fault. */
-  connectionFailed(why: string): void;
-  /** A command ended. `name` is one of a handful. */
-  commandEnded(name: string, outcome: CommandOutcome, duration: Duration): void;
-  /** A value was not written: too much is waiting to be written already. */
-  writeDropped(): void;
-  /** A value in Redis was damaged or foreign, and taken for absent. */
-  valueRejected(value: RedisValue, why: Rejection): void;
-  /** The key file was looked at: why it cannot be used (the last good keys stay in use), or undefined. */
-  sealKeyLooked(fault: string | undefined): void;
-  /** This process's wall clock is so far ahead of Redis's; negative: behind. */
-  clockCompared(ahead: Duration): void;
-  /** A purge by another replica took effect here, so long after it was written to Redis. */
-  purgeArrived(lag: Duration): void;
-}
 
 export interface RedisConnectionOptions {
   config: RedisConfig;
@@ -241,59 +214,5 @@ export class RedisConnection {
 
   private note(error: unknown): void {
     this.lastError = error instanceof Error ? error.message : String(error);
-  }
-}
-
-/** What may wait to be written. Beyond it Redis is not keeping up, and what comes is not worth the memory. */
-const MAX_WAITING_BYTES = 16 * 1024 * 1024;
-
-/** One value to write. */
-export interface Write {
-  /** Roughly what it holds in memory until it is written. */
-  readonly bytes: number;
-  /** Sends it, and settles within a bounded time. Called off the path of the request that caused it. */
-  send(): Promise<unknown>;
-}
-
-/** Writes under way, off every request's path and within a bound. */
-class Writes {
-  private readonly clock: Clock;
-  private readonly underWay = new Set<Promise<void>>();
-  private queue: Write[] = [];
-  private waitingBytes = 0;
-
-  constructor(clock: Clock) {
-    this.clock = clock;
-  }
-
-  /** Takes over a write; false when too much waits already. */
-  add(write: Write): boolean {
-    if (this.waitingBytes + write.bytes > MAX_WAITING_BYTES) return false;
-    this.waitingBytes += write.bytes;
-    if (this.queue.length === 0) setImmediate(() => this.flush());
-    this.queue.push(write);
-    return true;
-  }
-
-  /** Resolves when all that was added so far is in Redis or has failed, at the latest after `timeout`. */
-  async settled(timeout: Duration): Promise<void> {
-    this.flush();
-    if (this.underWay.size === 0) return;
-    await withReply(Promise.all(this.underWay), timeout, this.clock).catch(() => {});
-  }
-
-  private flush(): void {
-    const queue = this.queue;
-    this.queue = [];
-    for (const write of queue) {
-      const sent: Promise<void> = write
-        .send()
-        .catch(() => {})
-        .then(() => {
-          this.underWay.delete(sent);
-          this.waitingBytes -= write.bytes;
-        });
-      this.underWay.add(sent);
-    }
   }
 }

@@ -10,17 +10,19 @@ import type {
   PurgeReach,
   ReplicaReport,
   ReplicasReached,
-} from "../coordinator.ts";
-import type { RedisConnection, RedisObserver } from "./connection.ts";
+} from "../ports.ts";
+import type { RedisConnection } from "./connection.ts";
+import type { RedisObserver } from "./observer.ts";
 import { Poller } from "./poller.ts";
-import { defineScript, type Message } from "./protocol.ts";
+import { defineScript } from "./scripts.ts";
+import type { Message } from "./messages.ts";
 import { Replicas } from "./replicas.ts";
-import { SharedActions } from "./shared-actions.ts";
-import { SharedChains } from "./shared-chains.ts";
-import { SharedEpochs } from "./shared-epochs.ts";
-import { SharedFacts } from "./shared-facts.ts";
-import { type LeaseStatus, SharedLeases } from "./shared-leases.ts";
-import { RedisLimits } from "./shared-limits.ts";
+import { SharedActions } from "./actions.ts";
+import { SharedChains } from "./chains.ts";
+import { SharedEpochs } from "./epochs.ts";
+import { SharedFacts } from "./facts.ts";
+import { type LeaseStatus, SharedLeases } from "./leases.ts";
+import { RedisLimits } from "./limits.ts";
 import { SharedTable, type TableParts } from "./shared-table.ts";
 import { Tables } from "./tables.ts";
 

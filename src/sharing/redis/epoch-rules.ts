@@ -1,5 +1,5 @@
 import { BASE, type Epoch, epochAfter, epochCount, type Epochs, type EpochSet } from "../epochs.ts";
-import type { PartitionView } from "./partition-views.ts";
+import type { PartitionView } from "./partitions.ts";
 import type { FoundTable } from "./tables.ts";
 
 /** How an epoch from elsewhere compares with the one known here. */

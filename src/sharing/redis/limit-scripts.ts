@@ -1,6 +1,6 @@
 import { SLOTS_HOLD } from "../limits.ts";
 import { SLOTS } from "../sliding-window.ts";
-import { clearForeign, defineScript, NOW_MICROSECONDS } from "./protocol.ts";
+import { clearForeign, defineScript, NOW_MICROSECONDS } from "./scripts.ts";
 
 /** Bytes of a value that are read; what is longer was not written by a gateway, and is taken for absent. */
 const LONGEST = 16_384;

@@ -3,9 +3,9 @@ import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { type Clock, type Duration, type Instant, sleep } from "../../clock.ts";
 import { digestOf } from "../../digest.ts";
-import type { MergedRows, Row } from "../ports.ts";
-import type { ReplicaReport, ReplicasReached } from "../coordinator.ts";
-import { defineScript } from "./protocol.ts";
+import type { MergedRows, Row } from "../coordination.ts";
+import type { ReplicaReport, ReplicasReached } from "../ports.ts";
+import { defineScript } from "./scripts.ts";
 import { SharedTable, type TableParts } from "./shared-table.ts";
 
 const BEAT_EVERY: Duration = 1_000;

@@ -3,7 +3,7 @@ import type { Clock } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import { readSealKeys } from "../../config/secret.ts";
 import { WatchedFiles } from "../../config/watched-files.ts";
-import type { RedisValue } from "./protocol.ts";
+import type { RedisValue } from "./observer.ts";
 
 /** Bytes of an HMAC that are kept: 128 bits, which nobody guesses (RFC 2104 §5). */
 export const SEAL_LENGTH = 16;

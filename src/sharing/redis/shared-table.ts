@@ -1,8 +1,8 @@
 import { type Clock, type Duration, type Instant, valueWithin } from "../../clock.ts";
-import type { Row, SharedRows } from "../ports.ts";
+import type { Row, SharedRows } from "../coordination.ts";
 import type { RedisConnection } from "./connection.ts";
 import { type Poller, READ_EVERY } from "./poller.ts";
-import type { RedisValue } from "./protocol.ts";
+import type { RedisValue } from "./observer.ts";
 import type { Replicas } from "./replicas.ts";
 import { type FoundTable, newTable, type Table, type Tables } from "./tables.ts";
 

@@ -1,6 +1,8 @@
 import type { Clock, Duration } from "../../clock.ts";
-import type { RedisConnection, RedisObserver } from "./connection.ts";
-import { BOUNDED, clearForeign, defineScript, NOW, type RedisValue } from "./protocol.ts";
+import type { RedisConnection } from "./connection.ts";
+import type { RedisObserver } from "./observer.ts";
+import { BOUNDED, clearForeign, defineScript, NOW } from "./scripts.ts";
+import type { RedisValue } from "./observer.ts";
 
 /** Rows of one table; a hash with more is foreign. */
 const MOST_ROWS = 4_096;

@@ -1,5 +1,5 @@
 import type { RedisConnection } from "./connection.ts";
-import { defineScript, PLAIN, type ScriptCall } from "./protocol.ts";
+import { defineScript, PLAIN, type ScriptCall } from "./scripts.ts";
 
 /** Bytes of a value: party ids, tokens and digests with their seals are shorter. What is longer is foreign. */
 const LONGEST_VALUE = 1_100;

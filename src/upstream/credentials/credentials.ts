@@ -4,7 +4,7 @@ import type { UpstreamConfig } from "../../config/schema.ts";
 import { type FindFault, findSecretFault, findTokenFault, readSecret } from "../../config/secret.ts";
 import { readTls, type TlsMaterial } from "../../config/tls-files.ts";
 import { WatchedFiles } from "../../config/watched-files.ts";
-import type { MaybePromise } from "../../sharing/coordinator.ts";
+import type { MaybePromise } from "../../sharing/ports.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
 import type { CredentialKey } from "../observer.ts";

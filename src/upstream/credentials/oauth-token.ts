@@ -1,6 +1,6 @@
 import { type Clock, type Deadline, type Duration, type Instant, withDeadline } from "../../clock.ts";
 import type { AuthConfig } from "../../config/schema.ts";
-import type { MaybePromise } from "../../sharing/coordinator.ts";
+import type { MaybePromise } from "../../sharing/ports.ts";
 import { type ErrorCode, GatewayError, isClientGone } from "../../errors.ts";
 import type { RawAnswer } from "../wire/answer.ts";
 import type { ConnectionTarget } from "../wire/connection.ts";

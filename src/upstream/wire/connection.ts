@@ -5,7 +5,7 @@ import { Client, ProxyAgent } from "undici";
 import type { Dispatcher, buildConnector } from "undici";
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { TlsMaterial } from "../../config/tls-files.ts";
-import type { MaybePromise } from "../../sharing/coordinator.ts";
+import type { MaybePromise } from "../../sharing/ports.ts";
 import { GatewayError } from "../../errors.ts";
 import { ConnectionGone, ConnectTimeout } from "./connection-failure.ts";
 import { isPrivateHost, lookUpPublic, PrivateAddress } from "./public-address.ts";

@@ -1,11 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { type CancelTimer, type Clock, type Duration, type Instant, sleep } from "../../clock.ts";
 import { digestOf } from "../../digest.ts";
-import type { FetchOutcome, Lease, MaybePromise } from "../coordinator.ts";
-import { LocalLeases, Waiters } from "../alone.ts";
-import type { RedisConnection, RedisObserver } from "./connection.ts";
-import { defineScript, type Message } from "./protocol.ts";
-import type { SharedEpochs } from "./shared-epochs.ts";
+import type { FetchOutcome, Lease, MaybePromise } from "../ports.ts";
+import { LocalLeases, Waiters } from "../leases.ts";
+import type { RedisConnection } from "./connection.ts";
+import type { RedisObserver } from "./observer.ts";
+import { defineScript } from "./scripts.ts";
+import type { Message } from "./messages.ts";
+import type { SharedEpochs } from "./epochs.ts";
 import { readValue, VALUE_OF, writingOf } from "./values.ts";
 
 /** A dead holder keeps the others waiting for this long at most; a living one renews at a third of it. */

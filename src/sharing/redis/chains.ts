@@ -1,9 +1,9 @@
 import type { Duration } from "../../clock.ts";
 import { chainName, type Epochs } from "../epochs.ts";
 import type { RedisConnection } from "./connection.ts";
-import type { PartitionView } from "./partition-views.ts";
-import type { Message } from "./protocol.ts";
-import type { SharedEpochs } from "./shared-epochs.ts";
+import type { PartitionView } from "./partitions.ts";
+import type { Message } from "./messages.ts";
+import type { SharedEpochs } from "./epochs.ts";
 import { writingOf } from "./values.ts";
 
 /** A token stays known for as long after its page was last fetched: longer than a listing takes, and any entry lives. */

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Duration, Instant } from "../../clock.ts";
-import type { MaybePromise } from "../coordinator.ts";
+import type { MaybePromise } from "../ports.ts";
 import {
   GRANTED_AT_ONCE,
   type LimitAnswer,
@@ -15,10 +15,11 @@ import {
 import { type AgedCalls, SlidingWindow } from "../sliding-window.ts";
 import type { RedisConnection } from "./connection.ts";
 import { holdSlots, takeCalls } from "./limit-scripts.ts";
-import { MAX_WAIT } from "./partition-views.ts";
-import type { Message, ScriptCall } from "./protocol.ts";
+import { MAX_WAIT } from "./partitions.ts";
+import type { Message } from "./messages.ts";
+import type { ScriptCall } from "./scripts.ts";
 import { CHANGING_OVER, type Replicas } from "./replicas.ts";
-import type { SharedEpochs } from "./shared-epochs.ts";
+import type { SharedEpochs } from "./epochs.ts";
 
 /**
  * Share of a limit that all replicas together may grant without asking Redis first. Calls to a registry are all asked

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { Epochs } from "../../src/sharing/epochs.ts";
-import { notePending, PartitionViews } from "../../src/sharing/redis/partition-views.ts";
-import { Keys } from "../../src/sharing/redis/protocol.ts";
+import { notePending, PartitionViews } from "../../src/sharing/redis/partitions.ts";
+import { Keys } from "../../src/sharing/redis/keys.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 /** As many as are followed. */

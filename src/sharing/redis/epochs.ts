@@ -1,12 +1,14 @@
 import { type Clock, type Duration, type Instant, TimedOut, valueWithin, withReply } from "../../clock.ts";
-import type { Dependencies, PurgeReach } from "../coordinator.ts";
+import type { Dependencies, PurgeReach } from "../ports.ts";
 import { BASE, type Epoch, Epochs } from "../epochs.ts";
 import type { CircuitBreaker } from "./circuit-breaker.ts";
-import type { RedisConnection, RedisObserver } from "./connection.ts";
+import type { RedisConnection } from "./connection.ts";
+import type { RedisObserver } from "./observer.ts";
 import { raisedAbove, repairsOf, takeEpoch, takeEpochs } from "./epoch-rules.ts";
-import { isCurrent, MAX_WAIT, notePending, type PartitionView, PartitionViews } from "./partition-views.ts";
+import { isCurrent, MAX_WAIT, notePending, type PartitionView, PartitionViews } from "./partitions.ts";
 import { type Poller, READ_EVERY } from "./poller.ts";
-import type { Message, ScriptCall } from "./protocol.ts";
+import type { Message } from "./messages.ts";
+import type { ScriptCall } from "./scripts.ts";
 import type { Replicas } from "./replicas.ts";
 import { SEAL_AGAIN_AFTER, type TableParts } from "./shared-table.ts";
 import type { FoundTable, Tables } from "./tables.ts";

@@ -2,7 +2,7 @@ import type { Clock, Duration, Instant } from "../../clock.ts";
 import { digestOf } from "../../digest.ts";
 import { BASE, type Epoch, type Epochs, isEpoch, type Raised } from "../epochs.ts";
 import { CircuitBreaker } from "./circuit-breaker.ts";
-import type { Keys } from "./protocol.ts";
+import type { Keys } from "./keys.ts";
 import { newTable, type Table } from "./tables.ts";
 
 /** No request waits longer for Redis. */

@@ -1,7 +1,7 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import { type ActionOrder, type Actions, type HeldAction, parseAction, targetOf } from "../actions.ts";
-import type { MergedRows, Row } from "../ports.ts";
-import type { PurgeReach } from "../coordinator.ts";
+import type { MergedRows, Row } from "../coordination.ts";
+import type { PurgeReach } from "../ports.ts";
 import type { Replicas } from "./replicas.ts";
 import { SharedTable, type TableParts } from "./shared-table.ts";
 

@@ -1,8 +1,9 @@
 import type { Clock, Duration } from "../../clock.ts";
-import type { MaybePromise } from "../coordinator.ts";
-import { Facts } from "../alone.ts";
-import type { RedisConnection, RedisObserver } from "./connection.ts";
-import type { SharedEpochs } from "./shared-epochs.ts";
+import type { MaybePromise } from "../ports.ts";
+import { Facts } from "../facts.ts";
+import type { RedisConnection } from "./connection.ts";
+import type { RedisObserver } from "./observer.ts";
+import type { SharedEpochs } from "./epochs.ts";
 import { readValue, writingOf } from "./values.ts";
 
 /** Characters; a party id is shorter. In Redis there may be its end and its seal besides. */

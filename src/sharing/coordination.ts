@@ -1,0 +1,95 @@
+import type { Store } from "../cache/stores/tiers.ts";
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type { RedisConfig } from "../config/schema.ts";
+import type { Coordinator } from "./ports.ts";
+import { LocalCoordinator } from "./alone.ts";
+import type { RedisObserver } from "./redis/observer.ts";
+import type { RedisStatus } from "./redis/coordinator.ts";
+
+/** A row of a table that replicas share. */
+export interface Row {
+  /** Of two rows with the same name the one with the higher version stays. */
+  readonly version: number;
+  /** When it ends by the clock of what is shared (Unix ms); undefined: it stays. */
+  readonly until: Instant | undefined;
+  readonly text: string;
+}
+
+/** What a table is to have that it lacks. */
+export interface MergedRows {
+  /** Undefined removes a row. */
+  readonly rows: ReadonlyMap<string, Row | undefined>;
+  /** The other replicas need not look at once. */
+  readonly isQuiet?: boolean;
+}
+
+/** A small table that replicas share, and that lasts. */
+export interface SharedRows {
+  /**
+   * Has `merge` called with each reading, and with what was written. It takes over what is newer in `rows`, and returns what
+   * is missing there. `time` is that of what is shared.
+   */
+  follow(merge: (rows: ReadonlyMap<string, Row>, time: Instant) => MergedRows): void;
+  /** Reads, and writes what is missing. Rejects while what is shared is away. */
+  synchronise(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** What this process shares with others, and through what. */
+export interface Coordination {
+  readonly coordinator: Coordinator;
+  /** Pins of registries that were found; undefined where nothing is shared beyond this machine. */
+  readonly pins?: SharedRows;
+  /** The tier of the cache behind this process's memory. */
+  readonly store: Store | undefined;
+  /** The `redis` part of `/status`. */
+  redisStatus(): RedisPart;
+  /** Resolves once what is shared can be read, at the latest after `timeout`. */
+  whenReady(timeout: Duration): Promise<unknown>;
+}
+
+/** The `redis` part of `/status`: `{configured: false}`, or how things are between this process and Redis. */
+export type RedisPart = { readonly configured: false } | ({ readonly configured: true } & RedisStatus);
+
+/** Nothing is shared: this process is all there is. */
+export function coordinateAlone(clock: Clock): Coordination {
+  return {
+    coordinator: new LocalCoordinator({ clock }),
+    store: undefined,
+    redisStatus: () => ({ configured: false }),
+    whenReady: () => Promise.resolve(),
+  };
+}
+
+/**
+ * Everything that can be is shared with the other replicas at the same Redis. Connects at once. The Redis client is loaded
+ * here, so that a gateway without Redis does not pay for it.
+ *
+ * @param largestBody bytes of the largest body that is stored, now
+ * @throws when a file of the configuration cannot be read
+ */
+export async function coordinateByRedis(
+  config: RedisConfig,
+  clock: Clock,
+  { observer, largestBody }: { readonly observer: RedisObserver; readonly largestBody: () => number },
+): Promise<Coordination> {
+  const [{ RedisConnection }, { RedisCoordinator }, { RedisStore }] = await Promise.all([
+    import("./redis/connection.ts"),
+    import("./redis/coordinator.ts"),
+    import("./redis/entries.ts"),
+  ]);
+  const connection = new RedisConnection({ config, clock, observer });
+  const coordinator = new RedisCoordinator({ connection, clock, observer });
+  return {
+    coordinator,
+    pins: coordinator.pins,
+    store: new RedisStore({ connection, coordinator, clock, observer, largestBody }),
+    redisStatus: () => ({ configured: true, ...coordinator.status() }),
+    whenReady: (timeout) => coordinator.whenReady(timeout),
+  };
+}
+
+/** Whether there is nothing to wait for: Redis is asked by requests, or none is configured. */
+export function isRedisConnected(part: RedisPart): boolean {
+  return !part.configured || part.state === "up";
+}
