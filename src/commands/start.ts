@@ -82,6 +82,7 @@ export async function start(options: StartOptions): Promise<number> {
   log.info({ signal: name }, "stopping");
   await gateway.stop({ grace: name === "SIGTERM" });
   log.info({}, "stopped");
+  await log.end();
   // A connection to a registry that does not end must not keep the process.
   return process.exit(EXIT.ok);
 }

@@ -448,6 +448,8 @@ export interface Logger {
   isLevelEnabled(level: LogLevel): boolean;
   /** Writes the lines that wait for others: what ends the process has to. */
   flush(): void;
+  /** The same, after what the kernel has: in order, and nothing is lost. */
+  end(): Promise<void>;
   /** Lines that standard output did not take. */
   droppedLines(): number;
 }

@@ -1,6 +1,6 @@
 import { constants, fstatSync, openSync, write, writeSync } from "node:fs";
 import type { DestinationStream } from "pino";
-import type { Clock, Duration, Instant } from "../clock.ts";
+import { type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
 
 const STDOUT = 1;
 const STDERR = 2;
@@ -17,6 +17,9 @@ const SLOW: Duration = 50;
 const FULL: Duration = 1_000;
 
 const REMINDER: Duration = 60_000;
+
+/** At the end of the process a write that the kernel has may take this long. */
+const LAST_WRITE: Duration = 1_000;
 
 /** At the end of the process a reader gets so many chances of 10 ms to take what is left. */
 const LAST_CHANCES = 20;
@@ -36,6 +39,8 @@ export class LogOutput implements DestinationStream {
   private isScheduled = false;
   /** A write is with the kernel. */
   private isWriting = false;
+  /** Ends the wait for the write that the kernel has, after which no other one is begun. */
+  private onWritten: (() => void) | undefined;
   private fault = "it is not read";
   private remindedAt: Instant = -Infinity;
 
@@ -53,6 +58,17 @@ export class LogOutput implements DestinationStream {
     const isDue = this.lines.length >= BATCH_CHARACTERS && this.rest.length === 0;
     if (isDue && !this.isWriting) this.writeNext();
     else this.schedule(MAX_WAIT);
+  }
+
+  /** Writes what waits after the write that the kernel has, so that lines stay in order: at the end of the process alone. */
+  async end(): Promise<void> {
+    if (this.isWriting) {
+      const written = new Promise<void>((resolve) => {
+        this.onWritten = resolve;
+      });
+      await settledWithin(written, LAST_WRITE, this.clock);
+    }
+    this.flush();
   }
 
   /** Writes what waits before it returns, as much as is taken: at the end of the process alone. */
@@ -94,8 +110,9 @@ export class LogOutput implements DestinationStream {
     this.isWriting = true;
     write(this.fd, this.rest, (error, bytes) => {
       this.isWriting = false;
+      if (error === null) this.rest = this.rest.subarray(bytes);
+      if (this.onWritten !== undefined) return this.onWritten();
       if (error === null) {
-        this.rest = this.rest.subarray(bytes);
         if (this.rest.length > 0 || this.lines !== "") this.writeNext();
         return;
       }

@@ -33,7 +33,8 @@ export function createLogger(
     },
     output,
   );
-  return Object.assign(logger, { droppedLines: () => (output instanceof LogOutput ? output.dropped : 0) });
+  const own = output instanceof LogOutput ? output : undefined;
+  return Object.assign(logger, { droppedLines: () => own?.dropped ?? 0, end: async () => own?.end() });
 }
 
 /** An error as it may stand in a line: messages can hold addresses and ids, the places in a stack can't. */
