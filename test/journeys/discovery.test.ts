@@ -270,7 +270,7 @@ test("replicas at one Redis share their pins, and a decision has effect on all o
   const took = measureLoopTime();
   expect(decision).toMatchObject({ status: 200, body: { scope: "fleet" } });
   await untilState(first, ONE, "pinned");
-  expect(took()).toBeLessThan(2_000);
+  expect(took()).toBeLessThan(10_000);
   await until(() => first.gateway.upstreams().byName("one")!.config.urls[0] === moved.url);
   await until(() => readFileSync(join(folder(), "first.json"), "utf8").includes(moved.url));
   // A Redis that comes back empty is filled again.

@@ -105,7 +105,7 @@ describe("a registry that is replaced by another one", () => {
     expect((await once(first.url + ACCEPT, "POST")).status).toBe(502);
     const took = measureLoopTime();
     await until(async () => (await once(second.url + LIST)).status === 502);
-    expect(took()).toBeLessThan(2_000);
+    expect(took()).toBeLessThan(10_000);
     expect((await once(first.url + LIST)).status).toBe(502);
     for (const { operations } of [first, second]) {
       const { upstreams } = (await (await fetch(`${operations}/status`)).json()) as Status;
@@ -131,6 +131,6 @@ describe("a registry that is replaced by another one", () => {
       const answers = await Promise.all(replicas.map(({ url }) => once(url + DRAFT, "POST")));
       return answers.every(({ status }) => status === 502);
     });
-    expect(took()).toBeLessThan(2_000);
+    expect(took()).toBeLessThan(10_000);
   });
 });

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { CircuitBreaker } from "../../src/limits/circuit-breaker.ts";
 import type { FailureReason } from "../../src/upstream/failure.ts";
-import { measureLoopTime } from "../support/loop-time.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { acceptCall, inTime, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
@@ -177,7 +176,6 @@ describe("an upstream that fails on all nodes", () => {
       lastError: expect.stringMatching(/503/),
     });
     const asked = registries.reduce((sum, { calls }) => sum + calls.count("transfer_accept"), 0);
-    const took = measureLoopTime();
     await expect(upstream.call(acceptCall())).rejects.toMatchObject({
       status: 503,
       retryAfter: expect.any(Number),
@@ -185,7 +183,6 @@ describe("an upstream that fails on all nodes", () => {
         /upstream "amulet" fails on all its nodes and is given a pause; try again in \d+ s/,
       ),
     });
-    expect(took()).toBeLessThan(100);
     expect(registries.reduce((sum, { calls }) => sum + calls.count("transfer_accept"), 0)).toBe(asked);
     expect(observer.events).toContain("refused amulet breaker");
     for (const { faults } of registries) await faults.clear();

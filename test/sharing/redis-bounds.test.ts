@@ -35,13 +35,13 @@ describe("a huge value that another party wrote to Redis", () => {
     const rejected = a.events.valuesRejected + b.events.valuesRejected;
     // Its version is another one, so that it would be read.
     await server.client.hset(key, key.endsWith(":e") ? { huge: HUGE } : { huge: HUGE, "=version": "1" });
-    await until(() => a.events.valuesRejected + b.events.valuesRejected > rejected, 3_000);
+    await until(() => a.events.valuesRejected + b.events.valuesRejected > rejected, 20_000);
     expect(await a.coordinator.act({ action, lasts: undefined })).toBe("fleet");
     expect(await a.coordinator.purge(infoKey.partition, ["info"])).toBe("fleet");
-    await until(() => b.coordinator.actions.all().length === 1, 2_000);
-    await until(async () => (await usable(b)) === undefined, 2_000);
+    await until(() => b.coordinator.actions.all().length === 1, 20_000);
+    await until(async () => (await usable(b)) === undefined, 20_000);
     // Whoever saw it took it away: it costs Redis nothing any more either.
-    await until(async () => (await server.client.hexists(key, "huge")) === 0, 3_000);
+    await until(async () => (await server.client.hexists(key, "huge")) === 0, 20_000);
     expect((await sentBy(server)) - before).toBeLessThan(MIB);
     expect([a, b].map(({ coordinator }) => coordinator.status().state)).toEqual(["up", "up"]);
   });
@@ -54,7 +54,7 @@ describe("a huge value that another party wrote to Redis", () => {
     const before = await sentBy(server);
     await server.client.hset(name!, { "v:one": HUGE, "v:two": HUGE, "v:three": HUGE });
     // A look-up that Redis answers too late, busy with these values, is a miss.
-    for (let i = 0; i < 10; i += 1) await until(async () => (await usable(replica)) === "genuine", 3_000);
+    for (let i = 0; i < 10; i += 1) await until(async () => (await usable(replica)) === "genuine", 20_000);
     expect((await sentBy(server)) - before).toBeLessThan(MIB);
     expect(replica.events.rejected).toContain("entry form");
     expect(replica.coordinator.status().state).toBe("up");
@@ -71,7 +71,7 @@ describe("a huge value that another party wrote to Redis", () => {
     // Each row is within its bound, and all together are not.
     const rows = Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`row${i}`, HUGE.subarray(0, 200 * 1024)]));
     await server.client.hset(keys.actions, { ...rows, "=version": "1" });
-    await until(() => replica.events.rejected.includes("action form"), 3_000);
+    await until(() => replica.events.rejected.includes("action form"), 20_000);
     expect(await replica.coordinator.act({ action, lasts: undefined })).toBe("fleet");
     expect((await sentBy(server)) - before).toBeLessThan(MIB);
   });

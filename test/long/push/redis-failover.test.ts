@@ -20,10 +20,10 @@ describe.concurrent("fail-over", () => {
     await (await cluster.masterOf("{*}")).kill();
     const took = measureLoopTime();
     for (const key of keys) await replica.store.get(key);
-    expect(took()).toBeLessThan(2_000);
+    expect(took()).toBeLessThan(10_000);
     for (const key of keys) await put(replica, key, entryOf(replica, { body: Buffer.from("after") }, key));
     // A second of it is the cluster's own time to notice.
-    expect(took()).toBeLessThan(8_000);
+    expect(took()).toBeLessThan(30_000);
   });
 
   test("a cluster without one of its masters goes on sharing what lies on the others", async () => {
@@ -41,7 +41,7 @@ describe.concurrent("fail-over", () => {
       const found = await Promise.all(left!.map(async (key) => replica.store.get(key)));
       return found.every((entries) => entries !== undefined);
     };
-    await until(areShared, 5_000);
+    await until(areShared, 20_000);
     for (let i = 0; i < 20; i += 1) {
       // Of many leases some lie on the shard that is gone; each is had all the same.
       const lease = await replica.coordinator.acquire(`key ${i}`);
@@ -71,7 +71,7 @@ describe.concurrent("fail-over", () => {
     await ask(replica);
     expect(await replica.coordinator.acquire("key")).toBeDefined();
     await until(async () => (await sentinel.replica.client.info("replication")).includes("role:master"));
-    expect(await healing(replica)).toBeLessThan(5_000);
-    expect(took()).toBeLessThan(10_000);
+    expect(await healing(replica)).toBeLessThan(25_000);
+    expect(took()).toBeLessThan(50_000);
   });
 });
