@@ -1,4 +1,4 @@
-import { ENDPOINTS } from "../src/spec/endpoints.ts";
+import { ENDPOINTS, isId } from "../src/spec/endpoints.ts";
 import type { RequestsAnswer } from "../src/operations/answers.ts";
 
 /** Where the public listener is reached. */
@@ -19,7 +19,7 @@ export function curlOf(request: Request, { origin, prefix }: PublicAddress): str
   if (endpoint === undefined) return undefined;
   const isMetadata = endpoint.kind === "metadata";
   const path = endpoint.segments
-    .map((segment) => (segment !== "{id}" ? segment : isMetadata ? "INSTRUMENT_ID" : "CONTRACT_ID"))
+    .map((segment) => (!isId(segment) ? segment : isMetadata ? "INSTRUMENT_ID" : "CONTRACT_ID"))
     .join("/");
   const base = request.upstream === "none" ? "" : `${prefix}/${encodeURIComponent(request.upstream)}`;
   const parts = [`curl -si ${quote(`${origin}${base}/registry/${path}`)}`];

@@ -1,3 +1,4 @@
+import type { CachedOperation } from "../src/spec/operations.ts";
 import { type Reached, sayReached } from "../src/words/reached.ts";
 
 /** Something an operator wants done, before it is confirmed. */
@@ -34,7 +35,7 @@ export interface Answers {
 
 /** What a purge takes; `instrument` names one. */
 export interface PurgeScope {
-  readonly endpoint: "" | "info" | "instruments" | "instrument";
+  readonly endpoint: "" | CachedOperation;
   readonly instrument: string;
 }
 

@@ -22,7 +22,7 @@ const LEAVES = ["clock.ts", "digest.ts", "errors.ts", "fields.ts", "json.ts", "u
 const ROOMS: Readonly<Record<string, Room>> = {
   // errors.ts is the table that the description of the API lists.
   spec: { rooms: ["errors.ts", "json.ts"], packages: [] },
-  config: { rooms: [], packages: ["yaml"] },
+  config: { rooms: ["spec"], packages: ["yaml"] },
   bodies: { rooms: ["spec"], types: ["sharing"], packages: ["lru-cache", "secure-json-parse"] },
   sharing: {
     rooms: ["sharing/redis"],

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ActAnswer, CacheAnswer } from "../../src/operations/answers.ts";
+import { CACHED_OPERATIONS, cachedRecord } from "../../src/spec/operations.ts";
 import { messageOf, Refusal } from "../api.ts";
 import { sayBytes } from "../format.ts";
 import {
@@ -146,9 +147,7 @@ interface ScopeProps {
 
 const SCOPES = [
   ["", "Everything of it"],
-  ["info", "Its info"],
-  ["instruments", "Its instruments: pages and single ones"],
-  ["instrument", "One instrument, and the pages"],
+  ...CACHED_OPERATIONS.map((operation) => [operation, cachedRecord(operation).purge] as const),
 ] as const;
 
 function ScopeFields({ intent, scope, onChange }: ScopeProps) {

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import type { CacheAnswer, ExplainAnswer, StatusAnswer } from "../../src/operations/answers.ts";
+import { forEachCached } from "../../src/spec/operations.ts";
 import { sayCount, sayDuration } from "../../src/words/quantity.ts";
 import { tellEntry, tellOutlook, type ToldEntry } from "../../src/words/explanation.ts";
 import { messageOf } from "../api.ts";
@@ -64,9 +65,7 @@ function Tiers({ status, cache }: { readonly status: StatusAnswer; readonly cach
 type Group = CacheAnswer["groups"][number];
 
 const KINDS: Readonly<Record<Group["kind"], string>> = {
-  info: "info",
-  instruments: "pages of instruments",
-  instrument: "single instruments",
+  ...forEachCached(({ entries }) => entries),
   notFound: "not found, errors",
 };
 

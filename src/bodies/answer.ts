@@ -1,10 +1,10 @@
 import { isUtf8 } from "node:buffer";
 import { isObject } from "../json.ts";
-import type { Operation } from "../spec/endpoints.ts";
+import { CACHED_OPERATIONS, cachedRecord, type CachedOperation, isCached, type Operation } from "../spec/operations.ts";
 import { answerProblem } from "../spec/schemas.ts";
 import { type PageParts, takeApart } from "./page.ts";
 
-export type AnswerKind = "info" | "instruments" | "instrument" | "factory" | "context";
+export type AnswerKind = CachedOperation | "factory" | "context";
 
 /** What the body of an answer says, as far as the gateway wants to know. */
 export interface AnswerContent {
@@ -56,7 +56,7 @@ export function summariseAnswer(body: Buffer, operation: Operation): AnswerConte
   const content = readAnswerBody(body, operation);
   const { isJson, isError, kinds, instrument, adminId, supportedApis, problem, supplyAsOf } = content;
   // How it would read as a page is asked of listings only.
-  const page = operation === "instruments" ? content.page : NOT_JSON.page;
+  const page = isCached(operation) && cachedRecord(operation).address === "page" ? content.page : NOT_JSON.page;
   return { isJson, isError, kinds, instrument, adminId, supportedApis, problem, supplyAsOf, page };
 }
 
@@ -113,14 +113,20 @@ function memberOf(json: unknown, name: string): unknown {
 
 /** By the members that an answer of each kind has to have. */
 function kindsOf(json: unknown): readonly AnswerKind[] {
-  const kinds: AnswerKind[] = [];
-  if (typeof memberOf(json, "factoryId") === "string") kinds.push("factory");
-  if (isObject(memberOf(json, "choiceContextData"))) kinds.push("context");
-  if (Array.isArray(memberOf(json, "instruments"))) kinds.push("instruments");
-  if (typeof memberOf(json, "id") === "string" && typeof memberOf(json, "symbol") === "string")
-    kinds.push("instrument");
-  if (typeof memberOf(json, "adminId") === "string") kinds.push("info");
-  return kinds;
+  return MEMBERS.filter(
+    ([, members]) => members.length > 0 && members.every(([name, type]) => typeOf(memberOf(json, name)) === type),
+  ).map(([kind]) => kind);
+}
+
+const MEMBERS: readonly (readonly [AnswerKind, (readonly [name: string, type: string])[]])[] = [
+  ["factory", [["factoryId", "string"]]],
+  ["context", [["choiceContextData", "object"]]],
+  ...CACHED_OPERATIONS.map((operation) => [operation, Object.entries(cachedRecord(operation).members)] as const),
+];
+
+function typeOf(value: unknown): string | undefined {
+  if (Array.isArray(value)) return "array";
+  return value === null ? undefined : typeof value;
 }
 
 /** Names that are compared and logged, and how much of each: a registry supports a handful. */

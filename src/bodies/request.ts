@@ -1,6 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { parse } from "secure-json-parse";
-import { type AdminPaths, adminsNamedBy, allocationsOf, AmbiguousBody, type BodyAdmin } from "../spec/body-admin.ts";
+import { adminsNamedBy, allocationsOf, AmbiguousBody, type BodyAdmin } from "../spec/body-admin.ts";
+import type { AdminPaths } from "../spec/operations.ts";
 import { requestProblem } from "../spec/schemas.ts";
 
 /** What a request's body has to be. */

@@ -1,5 +1,5 @@
 import { parentPort } from "node:worker_threads";
-import type { Operation } from "../spec/endpoints.ts";
+import type { Operation } from "../spec/operations.ts";
 import { type AnswerContent, summariseAnswer } from "./answer.ts";
 import { type PageParts, readPage } from "./page.ts";
 import { type RequestContent, type RequestForm, summariseRequest } from "./request.ts";

@@ -1,3 +1,5 @@
+import { CACHED_OPERATIONS } from "../spec/operations.ts";
+
 /** What the process exits with: 0 stopped cleanly or all is well, 78 (EX_CONFIG) bad config, 1 anything else. */
 export const EXIT = { ok: 0, failure: 1, badConfig: 78 } as const;
 
@@ -23,7 +25,7 @@ Usage:
       How a running gateway is: cache, Redis, upstreams, what operators did.
   registry-gateway explain URL
       Why an answer of a running gateway was or was not cached, and what the next request gets.
-  registry-gateway purge UPSTREAM [--endpoint info|instruments|instrument] [--instrument ID] [--soft]
+  registry-gateway purge UPSTREAM [--endpoint ${CACHED_OPERATIONS.join("|")}] [--instrument ID] [--soft]
   registry-gateway purge --all [--soft]
       Take answers out of the cache, on all replicas. --soft: they become stale.
   registry-gateway nodes [UPSTREAM]

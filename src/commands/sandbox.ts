@@ -3,7 +3,7 @@ import { parseDuration } from "../units.ts";
 import { FAULT_NAMES, FAULT_QUERY, type CallFault, type FaultScope, faultNamed } from "../sandbox/faults.ts";
 import type { PageStyle } from "../sandbox/paging.ts";
 import { SampleRegistry } from "../sandbox/registry.ts";
-import { OPERATIONS } from "../spec/endpoints.ts";
+import { OPERATIONS } from "../spec/operations.ts";
 import { EXIT, parsePort, UsageError } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
 

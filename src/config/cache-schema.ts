@@ -1,18 +1,16 @@
 import { Type } from "typebox";
+import { forEachCached } from "../spec/operations.ts";
 import { choice, flag, formed, group } from "./keys.ts";
 
 const ttl = group("How long an answer is fresh where the upstream says nothing. 0s: not stored then.", {
-  info: formed("duration", { default: "10m", description: "Registry info." }),
-  instruments: formed("duration", { default: "30s", description: "Pages of the instrument list." }),
-  instrument: formed("duration", { default: "30s", description: "Single instruments." }),
-  notFound: formed("duration", { default: "5s", description: "The 404 of an instrument." }),
+  ...forEachCached((record) => formed("duration", { default: record.ttl, description: `Of ${record.entries}.` })),
+  notFound: formed("duration", { default: "5s", description: "Of the 404 of an instrument." }),
 });
 
-const maxTtl = group("Bounds what the upstream says.", {
-  info: formed("duration", { default: "24h", description: "Registry info." }),
-  instruments: formed("duration", { default: "10m", description: "Pages of the instrument list." }),
-  instrument: formed("duration", { default: "10m", description: "Single instruments." }),
-});
+const maxTtl = group(
+  "Bounds what the upstream says.",
+  forEachCached((record) => formed("duration", { default: record.maxTtl, description: `Of ${record.entries}.` })),
+);
 
 /** The keys of `cache` that an upstream can override: all but `memory`. */
 const cacheKeys = {
@@ -74,7 +72,7 @@ const memory = group("The cache in the memory of this machine.", {
   maxObject: formed("size", { default: "4MiB", least: 1, description: "The largest answer that is stored." }),
 });
 
-export const cacheSchema = group("Answers to the three metadata endpoints.", { memory, ...cacheKeys });
+export const cacheSchema = group("Answers to the metadata endpoints.", { memory, ...cacheKeys });
 
 export const cacheOverridesSchema = group("Any key of cache but memory, for this upstream.", cacheKeys, {
   default: {},

@@ -38,7 +38,7 @@ import { HealthReport } from "../operations/conditions/health-report.ts";
 import { createOperationsListener } from "../operations/listener.ts";
 import { Readiness } from "../operations/readiness.ts";
 import { BackgroundReader } from "../registry/background-reader.ts";
-import { SCOPES } from "../registry/metadata-resource.ts";
+import { purgeScopes } from "../registry/metadata-key.ts";
 import { Server } from "./server.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import { BUILT_CONSOLE } from "../version.ts";
@@ -287,7 +287,7 @@ function createSnapshots(
       bodies,
       random,
       observer: observers.upstreams(() => snapshots.read().upstreams),
-      forget: (admin) => void coordinator.purge(admin, SCOPES.all),
+      forget: (admin) => void coordinator.purge(admin, purgeScopes()),
     },
     registry: {
       cache,

@@ -3,7 +3,7 @@ import type { UpstreamConfig } from "../config/schema.ts";
 import type { AnnouncementsPort, LimitsPort, MaybePromise } from "../sharing/ports.ts";
 import type { LimitAnswer, LimitWindow } from "../sharing/limits.ts";
 import { GatewayError } from "../errors.ts";
-import { type Operation, OPERATIONS } from "../spec/endpoints.ts";
+import { type Operation, OPERATIONS } from "../spec/operations.ts";
 import type { Priority } from "../upstream/call.ts";
 import { News } from "../upstream/news.ts";
 import { PRIORITIES, WaitQueue } from "./concurrency-limit.ts";

@@ -1,5 +1,5 @@
 import type { Duration } from "../clock.ts";
-import { CACHED_OPERATIONS } from "../spec/endpoints.ts";
+import { isCached } from "../spec/operations.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** What was asked of an upstream since the process began. */
@@ -29,8 +29,6 @@ export interface HistorySample {
 /** What a sample has besides counters. */
 export type Gauges = Pick<HistorySample, "residentBytes" | "cacheBytes" | "loopDelay">;
 
-const CACHED: ReadonlySet<string> = new Set(CACHED_OPERATIONS);
-
 /** What the metrics say now. It costs a few additions for each series, and nothing for a request. */
 export function sampleOf(metrics: Metrics, gauges: Gauges): HistorySample {
   const requests = new Map<string, readonly number[]>();
@@ -38,7 +36,7 @@ export function sampleOf(metrics: Metrics, gauges: Gauges): HistorySample {
   for (const { labels, tally } of metrics.requestDuration.all()) {
     const { operation, outcome } = labels;
     requests.set(outcome, sumOf(requests.get(outcome), tally.counts));
-    if (!CACHED.has(operation)) continue;
+    if (!isCached(operation)) continue;
     const count = tally.counts.reduce((sum, each) => sum + each, 0);
     cached.set(outcome, (cached.get(outcome) ?? 0) + count);
   }

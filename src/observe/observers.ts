@@ -14,7 +14,7 @@ import type { ListenerCertificateOptions } from "../connections/listener-certifi
 import type { Snapshot } from "../requests/snapshot.ts";
 import type { Overload, OverloadOptions } from "../requests/workload.ts";
 import type { MetadataObserver } from "../registry/registry-metadata.ts";
-import type { Operation } from "../spec/endpoints.ts";
+import { isCached, type Operation } from "../spec/operations.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import { type ClientsObserver, createClientsObserver } from "./client-observers.ts";
@@ -232,7 +232,7 @@ function createMetadataObserver(metrics: Metrics): MetadataObserver {
 }
 
 function kindOf(operation: Operation): CallKind {
-  return operation === "info" || operation === "instruments" || operation === "instrument" ? "metadata" : "other";
+  return isCached(operation) ? "metadata" : "other";
 }
 
 /** The place of a node in its upstream's list, from 0; -1 where it is no longer there. */

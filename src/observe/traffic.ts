@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
 import type { RefusedRequest, RequestContext } from "../requests/context.ts";
-import { CACHED_OPERATIONS, type CachedOperation } from "../spec/endpoints.ts";
+import { isCached } from "../spec/operations.ts";
 import { causeOf } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Tally } from "./metrics/bound.ts";
@@ -167,10 +167,6 @@ export class Traffic {
       if (age !== undefined) ages.observe(age);
     };
   }
-}
-
-function isCached(operation: OperationLabel): operation is CachedOperation {
-  return (CACHED_OPERATIONS as readonly string[]).includes(operation);
 }
 
 export interface RequestRecordOptions {

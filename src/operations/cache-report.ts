@@ -4,7 +4,7 @@ import type { CacheKey } from "../cache/stores/tiers.ts";
 import type { Clock, Instant } from "../clock.ts";
 import type { EpochsPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
-import { readKeyName } from "../registry/metadata-resource.ts";
+import { readKeyName } from "../registry/metadata-key.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { CacheAnswer, CachedKind, CacheGroup } from "./answers.ts";
 import { takenBy } from "./purge.ts";

@@ -1,6 +1,6 @@
 import type { Explanation } from "../cache/explanation.ts";
 import { GatewayError } from "../errors.ts";
-import type { CachedOperation } from "../spec/endpoints.ts";
+import { cachedRecord } from "../spec/operations.ts";
 import type { Services } from "../requests/context.ts";
 import { resolveUpstream } from "../requests/resolve-upstream.ts";
 import { isAggregate, plainUpstream, type Snapshot } from "../requests/snapshot.ts";
@@ -66,10 +66,8 @@ export function createExplain({
       return { ...about, operation, cached: false, reason };
     }
     if (admin === undefined) return { ...about, operation, cached: false, reason: NOT_KEPT.unproved };
-    const page = operation === "instruments" ? parsePageQuery(target.query) : undefined;
-    const resource = snapshot.registries
-      .get(upstream)!
-      .resource(admin, { operation: operation as CachedOperation, id: target.id, ...page });
+    const page = cachedRecord(operation).address === "page" ? parsePageQuery(target.query) : undefined;
+    const resource = snapshot.registries.get(upstream)!.resource(admin, { operation, id: target.id, ...page });
     return { ...about, operation, cached: true, explanation: await cache.explain(resource) };
   };
 }

@@ -4,7 +4,8 @@ import type { Clock, Duration } from "../clock.ts";
 import type { Coordinator, Dependencies, PurgeReach } from "../sharing/ports.ts";
 import { softScope } from "../sharing/epochs.ts";
 import { GatewayError } from "../errors.ts";
-import { SCOPES } from "../registry/metadata-resource.ts";
+import { purgeScopes } from "../registry/metadata-key.ts";
+import { CACHED_OPERATIONS } from "../spec/operations.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 
@@ -12,9 +13,7 @@ import type { Upstreams } from "../upstream/upstreams.ts";
 const PurgeRequest = Type.Object(
   {
     upstream: Type.Optional(Type.String()),
-    endpoint: Type.Optional(
-      Type.Union([Type.Literal("info"), Type.Literal("instruments"), Type.Literal("instrument")]),
-    ),
+    endpoint: Type.Optional(Type.Enum(CACHED_OPERATIONS)),
     instrument: Type.Optional(Type.String()),
     soft: Type.Optional(Type.Boolean()),
   },
@@ -53,19 +52,19 @@ export async function purge(parts: PurgeParts, body: unknown): Promise<PurgeResu
   const purged = checkPurge(body);
   const { upstream: name, endpoint, instrument, soft } = purged;
   const named = (scopes: readonly string[]) => (soft === true ? scopes.map(softScope) : scopes);
-  if (name === undefined) return { purged, reach: await coordinator.purge(undefined, named(SCOPES.all)) };
+  if (name === undefined) return { purged, reach: await coordinator.purge(undefined, named(purgeScopes())) };
   const upstream = upstreamOf(upstreams, name);
   const admin = upstream.admin ?? (parts.hasRedis ? await learnAdmin(upstream, parts.clock) : undefined);
   // Entries are kept under the admin: while it is not known there are none, but in a Redis that had them before.
   if (admin === undefined) return { purged, reach: "replica" };
-  return { purged, reach: await coordinator.purge(admin, named(scopesOf(endpoint, instrument))) };
+  return { purged, reach: await coordinator.purge(admin, named(purgeScopes(endpoint, instrument))) };
 }
 
 /** @throws GatewayError 400 for what is no purge */
 function checkPurge(body: unknown): Purge {
   if (!validator.Check(body)) {
-    const takes =
-      'upstream, endpoint ("info", "instruments" or "instrument") and instrument, as strings, and soft (true or false)';
+    const endpoints = CACHED_OPERATIONS.map((each) => JSON.stringify(each)).join(", ");
+    const takes = `upstream, endpoint (one of ${endpoints}) and instrument, as strings, and soft (true or false)`;
     throw new GatewayError(
       "invalid_request",
       `the purge is not valid: it is a JSON object that takes ${takes}, and nothing else`,
@@ -97,7 +96,7 @@ export function takenBy(upstreams: Upstreams, body: unknown): (key: Dependencies
   const { upstream: name, endpoint, instrument } = checkPurge(body);
   if (name === undefined) return () => true;
   const { admin } = upstreamOf(upstreams, name);
-  const scopes = scopesOf(endpoint, instrument);
+  const scopes = purgeScopes(endpoint, instrument);
   return (key) => key.partition === admin && scopes.some((scope) => key.scopes.includes(scope));
 }
 
@@ -110,10 +109,4 @@ async function learnAdmin(upstream: Upstream, clock: Clock): Promise<string> {
       "try again, or purge everything ({})";
     throw new GatewayError("admin_not_known_yet", message, { cause: error });
   }
-}
-
-function scopesOf(endpoint: string | undefined, instrument: string | undefined): readonly string[] {
-  if (endpoint === undefined) return SCOPES.all;
-  if (endpoint === "info") return SCOPES.info;
-  return instrument === undefined ? SCOPES.instruments : SCOPES.instrument(instrument);
 }

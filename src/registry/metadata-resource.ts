@@ -1,121 +1,17 @@
-import { hash } from "node:crypto";
 import { chainDigest, type ListedPage } from "../bodies/page.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { CachePolicy, Fetched, FetchRequest, Resource } from "../cache/resource.ts";
 import { forwardedFields } from "../cache/rfc/request-fields.ts";
-import { type CacheKey, cacheKey } from "../cache/stores/tiers.ts";
+import type { CacheKey } from "../cache/stores/tiers.ts";
 import type { Duration } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { type Fields, filterFields, TRACE_FIELDS, traceFieldsOf } from "../fields.ts";
-import type { CachedOperation, Operation } from "../spec/endpoints.ts";
+import { cachedRecord, type Operation } from "../spec/operations.ts";
 import type { Priority, UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
+import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "./metadata-key.ts";
 import { PAGE_SIZES } from "./page-size-negotiation.ts";
 import type { MetadataObserver, RegistryMetadata, Requester } from "./registry-metadata.ts";
-
-/** What one cached resource of a registry is. */
-export interface MetadataAddress {
-  readonly operation: CachedOperation;
-  /** The instrument id, decoded. */
-  readonly id?: string | undefined;
-  readonly pageSize?: number | undefined;
-  /** What a page is asked for with where the client names no size; undefined: with none. */
-  readonly defaultPageSize?: number | undefined;
-  /** Percent-encoded, canonical. */
-  readonly pageToken?: string | undefined;
-}
-
-/** Purge scopes within a partition: `all`, and below it info apart from what is about instruments. */
-export const SCOPES = {
-  all: ["all"],
-  info: ["info"],
-  /** Pages and single instruments hold the same data, so they go together. */
-  instruments: ["list"],
-  /** One instrument, and the pages that may hold it. */
-  instrument: (id: string) => ["pages", `instrument:${id}`],
-} as const;
-
-/**
- * The cache key: the admin, the endpoint, and the id or page as sent; nothing else of a request takes part.
- *
- * @param admin the registry's party id, which names the partition
- */
-export function metadataKey(admin: string, address: MetadataAddress): CacheKey {
-  switch (address.operation) {
-    case "info":
-      return cacheKey({ partition: admin, id: "info", scopes: ["all", "info"] });
-    case "instrument":
-      return cacheKey({
-        partition: admin,
-        id: `instrument ${address.id}`,
-        scopes: ["all", "list", `instrument:${address.id}`],
-      });
-    case "instruments": {
-      const { pageToken } = address;
-      const size = sizeName(address);
-      const page = { partition: admin, id: `instruments ${size} ${pageToken ?? ""}`, scopes: PAGE_SCOPES };
-      return cacheKey(pageToken === undefined ? page : { ...page, chain: chainOf(address, pageToken) });
-    }
-  }
-}
-
-/** What the name of a key stands for, as {@link metadataKey} made it. */
-export function readKeyName(name: string): { readonly operation: CachedOperation; readonly key: CacheKey } {
-  const end = name.indexOf("\n");
-  const [partition, id] = [name.slice(0, end), name.slice(end + 1)];
-  if (id === "info") return { operation: "info", key: { partition, id, name, scopes: ["all", "info"] } };
-  const [, operation, rest] = /^(instruments?) (.*)$/s.exec(id)!;
-  if (operation === "instrument") {
-    return { operation, key: { partition, id, name, scopes: ["all", "list", `instrument:${rest}`] } };
-  }
-  const [, size, token] = /^(\S*) (.*)$/s.exec(rest!)!;
-  const page = { partition, id, name, scopes: PAGE_SCOPES };
-  return { operation: "instruments", key: token === "" ? page : { ...page, chain: chainName(size!, token!) } };
-}
-
-type PageSizes = Pick<MetadataAddress, "pageSize" | "defaultPageSize">;
-
-/** Tells sizes apart: one that is asked for by default may be lowered where the registry refuses it, a client's may not. */
-function sizeName({ pageSize, defaultPageSize }: PageSizes): string {
-  if (pageSize !== undefined) return String(pageSize);
-  return defaultPageSize === undefined ? "" : `~${defaultPageSize}`;
-}
-
-/** Characters of a token that are kept as they are in the name of its chain. */
-const MAX_PLAIN_TOKEN = 64;
-
-/**
- * Names a page by its token: tokens are only good for the page size they were issued with. Short,
- * whatever clients and registries make of tokens: thousands of names are remembered.
- */
-export function chainOf(address: PageSizes, pageToken: string): string {
-  return chainName(sizeName(address), pageToken);
-}
-
-function chainName(size: string, pageToken: string): string {
-  // Servers read `+` as a space or as itself; both spellings of a token mean the one that was issued.
-  const token = pageToken.replaceAll("+", "%20");
-  return `${size} ${token.length > MAX_PLAIN_TOKEN ? `#${hash("sha256", token, "base64url")}` : token}`;
-}
-
-/** The path and query that fetch the resource from its registry, without the size that is asked for by default. */
-export function metadataPath(address: MetadataAddress): string {
-  switch (address.operation) {
-    case "info":
-      return "/registry/metadata/v1/info";
-    case "instrument":
-      return `/registry/metadata/v1/instruments/${encodeURIComponent(address.id ?? "")}`;
-    case "instruments": {
-      const parameters: string[] = [];
-      if (address.pageSize !== undefined) parameters.push(`pageSize=${address.pageSize}`);
-      if (address.pageToken !== undefined) parameters.push(`pageToken=${address.pageToken}`);
-      const query = parameters.length === 0 ? "" : `?${parameters.join("&")}`;
-      return `/registry/metadata/v1/instruments${query}`;
-    }
-  }
-}
-
-const PAGE_SCOPES = ["all", "list", "pages"];
 
 /** Instruments of a page that are stored before anything else may run: two or three milliseconds' worth. */
 const FILLED_AT_ONCE = 100;
@@ -174,8 +70,8 @@ export class MetadataResource implements Resource {
    * smaller ones where the registry refuses that: as long as a refusal can be about the size.
    */
   private async call(request: FetchRequest): Promise<UpstreamAnswer> {
-    const { operation, pageSize, defaultPageSize, pageToken } = this.address;
-    const pagination = operation === "instruments" ? this.registry.chains.paginationOf(this.chain()) : undefined;
+    const { pageSize, defaultPageSize, pageToken } = this.address;
+    const pagination = this.isPage ? this.registry.chains.paginationOf(this.chain()) : undefined;
     const ask = (size: number | undefined) => this.callWith(size, request, pagination);
     if (defaultPageSize === undefined) return ask(pageSize);
     const { defaultSizes } = this.registry;
@@ -207,7 +103,7 @@ export class MetadataResource implements Resource {
 
   /** A stored page tells the tokens it issued apart from invented ones, and holds its instruments one by one. */
   stored(entry: Entry, fetched: Fetched): void {
-    if (this.address.operation !== "instruments" || entry.status !== 200) return;
+    if (!this.isPage || entry.status !== 200) return;
     const { pages, upstream } = this.registry;
     const page = pages.read(fetched.body, upstream.name);
     if (page instanceof Promise) {
@@ -253,13 +149,17 @@ export class MetadataResource implements Resource {
   }
 
   private pageProblem({ status, body, content }: UpstreamAnswer): string | undefined {
-    if (this.address.operation !== "instruments" || status !== 200 || content === undefined) return undefined;
+    if (!this.isPage || status !== 200 || content === undefined) return undefined;
     const page = this.registry.pages.take(body, content.page);
     if (typeof page === "string") return "page";
     const { nextPageToken } = page;
     if (nextPageToken === undefined || this.address.pageToken === undefined) return undefined;
     const next = chainOf(this.address, encodeURIComponent(nextPageToken));
     return next === this.chain() ? "repeated-token" : undefined;
+  }
+
+  private get isPage(): boolean {
+    return cachedRecord(this.address.operation).address === "page";
   }
 
   private priorityOf({ purpose }: FetchRequest): Priority {

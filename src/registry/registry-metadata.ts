@@ -6,10 +6,11 @@ import type { CacheAnswer, CachePolicy, Resource } from "../cache/resource.ts";
 import type { AbortSignalLike, Clock, Instant } from "../clock.ts";
 import type { CacheConfig } from "../config/schema.ts";
 import type { EpochsPort, FactsPort } from "../sharing/ports.ts";
-import type { CachedOperation, Operation } from "../spec/endpoints.ts";
+import { cachedRecord, type CachedOperation, forEachCached, type Operation } from "../spec/operations.ts";
 import type { CallTrace } from "../upstream/observer.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import { type MetadataAddress, MetadataResource } from "./metadata-resource.ts";
+import type { MetadataAddress } from "./metadata-key.ts";
+import { MetadataResource } from "./metadata-resource.ts";
 import { PageSizeNegotiation } from "./page-size-negotiation.ts";
 
 /** Is told what registries say and how they change; for metrics. Upstreams are named by alias. Must not throw. */
@@ -90,7 +91,8 @@ export class RegistryMetadata {
    */
   resource(admin: string, address: MetadataAddress, requester: Requester = "client"): Resource {
     const { pageSize } = this.upstream.config;
-    const isDefault = address.operation === "instruments" && address.pageSize === undefined && pageSize !== undefined;
+    const isPage = cachedRecord(address.operation).address === "page";
+    const isDefault = isPage && address.pageSize === undefined && pageSize !== undefined;
     const sized = isDefault ? { ...address, defaultPageSize: pageSize } : address;
     return new MetadataResource(this, admin, sized, requester);
   }
@@ -134,17 +136,16 @@ function policiesOf(
   { config: { cache, forwardAuthorization } }: Upstream,
   changes: Partial<CachePolicy>,
 ): Record<CachedOperation, CachePolicy> {
-  const policyOf = (operation: CachedOperation): CachePolicy => ({
+  return forEachCached((_, operation) => ({
     ...cachePolicy(cache, operation, forwardAuthorization === true),
     ...changes,
-  });
-  return { info: policyOf("info"), instruments: policyOf("instruments"), instrument: policyOf("instrument") };
+  }));
 }
 
 function cachePolicy(config: CacheConfig, operation: CachedOperation, sharedAuthorization: boolean): CachePolicy {
   return {
     ttl: config.ttl[operation],
-    notFoundTtl: operation === "instrument" ? config.ttl.notFound : undefined,
+    notFoundTtl: cachedRecord(operation).address === "id" ? config.ttl.notFound : undefined,
     maxTtl: config.maxTtl[operation],
     honorUpstream: config.honorUpstream,
     errors: config.errors,

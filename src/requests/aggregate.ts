@@ -11,6 +11,8 @@ import { findInstrument } from "../aggregate/single-instrument.ts";
 import type { Tier } from "../clients/client.ts";
 import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
+import { endpointOf, endpointPath } from "../spec/endpoints.ts";
+import { cachedRecord, type CachedOperation } from "../spec/operations.ts";
 import { clientSignal, deadlineFromNow, deadlineWhenAsked, type RequestContext } from "./context.ts";
 import { maySee } from "./resolve-upstream.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -58,9 +60,17 @@ export function basePathOf({ config }: Snapshot, { upstream }: RegistryMetadata)
 
 function compose(context: RequestContext, asked: ClientRequest): Promise<Composition> {
   const { endpoint, id, query } = context.target as RegistryTarget;
-  if (endpoint.operation === "info") return composeInfo(context, asked);
-  if (endpoint.operation === "instrument") return composeInstrument(context, id!, asked);
-  return composePage(context, query, asked);
+  const { aggregate } = cachedRecord(endpoint.operation as CachedOperation);
+  switch (aggregate) {
+    case "info":
+      return composeInfo(context, asked);
+    case "search":
+      return composeInstrument(context, id!, asked);
+    case "listing":
+      return composePage(context, query, asked);
+    case "refused":
+      return Promise.reject(severalRegistries(context));
+  }
 }
 
 async function composePage(
@@ -94,20 +104,27 @@ async function composeInstrument(
 }
 
 /** Wallets deal with the party that info names as `adminId`: only the operator can say which party that is. */
-async function composeInfo({ snapshot, client }: RequestContext, asked: ClientRequest): Promise<Composition> {
+async function composeInfo(context: RequestContext, asked: ClientRequest): Promise<Composition> {
+  const { snapshot, client } = context;
   const { adminId } = snapshot.config.aggregate;
+  if (adminId === undefined) throw severalRegistries(context);
   const registries = registriesOf(snapshot, client?.tier);
-  if (adminId === undefined) {
-    const listed = registries.slice(0, MAX_LISTED).map((registry) => basePathOf(snapshot, registry));
-    const more = registries.length > listed.length ? `, and ${registries.length - listed.length} more` : "";
-    throw new GatewayError(
-      "admin_missing",
-      "this base URL stands for several registries and has no admin of its own; the info of one registry is at " +
-        `${addressForm(snapshot.config.routing.prefix)}metadata/v1/info; base URLs: ${listed.join(", ")}${more}`,
-    );
-  }
   const { supportedApis, parts, missing } = await mergeInfo(registries, asked);
   return { text: JSON.stringify({ adminId, supportedApis }), freshness: combineFreshness(parts), missing };
+}
+
+/** The 400 for what only one registry can answer. */
+function severalRegistries({ snapshot, client, target }: RequestContext): GatewayError {
+  const registries = registriesOf(snapshot, client?.tier);
+  const listed = registries.slice(0, MAX_LISTED).map((registry) => basePathOf(snapshot, registry));
+  const more = registries.length > listed.length ? `, and ${registries.length - listed.length} more` : "";
+  const { operation } = (target as RegistryTarget).endpoint;
+  const path = endpointPath(endpointOf(operation), "ID").slice("/registry/".length);
+  return new GatewayError(
+    "admin_missing",
+    `this base URL stands for several registries and has no admin of its own; the ${operation} of one registry is at ` +
+      `${addressForm(snapshot.config.routing.prefix)}${path}; base URLs: ${listed.join(", ")}${more}`,
+  );
 }
 
 /** @throws GatewayError 400 for a `partial` that is neither true nor false, or given twice */

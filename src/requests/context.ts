@@ -13,7 +13,7 @@ import type { Traffic } from "../observe/traffic.ts";
 import type { BackgroundReader } from "../registry/background-reader.ts";
 import type { RecentRequests, RequestLog } from "../observe/request-log.ts";
 import type { MetadataObserver } from "../registry/registry-metadata.ts";
-import type { Operation } from "../spec/endpoints.ts";
+import type { Operation } from "../spec/operations.ts";
 import { formatSize } from "../units.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Admission } from "./gate.ts";

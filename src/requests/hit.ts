@@ -4,7 +4,7 @@ import type { CacheAnswer, Resource } from "../cache/resource.ts";
 import type { Client } from "../clients/client.ts";
 import type { Instant } from "../clock.ts";
 import type { RecordRequest } from "../observe/traffic.ts";
-import type { CachedOperation } from "../spec/endpoints.ts";
+import type { CachedOperation } from "../spec/operations.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Services } from "./context.ts";
 import { isFramedSafely } from "./framing.ts";

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { CacheRequest } from "../cache/resource.ts";
 import type { CacheStatus } from "../cache/rfc/reuse.ts";
 import type { AbortSignalLike, Instant } from "../clock.ts";
-import type { CachedOperation } from "../spec/endpoints.ts";
+import { cachedRecord, type CachedOperation } from "../spec/operations.ts";
 import { answerAggregate } from "./aggregate.ts";
 import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext, routeTo } from "./context.ts";
 import type { HitTarget } from "./hit.ts";
@@ -69,7 +69,7 @@ async function findTarget(
   const { services, snapshot } = context;
   const target = context.target as RegistryTarget;
   const operation = target.endpoint.operation as CachedOperation;
-  const page = operation === "instruments" ? parsePageQuery(target.query) : undefined;
+  const page = cachedRecord(operation).address === "page" ? parsePageQuery(target.query) : undefined;
   const signal = clientSignal(context);
   const named = await resolveUpstream(
     routingRules(snapshot, context.client?.tier),

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Instant } from "../clock.ts";
-import type { Operation } from "../spec/endpoints.ts";
+import type { Operation } from "../spec/operations.ts";
 
 /** One request as the registry received it. */
 export interface Call {

@@ -1,5 +1,5 @@
 import type { Duration } from "../clock.ts";
-import type { Operation } from "../spec/endpoints.ts";
+import type { Operation } from "../spec/operations.ts";
 import type { Random } from "./random.ts";
 
 /** Faults that give a whole, well-formed HTTP answer, but the wrong one. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { collect } from "../bodies/collected-body.ts";
 import type { Clock, Duration } from "../clock.ts";
-import type { Operation } from "../spec/endpoints.ts";
+import type { Operation } from "../spec/operations.ts";
 import { type Answer, jsonAnswer, tooManyRequestsAnswer } from "./answer.ts";
 import { allowBrowsers } from "./browser-access.ts";
 import { type Call, CallLog } from "./call-log.ts";

@@ -1,4 +1,5 @@
-import { type Endpoint, type EndpointMatch, isOfVersion2, matchEndpoint, type Operation } from "../spec/endpoints.ts";
+import { type Endpoint, type EndpointMatch, isOfVersion2, matchEndpoint } from "../spec/endpoints.ts";
+import type { Operation } from "../spec/operations.ts";
 
 /** What a path asks of the registry, whatever the version in it. */
 type Subject =

@@ -1,51 +1,28 @@
 import { type KeyTree, keyTree, repeatedKey } from "../json.ts";
-import type { Operation } from "./endpoints.ts";
+import { type AdminPaths, type Operation, OPERATION_RECORDS } from "./operations.ts";
 
-/** Where the body of a factory request names its instrument admin (field.md, *Which admin does a request mean?*). */
-export type AdminPaths = readonly (readonly string[])[];
-
-const EXPECTED_ADMIN = ["choiceArguments", "expectedAdmin"];
-const TRANSFER_ADMIN = ["choiceArguments", "transfer", "instrumentId", "admin"];
-const ALLOCATION_LEG_ADMIN = ["choiceArguments", "allocation", "transferLeg", "instrumentId", "admin"];
-const ALLOCATION_ADMIN = ["choiceArguments", "allocation", "admin"];
-
-const OF_TRANSFER: AdminPaths = [TRANSFER_ADMIN, EXPECTED_ADMIN];
-const OF_ALLOCATION_LEG: AdminPaths = [ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
-const OF_ALLOCATION: AdminPaths = [ALLOCATION_ADMIN, ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
-const OF_SETTLEMENT: AdminPaths = [EXPECTED_ADMIN];
-
-/**
- * Where the factories name their admin; undefined for all other endpoints, whose bodies name none. Version 2 has no
- * `expectedAdmin`: where a client sends it all the same, it has to agree.
- */
+/** Where the factories name their admin; undefined for all other endpoints, whose bodies name none. */
 export function adminPathsOf(operation: Operation): AdminPaths | undefined {
-  switch (operation) {
-    case "transfer_factory":
-    case "transfer_factory_v2":
-      return OF_TRANSFER;
-    case "allocation_factory":
-      return OF_ALLOCATION_LEG;
-    case "allocation_factory_v2":
-      return OF_ALLOCATION;
-    case "settlement_factory_v2":
-      return OF_SETTLEMENT;
-    default:
-      return undefined;
-  }
+  const record = operation === "pass_through" ? undefined : OPERATION_RECORDS[operation];
+  return record?.kind === "factory" ? record.admins : undefined;
 }
 
 /**
  * Where the factories of later API versions name their admin, by the decoded segments below `/registry`; in whatever
- * case, for there are servers that read paths in any.
+ * case, for there are servers that read paths in any. It is as in the last version that is known.
  */
 export function adminPathsOfPassThrough(segments: readonly string[]): AdminPaths | undefined {
   const [group, version, factory] = segments.map((segment) => segment.toLowerCase());
   if (segments.length !== 3 || version === undefined || !/^v[0-9]+$/.test(version)) return undefined;
-  if (group === "transfer-instruction" && factory === "transfer-factory") return OF_TRANSFER;
-  if (group === "allocation-instruction" && factory === "allocation-factory") return OF_ALLOCATION;
-  if (group === "allocation" && factory === "settlement-factory") return OF_SETTLEMENT;
-  return undefined;
+  return FACTORIES.get(`${group} ${factory}`);
 }
+
+/** By group and name, whatever the version. */
+const FACTORIES: ReadonlyMap<string, AdminPaths> = new Map(
+  Object.values(OPERATION_RECORDS)
+    .filter((record) => record.kind === "factory")
+    .map(({ path, admins }) => [path.replace(/\/v[0-9]+\//, " "), admins]),
+);
 
 /** An admin as a body names it, and where. */
 export interface BodyAdmin {

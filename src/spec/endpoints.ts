@@ -1,74 +1,26 @@
-/**
- * The endpoints of the token-registry API as data, eleven of version 1 (CIP-56) and ten of version 2 (CIP-112), and what
- * a path below `/registry` means.
- */
+import {
+  type CachedOperation,
+  type CachedRecord,
+  type ContextRecord,
+  type EndpointName,
+  type FactoryRecord,
+  OPERATION_RECORDS,
+} from "./operations.ts";
 
-/** Names of the endpoints: metric label, log field, purge and explain argument. `pass_through` is everything else. */
-export type Operation =
-  | "info"
-  | "instruments"
-  | "instrument"
-  | "transfer_factory"
-  | "transfer_accept"
-  | "transfer_reject"
-  | "transfer_withdraw"
-  | "allocation_execute"
-  | "allocation_withdraw"
-  | "allocation_cancel"
-  | "allocation_factory"
-  | "transfer_factory_v2"
-  | "transfer_accept_v2"
-  | "transfer_reject_v2"
-  | "transfer_withdraw_v2"
-  | "allocation_factory_v2"
-  | "allocation_instruction_accept_v2"
-  | "allocation_instruction_withdraw_v2"
-  | "settlement_factory_v2"
-  | "allocation_withdraw_v2"
-  | "allocation_cancel_v2"
-  | "pass_through";
+/** What a path below `/registry` means: one of the endpoints of the token-registry API, or anything else. */
 
-/** The endpoints whose answers are cached. */
-export const CACHED_OPERATIONS = ["info", "instruments", "instrument"] as const;
-export type CachedOperation = (typeof CACHED_OPERATIONS)[number];
+/** An endpoint, with the segments of its path: those in braces stand for any one segment. */
+export type Endpoint = { readonly segments: readonly string[] } & (
+  | { readonly operation: CachedOperation; readonly kind: CachedRecord["kind"] }
+  | {
+      readonly operation: Exclude<EndpointName, CachedOperation>;
+      readonly kind: FactoryRecord["kind"] | ContextRecord["kind"];
+    }
+);
 
-/** What an endpoint is: `metadata` is cached; a `factory` has choice arguments; a `context` has the id of a contract. */
-type EndpointKind = "metadata" | "factory" | "context";
-
-export interface Endpoint {
-  readonly operation: Exclude<Operation, "pass_through">;
-  readonly kind: EndpointKind;
-  /** Segments below `/registry`; `{id}` stands for any one segment. */
-  readonly segments: readonly string[];
-}
-
-export const ENDPOINTS: readonly Endpoint[] = [
-  endpoint("info", "metadata", "metadata/v1/info"),
-  endpoint("instruments", "metadata", "metadata/v1/instruments"),
-  endpoint("instrument", "metadata", "metadata/v1/instruments/{id}"),
-  endpoint("transfer_factory", "factory", "transfer-instruction/v1/transfer-factory"),
-  endpoint("transfer_accept", "context", "transfer-instruction/v1/{id}/choice-contexts/accept"),
-  endpoint("transfer_reject", "context", "transfer-instruction/v1/{id}/choice-contexts/reject"),
-  endpoint("transfer_withdraw", "context", "transfer-instruction/v1/{id}/choice-contexts/withdraw"),
-  endpoint("allocation_execute", "context", "allocations/v1/{id}/choice-contexts/execute-transfer"),
-  endpoint("allocation_withdraw", "context", "allocations/v1/{id}/choice-contexts/withdraw"),
-  endpoint("allocation_cancel", "context", "allocations/v1/{id}/choice-contexts/cancel"),
-  endpoint("allocation_factory", "factory", "allocation-instruction/v1/allocation-factory"),
-  endpoint("transfer_factory_v2", "factory", "transfer-instruction/v2/transfer-factory"),
-  endpoint("transfer_accept_v2", "context", "transfer-instruction/v2/{id}/choice-contexts/accept"),
-  endpoint("transfer_reject_v2", "context", "transfer-instruction/v2/{id}/choice-contexts/reject"),
-  endpoint("transfer_withdraw_v2", "context", "transfer-instruction/v2/{id}/choice-contexts/withdraw"),
-  endpoint("allocation_factory_v2", "factory", "allocation-instruction/v2/allocation-factory"),
-  endpoint("allocation_instruction_accept_v2", "context", "allocation-instruction/v2/{id}/choice-contexts/accept"),
-  endpoint("allocation_instruction_withdraw_v2", "context", "allocation-instruction/v2/{id}/choice-contexts/withdraw"),
-  // The standard has it in the singular.
-  endpoint("settlement_factory_v2", "factory", "allocation/v2/settlement-factory"),
-  endpoint("allocation_withdraw_v2", "context", "allocations/v2/{id}/choice-contexts/withdraw"),
-  endpoint("allocation_cancel_v2", "context", "allocations/v2/{id}/choice-contexts/cancel"),
-];
-
-/** All operations, for metrics and documentation. */
-export const OPERATIONS: readonly Operation[] = [...ENDPOINTS.map((each) => each.operation), "pass_through"];
+export const ENDPOINTS: readonly Endpoint[] = Object.entries(OPERATION_RECORDS).map(
+  ([operation, { kind, path }]) => ({ operation, kind, segments: path.split("/") }) as Endpoint,
+);
 
 /** What the decoded segments below `/registry` address. */
 export type EndpointMatch =
@@ -81,7 +33,7 @@ export type EndpointMatch =
 export function matchEndpoint(segments: readonly string[]): EndpointMatch {
   for (const endpoint of ENDPOINTS) {
     if (endpoint.segments.length === segments.length && agrees(endpoint.segments, segments)) {
-      const at = endpoint.segments.indexOf(ID);
+      const at = endpoint.segments.findIndex(isId);
       return { match: "endpoint", endpoint, id: at === -1 ? undefined : segments[at] };
     }
   }
@@ -90,49 +42,41 @@ export function matchEndpoint(segments: readonly string[]): EndpointMatch {
 }
 
 /** The path of an endpoint below the base URL, `id` encoded as one segment. */
-export function endpointPath(endpoint: Endpoint, id: string | undefined): string {
-  const segments = endpoint.segments.map((segment) => (segment === ID ? encodeURIComponent(id ?? "") : segment));
-  return `/registry/${segments.join("/")}`;
+export function endpointPath({ segments }: Pick<Endpoint, "segments">, id: string | undefined): string {
+  return `/registry/${segments.map((segment) => (isId(segment) ? encodeURIComponent(id ?? "") : segment)).join("/")}`;
 }
 
-/** What the standard calls the id in an endpoint's path, by the segment above it. */
-const ID_NAMES: Readonly<Record<string, string>> = {
-  metadata: "instrumentId",
-  "transfer-instruction": "transferInstructionId",
-  "allocation-instruction": "allocationInstructionId",
-  allocations: "allocationId",
-};
-
-/** The name of the id in the endpoint's path; undefined without one. */
+/** What the standard calls the id in the endpoint's path; undefined without one. */
 export function idNameOf({ segments }: Endpoint): string | undefined {
-  return segments.includes(ID) ? ID_NAMES[segments[0]!] : undefined;
+  return segments.find(isId)?.slice(1, -1);
 }
 
 /**
  * Whether a 404 means that the registry has no such endpoint: a client of version 2 falls back to version 1 by it,
  * whatever the body says.
  */
-export function isOfVersion2(operation: Operation): boolean {
-  return operation.endsWith("_v2");
+export function isOfVersion2(operation: EndpointName | "pass_through"): boolean {
+  return operation !== "pass_through" && endpointOf(operation).segments[1] === "v2";
 }
 
 /** The endpoint of an operation. */
-export function endpointOf(operation: Exclude<Operation, "pass_through">): Endpoint {
-  return ENDPOINTS.find((each) => each.operation === operation)!;
+export function endpointOf(operation: EndpointName): Endpoint {
+  return BY_NAME.get(operation)!;
 }
 
-const ID = "{id}";
+const BY_NAME = new Map(ENDPOINTS.map((endpoint) => [endpoint.operation, endpoint]));
 
-function endpoint(operation: Endpoint["operation"], kind: EndpointKind, path: string): Endpoint {
-  return { operation, kind, segments: path.split("/") };
+/** Whether the segment of a pattern stands for any one. */
+export function isId(segment: string): boolean {
+  return segment.startsWith("{");
 }
 
 function agrees(pattern: readonly string[], segments: readonly string[]): boolean {
-  return pattern.every((segment, i) => segment === ID || segment === segments[i]);
+  return pattern.every((segment, i) => isId(segment) || segment === segments[i]);
 }
 
 function agreesButForSlashes(pattern: readonly string[], segments: readonly string[]): boolean {
-  const at = pattern.indexOf(ID);
+  const at = pattern.findIndex(isId);
   if (at === -1 || segments.length <= pattern.length) return false;
   const head = pattern.slice(0, at);
   const tail = pattern.slice(at + 1);

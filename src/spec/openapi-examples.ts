@@ -1,4 +1,4 @@
-import type { Endpoint } from "./endpoints.ts";
+import type { EndpointName } from "./operations.ts";
 
 /**
  * Bodies to show in the description of the API. All values are made up; shapes and lengths are those of real ones, but
@@ -105,7 +105,7 @@ export interface BodyExample {
 const CONTEXT: BodyExample = { request: { meta: {}, excludeDebugFields: true }, answer: CHOICE_CONTEXT };
 
 /** By endpoint. */
-export const ENDPOINT_EXAMPLES: Readonly<Record<Endpoint["operation"], BodyExample>> = {
+export const ENDPOINT_EXAMPLES: Readonly<Record<EndpointName, BodyExample>> = {
   info: { answer: { adminId: ADMIN, supportedApis: SUPPORTED } },
   instruments: {
     answer: { instruments: [INSTRUMENT], nextPageToken: "Amulet" },

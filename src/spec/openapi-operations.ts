@@ -2,6 +2,7 @@ import { type TSchema, Type } from "typebox";
 import { type Endpoint, idNameOf } from "./endpoints.ts";
 import type { AnswerKind } from "./openapi-answers.ts";
 import { CATALOGUE_EXAMPLE, ENDPOINT_EXAMPLES, REGISTRIES_EXAMPLE } from "./openapi-examples.ts";
+import { cachedRecord, OPERATION_RECORDS } from "./operations.ts";
 import * as schemas from "./schemas.ts";
 
 /** Groups of operations, in the order in which they are shown. */
@@ -16,7 +17,7 @@ export const TAGS = {
   "this API": "The description that you read.",
 } as const;
 
-type Tag = keyof typeof TAGS;
+export type Tag = keyof typeof TAGS;
 
 /** One operation in the API's description. */
 export interface ApiOperation {
@@ -54,12 +55,6 @@ export interface ApiParameter {
   readonly schema: TSchema;
 }
 
-interface EndpointText {
-  readonly tag: Tag;
-  readonly summary: string;
-  readonly answer: TSchema;
-}
-
 const PAGE_SIZE = query("pageSize", "Instruments per page.", Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }));
 const PAGE_TOKEN = query("pageToken", "The `nextPageToken` of the page before.", Type.String());
 const PARTIAL = query(
@@ -68,126 +63,21 @@ const PARTIAL = query(
   Type.Boolean(),
 );
 
-const TEXTS: Readonly<Record<Endpoint["operation"], EndpointText>> = {
-  info: { tag: "token metadata", summary: "What the registry is and supports", answer: schemas.RegistryInfo },
-  instruments: { tag: "token metadata", summary: "All instruments, in pages", answer: schemas.InstrumentPage },
-  instrument: { tag: "token metadata", summary: "One instrument", answer: schemas.Instrument },
-  transfer_factory: {
-    tag: "transfer instruction",
-    summary: "Factory and context for a direct transfer",
-    answer: schemas.TransferFactory,
-  },
-  transfer_accept: {
-    tag: "transfer instruction",
-    summary: "Context to accept a transfer instruction",
-    answer: schemas.ChoiceContext,
-  },
-  transfer_reject: {
-    tag: "transfer instruction",
-    summary: "Context to reject a transfer instruction",
-    answer: schemas.ChoiceContext,
-  },
-  transfer_withdraw: {
-    tag: "transfer instruction",
-    summary: "Context to withdraw a transfer instruction",
-    answer: schemas.ChoiceContext,
-  },
-  allocation_execute: {
-    tag: "allocation",
-    summary: "Context to execute the transfer of an allocation",
-    answer: schemas.ChoiceContext,
-  },
-  allocation_withdraw: {
-    tag: "allocation",
-    summary: "Context to withdraw an allocation",
-    answer: schemas.ChoiceContext,
-  },
-  allocation_cancel: { tag: "allocation", summary: "Context to cancel an allocation", answer: schemas.ChoiceContext },
-  allocation_factory: {
-    tag: "allocation instruction",
-    summary: "Factory and context to create allocations",
-    answer: schemas.AllocationFactory,
-  },
-  transfer_factory_v2: {
-    tag: "transfer instruction",
-    summary: "Factory and context for a direct transfer (version 2)",
-    answer: schemas.TransferFactory,
-  },
-  transfer_accept_v2: {
-    tag: "transfer instruction",
-    summary: "Context to accept a transfer instruction (version 2)",
-    answer: schemas.ChoiceContext,
-  },
-  transfer_reject_v2: {
-    tag: "transfer instruction",
-    summary: "Context to reject a transfer instruction (version 2)",
-    answer: schemas.ChoiceContext,
-  },
-  transfer_withdraw_v2: {
-    tag: "transfer instruction",
-    summary: "Context to withdraw a transfer instruction (version 2)",
-    answer: schemas.ChoiceContext,
-  },
-  allocation_factory_v2: {
-    tag: "allocation instruction",
-    summary: "Factory and context to create allocations (version 2)",
-    answer: schemas.AllocationFactory,
-  },
-  allocation_instruction_accept_v2: {
-    tag: "allocation instruction",
-    summary: "Context to accept an allocation instruction (version 2)",
-    answer: schemas.ChoiceContext,
-  },
-  allocation_instruction_withdraw_v2: {
-    tag: "allocation instruction",
-    summary: "Context to withdraw an allocation instruction (version 2)",
-    answer: schemas.ChoiceContext,
-  },
-  settlement_factory_v2: {
-    tag: "allocation",
-    summary: "Factory and context to settle a batch of allocations (version 2)",
-    answer: schemas.AllocationFactory,
-  },
-  allocation_withdraw_v2: {
-    tag: "allocation",
-    summary: "Context to withdraw an allocation (version 2)",
-    answer: schemas.ChoiceContext,
-  },
-  allocation_cancel_v2: {
-    tag: "allocation",
-    summary: "Context to cancel an allocation (version 2)",
-    answer: schemas.ChoiceContext,
-  },
-};
-
-const IN_AGGREGATE: Partial<Record<Endpoint["operation"], { readonly text: string; readonly answer: TSchema }>> = {
-  info: {
-    text: "Without an admin: 400 that lists the registries, or the gateway's own admin where one is configured.",
-    answer: schemas.RegistryInfo,
-  },
-  instruments: {
-    text: "Without an admin: the instruments of all registries in turn, each with its `admin`.",
-    answer: schemas.MergedPage,
-  },
-  instrument: {
-    text: "Without an admin: the instrument if exactly one registry has the id; 409 that names them if several have.",
-    answer: schemas.MergedInstrument,
-  },
-};
-
 /** One of the endpoints of the standard. */
 export function describeEndpoint(
   endpoint: Endpoint,
   { adminHeader, isAggregate }: { readonly adminHeader: string; readonly isAggregate: boolean },
 ): ApiOperation {
   const { operation, kind } = endpoint;
-  const { tag, summary, answer } = TEXTS[operation];
-  const merged = isAggregate ? IN_AGGREGATE[operation] : undefined;
+  const { tag, summary, answer: name } = OPERATION_RECORDS[operation];
+  const cached = kind === "metadata" ? cachedRecord(operation) : undefined;
+  const merged = isAggregate ? cached?.merged : undefined;
+  const [answer, mergedAnswer] = [schemas.SCHEMAS[name], schemas.SCHEMAS[merged?.answer ?? name]];
   const example = ENDPOINT_EXAMPLES[operation];
   const parameters: ApiParameter[] = [];
   const idName = idNameOf(endpoint);
   if (idName !== undefined) {
-    const what = operation === "instrument" ? "Instrument id" : "Contract id";
+    const what = kind === "metadata" ? "Instrument id" : "Contract id";
     parameters.push({
       name: idName,
       in: "path",
@@ -195,7 +85,7 @@ export function describeEndpoint(
       schema: Type.String(),
     });
   }
-  if (operation === "instruments") parameters.push(PAGE_SIZE, PAGE_TOKEN);
+  if (cached?.address === "page") parameters.push(PAGE_SIZE, PAGE_TOKEN);
   if (merged !== undefined) parameters.push(PARTIAL);
   parameters.push({
     name: adminHeader,
@@ -214,7 +104,7 @@ export function describeEndpoint(
       kind: kind === "metadata" ? "cached" : "call",
       description: summary,
       type: "application/json",
-      schema: merged === undefined || merged.answer === answer ? answer : Type.Union([answer, merged.answer]),
+      schema: mergedAnswer === answer ? answer : Type.Union([answer, mergedAnswer]),
       examples: {
         "one registry": example.answer,
         ...(merged === undefined || example.merged === undefined ? {} : { "all registries": example.merged }),

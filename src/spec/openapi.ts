@@ -1,4 +1,3 @@
-import type { TSchema } from "typebox";
 import { type Endpoint, endpointPath, ENDPOINTS, idNameOf } from "./endpoints.ts";
 import {
   ANSWER_KINDS,
@@ -22,7 +21,7 @@ import {
   passThroughOperations,
   TAGS,
 } from "./openapi-operations.ts";
-import * as schemas from "./schemas.ts";
+import { ErrorBody, type SchemaName, SCHEMAS } from "./schemas.ts";
 
 /** What the description depends on. */
 export interface ApiOptions {
@@ -56,31 +55,11 @@ export interface ApiDocument {
   readonly components: Readonly<Record<"schemas" | "responses" | "headers" | "parameters", Record<string, unknown>>>;
 }
 
-/** Schemas by the name they have in the document: the standard's, where it has them. */
-const NAMED: Readonly<Record<string, TSchema>> = {
-  GetRegistryInfoResponse: schemas.RegistryInfo,
-  Instrument: schemas.Instrument,
-  ListInstrumentsResponse: schemas.InstrumentPage,
-  MergedInstrument: schemas.MergedInstrument,
-  MergedPage: schemas.MergedPage,
-  CatalogueInstrument: schemas.CatalogueInstrument,
-  CataloguePage: schemas.CataloguePage,
-  CatalogueRegistries: schemas.CatalogueRegistries,
-  ChoiceContext: schemas.ChoiceContext,
-  DisclosedContract: schemas.DisclosedContract,
-  TransferFactoryWithChoiceContext: schemas.TransferFactory,
-  FactoryWithChoiceContext: schemas.AllocationFactory,
-  GetFactoryRequest: schemas.FactoryRequest,
-  GetChoiceContextRequest: schemas.ContextRequest,
-  SupportedApis: schemas.SupportedApis,
-  ErrorResponse: schemas.ErrorBody,
-};
-
 /** Describes everything the public listener answers, from the very schemas that requests and answers are held to. */
 export function describeApi(options: ApiOptions): ApiDocument {
   const paths = describePaths(options);
   const components = {
-    schemas: Object.fromEntries(Object.entries(NAMED).map(([name, each]) => [name, inner(each, each)])),
+    schemas: Object.fromEntries(Object.entries(SCHEMAS).map(([name, each]) => [name, inner(each, each)])),
     responses: describeErrors(),
     headers: HEADER_FIELDS,
     parameters: COMMON_PARAMETERS,
@@ -185,7 +164,7 @@ function describePaths(options: ApiOptions): Record<string, Record<string, unkno
 
 function describeErrors(): Record<string, unknown> {
   const names = Object.keys(ERROR_ANSWERS) as ErrorName[];
-  return Object.fromEntries(names.map((name) => [name, describeError(name, inner(schemas.ErrorBody))]));
+  return Object.fromEntries(names.map((name) => [name, describeError(name, inner(ErrorBody))]));
 }
 
 /** The components that `paths` refer to, directly or through others. */
@@ -267,7 +246,8 @@ function describeParameter({ name, in: place, description, schema }: ApiParamete
 function inner(schema: unknown, self?: unknown): unknown {
   if (Array.isArray(schema)) return schema.map((each) => inner(each));
   if (typeof schema !== "object" || schema === null) return schema;
-  const name = schema === self ? undefined : Object.keys(NAMED).find((each) => NAMED[each] === schema);
+  const name =
+    schema === self ? undefined : (Object.keys(SCHEMAS) as SchemaName[]).find((each) => SCHEMAS[each] === schema);
   if (name !== undefined) return { $ref: `#/components/schemas/${name}` };
   return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, inner(value)]));
 }

@@ -1,7 +1,7 @@
-import { Type, type Static } from "typebox";
+import { type TSchema, Type, type Static } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import { CLIENT_ERRORS } from "../errors.ts";
-import type { Operation } from "./endpoints.ts";
+import { type Operation, OPERATION_RECORDS } from "./operations.ts";
 
 /**
  * The bodies of the API: required fields as published (field.md), everything else optional, unknown fields allowed.
@@ -187,37 +187,44 @@ export type RegistryInfo = Static<typeof RegistryInfo>;
 export type Instrument = Static<typeof Instrument>;
 export type InstrumentPage = Static<typeof InstrumentPage>;
 
-const INFO = Compile(RegistryInfo);
-const PAGE = Compile(InstrumentPage);
-const INSTRUMENT = Compile(Instrument);
-const CONTEXT = Compile(ChoiceContext);
-const TRANSFER_FACTORY = Compile(TransferFactory);
-const ALLOCATION_FACTORY = Compile(AllocationFactory);
+/** All that have a name in the description of the API: the standard's, where it has one. */
+export const SCHEMAS = {
+  GetRegistryInfoResponse: RegistryInfo,
+  Instrument,
+  ListInstrumentsResponse: InstrumentPage,
+  MergedInstrument,
+  MergedPage,
+  CatalogueInstrument,
+  CataloguePage,
+  CatalogueRegistries,
+  ChoiceContext,
+  DisclosedContract,
+  TransferFactoryWithChoiceContext: TransferFactory,
+  FactoryWithChoiceContext: AllocationFactory,
+  GetFactoryRequest: FactoryRequest,
+  GetChoiceContextRequest: ContextRequest,
+  SupportedApis,
+  ErrorResponse: ErrorBody,
+} as const satisfies Readonly<Record<string, TSchema>>;
+
+export type SchemaName = keyof typeof SCHEMAS;
+
 const FACTORY_REQUEST = Compile(FactoryRequest);
 const CONTEXT_REQUEST = Compile(ContextRequest);
 const STRICT_CONTEXT_REQUEST = Compile(StrictContextRequest);
 
+/** By schema, those of the answers that registries give. */
+const ANSWERS: ReadonlyMap<SchemaName, Validator> = new Map(
+  [...new Set(Object.values(OPERATION_RECORDS).map(({ answer }) => answer))].map((name) => [
+    name,
+    Compile(SCHEMAS[name]),
+  ]),
+);
+
 /** What is wrong with the success body of `operation`, or undefined when it fits its schema. */
 export function answerProblem(operation: Operation, body: unknown): string | undefined {
-  switch (operation) {
-    case "info":
-      return problem(INFO, body);
-    case "instruments":
-      return problem(PAGE, body);
-    case "instrument":
-      return problem(INSTRUMENT, body);
-    case "transfer_factory":
-    case "transfer_factory_v2":
-      return problem(TRANSFER_FACTORY, body);
-    case "allocation_factory":
-    case "allocation_factory_v2":
-    case "settlement_factory_v2":
-      return problem(ALLOCATION_FACTORY, body);
-    case "pass_through":
-      return undefined;
-    default:
-      return problem(CONTEXT, body);
-  }
+  if (operation === "pass_through") return undefined;
+  return problem(ANSWERS.get(OPERATION_RECORDS[operation].answer)!, body);
 }
 
 /** What is wrong with the request body of a POST, or undefined. `strict` adds the published rules of the API. */

@@ -3,7 +3,7 @@ import type { AnswerContent } from "../bodies/answer.ts";
 import type { Upload } from "../bodies/upload.ts";
 import type { AbortSignalLike, Instant } from "../clock.ts";
 import type { Fields } from "../fields.ts";
-import type { Operation } from "../spec/endpoints.ts";
+import type { Operation } from "../spec/operations.ts";
 import type { CallTrace } from "./observer.ts";
 
 /** Who waits for a call, most urgent first: a POST, a cold miss, a refresh behind a stale answer, background work. */

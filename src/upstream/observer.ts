@@ -1,6 +1,6 @@
 import type { Duration } from "../clock.ts";
 import type { Fields } from "../fields.ts";
-import type { Operation } from "../spec/endpoints.ts";
+import type { Operation } from "../spec/operations.ts";
 import type { FailureReason } from "./failure.ts";
 import type { StepFault } from "./wire/step-record.ts";
 import type { ApiChange } from "./nodes/supported-apis.ts";

@@ -28,7 +28,7 @@ describe("a large body is read in a thread of its own", () => {
       isJson: true,
       isError: false,
       adminId: "a::1",
-      kinds: ["instruments", "info"],
+      kinds: ["info", "instruments"],
       problem: expect.stringContaining("instruments"),
       supplyAsOf: Date.parse("2026-01-01T00:00:00Z"),
       page: await reader.read({ kind: "page" }, body, asker),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { gzipSync } from "node:zlib";
-import type { Operation } from "../../src/spec/endpoints.ts";
+import type { Operation } from "../../src/spec/operations.ts";
 import { DSO, sampleText } from "../support/sample.ts";
 import { errorOf, type SentRequest, send } from "../support/send.ts";
 import { useThreeRegistries } from "../support/three-registries.ts";

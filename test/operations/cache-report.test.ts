@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
 import type { CacheAnswer, CacheGroup } from "../../src/operations/answers.ts";
 import { reportCache } from "../../src/operations/cache-report.ts";
-import { metadataKey, readKeyName } from "../../src/registry/metadata-resource.ts";
+import { metadataKey, readKeyName } from "../../src/registry/metadata-key.ts";
 import { startGateway } from "../support/gateway.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { ownError } from "../support/own-error.ts";

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "../../src/registry/metadata-resource.ts";
+import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "../../src/registry/metadata-key.ts";
 
 const ADMIN = "a::1220";
 

@@ -2,7 +2,8 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
 import { parsePageQuery, parseTarget, type Target } from "../../src/requests/target.ts";
-import { ENDPOINTS, endpointOf, endpointPath, type Operation } from "../../src/spec/endpoints.ts";
+import { ENDPOINTS, endpointOf, endpointPath, isId } from "../../src/spec/endpoints.ts";
+import type { Operation } from "../../src/spec/operations.ts";
 
 const PREFIX = "/api/token-standard/v0/registrars";
 const PARTY = `DSO::1220${"ab".repeat(32)}`;
@@ -188,7 +189,7 @@ describe("what a URL addresses", () => {
         fc.pre(isGood(party) && isGood(id));
         const url = `${PREFIX}/${encodeURIComponent(party)}${endpointPath(endpoint, id)}`;
         const sent = isLower ? url.replaceAll(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()) : url;
-        const hasId = endpoint.segments.includes("{id}");
+        const hasId = endpoint.segments.some(isId);
         expect(read(sent)).toEqual({
           kind: "endpoint",
           endpoint,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { adminPathsOf, adminPathsOfPassThrough, adminsNamedBy, AmbiguousBody } from "../../src/spec/body-admin.ts";
-import { OPERATIONS } from "../../src/spec/endpoints.ts";
+import { OPERATIONS } from "../../src/spec/operations.ts";
 import { sampleJson, sampleText } from "../support/sample.ts";
 
 const TRANSFER = adminPathsOf("transfer_factory")!;

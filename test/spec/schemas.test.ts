@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { Operation } from "../../src/spec/endpoints.ts";
+import type { Operation } from "../../src/spec/operations.ts";
 import { answerProblem, requestProblem } from "../../src/spec/schemas.ts";
 import { sampleJson } from "../support/sample.ts";
 

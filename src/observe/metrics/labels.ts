@@ -1,7 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import { CACHE_OUTCOMES, type CacheOutcome } from "../../cache/resource.ts";
 import { type ErrorCode, ERRORS } from "../../errors.ts";
-import { OPERATIONS, type Operation } from "../../spec/endpoints.ts";
+import { OPERATIONS, type Operation } from "../../spec/operations.ts";
 
 /** Stands for the names of the upstreams, which the configuration gives. */
 export const ALIAS = "alias";

@@ -3,7 +3,7 @@ import type { Duration } from "../../clock.ts";
 import type { CertificateStatus } from "../../config/certificates.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import type { LeaseStatus } from "../../sharing/redis/leases.ts";
-import { CACHED_OPERATIONS, type CachedOperation } from "../../spec/endpoints.ts";
+import { CACHED_OPERATIONS, type CachedOperation } from "../../spec/operations.ts";
 import type { BreakerState } from "../../upstream/observer.ts";
 import {
   type AgreementStatus,

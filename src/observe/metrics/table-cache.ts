@@ -1,7 +1,7 @@
 import { CACHE_OUTCOMES, CACHE_TIERS } from "../../cache/resource.ts";
 import { SKIP_REASONS, STALE_REASONS, COLLAPSE_SCOPES, REFRESH_OUTCOMES } from "../../cache/observer.ts";
 import { PURGE_REACHES } from "../../sharing/ports.ts";
-import { CACHED_OPERATIONS } from "../../spec/endpoints.ts";
+import { CACHED_OPERATIONS } from "../../spec/operations.ts";
 import { AGE, counter, gauge, histogram } from "./definition.ts";
 import { ALIAS, ALIAS_OR_NONE, CATALOGUE_BOUND, LEASE_STATE } from "./labels.ts";
 

@@ -1,4 +1,4 @@
-import { CACHED_OPERATIONS } from "../../spec/endpoints.ts";
+import { CACHED_OPERATIONS } from "../../spec/operations.ts";
 import { counter, gauge, histogram } from "./definition.ts";
 import {
   ALIAS_OR_NONE,

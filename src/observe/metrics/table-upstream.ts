@@ -8,7 +8,7 @@ import {
 } from "../../upstream/observer.ts";
 import { FAILURE_REASONS } from "../../upstream/failure.ts";
 import { NODE_STATES, UPSTREAM_MODES, UPSTREAM_STATES } from "../../upstream/status.ts";
-import { OPERATIONS } from "../../spec/endpoints.ts";
+import { OPERATIONS } from "../../spec/operations.ts";
 import { counter, gauge, histogram } from "./definition.ts";
 import { ALIAS, CALL_KIND, CHECK_OUTCOME, NODE_PLACE } from "./labels.ts";
 

@@ -3,7 +3,7 @@ import type { Duration } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
 import type { AttemptKind, CallOutcome } from "../observer.ts";
 import type { Fields } from "../../fields.ts";
-import type { Operation } from "../../spec/endpoints.ts";
+import type { Operation } from "../../spec/operations.ts";
 import { retryAfter } from "../wire/answer.ts";
 import type { StreamedCall, UpstreamCall } from "../call.ts";
 import { consequences } from "../failure.ts";

@@ -1,5 +1,5 @@
 import type { Duration, Instant } from "../../clock.ts";
-import type { Operation } from "../../spec/endpoints.ts";
+import type { Operation } from "../../spec/operations.ts";
 
 /** Enough that a few slow calls more or less do not move a high quantile from the bulk into the tail. */
 const KEPT = 1_024;

@@ -1,4 +1,4 @@
-import { type CachedOperation, endpointOf } from "../../spec/endpoints.ts";
+import { isCached, OPERATION_RECORDS } from "../../spec/operations.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../call.ts";
 
 /**
@@ -10,8 +10,7 @@ export function isToAnother(
   { status, content }: UpstreamAnswer,
 ): boolean {
   if (status !== 200 || content === undefined || operation === "pass_through") return false;
-  const { kind } = endpointOf(operation);
-  const expected = kind === "metadata" ? (operation as CachedOperation) : kind;
+  const expected = isCached(operation) ? operation : OPERATION_RECORDS[operation].kind;
   if (content.kinds.length > 0 && !content.kinds.includes(expected)) return true;
   return instrument !== undefined && content.instrument !== undefined && content.instrument !== instrument;
 }

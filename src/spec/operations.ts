@@ -1,0 +1,255 @@
+import type { SchemaName } from "./schemas.ts";
+import type { Tag } from "./openapi-operations.ts";
+
+/**
+ * What there is to say of each endpoint of the token-registry API, once: eleven of version 1 (CIP-56) and ten of version 2
+ * (CIP-112). Unions, routes, cache keys, purges, `ttl` keys, metrics, the API's description and the console's texts follow
+ * from it.
+ */
+
+/** A path from the root of an instrument admin in a request body (field.md, *Which admin does a request mean?*). */
+export type AdminPaths = readonly (readonly string[])[];
+
+interface EndpointRecord {
+  /** Below `/registry`; what is in braces stands for any one segment, under the name that the standard has for it. */
+  readonly path: string;
+  /** Of a success. */
+  readonly answer: SchemaName;
+  readonly tag: Tag;
+  readonly summary: string;
+}
+
+/** How the plain base URL of several registries answers a cached endpoint. */
+export type AggregateBehaviour =
+  /** With the listings of all, one after the other. */
+  | "listing"
+  /** With what the one registry has that knows the id. */
+  | "search"
+  /** With what all support, in the name of the configured admin; refused where none is configured. */
+  | "info"
+  /** Not at all: 400 that lists the registries. */
+  | "refused";
+
+/** A GET whose answers are cached. */
+export interface CachedRecord extends EndpointRecord {
+  readonly kind: "metadata";
+  /** What it addresses: the registry's only one, one by the id in the path, or a page of a listing. */
+  readonly address: "sole" | "id" | "page";
+  /** Entries of the same data are purged together. It is the name of their epoch in Redis. */
+  readonly data: string;
+  /** What such a body has. An answer that lacks it, and has what another endpoint's has, is one to another request. */
+  readonly members: Readonly<Record<string, "string" | "object" | "array">>;
+  /** `cache.ttl` and `cache.maxTtl`. */
+  readonly ttl: string;
+  readonly maxTtl: string;
+  readonly aggregate: AggregateBehaviour;
+  /** Of the aggregate, for the API's description; undefined where it refuses. */
+  readonly merged?: { readonly answer: SchemaName; readonly text: string };
+  /** Its entries, in the plural, as in "… are in memory". */
+  readonly entries: string;
+  /** What its purge takes, as a choice of the console. */
+  readonly purge: string;
+}
+
+/** A POST with choice arguments, which name the admin. */
+export interface FactoryRecord extends EndpointRecord {
+  readonly kind: "factory";
+  readonly admins: AdminPaths;
+}
+
+/** A POST about the contract whose id is in the path. */
+export interface ContextRecord extends EndpointRecord {
+  readonly kind: "context";
+}
+
+const EXPECTED_ADMIN = ["choiceArguments", "expectedAdmin"];
+const TRANSFER_ADMIN = ["choiceArguments", "transfer", "instrumentId", "admin"];
+const ALLOCATION_LEG_ADMIN = ["choiceArguments", "allocation", "transferLeg", "instrumentId", "admin"];
+const ALLOCATION_ADMIN = ["choiceArguments", "allocation", "admin"];
+
+// Version 2 has no expectedAdmin: where a client sends it all the same, it has to agree.
+const OF_TRANSFER: AdminPaths = [TRANSFER_ADMIN, EXPECTED_ADMIN];
+const OF_ALLOCATION_LEG: AdminPaths = [ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
+const OF_ALLOCATION: AdminPaths = [ALLOCATION_ADMIN, ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
+const OF_SETTLEMENT: AdminPaths = [EXPECTED_ADMIN];
+
+export const OPERATION_RECORDS = {
+  info: cached({
+    path: "metadata/v1/info",
+    address: "sole",
+    data: "info",
+    answer: "GetRegistryInfoResponse",
+    members: { adminId: "string" },
+    ttl: "10m",
+    maxTtl: "24h",
+    aggregate: "info",
+    merged: {
+      answer: "GetRegistryInfoResponse",
+      text: "Without an admin: 400 that lists the registries, or the gateway's own admin where one is configured.",
+    },
+    summary: "What the registry is and supports",
+    entries: "infos",
+    purge: "Its info",
+  }),
+  instruments: cached({
+    path: "metadata/v1/instruments",
+    address: "page",
+    data: "list",
+    answer: "ListInstrumentsResponse",
+    members: { instruments: "array" },
+    ttl: "30s",
+    maxTtl: "10m",
+    aggregate: "listing",
+    merged: {
+      answer: "MergedPage",
+      text: "Without an admin: the instruments of all registries in turn, each with its `admin`.",
+    },
+    summary: "All instruments, in pages",
+    entries: "pages of instruments",
+    purge: "Its instruments: pages and single ones",
+  }),
+  instrument: cached({
+    path: "metadata/v1/instruments/{instrumentId}",
+    address: "id",
+    data: "list",
+    answer: "Instrument",
+    members: { id: "string", symbol: "string" },
+    ttl: "30s",
+    maxTtl: "10m",
+    aggregate: "search",
+    merged: {
+      answer: "MergedInstrument",
+      text: "Without an admin: the instrument if exactly one registry has the id; 409 that names them if several have.",
+    },
+    summary: "One instrument",
+    entries: "single instruments",
+    purge: "One instrument, and the pages",
+  }),
+  transfer_factory: factory({
+    path: "transfer-instruction/v1/transfer-factory",
+    admins: OF_TRANSFER,
+    answer: "TransferFactoryWithChoiceContext",
+    tag: "transfer instruction",
+    summary: "Factory and context for a direct transfer",
+  }),
+  transfer_accept: transferContext("v1", "accept"),
+  transfer_reject: transferContext("v1", "reject"),
+  transfer_withdraw: transferContext("v1", "withdraw"),
+  allocation_execute: context({
+    path: "allocations/v1/{allocationId}/choice-contexts/execute-transfer",
+    tag: "allocation",
+    summary: "Context to execute the transfer of an allocation",
+  }),
+  allocation_withdraw: allocationContext("v1", "withdraw"),
+  allocation_cancel: allocationContext("v1", "cancel"),
+  allocation_factory: factory({
+    path: "allocation-instruction/v1/allocation-factory",
+    admins: OF_ALLOCATION_LEG,
+    answer: "FactoryWithChoiceContext",
+    tag: "allocation instruction",
+    summary: "Factory and context to create allocations",
+  }),
+  transfer_factory_v2: factory({
+    path: "transfer-instruction/v2/transfer-factory",
+    admins: OF_TRANSFER,
+    answer: "TransferFactoryWithChoiceContext",
+    tag: "transfer instruction",
+    summary: "Factory and context for a direct transfer (version 2)",
+  }),
+  transfer_accept_v2: transferContext("v2", "accept"),
+  transfer_reject_v2: transferContext("v2", "reject"),
+  transfer_withdraw_v2: transferContext("v2", "withdraw"),
+  allocation_factory_v2: factory({
+    path: "allocation-instruction/v2/allocation-factory",
+    admins: OF_ALLOCATION,
+    answer: "FactoryWithChoiceContext",
+    tag: "allocation instruction",
+    summary: "Factory and context to create allocations (version 2)",
+  }),
+  allocation_instruction_accept_v2: allocationInstructionContext("accept"),
+  allocation_instruction_withdraw_v2: allocationInstructionContext("withdraw"),
+  settlement_factory_v2: factory({
+    // The standard has it in the singular.
+    path: "allocation/v2/settlement-factory",
+    admins: OF_SETTLEMENT,
+    answer: "FactoryWithChoiceContext",
+    tag: "allocation",
+    summary: "Factory and context to settle a batch of allocations (version 2)",
+  }),
+  allocation_withdraw_v2: allocationContext("v2", "withdraw"),
+  allocation_cancel_v2: allocationContext("v2", "cancel"),
+} as const satisfies Readonly<Record<string, CachedRecord | FactoryRecord | ContextRecord>>;
+
+type Records = typeof OPERATION_RECORDS;
+
+/** The endpoints by name: metric label, log field, argument of `explain`. */
+export type EndpointName = keyof Records;
+
+/** Those whose answers are cached, by the same names: argument of a purge, keys of `ttl`. */
+export type CachedOperation = {
+  [Name in EndpointName]: Records[Name] extends CachedRecord ? Name : never;
+}[EndpointName];
+
+/** `pass_through` is everything else below `/registry`. */
+export type Operation = EndpointName | "pass_through";
+
+const NAMES = Object.keys(OPERATION_RECORDS) as EndpointName[];
+
+/** All operations, for metrics and documentation. */
+export const OPERATIONS: readonly Operation[] = [...NAMES, "pass_through"];
+
+export const CACHED_OPERATIONS: readonly CachedOperation[] = NAMES.filter(isCached);
+
+/** The record of a cached operation. */
+export function cachedRecord(operation: CachedOperation): CachedRecord {
+  return OPERATION_RECORDS[operation];
+}
+
+export function isCached(operation: string): operation is CachedOperation {
+  return (
+    Object.hasOwn(OPERATION_RECORDS, operation) && OPERATION_RECORDS[operation as EndpointName].kind === "metadata"
+  );
+}
+
+/** Something for each cached operation. */
+export function forEachCached<Value>(
+  make: (record: CachedRecord, operation: CachedOperation) => Value,
+): Record<CachedOperation, Value> {
+  const all = CACHED_OPERATIONS.map((operation) => [operation, make(cachedRecord(operation), operation)] as const);
+  return Object.fromEntries(all) as Record<CachedOperation, Value>;
+}
+
+function cached(record: Omit<CachedRecord, "kind" | "tag">): CachedRecord {
+  return { kind: "metadata", tag: "token metadata", ...record };
+}
+
+function factory(record: Omit<FactoryRecord, "kind">): FactoryRecord {
+  return { kind: "factory", ...record };
+}
+
+function context(record: Omit<ContextRecord, "kind" | "answer">): ContextRecord {
+  return { kind: "context", answer: "ChoiceContext", ...record };
+}
+
+type Version = "v1" | "v2";
+
+function ofVersion(text: string, version: Version): string {
+  return version === "v1" ? text : `${text} (version 2)`;
+}
+
+function transferContext(version: Version, choice: string): ContextRecord {
+  const path = `transfer-instruction/${version}/{transferInstructionId}/choice-contexts/${choice}`;
+  const summary = ofVersion(`Context to ${choice} a transfer instruction`, version);
+  return context({ path, tag: "transfer instruction", summary });
+}
+
+function allocationContext(version: Version, choice: string): ContextRecord {
+  const path = `allocations/${version}/{allocationId}/choice-contexts/${choice}`;
+  return context({ path, tag: "allocation", summary: ofVersion(`Context to ${choice} an allocation`, version) });
+}
+
+function allocationInstructionContext(choice: string): ContextRecord {
+  const path = `allocation-instruction/v2/{allocationInstructionId}/choice-contexts/${choice}`;
+  const summary = ofVersion(`Context to ${choice} an allocation instruction`, "v2");
+  return context({ path, tag: "allocation instruction", summary });
+}
