@@ -27,7 +27,7 @@ export function renderPrometheusRule(): string {
   const resource = {
     apiVersion: "monitoring.coreos.com/v1",
     kind: "PrometheusRule",
-    metadata: { name: "registry-gateway" },
+    metadata: { name: "registry-gateway", labels: { "app.kubernetes.io/name": "registry-gateway" } },
     spec: { groups: groupRules() },
   };
   return HEAD + stringify(resource, { lineWidth: 120 });

@@ -5,6 +5,7 @@ import { renderConfigJsonSchema } from "./config-json-schema.ts";
 import { renderConfigTable } from "./config-table.ts";
 import { renderOverview } from "./dashboard-overview.ts";
 import { renderUpstreamDashboard } from "./dashboard-upstream.ts";
+import { renderHelmValuesSchema } from "./helm-values-schema.ts";
 import { renderErrorsTable, renderLogEvents, renderMetricsTable } from "./reference-tables.ts";
 
 /** Everything in the project that is generated from code. */
@@ -15,6 +16,11 @@ export const artefacts: readonly Artefact[] = [
   { file: "config/grafana/dashboards/upstream.json", render: renderUpstreamDashboard },
   { file: "config/prometheus/rules.yaml", render: renderRules },
   { file: "config/kubernetes/prometheus-rule.yaml", render: renderPrometheusRule },
+  // A chart holds what it installs: Helm reads nothing beside its folder.
+  { file: "config/helm/files/rules.yaml", render: renderRules },
+  { file: "config/helm/files/dashboards/overview.json", render: renderOverview },
+  { file: "config/helm/files/dashboards/upstream.json", render: renderUpstreamDashboard },
+  { file: "config/helm/values.schema.json", render: renderHelmValuesSchema },
   { file: RUNBOOKS, marker: "runbooks", render: renderRunbooks },
   { file: "docs/operations/log-events.md", marker: "log-events", render: renderLogEvents },
   { file: "docs/operations/metrics.md", marker: "metrics", render: renderMetricsTable },

@@ -171,3 +171,13 @@ test("the ingress lets bodies through that the gateway accepts", () => {
   expect(Number(size.replace("m", "")) * 2 ** 20).toBeGreaterThanOrEqual(config.limits.requestBody);
   expect(Object.keys(annotations).join()).not.toContain("rewrite-target");
 });
+
+test("the version that the manifests and the chart install is the one that is here", () => {
+  const { version } = JSON.parse(readFileSync(join(FOLDER, "../../package.json"), "utf8")) as { version: string };
+  const { images } = parse(readFileSync(join(FOLDER, "kustomization.yaml"), "utf8")) as {
+    images: { newTag: string }[];
+  };
+  expect(images.map(({ newTag }) => newTag)).toEqual([version]);
+  const chart: unknown = parse(readFileSync(join(FOLDER, "../helm/Chart.yaml"), "utf8"));
+  expect(chart).toMatchObject({ version, appVersion: version });
+});

@@ -27,6 +27,8 @@ const Probe = exact({
 const Container = exact({
   name: Name,
   image: Type.String(),
+  imagePullPolicy: optional(Type.Enum(["Always", "IfNotPresent", "Never"])),
+  env: optional(Type.Array(exact({ name: Type.String(), value: Type.String() }))),
   ports: Type.Array(exact({ name: Name, containerPort: Type.Integer() })),
   resources: exact({
     requests: exact({ cpu: Quantity, memory: Quantity }),
@@ -48,12 +50,19 @@ const Volume = exact({
   configMap: optional(exact({ name: Name })),
   secret: optional(exact({ secretName: Name, defaultMode: Type.Integer() })),
   emptyDir: optional(exact({ sizeLimit: Type.String() })),
+  persistentVolumeClaim: optional(exact({ claimName: Name })),
 });
 
 const PodSpec = exact({
   serviceAccountName: Name,
   automountServiceAccountToken: Type.Literal(false),
   enableServiceLinks: Type.Boolean(),
+  imagePullSecrets: optional(Type.Array(exact({ name: Name }))),
+  priorityClassName: optional(Name),
+  nodeSelector: optional(Labels),
+  tolerations: optional(
+    Type.Array(exact({ key: Type.String(), operator: Type.Enum(["Exists", "Equal"]), effect: Type.String() })),
+  ),
   terminationGracePeriodSeconds: Type.Integer(),
   securityContext: exact({
     runAsNonRoot: Type.Literal(true),
@@ -62,13 +71,15 @@ const PodSpec = exact({
     fsGroup: Type.Integer({ minimum: 1 }),
     seccompProfile: exact({ type: Type.Literal("RuntimeDefault") }),
   }),
-  topologySpreadConstraints: Type.Array(
-    exact({
-      maxSkew: Type.Integer(),
-      topologyKey: Type.String(),
-      whenUnsatisfiable: Type.Union([Type.Literal("ScheduleAnyway"), Type.Literal("DoNotSchedule")]),
-      labelSelector: Selector,
-    }),
+  topologySpreadConstraints: optional(
+    Type.Array(
+      exact({
+        maxSkew: Type.Integer(),
+        topologyKey: Type.String(),
+        whenUnsatisfiable: Type.Union([Type.Literal("ScheduleAnyway"), Type.Literal("DoNotSchedule")]),
+        labelSelector: Selector,
+      }),
+    ),
   ),
   containers: Type.Tuple([Container]),
   volumes: Type.Array(Volume),
@@ -76,13 +87,14 @@ const PodSpec = exact({
 
 export const Deployment = resource("apps/v1", "Deployment", {
   spec: exact({
+    replicas: optional(Type.Integer()),
     revisionHistoryLimit: Type.Integer(),
     selector: Selector,
     strategy: exact({
       type: Type.Literal("RollingUpdate"),
       rollingUpdate: exact({ maxUnavailable: Type.Integer(), maxSurge: Type.Integer() }),
     }),
-    template: exact({ metadata: exact({ labels: Labels }), spec: PodSpec }),
+    template: exact({ metadata: exact({ labels: Labels, annotations: optional(Labels) }), spec: PodSpec }),
   }),
 });
 
@@ -107,13 +119,19 @@ export const KUBERNETES_SCHEMAS: Readonly<Record<string, TSchema>> = {
   Deployment,
   Service: resource("v1", "Service", {
     spec: exact({
+      type: optional(Type.Enum(["NodePort", "LoadBalancer"])),
       clusterIP: optional(Type.Literal("None")),
       selector: Labels,
       ports: Type.Array(exact({ name: Name, port: Type.Integer(), targetPort: Port })),
     }),
   }),
   ServiceAccount: resource("v1", "ServiceAccount", { automountServiceAccountToken: Type.Literal(false) }),
-  Secret: resource("v1", "Secret", { type: Type.Literal("Opaque"), stringData: Labels }),
+  Secret: resource("v1", "Secret", {
+    type: Type.Literal("Opaque"),
+    stringData: optional(Labels),
+    data: optional(Type.Record(Type.String(), Type.String({ pattern: "^[A-Za-z0-9+/=]+$" }))),
+  }),
+  ConfigMap: resource("v1", "ConfigMap", { data: Labels }),
   PodDisruptionBudget: resource("policy/v1", "PodDisruptionBudget", {
     spec: exact({ maxUnavailable: Type.Integer({ minimum: 1 }), selector: Selector }),
   }),
@@ -145,7 +163,7 @@ export const KUBERNETES_SCHEMAS: Readonly<Record<string, TSchema>> = {
   Ingress: resource("networking.k8s.io/v1", "Ingress", {
     spec: exact({
       ingressClassName: Name,
-      tls: Type.Array(exact({ hosts: Type.Array(Type.String()), secretName: Name })),
+      tls: optional(Type.Array(exact({ hosts: Type.Array(Type.String()), secretName: Name }))),
       rules: Type.Array(
         exact({
           host: Type.String(),

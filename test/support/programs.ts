@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { accessSync, constants } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
 /** A program that tests run, and what brings it. */
@@ -25,6 +25,14 @@ export const PROMTOOL: Program = { name: "promtool", debianPackage: "prometheus"
 export const BUILDAH: Program = { name: "buildah", debianPackage: "buildah" };
 export const VARNISH: Program = { name: "varnishd", debianPackage: "varnish" };
 export const NPM: Program = { name: "npm", debianPackage: "npm" };
+export const GO: Program = { name: "go", debianPackage: "golang-go" };
+/** The template functions that Helm has, as a source package of Go's. */
+export const SPRIG = {
+  path: "/usr/share/gocode/src/github.com/Masterminds/sprig",
+  debianPackage: "golang-github-masterminds-sprig-dev",
+};
+export const YAML_OF_GO = { path: "/usr/share/gocode/src/gopkg.in/yaml.v3", debianPackage: "golang-gopkg-yaml.v3-dev" };
+export const KUBECTL: Program = { name: "kubectl", debianPackage: "kubernetes-client", variable: "KUBECTL" };
 /** Headless, as the operators' console is shown in it. */
 export const CHROMIUM: Program = {
   name: "chromium",
@@ -68,6 +76,15 @@ export function provideProgram(program: Program): string {
   const installed = findProgram(program);
   if (installed === undefined) throw new Error(explain(program, `, and the package ${debianPackage} did not bring it`));
   return installed;
+}
+
+/** The same of a package that brings no program: a path that is there once it is installed. */
+export function providePath({ path, debianPackage }: { readonly path: string; readonly debianPackage: string }): void {
+  if (existsSync(path)) return;
+  if (process.getuid?.() !== 0 || !isExecutable(APT_GET)) throw new Error(`The tests need ${debianPackage} of Debian`);
+  console.log(`${path} is missing, and the tests run as root: installing Debian's package ${debianPackage}`);
+  apt(["update", "-qq"]);
+  apt(["install", "-y", "-qq", "--no-install-recommends", debianPackage]);
 }
 
 /** What `{path} {flag}` says about its version: the first x.y.z, or `?`. */
