@@ -107,7 +107,10 @@ const VALUES: Readonly<Record<string, JsonSchema>> = {
 
 /** The JSON Schema (draft 7, as Helm reads it) of the chart's values; `config` is the gateway's own file. */
 export function renderHelmValuesSchema(): string {
-  const { $schema, title, anyOf, $defs, ...config } = JSON.parse(renderConfigJsonSchema()) as Record<string, unknown>;
+  const gateway = JSON.parse(renderConfigJsonSchema()) as Record<string, unknown>;
+  // Neither schema nor chart has registries to begin with: templates refuse a configuration without any.
+  const { type, properties, additionalProperties, $defs } = gateway;
+  const config = { type, description: "The gateway's own file.", properties, additionalProperties };
   const schema = {
     $schema: "http://json-schema.org/draft-07/schema#",
     title: "Values of the chart registry-gateway",

@@ -38,7 +38,7 @@ const ALIKE = {
   prometheusRule: { enabled: true },
 };
 
-const without = (...files: string[]) => KUSTOMIZATION.resources.filter((file) => !files.includes(`${file}`));
+const without = (...files: string[]) => KUSTOMIZATION.resources.filter((file) => !files.includes(file));
 
 /** A change of an object, as Kustomize merges it. */
 const patch = (apiVersion: string, kind: string, spec: object): string =>
