@@ -1,12 +1,12 @@
 import { Readable } from "node:stream";
 import { clientGone, GatewayError } from "../errors.ts";
 import { formatSize } from "../units.ts";
-import { CollectedBody, type CollectFault } from "./collected-body.ts";
+import { CollectedBody, type CollectFault, type CollectOptions } from "./collected-body.ts";
 
 /** Bytes ahead of a node that reads none: then it is not the client that is waited for. */
 const AHEAD = 64 * 1024;
 
-export interface UploadOptions {
+export interface UploadOptions extends CollectOptions {
   /** Bytes of the largest body. */
   readonly most: number;
   /** Notified of bytes that are held from now on; of a negative number when they are held no more. */
@@ -37,7 +37,7 @@ export class Upload extends Readable {
     super({ highWaterMark: AHEAD });
     this.options = options;
     this.body = body;
-    this.collected = new CollectedBody(options.most);
+    this.collected = new CollectedBody(options.most, options);
     // Whoever reads hears of errors too; when nobody reads yet, they must not end the process.
     this.on("error", () => undefined);
     body.on("data", this.receive).once("end", () => this.arrive());

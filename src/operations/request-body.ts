@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyRequest } from "fastify";
-import { collect, NotCollected } from "../bodies/collected-body.ts";
+import { collect, collectOptionsOf, NotCollected } from "../bodies/collected-body.ts";
 import { parseJson } from "../bodies/request.ts";
 import { refusedBody } from "../bodies/upload.ts";
 import { GatewayError } from "../errors.ts";
@@ -10,7 +10,7 @@ export async function receiveBody({ routeOptions, headers }: FastifyRequest, bod
   const { bodyLimit } = routeOptions;
   if (Number(headers["content-length"]) > bodyLimit) throw refusedBody("too-large", bodyLimit);
   try {
-    return await collect(body, bodyLimit);
+    return await collect(body, bodyLimit, collectOptionsOf(body));
   } catch (error) {
     body.socket.pause();
     throw error instanceof NotCollected ? refusedBody(error.fault, bodyLimit) : error;

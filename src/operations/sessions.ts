@@ -148,7 +148,7 @@ interface SessionOptions {
 }
 
 /** In bytes: a token, as JSON. */
-const SIGN_IN_BYTES = 1_024;
+const SIGN_IN_BYTES = 512;
 
 /** `/session`: GET says how things are, POST signs in with the token, DELETE signs out. */
 export function addSession(

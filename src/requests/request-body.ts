@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
 import { AT_ONCE, type BodyReader, TooCostly } from "../bodies/body-reader.ts";
-import { CollectedBody } from "../bodies/collected-body.ts";
+import { CollectedBody, collectOptionsOf } from "../bodies/collected-body.ts";
 import { readRequestBody, type RequestContent, type RequestForm } from "../bodies/request.ts";
 import { refusedBody, Upload } from "../bodies/upload.ts";
 import type { MaybePromise } from "../sharing/ports.ts";
@@ -52,7 +52,7 @@ export class Uploads {
       return;
     }
     const receipt = context.request.complete ? undefined : this.begin(context);
-    const collected = new CollectedBody(limit, announced >= 0 ? announced : undefined);
+    const collected = new CollectedBody(limit, collectOptionsOf(context.request));
     const end = (error: Error | null) => {
       body.off("data", take).off("end", finish).off("error", end);
       done(error, error === null ? collected.take() : undefined);
@@ -78,7 +78,8 @@ export class Uploads {
   stream(context: RequestContext, body: Readable): Upload {
     const { requestBody: most } = context.snapshot.config.limits;
     const receipt = this.begin(context);
-    const upload = new Upload(body, { most, onHeld: (bytes) => this.count(receipt, bytes, most) });
+    const onHeld = (bytes: number): void => this.count(receipt, bytes, most);
+    const upload = new Upload(body, { most, onHeld, ...collectOptionsOf(context.request) });
     body.once("end", () => this.incomplete.delete(receipt));
     context.response.once("close", () => upload.destroy());
     return upload;

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
-import { collect, CollectedBody } from "../../src/bodies/collected-body.ts";
+import { collect, CollectedBody, collectOptionsOf } from "../../src/bodies/collected-body.ts";
 import { Upload } from "../../src/bodies/upload.ts";
 
 /** The bytes in chunks of these sizes, again and again. */
@@ -28,7 +28,7 @@ describe("a collected body", () => {
   test.each([undefined, 0, 10, 15_000, 1e9])(
     "is what came where %s bytes were announced, and takes no more room",
     (announced) => {
-      const collected = new CollectedBody(20_000, announced);
+      const collected = new CollectedBody(20_000, { announced });
       for (const chunk of inChunks(body, 100)) expect(collected.add(chunk)).toBeUndefined();
       const whole = collected.take();
       expect(whole).toEqual(body);
@@ -56,6 +56,18 @@ describe("a collected body", () => {
     const empty = new CollectedBody(2 ** 20);
     expect(Array.from({ length: 20_000 }, () => empty.add(Buffer.alloc(0))).at(-1)).toBe(fault);
     await expect(buffer(new Upload(Readable.from(many), { most: 2 ** 20 }))).rejects.toMatchObject({ status: 400 });
+  });
+
+  test.each([
+    [{}, 1, 1_092],
+    [{}, 10, 2_730],
+    [{ "content-length": "30000" }, 1, 17_476],
+  ])("of a request with %j in chunks of %i is refused after %i of them", (headers, size, taken) => {
+    const collected = new CollectedBody(2 ** 20, collectOptionsOf({ headers }));
+    const chunk = Buffer.alloc(size);
+    let chunks = 0;
+    while (collected.add(chunk) === undefined) chunks += 1;
+    expect(chunks).toBe(taken);
   });
 
   test("is no body where the stream breaks or is cut off", async () => {

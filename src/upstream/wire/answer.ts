@@ -98,7 +98,7 @@ export abstract class AnswerCollector implements AnswerListener {
     if (length === -1) return;
     const announced = Number(fields[length + 1]);
     if (announced > maxBody) this.refuse("too-large");
-    else this.body = new CollectedBody(maxBody, announced);
+    else this.body = new CollectedBody(maxBody, { announced });
   }
 
   onData(chunk: Buffer): void {
