@@ -1,21 +1,14 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import { stat } from "node:fs/promises";
 import { LRUCache } from "lru-cache";
-import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
+import type { Duration, Instant } from "../clock.ts";
 import { type ClientKey, describeProblems, readKeysFile } from "../config/keys-file.ts";
 import { ConfigError } from "../config/problem.ts";
-import { versionOf } from "../config/secret.ts";
+import { DOUBT, type FileWatcher, versionOf } from "../config/watched-files.ts";
 import { isKey } from "./api-key.ts";
 import type { Client, Tier } from "./client.ts";
 
 /** Keys that clients showed, and that are good. */
 const MAX_SHOWN = 10_000;
-
-/** Between two looks at the file. */
-const LOOK_EVERY: Duration = 500;
-
-/** A content that may be half of one that is being written has to stay the same for so long. */
-const DOUBT: Duration = 2_000;
 
 /** What became of the clients when a file was read again: their names, in the order of the file. */
 export interface KeyChanges {
@@ -44,7 +37,7 @@ export interface KeysObserver {
 interface ClientKeysOptions {
   readonly file: string;
   readonly tiers: ReadonlyMap<string, Tier>;
-  readonly clock: Clock;
+  readonly files: FileWatcher;
   readonly observer: KeysObserver;
   /** Of the configuration before. */
   readonly previous?: ClientKeys | undefined;
@@ -59,13 +52,6 @@ interface KnownKey {
 /** The keys by the first 48 bits of their digests. */
 type Table = ReadonlyMap<number, readonly KnownKey[]>;
 
-/** A version of the file that is not in use yet, when it was seen first, and when the first of such versions was. */
-interface Sight {
-  readonly version: string;
-  readonly since: Instant;
-  readonly changingSince: Instant;
-}
-
 /** The clients of a keys file, and their keys, of which nothing but digests is known. */
 export class ClientKeys {
   private readonly options: ClientKeysOptions;
@@ -74,19 +60,18 @@ export class ClientKeys {
   private table: Table = new Map();
   /** By the key itself: to hash it costs a tenth of a memory hit. */
   private readonly shown = new LRUCache<string, KnownKey>({ max: MAX_SHOWN });
-  /** Of the file when it was read last, whether it was good or not. */
-  private version: string;
-  /** Of the file, where what it holds is not in use yet. */
-  private sight: Sight | undefined;
-  private cancel: CancelTimer = () => {};
-  private isStopped = false;
+  /** Of the file, where what it holds was looked at; undefined: not yet. */
+  private version: string | undefined;
+  /** The file holds fewer keys than those in use since then: it may be half written. */
+  private fewerSince: Instant | undefined;
+  private unfollow: (() => void) | undefined;
 
   /**
    * Reads the file. Where it is no good, the keys that `previous` had from it stay in use.
    * @throws {ConfigError} where there are none, or one of them is of a tier that there is no more
    */
   constructor(options: ClientKeysOptions) {
-    const { file, tiers, clock, observer, previous } = options;
+    const { file, tiers, observer, previous } = options;
     this.options = options;
     // Before the content: what is written in between is then found to have changed.
     this.version = versionOf(file);
@@ -94,16 +79,11 @@ export class ClientKeys {
     const earlier = previous?.options.file === file ? previous.keys : undefined;
     try {
       this.keys = this.read();
-      // A file that is just being written holds fewer at first: whoever looks for changes finds out.
-      if (earlier !== undefined && this.keys.length < earlier.length && earlier.every(({ tier }) => tiers.has(tier))) {
-        const now = clock.now();
-        // Reloads, however many, begin no doubt anew.
-        const changingSince = previous?.sight?.changingSince ?? now;
-        if (now - changingSince < DOUBT) {
-          this.sight = { version: this.version, since: now, changingSince };
-          this.keys = earlier;
-          this.version = UNREAD;
-        }
+      // Reloads, however many, begin no doubt anew.
+      this.fewerSince = previous?.fewerSince;
+      if (earlier?.every(({ tier }) => tiers.has(tier)) === true && this.isDoubtful(this.keys, earlier)) {
+        this.keys = earlier;
+        this.version = undefined;
       }
     } catch (error) {
       if (earlier?.every(({ tier }) => tiers.has(tier)) !== true) throw error;
@@ -117,12 +97,13 @@ export class ClientKeys {
 
   /** Looks at the file from now on. */
   start(): void {
-    this.next(this.sight);
+    const { file, files } = this.options;
+    const known = this.version === undefined ? {} : { known: this.version };
+    this.unfollow = files.watch({ files: [file], ...known, take: (steadyFor) => this.take(steadyFor) });
   }
 
   stop(): void {
-    this.isStopped = true;
-    this.cancel();
+    this.unfollow?.();
   }
 
   /**
@@ -188,61 +169,38 @@ export class ClientKeys {
     if (Object.values(changes).some((names) => names.length > 0)) this.options.observer.keysChanged(changes);
   }
 
-  private next(sight: Sight | undefined): void {
-    if (this.isStopped) return;
-    this.sight = sight;
-    this.cancel = this.options.clock.after(LOOK_EVERY, () => void this.look());
-  }
-
-  /** A version has to be seen twice in a row, and for a while where it may be half of one; or others come all the time. */
-  private async look(): Promise<void> {
-    const version = await seeVersion(this.options.file);
-    const seen = this.sight;
-    if (this.isStopped || version === this.version) return this.next(undefined);
-    const now = this.options.clock.now();
-    const since = seen?.version === version ? seen.since : now;
-    const sight = { version, since, changingSince: seen?.changingSince ?? now };
-    const isSettled = seen?.version === version || now - sight.changingSince >= DOUBT;
-    return this.next(isSettled && this.take(sight, now) ? undefined : sight);
-  }
-
   /** Puts the file to use, or says why not; false where it is too early to tell. */
-  private take({ version, since, changingSince }: Sight, now: Instant): boolean {
+  private take(steadyFor: Duration): boolean {
     const { observer } = this.options;
     let keys: readonly ClientKey[];
     try {
       keys = this.read();
     } catch (error) {
-      if (now - since < DOUBT) return false;
-      this.version = version;
+      if (steadyFor < DOUBT) return false;
       observer.keysRead(messageOf(error));
       return true;
     }
-    if (keys.length < this.keys.length && now - changingSince < DOUBT) return false;
+    if (this.isDoubtful(keys, this.keys)) return false;
     const before = this.keys;
-    this.version = version;
     this.use(keys, this.clients);
     observer.keysRead(undefined);
     this.tell(before);
     return true;
   }
-}
 
-/** Of no file. */
-const UNREAD = "unread";
+  /** A file that is just being written holds fewer at first. */
+  private isDoubtful(keys: readonly ClientKey[], before: readonly ClientKey[]): boolean {
+    const now = this.options.files.clock.now();
+    if (keys.length < before.length) this.fewerSince ??= now;
+    else this.fewerSince = undefined;
+    const isDoubtful = this.fewerSince !== undefined && now - this.fewerSince < DOUBT;
+    if (!isDoubtful) this.fewerSince = undefined;
+    return isDoubtful;
+  }
+}
 
 function placeOf(digest: Buffer): number {
   return digest.readUIntBE(0, 6);
-}
-
-/** As `versionOf`, without stopping the process on a slow disk. */
-async function seeVersion(file: string): Promise<string> {
-  try {
-    const { ino, size, mtimeMs } = await stat(file);
-    return `${ino}:${size}:${mtimeMs}`;
-  } catch {
-    return "absent";
-  }
 }
 
 function messageOf(error: unknown): string {

@@ -3,6 +3,7 @@ import type { TLSSocket } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../clock.ts";
 import type { ClientsConfig, Config } from "../config/schema.ts";
+import type { FileWatcher } from "../config/watched-files.ts";
 import { GatewayError } from "../errors.ts";
 import { AnonymousClients } from "./anonymous-clients.ts";
 import { ClientAddresses } from "./client-address.ts";
@@ -34,6 +35,7 @@ interface ClientsParts {
 /** What clients are made with besides the configuration. */
 export interface ClientsEnvironment {
   readonly clock: Clock;
+  readonly files: FileWatcher;
   /** Outlives configurations, and with it what was counted. */
   readonly limits: ClientLimits;
   readonly observer: { readonly keys: KeysObserver; readonly tokens: TokenObserver };
@@ -87,15 +89,15 @@ export class Clients {
    * @throws {ConfigError} where the keys file is no good and never was
    */
   static open({ clients, listen }: Config, environment: ClientsEnvironment, previous?: Clients): Clients {
-    const { clock, limits, observer } = environment;
+    const { clock, files, limits, observer } = environment;
     const { keysFile, jwt, certificates, anonymous } = clients!;
     const before = previous?.parts;
     const tiers = createTiers(clients!, before?.tiers);
     const keys =
       keysFile === undefined
         ? undefined
-        : new ClientKeys({ file: keysFile, tiers, clock, observer: observer.keys, previous: before?.keys });
-    const tokens = { issuers: jwt, tiers, clock, observer: observer.tokens };
+        : new ClientKeys({ file: keysFile, tiers, files, observer: observer.keys, previous: before?.keys });
+    const tokens = { issuers: jwt, tiers, clock, files, observer: observer.tokens };
     return new Clients({
       clock,
       limits,

@@ -40,6 +40,7 @@ export class KeySet {
   private told: { readonly fault: string; readonly at: Instant } | undefined;
   private cancelTimer: CancelTimer = () => undefined;
   private users = 0;
+  private unfollow: (() => void) | undefined;
 
   constructor(parts: KeySetParts) {
     this.parts = parts;
@@ -49,6 +50,7 @@ export class KeySet {
   join(): void {
     this.users += 1;
     if (this.users > 1) return;
+    this.unfollow = this.parts.source.follow?.(() => this.read());
     if (this.told !== undefined) this.parts.onLook({ fault: this.told.fault, isNews: false });
     if (this.dueAt <= this.parts.clock.now()) void this.read();
     else this.schedule();
@@ -57,7 +59,9 @@ export class KeySet {
   /** Ends one use; after the last one nothing is read in the background. */
   leave(): void {
     this.users -= 1;
-    if (this.users === 0) this.cancelTimer();
+    if (this.users > 0) return;
+    this.cancelTimer();
+    this.unfollow?.();
   }
 
   /** There are keys, and they are not too old. */

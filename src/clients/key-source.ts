@@ -1,8 +1,8 @@
 import { Client, type Dispatcher } from "undici";
 import { collect, NotCollected } from "../bodies/collected-body.ts";
 import type { Clock, Duration } from "../clock.ts";
-import { FileFault, readTextFile } from "../config/text-file.ts";
-import { WatchedFiles } from "../config/watched-files.ts";
+import { faultOfFile, readTextFile } from "../config/text-file.ts";
+import type { FileWatcher } from "../config/watched-files.ts";
 import { readJsonObject } from "./strict-json.ts";
 import { readVerificationKey, type VerificationKey } from "./verification-key.ts";
 
@@ -13,8 +13,8 @@ const MAX_KEYS = 100;
 /** A fetch is over after so long, whatever it has brought. */
 const FETCH_TIMEOUT: Duration = 5_000;
 
-/** A file is looked at so often. */
-const READ_EVERY: Duration = 5_000;
+/** A file that is no good is read again after so long, and whenever it changes. */
+const READ_AGAIN: Duration = 5_000;
 
 const MINUTE: Duration = 60_000;
 /** How long a fetched set stays fresh: what its answer says, within these bounds. */
@@ -38,6 +38,8 @@ export interface KeySource {
   retryAfter(failures: number): Duration;
   /** For how long they count after they should have been read again. */
   readonly usableFor: Duration;
+  /** Has `read` called when they may be others. Returns what ends it. */
+  follow?(read: () => Promise<void>): () => void;
 }
 
 /** Why the keys of an issuer cannot be used. */
@@ -49,25 +51,22 @@ export class KeySetFault extends Error {
   }
 }
 
-/** A JWK set in a file (RFC 7517 §5): looked at every 5 s; the last good one counts until there is another. */
-export function keyFile(file: string, clock: Clock): KeySource {
-  let fault: string | undefined;
-  const watch = new WatchedFiles({
-    clock,
-    files: [file],
-    read: () => readFileSet(file),
-    onLook: (found) => {
-      fault = found;
-    },
-  });
+/** A JWK set in a file (RFC 7517 §5): the last good one counts until there is another. */
+export function keyFile(file: string, watcher: FileWatcher): KeySource {
   return {
     usableFor: Infinity,
-    retryAfter: () => READ_EVERY,
+    retryAfter: () => READ_AGAIN,
     async read() {
-      watch.distrust();
-      const keys = await watch.current();
-      if (keys === undefined || fault !== undefined) throw new KeySetFault(fault ?? "is not there");
-      return { keys, freshFor: READ_EVERY };
+      return { keys: readFileSet(file), freshFor: Infinity };
+    },
+    follow(read) {
+      return watcher.watch({
+        files: [file],
+        async take() {
+          await read();
+          return true;
+        },
+      });
     },
   };
 }
@@ -76,7 +75,7 @@ function readFileSet(file: string): readonly VerificationKey[] {
   try {
     return readSet(Buffer.from(readTextFile(file)));
   } catch (error) {
-    throw error instanceof KeySetFault ? new FileFault(file, error.message) : error;
+    throw error instanceof KeySetFault ? error : new KeySetFault(faultOfFile(error));
   }
 }
 

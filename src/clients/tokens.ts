@@ -3,6 +3,7 @@ import { JWTClaimValidationFailed, JWTExpired } from "jose/errors";
 import { jwtVerify } from "jose/jwt/verify";
 import { LRUCache } from "lru-cache";
 import type { Clock, Instant } from "../clock.ts";
+import type { FileWatcher } from "../config/watched-files.ts";
 import { digestOf } from "../digest.ts";
 import { GatewayError } from "../errors.ts";
 import type { Client, Identity, Tier } from "./client.ts";
@@ -42,6 +43,7 @@ export interface TokenParts {
   readonly issuers: readonly IssuerConfig[];
   readonly tiers: ReadonlyMap<string, Tier>;
   readonly clock: Clock;
+  readonly files: FileWatcher;
   readonly observer: TokenObserver;
 }
 
@@ -162,12 +164,12 @@ export class Tokens {
     const { issuer, jwksUrl, jwksFile } = config;
     const before = previous?.issuers.get(issuer);
     const isSame = before?.config.jwksUrl === jwksUrl && before?.config.jwksFile === jwksFile;
-    const { clock, observer } = this.parts;
+    const { clock, files, observer } = this.parts;
     const keys =
       before !== undefined && isSame
         ? before.keys
         : new KeySet({
-            source: jwksUrl === undefined ? keyFile(jwksFile!, clock) : keyUrl(jwksUrl, clock),
+            source: jwksUrl === undefined ? keyFile(jwksFile!, files) : keyUrl(jwksUrl, clock),
             clock,
             onLook: (look) => observer.keysRead(hostOf(issuer), look),
           });

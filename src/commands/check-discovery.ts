@@ -1,5 +1,6 @@
 import { Abort, type Clock, systemClock } from "../clock.ts";
 import type { Config, DiscoveryConfig } from "../config/schema.ts";
+import { FileWatcher } from "../config/watched-files.ts";
 import { isUsed } from "../discovery/candidate.ts";
 import { isRefused, isSameSet, type Pin } from "../discovery/pin.ts";
 import { PinFile } from "../discovery/pin-file.ts";
@@ -75,7 +76,7 @@ function readPins(discovery: DiscoveryConfig, print: (line: string) => void): Ma
 }
 
 function createProber({ defaults, allowPrivate }: DiscoveryConfig, limits: Config["limits"], clock: Clock): Prober {
-  return new Prober({ clock, limits, defaults, allowPrivate });
+  return new Prober({ clock, files: new FileWatcher(clock), limits, defaults, allowPrivate });
 }
 
 async function proveAll(

@@ -5,6 +5,7 @@ import type { AnswerContent } from "../bodies/answer.ts";
 import { BodyReader } from "../bodies/body-reader.ts";
 import { type Clock, type Duration, systemClock, withReply } from "../clock.ts";
 import type { Config, RedisConfig, UpstreamConfig } from "../config/schema.ts";
+import { FileWatcher } from "../config/watched-files.ts";
 import { LocalCoordinator } from "../sharing/alone.ts";
 import { createClient, readFault, type RedisClient, type RedisFault } from "../sharing/redis/client.ts";
 import { defineScript, runScript } from "../sharing/redis/scripts.ts";
@@ -69,6 +70,7 @@ async function checkNode(config: UpstreamConfig, url: string, { limits }: Config
     {
       limits,
       clock,
+      files: new FileWatcher(clock),
       bodies: new BodyReader({ clock, largest: () => limits.responseBody }),
       random: Math.random,
       coordinator,

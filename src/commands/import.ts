@@ -2,6 +2,7 @@ import { Document, YAMLMap } from "yaml";
 import { systemClock } from "../clock.ts";
 import { escapeReferences } from "../config/environment.ts";
 import { configFromFlags } from "../config/flags.ts";
+import { FileWatcher } from "../config/watched-files.ts";
 import { aliasOf, type AssetList, type ListedRegistry, MAX_LIST, readAssetList } from "../discovery/asset-list.ts";
 import { FileFault, readTextFile } from "../config/text-file.ts";
 import { type MendedUrl, Prober } from "../discovery/prober.ts";
@@ -65,8 +66,10 @@ function keepOnePerAdmin<T extends ListedRegistry>(registries: readonly T[]): { 
 /** A list is a stranger's word: no registry is asked at an address that is not public, unless that is allowed. */
 async function verifyAll(registries: readonly ListedRegistry[], allowPrivate: boolean): Promise<ImportedRegistry[]> {
   const { limits, upstreams } = configFromFlags({ upstreams: ["https://registry.example"] });
+  const clock = systemClock();
   const prober = new Prober({
-    clock: systemClock(),
+    clock,
+    files: new FileWatcher(clock),
     limits,
     defaults: upstreams[0]!,
     allowPrivate,

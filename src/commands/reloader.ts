@@ -1,11 +1,11 @@
 import { readTextFile } from "../config/text-file.ts";
-import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
+import type { Clock, Duration } from "../clock.ts";
 import { type Change, diffConfig } from "../config/diff.ts";
 import type { Environment } from "../config/environment.ts";
 import { asData, type Schema } from "../config/keys.ts";
 import { parseConfig, type ParsedConfig } from "../config/parse.ts";
 import { type Config, configSchema } from "../config/schema.ts";
-import { versionOf } from "../config/secret.ts";
+import type { FileWatcher } from "../config/watched-files.ts";
 import { isObject } from "../json.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
@@ -29,7 +29,11 @@ export interface ReloaderOptions {
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "reloads" | "lastReloadGood" | "lastReloadTime">;
   readonly clock: Clock;
+  readonly files: FileWatcher;
 }
+
+/** A text that may be half of one that is being written has to stay the same for so long. */
+const DOUBT: Duration = 5_000;
 
 /** Why a reload happens. */
 export type ReloadCause = ReloadReport["cause"];
@@ -47,8 +51,10 @@ export class Reloader {
   private givenCount: number;
   /** Read last, good or not; undefined: there was no file. */
   private tried: string | undefined;
-  /** Files that it names and that may become good → their version when they were tried. */
-  private waitsFor: ReadonlyMap<string, string> = new Map();
+  /** Ends the watch of the file. */
+  private unfollow: (() => void) | undefined;
+  /** Ends the watch of files that it names and that may become good. */
+  private stopWaiting: (() => void) | undefined;
   private turn: Promise<void> = Promise.resolve();
   private report: ReloadReport | undefined;
 
@@ -64,16 +70,22 @@ export class Reloader {
     return this.report;
   }
 
-  /** Whether a file with this text (undefined: no file) was looked at already, and with it the files that it names. */
-  hasTried(text: string | undefined): boolean {
-    return text === this.tried && [...this.waitsFor].every(([file, version]) => versionOf(file) === version);
+  /** Reloads from now on when the file changes, or one that it names and without which it could not be used. */
+  start(): void {
+    const { file, files } = this.options;
+    this.unfollow = files.watch({ files: [file], take: (steadyFor) => this.take(steadyFor) });
+  }
+
+  stop(): void {
+    this.unfollow?.();
+    this.stopWaiting?.();
   }
 
   /**
    * Whether the text may be half of one that is being written in place: it ends within a line or a structure, gives
    * fewer keys than the one in use, or lacks an upstream of it.
    */
-  isDoubtful(text: string | undefined): boolean {
+  private isDoubtful(text: string | undefined): boolean {
     if (text === undefined) return false;
     const { usable, problems, givenCount } = this.parse(text);
     const lastLine = text.trimEnd().split("\n").length;
@@ -89,6 +101,29 @@ export class Reloader {
     return this.turn;
   }
 
+  /** False: the text may be half of one that is being written. */
+  private async take(steadyFor: Duration): Promise<boolean> {
+    const text = readText(this.options.file);
+    if (text === this.tried) return true;
+    if (steadyFor < DOUBT && this.isDoubtful(text)) return false;
+    await this.reload("file");
+    return true;
+  }
+
+  /** @param named files → their versions when they were read */
+  private waitFor(named: ReadonlyMap<string, string>): void {
+    // A reload that ran after the last look for changes waits for nothing.
+    if (this.unfollow === undefined || named.size === 0) return;
+    this.stopWaiting = this.options.files.watch({
+      files: [...named.keys()],
+      known: [...named.values()].join(" "),
+      take: async () => {
+        await this.reload("file");
+        return true;
+      },
+    });
+  }
+
   private parse(text: string): ParsedConfig {
     const { file, env } = this.options;
     return parseConfig({ text, file, env });
@@ -97,12 +132,13 @@ export class Reloader {
   private async run(cause: ReloadCause): Promise<void> {
     const text = readText(this.options.file);
     this.tried = text;
-    this.waitsFor = new Map();
+    this.stopWaiting?.();
+    this.stopWaiting = undefined;
     if (text === undefined) return this.refuse(cause, [{ path: "", message: "the file cannot be read" }]);
     if (text === this.applied) return this.leave(cause);
     const parsed = this.parse(text);
     const { config, usable, problems, files } = parsed;
-    if (config === undefined) this.waitsFor = files;
+    if (config === undefined) this.waitFor(files);
     if (usable === undefined) return this.refuse(cause, problems);
     await this.apply(cause, text, { ...parsed, usable });
   }
@@ -117,7 +153,7 @@ export class Reloader {
     try {
       await target.reload(withoutRestart(target.config, usable));
     } catch (error) {
-      this.waitsFor = files;
+      this.waitFor(files);
       return this.refuse(cause, [{ path: "", message: error instanceof Error ? error.message : String(error) }]);
     }
     this.applied = problems.length === 0 ? text : undefined;
@@ -201,61 +237,4 @@ function merge(schema: Schema, running: unknown, next: unknown): unknown {
     if (value !== undefined) merged[key] = value;
   }
   return merged;
-}
-
-/** Between two looks at the file. */
-const LOOK_EVERY: Duration = 1_000;
-
-/** A text that may be half of one that is being written has to stay the same for so long. */
-const DOUBT: Duration = 5_000;
-
-/** A text that is not in use yet, and when it was seen first. */
-interface Sight {
-  readonly text: string | undefined;
-  readonly since: Instant;
-}
-
-/**
- * Reloads when the file holds something else than before, however that came about: written in place, renamed over, or
- * behind a symbolic link that changed, as Kubernetes does it; and when a file that it names, without which it could not
- * be used, is another one. A text has to be seen twice in a row, and for a while where it may be half of one, so that a
- * file that is just being written is not taken for a whole one.
- */
-export class ConfigWatch {
-  private readonly file: string;
-  private readonly reloader: Reloader;
-  private readonly clock: Clock;
-  private cancel: CancelTimer = () => {};
-  private isStopped = false;
-
-  constructor(file: string, reloader: Reloader, clock: Clock) {
-    this.file = file;
-    this.reloader = reloader;
-    this.clock = clock;
-  }
-
-  start(): void {
-    this.next(undefined);
-  }
-
-  stop(): void {
-    this.isStopped = true;
-    this.cancel();
-  }
-
-  private next(seen: Sight | undefined): void {
-    if (this.isStopped) return;
-    this.cancel = this.clock.after(LOOK_EVERY, () => void this.look(seen));
-  }
-
-  private async look(seen: Sight | undefined): Promise<void> {
-    const text = readText(this.file);
-    if (this.isStopped) return;
-    if (this.reloader.hasTried(text)) return this.next(undefined);
-    const now = this.clock.now();
-    if (seen === undefined || seen.text !== text) return this.next({ text, since: now });
-    if (now - seen.since < DOUBT && this.reloader.isDoubtful(text)) return this.next(seen);
-    await this.reloader.reload("file");
-    this.next(undefined);
-  }
 }

@@ -6,15 +6,15 @@ import { ConfigError } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
 import { isLoopback } from "../config/urls.ts";
 import { warnings } from "../config/warnings.ts";
+import type { Gateway } from "../gateway/gateway.ts";
 import { measureLoop } from "../requests/workload.ts";
 import { createLogger, type Logger } from "../observe/log.ts";
-import type { Metrics } from "../observe/metrics.ts";
 import { collectProcessMetrics } from "../observe/metrics/process.ts";
 import { withoutSecrets } from "../observe/redaction.ts";
 import { version } from "../version.ts";
 import { configFileOf, EXIT, parsePort, UsageError } from "./command-line.ts";
 import { handleFaults } from "./faults.ts";
-import { ConfigWatch, type Reloadable, Reloader } from "./reloader.ts";
+import { Reloader } from "./reloader.ts";
 import { printLine, printLines } from "./terminal.ts";
 
 interface StartOptions {
@@ -72,13 +72,13 @@ export async function start(options: StartOptions): Promise<number> {
     await gateway.stop({ grace: false });
     return EXIT.failure;
   }
-  let watch: ConfigWatch | undefined;
   if (file !== undefined) {
     reloads.by = createReloader(file, { gateway, log, clock });
-    watch = watchConfig(file.name, reloads.by, clock);
+    reloads.by.start();
+    process.on("SIGHUP", () => void reloads.by!.reload("signal"));
   }
   const name = await signal;
-  watch?.stop();
+  reloads.by?.stop();
   log.info({ signal: name }, "stopping");
   await gateway.stop({ grace: name === "SIGTERM" });
   log.info({}, "stopped");
@@ -118,11 +118,7 @@ function readTextIfThere(file: string): string {
 
 function createReloader(
   file: { readonly name: string; readonly text: string },
-  {
-    gateway,
-    log,
-    clock,
-  }: { readonly gateway: Reloadable & { readonly metrics: Metrics }; readonly log: Logger; readonly clock: Clock },
+  { gateway, log, clock }: { readonly gateway: Gateway; readonly log: Logger; readonly clock: Clock },
 ): Reloader {
   return new Reloader({
     file: file.name,
@@ -131,16 +127,9 @@ function createReloader(
     target: gateway,
     log,
     metrics: gateway.metrics,
+    files: gateway.files,
     clock,
   });
-}
-
-/** Reloads when the file changes, and at SIGHUP. */
-function watchConfig(file: string, reloader: Reloader, clock: Clock): ConfigWatch {
-  process.on("SIGHUP", () => void reloader.reload("signal"));
-  const watch = new ConfigWatch(file, reloader, clock);
-  watch.start();
-  return watch;
 }
 
 /** Resolves with the first signal that asks to stop; a second one stops at once. */

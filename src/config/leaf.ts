@@ -4,7 +4,7 @@ import { forms } from "./forms.ts";
 import type { FileContent, Form, FormName } from "./forms.ts";
 import type { Schema } from "./keys.ts";
 import { suggest } from "./suggestion.ts";
-import { versionOf } from "./secret.ts";
+import { versionOf } from "./watched-files.ts";
 import { faultOfFile, readTextFile } from "./text-file.ts";
 import { formatDuration, formatSize } from "../units.ts";
 

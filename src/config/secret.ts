@@ -1,4 +1,3 @@
-import { statSync } from "node:fs";
 import { FileFault, readTextFile } from "./text-file.ts";
 
 /** What is wrong with a secret, as the rest of a sentence that begins with where it is from; undefined when it is good. */
@@ -63,14 +62,4 @@ export function readSealKeys(file: string): readonly Buffer[] {
     .trim()
     .split("\n")
     .map((line) => Buffer.from(line.trim(), "base64"));
-}
-
-/** Tells one state of a file from another: rewritten, replaced, or behind a link that was changed. Never throws. */
-export function versionOf(file: string): string {
-  try {
-    const { ino, size, mtimeMs } = statSync(file);
-    return `${ino}:${size}:${mtimeMs}`;
-  } catch {
-    return "absent";
-  }
 }

@@ -1,95 +1,212 @@
+import { statSync, type Stats } from "node:fs";
 import { stat } from "node:fs/promises";
-import type { Clock, Duration, Instant } from "../clock.ts";
+import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import { faultOfFile } from "./text-file.ts";
 
-/** What was rotated is picked up within this time. */
-const CHECK_EVERY: Duration = 5_000;
+/** Between two looks at all files. */
+const LOOK_EVERY: Duration = 500;
+
+/** Files that may be half of what is being written, or of two that belong together, have to stay the same for this long. */
+export const DOUBT: Duration = 2_000;
+
+interface FileWatch {
+  readonly files: readonly string[];
+  /**
+   * Their versions when they were read (see {@link versionOf}), joined by a space. Without them, the first looks offer the
+   * files once.
+   */
+  readonly known?: string;
+  /**
+   * Called when the files are others than before, and were seen so twice in a row, or change all the time. False: they are
+   * offered again at the next look. Never throws.
+   *
+   * @param steadyFor how long they have been as they are now
+   */
+  readonly take: (steadyFor: Duration) => boolean | Promise<boolean>;
+}
+
+/** Files that are not in use as they are now. */
+interface Sight {
+  readonly versions: string;
+  readonly since: Instant;
+  /** They are others than those in use. */
+  readonly changingSince: Instant;
+}
+
+/**
+ * Looks at every file that is read again while the gateway runs, twice a second. It asks the file system, since `fs.watch`
+ * follows an inode or a folder: writes in place, renames, network file systems, and links that container platforms swap
+ * are all seen. One process has one of these.
+ */
+export class FileWatcher {
+  readonly clock: Clock;
+  private readonly onLost: (file: string) => void;
+  private readonly watched = new Set<(see: (file: string) => Promise<string>) => Promise<void>>();
+  /** Files without a name, that were told. */
+  private readonly lost = new Set<string>();
+  private cancelTimer: CancelTimer | undefined;
+
+  /**
+   * @param onLost told once of a file whose inode has no name any more: it was mounted singly, and another took its name
+   * outside of the container. Changes of it are never seen
+   */
+  constructor(clock: Clock, onLost: (file: string) => void = () => undefined) {
+    this.clock = clock;
+    this.onLost = onLost;
+  }
+
+  /** Begins to look at files. Returns what ends it. */
+  watch(watch: FileWatch): () => void {
+    const look = this.looks(watch);
+    this.watched.add(look);
+    this.cancelTimer ??= this.schedule();
+    return () => {
+      this.watched.delete(look);
+      if (this.watched.size > 0) return;
+      this.cancelTimer?.();
+      this.cancelTimer = undefined;
+    };
+  }
+
+  /** Looks at all files once, or waits for the look that is under way. */
+  async look(): Promise<void> {
+    // A file that several places name is asked for once.
+    const seen = new Map<string, Promise<string>>();
+    const see = (file: string): Promise<string> => {
+      const version = seen.get(file) ?? this.see(file);
+      seen.set(file, version);
+      return version;
+    };
+    await Promise.all([...this.watched].map((look) => look(see)));
+  }
+
+  private schedule(): CancelTimer {
+    return this.clock.after(LOOK_EVERY, () => {
+      // One file system that hangs holds up its own files alone.
+      this.cancelTimer = this.schedule();
+      void this.look();
+    });
+  }
+
+  private looks({ files, known, take }: FileWatch): (see: (file: string) => Promise<string>) => Promise<void> {
+    const { clock } = this;
+    let used = known;
+    let seen: Sight | undefined;
+    let running: Promise<void> | undefined;
+    const look = async (see: (file: string) => Promise<string>): Promise<void> => {
+      const versions = (await Promise.all(files.map(see))).join(" ");
+      const now = clock.now();
+      if (versions === used) {
+        seen = undefined;
+        return;
+      }
+      const isSeenAgain = seen?.versions === versions;
+      seen = {
+        versions,
+        since: isSeenAgain ? seen!.since : now,
+        changingSince: seen?.changingSince ?? now,
+      };
+      if (!isSeenAgain && now - seen.changingSince < DOUBT) return;
+      if (!(await take(now - seen.since))) return;
+      used = versions;
+      seen = undefined;
+    };
+    return (see) =>
+      (running ??= look(see).finally(() => {
+        running = undefined;
+      }));
+  }
+
+  private async see(file: string): Promise<string> {
+    const stats = await stat(file).catch(() => undefined);
+    if (stats?.nlink !== 0) this.lost.delete(file);
+    else if (!this.lost.has(file)) {
+      this.lost.add(file);
+      this.onLost(file);
+    }
+    return describe(stats);
+  }
+}
+
+/** Tells one state of a file from another: rewritten, replaced, or behind a link that was changed. Never throws. */
+export function versionOf(file: string): string {
+  try {
+    return describe(statSync(file));
+  } catch {
+    return describe(undefined);
+  }
+}
+
+function describe(stats: Stats | undefined): string {
+  if (stats === undefined) return "absent";
+  const { dev, ino, size, mtimeMs, ctimeMs } = stats;
+  return `${dev}:${ino}:${size}:${mtimeMs}:${ctimeMs}`;
+}
 
 interface WatchOptions<Value> {
-  readonly clock: Clock;
+  readonly watcher: FileWatcher;
   readonly files: readonly string[];
   /** Reads and checks them. @throws when what they hold is no good */
   readonly read: () => Value;
   /** An earlier watch: where it was of the same files, what it has stays in use as long as nothing better can be read. */
   readonly previous?: WatchedFiles<Value> | undefined;
-  /** Told what every look at the files came to: why they are no good, or undefined. */
-  readonly onLook: (fault: string | undefined) => void;
+  /** Told of each reading: why the files are no good, or undefined. */
+  readonly onRead: (fault: string | undefined) => void;
 }
 
 /**
- * A value made from files, made again when one of them changed. What is read is checked before it takes the place of the
- * last good value, which stays in use otherwise. Files are looked at when the value is wanted and the last look is older
- * than 5 s; no watcher runs, since container platforms swap mounted secrets behind symbolic links.
+ * A value made from files, made again within a second and a half after one of them changed. What is read is checked before
+ * it takes the place of the last good value, which stays in use otherwise.
  */
 export class WatchedFiles<Value> {
   private readonly options: WatchOptions<Value>;
   private value: Value | undefined;
-  private versions: string | undefined;
-  private checkedAt: Instant;
-  private checking: Promise<Value | undefined> | undefined;
+  private readAt: Instant = -Infinity;
+  private readonly end: () => void;
 
-  /** Reads at once. */
+  /** Reads at once, and looks for changes until {@link close}. */
   constructor(options: WatchOptions<Value>) {
-    const { clock, files, previous } = options;
+    const { watcher, files, previous, onRead } = options;
     this.options = options;
     const isSame = previous?.options.files.join("\n") === files.join("\n");
     this.value = isSame ? previous?.value : undefined;
-    this.read();
-    // The versions read at construction are not known: the first look reads again.
-    this.checkedAt = clock.now();
+    onRead(this.read());
+    this.end =
+      files.length === 0 ? () => undefined : watcher.watch({ files, take: (steadyFor) => this.take(steadyFor) });
   }
 
-  /** Nothing good could be read yet. */
-  get isEmpty(): boolean {
-    return this.value === undefined;
-  }
-
-  /** The value of the files as they are now, or were at most 5 s ago; undefined where they were never any good. */
-  current(): Value | undefined | Promise<Value | undefined> {
-    const { files, clock } = this.options;
-    if (files.length === 0 || clock.now() - this.checkedAt < CHECK_EVERY) return this.value;
-    return (this.checking ??= this.check());
-  }
-
-  /** The value last read. Begins a look when one is due. */
-  latest(): Value | undefined {
-    void this.current();
+  /** What was good last; undefined where nothing ever was. */
+  get current(): Value | undefined {
     return this.value;
   }
 
-  /** Makes the next {@link current} look at the files: the value was found to be out of date. */
-  distrust(): void {
-    this.checkedAt = -Infinity;
+  /** Reads now, where the last reading is older than half a second: the value was found to be out of date. */
+  readNow(): void {
+    const { watcher, files, onRead } = this.options;
+    if (files.length === 0 || watcher.clock.now() - this.readAt < LOOK_EVERY) return;
+    if (this.read() === undefined) onRead(undefined);
   }
 
-  private async check(): Promise<Value | undefined> {
-    const versions = await this.readVersions();
-    // What was no good is read again: it may have been read while it was written.
-    if (versions === undefined || versions !== this.versions) this.versions = this.read() ? versions : undefined;
-    this.checkedAt = this.options.clock.now();
-    this.checking = undefined;
-    return this.value;
+  close(): void {
+    this.end();
   }
 
-  /** Returns whether what the files hold is in use. */
-  private read(): boolean {
-    const { files, read, onLook } = this.options;
+  private take(steadyFor: Duration): boolean {
+    const fault = this.read();
+    // A certificate comes before its key, and some begin to be good with time: what is no good is read again and again.
+    if (fault === undefined || steadyFor >= DOUBT) this.options.onRead(fault);
+    return fault === undefined;
+  }
+
+  /** What is wrong with the files; undefined: what they hold is in use. */
+  private read(): string | undefined {
+    const { watcher, read } = this.options;
+    this.readAt = watcher.clock.now();
     try {
       this.value = read();
-      if (files.length > 0) onLook(undefined);
-      return true;
-    } catch (error) {
-      onLook(faultOfFile(error));
-      return false;
-    }
-  }
-
-  private async readVersions(): Promise<string | undefined> {
-    try {
-      const stats = await Promise.all(this.options.files.map((file) => stat(file)));
-      return stats.map(({ ino, size, mtimeMs }) => `${ino}:${size}:${mtimeMs}`).join(" ");
-    } catch {
       return undefined;
+    } catch (error) {
+      return faultOfFile(error);
     }
   }
 }

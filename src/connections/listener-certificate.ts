@@ -1,22 +1,18 @@
 import { constants } from "node:crypto";
 import type { Server } from "node:https";
 import type { SecureContextOptions } from "node:tls";
-import type { CancelTimer, Clock, Duration } from "../clock.ts";
 import { type CertificateStatus, certificatesOf, findTimeFault, validityOf } from "../config/certificates.ts";
 import type { Config } from "../config/schema.ts";
 import { readTls, type TlsMaterial } from "../config/tls-files.ts";
 import { FileFault } from "../config/text-file.ts";
-import { WatchedFiles } from "../config/watched-files.ts";
-
-/** How often the files are looked at. */
-const LOOK_EVERY: Duration = 5_000;
+import { type FileWatcher, WatchedFiles } from "../config/watched-files.ts";
 
 export type ListenTls = NonNullable<Config["listen"]["tls"]>;
 
 export interface ListenerCertificateOptions {
   readonly tls: ListenTls;
-  readonly clock: Clock;
-  /** Told of each look at the files: why they are no good, or undefined. */
+  readonly files: FileWatcher;
+  /** Told of each reading of the files: why they are no good, or undefined. */
   readonly onLook: (fault: string | undefined) => void;
   /** Told of files that took the place of others. */
   readonly onReplaced: (now: readonly CertificateStatus[]) => void;
@@ -35,7 +31,6 @@ export class ListenerCertificate {
   private readonly files: WatchedFiles<TlsMaterial>;
   private readonly servers: Pick<Server, "setSecureContext">[] = [];
   private inUse: TlsMaterial | undefined;
-  private cancelLook: CancelTimer = () => {};
 
   /** @throws Error when the files hold nothing good */
   constructor(options: ListenerCertificateOptions) {
@@ -44,15 +39,16 @@ export class ListenerCertificate {
     this.clientAuth = clientAuth;
     let fault: string | undefined;
     this.files = new WatchedFiles<TlsMaterial>({
-      clock: options.clock,
+      watcher: options.files,
       files: [certFile, keyFile, clientCaFile].filter((file) => file !== undefined),
       read: () => this.checkTime(readTls({ certFile, keyFile, caFile: clientCaFile })),
-      onLook(found) {
+      onRead: (found) => {
         fault = found;
         options.onLook(found);
+        if (this.inUse !== undefined) this.replace();
       },
     });
-    const read = this.files.latest();
+    const read = this.files.current;
     if (read === undefined) throw new Error(`listen.tls cannot be used: ${fault}`);
     this.inUse = read;
   }
@@ -75,16 +71,9 @@ export class ListenerCertificate {
     this.servers.push(server);
   }
 
-  /** Looks at the files from now on. */
-  start(): void {
-    this.cancelLook = this.options.clock.after(LOOK_EVERY, () => {
-      void this.look().then(() => this.start());
-    });
-  }
-
-  stop(): void {
-    this.cancelLook();
-    this.start = () => {};
+  /** Looks for changes no more. */
+  close(): void {
+    this.files.close();
   }
 
   /** When what is in use ends. */
@@ -99,7 +88,7 @@ export class ListenerCertificate {
    * @throws FileFault for such a one
    */
   private checkTime(read: TlsMaterial): TlsMaterial {
-    const now = this.options.clock.wallNow();
+    const now = this.options.files.clock.wallNow();
     const validity = validityOf(read.cert!);
     const fault = findTimeFault(validity, now);
     if (fault === undefined) return read;
@@ -113,9 +102,9 @@ export class ListenerCertificate {
     return read;
   }
 
-  private async look(): Promise<void> {
-    const read = await this.files.current();
-    if (read === undefined || isSame(read, this.inUse!)) return;
+  private replace(): void {
+    const read = this.files.current!;
+    if (isSame(read, this.inUse!)) return;
     this.inUse = read;
     const context = this.context();
     for (const server of this.servers) server.setSecureContext(context);

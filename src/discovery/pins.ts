@@ -1,4 +1,5 @@
 import { type Clock, type Duration, type Instant, settledWithin, sleep } from "../clock.ts";
+import type { FileWatcher } from "../config/watched-files.ts";
 import type { MergedRows, Row, SharedRows } from "../sharing/coordination.ts";
 import { digestOf } from "../digest.ts";
 import { byAge, parsePin, type Pin } from "./pin.ts";
@@ -9,6 +10,7 @@ export type PinReach = "replica" | "fleet" | "pending";
 
 export interface PinsOptions {
   readonly clock: Clock;
+  readonly files: FileWatcher;
   readonly file: string;
   /** What replicas share; undefined: this one is alone. */
   readonly shared: SharedRows | undefined;
@@ -49,6 +51,7 @@ export class Pins {
   private isUnread = false;
   private saving: Promise<void> = Promise.resolve();
   private isClosed = false;
+  private unfollow: (() => void) | undefined;
 
   constructor(options: PinsOptions) {
     this.options = options;
@@ -66,6 +69,12 @@ export class Pins {
       await settledWithin(this.lookUntil(shared, clock.now() + FIRST_LOOK), FIRST_LOOK, clock);
     }
     if (isAnew) this.options.onBegunAnew(this.pins.size);
+    if (this.isClosed) return;
+    const take = async (): Promise<boolean> => {
+      await this.recheck();
+      return true;
+    };
+    this.unfollow = this.options.files.watch({ files: [this.options.file], take });
   }
 
   /** What is wrong with the file: the rest of a sentence that begins with "it". */
@@ -122,6 +131,7 @@ export class Pins {
 
   async close(): Promise<void> {
     this.isClosed = true;
+    this.unfollow?.();
     await this.saving;
   }
 

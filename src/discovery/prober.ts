@@ -1,6 +1,7 @@
 import { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
+import type { FileWatcher } from "../config/watched-files.ts";
 import { LocalCoordinator } from "../sharing/alone.ts";
 import { silentObserver } from "../upstream/observer.ts";
 import type { UpstreamLimits } from "../upstream/parts.ts";
@@ -34,6 +35,7 @@ export interface Proof {
 
 export interface ProberOptions {
   readonly clock: Clock;
+  readonly files: FileWatcher;
   readonly limits: UpstreamLimits;
   /** Time limits, TLS and proxy as the registry will be called with. */
   readonly defaults: UpstreamDefaults;
@@ -79,7 +81,7 @@ export class Prober {
   }
 
   private async askNow(url: string): Promise<Verdict> {
-    const { clock, limits, defaults, allowPrivate } = this.options;
+    const { clock, files, limits, defaults, allowPrivate } = this.options;
     const { auth: _, rateLimit: __, ...keys } = defaults;
     const timeout = Math.min(TIMEOUT, keys.timeout);
     const config = {
@@ -99,6 +101,7 @@ export class Prober {
       upstream = new Upstream(config, {
         limits,
         clock,
+        files,
         bodies: this.bodies,
         random: Math.random,
         coordinator,

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { Abort, type CancelTimer, type Clock, type Duration, sleep } from "../clock.ts";
 import type { Config, DiscoveryConfig } from "../config/schema.ts";
+import type { FileWatcher } from "../config/watched-files.ts";
 import type { SharedRows } from "../sharing/coordination.ts";
 import type { FoundRegistries, FoundRegistry } from "../upstream/found.ts";
 import { aliasOf } from "./asset-list.ts";
@@ -17,6 +18,7 @@ import { createSources } from "./sources.ts";
 
 export interface SearchOptions {
   readonly clock: Clock;
+  readonly files: FileWatcher;
   /** From 0 to 1, as Math.random. */
   readonly random: () => number;
   readonly observer: DiscoveryObserver;
@@ -57,16 +59,17 @@ export class Search {
   private unasked = 0;
 
   constructor(config: DiscoveryConfig, limits: Config["limits"], options: SearchOptions) {
-    const { clock, observer, shared, written } = options;
+    const { clock, files, observer, shared, written } = options;
     const { allowPrivate, defaults, pinFile } = config;
     this.options = options;
     this.config = config;
     this.news = new DiscoveryNews(clock, observer);
     this.readings = new SourceReadings(createSources(config.sources, { clock, allowPrivate }), clock, observer);
-    this.prober = new Prober({ clock, limits, defaults, allowPrivate });
+    this.prober = new Prober({ clock, files, limits, defaults, allowPrivate });
     const changed = () => void this.apply();
     this.pins = new Pins({
       clock,
+      files,
       shared,
       file: pinFile,
       onChange: changed,

@@ -10,6 +10,7 @@ import { type CertificateStatus, certificatesOf } from "../config/certificates.t
 import type { Config } from "../config/schema.ts";
 import { Discovery } from "../discovery/discovery.ts";
 import { readTls, type TlsFiles } from "../config/tls-files.ts";
+import { FileWatcher } from "../config/watched-files.ts";
 import { coordinateAlone, coordinateByRedis, type Coordination, isRedisConnected } from "../sharing/coordination.ts";
 import { ClientConnections } from "../connections/connections.ts";
 import type { Services } from "../requests/context.ts";
@@ -80,6 +81,8 @@ export interface Gateway {
   stop(options: { readonly grace: boolean }): Promise<void>;
   /** The configuration in use. */
   readonly config: Config;
+  /** Looks at every file that is read again. */
+  readonly files: FileWatcher;
   readonly metrics: Metrics;
   /** What `/metrics` shows. */
   readonly registry: LiveRegistry;
@@ -89,15 +92,19 @@ export interface Gateway {
 /** The whole life of a gateway: what it is made of, and how it starts, reloads and stops. */
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const { config, version, log, clock } = options;
+  const files = new FileWatcher(clock, (file) =>
+    log.warn({ file }, "file has no name any more: changes of it are not seen"),
+  );
   const { metrics, registry } = createInstruments(version, clock);
   const tracing = await loadTracing(config.tracing, { version, clock, log });
   const coordination = await createCoordination(
     config,
-    { clock, metrics, log, tracing },
+    { clock, files, metrics, log, tracing },
     () => server.config.cache.memory.maxObject,
   );
   const { server, services, overload, inFlight, listener, connections, certificate, sample } = createServer({
     ...options,
+    files,
     metrics,
     registry,
     tracing,
@@ -105,6 +112,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const discovery = new Discovery(config, {
     clock,
+    files,
     random: options.random,
     observer: createDiscoveryObserver(metrics, log, clock),
     shared: coordination.pins,
@@ -118,7 +126,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     isRedisConnected: () => isRedisConnected(coordination.redisStatus()),
   });
   const history = new History(clock);
-  const access = accessOf(config, { clock, log, metrics });
+  const access = accessOf(config, { files, log, metrics });
   const health = new HealthReport({
     clock,
     metrics,
@@ -158,6 +166,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     console: options.console ?? BUILT_CONSOLE,
   });
   return {
+    files,
     metrics,
     registry,
     get config() {
@@ -174,7 +183,6 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       const publicPort = await openListener(listener, config.listen, "public");
       services.backgroundReader.start();
       overload.start();
-      certificate?.start();
       history.keep(sample);
       health.start();
       discovery.start();
@@ -191,7 +199,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       await discovery.close();
       const { shutdown } = server.config;
       if (grace) await sleep(shutdown.grace, clock);
-      certificate?.stop();
+      certificate?.close();
       await drain({ listener, connections, inFlight, clock, timeout: shutdown.timeout });
       overload.stop();
       const close = (closing: Promise<unknown>) => settledWithin(closing, CLOSE_TIMEOUT, clock);
@@ -203,6 +211,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       if (tracing !== undefined) await close(tracing.close());
       history.stop();
       health.stop();
+      access.operators.close();
       await operations.close();
     },
   };
@@ -210,11 +219,12 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
 
 interface ServerOptions extends GatewayOptions, ServerObserverOptions {
   readonly coordination: Coordination;
+  readonly files: FileWatcher;
 }
 
 /** Builds what answers clients, each part after those that it depends on. */
 function createServer(options: ServerOptions) {
-  const { config, clock, random, coordination } = options;
+  const { config, clock, files, random, coordination } = options;
   const observers = new ServerObservers(options);
   const overload = new Overload({ clock, load: options.loop, ...observers.overload });
   const memory = new MemoryStore({ ...config.cache.memory, observer: observers.cache });
@@ -237,7 +247,7 @@ function createServer(options: ServerOptions) {
     onClosed: (reason) => observers.traffic.connectionCutOff(reason),
   });
   const { tls } = config.listen;
-  const certificate = tls === undefined ? undefined : new ListenerCertificate({ tls, clock, ...observers.certificate });
+  const certificate = tls === undefined ? undefined : new ListenerCertificate({ tls, files, ...observers.certificate });
   const listener = createPublicListener({ services, config, connections, inFlight, overload, certificate });
   observers.show(snapshot().upstreams);
   const ofRedis = config.redis?.tls === undefined ? [] : redisCertificates(config.redis.tls);
@@ -271,7 +281,7 @@ function redisCertificates(files: TlsFiles): readonly CertificateStatus[] {
 
 /** The snapshots, and what reads bodies within the limits of the current one. */
 function createSnapshots(
-  { config, clock, random, coordination, tracing }: ServerOptions,
+  { config, clock, files, random, coordination, tracing }: ServerOptions,
   { cache, observers, overload }: { cache: HttpCache; observers: ServerObservers; overload: Overload },
 ): { readonly snapshots: Snapshots; readonly bodies: BodyReader } {
   const { coordinator } = coordination;
@@ -284,6 +294,7 @@ function createSnapshots(
     upstream: {
       coordinator,
       clock,
+      files,
       bodies,
       random,
       observer: observers.upstreams(() => snapshots.read().upstreams),
@@ -298,7 +309,7 @@ function createSnapshots(
       admit: overload.refuseMetadata,
     },
     clients: (next, previous) =>
-      Clients.open(next, { clock, limits: clientLimits, observer: observers.clients }, previous),
+      Clients.open(next, { clock, files, limits: clientLimits, observer: observers.clients }, previous),
   });
   return { snapshots, bodies };
 }
@@ -322,11 +333,11 @@ function createServices(
 /** What the process shares with others: by Redis where one is configured, else nothing. */
 async function createCoordination(
   { redis }: Config,
-  { clock, metrics, log, tracing }: Pick<ServerObserverOptions, "clock" | "metrics" | "log" | "tracing">,
+  { clock, files, metrics, log, tracing }: Pick<ServerOptions, "clock" | "files" | "metrics" | "log" | "tracing">,
   largestBody: () => number,
 ): Promise<Coordination> {
   if (redis === undefined) return coordinateAlone(clock);
   const observer = createRedisObserver(metrics, log);
   const traced = tracing === undefined ? observer : traceRedis(observer, tracing);
-  return coordinateByRedis(redis, clock, { observer: traced, largestBody });
+  return coordinateByRedis(redis, { clock, files, observer: traced, largestBody });
 }

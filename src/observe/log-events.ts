@@ -212,6 +212,11 @@ export const LOG_EVENTS = {
     says: "What was no good was replaced by something that is.",
     fields: { upstream: ALIAS, key: "key of the upstream that names it" },
   },
+  "file has no name any more: changes of it are not seen": {
+    levels: ["warn"],
+    says: "A file that is read again when it changes was mounted by itself, and another one has its name outside of the container. Mount its folder instead, and start the gateway anew. Once for each file.",
+    fields: { file: "path" },
+  },
   "listener certificate cannot be used": {
     levels: ["error"],
     says: "A file of listen.tls cannot be read or is no good; the last good ones stay in use. Once for each reason, and again every 10 minutes.",

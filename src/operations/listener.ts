@@ -172,7 +172,6 @@ function guard(app: FastifyInstance, access: OperationsAccess, sessions: Session
     const route = request.routeOptions.url;
     const isRead = method === "GET" || method === "HEAD";
     const kind = KINDS.get(route) ?? "guarded";
-    if (kind === "guarded" || kind === "session") await access.operators.refresh();
     const session = () => sessions.find(headers.cookie, raw.socket.localPort ?? 0)?.identity;
     request.credential = checkAccess(headers, kind, access, session);
     // By method: an action that is added later is refused, too.

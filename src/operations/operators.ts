@@ -1,8 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import type { Clock } from "../clock.ts";
 import type { Config } from "../config/schema.ts";
 import { findTokenFault, readSecret } from "../config/secret.ts";
-import { WatchedFiles } from "../config/watched-files.ts";
+import { type FileWatcher, WatchedFiles } from "../config/watched-files.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 
@@ -25,12 +24,12 @@ interface TokenSource {
 }
 
 interface OperatorsOptions {
-  readonly clock: Clock;
+  readonly files: FileWatcher;
   readonly log: Logger;
   readonly metrics?: Pick<Metrics, "operationsTokenUnusable">;
 }
 
-/** The operators' tokens. Files are read again within 5 s of a change; what was good last stays while one is no good. */
+/** The operators' tokens. Files are read again when they change; what was good last stays while one is no good. */
 export class Operators {
   private readonly sources: readonly TokenSource[];
   private readonly faulty = new Map<string, string>();
@@ -42,7 +41,7 @@ export class Operators {
   ) {
     const ofFile = (name: string | undefined, path: string, isReadonly: boolean): TokenSource => {
       const file = this.watch(name, path, options);
-      return { name, isReadonly, file, read: () => file.latest() };
+      return { name, isReadonly, file, read: () => file.current };
     };
     options.metrics?.operationsTokenUnusable.set(0);
     this.sources = [
@@ -62,9 +61,9 @@ export class Operators {
     return this.faulty;
   }
 
-  /** Looks at the files where the last look is older than 5 s: what is asked after it knows them. */
-  async refresh(): Promise<void> {
-    for (const { file } of this.sources) await file?.current();
+  /** Looks for changes of the files no more. */
+  close(): void {
+    for (const { file } of this.sources) file?.close();
   }
 
   /** Whose token it is. All are compared, by their digests: how long it takes says nothing about any of them. */
@@ -86,17 +85,17 @@ export class Operators {
   private watch(
     name: string | undefined,
     file: string,
-    { clock, log, metrics }: OperatorsOptions,
+    { files, log, metrics }: OperatorsOptions,
   ): WatchedFiles<string> {
     const read = () => readSecret(file, findTokenFault);
     // At the start a file that is no good is an error; later it is one that is being written.
     read();
     const who = name ?? "operations.tokenFile";
     return new WatchedFiles({
-      clock,
+      watcher: files,
       files: [file],
       read,
-      onLook: (fault) => {
+      onRead: (fault) => {
         if (fault === this.faulty.get(who)) return;
         if (fault === undefined) this.faulty.delete(who);
         else {

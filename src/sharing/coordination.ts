@@ -1,6 +1,7 @@
 import type { Store } from "../cache/stores/tiers.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { RedisConfig } from "../config/schema.ts";
+import type { FileWatcher } from "../config/watched-files.ts";
 import type { Coordinator } from "./ports.ts";
 import { LocalCoordinator } from "./alone.ts";
 import type { RedisObserver } from "./redis/observer.ts";
@@ -61,24 +62,30 @@ export function coordinateAlone(clock: Clock): Coordination {
   };
 }
 
+interface RedisParts {
+  readonly clock: Clock;
+  readonly files: FileWatcher;
+  readonly observer: RedisObserver;
+  /** Bytes of the largest body that is stored, now. */
+  readonly largestBody: () => number;
+}
+
 /**
  * Everything that can be is shared with the other replicas at the same Redis. Connects at once. The Redis client is loaded
  * here, so that a gateway without Redis does not pay for it.
  *
- * @param largestBody bytes of the largest body that is stored, now
  * @throws when a file of the configuration cannot be read
  */
 export async function coordinateByRedis(
   config: RedisConfig,
-  clock: Clock,
-  { observer, largestBody }: { readonly observer: RedisObserver; readonly largestBody: () => number },
+  { clock, files, observer, largestBody }: RedisParts,
 ): Promise<Coordination> {
   const [{ RedisConnection }, { RedisCoordinator }, { RedisStore }] = await Promise.all([
     import("./redis/connection.ts"),
     import("./redis/coordinator.ts"),
     import("./redis/entries.ts"),
   ]);
-  const connection = new RedisConnection({ config, clock, observer });
+  const connection = new RedisConnection({ config, clock, files, observer });
   const coordinator = new RedisCoordinator({ connection, clock, observer });
   return {
     coordinator,

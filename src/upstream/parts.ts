@@ -1,6 +1,7 @@
 import type { BodyReader } from "../bodies/body-reader.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Config, UpstreamConfig } from "../config/schema.ts";
+import type { FileWatcher } from "../config/watched-files.ts";
 import type { ActionsPort, AnnouncementsPort, LimitsPort } from "../sharing/ports.ts";
 import { digestOf } from "../digest.ts";
 import { OperatorOrders } from "./operator-orders.ts";
@@ -22,6 +23,8 @@ export type UpstreamLimits = Pick<Config["limits"], "requestBody" | "responseBod
 export interface UpstreamEnvironment {
   readonly limits: UpstreamLimits;
   readonly clock: Clock;
+  /** Looks at the files of credentials. */
+  readonly files: FileWatcher;
   /** Reads the bodies of large answers. */
   readonly bodies: BodyReader;
   /** From 0 to 1, as Math.random. */

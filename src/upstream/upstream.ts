@@ -45,13 +45,13 @@ export class Upstream {
     this.name = config.name;
     this.config = config;
     this.environment = environment;
-    const { clock, observer } = environment;
+    const { clock, files, observer } = environment;
     const looks = new CredentialLooks(clock);
     const onLook: CredentialParts["onLook"] = (key, fault) =>
       observer.credential(config.name, key, looks.note(key, fault));
     // What an earlier configuration named may not be named any more.
     if (old !== undefined) for (const key of CREDENTIAL_KEYS) onLook(key, undefined);
-    this.own = openCredentials({ config, clock, onLook, previous: old?.own });
+    this.own = openCredentials({ config, files, onLook, previous: old?.own });
     this.claims = claims;
     this.parts = createParts(config, environment, {
       own: this.own,
@@ -113,6 +113,7 @@ export class Upstream {
     }
     this.parts.nodes.close();
     this.parts.credentials?.close();
+    this.own.close();
   }
 
   /** Whether this upstream would be the same with another configuration. */

@@ -1,10 +1,11 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import { createKey, digestOfKey } from "../../src/clients/api-key.ts";
 import { ClientKeys, type KeyChanges } from "../../src/clients/client-keys.ts";
 import type { Client, Tier } from "../../src/clients/client.ts";
-import type { Clock } from "../../src/clock.ts";
+import { passWithLooks } from "../support/looks.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
@@ -45,18 +46,7 @@ function open(entries: readonly Entry[], options: OpenOptions = {}) {
   const { file = join(folder(), "clients.jsonl"), clock = new ManualClock() } = options;
   const write = (text: string) => writeFileSync(file, text);
   if (entries.length > 0) write(list(entries));
-  const looks = { begun: 0, planned: 0 };
-  const observed: Clock = {
-    now: () => clock.now(),
-    wallNow: () => clock.wallNow(),
-    after(delay, fire) {
-      looks.planned += 1;
-      return clock.after(delay, () => {
-        looks.begun += 1;
-        fire();
-      });
-    },
-  };
+  const files = new FileWatcher(clock);
   const changes: KeyChanges[] = [];
   const faults: (string | undefined)[] = [];
   const observer = {
@@ -66,7 +56,7 @@ function open(entries: readonly Entry[], options: OpenOptions = {}) {
   const keys = new ClientKeys({
     file,
     tiers: options.tiers ?? TIERS,
-    clock: observed,
+    files,
     observer,
     previous: options.previous,
   });
@@ -75,13 +65,7 @@ function open(entries: readonly Entry[], options: OpenOptions = {}) {
   const find = (key: string) => keys.find(key, now);
   const nameOf = (key: string) => (find(key) as Client).name ?? find(key);
   /** Lets `seconds` pass, with the looks at the file that fall due. */
-  const pass = async (seconds: number) => {
-    for (let halves = 0; halves < seconds * 2; halves++) {
-      clock.advance(500);
-      // A look asks the file system, and plans the next one when it has the answer.
-      while (looks.begun > 0 && looks.planned === looks.begun) await new Promise(setImmediate);
-    }
-  };
+  const pass = (seconds: number) => passWithLooks(files, clock, seconds);
   return { keys, file, clock, changes, faults, find, nameOf, pass, write };
 }
 

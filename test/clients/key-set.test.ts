@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import { Tokens } from "../../src/clients/tokens.ts";
+import { passWithLooks } from "../support/looks.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
 import {
@@ -49,7 +51,13 @@ async function listen(tls?: { cert: Buffer; key: Buffer }): Promise<KeyServer> {
 function open(source: { jwksUrl: string } | { jwksFile: string }) {
   const clock = new ManualClock();
   const observer = new RecordingTokenObserver();
-  const parts = { issuers: [issuerConfig({ ...source, tier: "wallet" })], tiers: TIERS, clock, observer };
+  const parts = {
+    issuers: [issuerConfig({ ...source, tier: "wallet" })],
+    tiers: TIERS,
+    clock,
+    files: new FileWatcher(clock),
+    observer,
+  };
   const tokens = new Tokens(parts);
   tokens.start();
   opened.push(tokens);
@@ -319,19 +327,19 @@ describe("the keys of an issuer in a file", () => {
     const jwksFile = join(folder(), "jwks.json");
     const write = (text: string) => writeFileSync(jwksFile, text);
     write(JSON.stringify({ keys: [first.jwk] }));
-    const { advance, observer, tokens, token, verdict } = open({ jwksFile });
+    const { clock, parts, observer, tokens, token, verdict } = open({ jwksFile });
     const known = token(first);
     expect(verdictOf(await tokens.verify(known))).toBe(GOOD);
     write('{"keys":');
-    await advance(5_000, 1);
+    await passWithLooks(parts.files, clock, 1);
     expect(observer.news.at(-1)).toContain("is no JWK set");
     expect(await verdict(first)).toBe(GOOD);
     rmSync(jwksFile);
-    await advance(5_000, 1);
+    await passWithLooks(parts.files, clock, 1);
     expect(observer.news.at(-1)).toBe("is not there");
     expect(verdictOf(tokens.verified(known))).toBe(GOOD);
     write(JSON.stringify({ keys: [second.jwk] }));
-    await advance(5_000, 1);
+    await passWithLooks(parts.files, clock, 1);
     expect(observer.news.at(-1)).toBeUndefined();
     expect(verdictOf(await tokens.verify(known))).toBe("credential_invalid");
     expect(await verdict(second)).toBe(GOOD);
@@ -339,10 +347,10 @@ describe("the keys of an issuer in a file", () => {
 
   test("that is not there put tokens off until it is", async () => {
     const jwksFile = join(folder(), "jwks.json");
-    const { advance, verdict } = open({ jwksFile });
+    const { clock, parts, verdict } = open({ jwksFile });
     expect(await verdict(first)).toBe("client_keys_unavailable");
     writeFileSync(jwksFile, JSON.stringify({ keys: [first.jwk] }));
-    await advance(5_000, 1);
+    await passWithLooks(parts.files, clock, 1);
     expect(await verdict(first)).toBe(GOOD);
   });
 });

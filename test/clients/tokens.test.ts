@@ -5,6 +5,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import { Tokens } from "../../src/clients/tokens.ts";
 import type { IssuerConfig } from "../../src/clients/token-claims.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -51,7 +52,13 @@ function open(over: Partial<IssuerConfig> = {}, keys: readonly unknown[] = [rsa.
   const jwksFile = join(folder(), "jwks.json");
   writeFileSync(jwksFile, JSON.stringify({ keys }));
   const issuers = [issuerConfig({ jwksFile, ...over })];
-  const tokens = new Tokens({ issuers, tiers: TIERS, clock, observer: new RecordingTokenObserver() });
+  const tokens = new Tokens({
+    issuers,
+    tiers: TIERS,
+    clock,
+    files: new FileWatcher(clock),
+    observer: new RecordingTokenObserver(),
+  });
   tokens.start();
   const now = clock.wallNow() / 1_000;
   return {
@@ -463,7 +470,10 @@ describe("tokens that come again and again", () => {
     };
     const [wallet, exchange] = [await of("wallet"), await of("exchange")];
     const reload = (tiers: typeof TIERS, config = issuers) =>
-      new Tokens({ issuers: config, tiers, clock, observer: new RecordingTokenObserver() }, tokens);
+      new Tokens(
+        { issuers: config, tiers, clock, files: new FileWatcher(clock), observer: new RecordingTokenObserver() },
+        tokens,
+      );
     const changed = reload(
       new Map([
         ["wallet", TIERS.get("wallet")!],

@@ -6,8 +6,10 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { TLSSocket } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import { ClientConnections } from "../../src/connections/connections.ts";
 import { ListenerCertificate } from "../../src/connections/listener-certificate.ts";
+import { passWithLooks } from "../support/looks.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { pem, pemFile } from "../support/sample.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
@@ -44,11 +46,12 @@ async function start(tls: object = {}, first: readonly [string, string] = ["serv
   const clock = new ManualClock();
   // The certificates of the tests begin in 2026.
   clock.stepWall(Date.UTC(2027, 0, 1) - clock.wallNow());
+  const files = new FileWatcher(clock);
   const faults: (string | undefined)[] = [];
   const replaced: string[] = [];
   const certificate = new ListenerCertificate({
     tls: { certFile, keyFile, clientAuth: "none", ...tls },
-    clock,
+    files,
     onLook: (fault) => faults.push(fault),
     onReplaced: ([listener]) => replaced.push(listener!.expiresAt),
     onOutOfTime: (fault) => outOfTime.push(fault),
@@ -60,19 +63,12 @@ async function start(tls: object = {}, first: readonly [string, string] = ["serv
   }) as Server;
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  certificate.start();
   onTestFinished(async () => {
-    certificate.stop();
+    certificate.close();
     connections.closeAll();
     await new Promise((resolve) => server.close(resolve));
   });
-  const look = async () => {
-    const before = faults.length;
-    clock.advance(5_000);
-    await expect.poll(() => faults.length).toBeGreaterThan(before);
-    // It is put to use, and the next look is planned.
-    await new Promise((resolve) => setImmediate(resolve));
-  };
+  const look = () => passWithLooks(files, clock, 4);
   const { port } = server.address() as AddressInfo;
   return { clock, port, faults, replaced, outOfTime, put, look, write: (text) => writeFileSync(certFile, text) };
 }
@@ -179,7 +175,7 @@ test("no request fails while certificates change, on connections old and new", a
 test("what clients cannot be told by is bad from the start", () => {
   const tls = { certFile: pemFile("server"), keyFile: pemFile("client-key"), clientAuth: "none" as const };
   const options = {
-    clock: new ManualClock(),
+    files: new FileWatcher(new ManualClock()),
     onLook: () => undefined,
     onReplaced: () => undefined,
     onOutOfTime: () => undefined,

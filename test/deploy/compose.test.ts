@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { describe, expect, test } from "vitest";
@@ -83,7 +83,10 @@ describe("compose.yaml", () => {
     const targets = scraped.scrape_configs.flatMap((job) => job.static_configs.flatMap((group) => group.targets));
     expect(targets).toEqual(gateways.map((name) => `${name}:${config.operations.port}`));
     const mounted = compose.services["prometheus"]!.volumes!.map((volume) => volume.split(":")[1]);
-    for (const file of scraped.rule_files) expect(mounted).toContain(file);
+    for (const file of scraped.rule_files) {
+      expect(mounted).toContain(dirname(file));
+      expect(existsSync(join(CONFIG, "prometheus", basename(file)))).toBe(true);
+    }
   });
 
   test("gives a draining gateway longer than it needs", () => {

@@ -1,8 +1,10 @@
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import type { SessionAnswer } from "../../src/operations/answers.ts";
 import { SignInFailures } from "../../src/operations/sessions.ts";
+import { passWithLooks } from "../support/looks.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useOperationsListener } from "../support/operations-listener.ts";
 import { sendRaw } from "../support/raw-connection.ts";
@@ -295,28 +297,30 @@ describe("operators with names", () => {
   test("have their files read again: the old token and its sessions end, those of others go on", async () => {
     const clock = new ManualClock();
     const files = tokenFiles();
-    const base = await start({ isExposed: true, tokens: tokensOf(files) }, { clock });
+    const watcher = new FileWatcher(clock);
+    const base = await start({ isExposed: true, tokens: tokensOf(files) }, { clock, files: watcher });
     const ofAda = { ...CONSOLE, cookie: await cookieOf(base, "token-of-ada") };
     const ofEve = { ...CONSOLE, cookie: await cookieOf(base, "token-of-eve") };
     writeFileSync(`${files.ada}.next`, "another-token");
     renameSync(`${files.ada}.next`, files.ada);
-    clock.advance(5_000);
+    await passWithLooks(watcher, clock, 1);
     expect(await statusWith(base, ofAda)).toBe(401);
     expect(await statusWith(base, { authorization: "Bearer token-of-ada" })).toBe(401);
     expect(await statusWith(base, { authorization: "Bearer another-token" })).toBe(200);
     expect(await statusWith(base, ofEve)).toBe(200);
     // Emptied while it is written anew: what was good last stays.
     writeFileSync(files.ada, "");
-    clock.advance(5_000);
+    await passWithLooks(watcher, clock, 5);
     expect(await statusWith(base, { authorization: "Bearer another-token" })).toBe(200);
   });
 
   test("are counted for operations.tokenFile, too: it is read again", async () => {
     const clock = new ManualClock();
     const { ada: tokenFile } = tokenFiles();
-    const base = await start({ isExposed: true, tokenFile }, { clock });
+    const files = new FileWatcher(clock);
+    const base = await start({ isExposed: true, tokenFile }, { clock, files });
     writeFileSync(tokenFile, "rotated");
-    clock.advance(5_000);
+    await passWithLooks(files, clock, 1);
     expect(await statusWith(base, { authorization: "Bearer rotated" })).toBe(200);
     expect(await statusWith(base, { authorization: "Bearer token-of-ada" })).toBe(401);
   });

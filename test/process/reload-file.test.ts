@@ -1,13 +1,14 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { systemClock } from "../../src/clock.ts";
-import { ConfigWatch, Reloader } from "../../src/commands/reloader.ts";
+import { FileWatcher } from "../../src/config/watched-files.ts";
+import { Reloader } from "../../src/commands/reloader.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
-import { CountingClock } from "../support/counting-clock.ts";
+import { passWithLooks } from "../support/looks.ts";
+import { ManualClock } from "../support/manual-clock.ts";
 import { until } from "../support/redis.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
@@ -19,16 +20,14 @@ const BAD = `cache: { maxTtl: { info: soon } }\n${FIRST}`;
 
 interface Scene {
   readonly file: string;
-  readonly clock: CountingClock;
   readonly reloader: Reloader;
-  readonly watch: ConfigWatch;
   /** What was put to use, the latest last. */
   readonly applied: Config[];
   readonly lines: Record<string, unknown>[];
   refusal: Error | undefined;
   metric(name: string): Promise<number | undefined>;
-  /** Lets the watch look at the file so often. */
-  look(times: number): Promise<void>;
+  /** Lets time pass, with two looks at the file each second. */
+  look(seconds: number): Promise<void>;
 }
 
 let scene: Scene;
@@ -38,7 +37,8 @@ function setUp(file: string): Scene {
   const { metrics, registry } = createMetrics();
   const lines: Record<string, unknown>[] = [];
   const applied: Config[] = [];
-  const clock = new CountingClock();
+  const clock = new ManualClock();
+  const files = new FileWatcher(clock);
   const reloader = new Reloader({
     file,
     text: FIRST,
@@ -54,14 +54,12 @@ function setUp(file: string): Scene {
     },
     log: createLogger("info", { destination: { write: (line: string) => void lines.push(JSON.parse(line)) } }),
     metrics,
-    clock: systemClock(),
+    files,
+    clock,
   });
-  const watch = new ConfigWatch(file, reloader, clock);
   const made: Scene = {
     file,
-    clock,
     reloader,
-    watch,
     applied,
     lines,
     refusal: undefined,
@@ -70,14 +68,7 @@ function setUp(file: string): Scene {
       const line = text.split("\n").find((each) => each.startsWith(`registry_gateway_${name} `));
       return line === undefined ? undefined : Number(line.split(" ")[1]);
     },
-    async look(times) {
-      for (let i = 0; i < times; i += 1) {
-        const { set } = clock;
-        clock.advance(1_000);
-        // The file was read, and the next look is due.
-        await until(() => clock.set > set);
-      }
-    },
+    look: (seconds) => passWithLooks(files, clock, seconds),
   };
   return made;
 }
@@ -86,10 +77,10 @@ beforeEach(() => {
   const file = join(folder(), "gateway.yaml");
   writeFileSync(file, FIRST);
   scene = setUp(file);
-  scene.watch.start();
+  scene.reloader.start();
 });
 
-afterEach(() => scene.watch.stop());
+afterEach(() => scene.reloader.stop());
 
 test("a file that stays as it is is not put to use again", async () => {
   await scene.look(3);
@@ -125,7 +116,7 @@ test.for<readonly [how: string, write: (file: string, text: string) => void]>([
 });
 
 test("a file behind symbolic links that are swapped, as Kubernetes does with a ConfigMap, is put to use", async () => {
-  scene.watch.stop();
+  scene.reloader.stop();
   const root = join(folder(), "mounted");
   for (const [version, text] of [
     ["..2026_1", FIRST],
@@ -137,7 +128,7 @@ test("a file behind symbolic links that are swapped, as Kubernetes does with a C
   symlinkSync("..2026_1", join(root, "..data"));
   symlinkSync("..data/gateway.yaml", join(root, "gateway.yaml"));
   scene = setUp(join(root, "gateway.yaml"));
-  scene.watch.start();
+  scene.reloader.start();
   await scene.look(2);
   expect(scene.applied).toEqual([]);
 
@@ -150,7 +141,7 @@ test("a file behind symbolic links that are swapped, as Kubernetes does with a C
 test("a file that is just being written is not looked at before it stays the same", async () => {
   for (const text of ["upstreams:", FIRST.slice(0, 20), BAD]) {
     writeFileSync(scene.file, text);
-    await scene.look(1);
+    await scene.look(0.5);
   }
   writeFileSync(scene.file, SECOND);
   await scene.look(2);

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import { systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { RedisConfig } from "../../src/config/schema.ts";
@@ -35,7 +36,8 @@ function connect(keys: object) {
   const lines: Record<string, unknown>[] = [];
   const log = createLogger("info", { destination: { write: (line: string) => void lines.push(JSON.parse(line)) } });
   const observer = createRedisObserver(createMetrics().metrics, log);
-  const connection = new RedisConnection({ config: redisConfig(keys), clock: systemClock(), observer });
+  const clock = systemClock();
+  const connection = new RedisConnection({ config: redisConfig(keys), clock, files: new FileWatcher(clock), observer });
   connection.start({ connected: () => {}, disconnected: () => {}, missed: () => undefined, received: () => {} });
   ending.push(() => connection.close(0));
   return lines;

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import type { Action } from "../../src/sharing/actions.ts";
 import { cacheKey } from "../../src/cache/stores/tiers.ts";
 import { coordinateByRedis, type Row } from "../../src/sharing/coordination.ts";
@@ -147,7 +148,7 @@ describe("a sealed epoch", () => {
     }, 5_000);
     expect(await b.coordinator.purge(infoKey.partition, ["info"])).toBe("fleet");
     await until(async () => (await usable(a)) === undefined, 20_000);
-    expect([a, b].map(({ events }) => events.states)).toEqual([["up"], ["up"]]);
+    await until(() => [a, b].every(({ events }) => events.states.at(-1) === "up"));
     const fresh = (await sealed(server)) as [Replica];
     expect(await usable(fresh[0])).toBeUndefined();
   });
@@ -270,7 +271,9 @@ describe("what else replicas with a seal key find in Redis", () => {
       const [replica] = (await sealed(server, 1, ...names)) as [Replica];
       const sealKeyFile = sealKeys(names.join("-"), ...names);
       const config = { url: server.url, keyPrefix: "rg:", sealKeyFile };
-      const { pins, coordinator } = await coordinateByRedis(config, clock, {
+      const { pins, coordinator } = await coordinateByRedis(config, {
+        clock,
+        files: new FileWatcher(clock),
         observer: replica.events,
         largestBody: () => 1,
       });
@@ -356,7 +359,7 @@ describe("a seal key", () => {
     expect(await usable(first, otherKey)).toBe("of the new key");
     await first.close();
     // Epochs and orders are sealed anew by those who have the new key first.
-    const seals = new Seals({ sealKeyFile: sealKeys("new", "new") }, clock, () => undefined);
+    const seals = new Seals({ sealKeyFile: sealKeys("new", "new") }, new FileWatcher(clock), () => undefined);
     await until(async () => {
       for (const key of [epochsKey, keys.epochs("*")]) {
         for (const [field, text] of Object.entries(await server.client.hgetall(key))) {

@@ -1,6 +1,7 @@
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach } from "vitest";
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import { type Clock, systemClock } from "../../src/clock.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { Discovery } from "../../src/discovery/discovery.ts";
@@ -20,7 +21,13 @@ export function createTestDiscovery(
 ): Discovery {
   const { clock } = parts;
   const observer = createDiscoveryObserver(createMetrics().metrics, createLogger("silent"), clock);
-  return new Discovery(config, { random: Math.random, observer, shared: undefined, ...parts });
+  return new Discovery(config, {
+    files: new FileWatcher(clock),
+    random: Math.random,
+    observer,
+    shared: undefined,
+    ...parts,
+  });
 }
 
 /** What one search was told to use, and told. */
@@ -56,6 +63,7 @@ export function useSearches(): (
     let found: FoundRegistries = NOTHING_FOUND;
     const search = new Search(discovery!, limits, {
       clock,
+      files: new FileWatcher(clock),
       random: Math.random,
       observer: createDiscoveryObserver(metrics, log, clock),
       shared: undefined,

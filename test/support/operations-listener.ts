@@ -1,5 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { afterEach } from "vitest";
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import { systemClock } from "../../src/clock.ts";
 import { History } from "../../src/observe/history.ts";
 import { createLogger } from "../../src/observe/log.ts";
@@ -16,7 +17,10 @@ type Access = Partial<
 >;
 
 /** Where it listens for tests, and what is otherwise than usual in it. */
-type Start = (access: Access, options?: Partial<OperationsOptions>) => Promise<string>;
+type Start = (
+  access: Access,
+  options?: Partial<OperationsOptions> & { readonly files?: FileWatcher },
+) => Promise<string>;
 
 /**
  * Starts the operations listener alone, with nothing behind it; `isExposed` is as if other machines could reach it, and
@@ -27,12 +31,13 @@ export function useOperationsListener(): Start {
   afterEach(async () => {
     await Promise.all(listeners.splice(0).map((listener) => listener.close()));
   });
-  return async function start(access, options = {}) {
+  return async function start(access, { files: watcher, ...options } = {}) {
     const { metrics, registry } = createMetrics();
     const { tokens = [], ...others } = access;
     const clock = options.clock ?? systemClock();
     const log = createLogger("silent");
-    const operators = new Operators({ ...access, tokens }, { clock, log });
+    const files = watcher ?? new FileWatcher(clock);
+    const operators = new Operators({ ...access, tokens }, { files, log });
     const listener = createOperationsListener({
       clock,
       log,

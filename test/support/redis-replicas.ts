@@ -1,3 +1,4 @@
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import { systemClock } from "../../src/clock.ts";
 import type { RedisConfig } from "../../src/config/schema.ts";
 import {
@@ -111,7 +112,12 @@ export async function startReplica(
   options: { isReady?: boolean; post?: Post; name?: string; wallAhead?: number } = {},
 ): Promise<Replica> {
   const events = new RedisEvents();
-  const connectionOptions = { config: { keyPrefix: "rg:", ...redis }, clock, observer: events };
+  const connectionOptions = {
+    config: { keyPrefix: "rg:", ...redis },
+    clock,
+    files: new FileWatcher(clock),
+    observer: events,
+  };
   const connection =
     options.post === undefined
       ? new RedisConnection(connectionOptions)

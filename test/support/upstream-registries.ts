@@ -8,6 +8,7 @@ import type { Clock } from "../../src/clock.ts";
 import { systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { UpstreamConfig } from "../../src/config/schema.ts";
+import { FileWatcher } from "../../src/config/watched-files.ts";
 import type { Fields } from "../../src/fields.ts";
 import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import type { Coordinator } from "../../src/sharing/ports.ts";
@@ -70,6 +71,7 @@ export function openUpstreams(
   const environment: UpstreamsUnderTest["environment"] = {
     limits: options.limits ?? { requestBody: 2 ** 20, responseBody: 2 ** 20 },
     clock: time,
+    files: new FileWatcher(time),
     bodies,
     random: options.random ?? mulberry32(1),
     coordinator: options.coordinator ?? new LocalCoordinator({ clock: time }),

@@ -1,6 +1,7 @@
 import { Redis } from "ioredis";
 import { type Clock, type Duration, type Instant, TimedOut, valueWithin, withReply } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
+import type { FileWatcher } from "../../config/watched-files.ts";
 import { createClient, readFault, type RedisClient } from "./client.ts";
 import type { RedisObserver } from "./observer.ts";
 import { Writes } from "./writes.ts";
@@ -12,6 +13,7 @@ import { Seals } from "./seals.ts";
 export interface RedisConnectionOptions {
   config: RedisConfig;
   clock: Clock;
+  files: FileWatcher;
   observer: RedisObserver;
 }
 
@@ -64,10 +66,10 @@ export class RedisConnection {
   private mayMiss = false;
 
   /** @throws when a file of the configuration cannot be read. */
-  constructor({ config, clock, observer }: RedisConnectionOptions) {
+  constructor({ config, clock, files, observer }: RedisConnectionOptions) {
     this.clock = clock;
     this.observer = observer;
-    this.seals = new Seals(config, clock, (fault) => observer.sealKeyLooked(fault));
+    this.seals = new Seals(config, files, (fault) => observer.sealKeyLooked(fault));
     this.keys = new Keys(config.keyPrefix, this.seals.areOn);
     this.writes = new Writes(clock);
     this.isCluster = config.cluster !== undefined;
@@ -188,6 +190,7 @@ export class RedisConnection {
   async close(deadline: Instant): Promise<void> {
     await this.writes.settled(Math.max(0, deadline - this.clock.now()));
     this.isClosed = true;
+    this.seals.close();
     for (const client of new Set([this.client, this.subscriber])) client.disconnect();
   }
 

@@ -1,8 +1,7 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
-import type { Clock } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import { readSealKeys } from "../../config/secret.ts";
-import { WatchedFiles } from "../../config/watched-files.ts";
+import { type FileWatcher, WatchedFiles } from "../../config/watched-files.ts";
 import type { RedisValue } from "./observer.ts";
 
 /** Bytes of an HMAC that are kept: 128 bits, which nobody guesses (RFC 2104 §5). */
@@ -41,31 +40,39 @@ export class Seals {
   private readonly keys: WatchedFiles<SealKeys> | undefined;
 
   /**
-   * @param onLook told of each look at the key file: why it is no good, or undefined
+   * @param onRead told of each reading of the key file: why it is no good, or undefined
    * @throws when the key file holds nothing good
    */
-  constructor({ sealKeyFile }: Pick<RedisConfig, "sealKeyFile">, clock: Clock, onLook: (fault?: string) => void) {
+  constructor(
+    { sealKeyFile }: Pick<RedisConfig, "sealKeyFile">,
+    watcher: FileWatcher,
+    onRead: (fault?: string) => void,
+  ) {
     if (sealKeyFile === undefined) return;
     let fault: string | undefined;
     this.keys = new WatchedFiles<SealKeys>({
-      clock,
+      watcher,
       files: [sealKeyFile],
       read: () => ({ all: readSealKeys(sealKeyFile).map((key) => createSecretKey(key)) }),
-      onLook(found) {
+      onRead(found) {
         fault = found;
-        onLook(found);
+        onRead(found);
       },
     });
-    if (this.keys.isEmpty) throw new Error(`redis.sealKeyFile cannot be used: ${fault}`);
+    if (this.keys.current === undefined) throw new Error(`redis.sealKeyFile cannot be used: ${fault}`);
   }
 
   get areOn(): boolean {
     return this.keys !== undefined;
   }
 
-  /** Another object after the keys changed. Looks at the file when it is time. */
+  /** Another object after the keys changed. */
   get version(): object | undefined {
-    return this.keys?.latest();
+    return this.keys?.current;
+  }
+
+  close(): void {
+    this.keys?.close();
   }
 
   /** The text with its seal behind it; as it is where nothing is sealed. */
@@ -75,7 +82,7 @@ export class Seals {
 
   /** The seal alone; empty where nothing is sealed. */
   sealOf(place: SealedPlace, text: string): string {
-    const key = this.keys?.latest()?.all[0];
+    const key = this.keys?.current?.all[0];
     return key === undefined ? "" : textSeal(key, place, text);
   }
 
@@ -91,14 +98,14 @@ export class Seals {
   check(place: SealedPlace, text: string, seal: string): OpenedText | undefined {
     if (seal.length !== TEXT_LENGTH) return undefined;
     const given = Buffer.from(seal, "latin1");
-    const keys = this.keys?.latest()?.all ?? [];
+    const keys = this.keys?.current?.all ?? [];
     const index = keys.findIndex((key) => timingSafeEqual(given, Buffer.from(textSeal(key, place, text), "latin1")));
     return index === -1 ? undefined : { text, isOutdated: index > 0 };
   }
 
   /** Writes the seal of all that is behind it into the first {@link SEAL_LENGTH} bytes. */
   sealBytes(place: SealedPlace, bytes: Buffer): void {
-    const key = this.keys!.latest()!.all[0]!;
+    const key = this.keys!.current!.all[0]!;
     hmac(key, place).update(bytes.subarray(SEAL_LENGTH)).digest().copy(bytes, 0, 0, SEAL_LENGTH);
   }
 
@@ -106,7 +113,7 @@ export class Seals {
   areSealed(place: SealedPlace, bytes: Buffer): boolean {
     if (bytes.length < SEAL_LENGTH) return false;
     const [given, rest] = [bytes.subarray(0, SEAL_LENGTH), bytes.subarray(SEAL_LENGTH)];
-    const keys = this.keys?.latest()?.all ?? [];
+    const keys = this.keys?.current?.all ?? [];
     return keys.some((key) => timingSafeEqual(given, hmac(key, place).update(rest).digest().subarray(0, SEAL_LENGTH)));
   }
 }

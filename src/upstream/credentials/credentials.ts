@@ -1,9 +1,9 @@
-import type { Clock, Deadline } from "../../clock.ts";
+import type { Deadline } from "../../clock.ts";
 import { type CertificateStatus, certificatesOf } from "../../config/certificates.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import { type FindFault, findSecretFault, findTokenFault, readSecret } from "../../config/secret.ts";
 import { readTls, type TlsMaterial } from "../../config/tls-files.ts";
-import { WatchedFiles } from "../../config/watched-files.ts";
+import { type FileWatcher, WatchedFiles } from "../../config/watched-files.ts";
 import type { MaybePromise } from "../../sharing/ports.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
@@ -28,20 +28,22 @@ export interface Credentials {
 export interface OwnCredentials {
   /** Those of `auth`; undefined without it. */
   readonly auth: Credentials | undefined;
-  /** For handshakes; an error where the files were never any good. At once where connections go through a proxy. */
-  readonly tls: () => MaybePromise<TlsMaterial | GatewayError>;
+  /** For handshakes; an error where the files were never any good. */
+  readonly tls: () => TlsMaterial | GatewayError;
   /** When what `tls` names ends. */
   certificates(): readonly CertificateStatus[];
   /** Something that is configured was never good: the upstream cannot be called. */
   readonly isLacking: boolean;
+  /** Looks for changes no more. */
+  close(): void;
   /** For those that take their place: see {@link WatchedFiles}. */
   readonly watches: { readonly secret: WatchedFiles<string> | undefined; readonly tls: WatchedFiles<TlsMaterial> };
 }
 
 export interface CredentialParts {
   readonly config: UpstreamConfig;
-  readonly clock: Clock;
-  /** Told of each look: why what the key names is no good, or undefined; without secrets. */
+  readonly files: FileWatcher;
+  /** Told of each reading: why what the key names is no good, or undefined; without secrets. */
   readonly onLook: (key: CredentialKey, fault: string | undefined) => void;
   /** What the upstream had before its configuration changed. */
   readonly previous: OwnCredentials | undefined;
@@ -51,21 +53,21 @@ export interface CredentialParts {
 export function openCredentials(parts: CredentialParts): OwnCredentials {
   const { config } = parts;
   const files = watchTls(parts);
-  const orError = (tls: TlsMaterial | undefined) => tls ?? lacking(config, "tls");
-  const tls = () => {
-    const current = config.httpProxy === undefined ? files.current() : files.latest();
-    return current instanceof Promise ? current.then(orError) : orError(current);
-  };
+  const tls = () => files.current ?? lacking(config, "tls");
   const secret = watchSecret(parts);
   return {
     auth: secret === undefined ? undefined : createAuth(parts, secret, tls),
     tls,
     certificates() {
-      const material = files.latest();
+      const material = files.current;
       return material === undefined ? [] : certificatesOf(material, "client", "authority");
     },
     get isLacking() {
-      return files.isEmpty || secret?.isEmpty === true;
+      return files.current === undefined || (secret !== undefined && secret.current === undefined);
+    },
+    close() {
+      files.close();
+      secret?.close();
     },
     watches: { secret, tls: files },
   };
@@ -90,14 +92,14 @@ function lacking({ name }: UpstreamConfig, key: "auth" | "tls"): GatewayError {
   });
 }
 
-function watchTls({ config, clock, onLook, previous }: CredentialParts): WatchedFiles<TlsMaterial> {
+function watchTls({ config, files, onLook, previous }: CredentialParts): WatchedFiles<TlsMaterial> {
   const { caFile, certFile, keyFile } = config.tls ?? {};
   return new WatchedFiles<TlsMaterial>({
-    clock,
+    watcher: files,
     files: [caFile, certFile, keyFile].filter((file) => file !== undefined),
     read: () => readTls({ caFile, certFile, keyFile }),
     previous: previous?.watches.tls,
-    onLook: (fault) => onLook("tls", fault),
+    onRead: (fault) => onLook("tls", fault),
   });
 }
 
@@ -122,16 +124,16 @@ function secretSource({ auth }: UpstreamConfig): SecretSource | undefined {
   return { key: "auth.bearerTokenFile", value, file, findFault: findTokenFault };
 }
 
-function watchSecret({ config, clock, onLook, previous }: CredentialParts): WatchedFiles<string> | undefined {
+function watchSecret({ config, files, onLook, previous }: CredentialParts): WatchedFiles<string> | undefined {
   const source = secretSource(config);
   if (source === undefined) return undefined;
   const { key, value, file, findFault } = source;
   return new WatchedFiles({
-    clock,
+    watcher: files,
     files: file === undefined ? [] : [file],
     read: () => (file === undefined ? (value ?? "") : readSecret(file, findFault)),
     previous: file === undefined ? undefined : previous?.watches.secret,
-    onLook: (fault) => onLook(key, fault),
+    onRead: (fault) => onLook(key, fault),
   });
 }
 
@@ -142,16 +144,15 @@ function secretField(config: UpstreamConfig, fieldName: string, secret: WatchedF
   return {
     fieldName,
     fields() {
-      const current = secret.current();
-      return current instanceof Promise ? current.then(toFields) : toFields(current);
+      return toFields(secret.current);
     },
-    distrust: () => secret.distrust(),
+    distrust: () => secret.readNow(),
     close: () => undefined,
   };
 }
 
 function tokenField(
-  { config, clock, onLook }: CredentialParts,
+  { config, files, onLook }: CredentialParts,
   oauth: OAuthConfig,
   { secret, tls }: { readonly secret: WatchedFiles<string>; readonly tls: OwnCredentials["tls"] },
 ): Credentials {
@@ -159,16 +160,14 @@ function tokenField(
     upstream: config.name,
     oauth,
     async secret() {
-      const current = await secret.current();
-      if (current === undefined) throw lacking(config, "auth");
-      return current;
+      if (secret.current === undefined) throw lacking(config, "auth");
+      return secret.current;
     },
     tls() {
-      const material = tls();
-      return material instanceof Promise ? material.then(onlyAuthorities) : onlyAuthorities(material);
+      return onlyAuthorities(tls());
     },
     httpProxy: config.httpProxy,
-    clock,
+    clock: files.clock,
     onFetch: (fault) => onLook("auth.oauth2.tokenUrl", fault),
   });
   const toFields = (value: string): Fields => ["authorization", `Bearer ${value}`];
@@ -180,7 +179,7 @@ function tokenField(
     },
     distrust() {
       token.distrust();
-      secret.distrust();
+      secret.readNow();
     },
     close: () => token.close(),
   };
