@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { NOTHING_KEPT } from "../support/gateway.ts";
 import { contractId } from "../../src/sandbox/contracts.ts";
 import { type Endpoint, ENDPOINTS, endpointPath } from "../../src/spec/endpoints.ts";
 import { errorOf, type SentRequest, send } from "../support/send.ts";
@@ -18,7 +19,6 @@ import {
 
 const PREFIX = "/api/token-standard/v0/registrars";
 const HEADER = "x-instrument-admin";
-const NOTHING_KEPT = { cache: { ttl: { info: "0s", instruments: "0s", instrument: "0s", notFound: "0s" } } };
 
 /** Where one request names a registry, and which. */
 interface Naming {

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { NOTHING_KEPT } from "../support/gateway.ts";
 import { ENDPOINTS, endpointPath } from "../../src/spec/endpoints.ts";
 import { jsonText } from "../support/json-text.ts";
 import { send } from "../support/send.ts";
@@ -7,7 +8,7 @@ import { runs } from "../support/thorough.ts";
 import { ADMINS, useThreeRegistries } from "../support/three-registries.ts";
 
 const running = useThreeRegistries({
-  keys: { cache: { ttl: { info: "0s", instruments: "0s", instrument: "0s", notFound: "0s" } } },
+  keys: NOTHING_KEPT,
 });
 
 const PREFIX = "/api/token-standard/v0/registrars";

@@ -31,7 +31,7 @@ async function startWith(
   const registry = await startRegistry();
   const gateway = await startGateway(
     {
-      cache: { ttl: { info: "0s", instruments: "0s", instrument: "0s", notFound: "0s" } },
+      ...NOTHING_KEPT,
       ...keys,
       upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url], ...upstreamKeys }],
     },

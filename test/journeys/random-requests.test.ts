@@ -46,6 +46,7 @@ function answerOf(registry: string, url: string, body: Buffer): string {
     return `{${own},"id":${id},"name":"N","symbol":"S", "decimals":10,"supportedApis":{ }}\n`;
   }
   if (url.includes("/instruments")) return `{"instruments":[ ],${own}}`;
+  if (url.includes("/metadata/")) return `{${own}}`;
   const context = `{"choiceContextData":{${own}},"disclosedContracts":[ ]}`;
   if (!url.endsWith("-factory")) return context;
   return `{"factoryId":"f","transferKind":"offer", "choiceContext":${context}}`;

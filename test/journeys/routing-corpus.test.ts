@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { NOTHING_KEPT } from "../support/gateway.ts";
 import { contractId } from "../../src/sandbox/contracts.ts";
 import type { Instrument } from "../../src/sandbox/instrument.ts";
 import { errorOf, type SentRequest, send } from "../support/send.ts";
@@ -49,7 +50,7 @@ const INSTRUMENTS: readonly Instrument[] = HOSTILE_IDS.map((id) => ({
 
 // Nothing is kept, so that every good request shows where it went.
 const running = useThreeRegistries({
-  keys: { cache: { ttl: { info: "0s", instruments: "0s", instrument: "0s", notFound: "0s" } } },
+  keys: NOTHING_KEPT,
   registry: { instruments: INSTRUMENTS },
 });
 

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
+import { NOTHING_KEPT } from "../support/gateway.ts";
 import { ENDPOINTS, endpointPath } from "../../src/spec/endpoints.ts";
 import { type SentRequest, send } from "../support/send.ts";
 import { runs } from "../support/thorough.ts";
@@ -12,7 +13,7 @@ import {
 } from "../support/three-registries.ts";
 
 const running = useThreeRegistries({
-  keys: { cache: { ttl: { info: "0s", instruments: "0s", instrument: "0s", notFound: "0s" } } },
+  keys: NOTHING_KEPT,
 });
 
 const PREFIX = "/api/token-standard/v0/registrars";

@@ -4,6 +4,7 @@ import { type Clock, systemClock } from "../../src/clock.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { createLogger } from "../../src/observe/log.ts";
+import { forEachCached } from "../../src/spec/operations.ts";
 
 export interface GatewayUnderTest {
   readonly gateway: Gateway;
@@ -21,6 +22,9 @@ export interface GatewayTestOptions {
   readonly clock?: Clock;
   readonly random?: () => number;
 }
+
+/** Keys with which nothing is stored. */
+export const NOTHING_KEPT = { cache: { ttl: { ...forEachCached(() => "0s"), notFound: "0s" } } };
 
 /** A configuration from the keys of a file; listeners on loopback and any free port unless the keys say otherwise. */
 export function testConfig(keys: Record<string, unknown>): Config {

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Agent, type Dispatcher } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type GatewayUnderTest, startGateway } from "../../support/gateway.ts";
+import { NOTHING_KEPT, type GatewayUnderTest, startGateway } from "../../support/gateway.ts";
 import { JSON_CASES, type JsonCase } from "../../support/json-cases.ts";
 import { ShiftedClock } from "../../support/shifted-clock.ts";
 import { shareOf } from "../../support/thorough.ts";
@@ -277,7 +277,7 @@ describe("as answers of one of several registries", () => {
     gateway = await startGateway(
       {
         routing: { learn: true, probe: true },
-        cache: { ttl: { info: "0s", instruments: "0s", instrument: "0s", notFound: "0s" } },
+        ...NOTHING_KEPT,
         upstreams: ["good", "odd"].map((name) => ({
           name,
           admin: `${name}::1220aa`,
