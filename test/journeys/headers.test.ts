@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { NOTHING_KEPT } from "../support/gateway.ts";
 import { gzipSync } from "node:zlib";
 import type { Call } from "../../src/sandbox/call-log.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
