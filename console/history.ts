@@ -1,78 +1,43 @@
 import type { HistoryAnswer } from "../src/operations/answers.ts";
 
-type Measures = readonly (number | null)[];
-type UpstreamHistory = HistoryAnswer["upstreams"][number];
+type Line = HistoryAnswer["lines"][string];
 
 /** What is known already, with what an answer to `?since=` adds; no longer than what the gateway keeps. */
 export function mergeHistory(known: HistoryAnswer | undefined, added: HistoryAnswer): HistoryAnswer {
   if (known === undefined || added.complete || known.stepSeconds !== added.stepSeconds) return added;
-  const join = joiner(known, added);
+  // Two answers may overlap: what came again is left out.
+  const last = known.times.at(-1) ?? -Infinity;
+  const fresh = added.times.flatMap((time, at) => (time > last ? [at] : []));
+  const join = <Value>(before: readonly Value[], after: readonly Value[]) =>
+    [...before, ...fresh.map((at) => after[at]!)].slice(-added.maxSteps);
+  const names = new Set([...Object.keys(known.lines), ...Object.keys(added.lines)]);
   return {
     ...added,
     complete: true,
-    times: join.known(known.times, added.times),
-    requests: join.table(known.requests, added.requests),
-    errors: join.table(known.errors, added.errors),
-    latencyMs: join.quantiles(known.latencyMs, added.latencyMs),
-    hitRatio: join.known(known.hitRatio, added.hitRatio),
-    callsSpared: join.known(known.callsSpared, added.callsSpared),
-    upstreams: mergeUpstreams(known.upstreams, added.upstreams, join),
-    residentBytes: join.known(known.residentBytes, added.residentBytes),
-    cacheBytes: join.known(known.cacheBytes, added.cacheBytes),
-    eventLoopDelayMs: join.known(known.eventLoopDelayMs, added.eventLoopDelayMs),
+    times: join(known.times, added.times),
+    lines: Object.fromEntries(
+      [...names].map((name) => [name, join(known.lines[name] ?? nothing(known), added.lines[name] ?? nothing(added))]),
+    ),
   };
 }
 
-type Joiner = ReturnType<typeof joiner>;
+const nothing = ({ times }: HistoryAnswer): Line => times.map(() => null);
 
-function joiner(one: HistoryAnswer, other: HistoryAnswer) {
-  // Two answers may overlap: what came again is left out.
-  const last = one.times.at(-1) ?? -Infinity;
-  const from = other.times.findIndex((time) => time > last);
-  const skipped = from === -1 ? other.times.length : from;
-  const lengths = [one.times.length, other.times.length] as const;
-  function columns<Value>(before: readonly Value[] | undefined, after: readonly Value[] | undefined, none: Value) {
-    const old = before ?? Array.from({ length: lengths[0] }, () => none);
-    const fresh = after ?? Array.from({ length: lengths[1] }, () => none);
-    return [...old, ...fresh.slice(skipped)].slice(-other.maxSteps);
-  }
-  return {
-    known: <Value>(before: readonly Value[], after: readonly Value[]) => columns(before, after, before[0]!),
-    counts: (before: readonly number[] | undefined, after: readonly number[] | undefined) => columns(before, after, 0),
-    table(before: Readonly<Record<string, readonly number[]>>, after: typeof before) {
-      const names = new Set([...Object.keys(before), ...Object.keys(after)]);
-      return Object.fromEntries([...names].map((name) => [name, columns(before[name], after[name], 0)]));
-    },
-    quantiles: (before: UpstreamHistory["latencyMs"] | undefined, after: typeof before) => ({
-      p50: columns<number | null>(before?.p50, after?.p50, null),
-      p99: columns<number | null>(before?.p99, after?.p99, null),
-    }),
-  };
+/** A line of the history; where there is none, there was nothing to measure. */
+export function lineOf(history: HistoryAnswer, name: string): Line {
+  return history.lines[name] ?? nothing(history);
 }
 
-/** In the order of the later answer; what it has no more has nothing to draw from then on. */
-function mergeUpstreams(
-  before: readonly UpstreamHistory[],
-  after: readonly UpstreamHistory[],
-  join: Joiner,
-): UpstreamHistory[] {
-  const names = new Set([...after, ...before].map(({ upstream }) => upstream));
-  return [...names].map((name) => {
-    const old = before.find(({ upstream }) => upstream === name);
-    const fresh = after.find(({ upstream }) => upstream === name);
-    return {
-      upstream: name,
-      calls: join.counts(old?.calls, fresh?.calls),
-      failed: join.counts(old?.failed, fresh?.failed),
-      latencyMs: join.quantiles(old?.latencyMs, fresh?.latencyMs),
-    };
-  });
+/** The lines whose names begin so, by the rest of their names. */
+export function linesOf({ lines }: HistoryAnswer, kind: string): readonly (readonly [of: string, line: Line])[] {
+  return Object.entries(lines).flatMap(([name, line]) =>
+    name.startsWith(`${kind}:`) ? [[name.slice(kind.length + 1), line] as const] : [],
+  );
 }
 
 /** How things were in the last minute. Rates are per second; undefined where nothing was measured. */
 export interface LastMinute {
   readonly requests: number | undefined;
-  readonly refused: number | undefined;
   readonly errors: number | undefined;
   readonly hitRatio: number | undefined;
   readonly p50: number | undefined;
@@ -83,71 +48,73 @@ export interface LastMinute {
 }
 
 export function lastMinuteOf(history: HistoryAnswer): LastMinute {
-  const steps = Math.max(1, Math.round(60 / history.stepSeconds));
-  const rate = (lists: readonly (readonly number[])[]) => rateOf(lists, steps, history.stepSeconds);
-  const { requests, errors, upstreams, latencyMs } = history;
+  const steps = stepsOfMinute(history);
+  const rate = (lines: readonly Line[]) => rateOf(lines, steps, history.stepSeconds);
+  const line = (name: string) => lineOf(history, name);
   return {
-    requests: rate(Object.values(requests)),
-    refused: rate(requests["refused"] === undefined ? [[]] : [requests["refused"]]),
-    errors: history.times.length === 0 ? undefined : (rate(Object.values(errors)) ?? 0),
-    hitRatio: latestMean(history.hitRatio, steps),
-    p50: latestMean(latencyMs.p50, steps),
-    p99: latestMost(latencyMs.p99, steps),
-    calls: rate(upstreams.map(({ calls }) => calls)),
-    failedCalls: rate(upstreams.map(({ failed }) => failed)),
-    spared: rate([history.callsSpared]),
+    requests: rate(linesOf(history, "requests").map(([, each]) => each)),
+    errors: history.times.length === 0 ? undefined : (rate(linesOf(history, "errors").map(([, each]) => each)) ?? 0),
+    hitRatio: latestMean(line("hitRatio"), steps),
+    p50: latestMean(line("p50Ms"), steps),
+    p99: latestMost(line("p99Ms"), steps),
+    calls: rate([line("calls")]),
+    failedCalls: rate([line("failedCalls")]),
+    spared: rate([line("callsSpared")]),
   };
 }
 
-/** In the last minute: calls and failures of one upstream a second; undefined where it is not told apart. */
+/** In the last minute: calls and failures of one upstream a second; undefined where it has no lines. */
 export function callRatesOf(
   history: HistoryAnswer | undefined,
   upstream: string,
 ): { calls: number; failed: number } | undefined {
-  const own = history?.upstreams.find((each) => each.upstream === upstream);
-  if (history === undefined || own === undefined) return undefined;
-  const steps = Math.max(1, Math.round(60 / history.stepSeconds));
-  const rate = (list: readonly number[]) => rateOf([list], steps, history.stepSeconds) ?? 0;
-  return { calls: rate(own.calls), failed: rate(own.failed) };
+  if (history?.lines[`calls:${upstream}`] === undefined) return undefined;
+  const rate = (name: string) =>
+    rateOf([lineOf(history, `${name}:${upstream}`)], stepsOfMinute(history), history.stepSeconds) ?? 0;
+  return { calls: rate("calls"), failed: rate("failed") };
 }
 
-function rateOf(lists: readonly (readonly number[])[], steps: number, stepSeconds: number): number | undefined {
-  const latest = lists.map((list) => list.slice(-steps));
-  const longest = Math.max(0, ...latest.map((list) => list.length));
+function stepsOfMinute({ stepSeconds }: HistoryAnswer): number {
+  return Math.max(1, Math.round(60 / stepSeconds));
+}
+
+function rateOf(lines: readonly Line[], steps: number, stepSeconds: number): number | undefined {
+  const latest = lines.map((line) => line.slice(-steps));
+  const longest = Math.max(0, ...latest.map((line) => line.length));
   if (longest === 0) return undefined;
-  const sum = latest.flat().reduce((total, value) => total + value, 0);
+  const sum = latest.flat().reduce<number>((total, value) => total + (value ?? 0), 0);
   return sum / (longest * stepSeconds);
 }
 
-function measuredIn(list: Measures, steps: number): number[] {
-  return list.slice(-steps).filter((value) => value !== null);
+function measuredIn(line: Line, steps: number): number[] {
+  return line.slice(-steps).filter((value) => value !== null);
 }
 
-function latestMean(list: Measures, steps: number): number | undefined {
-  const values = measuredIn(list, steps);
+function latestMean(line: Line, steps: number): number | undefined {
+  const values = measuredIn(line, steps);
   return values.length === 0 ? undefined : values.reduce((total, value) => total + value, 0) / values.length;
 }
 
-function latestMost(list: Measures, steps: number): number | undefined {
-  const values = measuredIn(list, steps);
+function latestMost(line: Line, steps: number): number | undefined {
+  const values = measuredIn(line, steps);
   return values.length === 0 ? undefined : Math.max(...values);
 }
 
 /** Counts in steps as events in a second. */
-export function perSecond(counts: readonly number[], { stepSeconds }: HistoryAnswer): number[] {
-  return counts.map((count) => count / stepSeconds);
+export function perSecond(counts: Line, { stepSeconds }: HistoryAnswer): (number | null)[] {
+  return counts.map((count) => (count === null ? null : count / stepSeconds));
 }
 
-/** Several lists of counts as one. */
-export function sumOf(lists: readonly (readonly number[])[], length: number): number[] {
-  return Array.from({ length }, (_, i) => lists.reduce((total, list) => total + (list[i] ?? 0), 0));
+/** All that was counted. */
+export function totalOf(counts: Line): number {
+  return counts.reduce<number>((total, count) => total + (count ?? 0), 0);
 }
 
 /** Measures of each minute, the latest last: what a table of a chart shows. */
 export function byMinute(
   times: readonly number[],
-  lists: readonly Measures[],
-): readonly { readonly at: number; readonly values: Measures }[] {
+  lists: readonly Line[],
+): readonly { readonly at: number; readonly values: Line }[] {
   const minutes = new Map<number, number[]>();
   for (const [i, time] of times.entries()) {
     const minute = Math.floor(time / 60_000) * 60_000;

@@ -1,6 +1,6 @@
 import { METRIC_GROUPS, type MetricKey } from "../src/observe/metrics/table.ts";
 import { type DashboardRow, EVERYTHING as q, renderDashboard } from "./dashboard.ts";
-import { type PanelSpec, panelOf } from "./dashboard-panels.ts";
+import { type PanelSpec, panelsOf } from "./dashboard-panels.ts";
 import { aggregate, ratio, sum } from "../src/observe/metrics/promql.ts";
 import { upstreamPanels } from "./dashboard-upstream-panels.ts";
 import { versionPanels } from "./dashboard-versions.ts";
@@ -181,7 +181,6 @@ const PROCESS: readonly PanelSpec[] = [
       },
     ],
   },
-  library("Event loop delay (p99)", "seconds", "max by (instance) (nodejs_eventloop_lag_p99_seconds{SCOPE})"),
   library("CPU", "share", "sum by (instance) (rate(process_cpu_seconds_total{SCOPE}[$__rate_interval]))"),
   library("Resident memory", "bytes", "sum by (instance) (process_resident_memory_bytes{SCOPE})"),
   library("Open file descriptors", "count", "sum by (instance) (process_open_fds{SCOPE})"),
@@ -200,7 +199,7 @@ function library(title: string, unit: PanelSpec["unit"], expr: string): PanelSpe
 
 function tableRow(title: keyof typeof METRIC_GROUPS, derived: readonly PanelSpec[]): DashboardRow {
   const keys = Object.keys(METRIC_GROUPS[title]) as MetricKey[];
-  return { title, panels: [...derived, ...keys.map((key) => panelOf(key, q))] };
+  return { title, panels: [...derived, ...panelsOf(keys, q)] };
 }
 
 /** Everything at a glance, then all metrics that are not about one upstream. */

@@ -18,7 +18,7 @@ import { DataqueryBuilder } from "@grafana/grafana-foundation-sdk/prometheus";
 import { PanelBuilder as StatBuilder } from "@grafana/grafana-foundation-sdk/stat";
 import { PanelBuilder as StateTimelineBuilder } from "@grafana/grafana-foundation-sdk/statetimeline";
 import { PanelBuilder as TimeseriesBuilder } from "@grafana/grafana-foundation-sdk/timeseries";
-import type { Definition, Unit } from "../src/observe/metrics/definition.ts";
+import type { Definition, Panel, Unit } from "../src/observe/metrics/definition.ts";
 import { type MetricKey, METRICS } from "../src/observe/metrics/table.ts";
 import { aggregate, type Queries, sum } from "../src/observe/metrics/promql.ts";
 
@@ -57,32 +57,31 @@ const UNITS: Readonly<Record<Unit, string>> = {
 
 const HEIGHT = 8;
 
-/** The panel that the table of metrics describes for one of them. */
-export function panelOf(key: MetricKey, queries: Queries): PanelSpec {
-  const definition: Definition = METRICS[key];
-  const { panel, help } = definition;
-  const by = panel.by ?? [];
-  const legend = by.map((label) => `{{${label}}}`).join(" ");
-  return { title: panel.title, description: help, unit: panel.unit, queries: queriesOf(key, queries, by, legend) };
+/** The panels that the table of metrics describes for single ones of them. */
+export function panelsOf(keys: readonly MetricKey[], queries: Queries): PanelSpec[] {
+  return keys.flatMap((key) => {
+    const { panel, help }: Definition = METRICS[key];
+    return panel === undefined
+      ? []
+      : [{ title: panel.title, description: help, unit: panel.unit, queries: queriesOf(key, queries, panel) }];
+  });
 }
 
-function queriesOf(key: MetricKey, queries: Queries, by: readonly string[], legend: string): Query[] {
+function queriesOf(key: MetricKey, queries: Queries, { title, unit, by = [] }: Panel): Query[] {
   const definition: Definition = METRICS[key];
-  const named = (name: string) => (legend === "" ? name : legend);
-  if (definition.type === "counter") {
-    return [{ expr: sum(by, queries.rate(key)), legend: named(definition.panel.title) }];
-  }
+  const labels = by.map((label) => `{{${label}}}`).join(" ");
+  const legend = labels === "" ? title : labels;
+  if (definition.type === "counter") return [{ expr: sum(by, queries.rate(key)), legend }];
   if (definition.type === "histogram") {
     return [0.5, 0.95, 0.99].map((quantile) => ({
       expr: queries.quantile(quantile, key, by),
-      legend: `${legend} p${quantile * 100}`.trim(),
+      legend: `${labels} p${quantile * 100}`.trim(),
     }));
   }
   const operator = definition.aggregation === "first" ? "sum" : definition.aggregation;
   const value = aggregate(operator, by, queries.series(key));
   // Instants are shown as how long ago they were.
-  const expr = definition.panel.unit === "age" ? `time() - ${value}` : value;
-  return [{ expr, legend: named(definition.panel.title) }];
+  return [{ expr: unit === "age" ? `time() - ${value}` : value, legend }];
 }
 
 /** The panel as Grafana wants it; `id` is its own within the dashboard. */

@@ -1,7 +1,7 @@
 import { type MetricKey, METRICS, METRIC_GROUPS } from "../src/observe/metrics/table.ts";
 import type { Definition } from "../src/observe/metrics/definition.ts";
 import { CHOSEN_UPSTREAM as q, renderDashboard } from "./dashboard.ts";
-import { type PanelSpec, panelOf } from "./dashboard-panels.ts";
+import { type PanelSpec, panelsOf } from "./dashboard-panels.ts";
 import { upstreamPanels } from "./dashboard-upstream-panels.ts";
 import { versionPanels } from "./dashboard-versions.ts";
 import { sum } from "../src/observe/metrics/promql.ts";
@@ -45,7 +45,7 @@ export function renderUpstreamDashboard(): string {
     rows: [
       { title: "Health", panels: upstreamPanels(q) },
       { title: "Requests", panels: REQUESTS },
-      { title: "Details", panels: [...CACHE_KEYS, ...keys].map((key) => panelOf(key, q)) },
+      { title: "Details", panels: panelsOf([...CACHE_KEYS, ...keys], q) },
     ],
   });
 }

@@ -6,7 +6,8 @@ import { METRIC_GROUPS } from "../src/observe/metrics/table.ts";
 function labelsOf({ labels }: Definition): string {
   return Object.entries(labels)
     .map(([name, values]) => {
-      if (typeof values === "string") return `\`${name}\``;
+      // What operators and clients call things; all else is one of a list.
+      if (typeof values === "string") return `\`${name}\` (free text)`;
       const shown = values.length > 8 ? "…" : values.join(" ");
       return shown === "…" ? `\`${name}\`` : `\`${name}\` (${shown})`;
     })
@@ -19,13 +20,13 @@ export function renderMetricsTable(): string {
     .map(([group, metrics]) => {
       const rows = Object.values<Definition>(metrics).map(
         (definition) =>
-          `| \`${definition.name}\` | ${definition.type} | ${labelsOf(definition)} | ${definition.help} |`,
+          `| \`${definition.name}\` | ${definition.type} | ${labelsOf(definition)} | ${definition.resetBy} | ${definition.help} |`,
       );
       return [
         `## ${group}`,
         "",
-        "| metric | type | labels | what it says |",
-        "| --- | --- | --- | --- |",
+        "| metric | type | labels | reset by | what it says |",
+        "| --- | --- | --- | --- | --- |",
         ...rows,
       ].join("\n");
     })

@@ -1,23 +1,15 @@
 import type { HistoryAnswer } from "../../src/operations/answers.ts";
 import { Chart, type Line } from "../components/chart.tsx";
 import { sayBytes, sayMilliseconds, sayRate, sayShare } from "../format.ts";
-import { perSecond, sumOf } from "../history.ts";
+import { lineOf, linesOf, perSecond, totalOf } from "../history.ts";
 
 const OUTCOMES = ["hit", "stale", "revalidated", "miss", "bypass", "refused"];
 
 /** The last hour of everything together. */
 export function OverviewCharts({ history }: { readonly history: HistoryAnswer }) {
-  const { times, requests, errors, latencyMs, upstreams } = history;
-  const rates = (counts: readonly number[]) => perSecond(counts, history);
-  const outcomes = [...OUTCOMES, ...Object.keys(requests).filter((each) => !OUTCOMES.includes(each))].slice(0, 7);
-  const calls = sumOf(
-    upstreams.map((each) => each.calls),
-    times.length,
-  );
-  const failed = sumOf(
-    upstreams.map((each) => each.failed),
-    times.length,
-  );
+  const { times } = history;
+  const line = (name: string) => lineOf(history, name);
+  const rates = (name: string) => perSecond(line(name), history);
   return (
     <div class="charts">
       <Chart
@@ -25,9 +17,7 @@ export function OverviewCharts({ history }: { readonly history: HistoryAnswer })
         metric="registry_gateway_requests_total"
         times={times}
         say={sayRate}
-        lines={outcomes.flatMap((label, i) =>
-          requests[label] === undefined ? [] : [{ label, values: rates(requests[label]), color: colorAt(i) }],
-        )}
+        lines={OUTCOMES.map((label, i) => ({ label, values: rates(`requests:${label}`), color: colorAt(i) }))}
       />
       <Chart
         title="Hit ratio"
@@ -35,14 +25,14 @@ export function OverviewCharts({ history }: { readonly history: HistoryAnswer })
         times={times}
         say={sayShare}
         most={1}
-        lines={[{ label: "hit ratio", values: history.hitRatio, color: 1 }]}
+        lines={[{ label: "hit ratio", values: line("hitRatio"), color: 1 }]}
       />
       <Chart
         title="Errors a second, by code"
         metric="registry_gateway_errors_total"
         times={times}
         say={sayRate}
-        lines={errorLines(errors, times.length, rates)}
+        lines={errorLines(history)}
       />
       <Chart
         title="Latency"
@@ -50,8 +40,8 @@ export function OverviewCharts({ history }: { readonly history: HistoryAnswer })
         times={times}
         say={sayMilliseconds}
         lines={[
-          { label: "p50", values: latencyMs.p50, color: 1 },
-          { label: "p99", values: latencyMs.p99, color: 2 },
+          { label: "p50", values: line("p50Ms"), color: 1 },
+          { label: "p99", values: line("p99Ms"), color: 2 },
         ]}
       />
       <Chart
@@ -60,9 +50,9 @@ export function OverviewCharts({ history }: { readonly history: HistoryAnswer })
         times={times}
         say={sayRate}
         lines={[
-          { label: "spared", values: rates(history.callsSpared), color: 1 },
-          { label: "made", values: rates(calls), color: 3 },
-          { label: "failed", values: rates(failed), color: 6 },
+          { label: "spared", values: rates("callsSpared"), color: 1 },
+          { label: "made", values: rates("calls"), color: 3 },
+          { label: "failed", values: rates("failedCalls"), color: 6 },
         ]}
       />
       <Chart
@@ -70,7 +60,7 @@ export function OverviewCharts({ history }: { readonly history: HistoryAnswer })
         metric="registry_gateway_upstream_attempt_duration_seconds"
         times={times}
         say={sayMilliseconds}
-        lines={slowest(upstreams)}
+        lines={slowest(history)}
       />
       <Chart
         title="Memory"
@@ -78,8 +68,8 @@ export function OverviewCharts({ history }: { readonly history: HistoryAnswer })
         times={times}
         say={sayBytes}
         lines={[
-          { label: "all processes", values: history.residentBytes, color: 3 },
-          { label: "cache", values: history.cacheBytes, color: 1 },
+          { label: "process", values: line("residentBytes"), color: 3 },
+          { label: "cache", values: line("cacheBytes"), color: 1 },
         ]}
       />
       <Chart
@@ -87,7 +77,7 @@ export function OverviewCharts({ history }: { readonly history: HistoryAnswer })
         metric="registry_gateway_event_loop_delay_seconds"
         times={times}
         say={sayMilliseconds}
-        lines={[{ label: "delay", values: history.eventLoopDelayMs, color: 2 }]}
+        lines={[{ label: "delay", values: line("loopDelayMs"), color: 2 }]}
       />
     </div>
   );
@@ -98,26 +88,24 @@ function colorAt(place: number): Line["color"] {
 }
 
 /** The six codes with most errors, and the others together. */
-function errorLines(
-  errors: HistoryAnswer["errors"],
-  length: number,
-  rates: (counts: readonly number[]) => number[],
-): Line[] {
-  const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0);
-  const sorted = Object.entries(errors).toSorted(([, one], [, other]) => sum(other) - sum(one));
+function errorLines(history: HistoryAnswer): Line[] {
+  const sorted = linesOf(history, "errors").toSorted(([, one], [, other]) => totalOf(other) - totalOf(one));
   const lines = sorted
     .slice(0, 6)
-    .map(([label, counts], i): Line => ({ label, values: rates(counts), color: colorAt(i) }));
-  const others = sorted.slice(6).map(([, counts]) => counts);
-  if (others.length > 0) lines.push({ label: "others", values: rates(sumOf(others, length)), color: 7 });
-  return lines.length > 0 ? lines : [{ label: "errors", values: Array.from({ length }, () => 0), color: 6 }];
+    .map(([label, counts], i): Line => ({ label, values: perSecond(counts, history), color: colorAt(i) }));
+  const rest = sorted.slice(6);
+  if (rest.length > 0) {
+    const others = history.times.map((_, at) => totalOf(rest.map(([, counts]) => counts[at] ?? 0)));
+    lines.push({ label: "others", values: perSecond(others, history), color: 7 });
+  }
+  return lines.length > 0 ? lines : [{ label: "errors", values: history.times.map(() => 0), color: 6 }];
 }
 
-function slowest(upstreams: HistoryAnswer["upstreams"]): Line[] {
+function slowest(history: HistoryAnswer): Line[] {
   const most = (values: readonly (number | null)[]) => Math.max(-1, ...values.filter((value) => value !== null));
-  return upstreams
-    .filter(({ upstream, latencyMs }) => upstream !== null && most(latencyMs.p99) >= 0)
-    .toSorted((one, other) => most(other.latencyMs.p99) - most(one.latencyMs.p99))
+  return linesOf(history, "p99Ms")
+    .filter(([, values]) => most(values) >= 0)
+    .toSorted(([, one], [, other]) => most(other) - most(one))
     .slice(0, 5)
-    .map(({ upstream, latencyMs }, i) => ({ label: upstream!, values: latencyMs.p99, color: colorAt(i) }));
+    .map(([label, values], i) => ({ label, values, color: colorAt(i) }));
 }

@@ -4,7 +4,7 @@ import { MetricLink } from "../components/metric-link.tsx";
 import { Badge, Blank, Section, Tile, When } from "../components/parts.tsx";
 import { NOTHING, sayBytes, sayDate, sayMilliseconds, sayNumber, sayRate, sayShare } from "../format.ts";
 import { SEVERITY_TONES } from "../health.ts";
-import { lastMinuteOf } from "../history.ts";
+import { lastMinuteOf, lineOf, totalOf } from "../history.ts";
 import type { Intent } from "../intent.ts";
 import { OverviewCharts } from "./overview-charts.tsx";
 import { usePoll } from "../polling.ts";
@@ -76,7 +76,7 @@ function ShowLink({ name }: { readonly name: string }) {
 
 function Tiles({ status, history }: { readonly status: StatusAnswer; readonly history: HistoryAnswer }) {
   const minute = lastMinuteOf(history);
-  const spared = history.callsSpared.reduce((total, count) => total + count, 0);
+  const spared = totalOf(lineOf(history, "callsSpared"));
   const { memory } = status.cache;
   const errors = minute.errors ?? 0;
   return (

@@ -3,7 +3,7 @@ import { type Column, DataTable } from "../components/data-table.tsx";
 import { Badge, Blank, Section, When } from "../components/parts.tsx";
 import { NOTHING, sayMilliseconds, sayNumber, sayRate, shorten } from "../format.ts";
 import { severity, upstreamTone } from "../health.ts";
-import { callRatesOf } from "../history.ts";
+import { callRatesOf, linesOf } from "../history.ts";
 import { formatRoute } from "../route.ts";
 import { store, useStore } from "../store.ts";
 
@@ -95,8 +95,8 @@ export function RegistriesPage() {
 
 function rateColumns(history: HistoryAnswer | undefined): Column<Upstream>[] {
   const rates = new Map(
-    (history?.upstreams ?? []).flatMap(({ upstream }) =>
-      upstream === null ? [] : [[upstream, callRatesOf(history, upstream)] as const],
+    (history === undefined ? [] : linesOf(history, "calls")).map(
+      ([upstream]) => [upstream, callRatesOf(history, upstream)] as const,
     ),
   );
   const calls = ({ name }: Upstream) => rates.get(name)?.calls;

@@ -4,7 +4,7 @@ import { Badge, Blank, Fact, Section, When } from "../components/parts.tsx";
 import { sayMilliseconds, sayNumber, sayRate, sayShare } from "../format.ts";
 import { sayCount } from "../../src/words/quantity.ts";
 import { upstreamTone } from "../health.ts";
-import { perSecond } from "../history.ts";
+import { lineOf, perSecond } from "../history.ts";
 import { NodeTable } from "./node-table.tsx";
 import { formatRoute } from "../route.ts";
 import { store, useStore } from "../store.ts";
@@ -134,12 +134,15 @@ function Actions({ upstream: { name, mode } }: { readonly upstream: Upstream }) 
 }
 
 function Calls({ upstream, history }: { readonly upstream: Upstream; readonly history: HistoryAnswer | undefined }) {
-  const own = history?.upstreams.find((each) => each.upstream === upstream.name);
-  if (history === undefined || own === undefined) {
-    return <Blank>Its calls are not drawn: it had none in the last hour, or is not among the busiest fifty.</Blank>;
+  if (history?.lines[`calls:${upstream.name}`] === undefined) {
+    return (
+      <Blank>Its calls are not drawn: it had none in the last hour, or fifty other registries had some first.</Blank>
+    );
   }
   const { times } = history;
-  const share = own.calls.map((calls, i) => (calls === 0 ? null : own.failed[i]! / calls));
+  const line = (name: string) => lineOf(history, `${name}:${upstream.name}`);
+  const failed = line("failed");
+  const share = line("calls").map((calls, i) => (calls === null || calls === 0 ? null : (failed[i] ?? 0) / calls));
   return (
     <div class="charts">
       <Chart
@@ -148,8 +151,8 @@ function Calls({ upstream, history }: { readonly upstream: Upstream; readonly hi
         times={times}
         say={sayRate}
         lines={[
-          { label: "calls", values: perSecond(own.calls, history), color: 3 },
-          { label: "failed", values: perSecond(own.failed, history), color: 6 },
+          { label: "calls", values: perSecond(line("calls"), history), color: 3 },
+          { label: "failed", values: perSecond(failed, history), color: 6 },
         ]}
       />
       <Chart
@@ -166,8 +169,8 @@ function Calls({ upstream, history }: { readonly upstream: Upstream; readonly hi
         times={times}
         say={sayMilliseconds}
         lines={[
-          { label: "p50", values: own.latencyMs.p50, color: 1 },
-          { label: "p99", values: own.latencyMs.p99, color: 2 },
+          { label: "p50", values: line("p50Ms"), color: 1 },
+          { label: "p99", values: line("p99Ms"), color: 2 },
         ]}
       />
     </div>

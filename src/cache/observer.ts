@@ -30,8 +30,7 @@ export const SKIP_REASONS = [
 export type SkipReason = (typeof SKIP_REASONS)[number];
 
 /** Where the fetch runs that a request joined. */
-export const COLLAPSE_SCOPES = ["process", "replicas"] as const;
-type CollapseScope = (typeof COLLAPSE_SCOPES)[number];
+type CollapseScope = "process" | "replicas";
 
 /** What allowed a stale answer. */
 export const STALE_REASONS = ["stale-while-revalidate", "stale-if-error", "max-stale", "cache-only"] as const;

@@ -100,8 +100,7 @@ export interface CacheRequest {
 export const CACHE_OUTCOMES = ["hit", "stale", "revalidated", "miss", "bypass"] as const;
 export type CacheOutcome = (typeof CACHE_OUTCOMES)[number];
 
-export const CACHE_TIERS = ["memory", "shared", "upstream"] as const;
-export type CacheTier = (typeof CACHE_TIERS)[number];
+export type CacheTier = "memory" | "shared" | "upstream";
 
 /**
  * An answer for a client. Immutable, and the very same object for all hits of an entry within one second.

@@ -27,7 +27,7 @@ export interface ReloaderOptions {
   readonly text: string;
   readonly target: Reloadable;
   readonly log: Logger;
-  readonly metrics: Pick<Metrics, "reloads" | "lastReloadGood" | "lastReloadTime">;
+  readonly metrics: Pick<Metrics, "reloads" | "lastReloadGood">;
   readonly clock: Clock;
   readonly files: FileWatcher;
 }
@@ -148,7 +148,7 @@ export class Reloader {
     text: string,
     { usable, problems, files, givenCount }: ParsedConfig & { readonly usable: Config },
   ): Promise<void> {
-    const { target, log, metrics, clock } = this.options;
+    const { target, log, metrics } = this.options;
     const changes = diffConfig(target.config, usable);
     try {
       await target.reload(withoutRestart(target.config, usable));
@@ -160,7 +160,6 @@ export class Reloader {
     this.givenCount = givenCount;
     metrics.reloads.inc({ result: "applied" });
     metrics.lastReloadGood.set(1);
-    metrics.lastReloadTime.set(clock.wallNow() / 1000);
     const changed = pathsOf(changes, "reload");
     const needRestart = pathsOf(changes, "restart");
     this.note({ cause, result: "applied", changed, needRestart, problems: tell(problems) });

@@ -24,7 +24,7 @@ import { sampleOf } from "../observe/history-sample.ts";
 import type { Logger } from "../observe/log.ts";
 import { createDiscoveryObserver } from "../observe/discovery-observer.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { LiveRegistry } from "../observe/metrics/bound.ts";
+import type { LiveRegistry } from "../observe/metrics/live-registry.ts";
 import {
   createInstruments,
   createRedisObserver,
@@ -95,7 +95,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const files = new FileWatcher(clock, (file) =>
     log.warn({ file }, "file has no name any more: changes of it are not seen"),
   );
-  const { metrics, registry } = createInstruments(version, clock);
+  const { metrics, registry } = createInstruments(version, { exemplars: config.tracing.endpoint !== undefined });
   const tracing = await loadTracing(config.tracing, { version, clock, log });
   const coordination = await createCoordination(
     config,

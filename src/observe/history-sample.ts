@@ -1,25 +1,18 @@
 import type { Duration } from "../clock.ts";
 import { isCached } from "../spec/operations.ts";
 import type { Metrics } from "./metrics.ts";
-
-/** What was asked of an upstream since the process began. */
-export interface UpstreamSample {
-  readonly calls: number;
-  readonly failed: number;
-  /** Attempts by bucket of how long they took, not added up. */
-  readonly durations: readonly number[];
-}
+import { histogramSeries } from "./metrics/histogram-series.ts";
+import { OUTCOME } from "./metrics/labels.ts";
 
 /** What the process has counted since it began, and how it is now: as much of its metrics as the history keeps. */
 export interface HistorySample {
-  /** By outcome: requests by bucket of how long they took, not added up. */
-  readonly requests: ReadonlyMap<string, readonly number[]>;
-  /** By outcome: answers of cached endpoints. */
-  readonly cached: ReadonlyMap<string, number>;
-  /** By code. */
-  readonly errors: ReadonlyMap<string, number>;
-  /** By alias. */
-  readonly upstreams: ReadonlyMap<string, UpstreamSample>;
+  /** By the name of their line; those of a registry after its calls. */
+  readonly counts: ReadonlyMap<string, number>;
+  /** Answers of cached endpoints that needed no body of a registry, and those that did. */
+  readonly served: number;
+  readonly missed: number;
+  /** By bucket, not added up: of requests (""), of the calls of a registry (`:<alias>`). */
+  readonly durations: ReadonlyMap<string, readonly number[]>;
   /** Undefined where it is not measured. */
   readonly residentBytes: number | undefined;
   readonly cacheBytes: number;
@@ -27,73 +20,41 @@ export interface HistorySample {
 }
 
 /** What a sample has besides counters. */
-export type Gauges = Pick<HistorySample, "residentBytes" | "cacheBytes" | "loopDelay">;
+type Gauges = Pick<HistorySample, "residentBytes" | "cacheBytes" | "loopDelay">;
 
 /** What the metrics say now. It costs a few additions for each series, and nothing for a request. */
-export function sampleOf(metrics: Metrics, gauges: Gauges): HistorySample {
-  const requests = new Map<string, readonly number[]>();
-  const cached = new Map<string, number>();
-  for (const { labels, tally } of metrics.requestDuration.all()) {
-    const { operation, outcome } = labels;
-    requests.set(outcome, sumOf(requests.get(outcome), tally.counts));
-    if (!isCached(operation)) continue;
-    const count = tally.counts.reduce((sum, each) => sum + each, 0);
-    cached.set(outcome, (cached.get(outcome) ?? 0) + count);
+export async function sampleOf(metrics: Metrics, gauges: Gauges): Promise<HistorySample> {
+  const counts = new Map<string, number>(OUTCOME.map((outcome) => [`requests:${outcome}`, 0]));
+  const durations = new Map<string, readonly number[]>();
+  const add = (name: string, amount: number) => counts.set(name, (counts.get(name) ?? 0) + amount);
+  const cached = { hit: 0, stale: 0, revalidated: 0, miss: 0, bypass: 0, refused: 0 };
+  for (const { labels, counts: buckets, count } of histogramSeries(await metrics.requestDuration.get())) {
+    add(`requests:${labels.outcome}`, count);
+    durations.set("", sumOf(durations.get(""), buckets));
+    if (isCached(labels.operation)) cached[labels.outcome] += count;
   }
-  const upstreams = new Map<string, { calls: number; failed: number; durations: readonly number[] }>();
-  for (const { labels, tally } of metrics.upstreamAttempts.all()) {
-    const known = upstreams.get(labels.upstream) ?? { calls: 0, failed: 0, durations: [] };
-    known.calls += tally.amount;
-    if (labels.outcome === "failure") known.failed += tally.amount;
-    upstreams.set(labels.upstream, known);
+  for (const { labels, value } of (await metrics.errors.get()).values) add(`errors:${labels.code}`, value);
+  add("callsSpared", cached.hit + cached.stale);
+  add("calls", 0);
+  add("failedCalls", 0);
+  for (const { labels, value } of (await metrics.upstreamAttempts.get()).values) {
+    const failed = labels.outcome === "failure" ? value : 0;
+    add("calls", value);
+    add("failedCalls", failed);
+    add(`calls:${labels.upstream}`, value);
+    add(`failed:${labels.upstream}`, failed);
   }
-  for (const { labels, tally } of metrics.upstreamDuration.all()) {
-    const known = upstreams.get(labels.upstream);
-    if (known !== undefined) known.durations = sumOf(known.durations, tally.counts);
+  for (const { labels, counts: buckets } of histogramSeries(await metrics.upstreamDuration.get())) {
+    const of = `:${labels.upstream}`;
+    durations.set(of, sumOf(durations.get(of), buckets));
   }
-  const errors = new Map<string, number>();
-  for (const { labels, tally } of metrics.errors.all()) if (tally.amount > 0) errors.set(labels.code, tally.amount);
-  return { requests, cached, errors, upstreams, ...gauges };
+  const served = cached.hit + cached.stale + cached.revalidated;
+  return { counts, served, missed: cached.miss, durations, ...gauges };
 }
 
-/** Bucket by bucket; one that is empty has none of them yet. */
-export function sumOf(one: readonly number[] | undefined, other: readonly number[]): readonly number[] {
-  if (one === undefined || one.length === 0) return [...other];
-  return other.length === 0 ? one : one.map((count, bucket) => count + (other[bucket] ?? 0));
-}
-
-/** What came after `before`. A process that counts less than before has begun anew. */
-export function sampleSince(before: HistorySample | undefined, now: HistorySample): HistorySample {
-  if (before === undefined) return now;
-  return {
-    ...now,
-    requests: mapped(now.requests, (counts, outcome) => risen(before.requests.get(outcome), counts)),
-    cached: mapped(now.cached, (count, outcome) => rise(before.cached.get(outcome), count)),
-    errors: mapped(now.errors, (count, code) => rise(before.errors.get(code), count)),
-    upstreams: mapped(now.upstreams, ({ calls, failed, durations }, name) => {
-      const earlier = before.upstreams.get(name);
-      return {
-        calls: rise(earlier?.calls, calls),
-        failed: rise(earlier?.failed, failed),
-        durations: risen(earlier?.durations, durations),
-      };
-    }),
-  };
-}
-
-function mapped<Value>(
-  map: ReadonlyMap<string, Value>,
-  change: (value: Value, key: string) => Value,
-): Map<string, Value> {
-  return new Map([...map].map(([key, value]) => [key, change(value, key)]));
-}
-
-function rise(before: number | undefined, now: number): number {
-  return before === undefined || now < before ? now : now - before;
-}
-
-function risen(before: readonly number[] | undefined, now: readonly number[]): readonly number[] {
-  return now.map((count, bucket) => rise(before?.[bucket], count));
+/** Bucket by bucket. */
+function sumOf(one: readonly number[] | undefined, other: readonly number[]): readonly number[] {
+  return one === undefined ? other : one.map((count, bucket) => count + other[bucket]!);
 }
 
 /** As Prometheus estimates it of the same histogram: evenly within a bucket. NaN of nothing. */

@@ -1,21 +1,11 @@
-import type { CacheOutcome } from "../cache/resource.ts";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
-import {
-  BusiestUpstreams,
-  type Counts,
-  counts,
-  MAX_STEPS,
-  type Measures,
-  measures,
-  presented,
-  type Quantiles,
-  type UpstreamHistory,
-} from "./history-lines.ts";
-import { type HistorySample, quantile, sampleSince, sumOf } from "./history-sample.ts";
-import { OUTCOME } from "./metrics/labels.ts";
+import { type HistorySample, quantile } from "./history-sample.ts";
 import { METRICS } from "./metrics/table.ts";
 
-/** What `GET /history` answers: the last hour in steps, the oldest first, one list for each line that is drawn. */
+/** A line of what `GET /history` answers: null where there was nothing to measure. */
+export type HistoryLine = readonly (number | null)[];
+
+/** What `GET /history` answers: the last hour in steps, the oldest first. */
 export interface HistoryReport {
   readonly stepSeconds: number;
   /** How many steps are kept at most. */
@@ -24,150 +14,150 @@ export interface HistoryReport {
   readonly complete: boolean;
   /** When each step ended, in milliseconds since the Unix epoch; growing. */
   readonly times: readonly number[];
-  /** By outcome; `refused`: answered with an error of the gateway's own. */
-  readonly requests: Readonly<Record<string, Counts>>;
-  /** By code; only those that there were. */
-  readonly errors: Readonly<Record<string, Counts>>;
-  /** From a request's head to the answer's last byte. */
-  readonly latencyMs: Quantiles;
-  /** The share of answers of cached endpoints that needed no call of their own, from 0 to 1. */
-  readonly hitRatio: Measures;
-  /** Answers of cached endpoints that needed none. */
-  readonly callsSpared: Counts;
-  /** The busiest fifty, the busiest first, and the others together last. */
-  readonly upstreams: readonly UpstreamHistory[];
-  readonly residentBytes: Measures;
-  readonly cacheBytes: Measures;
-  /** The 99th percentile. */
-  readonly eventLoopDelayMs: Measures;
+  /**
+   * By name, each as long as `times`. Counts since the step before: `requests:<outcome>`, `errors:<code>`, `callsSpared`,
+   * `calls`, `failedCalls`, and of a registry `calls:<alias>`, `failed:<alias>`. What was measured: `p50Ms`, `p99Ms` of
+   * requests, `p50Ms:<alias>`, `p99Ms:<alias>` of calls, `hitRatio` from 0 to 1, `residentBytes`, `cacheBytes`,
+   * `loopDelayMs`.
+   */
+  readonly lines: Readonly<Record<string, HistoryLine>>;
 }
 
 const STEP: Duration = 5_000;
-const LATENCY = METRICS.requestDuration.buckets;
+const MAX_STEPS = 720;
+
+/** As many registries have lines of their own; the totals are of all of them. */
+const MAX_UPSTREAMS = 50;
+
+/** What a registry has besides its calls. */
+const OF_CALLS = ["failed", "p50Ms", "p99Ms"];
+
+/** A ring of what was sampled. */
+interface Line {
+  readonly values: Float64Array;
+  /** The step that last had something else than 0 here. */
+  usedAt: number;
+}
+
 /**
- * The last hour of this gateway, in memory that is bounded: a number for each step and line. What was counted comes as a
- * sample every five seconds; between them nothing is done.
+ * The last hour of what the console draws, in memory that is bounded: a number for each step and line. A sample comes
+ * every five seconds; between them nothing is done.
  */
 export class History {
   private readonly clock: Clock;
   private last: HistorySample | undefined;
   private readonly times = new Float64Array(MAX_STEPS);
-  private readonly requests = new Map<string, Uint32Array>(OUTCOME.map((outcome) => [outcome, counts()]));
-  private readonly errors = new Map<string, Uint32Array>();
-  private readonly upstreams = new BusiestUpstreams();
-  private readonly p50 = measures();
-  private readonly p99 = measures();
-  private readonly hitRatio = measures();
-  private readonly spared = counts();
-  private readonly resident = new Float64Array(MAX_STEPS);
-  private readonly cache = new Float64Array(MAX_STEPS);
-  private readonly loopDelay = measures();
+  private readonly lines = new Map<string, Line>();
   /** Steps so far. */
   private count = 0;
-  /** The step at which the lines last became others. */
-  private changedAt = 0;
   private cancelTimer: CancelTimer | undefined;
+  private isStopped = false;
 
   constructor(clock: Clock) {
     this.clock = clock;
   }
 
   /** Takes a step every five seconds of what `read` gives. */
-  keep(read: () => HistorySample): void {
-    let due = this.clock.now();
-    const wait = (): void => {
+  keep(read: () => Promise<HistorySample>): void {
+    const wait = (due: number): void => {
+      if (this.isStopped) return;
       const now = this.clock.now();
-      due = Math.max(due + STEP, now);
-      this.cancelTimer = this.clock.after(due - now, () => {
-        this.step(read());
-        wait();
+      this.cancelTimer = this.clock.after(Math.max(0, due - now), () => {
+        void read()
+          .then((sample) => this.step(sample))
+          .finally(() => wait(Math.max(due + STEP, this.clock.now())));
       });
     };
-    wait();
+    wait(this.clock.now() + STEP);
   }
 
   stop(): void {
+    this.isStopped = true;
     this.cancelTimer?.();
   }
 
   /** Notes what came since the step before. */
   step(sample: HistorySample): void {
-    const since = sampleSince(this.last, sample);
+    const { last } = this;
     this.last = sample;
-    const at = this.count % MAX_STEPS;
     const before = this.count === 0 ? 0 : this.times[(this.count - 1) % MAX_STEPS]!;
+    this.count += 1;
+    const at = (this.count - 1) % MAX_STEPS;
     // The wall clock may be set back; a step is always after the one before.
     this.times[at] = Math.max(Math.floor(this.clock.wallNow()), before + 1);
-    this.count += 1;
-    this.noteRequests(at, since);
-    this.noteErrors(at, since);
-    if (this.upstreams.note(at, since.upstreams)) this.changedAt = this.count;
-    this.resident[at] = since.residentBytes ?? Number.NaN;
-    this.cache[at] = since.cacheBytes;
-    this.loopDelay[at] = since.loopDelay;
+    this.clear(at);
+    for (const [name, count] of sample.counts) this.put(name, rise(last?.counts.get(name), count));
+    const served = rise(last?.served, sample.served);
+    // 0 of 0 is NaN: there was nothing to measure.
+    this.put("hitRatio", served / (served + rise(last?.missed, sample.missed)));
+    for (const [of, counts] of sample.durations) {
+      const risen = counts.map((count, bucket) => rise(last?.durations.get(of)?.[bucket], count));
+      const { buckets } = of === "" ? METRICS.requestDuration : METRICS.upstreamDuration;
+      this.put(`p50Ms${of}`, quantile(0.5, risen, buckets) * 1_000);
+      this.put(`p99Ms${of}`, quantile(0.99, risen, buckets) * 1_000);
+    }
+    this.put("residentBytes", sample.residentBytes ?? Number.NaN);
+    this.put("cacheBytes", sample.cacheBytes);
+    this.put("loopDelayMs", sample.loopDelay);
   }
 
-  /**
-   * What is kept; with `since`, the time of a step that the reader has, only what came after it, as long as the lines
-   * are the same.
-   */
+  /** What is kept; with `since`, the time of a step that the reader has, only what came after it. */
   report(since?: number): HistoryReport {
     const oldest = Math.max(0, this.count - MAX_STEPS);
     const timeOf = (step: number) => this.times[step % MAX_STEPS]!;
     const kept = Array.from({ length: this.count - oldest }, (_, i) => timeOf(oldest + i));
     const known = since === undefined ? -1 : kept.lastIndexOf(since);
-    const isKnown = known !== -1 && this.changedAt <= oldest + known + 1;
-    const first = isKnown ? oldest + known + 1 : oldest;
+    const first = oldest + known + 1;
     const steps = Array.from({ length: this.count - first }, (_, i) => (first + i) % MAX_STEPS);
-    const countsIn = (line: Uint32Array) => steps.map((at) => line[at]!);
-    const measuresIn = (line: Float32Array | Float64Array) => presented(line, steps);
-    const byName = (lines: ReadonlyMap<string, Uint32Array>) =>
-      Object.fromEntries([...lines].map(([name, line]) => [name, countsIn(line)]));
+    const shown = [...this.lines].map(([name, { values }]) => [name, steps.map((at) => presented(values[at]!))]);
     return {
       stepSeconds: STEP / 1_000,
       maxSteps: MAX_STEPS,
-      complete: !isKnown,
+      complete: known === -1,
       times: steps.map((at) => this.times[at]!),
-      requests: byName(this.requests),
-      errors: byName(this.errors),
-      latencyMs: { p50: measuresIn(this.p50), p99: measuresIn(this.p99) },
-      hitRatio: measuresIn(this.hitRatio),
-      callsSpared: countsIn(this.spared),
-      upstreams: this.upstreams.report(steps),
-      residentBytes: measuresIn(this.resident),
-      cacheBytes: measuresIn(this.cache),
-      eventLoopDelayMs: measuresIn(this.loopDelay),
+      lines: Object.fromEntries(shown) as HistoryReport["lines"],
     };
   }
 
-  private noteRequests(at: number, { requests, cached }: HistorySample): void {
-    let all: readonly number[] = [];
-    for (const [outcome, line] of this.requests) {
-      const buckets = requests.get(outcome) ?? [];
-      line[at] = buckets.reduce((sum, count) => sum + count, 0);
-      all = sumOf(all, buckets);
+  /** Makes place for a step, and forgets the errors and registries that there were none of for an hour. */
+  private clear(at: number): void {
+    for (const { values } of this.lines.values()) values[at] = Number.NaN;
+    for (const [name, { usedAt }] of this.lines) {
+      const [what, of] = name.split(":");
+      if (usedAt > this.count - MAX_STEPS || (what !== "calls" && what !== "errors") || of === undefined) continue;
+      this.lines.delete(name);
+      if (what === "calls") for (const other of OF_CALLS) this.lines.delete(`${other}:${of}`);
     }
-    this.p50[at] = quantile(0.5, all, LATENCY) * 1_000;
-    this.p99[at] = quantile(0.99, all, LATENCY) * 1_000;
-    const answers = (outcome: CacheOutcome) => cached.get(outcome) ?? 0;
-    const spared = answers("hit") + answers("stale");
-    const served = spared + answers("revalidated");
-    // 0 of 0 is NaN: there was nothing to measure.
-    this.hitRatio[at] = served / (served + answers("miss"));
-    this.spared[at] = spared;
   }
 
-  private noteErrors(at: number, { errors }: HistorySample): void {
-    for (const line of this.errors.values()) line[at] = 0;
-    for (const [code, count] of errors) {
-      if (count === 0) continue;
-      let line = this.errors.get(code);
-      if (line === undefined) {
-        line = counts();
-        this.errors.set(code, line);
-        this.changedAt = this.count;
-      }
-      line[at]! += count;
+  private put(name: string, value: number): void {
+    let line = this.lines.get(name);
+    if (line === undefined) {
+      if (!this.mayBegin(name, value)) return;
+      line = { values: new Float64Array(MAX_STEPS).fill(Number.NaN), usedAt: this.count };
+      this.lines.set(name, line);
     }
+    line.values[(this.count - 1) % MAX_STEPS] = value;
+    if (value > 0) line.usedAt = this.count;
   }
+
+  /** The lines of a registry begin with its first call, if there is place; there are as many others as there are names. */
+  private mayBegin(name: string, value: number): boolean {
+    const [what, of] = name.split(":");
+    if (of === undefined || what === "requests") return true;
+    if (what === "errors") return value > 0;
+    if (what !== "calls") return this.lines.has(`calls:${of}`);
+    const taken = [...this.lines.keys()].filter((each) => each.startsWith("calls:"));
+    return value > 0 && taken.length < MAX_UPSTREAMS;
+  }
+}
+
+/** A process that counts less than before has begun anew. */
+function rise(before: number | undefined, now: number): number {
+  return before === undefined || now < before ? now : now - before;
+}
+
+/** Three digits after the point are finer than any measurement here. */
+function presented(value: number): number | null {
+  return Number.isNaN(value) ? null : Math.round(value * 1_000) / 1_000;
 }

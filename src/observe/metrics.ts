@@ -1,35 +1,53 @@
-import { Gauge, type Registry } from "@prometheus-io/client";
+import { Counter, Gauge, Histogram } from "@prometheus-io/client";
 import { announce } from "./metrics/announcement.ts";
-import { BoundCounter, BoundHistogram, type Distribution, LiveRegistry, type Tally } from "./metrics/bound.ts";
 import type { CounterDefinition, Definition, GaugeDefinition, HistogramDefinition } from "./metrics/definition.ts";
 import type { LabelSet, LabelValues } from "./metrics/labels.ts";
+import { LiveRegistry } from "./metrics/live-registry.ts";
 import { METRICS } from "./metrics/table.ts";
 
 /** Labels, all of them, each with one of its values; nothing for a metric without labels. */
 type Labelled<Labels extends LabelSet> = string extends keyof Labels ? [] : [labels: LabelValues<Labels>];
 
-/** What is counted under each set of labels. */
-interface Tallies<Labels extends LabelSet, Kept> {
-  /** A cheaper way to count the same again and again: kept, it spares the look-up. */
-  tally(labels: LabelValues<Labels>): Kept;
-  /** What was counted so far. */
-  all(): Iterable<{ readonly labels: LabelValues<Labels>; readonly tally: Kept }>;
+/** One series of a counter: kept, it spares whoever counts the labels. */
+export interface CounterChild {
+  inc(amount?: number): void;
 }
 
-interface CounterMetric<Labels extends LabelSet> extends Tallies<Labels, Tally> {
+/** One series of a histogram. */
+export interface HistogramChild {
+  observe(value: number): void;
+}
+
+interface Value<Labels extends LabelSet> {
+  readonly labels: LabelValues<Labels>;
+  readonly value: number;
+}
+
+interface CounterMetric<Labels extends LabelSet> {
   inc(...args: [...Labelled<Labels>, amount?: number]): void;
+  labels(labels: LabelValues<Labels>): CounterChild;
+  get(): Promise<{ readonly values: readonly Value<Labels>[] }>;
 }
 
 interface GaugeMetric<Labels extends LabelSet> {
   set(...args: [...Labelled<Labels>, value: number]): void;
-  /** What it shows now. */
-  get(): Promise<{ readonly values: readonly { readonly labels: LabelValues<Labels>; readonly value: number }[] }>;
+  get(): Promise<{ readonly values: readonly Value<Labels>[] }>;
   /** Forgets all values. */
   reset(): void;
 }
 
-interface HistogramMetric<Labels extends LabelSet> extends Tallies<Labels, Distribution> {
-  observe(...args: [...Labelled<Labels>, value: number]): void;
+/** What a histogram shows of one of its series: cumulative counts in its buckets, their sum and their number. */
+type HistogramValue<Labels extends LabelSet> = Value<Labels> & { readonly metricName?: string };
+
+interface HistogramMetric<Labels extends LabelSet> {
+  labels(labels: LabelValues<Labels>): HistogramChild;
+  /** With the trace of what was measured: of the histograms of {@link WITH_EXEMPLARS} alone, and where they are asked for. */
+  observe(observation: {
+    readonly labels: LabelValues<Labels>;
+    readonly value: number;
+    readonly exemplarLabels: { readonly trace_id: string };
+  }): void;
+  get(): Promise<{ readonly values: readonly HistogramValue<Labels>[] }>;
 }
 
 type Instrument<D> =
@@ -44,25 +62,30 @@ type Instrument<D> =
 /** Every metric by its key in the table; a wrong label, or a wrong value of one, is a compile error. */
 export type Metrics = { readonly [Key in keyof typeof METRICS]: Instrument<(typeof METRICS)[Key]> };
 
-/** All metrics, registered in a registry of their own, with its exposition. */
-export function createMetrics(): { metrics: Metrics; registry: LiveRegistry } {
-  const registry = new LiveRegistry();
+/** Latencies whose buckets name the trace of the last request that fell into them. */
+const WITH_EXEMPLARS: ReadonlySet<string> = new Set([METRICS.requestDuration.name]);
+
+/** All metrics, registered in a registry of their own; with `exemplars` where requests are traced. */
+export function createMetrics({ exemplars = false } = {}): { metrics: Metrics; registry: LiveRegistry } {
+  const registry = new LiveRegistry({ openMetrics: exemplars });
   const metrics = Object.fromEntries(
-    Object.entries(METRICS).map(([key, definition]) => [key, createMetric(definition, registry)]),
+    Object.entries(METRICS).map(([key, definition]) => [key, createMetric(definition, registry, exemplars)]),
   ) as unknown as Metrics;
   announce(registry, undefined);
   return { metrics, registry };
 }
 
-function createMetric(definition: Definition, registry: Registry): BoundCounter | Gauge | BoundHistogram {
+function createMetric(definition: Definition, registry: LiveRegistry, exemplars: boolean): Counter | Gauge | Histogram {
   const { name, help, labels } = definition;
-  const options = { name, help, labelNames: Object.keys(labels), registry };
+  const options = { name, help, labelNames: Object.keys(labels), registers: [registry] };
   switch (definition.type) {
     case "counter":
-      return new BoundCounter(options);
+      return new Counter(options);
     case "gauge":
-      return new Gauge({ ...options, registers: [registry] });
-    case "histogram":
-      return new BoundHistogram({ ...options, buckets: definition.buckets });
+      return new Gauge(options);
+    case "histogram": {
+      const enableExemplars = exemplars && WITH_EXEMPLARS.has(name);
+      return new Histogram({ ...options, buckets: [...definition.buckets], enableExemplars });
+    }
   }
 }

@@ -1,5 +1,4 @@
 import type { CacheObserver } from "../cache/observer.ts";
-import { CACHE_OUTCOMES, CACHE_TIERS, type CacheOutcome, type CacheTier } from "../cache/resource.ts";
 import type { MemoryStore } from "../cache/stores/memory-store.ts";
 import type { TieredLimitsOptions } from "../clients/client-limits.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
@@ -19,12 +18,12 @@ import type { UpstreamObserver } from "../upstream/observer.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import { type ClientsObserver, createClientsObserver } from "./client-observers.ts";
 import type { Logger } from "./log.ts";
-import { createMetrics, type Metrics } from "./metrics.ts";
+import { type CounterChild, createMetrics, type Metrics } from "./metrics.ts";
 import { thisReplica } from "../version.ts";
 import { announce, forgetUpstreams } from "./metrics/announcement.ts";
-import type { LiveRegistry, Tally } from "./metrics/bound.ts";
 import { ClientTraffic } from "./metrics/client-traffic.ts";
 import type { CallKind } from "./metrics/labels.ts";
+import type { LiveRegistry } from "./metrics/live-registry.ts";
 import { type GaugeSources, refreshGauges } from "./metrics/refresh.ts";
 import { hashId, withoutSecrets } from "./redaction.ts";
 import { traceCache } from "./tracing/traced-observers.ts";
@@ -57,13 +56,15 @@ export interface ObservedParts {
   readonly certificates: () => readonly CertificateStatus[];
 }
 
-/** The metrics of a process, with what is so from its start. */
-export function createInstruments(version: string, clock: Clock): { metrics: Metrics; registry: LiveRegistry } {
-  const instruments = createMetrics();
+/** The metrics of a process, with what is so from its start; with exemplars where requests are traced. */
+export function createInstruments(
+  version: string,
+  options: { readonly exemplars: boolean },
+): { metrics: Metrics; registry: LiveRegistry } {
+  const instruments = createMetrics(options);
   const { metrics } = instruments;
   metrics.buildInfo.set({ version, revision: thisReplica.revision }, 1);
   metrics.lastReloadGood.set(1);
-  metrics.lastReloadTime.set(clock.wallNow() / 1000);
   return instruments;
 }
 
@@ -180,8 +181,6 @@ export class ServerObservers {
     const { metrics, registry, clock } = this.options;
     registry.onRead(() => {
       const { upstreams, config } = snapshot();
-      metrics.eventLoopDelay.set(overload.delay / 1000);
-      metrics.shedding.set(overload.isShedding ? 1 : 0);
       refreshGauges(metrics, {
         upstreams: upstreams.all,
         memory,
@@ -192,23 +191,19 @@ export class ServerObservers {
         certificates: certificates(),
         wallNow: clock.wallNow(),
       });
+      metrics.eventLoopDelay.set(overload.delay / 1000);
+      metrics.shedding.set(overload.isShedding ? 1 : 0);
     });
   }
 }
 
 /** Counts what the cache does. */
 function createCacheObserver(metrics: Metrics): CacheObserver {
-  // Asked on every hit: the counter's children are looked up once.
-  const lookups = Object.fromEntries(
-    CACHE_TIERS.map((tier) => [
-      tier,
-      Object.fromEntries(CACHE_OUTCOMES.map((result) => [result, metrics.cacheLookups.tally({ tier, result })])),
-    ]),
-  ) as Record<CacheTier, Record<CacheOutcome, Tally>>;
   return {
-    lookup: (_key, tier, outcome) => lookups[tier][outcome].add(1),
+    // Of interest to traces alone.
+    lookup() {},
     skipped: (_key, reason) => metrics.cacheSkips.inc({ reason }),
-    collapsed: (_key, scope) => metrics.cacheCollapsed.inc({ scope }),
+    collapsed() {},
     servedStale: (_key, reason) => metrics.cacheStale.inc({ reason }),
     revalidated: () => metrics.cacheRevalidations.inc(),
     refreshed: (_key, result) => metrics.cacheRefreshes.inc({ result }),
@@ -227,7 +222,6 @@ function createMetadataObserver(metrics: Metrics): MetadataObserver {
       newest.set(upstream, asOf);
       metrics.supplyAsOf.set({ upstream }, asOf / 1000);
     },
-    chainReset: (upstream) => metrics.chainResets.inc({ upstream }),
   };
 }
 
@@ -252,7 +246,7 @@ function observeCalls(metrics: Metrics, log: Logger) {
     attempt(event) {
       const { upstream, operation, outcome, reason, seconds } = event;
       metrics.upstreamAttempts.inc({ upstream, outcome });
-      metrics.upstreamDuration.observe({ upstream, kind: kindOf(operation) }, seconds);
+      metrics.upstreamDuration.labels({ upstream, kind: kindOf(operation) }).observe(seconds);
       if (reason !== undefined) metrics.upstreamFailures.inc({ upstream, reason });
       if (!log.isLevelEnabled("debug")) return;
       const { kind, node, status, fields } = event;
@@ -268,7 +262,6 @@ function observeCalls(metrics: Metrics, log: Logger) {
       if (log.isLevelEnabled("debug")) log.debug({ upstream, reason }, "call refused");
     },
     rationed(upstream, share, isNews) {
-      metrics.rateLimitShare.set({ upstream }, share);
       if (isNews) log.warn({ upstream, share }, "upstream answered 429: calling it less");
     },
   } satisfies Partial<UpstreamObserver>;
@@ -290,8 +283,6 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
       else log.warn(line, "upstream state changed");
     },
     breaker(upstream, calls, { from, to, openFor, isNews }) {
-      // The metric is about the registry's API; what is passed through has no series of its own.
-      if (calls === "api") metrics.breakerTransitions.inc({ upstream, state: to });
       if (!isNews) return;
       const line = { upstream, calls, from, to, openForSeconds: Math.round(openFor / 1000) };
       if (to === "open") log.warn(line, "breaker state changed");
@@ -301,7 +292,6 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
       log.info({ upstream, admin: hashId(admin) }, "admin proved");
     },
     adminMismatch(upstream, url, { expected, told, isNew }) {
-      metrics.adminMismatches.inc({ upstream });
       if (!isNew) return;
       log.error(
         { upstream, node: nodeIndex(upstream, url), expected: hashId(expected), told: hashId(told) },
@@ -319,7 +309,6 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
     },
     credential(upstream, key, { fault, isNews }) {
       metrics.credentialUnusable.set({ upstream, key }, fault === undefined ? 0 : 1);
-      if (fault !== undefined) metrics.credentialFailures.inc({ upstream });
       if (!isNews) return;
       if (fault === undefined) log.info({ upstream, key }, "credential can be used again");
       else log.error({ upstream, key, reason: withoutSecrets(fault) }, "credential cannot be used");
@@ -343,9 +332,10 @@ export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserve
   metrics.redisConfigured.set(1);
   // For every look-up: their children are looked up once.
   const commands = Object.fromEntries(
-    COMMAND_OUTCOMES.map((outcome) => [outcome, metrics.redisCommands.tally({ outcome })]),
-  ) as Record<CommandOutcome, Tally>;
-  const durations = metrics.redisDuration.tally({});
+    COMMAND_OUTCOMES.map((outcome) => [outcome, metrics.redisCommands.labels({ outcome })]),
+  ) as Record<CommandOutcome, CounterChild>;
+  const durations = metrics.redisDuration.labels({});
+  const purgeLag = metrics.purgeLag.labels({});
   return {
     stateChanged(state, reason) {
       metrics.redisUp.set(state === "up" ? 1 : 0);
@@ -355,13 +345,13 @@ export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserve
     },
     connectionFailed: (why) => log.error({ reason: withoutSecrets(`Redis ${why}`) }, "Redis cannot be connected to"),
     commandEnded(_name, outcome, duration) {
-      commands[outcome].add(1);
+      commands[outcome].inc();
       durations.observe(duration / 1000);
     },
     writeDropped: () => metrics.redisDroppedWrites.inc(),
     valueRejected: (value, reason) => metrics.redisRejectedValues.inc({ value, reason }),
     sealKeyLooked: createSealKeyLog(log),
     clockCompared: (ahead) => metrics.redisClockOffset.set(ahead / 1000),
-    purgeArrived: (lag) => metrics.purgeLag.observe(lag / 1000),
+    purgeArrived: (lag) => purgeLag.observe(lag / 1000),
   };
 }

@@ -4,8 +4,7 @@ import type { ErrorCode, GatewayError } from "../errors.ts";
 import type { RefusedRequest, RequestContext } from "../requests/context.ts";
 import { isCached } from "../spec/operations.ts";
 import { causeOf } from "./log.ts";
-import type { Metrics } from "./metrics.ts";
-import type { Tally } from "./metrics/bound.ts";
+import type { CounterChild, Metrics } from "./metrics.ts";
 import type { ClientTraffic } from "./metrics/client-traffic.ts";
 import {
   CLIENT_GONE,
@@ -36,6 +35,8 @@ export interface FinishedRequest {
   /** Of an answer that came through the cache, in seconds. */
   readonly age: number | undefined;
   readonly seconds: number;
+  /** Where its trace is kept: its latency names it. */
+  readonly traceId?: string | undefined;
 }
 
 /** Counts requests of one kind. */
@@ -133,23 +134,25 @@ export class Traffic {
 
   private createRecorder({ operation, upstream, outcome }: TrafficKind): RecordRequest {
     const { metrics } = this;
-    const durations = metrics.requestDuration.tally({ operation, outcome });
+    const labels = { operation, outcome };
+    const durations = metrics.requestDuration.labels(labels);
     const recordCached = this.createCacheRecorder({ operation, upstream, outcome });
-    const byStatus = new Map<number, readonly [requests: Tally, responses: Tally]>();
-    const talliesOf = (status: number) => {
-      const tallies = [
-        metrics.requests.tally({ operation, upstream, status: statusClassOf(status) }),
-        metrics.responses.tally({ status: statusLabelOf(status) }),
+    const byStatus = new Map<number, readonly [requests: CounterChild, responses: CounterChild]>();
+    const childrenOf = (status: number) => {
+      const children = [
+        metrics.requests.labels({ operation, upstream, status: statusClassOf(status) }),
+        metrics.responses.labels({ status: statusLabelOf(status) }),
       ] as const;
-      byStatus.set(status, tallies);
-      return tallies;
+      byStatus.set(status, children);
+      return children;
     };
     return function recordRequest(request) {
-      const { status } = request;
-      const [requests, responses] = byStatus.get(status) ?? talliesOf(status);
-      requests.add(1);
-      responses.add(1);
-      durations.observe(request.seconds);
+      const { status, seconds: value, traceId } = request;
+      const [requests, responses] = byStatus.get(status) ?? childrenOf(status);
+      requests.inc();
+      responses.inc();
+      if (traceId === undefined) durations.observe(value);
+      else metrics.requestDuration.observe({ labels, value, exemplarLabels: { trace_id: traceId } });
       recordCached?.(request);
     };
   }
@@ -158,12 +161,12 @@ export class Traffic {
   private createCacheRecorder({ operation, upstream, outcome }: TrafficKind): RecordRequest | undefined {
     if (!isCached(operation) || outcome === "refused") return undefined;
     const { metrics } = this;
-    const answers = metrics.cacheAnswers.tally({ upstream, operation, outcome });
-    const answerBytes = metrics.cacheAnswerBytes.tally({ operation, outcome });
-    const ages = metrics.servedAge.tally({ operation });
+    const answers = metrics.cacheAnswers.labels({ upstream, operation, outcome });
+    const answerBytes = metrics.cacheAnswerBytes.labels({ operation, outcome });
+    const ages = metrics.servedAge.labels({ operation });
     return function recordCached({ bytes, age }) {
-      answers.add(1);
-      answerBytes.add(bytes);
+      answers.inc();
+      answerBytes.inc(bytes);
       if (age !== undefined) ages.observe(age);
     };
   }
@@ -187,7 +190,8 @@ export function recordRequest(context: RequestContext, options: RequestRecordOpt
   const status = statusOf(context.response, error);
   const seconds = (clock.now() - context.startedAt) / 1000;
   if (error !== undefined) traffic.failed(error.code);
-  traffic.finish({ operation, upstream, outcome }, { status, bytes, age, seconds });
+  const traceId = trace?.isSampled === true ? trace.id : undefined;
+  traffic.finish({ operation, upstream, outcome }, { status, bytes, age, seconds, traceId });
   if (context.limitState !== undefined) recordClient(context, options.clients);
   trace?.end({ requestId: id, method, operation, upstream, status, outcome, reason: error?.proxyError });
   if (outcome === "hit" && !(random() < context.snapshot.config.log.hits)) return;

@@ -115,13 +115,12 @@ export class MetadataResource implements Resource {
   private learn(page: ListedPage | string, entry: Entry, fetched: Fetched): void {
     // What was purged since teaches nothing.
     if (typeof page === "string" || !this.isCurrent(entry)) return;
-    const { pages, coordinator, chains, observer, upstream } = this.registry;
+    const { pages, coordinator, chains } = this.registry;
     // What is stored may be a copy of what was received: it is what comes again when it is confirmed.
     if (entry.body !== page.body) pages.keep(page.over(entry.body));
     if (page.nextPageToken !== undefined) {
       const chain = chainOf(this.address, encodeURIComponent(page.nextPageToken));
       coordinator.issueChain(this.admin, chain, chainDigest(page, entry.epoch));
-      if (chains.hasChanged(chain, chainDigest(page, ""))) observer.chainReset(upstream.name);
       chains.follow(this.chain(), chain);
     }
     this.fill(page, 0, { entry, fetched });

@@ -19,8 +19,6 @@ export interface MetadataObserver {
   schemaViolated(upstream: string, operation: Operation): void;
   /** An answer says that supplies hold as of this moment (Unix time in milliseconds), the newest it names. */
   supplySeen(upstream: string, asOf: number): void;
-  /** A page changed: what was kept of the pages behind it is of no use any more. */
-  chainReset(upstream: string): void;
 }
 
 export interface RegistryMetadataOptions {
@@ -167,8 +165,6 @@ const MAX_CHAINS = 10_000;
 interface Chain {
   /** The pagination it belongs to. */
   pagination?: string;
-  /** Stands for what the page that issued the token listed then. */
-  contents?: string;
   /** The digest under which the token was last issued here. */
   issued?: string;
 }
@@ -200,14 +196,6 @@ export class PageChains {
   follow(chain: string | undefined, next: string): void {
     const pagination = this.chains.get(chain ?? FIRST)?.pagination;
     if (pagination !== undefined) this.at(next).pagination = pagination;
-  }
-
-  /** Whether `contents`, of the page that issued the token, differ from what it listed when it last issued it. */
-  hasChanged(chain: string, contents: string): boolean {
-    const known = this.at(chain);
-    const before = known.contents;
-    known.contents = contents;
-    return before !== undefined && before !== contents;
   }
 
   /** Notes what a token was issued under; false when it was so already, and need not be told. */

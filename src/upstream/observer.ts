@@ -43,8 +43,7 @@ export const HEDGE_RESULTS = ["started", "won", "lost", "refused"] as const;
 type HedgeResult = (typeof HEDGE_RESULTS)[number];
 /** Whose calls a breaker stops: those of the registry's API, or what is passed through. */
 export type BreakerScope = "api" | "pass-through";
-export const BREAKER_STATES = ["closed", "open", "half-open"] as const;
-export type BreakerState = (typeof BREAKER_STATES)[number];
+export type BreakerState = "closed" | "open" | "half-open";
 export interface BreakerChange {
   readonly from: BreakerState;
   readonly to: BreakerState;

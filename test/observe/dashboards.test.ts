@@ -1,15 +1,19 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { describe, expect, test } from "vitest";
+import { createLogger } from "../../src/observe/log.ts";
+import { createMetrics } from "../../src/observe/metrics.ts";
+import { collectProcessMetrics } from "../../src/observe/metrics/process.ts";
 import { METRICS } from "../../src/observe/metrics/table.ts";
 import { renderOverview } from "../../tools/dashboard-overview.ts";
 import { renderUpstreamDashboard } from "../../tools/dashboard-upstream.ts";
 import { metricOf } from "../support/exposition.ts";
 import { dashboardQueries } from "../support/queries.ts";
 
-const FOLDER = join(import.meta.dirname, "../../config/grafana/dashboards");
+const ROOT = join(import.meta.dirname, "../..");
+const FOLDER = join(ROOT, "config/grafana/dashboards");
 const NAMES = ["overview", "upstream"] as const;
 
 const Datasource = Type.Object({ type: Type.Literal("prometheus"), uid: Type.Literal("${datasource}") });
@@ -124,10 +128,33 @@ describe.each(NAMES)("the dashboard %s", (name) => {
   });
 });
 
-test("every metric is in some panel", () => {
-  const asked = NAMES.flatMap((name) => dashboardQueries(read(name))).map(({ expr }) => expr);
-  for (const { name } of Object.values(METRICS)) {
-    const isShown = asked.some((expr) => new RegExp(`\\b${name}(_bucket|_sum|_count)?\\b`).test(expr));
-    expect(isShown, name).toBe(true);
-  }
+/** All files below these folders that end so, as one text. */
+function textOf(folders: readonly string[], ending: RegExp): string {
+  return folders
+    .flatMap((folder) =>
+      readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+        .filter((file) => ending.test(file))
+        .map((file) => readFileSync(join(ROOT, folder, file), "utf8")),
+    )
+    .join("\n");
+}
+
+describe("a metric that nobody reads goes:", () => {
+  const panels = NAMES.flatMap((name) => dashboardQueries(read(name))).map(({ expr }) => expr);
+  const rules = readFileSync(join(ROOT, "config/prometheus/rules.yaml"), "utf8");
+  const pages = textOf(["console"], /\.tsx?$/);
+  const runbooks = readFileSync(join(ROOT, "docs/operations/runbooks.md"), "utf8");
+  const readers = [...panels, rules, pages, runbooks].join("\n");
+
+  test.each(Object.values(METRICS).map(({ name }) => name))("%s is in a panel, an alert or the console", (name) => {
+    expect(new RegExp(`\\b${name}(_bucket|_sum|_count)?\\b`).test(readers)).toBe(true);
+  });
+
+  test("so do those of the client library", async () => {
+    const { metrics, registry } = createMetrics();
+    collectProcessMetrics(metrics, registry, createLogger("silent"));
+    const others = registry.getMetricsAsArray().filter(({ name }) => !name.startsWith("registry_gateway_"));
+    expect(others.length).toBeGreaterThan(0);
+    for (const { name } of others) expect(name).toMatch(/^process_/);
+  });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { History, type HistoryReport } from "../../src/observe/history.ts";
-import { type HistorySample, sampleOf, type UpstreamSample } from "../../src/observe/history-sample.ts";
+import { type HistorySample, sampleOf } from "../../src/observe/history-sample.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import { METRICS } from "../../src/observe/metrics/table.ts";
 import { startGateway } from "../support/gateway.ts";
@@ -11,21 +11,12 @@ import { DSO } from "../support/sample.ts";
 const startRegistry = useSampleRegistries();
 
 const STEP = 5_000;
-const BUCKETS = METRICS.upstreamDuration.buckets.length + 1;
+const { buckets: BOUNDS } = METRICS.upstreamDuration;
 
-const EMPTY: HistorySample = {
-  requests: new Map(),
-  cached: new Map(),
-  errors: new Map(),
-  upstreams: new Map(),
-  residentBytes: undefined,
-  cacheBytes: 0,
-  loopDelay: 0,
-};
-
-/** So many calls, all as fast as the bucket says. */
-function called(calls: number, bucket = 0): UpstreamSample {
-  return { calls, failed: 0, durations: Array.from({ length: BUCKETS }, (_, i) => (i === bucket ? calls : 0)) };
+interface Counted {
+  readonly counts?: Readonly<Record<string, number>>;
+  readonly durations?: Readonly<Record<string, readonly number[]>>;
+  readonly loopDelay?: number;
 }
 
 /** One process whose counters a test sets before each step. */
@@ -35,72 +26,69 @@ function oneProcess() {
   return {
     clock,
     history,
-    step: (sample: Partial<HistorySample>): void => {
+    step: ({ counts = {}, durations = {}, loopDelay = 0 }: Counted): void => {
       clock.advance(STEP);
-      history.step({ ...EMPTY, ...sample });
+      history.step({
+        counts: new Map(Object.entries(counts)),
+        durations: new Map(Object.entries(durations)),
+        served: 0,
+        missed: 0,
+        residentBytes: undefined,
+        cacheBytes: 0,
+        loopDelay,
+      } satisfies HistorySample);
     },
   };
 }
 
-function linesOf(report: HistoryReport, upstream: string | null) {
-  return report.upstreams.find((each) => each.upstream === upstream);
+/** As many calls in the bucket of this bound; undefined: beyond all. */
+function inBucket(...calls: readonly (readonly [bound: number | undefined, count: number])[]): readonly number[] {
+  return [...BOUNDS, undefined].map((bound) => calls.find(([of]) => of === bound)?.[1] ?? 0);
 }
-
-const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
 describe("the history", () => {
   test("has what came between two steps, of counters that only rise", () => {
     const { clock, history, step } = oneProcess();
     const begun = clock.wallNow();
-    step({ errors: new Map([["upstream_timeout", 3]]), upstreams: new Map([["amulet", called(10)]]) });
-    step({ errors: new Map([["upstream_timeout", 3]]), upstreams: new Map([["amulet", called(14)]]) });
-    const report = history.report();
-    expect(report).toMatchObject({ stepSeconds: 5, maxSteps: 720, complete: true });
-    expect(report.times).toEqual([begun + STEP, begun + 2 * STEP]);
-    expect(report.errors).toEqual({ upstream_timeout: [3, 0] });
-    expect(linesOf(report, "amulet")!.calls).toEqual([10, 4]);
-    expect(report.requests).toEqual({
-      hit: [0, 0],
-      stale: [0, 0],
-      revalidated: [0, 0],
-      miss: [0, 0],
-      bypass: [0, 0],
-      refused: [0, 0],
+    step({ counts: { "requests:hit": 0, "errors:upstream_timeout": 3, "calls:amulet": 10, "failed:amulet": 0 } });
+    step({ counts: { "requests:hit": 0, "errors:upstream_timeout": 3, "calls:amulet": 14, "failed:amulet": 1 } });
+    const { times, lines, ...rest } = history.report();
+    expect(rest).toEqual({ stepSeconds: 5, maxSteps: 720, complete: true });
+    expect(times).toEqual([begun + STEP, begun + 2 * STEP]);
+    expect(lines).toEqual({
+      "requests:hit": [0, 0],
+      "errors:upstream_timeout": [3, 0],
+      "calls:amulet": [10, 4],
+      "failed:amulet": [0, 1],
+      hitRatio: [null, null],
+      residentBytes: [null, null],
+      cacheBytes: [0, 0],
+      loopDelayMs: [0, 0],
     });
-    expect([report.hitRatio, report.latencyMs.p99, report.residentBytes]).toEqual([
-      [null, null],
-      [null, null],
-      [null, null],
-    ]);
   });
 
   test("keeps an hour", () => {
     const { clock, history, step } = oneProcess();
-    for (let i = 1; i <= 1_000; i++) step({ upstreams: new Map([["amulet", called(i * i)]]) });
-    const report = history.report();
-    expect(report.times).toHaveLength(720);
-    expect(report.times.at(-1)).toBe(clock.wallNow());
-    expect(report.times[0]).toBe(clock.wallNow() - 719 * STEP);
+    for (let i = 1; i <= 1_000; i++) step({ counts: { "calls:amulet": i * i } });
+    const { times, lines } = history.report();
+    expect(times).toHaveLength(720);
+    expect(times.at(-1)).toBe(clock.wallNow());
+    expect(times[0]).toBe(clock.wallNow() - 719 * STEP);
     // The steps from 281 to 1000; the difference of two squares.
-    expect(linesOf(report, "amulet")!.calls).toEqual(Array.from({ length: 720 }, (_, i) => 2 * (281 + i) - 1));
+    expect(lines["calls:amulet"]).toEqual(Array.from({ length: 720 }, (_, i) => 2 * (281 + i) - 1));
   });
 
   test("tells a reader that has a part of it only what came after", () => {
     const { history, step } = oneProcess();
-    const upstreams = (calls: number) => ({ upstreams: new Map([["amulet", called(calls)]]) });
-    step(upstreams(1));
-    step(upstreams(3));
+    step({ counts: { calls: 1 } });
+    step({ counts: { calls: 3 } });
     const first = history.report();
-    expect(history.report(first.times.at(-1))).toMatchObject({ complete: false, times: [] });
-    step(upstreams(6));
+    expect(history.report(first.times.at(-1))).toMatchObject({ complete: false, times: [], lines: { calls: [] } });
+    step({ counts: { calls: 6, "errors:client_gone": 1 } });
     const second = history.report(first.times.at(-1));
-    expect([second.complete, second.times.length, linesOf(second, "amulet")!.calls]).toEqual([false, 1, [3]]);
-    expect(history.report(first.times[0]).times).toHaveLength(2);
-    // A line that was not there before: what the reader has would not fit.
-    step({ ...upstreams(6), errors: new Map([["client_gone", 1]]) });
-    const third = history.report(second.times.at(-1));
-    expect([third.complete, third.errors["client_gone"]]).toEqual([true, [0, 0, 0, 1]]);
-    expect(history.report(third.times.at(-1)).complete).toBe(false);
+    expect(second).toMatchObject({ complete: false, lines: { calls: [3], "errors:client_gone": [1] } });
+    // A line that was not there before begins with nothing.
+    expect(history.report().lines["errors:client_gone"]).toEqual([null, null, 1]);
   });
 
   test.each([0, 1, Number.MAX_SAFE_INTEGER])(
@@ -125,103 +113,86 @@ describe("the history", () => {
 
   test("a counter that begins anew, as one of an upstream that comes back, counts from 0", () => {
     const { history, step } = oneProcess();
-    for (const calls of [5, 6, 2, 4]) step({ upstreams: new Map([["amulet", called(calls)]]), loopDelay: calls });
-    expect(linesOf(history.report(), "amulet")!.calls).toEqual([5, 1, 2, 2]);
-    expect(history.report().eventLoopDelayMs).toEqual([5, 6, 2, 4]);
+    for (const calls of [5, 6, 2, 4]) step({ counts: { "calls:amulet": calls }, loopDelay: calls });
+    expect(history.report().lines).toMatchObject({ "calls:amulet": [5, 1, 2, 2], loopDelayMs: [5, 6, 2, 4] });
   });
 
   test("estimates quantiles as Prometheus does", () => {
     const { history, step } = oneProcess();
-    // 90 within (0.5 ms, 1 ms], 10 within (1 s, 2.5 s].
-    const buckets = METRICS.upstreamDuration.buckets;
-    const durations = Array.from({ length: BUCKETS }, (_, i) =>
-      buckets[i] === 0.001 ? 90 : buckets[i] === 2.5 ? 10 : 0,
-    );
-    step({ upstreams: new Map([["amulet", { calls: 100, failed: 10, durations }]]) });
-    const { latencyMs, failed } = linesOf(history.report(), "amulet")!;
-    expect([latencyMs.p50[0], latencyMs.p99[0], failed]).toEqual([0.778, 2_350, [10]]);
-    step({
-      upstreams: new Map([
-        ["amulet", { calls: 101, failed: 10, durations: durations.map((n, i) => (i === BUCKETS - 1 ? 1 : n)) }],
-      ]),
-    });
-    // Beyond all bounds: the last one.
-    expect(linesOf(history.report(), "amulet")!.latencyMs.p99[1]).toBe(buckets.at(-1)! * 1_000);
+    const before = inBucket([0.001, 90], [2.5, 10]);
+    const after = inBucket([0.001, 90], [2.5, 10], [undefined, 1]);
+    step({ counts: { "calls:amulet": 100 }, durations: { ":amulet": before } });
+    step({ counts: { "calls:amulet": 101 }, durations: { ":amulet": after } });
+    const { lines } = history.report();
+    expect(lines["p50Ms:amulet"]![0]).toBe(0.778);
+    // The second is beyond all bounds: the last one.
+    expect(lines["p99Ms:amulet"]).toEqual([2_350, BOUNDS.at(-1)! * 1_000]);
   });
 });
 
 describe("of many upstreams", () => {
-  test("fifty have lines, and all others one together: no call is lost or told twice", () => {
-    const { history, step } = oneProcess();
-    const totals = new Map<string, number>();
-    for (let i = 0; i < 100; i++) {
-      for (let n = 0; n < 300; n++) {
-        const name = `u${n}`;
-        // Who is busy moves on.
-        const busy = Math.abs(n - i) < 30 ? 40 : n === 299 && i > 90 ? 1_000 : n % 7 === 0 ? 1 : 0;
-        totals.set(name, (totals.get(name) ?? 0) + busy);
-      }
-      step({ upstreams: new Map([...totals].map(([name, calls]) => [name, called(calls)])) });
-    }
-    const report = history.report();
-    expect(report.upstreams).toHaveLength(51);
-    expect(report.upstreams.at(-1)!.upstream).toBeNull();
-    expect(sum(report.upstreams.flatMap(({ calls }) => calls))).toBe(sum([...totals.values()]));
-    expect(report.upstreams[0]!.upstream).toBe("u299");
-  });
+  const called = (count: number, calls: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, n) => [`calls:u${n}`, calls]));
 
-  test("an hour of them is less than a megabyte of JSON", () => {
+  test("fifty have lines, those that are called first, and an hour of them is less than a megabyte of JSON", () => {
     const { history, step } = oneProcess();
     for (let i = 1; i <= 720; i++) {
-      const upstreams = new Map(Array.from({ length: 60 }, (_, n) => [`u${n}`, called(i * 97 + n * i, n % BUCKETS)]));
-      const requests = new Map([["hit", called(i * 1_000).durations]]);
-      step({ upstreams, requests, residentBytes: 250_123_456 + i, cacheBytes: 60_123_456 + i, loopDelay: 1.23 });
+      const failed = Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`failed:u${n}`, i]));
+      const durations = Object.fromEntries(
+        Array.from({ length: 60 }, (_, n) => [`:u${n}`, inBucket([0.1, i * 97 + n])]),
+      );
+      step({ counts: { ...called(60, i * 97), ...failed }, durations });
     }
-    const bytes = JSON.stringify(history.report()).length;
-    expect(bytes).toBeGreaterThan(300_000);
-    expect(bytes).toBeLessThan(1_000_000);
-    expect(JSON.stringify(history.report(history.report().times.at(-2))).length).toBeLessThan(6_000);
+    const { times, lines } = history.report();
+    expect(Object.keys(lines).filter((name) => /^(calls|failed|p50Ms|p99Ms):/.test(name))).toHaveLength(200);
+    expect(lines["calls:u0"]).toHaveLength(720);
+    expect(lines["calls:u55"]).toBeUndefined();
+    expect(JSON.stringify(history.report()).length).toBeLessThan(1_000_000);
+    expect(JSON.stringify(history.report(times.at(-2))).length).toBeLessThan(8_000);
   });
 
-  test("lines do not change hands among upstreams that are alike", () => {
+  test("one that was not called for an hour gives its place to another", () => {
     const { history, step } = oneProcess();
-    const all = (i: number) => new Map(Array.from({ length: 60 }, (_, n) => [`u${n}`, called(i * 10 + (n % 3))]));
-    for (let i = 1; i <= 20; i++) step({ upstreams: all(i) });
-    const names = history.report().upstreams.map(({ upstream }) => upstream);
-    const { times } = history.report();
-    for (let i = 21; i <= 200; i++) step({ upstreams: all(i) });
-    expect(new Set(history.report().upstreams.map(({ upstream }) => upstream))).toEqual(new Set(names));
-    expect(history.report(times.at(-1)).complete).toBe(false);
-  });
-
-  test("one that is configured no more goes an hour after its last call", () => {
-    const { history, step } = oneProcess();
-    step({ upstreams: new Map([["gone", called(1)]]) });
-    for (let i = 0; i < 719; i++) step({});
-    expect(linesOf(history.report(), "gone")).toBeDefined();
-    step({});
-    expect(linesOf(history.report(), "gone")).toBeUndefined();
+    step({ counts: { "calls:gone": 1, "failed:gone": 0, ...called(49, 1) } });
+    const later = { "calls:gone": 1, "failed:gone": 0 };
+    for (let i = 2; i <= 720; i++) step({ counts: { ...later, ...called(49, i), "calls:late": i } });
+    expect(history.report().lines["calls:gone"]).toBeDefined();
+    expect(history.report().lines["failed:gone"]).toHaveLength(720);
+    expect(history.report().lines["calls:late"]).toBeUndefined();
+    step({ counts: { ...later, ...called(49, 721), "calls:late": 721 } });
+    expect(history.report().lines["calls:gone"]).toBeUndefined();
+    expect(history.report().lines["failed:gone"]).toBeUndefined();
+    expect(history.report().lines["calls:late"]!.at(-1)).toBe(1);
   });
 });
 
 test("what is taken is what the metrics say", async () => {
   const { metrics } = createMetrics();
-  metrics.requestDuration.observe({ operation: "instruments", outcome: "hit" }, 0.0001);
-  metrics.requestDuration.observe({ operation: "instruments", outcome: "miss" }, 0.2);
-  metrics.requestDuration.observe({ operation: "info", outcome: "hit" }, 0.0001);
-  metrics.requestDuration.observe({ operation: "none", outcome: "refused" }, 0.0001);
-  metrics.errors.tally({ code: "no_such_path" }).add(2);
+  metrics.requestDuration.labels({ operation: "instruments", outcome: "hit" }).observe(0.0001);
+  metrics.requestDuration.labels({ operation: "instruments", outcome: "miss" }).observe(0.2);
+  metrics.requestDuration.labels({ operation: "info", outcome: "hit" }).observe(0.0001);
+  metrics.requestDuration.labels({ operation: "none", outcome: "refused" }).observe(0.0001);
+  metrics.errors.inc({ code: "no_such_path" }, 2);
   metrics.upstreamAttempts.inc({ upstream: "amulet", outcome: "success" });
   metrics.upstreamAttempts.inc({ upstream: "amulet", outcome: "failure" });
-  metrics.upstreamDuration.observe({ upstream: "amulet", kind: "metadata" }, 0.2);
-  metrics.upstreamDuration.observe({ upstream: "amulet", kind: "other" }, 0.2);
-  const sample = sampleOf(metrics, { residentBytes: 1, cacheBytes: 2, loopDelay: 3 });
-  expect(sample).toMatchObject({ residentBytes: 1, cacheBytes: 2, loopDelay: 3 });
-  expect(Object.fromEntries(sample.cached)).toEqual({ hit: 2, miss: 1 });
-  expect(sum(sample.requests.get("refused")!)).toBe(1);
-  expect(Object.fromEntries(sample.errors)).toEqual({ no_such_path: 2 });
-  const { calls, failed, durations } = sample.upstreams.get("amulet")!;
-  expect([calls, failed, sum(durations)]).toEqual([2, 1, 2]);
+  metrics.upstreamDuration.labels({ upstream: "amulet", kind: "metadata" }).observe(0.2);
+  metrics.upstreamDuration.labels({ upstream: "amulet", kind: "other" }).observe(0.2);
+  const sample = await sampleOf(metrics, { residentBytes: 1, cacheBytes: 2, loopDelay: 3 });
+  expect(sample).toMatchObject({ served: 2, missed: 1, residentBytes: 1, cacheBytes: 2, loopDelay: 3 });
+  expect(Object.fromEntries(sample.counts)).toMatchObject({
+    "requests:hit": 2,
+    "requests:miss": 1,
+    "requests:refused": 1,
+    "requests:stale": 0,
+    "errors:no_such_path": 2,
+    callsSpared: 2,
+    calls: 2,
+    failedCalls: 1,
+    "calls:amulet": 2,
+    "failed:amulet": 1,
+  });
+  expect(sample.durations.get(":amulet")).toEqual(inBucket([0.25, 2]));
+  expect(sample.durations.get("")!.reduce((sum, count) => sum + count, 0)).toBe(4);
 });
 
 test("a gateway tells its last hour, and takes no other parameter than since", async () => {
@@ -238,10 +209,15 @@ test("a gateway tells its last hour, and takes no other parameter than since", a
   clock.advance(STEP);
   await expect.poll(async () => (await historyOf()).times.length).toBe(1);
   const report = await historyOf();
-  expect(report.requests).toMatchObject({ hit: [2], miss: [1], refused: [1] });
-  expect(report.errors).toEqual({ admin_unknown: [1] });
-  expect([report.callsSpared, report.hitRatio]).toEqual([[2], [0.667]]);
-  expect(linesOf(report, "amulet")!.calls).toEqual([1]);
+  expect(report.lines).toMatchObject({
+    "requests:hit": [2],
+    "requests:miss": [1],
+    "requests:refused": [1],
+    "errors:admin_unknown": [1],
+    callsSpared: [2],
+    hitRatio: [0.667],
+    "calls:amulet": [1],
+  });
   expect((await historyOf(`?since=${report.times[0]}`)).times).toEqual([]);
   for (const query of [
     "?since=x",

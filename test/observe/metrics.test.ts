@@ -3,7 +3,7 @@ import { systemClock } from "../../src/clock.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import { announce, forgetUpstreams } from "../../src/observe/metrics/announcement.ts";
 import { createLogger } from "../../src/observe/log.ts";
-import { LiveRegistry } from "../../src/observe/metrics/bound.ts";
+import { LiveRegistry } from "../../src/observe/metrics/live-registry.ts";
 import { type Definition, seriesOf } from "../../src/observe/metrics/definition.ts";
 import { collectProcessMetrics } from "../../src/observe/metrics/process.ts";
 import { METRICS } from "../../src/observe/metrics/table.ts";
@@ -30,7 +30,7 @@ describe("the table of metrics", () => {
     collectProcessMetrics(metrics, own, createLogger("silent"));
     const ofProcess = (await seriesIn(own)).length;
     const ofGateway = DEFINITIONS.reduce((sum, definition) => sum + seriesOf(definition, UPSTREAMS), 0);
-    expect(ofProcess).toBeGreaterThan(20);
+    expect(ofProcess).toBeGreaterThan(5);
     expect(ofGateway + ofProcess).toBeLessThanOrEqual(MAX_SERIES);
   });
 
@@ -46,11 +46,11 @@ describe("the table of metrics", () => {
     // @ts-expect-error: there is no such operation
     metrics.requests.inc({ operation: "infos", upstream: "amulet", status: "2xx" });
     // @ts-expect-error: the status is missing
-    expect(() => metrics.requests.inc({ operation: "info", upstream: "amulet" })).toThrow(TypeError);
+    metrics.requests.inc({ operation: "info", upstream: "amulet" });
     // @ts-expect-error: a metric without labels takes none
-    metrics.cacheEvictions.inc({ party: "alice::1220" });
+    expect(() => metrics.cacheEvictions.inc({ party: "alice::1220" })).toThrow("party");
     // @ts-expect-error: nor does a retry say whose it was
-    expect(() => metrics.upstreamRetries.inc({ upstream: "amulet", party: "alice::1220" })).toThrow(TypeError);
+    expect(() => metrics.upstreamRetries.inc({ upstream: "amulet", party: "alice::1220" })).toThrow("party");
     expect(await registry.metrics()).not.toContain("alice");
   });
 });
@@ -60,7 +60,7 @@ describe("counters", () => {
     const { registry } = createMetrics();
     announce(registry, ["amulet"]);
     const zeros = (await seriesIn(registry)).filter(({ name }) => name.endsWith("_total"));
-    expect(zeros.map(({ name }) => name)).toContain(METRICS.credentialFailures.name);
+    expect(zeros.map(({ name }) => name)).toContain(METRICS.upstreamRetries.name);
     expect(zeros.map(({ name }) => name)).toContain(METRICS.purges.name);
     expect(new Set(zeros.map(({ value }) => value))).toEqual(new Set([0]));
   });
@@ -72,7 +72,7 @@ describe("counters", () => {
     const traffic = new Traffic(metrics);
     traffic.recorder({ operation: "info", upstream: "bonds", outcome: "hit" })(hit);
     traffic.recorder({ operation: "info", upstream: "amulet", outcome: "hit" })(hit);
-    metrics.upstreamDuration.observe({ upstream: "bonds", kind: "metadata" }, 1);
+    metrics.upstreamDuration.labels({ upstream: "bonds", kind: "metadata" }).observe(1);
     await forgetUpstreams(registry, new Set(["amulet"]));
     const names = new Set((await seriesIn(registry)).map(({ labels }) => labels["upstream"]));
     expect(names.has("amulet")).toBe(true);

@@ -57,6 +57,9 @@ let gateway: GatewayUnderTest;
 /** Every request of this file, by the name it was sent under. */
 const traces = new Map<string, CollectedSpan[]>();
 
+/** What was scraped then, twice. */
+const expositions: { type: string | null; text: string }[] = [];
+
 /** Sends a request as part of a client's trace; its last digits tell the requests apart. */
 async function send(index: number, path: string, body?: string): Promise<void> {
   const response = await fetch(`${gateway.registrar(DSO)}/registry/${path}`, {
@@ -101,6 +104,10 @@ beforeAll(async () => {
   for (const node of nodes) node.status = 200;
   await send(PASSED, "some-draft/v3/things");
   await send(REFUSED, "transfer-instruction/v1/transfer-factory", "no json");
+  for (let scrape = 0; scrape < 2; scrape += 1) {
+    const answer = await fetch(`${gateway.operations}/metrics`);
+    expositions.push({ type: answer.headers.get("content-type"), text: await answer.text() });
+  }
   // Sends what is left.
   await gateway.stop();
   for (const span of collector.spans) traces.set(span.traceId, [...(traces.get(span.traceId) ?? []), span]);
@@ -173,6 +180,16 @@ describe("a traced request", () => {
 
   test("has a memory hit without any call below it", () => {
     expect(traces.get(traceOf(HIT))).toHaveLength(1);
+  });
+
+  test("is named by the latency that it had, in the form of OpenMetrics", () => {
+    for (const { type, text } of expositions) {
+      expect(type).toContain("application/openmetrics-text; version=1.0.0");
+      expect(text).toMatch(/\n# EOF\n$/);
+      expect(text).toMatch(/\nregistry_gateway_requests_total\{/);
+      const named = /^registry_gateway_request_duration_seconds_bucket\{.* # \{trace_id="(\w+)"\}/gm;
+      expect([...text.matchAll(named)].map(([, trace]) => trace)).toContain(traceOf(POST));
+    }
   });
 
   test("is found in the log by its trace", () => {

@@ -135,7 +135,7 @@ const SCENES: Readonly<Record<string, Scene | ((metrics: Metrics) => void)>> = {
     upstreams: [upstream("a", { state: "degraded", nodes: [NODE, { ...NODE, state: "ejected" }] })],
   },
   RegistryGatewayRegistrySlow: ({ upstreamDuration }) => {
-    for (let i = 0; i < 10; i++) upstreamDuration.observe({ upstream: "a", kind: "other" }, 3);
+    for (let i = 0; i < 10; i++) upstreamDuration.labels({ upstream: "a", kind: "other" }).observe(3);
   },
   RegistryGatewayMetadataFails: ({ upstreamCalls }) =>
     upstreamCalls.inc({ upstream: "a", kind: "metadata", outcome: "failed" }, 3),
@@ -157,7 +157,8 @@ const SCENES: Readonly<Record<string, Scene | ((metrics: Metrics) => void)>> = {
     requests.inc({ operation: "info", upstream: "a", status: "2xx" }, 98);
   },
   RegistryGatewaySlow: ({ requestDuration }) => {
-    for (let i = 0; i < 100; i++) requestDuration.observe({ operation: "info", outcome: "hit" }, i < 2 ? 0.2 : 0.001);
+    for (let i = 0; i < 100; i++)
+      requestDuration.labels({ operation: "info", outcome: "hit" }).observe(i < 2 ? 0.2 : 0.001);
   },
   RegistryGatewayStaleAnswers: ({ cacheAnswers }) =>
     cacheAnswers.inc({ upstream: "a", operation: "info", outcome: "stale" }, 20),

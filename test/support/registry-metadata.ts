@@ -35,7 +35,7 @@ export function openRegistryOf(
     upstream,
     cache: new HttpCache({ memory, coordinator, clock, random: mulberry32(1), observer }),
     coordinator,
-    observer: { schemaViolated: nothing, supplySeen: nothing, chainReset: nothing },
+    observer: { schemaViolated: nothing, supplySeen: nothing },
     pages: new ListedPages(bodies),
     admit: nothing,
   });

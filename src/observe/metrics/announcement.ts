@@ -1,8 +1,7 @@
-import { Gauge, type Registry } from "@prometheus-io/client";
+import { Counter, type Histogram, type Registry } from "@prometheus-io/client";
 import { ALIAS, ALIAS_OR_NONE } from "./labels.ts";
 import { METRICS } from "./table.ts";
 import type { Definition } from "./definition.ts";
-import { BoundCounter, type BoundHistogram } from "./bound.ts";
 
 /** Counters with more combinations than this begin with the first event. */
 const MAX_COMBINATIONS = 24;
@@ -13,8 +12,8 @@ const MAX_COMBINATIONS = 24;
  */
 export function announce(registry: Registry, upstreams: readonly string[] | undefined): void {
   for (const definition of Object.values<Definition>(METRICS)) {
-    const metric = registry.getSingleMetric(definition.name);
-    if (!(metric instanceof BoundCounter)) continue;
+    const metric = registry.getSingleMetric<string>(definition.name);
+    if (!(metric instanceof Counter)) continue;
     const isAboutUpstreams = definition.labels["upstream"] !== undefined;
     if (isAboutUpstreams !== (upstreams !== undefined)) continue;
     const children = combinations(Object.entries(definition.labels), upstreams ?? []);
@@ -29,13 +28,18 @@ export function announce(registry: Registry, upstreams: readonly string[] | unde
  * @param kept the aliases of those that are
  */
 export async function forgetUpstreams(registry: Registry, kept: ReadonlySet<string>): Promise<void> {
-  const isForgotten = ({ upstream }: Readonly<Record<string, string>>) =>
-    upstream !== undefined && upstream !== "none" && !kept.has(upstream);
-  for (const { name, labels } of Object.values<Definition>(METRICS)) {
-    if (labels["upstream"] === undefined) continue;
-    const metric = registry.getSingleMetric(name) as BoundCounter | BoundHistogram | Gauge;
-    if (!(metric instanceof Gauge)) metric.forget(isForgotten);
-    else for (const { labels: own } of (await metric.get()).values) if (isForgotten(own)) metric.remove(own);
+  for (const definition of Object.values<Definition>(METRICS)) {
+    if (definition.labels["upstream"] === undefined) continue;
+    const metric = registry.getSingleMetric<string>(definition.name) as Histogram<string>;
+    const gone = new Map<string, object>();
+    for (const { labels } of (await metric.get()).values) {
+      // A histogram shows each of its series once a bucket.
+      const { le: _bound, ...own } = labels;
+      const { upstream } = own;
+      if (upstream === undefined || upstream === "none" || kept.has(String(upstream))) continue;
+      gone.set(JSON.stringify(own), own);
+    }
+    for (const labels of gone.values()) metric.remove(labels);
   }
 }
 

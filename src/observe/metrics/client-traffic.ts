@@ -2,7 +2,6 @@ import type { Client } from "../../clients/client.ts";
 import type { Instant } from "../../clock.ts";
 import type { ErrorCode } from "../../errors.ts";
 import type { Metrics } from "../metrics.ts";
-import type { Tally } from "./bound.ts";
 import { CLIENT_REFUSAL, type ClientRefusal, MOST_NAMES, type OperationLabel, type OutcomeLabel } from "./labels.ts";
 
 /** What a client used since the process began. */
@@ -18,17 +17,10 @@ export interface ClientUse {
   readonly lastSeen: Instant;
 }
 
-/** What moves into the metrics. */
-interface ClientTallies {
-  readonly requests: Map<OutcomeLabel, Map<OperationLabel, Tally>>;
-  readonly refusals: Map<ClientRefusal, Tally>;
-}
-
 interface CountedClient {
   /** The last one that was counted here. */
   client: Client;
   readonly name: string;
-  readonly tallies: ClientTallies;
   requests: number;
   lastSeen: Instant;
   readonly refusals: Partial<Record<ClientRefusal, number>>;
@@ -70,7 +62,7 @@ export class ClientTraffic {
     certificate: new Map<string, CountedClient>(),
     anonymous: new Map<string, CountedClient>(),
   };
-  private readonly nobody = { tallies: newTallies(), auditedAt: -Infinity };
+  private readonly nobody = { auditedAt: -Infinity };
 
   constructor(options: ClientTrafficOptions) {
     this.options = options;
@@ -78,14 +70,11 @@ export class ClientTraffic {
 
   /** Counts a request; `client` is undefined where it is not known who asked. */
   count(client: Client | undefined, operation: OperationLabel, outcome: OutcomeLabel, at: Instant): void {
-    if (client === undefined) {
-      this.tally(this.nobody.tallies, NOBODY, operation, outcome);
-      return;
-    }
-    const counted = this.of(client);
+    const counted = client === undefined ? undefined : this.of(client);
+    this.options.metrics.clientRequests.inc({ client: counted?.name ?? NOBODY, operation, outcome });
+    if (counted === undefined) return;
     counted.requests += 1;
     counted.lastSeen = at;
-    this.tally(counted.tallies, counted.name, operation, outcome);
   }
 
   /** Counts why a request was refused, where that is about its client. */
@@ -95,7 +84,7 @@ export class ClientTraffic {
     const name = counted?.name ?? NOBODY;
     if (counted !== undefined) counted.refusals[code] = (counted.refusals[code] ?? 0) + 1;
     const audited = counted ?? this.nobody;
-    this.refusalTally(audited.tallies, name, code).add(1);
+    this.options.metrics.clientRefusals.inc({ client: name, reason: code });
     if (at - audited.auditedAt < AUDIT_EVERY) return;
     audited.auditedAt = at;
     this.options.onRefused({ client: name, tier: client?.tier.name ?? NOBODY, reason: code });
@@ -121,24 +110,6 @@ export class ClientTraffic {
       .toSorted((one, other) => other.lastSeen - one.lastSeen);
   }
 
-  private refusalTally({ refusals }: ClientTallies, client: string, reason: ClientRefusal): Tally {
-    let tally = refusals.get(reason);
-    if (tally === undefined)
-      refusals.set(reason, (tally = this.options.metrics.clientRefusals.tally({ client, reason })));
-    return tally;
-  }
-
-  private tally({ requests }: ClientTallies, client: string, operation: OperationLabel, outcome: OutcomeLabel): void {
-    let ofOutcome = requests.get(outcome);
-    if (ofOutcome === undefined) requests.set(outcome, (ofOutcome = new Map()));
-    let tally = ofOutcome.get(operation);
-    if (tally === undefined) {
-      tally = this.options.metrics.clientRequests.tally({ client, operation, outcome });
-      ofOutcome.set(operation, tally);
-    }
-    tally.add(1);
-  }
-
   private of(client: Client): CountedClient {
     const ofKind = this.counted[client.kind];
     const known = ofKind.get(client.name);
@@ -154,15 +125,10 @@ export class ClientTraffic {
   }
 }
 
-function newTallies(): ClientTallies {
-  return { requests: new Map(), refusals: new Map() };
-}
-
 function newlyCounted(client: Client, name: string): CountedClient {
   return {
     client,
     name,
-    tallies: newTallies(),
     requests: 0,
     lastSeen: 0,
     refusals: {},

@@ -1,5 +1,11 @@
 import { ALIAS_OR_NONE, CLIENT, type LabelSet, MOST_SOURCES, type NoLabels, SOURCE } from "./labels.ts";
 
+/**
+ * What sets a metric back. `restart`: the process's end alone · `removal`: a reload that takes the upstream away, too ·
+ * `reading`: it is set anew whenever it is read, and shows nothing that is no more.
+ */
+export type Reset = "restart" | "removal" | "reading";
+
 /** How the replicas' values of a gauge become one, in dashboards. */
 export type Aggregation = "sum" | "max" | "min" | "first";
 
@@ -7,7 +13,7 @@ export type Aggregation = "sum" | "max" | "min" | "first";
 export type Unit = "per second" | "seconds" | "bytes" | "bytes per second" | "share" | "count" | "age" | "state";
 
 /** How the metric is shown in the dashboards. */
-interface Panel<Label extends string = string> {
+export interface Panel<Label extends string = string> {
   readonly title: string;
   /** Of what is shown: the rate of a counter, the quantiles of a histogram, the value of a gauge. */
   readonly unit: Unit;
@@ -18,7 +24,8 @@ interface Panel<Label extends string = string> {
 interface Details<Labels extends LabelSet> {
   readonly help: string;
   readonly labels?: Labels;
-  readonly panel: Panel<keyof NoInfer<Labels> & string>;
+  /** Left out where an alert, the console or a panel of several metrics reads it: one of them has to. */
+  readonly panel?: Panel<keyof NoInfer<Labels> & string>;
   /** Fewer series than all combinations of label values, where some cannot occur. */
   readonly series?: (upstreams: number) => number;
 }
@@ -28,7 +35,8 @@ interface Described<Labels extends LabelSet> {
   readonly name: string;
   readonly help: string;
   readonly labels: Labels;
-  readonly panel: Panel;
+  readonly panel?: Panel;
+  readonly resetBy: Reset;
   readonly series?: (upstreams: number) => number;
 }
 
@@ -61,15 +69,20 @@ export function counter<const Labels extends LabelSet = NoLabels>(
   name: string,
   details: Details<Labels>,
 ): CounterDefinition<Labels> {
-  return { type: "counter", name: `${PREFIX}${name}_total`, ...details, labels: details.labels ?? ({} as Labels) };
+  return { type: "counter", name: `${PREFIX}${name}_total`, ...described(details) };
 }
 
 /** Something that is so now. */
 export function gauge<const Labels extends LabelSet = NoLabels>(
   name: string,
-  { aggregation = "sum", ...details }: Details<Labels> & { readonly aggregation?: Aggregation },
+  { aggregation = "sum", ...details }: GaugeDetails<Labels>,
 ): GaugeDefinition<Labels> {
-  return { type: "gauge", name: PREFIX + name, aggregation, ...details, labels: details.labels ?? ({} as Labels) };
+  return { type: "gauge", name: PREFIX + name, aggregation, ...described(details) };
+}
+
+interface GaugeDetails<Labels extends LabelSet> extends Details<Labels> {
+  readonly aggregation?: Aggregation;
+  readonly resetBy?: "reading";
 }
 
 /** How something is distributed, in seconds: `name` without prefix and unit. */
@@ -77,13 +90,13 @@ export function histogram<const Labels extends LabelSet = NoLabels>(
   name: string,
   { buckets = LATENCY, ...details }: Details<Labels> & { readonly buckets?: readonly number[] },
 ): HistogramDefinition<Labels> {
-  return {
-    type: "histogram",
-    name: `${PREFIX}${name}_seconds`,
-    buckets,
-    ...details,
-    labels: details.labels ?? ({} as Labels),
-  };
+  return { type: "histogram", name: `${PREFIX}${name}_seconds`, buckets, ...described(details) };
+}
+
+function described<Labels extends LabelSet>(details: Details<Labels>) {
+  const labels = details.labels ?? ({} as Labels);
+  const resetBy: Reset = "upstream" in labels ? "removal" : "restart";
+  return { resetBy, ...details, labels };
 }
 
 /** The most series that a metric has with so many upstreams and clients. */

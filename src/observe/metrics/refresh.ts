@@ -14,7 +14,9 @@ import {
 } from "../../upstream/status.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Traffic } from "../traffic.ts";
+import type { Definition } from "./definition.ts";
 import { CATALOGUE_BOUND, type CatalogueBound } from "./labels.ts";
+import { type MetricKey, METRICS } from "./table.ts";
 
 /** What the gauges show. */
 export interface GaugeSources {
@@ -37,9 +39,19 @@ export interface GaugeSources {
 /** Values of the breaker's gauge. */
 const BREAKER_VALUE: Readonly<Record<BreakerState, number>> = { closed: 0, "half-open": 1, open: 2 };
 
+type GaugeKey = {
+  [Key in MetricKey]: (typeof METRICS)[Key] extends { readonly type: "gauge" } ? Key : never;
+}[MetricKey];
+
+const SET_WHEN_READ = Object.entries<Definition>(METRICS)
+  .filter(([, { resetBy }]) => resetBy === "reading")
+  .map(([key]) => key as GaugeKey);
+
 /** Sets the gauges to what is so now. */
 export function refreshGauges(metrics: Metrics, sources: GaugeSources): void {
   const { upstreams, memory, catalogue, maxBytes, traffic, redis } = sources;
+  // A reload may have taken upstreams, nodes or certificates away.
+  for (const key of SET_WHEN_READ) metrics[key].reset();
   metrics.cacheBytes.set(memory.bytes);
   metrics.cacheEntries.set(memory.entries);
   metrics.cacheMaxBytes.set(maxBytes);
@@ -51,11 +63,6 @@ export function refreshGauges(metrics: Metrics, sources: GaugeSources): void {
     const ages = upstreams.map(({ config }) => oldestAge(config, operation));
     metrics.agePromise.set({ operation }, Math.max(0, ...ages) / 1000);
   }
-  // A reload may have taken nodes away.
-  metrics.nodeCordoned.reset();
-  metrics.certificateExpiry.reset();
-  metrics.catalogueInstruments.reset();
-  metrics.catalogueCutShort.reset();
   metrics.catalogueBytes.set(catalogue.size);
   refreshCertificates(metrics, "none", sources.certificates, sources.wallNow);
   for (const { config, status } of upstreams.map((each) => ({ config: each.config, status: each.status() }))) {
@@ -72,7 +79,6 @@ function refreshCatalogue(
 ): void {
   const kept = admin === undefined ? undefined : catalogue.kept(admin);
   if (kept === undefined) return;
-  metrics.catalogueInstruments.set({ upstream }, kept.instruments);
   for (const reason of CATALOGUE_BOUND) {
     metrics.catalogueCutShort.set({ upstream, reason }, kept.cutShortBy === reason ? 1 : 0);
   }

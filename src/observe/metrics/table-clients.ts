@@ -22,6 +22,5 @@ export const CLIENTS = {
     help: "1 while the keys file, or the keys of an issuer of tokens, are no good: the last good ones are used.",
     labels: { source: CLIENT_KEYS },
     aggregation: "max",
-    panel: { title: "Keys of clients that are no good", unit: "state", by: ["source"] },
   }),
 } as const;

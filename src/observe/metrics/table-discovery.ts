@@ -25,6 +25,5 @@ export const DISCOVERY = {
   discoveryPinFileUnusable: gauge("discovery_pin_file_unusable", {
     help: "1 while the file of the pins cannot be read or written: what is pinned does not outlive the process.",
     aggregation: "max",
-    panel: { title: "Pin file unusable", unit: "state" },
   }),
 } as const;

@@ -8,7 +8,6 @@ export const REDIS = {
   redisConfigured: gauge("redis_configured", {
     help: "1 where a Redis is configured.",
     aggregation: "max",
-    panel: { title: "Redis configured", unit: "state" },
   }),
   redisUp: gauge("redis_up", {
     help: "1 while Redis may be read and written.",
@@ -50,12 +49,6 @@ export const PROCESS = {
   lastReloadGood: gauge("config_last_reload_successful", {
     help: "1 while the configuration file, as last read, is the one in use.",
     aggregation: "min",
-    panel: { title: "Last reload successful", unit: "state" },
-  }),
-  lastReloadTime: gauge("config_last_reload_success_timestamp_seconds", {
-    help: "When a configuration was last put to use, as Unix time.",
-    aggregation: "max",
-    panel: { title: "Age of the configuration", unit: "age" },
   }),
   logLinesDropped: counter("log_lines_dropped", {
     help: "Log lines that standard output did not take: a full disk, or a reader that stalls.",
@@ -63,18 +56,18 @@ export const PROCESS = {
   }),
   eventLoopActive: counter("event_loop_active_seconds", {
     help: "Time in which the event loop was busy.",
-    panel: { title: "Event loop busy", unit: "share" },
   }),
   eventLoopIdle: counter("event_loop_idle_seconds", {
     help: "Time in which the event loop waited.",
-    panel: { title: "Event loop idle", unit: "share" },
   }),
   eventLoopDelay: gauge("event_loop_delay_seconds", {
+    resetBy: "reading",
     help: "How late the event loop was in the last half second, the 99th percentile.",
     aggregation: "max",
     panel: { title: "Event loop delay", unit: "seconds" },
   }),
   shedding: gauge("shedding", {
+    resetBy: "reading",
     help: "1 while misses and calls are refused because the event loop is too late.",
     aggregation: "max",
     panel: { title: "Shedding", unit: "state" },
@@ -85,6 +78,7 @@ export const PROCESS = {
     panel: { title: "Requests shed", unit: "per second", by: ["kind"] },
   }),
   certificateExpiry: gauge("certificate_expiry_seconds", {
+    resetBy: "reading",
     help: "Seconds until the first certificate of a role ends, negative once it has: listener and client_authority of listen.tls; client, authority and node of an upstream; redis and redis_authority.",
     labels: { upstream: ALIAS_OR_NONE, role: CERTIFICATE_ROLES },
     aggregation: "min",
@@ -93,12 +87,10 @@ export const PROCESS = {
   listenerTlsUnusable: gauge("listener_tls_unusable", {
     help: "1 while a file of listen.tls is no good: the last good ones are used.",
     aggregation: "max",
-    panel: { title: "Listener's TLS files no good", unit: "state" },
   }),
   operationsTokenUnusable: gauge("operations_token_unusable", {
     help: "1 while the file of an operations token is no good: the last good token is used.",
     aggregation: "max",
-    panel: { title: "Operations tokens no good", unit: "state" },
   }),
   buildInfo: gauge("build_info", {
     help: "Always 1; the labels say which build runs.",

@@ -41,10 +41,12 @@ export const TRAFFIC = {
     panel: { title: "Latency by outcome", unit: "seconds", by: ["outcome"] },
   }),
   requestsInFlight: gauge("requests_in_flight", {
+    resetBy: "reading",
     help: "Requests not answered yet, memory hits apart.",
     panel: { title: "Requests in flight", unit: "count" },
   }),
   connections: gauge("connections", {
+    resetBy: "reading",
     help: "Clients' connections that are open.",
     panel: { title: "Connections", unit: "count" },
   }),

@@ -1,11 +1,4 @@
-import {
-  CALL_OUTCOMES,
-  ATTEMPT_OUTCOMES,
-  HEDGE_RESULTS,
-  REFUSALS,
-  BREAKER_STATES,
-  CREDENTIAL_KEYS,
-} from "../../upstream/observer.ts";
+import { CALL_OUTCOMES, ATTEMPT_OUTCOMES, HEDGE_RESULTS, REFUSALS, CREDENTIAL_KEYS } from "../../upstream/observer.ts";
 import { FAILURE_REASONS } from "../../upstream/failure.ts";
 import { NODE_STATES, UPSTREAM_MODES, UPSTREAM_STATES } from "../../upstream/status.ts";
 import { OPERATIONS } from "../../spec/operations.ts";
@@ -15,24 +8,27 @@ import { ALIAS, CALL_KIND, CHECK_OUTCOME, NODE_PLACE } from "./labels.ts";
 /** How the registries and the way to them are doing. */
 export const UPSTREAM = {
   upstreamState: gauge("upstream_state", {
+    resetBy: "reading",
     help: "1 for the state the upstream is in, 0 for the others.",
     labels: { upstream: ALIAS, state: UPSTREAM_STATES },
     aggregation: "max",
-    panel: { title: "State of upstreams", unit: "count", by: ["upstream", "state"] },
   }),
   upstreamNodes: gauge("upstream_nodes", {
+    resetBy: "reading",
     help: "Nodes of the upstream in each state.",
     labels: { upstream: ALIAS, state: NODE_STATES },
     aggregation: "max",
     panel: { title: "Nodes by state", unit: "count", by: ["upstream", "state"] },
   }),
   upstreamMode: gauge("upstream_mode", {
+    resetBy: "reading",
     help: "1 for the mode the upstream is in, 0 for the other; cache-only: by an operator, nothing is asked of it.",
     labels: { upstream: ALIAS, mode: UPSTREAM_MODES },
     aggregation: "max",
     panel: { title: "Mode of upstreams", unit: "count", by: ["upstream", "mode"] },
   }),
   nodeCordoned: gauge("node_cordoned", {
+    resetBy: "reading",
     help: "1 while an operator has the node cordoned: it gets no new calls. The node is its place in urls, from 0.",
     labels: { upstream: ALIAS, node: NODE_PLACE },
     aggregation: "max",
@@ -59,19 +55,19 @@ export const UPSTREAM = {
     panel: { title: "Latency of calls", unit: "seconds", by: ["upstream", "kind"] },
   }),
   upstreamInFlight: gauge("upstream_calls_in_flight", {
+    resetBy: "reading",
     help: "Calls to the upstream that run.",
     labels: { upstream: ALIAS },
-    panel: { title: "Calls in flight", unit: "count", by: ["upstream"] },
   }),
   upstreamQueued: gauge("upstream_calls_queued", {
+    resetBy: "reading",
     help: "Calls to the upstream that wait for their turn.",
     labels: { upstream: ALIAS },
-    panel: { title: "Calls that wait", unit: "count", by: ["upstream"] },
   }),
   upstreamMaxInFlight: gauge("upstream_calls_max_in_flight", {
+    resetBy: "reading",
     help: "Calls to the upstream that may run at once.",
     labels: { upstream: ALIAS },
-    panel: { title: "Most calls in flight", unit: "count", by: ["upstream"] },
   }),
   upstreamRefused: counter("upstream_refused_calls", {
     help: "Calls refused before any attempt, by reason.",
@@ -79,15 +75,11 @@ export const UPSTREAM = {
     panel: { title: "Calls refused, by reason", unit: "per second", by: ["upstream", "reason"] },
   }),
   breakerState: gauge("upstream_breaker_state", {
+    resetBy: "reading",
     help: "The circuit breaker: 0 closed, 1 half-open, 2 open.",
     labels: { upstream: ALIAS },
     aggregation: "max",
     panel: { title: "Circuit breaker (0 closed, 1 half-open, 2 open)", unit: "state", by: ["upstream"] },
-  }),
-  breakerTransitions: counter("upstream_breaker_transitions", {
-    help: "Changes of the circuit breaker, by the state it changed to.",
-    labels: { upstream: ALIAS, state: BREAKER_STATES },
-    panel: { title: "Changes of the circuit breaker", unit: "per second", by: ["upstream", "state"] },
   }),
   upstreamEjections: counter("upstream_node_ejections", {
     help: "Nodes taken out because they failed or were too slow.",
@@ -110,9 +102,9 @@ export const UPSTREAM = {
     panel: { title: "Retries not made: budget spent", unit: "per second", by: ["upstream"] },
   }),
   upstreamRetriesLeft: gauge("upstream_retries_left", {
+    resetBy: "reading",
     help: "Further attempts that the retry budget allows now.",
     labels: { upstream: ALIAS },
-    panel: { title: "Retries left", unit: "count", by: ["upstream"] },
   }),
   upstreamHedges: counter("upstream_hedges", {
     help: "Second calls to another node because the first was slow.",
@@ -120,66 +112,47 @@ export const UPSTREAM = {
     panel: { title: "Hedges by result", unit: "per second", by: ["upstream", "result"] },
   }),
   rateLimit: gauge("upstream_rate_limit", {
+    resetBy: "reading",
     help: "Calls that rateLimit allows in one window.",
     labels: { upstream: ALIAS },
     aggregation: "max",
-    panel: { title: "Rate limit", unit: "count", by: ["upstream"] },
   }),
   rateLimitLeft: gauge("upstream_rate_limit_left", {
+    resetBy: "reading",
     help: "Calls left in the window of rateLimit as last seen.",
     labels: { upstream: ALIAS },
     aggregation: "min",
-    panel: { title: "Rate limit left", unit: "count", by: ["upstream"] },
-  }),
-  rateLimitShare: gauge("upstream_rate_limit_share", {
-    help: "Share of rateLimit that is used: less than 1 for a while after the upstream answered 429.",
-    labels: { upstream: ALIAS },
-    aggregation: "min",
-    panel: { title: "Share of the rate limit in use", unit: "share", by: ["upstream"] },
   }),
   adminProved: gauge("upstream_admin_proved", {
+    resetBy: "reading",
     help: "1 once a node has proved the upstream's admin.",
     labels: { upstream: ALIAS },
     aggregation: "max",
-    panel: { title: "Admin proved", unit: "state", by: ["upstream"] },
   }),
   agreementMissing: gauge("upstream_agreement_missing", {
+    resetBy: "reading",
     help: "Nodes that have yet to name the same admin before any is used (agree); 0 where one node is enough.",
     labels: { upstream: ALIAS },
     aggregation: "max",
-    panel: { title: "Nodes missing for agreement", unit: "count", by: ["upstream"] },
   }),
   adminContested: gauge("upstream_admin_contested", {
+    resetBy: "reading",
     help: "1 while another upstream claims the same admin and neither has it configured: neither is used.",
     labels: { upstream: ALIAS },
     aggregation: "max",
-    panel: { title: "Admin claimed by two upstreams", unit: "state", by: ["upstream"] },
-  }),
-  adminMismatches: counter("upstream_admin_mismatches", {
-    help: "Checks in which a node named another admin than expected.",
-    labels: { upstream: ALIAS },
-    panel: { title: "Nodes that name another admin", unit: "per second", by: ["upstream"] },
   }),
   nodeOutOfStep: counter("node_out_of_step", {
     help: "Times that answers of a node were to other requests than they came for, or to none.",
     labels: { upstream: ALIAS },
-    panel: { title: "Answers out of step", unit: "per second", by: ["upstream"] },
   }),
   supportedApisChanges: counter("upstream_supported_apis_changes", {
     help: "Times that the registry's info named other APIs than before, as after an upgrade.",
     labels: { upstream: ALIAS },
-    panel: { title: "Changes of supportedApis", unit: "per second", by: ["upstream"] },
-  }),
-  credentialFailures: counter("upstream_credential_failures", {
-    help: "Credentials that could not be read or fetched.",
-    labels: { upstream: ALIAS },
-    panel: { title: "Credentials that cannot be used", unit: "per second", by: ["upstream"] },
   }),
   credentialUnusable: gauge("upstream_credential_unusable", {
     help: "1 while what the key names is no good: the last good one is used while it lasts.",
     labels: { upstream: ALIAS, key: CREDENTIAL_KEYS },
     aggregation: "max",
-    panel: { title: "Credentials that are no good", unit: "state", by: ["upstream", "key"] },
   }),
   schemaViolations: counter("schema_violations", {
     help: "Answers of upstreams that break the published schema.",

@@ -39,6 +39,10 @@ export class RequestSpan implements RequestTrace {
     return this.span.spanContext().traceId;
   }
 
+  get isSampled(): boolean {
+    return this.span.isRecording();
+  }
+
   run<T>(work: () => T): T {
     return this.parts.current.run(this, work);
   }

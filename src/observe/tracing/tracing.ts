@@ -25,6 +25,8 @@ export type Attributes = Readonly<Record<string, string | number | boolean>>;
 export interface RequestTrace extends CallTrace {
   /** 32 hex digits: the same in the log line and in what goes upstream. */
   readonly id: string;
+  /** Whether it is kept and sent. */
+  readonly isSampled: boolean;
   /** Runs `work` so that {@link Tracing.current} is this request, also in what it awaits. */
   run<T>(work: () => T): T;
   annotate(attributes: Attributes): void;

@@ -39,7 +39,7 @@ export class HealthReport {
   async look(): Promise<Health> {
     const { clock, metrics, status, discovery, lastReload, operatorFaults } = this.sources;
     const gauges = await gaugesAbove0(metrics);
-    this.recent.refresh();
+    await this.recent.refresh();
     return this.watch.look({
       ...status(),
       lastReload: lastReload(),

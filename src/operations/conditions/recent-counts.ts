@@ -1,5 +1,7 @@
 import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
 import type { Metrics } from "../../observe/metrics.ts";
+import { histogramSeries } from "../../observe/metrics/histogram-series.ts";
+import { METRICS } from "../../observe/metrics/table.ts";
 
 const STEP: Duration = 30_000;
 
@@ -17,12 +19,12 @@ export class RecentCounts {
   private readonly clock: Clock;
   private readonly samples: Sample[] = [];
   private cancelTimer: CancelTimer | undefined;
-  private now: ReadonlyMap<string, number>;
+  /** Nothing is counted before the gateway starts. */
+  private now: ReadonlyMap<string, number> = new Map();
 
   constructor(metrics: Metrics, clock: Clock) {
     this.metrics = metrics;
     this.clock = clock;
-    this.now = countsOf(metrics);
     this.samples.push({ at: clock.now(), counts: this.now });
   }
 
@@ -34,10 +36,11 @@ export class RecentCounts {
   /** Takes a sample every thirty seconds from now on, and tells `onStep` of it. */
   start(onStep: () => void): void {
     this.cancelTimer = this.clock.after(STEP, () => {
-      this.refresh();
-      this.samples.push({ at: this.clock.now(), counts: this.now });
-      if (this.samples.length > MOST_STEPS) this.samples.shift();
-      onStep();
+      void this.refresh().then(() => {
+        this.samples.push({ at: this.clock.now(), counts: this.now });
+        if (this.samples.length > MOST_STEPS) this.samples.shift();
+        onStep();
+      });
       this.start(onStep);
     });
   }
@@ -47,8 +50,8 @@ export class RecentCounts {
   }
 
   /** Reads what is counted now. */
-  refresh(): void {
-    this.now = countsOf(this.metrics);
+  async refresh(): Promise<void> {
+    this.now = await countsOf(this.metrics);
   }
 
   /** By how much a count has risen; 0 for one that there is not. */
@@ -61,55 +64,57 @@ export class RecentCounts {
 }
 
 /** A few numbers for each upstream, added up from the metrics. */
-function countsOf(metrics: Metrics): ReadonlyMap<string, number> {
+async function countsOf(metrics: Metrics): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
   const add = (name: string, amount: number) => counts.set(name, (counts.get(name) ?? 0) + amount);
-  for (const { labels, tally } of metrics.requests.all()) {
-    add("requests", tally.amount);
-    if (labels.status === "5xx") add("requests failed", tally.amount);
+  for (const { labels, value } of (await metrics.requests.get()).values) {
+    add("requests", value);
+    if (labels.status === "5xx") add("requests failed", value);
   }
-  for (const { labels, tally } of metrics.cacheAnswers.all()) {
-    add("answers", tally.amount);
-    if (labels.outcome === "stale") add("answers stale", tally.amount);
+  for (const { labels, value } of (await metrics.cacheAnswers.get()).values) {
+    add("answers", value);
+    if (labels.outcome === "stale") add("answers stale", value);
   }
-  for (const { labels, tally } of metrics.upstreamCalls.all()) {
-    add(`calls ${labels.kind} ${labels.upstream}`, tally.amount);
-    if (labels.outcome === "failed") add(`calls ${labels.kind} failed ${labels.upstream}`, tally.amount);
+  for (const { labels, value } of (await metrics.redisCommands.get()).values) {
+    add("redis commands", value);
+    if (labels.outcome === "error") add("redis refused", value);
   }
-  for (const { labels, tally } of metrics.upstreamRefused.all()) {
-    add(`refused ${labels.reason} ${labels.upstream}`, tally.amount);
+  for (const { labels, value } of (await metrics.redisRejectedValues.get()).values) {
+    if (labels.reason === "seal") add("seals broken", value);
   }
-  for (const { labels, tally } of metrics.nodeOutOfStep.all()) add(`out-of-step ${labels.upstream}`, tally.amount);
-  for (const { labels, tally } of metrics.supportedApisChanges.all()) add(`apis ${labels.upstream}`, tally.amount);
-  for (const { labels, tally } of metrics.upstreamDuration.all()) {
-    add(`attempts ${labels.kind} ${labels.upstream}`, sumFrom(tally.counts, 0));
-    add(`slow ${labels.kind} ${labels.upstream}`, sumFrom(tally.counts, bucketAfter(tally.bounds, 2.5)));
-  }
-  for (const { labels, tally } of metrics.requestDuration.all()) {
+  for (const { value } of (await metrics.logLinesDropped.get()).values) add("log lines dropped", value);
+  for (const { value } of (await metrics.eventLoopActive.get()).values) add("loop active", value);
+  for (const { value } of (await metrics.eventLoopIdle.get()).values) add("loop idle", value);
+  for (const { labels, counts: buckets, count } of histogramSeries(await metrics.requestDuration.get())) {
     if (labels.outcome !== "hit") continue;
-    add("hits", sumFrom(tally.counts, 0));
-    add("hits slow", sumFrom(tally.counts, bucketAfter(tally.bounds, 0.1)));
+    add("hits", count);
+    add("hits slow", countAbove(0.1, buckets, METRICS.requestDuration.buckets));
   }
-  for (const { labels, tally } of metrics.redisCommands.all()) {
-    add("redis commands", tally.amount);
-    if (labels.outcome === "error") add("redis refused", tally.amount);
-  }
-  for (const { labels, tally } of metrics.redisRejectedValues.all()) {
-    if (labels.reason === "seal") add("seals broken", tally.amount);
-  }
-  for (const { tally } of metrics.logLinesDropped.all()) add("log lines dropped", tally.amount);
-  for (const { tally } of metrics.eventLoopActive.all()) add("loop active", tally.amount);
-  for (const { tally } of metrics.eventLoopIdle.all()) add("loop idle", tally.amount);
+  await addUpstreams(metrics, add);
   return counts;
 }
 
-/** The first bucket of what is above `bound`, which is one of the bounds. */
-function bucketAfter(bounds: readonly number[], bound: number): number {
-  return bounds.indexOf(bound) + 1;
+async function addUpstreams(metrics: Metrics, add: (name: string, amount: number) => void): Promise<void> {
+  for (const { labels, value } of (await metrics.upstreamCalls.get()).values) {
+    add(`calls ${labels.kind} ${labels.upstream}`, value);
+    if (labels.outcome === "failed") add(`calls ${labels.kind} failed ${labels.upstream}`, value);
+  }
+  for (const { labels, value } of (await metrics.upstreamRefused.get()).values) {
+    add(`refused ${labels.reason} ${labels.upstream}`, value);
+  }
+  for (const { labels, value } of (await metrics.nodeOutOfStep.get()).values) {
+    add(`out-of-step ${labels.upstream}`, value);
+  }
+  for (const { labels, value } of (await metrics.supportedApisChanges.get()).values) {
+    add(`apis ${labels.upstream}`, value);
+  }
+  for (const { labels, counts, count } of histogramSeries(await metrics.upstreamDuration.get())) {
+    add(`attempts ${labels.kind} ${labels.upstream}`, count);
+    add(`slow ${labels.kind} ${labels.upstream}`, countAbove(2.5, counts, METRICS.upstreamDuration.buckets));
+  }
 }
 
-function sumFrom(counts: readonly number[], first: number): number {
-  let sum = 0;
-  for (let bucket = first; bucket < counts.length; bucket++) sum += counts[bucket]!;
-  return sum;
+/** How many were above `bound`, which is one of the bounds. */
+function countAbove(bound: number, counts: readonly number[], bounds: readonly number[]): number {
+  return counts.slice(bounds.indexOf(bound) + 1).reduce((sum, count) => sum + count, 0);
 }

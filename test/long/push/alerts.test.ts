@@ -70,8 +70,8 @@ test("promtool finds nothing to criticise in the gateway's own metrics", async (
   announce(registry, ["amulet"]);
   metrics.requests.inc({ operation: "info", upstream: "amulet", status: "2xx" });
   metrics.responses.inc({ status: "200" });
-  metrics.requestDuration.observe({ operation: "info", outcome: "hit" }, 0.001);
-  metrics.servedAge.observe({ operation: "info" }, 1);
-  metrics.upstreamDuration.observe({ upstream: "amulet", kind: "metadata" }, 0.1);
+  metrics.requestDuration.labels({ operation: "info", outcome: "hit" }).observe(0.001);
+  metrics.servedAge.labels({ operation: "info" }).observe(1);
+  metrics.upstreamDuration.labels({ upstream: "amulet", kind: "metadata" }).observe(0.1);
   expect(run(["check", "metrics"], await registry.metrics())).toBe("");
 });
