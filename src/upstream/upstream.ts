@@ -9,7 +9,6 @@ import { type CredentialParts, openCredentials, type OwnCredentials } from "./cr
 import { removed } from "./failure.ts";
 import { CredentialLooks } from "./news.ts";
 import { RateLimitGroups } from "../limits/rate-limit-groups.ts";
-import { countUp } from "./nodes/node-states.ts";
 import type { UpstreamNode } from "./nodes/node.ts";
 import { CREDENTIAL_KEYS } from "./observer.ts";
 import { createParts, impostorAt, type UpstreamEnvironment, type UpstreamLimits, type UpstreamParts } from "./parts.ts";
@@ -82,7 +81,7 @@ export class Upstream {
       return isWrong ? "wrong-admin" : "unproved";
     }
     if (breaker.state !== "closed") return "failing";
-    return countUp(nodes.all) === nodes.all.length ? "up" : "degraded";
+    return nodes.all.every(({ state }) => state === "up") ? "up" : "degraded";
   }
 
   /** A credential that is configured was never any good: calls fail until it is. */
@@ -131,7 +130,7 @@ export class Upstream {
   heed(): void {
     const { orders, nodes, choice } = this.parts;
     orders.heed();
-    nodes.heed();
+    nodes.followOrders();
     choice.reweigh();
   }
 

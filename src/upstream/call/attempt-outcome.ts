@@ -52,7 +52,7 @@ interface Refusal {
 
 /**
  * Keeps the node's record of how an attempt ended; `failure` is undefined when it brought an answer that is the
- * registry's own. A failure that the request may be to blame for makes the node suspect, so that its info is asked, and
+ * registry's own. A failure that the request may be to blame for makes the node unhealthy, so that its info is asked, and
  * counts when another node answers that request.
  */
 export function recordOutcome(
@@ -68,15 +68,14 @@ export function recordOutcome(
   const isAnswer = isGood && fields !== undefined && status! < 500 && status !== 429;
   if (isAnswer || (failure !== undefined && isTimeout(failure))) recordLatency(attempt);
   if (failure === undefined) clearUp(parts, node, call);
-  if (failure === undefined || isGood) return node.recordGood();
+  if (failure === undefined || isGood) return parts.nodes.report(node, "answered");
   // A client in a hurry that ended it says nothing about the node.
   if (isTimeout(failure) && !parts.breaker.isFairTrial(attempt.elapsed)) return;
   const { nodes, doubtful } = parts;
   const { reason } = failure;
-  node.noteFailedCall(failure);
-  if (!isHopeless(parts, reason, call)) nodes.suspect(node, reason);
-  if (consequences[reason].fault === "node") blame(parts, node);
-  else if (nodes.all.length > 1) doubtful.set(digestOf(call), node.index);
+  if (consequences[reason].fault === "node") return nodes.report(node, "unreachable", failure);
+  nodes.report(node, isHopeless(parts, reason, call) ? "failed-everywhere" : "doubted", failure);
+  if (nodes.all.length > 1) doubtful.set(digestOf(call), node.index);
 }
 
 /** How long the node took, or at least would have taken. */
@@ -95,9 +94,7 @@ export function accuse({ parts, owner, kind, isBeside, isLate, node }: RecordedA
     if (kind === "retry") parts.hopeless.set(digestOf(owner.call), true);
     return;
   }
-  const why = isLate ? node.recordLate() : undefined;
-  if (why !== undefined) parts.nodes.eject(node, why);
-  else if (node.recordOutrun()) parts.nodes.suspect(node);
+  parts.nodes.report(node, isLate ? "late" : "outrun");
 }
 
 /** Whether a failure of this request tells nothing, and trying again helps nobody: it failed everywhere a moment ago. */
@@ -113,12 +110,7 @@ function clearUp(parts: UpstreamParts, node: UpstreamNode, call: AnyCall): void 
   const failed = doubtful.get(digest);
   doubtful.delete(digest);
   hopeless.delete(digest);
-  if (failed !== undefined && failed !== node.index) blame(parts, nodes.all[failed]!);
-}
-
-function blame({ nodes }: UpstreamParts, node: UpstreamNode): void {
-  const why = node.recordFailure();
-  if (why !== undefined) nodes.eject(node, why, node.lastError);
+  if (failed !== undefined && failed !== node.index) nodes.report(nodes.all[failed]!, "failed");
 }
 
 /** Does what a refusal asks for: fewer calls, a pause for its node, other credentials. */

@@ -146,7 +146,7 @@ export class Attempt<Answer> {
     const { nodes } = this.parts;
     // When no other node answers either, it is not this one's fault.
     if (!nodes.all.some((node) => node !== this.node && node.lastGoodAt > this.startedAt)) return;
-    if (!isHopeless(this.parts, "timeout", this.owner.call)) nodes.suspect(this.node);
+    if (!isHopeless(this.parts, "timeout", this.owner.call)) nodes.report(this.node, "overdue");
   }
 
   /** The head of an answer is here that is streamed to the client: what it says counts at once, its end later. */

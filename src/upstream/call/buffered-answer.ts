@@ -86,10 +86,10 @@ class BufferedAnswerReader extends AnswerCollector implements AnswerReader {
     const { answer } = reading;
     if (owner.call.operation !== "info" || answer?.status !== 200) return reading;
     const admin = answer.content?.adminId;
-    if (admin === parts.nodes.admin) parts.nodes.hearApis(node, answer.content?.supportedApis);
+    if (admin === parts.nodes.admin) parts.nodes.noteApis(node, answer.content?.supportedApis);
     if (admin === undefined || admin === parts.nodes.admin) return reading;
     try {
-      parts.nodes.hearFromCall(node, admin);
+      parts.nodes.named(node, admin);
     } catch (error) {
       return { answer: undefined, failure: { reason: "wrong-admin", error: toGatewayError(error) } };
     }

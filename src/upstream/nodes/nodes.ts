@@ -1,42 +1,46 @@
-import { Abort, type Clock, type Deadline, type Instant, withDeadline } from "../../clock.ts";
+import { Abort, type Clock, type Deadline, withDeadline } from "../../clock.ts";
 import type { GatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
 import { addressOf } from "../../config/urls.ts";
-import { answerTimeout, consequences, type FailureReason } from "../failure.ts";
+import { answerTimeout, type Failure } from "../failure.ts";
 import type { OperatorOrders } from "../operator-orders.ts";
 import type { RateLimit } from "../../limits/rate-limit.ts";
 import { ProofFailed } from "../wire/connection-failure.ts";
 import type { StepFault } from "../wire/step-record.ts";
 import type { Connection, ConnectionTarget } from "../wire/connection.ts";
-import type { AgreementStatus } from "../status.ts";
-import { countOpen, hasProved, NodeStates, type NodeStatesParts } from "./node-states.ts";
+import type { AgreementStatus, NodeState } from "../status.ts";
+import { NodeChecks } from "./checks.ts";
+import { type HealthEvent, isInUse, nextHealth, stateOf, whyEjected } from "./health.ts";
 import { UpstreamNode } from "./node.ts";
 import { NodeProof } from "./proof.ts";
-import { isWaiting, RegistryAdmin } from "./registry-admin.ts";
+import { hasProved, isWaiting, RegistryAdmin, type RegistryAdminParts } from "./registry-admin.ts";
 import { SupportedApis } from "./supported-apis.ts";
 
-interface NodesParts extends NodeStatesParts {
+interface NodesParts extends Omit<RegistryAdminParts, "note"> {
   readonly clock: Clock;
   readonly random: () => number;
   readonly credentials: Credentials | undefined;
   readonly rateLimit: RateLimit | undefined;
   readonly target: Omit<ConnectionTarget, "origin">;
-  /** Why this upstream may not have `admin`, if it may not. */
-  readonly claim: (admin: string) => string | undefined;
   readonly orders: OperatorOrders;
+  /** A check ended, or a node was ejected; `isWell`: a node was found well. */
+  readonly onCheck: (isWell: boolean) => void;
 }
+
+/** What a call found out about its node. */
+export type CallEvent = Exclude<HealthEvent, "proved" | "awaited" | "other-admin" | "silent" | "unasked" | "activated">;
 
 /**
  * The nodes of one upstream and what is known about each: whether it proved that it serves this registry, and whether
- * it is well. Unproved and ejected nodes are asked for their info again and again, proved ones before `proof.every` is over.
+ * it is well (see {@link nextHealth}). Unproved and ejected nodes are asked for their info again and again, proved ones
+ * before `proof.every` is over.
  */
 export class Nodes {
   readonly all: readonly UpstreamNode[];
   private readonly parts: NodesParts;
   private readonly registry: RegistryAdmin;
   private readonly supportedApis: SupportedApis;
-  private readonly states: NodeStates;
-  private readonly proof: NodeProof;
+  private readonly checks: NodeChecks;
   private readonly closing = new Abort();
   private hasStarted = false;
   private hasStopped = false;
@@ -45,28 +49,38 @@ export class Nodes {
 
   constructor(parts: NodesParts) {
     this.parts = parts;
-    const prove = (node: UpstreamNode, connection: Connection) => this.prove(node, connection);
-    const { every } = parts.config.proof;
-    const onStepFault = ({ url }: UpstreamNode, fault: StepFault) =>
-      parts.observer.outOfStep(parts.config.name, url, fault);
-    const nodeParts = { ...parts, prove, every, onStepFault };
-    this.all = parts.config.urls.map((node, index) => new UpstreamNode(index, addressOf(node), nodeParts));
-    this.registry = new RegistryAdmin(parts.config, parts.claim);
+    const { config, observer } = parts;
+    const nodeParts = {
+      ...parts,
+      prove: (node: UpstreamNode, connection: Connection) => this.checks.prove(node, connection),
+      every: config.proof.every,
+      onStepFault: ({ url }: UpstreamNode, fault: StepFault) => observer.outOfStep(config.name, url, fault),
+    };
+    this.all = config.urls.map((node, index) => new UpstreamNode(index, addressOf(node), nodeParts));
+    this.registry = new RegistryAdmin(this.all, { ...parts, note: (node, event, why) => this.note(node, event, why) });
     this.supportedApis = new SupportedApis(parts.clock);
-    this.states = new NodeStates(this.all, this.registry, parts);
-    this.proof = new NodeProof({
+    const proof = new NodeProof({
       ...parts,
       signal: this.closing,
       expected: () => this.admin,
       told: (node, admin, supportedApis) => {
-        this.states.hear(node, admin);
-        this.hearApis(node, supportedApis);
+        this.named(node, admin);
+        this.noteApis(node, supportedApis);
         this.throwIfDisabled();
       },
       failed: (node, failure) => {
-        if (this.states.noteFailure(node, failure)) this.schedule(node);
+        observer.check(config.name, node.url, "failure");
+        this.note(node, "silent", failure.error.message);
+        parts.onCheck(false);
         return new ProofFailed(failure);
       },
+    });
+    this.checks = new NodeChecks(this.all, {
+      ...parts,
+      proof,
+      mayCheck: () => this.mayCheck,
+      unasked: (node) => this.note(node, "unasked", undefined),
+      whyNone: () => this.whyNone(),
     });
   }
 
@@ -85,17 +99,17 @@ export class Nodes {
     const { disabledBecause, all } = this;
     const cordoned = all.find(({ isCordoned, state }) => isCordoned && (state === "up" || state === "ejected"));
     if (disabledBecause === undefined && cordoned !== undefined) return this.parts.orders.whyCordoned(cordoned.url);
-    return this.registry.whyNone(all);
+    return this.registry.whyNone();
   }
 
   /** Finds out anew whether nodes or upstreams contradict each other. */
   reconsider(): void {
-    this.registry.reconsider(this.all);
+    this.registry.reconsider();
   }
 
   /** Some node has proved the admin, and so many name it as have to agree. */
   get hasProved(): boolean {
-    return hasProved(this.all);
+    return this.all.some(hasProved);
   }
 
   /** Some node named its admin, and more have to name the same before it is used. */
@@ -105,7 +119,7 @@ export class Nodes {
 
   /** How many nodes name the same admin, and how many have to; undefined where one is enough. */
   agreement(): AgreementStatus | undefined {
-    return this.registry.status(this.all);
+    return this.registry.status();
   }
 
   /** Starts checking in the background. */
@@ -118,7 +132,7 @@ export class Nodes {
   /** Begins no more checks by itself; calls may still have nodes asked. */
   stopChecks(): void {
     this.hasStopped = true;
-    for (const { watch } of this.all) watch.cancel();
+    this.checks.cancelAll();
   }
 
   /** Closes the connections; those in use, when their calls are over. */
@@ -136,17 +150,9 @@ export class Nodes {
     for (const node of this.all) {
       const same = old.all.find(({ url }) => url === node.url);
       if (same?.admin === undefined || same.admin !== this.admin) continue;
-      node.admin = same.admin;
-      node.supportedApis = same.supportedApis;
-      node.state = "up";
-      node.provedAt = same.provedAt;
-      node.calls = same.calls;
-      node.connections.inherit(same.connections);
+      node.inherit(same);
     }
-    // More have to agree now, or some of those that did are gone.
-    if (!this.registry.isAgreed(this.all)) this.states.withdraw();
-    // Nodes that disappeared do not vouch for the admin they taught.
-    if (!this.hasProved) this.registry.forget();
+    this.registry.reviewInherited();
   }
 
   /**
@@ -156,7 +162,7 @@ export class Nodes {
   async whenProved(until: Omit<Deadline, "late">): Promise<void> {
     this.throwIfDisabled();
     if (this.hasProved) return;
-    const checks = this.all.map((node) => this.check(node, true));
+    const checks = this.all.map((node) => this.checks.check(node, true));
     const late = () => answerTimeout(this.parts.config.name).error;
     try {
       await withDeadline(Promise.any(checks), { ...until, late }, this.parts.clock);
@@ -173,56 +179,46 @@ export class Nodes {
   /** Another process found that this node is another registry: it gets no call before it was asked again, now. */
   doubt(node: UpstreamNode): void {
     node.connections.revoke();
-    this.checkInBackground(node);
+    this.checks.begin(node);
   }
 
   /** Asks every node anew. */
   checkAll(): void {
     if (!this.mayCheck) return;
-    for (const node of this.all) this.checkInBackground(node);
+    for (const node of this.all) this.checks.begin(node);
   }
 
   /**
-   * What operators did may be another now. In cache-only mode no node is checked; afterwards each is asked before it gets
-   * another call, for much may have happened meanwhile.
+   * Operators may have changed what is to be done. In cache-only mode no node is checked; afterwards each is asked before
+   * it gets another call, for much may have happened meanwhile.
    */
-  heed(): void {
+  followOrders(): void {
     const { orders } = this.parts;
     for (const node of this.all) {
-      node.heed(orders.ofNode(node.url));
-      const activeSince = orders.activeSince(node.url);
-      if (activeSince !== undefined && node.watch.forgive(activeSince)) this.checkInBackground(node);
+      node.follow(orders.ofNode(node.url));
+      const activeSince = orders.activeSince(node.url) ?? -Infinity;
+      if (node.health.turns === 0 || activeSince < node.health.turnedAt) continue;
+      this.note(node, "activated", node.lastError);
+      this.checks.begin(node);
     }
     if (orders.isCacheOnly === this.isPaused) return;
     this.isPaused = orders.isCacheOnly;
-    for (const node of this.all) {
-      if (this.isPaused) node.watch.cancel();
-      else if (this.mayCheck) this.doubt(node);
-    }
+    if (this.isPaused) this.checks.cancelAll();
+    else if (this.mayCheck) for (const node of this.all) this.doubt(node);
   }
 
   private get mayCheck(): boolean {
     return this.hasStarted && !this.hasStopped && !this.isPaused;
   }
 
-  /** Takes a node out for a while, unless it is the last one that takes requests. `error`: that of its last failure. */
-  eject(node: UpstreamNode, why: string, error?: string): void {
-    if (node.state === "up" && this.states.eject(node, why, error)) this.schedule(node);
-  }
-
-  /**
-   * A call failed or is late on a node: it is checked, and ejected when it fails the check as well. The last one that
-   * takes requests is checked only when it `refused` the connection, for then another registry may come in its place.
-   */
-  suspect(node: UpstreamNode, reason?: FailureReason): void {
-    if (
-      !this.mayCheck ||
-      node.state !== "up" ||
-      (countOpen(this.all) === 1 && !node.isCordoned && reason !== "refused")
-    )
-      return;
-    const isCertain = reason !== undefined && consequences[reason].fault === "node";
-    if (node.watch.suspect(isCertain)) this.checkInBackground(node);
+  /** A call found this out about its node; `failure`: how it failed. */
+  report(node: UpstreamNode, event: CallEvent, failure?: Failure): void {
+    if (event === "answered") node.lastGoodAt = this.parts.clock.now();
+    // A call that was under way when the node went out of use says nothing new.
+    if (!isInUse(node.health)) return;
+    // Of the last node that is left no info is asked but when it refused the connection: another registry may come then.
+    const mayAsk = this.mayCheck && (!this.isNeeded(node) || failure?.reason === "refused");
+    this.note(node, event, failure?.error.message, mayAsk);
   }
 
   /**
@@ -230,20 +226,20 @@ export class Nodes {
    * there is no call left to ask with.
    */
   async askInfo(): Promise<boolean | undefined> {
-    const { clock, config, rateLimit } = this.parts;
+    const { clock, config } = this.parts;
     const signal = this.closing;
-    const timeout = Math.min(config.attemptTimeout, config.timeout);
-    const asked = this.all.filter(({ state, isCordoned }) => !isCordoned && (state === "up" || state === "ejected"));
-    const late = () => answerTimeout(config.name).error;
+    const deadline = clock.now() + Math.min(config.attemptTimeout, config.timeout);
+    const checks = await this.checks.beginAll(
+      this.all.filter((node) => !node.isCordoned && hasProved(node)),
+      deadline,
+    );
+    if (checks === undefined) return undefined;
     try {
-      const deadline = clock.now() + timeout;
-      for (const _ of asked) await rateLimit?.take({ operation: "info", priority: "post", deadline, signal });
-    } catch {
-      return undefined;
-    }
-    const checks = asked.map((node) => this.share(node, () => this.proof.ask(node, this.deadlineOf(node))));
-    try {
-      await withDeadline(Promise.any(checks), { deadline: clock.now() + timeout, signal, late }, clock);
+      await withDeadline(
+        Promise.any(checks),
+        { deadline, signal, late: () => answerTimeout(config.name).error },
+        clock,
+      );
       return true;
     } catch {
       return signal.aborted ? undefined : false;
@@ -251,66 +247,69 @@ export class Nodes {
   }
 
   /**
-   * A call brought the node's own info, which counts as a check.
-   * @throws GatewayError 502 when it names another admin; the node gets no request before it names the right one.
+   * The info of the node, asked for by a check or a call, named this admin.
+   * @throws GatewayError 502 when it is another one; the node gets no request before it names the right one.
    */
-  hearFromCall(node: UpstreamNode, admin: string): void {
+  named(node: UpstreamNode, admin: string): void {
+    let isWell = false;
     try {
-      this.states.hear(node, admin);
+      this.registry.named(node, admin);
+      isWell = true;
     } finally {
-      this.schedule(node);
+      this.parts.onCheck(isWell);
     }
   }
 
   /** The node's own info, which names the right admin, says which APIs the registry supports. */
-  hearApis(node: UpstreamNode, supportedApis: readonly string[] | undefined): void {
+  noteApis(node: UpstreamNode, supportedApis: readonly string[] | undefined): void {
     const change = supportedApis === undefined ? undefined : this.supportedApis.hear(node, supportedApis);
     if (change !== undefined) this.parts.observer.supportedApisChanged(this.parts.config.name, change);
   }
 
-  /** One check for all that wait for it; rejects when it proves nothing. */
-  private check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
-    return this.share(node, async () => {
-      if (this.parts.orders.isCacheOnly) throw this.parts.orders.refusal();
-      if (node.watch.isBarred) throw this.whyNone();
-      // No call left for a check says nothing about the node.
-      await this.proof.pay(isWaitedFor, this.deadlineOf(node));
-      await this.proof.ask(node, this.deadlineOf(node));
-    });
+  /** What becomes of the node by this event; `said` for operators. */
+  private note(node: UpstreamNode, event: HealthEvent, said: string | undefined, mayAsk = false): void {
+    const before = node.health;
+    const { clock, observer, config } = this.parts;
+    const health = nextHealth(before, event, { now: clock.now(), isNeeded: this.isNeeded(node), mayAsk });
+    if (health === before) return;
+    if (event === "proved" && !this.hasProved) observer.adminProved(config.name, node.admin!);
+    node.health = health;
+    const isShutOut = event === "other-admin" && health.barredUntil === Infinity;
+    const why = isShutOut ? `${said}, again: it is asked no more before an operator sets it active` : said;
+    if (event === "proved") node.provedAt = clock.wallNow();
+    else if (why !== undefined) node.lastError = why;
+    const [from, to] = [stateOf(before), stateOf(health)];
+    if (from !== to)
+      this.moved(node, { from, to, why: to === "ejected" ? whyEjected(before, event, why) : (why ?? "") });
+    if (from !== to || health.misses !== before.misses || event === "proved") this.checks.schedule(node);
+    if (health.askedAt !== before.askedAt && node.isOpen) this.checks.begin(node);
   }
 
-  private share(node: UpstreamNode, begin: () => Promise<void>): Promise<void> {
-    return node.watch.share(() => begin().finally(() => this.schedule(node)));
-  }
-
-  private checkInBackground(node: UpstreamNode): void {
-    // Whatever came of it was noted, and the next check is scheduled.
-    this.check(node, false).catch(() => undefined);
-  }
-
-  /** A call may go over `connection` only when the node names the right admin there. */
-  private async prove(node: UpstreamNode, connection: Connection): Promise<void> {
-    const deadline = this.deadlineOf(node);
-    await this.proof.payForCall(deadline);
-    try {
-      await this.proof.askOver(connection, node, deadline);
-    } finally {
-      this.schedule(node);
+  private moved(node: UpstreamNode, change: { from: NodeState; to: NodeState; why: string }): void {
+    const { config, observer, onCheck } = this.parts;
+    if (node.health.state === "half-open") node.forgetLatency();
+    if (change.to === "ejected") {
+      node.ejections += 1;
+      const { lastError } = node;
+      node.lastError = lastError === undefined || lastError === change.why ? change.why : `${change.why}: ${lastError}`;
     }
+    observer.nodeState(config.name, node.url, change);
+    if (change.to === "ejected") onCheck(false);
   }
 
-  private deadlineOf(node: UpstreamNode): Instant {
-    const { config, clock } = this.parts;
-    const usual = this.all.length === 1 ? config.timeout : Math.min(config.attemptTimeout, config.timeout);
-    return clock.now() + node.watch.timeout(node.state, usual);
+  /** No other node takes calls. */
+  private isNeeded(node: UpstreamNode): boolean {
+    return node.isOpen && countOpen(this.all) === 1;
   }
 
   private throwIfDisabled(): void {
     if (this.disabledBecause !== undefined) throw this.whyNone();
   }
+}
 
-  private schedule(node: UpstreamNode): void {
-    if (!this.mayCheck) return;
-    node.watch.schedule(node.state, () => this.checkInBackground(node));
-  }
+/** How many nodes take calls: they are in use, and not cordoned. */
+function countOpen(nodes: readonly UpstreamNode[]): number {
+  let count = 0;
+  for (const { isOpen } of nodes) if (isOpen) count += 1;
+  return count;
 }
