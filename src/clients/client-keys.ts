@@ -1,4 +1,4 @@
-import { hash, timingSafeEqual } from "node:crypto";
+import { createHash, hash, timingSafeEqual } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { Duration, Instant } from "../clock.ts";
 import { type ClientKey, describeProblems, readKeysFile } from "../config/keys-file.ts";
@@ -56,6 +56,7 @@ type Table = ReadonlyMap<number, readonly KnownKey[]>;
 export class ClientKeys {
   private readonly options: ClientKeysOptions;
   private keys: readonly ClientKey[];
+  private digested: { readonly of: readonly ClientKey[]; readonly digest: string } | undefined;
   private clients: ReadonlyMap<string, Client> = new Map();
   private table: Table = new Map();
   /** By the key itself: to hash it costs a tenth of a memory hit. */
@@ -135,6 +136,16 @@ export class ClientKeys {
       tier: keys[0]!.tier,
       expires: keys.map(({ expires }) => (expires === undefined ? null : new Date(expires).toISOString())),
     }));
+  }
+
+  /** Stands for the keys in use. */
+  get digest(): string {
+    if (this.digested?.of !== this.keys) {
+      const all = createHash("sha256");
+      for (const key of this.keys) all.update(JSON.stringify(key));
+      this.digested = { of: this.keys, digest: all.digest("base64url").slice(0, 22) };
+    }
+    return this.digested.digest;
   }
 
   private read(): readonly ClientKey[] {

@@ -130,6 +130,11 @@ export class Clients {
     return this.parts.keys?.holders() ?? [];
   }
 
+  /** Of the keys file as it is in use; undefined: there is none. */
+  get keysDigest(): string | undefined {
+    return this.parts.keys?.digest;
+  }
+
   /** Looks for changes of its files from now on. */
   start(): void {
     this.parts.keys?.start();

@@ -73,9 +73,11 @@ export type GatewayStatus = Static<typeof GatewayStatus>;
 type UpstreamStatus = Static<typeof Upstream>;
 
 const statusCheck = Compile(GatewayStatus);
+const Replica = Type.Object({ name: Type.String(), version: Type.String(), revision: Type.String() });
+
 /** Absent: an older gateway. */
 export const Replicas = Type.Optional(
-  Type.Object({ took: Type.Array(Type.String()), missing: Type.Array(Type.String()), of: Type.Number() }),
+  Type.Object({ took: Type.Array(Replica), missing: Type.Array(Replica), of: Type.Number() }),
 );
 
 const actionCheck = Compile(Type.Object({ action: Action, scope: Type.String(), replicas: Replicas }));

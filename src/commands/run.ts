@@ -57,6 +57,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     positionals: 0,
     run: async (values) => (await import("./operate.ts")).status(values),
   },
+  replicas: {
+    options: operations,
+    positionals: 0,
+    run: async (values) => (await import("./replicas.ts")).replicas(values),
+  },
   purge: {
     options: { ...operations, all: flag, endpoint: text, instrument: text, soft: flag },
     positionals: [0, 1],

@@ -38,8 +38,10 @@ import type { ReloadReport } from "../operations/config-report.ts";
 import { HealthReport } from "../operations/conditions/health-report.ts";
 import { createOperationsListener } from "../operations/listener.ts";
 import { Readiness } from "../operations/readiness.ts";
+import { ReplicaWatch } from "../operations/replicas.ts";
 import { BackgroundReader } from "../registry/background-reader.ts";
 import { purgeScopes } from "../registry/metadata-key.ts";
+import { ReplicaStateSource } from "./replica-state.ts";
 import { Server } from "./server.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import { BUILT_CONSOLE } from "../version.ts";
@@ -127,9 +129,11 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const history = new History(clock);
   const access = accessOf(config, { files, log, metrics });
+  const replicas = new ReplicaWatch(coordination.coordinator, clock);
   const health = new HealthReport({
     clock,
     metrics,
+    replicas,
     status: () => server.status(),
     discovery: () => discovery.report(),
     lastReload: () => options.lastReload?.(),
@@ -150,6 +154,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     purge: (body) => server.purge(body),
     act: (request) => server.act(request),
     discovery,
+    replicas,
     whoTook: (since, reach) => coordination.coordinator.whoTook(since, reach),
     inForce: () => server.status().inForce,
     isWritten: (did) => {
@@ -254,6 +259,19 @@ function createServer(options: ServerOptions) {
   const certificates = () => [...(certificate?.certificates() ?? []), ...ofRedis];
   const { catalogue } = services.aggregation;
   observers.readGauges({ memory, catalogue, overload, coordination, snapshot, certificates });
+  const state = new ReplicaStateSource({
+    clock,
+    metrics: options.metrics,
+    actions: coordinator.actions,
+    config: () => snapshot().config,
+    clientKeys: () => snapshot().clients?.keysDigest,
+    upstreams: () => snapshot().upstreams.status(),
+    requestsInFlight: () => inFlight.size,
+    connections: () => observers.traffic.connections,
+    load: () => overload.load,
+    residentBytes: () => options.residentBytes?.() ?? 0,
+  });
+  coordinator.introduce(() => state.read());
   coordinator.actions.onChange(() => snapshot().upstreams.heed());
   coordinator.onAnnounced((news) => snapshot().upstreams.hear(news));
   const server = new Server({

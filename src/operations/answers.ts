@@ -1,7 +1,7 @@
 /**
  * What the operations listener answers, as JSON: for the console, which imports nothing else of the gateway. Types alone.
  */
-import type { ReplicasReached } from "../sharing/ports.ts";
+import type { ReplicaReport, ReplicasReached } from "../sharing/replicas.ts";
 import type { CachedOperation } from "../spec/operations.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts";
 import type { HistoryReport } from "../observe/history.ts";
@@ -10,11 +10,11 @@ import type { ActionReport, ActResult } from "./actions.ts";
 import type { AuditEntry } from "./audit.ts";
 import type { ClientsReport } from "./clients-report.ts";
 import type { Health } from "./conditions/health.ts";
-import type { ReplicaReport } from "../sharing/ports.ts";
 import type { ConfigReport } from "./config-report.ts";
 import type { PathExplanation } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
 import type { ReadinessReport } from "./readiness.ts";
+import type { ReplicasReport } from "./replicas.ts";
 import type { ProcessStatus } from "./status.ts";
 
 /** A value of which every key is there: what is undefined is null. */
@@ -30,7 +30,7 @@ type Nulled<Value> = Value extends undefined
 export type StatusAnswer = Nulled<ProcessStatus> & {
   readonly version: string;
   readonly uptimeSeconds: number;
-  /** The one that answers; `redis.members` has it among the others. */
+  /** The one that answers; `GET /replicas` has it among the others. */
   readonly replica: ReplicaReport;
   /** The same list of conditions that the alerts come from. */
   readonly health: Health;
@@ -50,6 +50,9 @@ export interface AuditAnswer {
   /** The latest first. */
   readonly actions: readonly AuditEntry[];
 }
+
+/** `GET /replicas` */
+export type ReplicasAnswer = ReplicasReport;
 
 /** `GET /clients` */
 export type ClientsAnswer = ClientsReport;

@@ -30,6 +30,7 @@ import type { PurgeResult } from "./purge.ts";
 import { bodyOf, receiveBody } from "./request-body.ts";
 import { parseRequestFilter } from "./requests-report.ts";
 import type { ReadinessReport } from "./readiness.ts";
+import type { ReplicasReport } from "./replicas.ts";
 import { addSession, Sessions } from "./sessions.ts";
 import { thisReplica } from "../version.ts";
 import { toPrintable } from "../words/printable.ts";
@@ -57,6 +58,8 @@ export interface OperationsOptions {
   /** See `act`. */
   act(request: ActRequest): Promise<ActResult>;
   readonly discovery: DiscoveryOperations;
+  /** The replicas at the same Redis. */
+  readonly replicas: { report(): Promise<ReplicasReport> };
   /** See {@link Coordinator.whoTook}. */
   whoTook: Coordinator["whoTook"];
   /** What operators did that has effect now. */
@@ -238,6 +241,7 @@ function addReports(app: FastifyInstance, options: OperationsOptions): void {
   app.get("/history", async ({ query }, reply) => reply.send(options.history(parseSince(query))));
   app.get("/cache", async ({ query }, reply) => reply.send(await options.cache(parsePreview(query))));
   app.get("/requests", async ({ query }, reply) => reply.send(options.requests(parseRequestFilter(query))));
+  app.get("/replicas", async (_request, reply) => reply.send(await options.replicas.report()));
   app.get("/clients", async (_request, reply) => reply.send(options.clients()));
   app.get("/explain", async (request, reply) => {
     const { path } = request.query as { path?: unknown };

@@ -217,6 +217,11 @@ export class Overload {
     return this.latest.delay;
   }
 
+  /** How the loop did when it was last looked at. */
+  get load(): LoopLoad {
+    return this.latest;
+  }
+
   start(): void {
     this.cancel = this.options.clock.after(LOOK_EVERY, () => {
       this.look();

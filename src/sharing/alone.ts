@@ -1,6 +1,7 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { type ActionOrder, Actions } from "./actions.ts";
-import type { Coordinator, Dependencies, FetchOutcome, Lease, PurgeReach, ReplicasReached } from "./ports.ts";
+import type { Coordinator, Dependencies, FetchOutcome, Lease, PurgeReach } from "./ports.ts";
+import type { Replica, ReplicasReached, ReplicaState } from "./replicas.ts";
 import { Epochs } from "./epochs.ts";
 import { Facts } from "./facts.ts";
 import { LocalLeases } from "./leases.ts";
@@ -19,6 +20,7 @@ export class LocalCoordinator implements Coordinator {
   private readonly clock: Clock;
   private readonly leases: LocalLeases;
   private readonly facts: Facts;
+  private stateOf: (() => ReplicaState) | undefined;
 
   constructor({ clock }: LocalCoordinatorOptions) {
     this.clock = clock;
@@ -59,7 +61,20 @@ export class LocalCoordinator implements Coordinator {
   }
 
   whoTook(): Promise<ReplicasReached> {
-    return Promise.resolve({ took: [thisReplica.name], missing: [], of: 1 });
+    const { name, version, revision } = thisReplica;
+    return Promise.resolve({ took: [{ name, version, revision }], missing: [], of: 1 });
+  }
+
+  replicas(): readonly Replica[] {
+    return [{ ...thisReplica, state: this.stateOf?.() }];
+  }
+
+  countUnknown(): Promise<number> {
+    return Promise.resolve(0);
+  }
+
+  introduce(state: () => ReplicaState): void {
+    this.stateOf = state;
   }
 
   acquire(key: string): Lease | undefined {

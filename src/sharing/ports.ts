@@ -1,6 +1,7 @@
 import type { Duration, Instant } from "../clock.ts";
 import type { Limits } from "./limits.ts";
 import type { ActionOrder, Actions } from "./actions.ts";
+import type { ReplicasPort } from "./replicas.ts";
 
 /**
  * What an entry of the cache depends on. When the epoch of any scope changes, or the page that issued its token
@@ -22,29 +23,6 @@ export interface Dependencies {
 export const PURGE_REACHES = ["replica", "fleet", "pending"] as const;
 export type PurgeReach = (typeof PURGE_REACHES)[number];
 
-/** Which replicas go by what an operator did. */
-export interface ReplicasReached {
-  /** Names of those that do, the one that answers first. */
-  readonly took: readonly string[];
-  /**
-   * Names of those that are alive and have not said so in time; they follow within 2 s while Redis is there. `unknown` for
-   * each that cannot say it: of an earlier release, or with other seal keys.
-   */
-  readonly missing: readonly string[];
-  /** All of them together. */
-  readonly of: number;
-}
-
-/** A replica as `/status` shows it. */
-export interface ReplicaReport {
-  readonly name: string;
-  readonly version: string;
-  /** Of the sources that it was built from. */
-  readonly revision: string;
-  /** When it started (RFC 3339). */
-  readonly since: string;
-}
-
 /**
  * What became of the fetch that a lease was held for. `stored`: it can be looked up. `uncacheable`: there is nothing to
  * share, be it an answer that is not kept or an error; all who wait go themselves, at once. `failed`: it was given up,
@@ -64,7 +42,8 @@ export type MaybePromise<T> = T | Promise<T>;
 export interface EpochsPort {
   /**
    * The epochs of all these dependencies in one, as this process knows them now: equal strings mean nothing was
-   * purged or re-chained in between. Undefined when `chain` names a token no page has issued: store nothing then.
+   * purged or re-chained in between. Undefined when `chain` names a token no page has issued: store nothing then;
+   * and while this process does not know what was purged while it stood still.
    * Synchronous and cheap: it is asked on every hit.
    */
   epochOf(dependencies: Dependencies): string | undefined;
@@ -145,12 +124,7 @@ export interface AnnouncementsPort {
  *
  * No method rejects: when what is shared is away, adapters answer from what this process knows.
  */
-export interface Coordinator extends EpochsPort, ActionsPort, LeasesPort, LimitsPort, FactsPort, AnnouncementsPort {
-  /**
-   * Which replicas go by what was purged and done here from `since` on, of which `reach` is how far it got. As soon as
-   * all do, and within 1 s.
-   */
-  whoTook(since: Instant, reach: PurgeReach): Promise<ReplicasReached>;
-
+export interface Coordinator
+  extends EpochsPort, ActionsPort, LeasesPort, LimitsPort, FactsPort, AnnouncementsPort, ReplicasPort {
   close(): Promise<void>;
 }

@@ -147,7 +147,7 @@ describe("purge", () => {
     expect(inJson(one)).toEqual({
       purged: { upstream: "amulet", endpoint: "instrument", instrument: "Amulet" },
       scope: "replica",
-      replicas: { took: [thisReplica.name], missing: [], of: 1 },
+      replicas: { took: [expect.objectContaining({ name: thisReplica.name })], missing: [], of: 1 },
     });
   });
 
@@ -178,6 +178,8 @@ describe("purge", () => {
   });
 });
 
+const named = (...names: string[]) => names.map((name) => ({ name, version: "0.2.0", revision: "-" }));
+
 describe("nodes and upstreams send what they are told", () => {
   const NODE = { upstream: "a", node: 1, state: "cordoned", weight: null, mode: null, reason: "disk", until: "T" };
   test.each([
@@ -185,7 +187,7 @@ describe("nodes and upstreams send what they are told", () => {
       ["nodes", "cordon", "a", "1", "--for", "30m", "--reason", "disk", "--force"],
       "POST /nodes",
       { upstream: "a", node: 1, state: "cordoned", for: "30m", reason: "disk", force: true },
-      "a, node 1: cordoned, until T (disk); on 2 of 3 replicas, not yet on c\n",
+      "a, node 1: cordoned, until T (disk); on 2 of 3 replicas, not yet on c (0.2.0)\n",
       NODE,
     ],
     [
@@ -205,7 +207,9 @@ describe("nodes and upstreams send what they are told", () => {
   ])("%j", async (args, request, body, printed, action) => {
     const replicas = {
       "POST /nodes":
-        action.node === 1 ? { took: ["a", "b"], missing: ["c"], of: 3 } : { took: ["a", "b", "c"], missing: [], of: 3 },
+        action.node === 1
+          ? { took: named("a", "b"), missing: named("c"), of: 3 }
+          : { took: named("a", "b", "c"), missing: [], of: 3 },
       // An older gateway.
       "POST /upstreams": undefined,
     }[request];

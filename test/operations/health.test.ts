@@ -32,6 +32,7 @@ interface Scene extends Partial<ProcessStatus> {
   readonly lastReload?: Pick<ReloadReport, "result" | "problems">;
   readonly discovery?: Partial<DiscoveryReport>;
   readonly operatorFaults?: ReadonlyMap<string, string>;
+  readonly replicaDifferences?: readonly string[];
 }
 
 class Gateway {
@@ -57,6 +58,7 @@ class Gateway {
       discovery: () => ({ ...NO_DISCOVERY, ...this.scene.discovery }),
       lastReload: () => this.scene.lastReload as ReloadReport | undefined,
       operatorFaults: () => this.scene.operatorFaults ?? new Map(),
+      replicas: { lasting: () => this.scene.replicaDifferences ?? [] },
     });
   }
 
@@ -172,6 +174,7 @@ const SCENES: Readonly<Record<string, Scene | ((metrics: Metrics) => void)>> = {
     redis: { configured: true, state: "up", pendingPurges: 0, clockAheadMs: -3_000 } as ProcessStatus["redis"],
   },
   RegistryGatewayOperationsTokenUnusable: { operatorFaults: new Map([["ada", "is empty"]]) },
+  RegistryGatewayReplicasDiffer: { replicaDifferences: ["b follows another configuration than a"] },
   RegistryGatewaySealsBroken: ({ redisRejectedValues }) =>
     redisRejectedValues.inc({ value: "entry", reason: "seal" }, 4),
   RegistryGatewayOverloaded: ({ shedding }) => shedding.set(1),

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { cacheKey } from "../../src/cache/stores/tiers.ts";
+import type { PurgeReach } from "../../src/sharing/ports.ts";
 import { measureLoopTime } from "../support/loop-time.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { clock, type Post, type Replica } from "../support/redis-replicas.ts";
@@ -65,10 +66,17 @@ describe("which replicas took what was done", () => {
     return { proxy, a, b, c };
   }
 
+  /** By name. */
+  async function reachedBy(coordinator: Replica["coordinator"], since: number, reach: PurgeReach) {
+    const { took, missing, of } = await coordinator.whoTook(since, reach);
+    const named = (all: typeof took) => all.map(({ name }) => name);
+    return { took: named(took), missing: named(missing), of };
+  }
+
   async function purgeAt({ coordinator }: Replica) {
     const since = clock.now();
     const reach = await coordinator.purge(info.partition, ["info"]);
-    return { since, reach, reached: await coordinator.whoTook(since, reach) };
+    return { since, reach, reached: await reachedBy(coordinator, since, reach) };
   }
 
   test("is said by name and at once where all took it, though they never used the partition", async () => {
@@ -81,7 +89,7 @@ describe("which replicas took what was done", () => {
     const since = clock.now();
     const order = { action: { upstream: "amulet", mode: "cache-only", by: "no token", from: "loopback" } } as const;
     const acted = await a.coordinator.act({ ...order, lasts: undefined });
-    expect(await a.coordinator.whoTook(since, acted)).toMatchObject({ missing: [], of: 3 });
+    expect(await reachedBy(a.coordinator, since, acted)).toMatchObject({ missing: [], of: 3 });
   });
 
   test("names one that is frozen within 1.5 s, and counts it when it is back", async () => {
@@ -94,7 +102,7 @@ describe("which replicas took what was done", () => {
     expect(reached).toEqual({ took: ["a", "b"], missing: ["c"], of: 3 });
     proxy.blackhole = false;
     proxy.cut();
-    await until(async () => (await a.coordinator.whoTook(since, reach)).took.includes("c"), 20_000);
+    await until(async () => (await reachedBy(a.coordinator, since, reach)).took.includes("c"), 20_000);
   });
 
   test("counts one that lost the message and does not use the partition: it goes by what it reads", async () => {

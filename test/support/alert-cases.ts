@@ -200,6 +200,13 @@ export const ALERT_CASES: readonly AlertCase[] = [
     silent: [series("rateLimit", AMULET, "120x20"), series("rateLimitLeft", AMULET, "60x20")],
   },
   {
+    alert: "RegistryGatewayReplicasDiffer",
+    at: "10m",
+    fires: [series("replicasDiffering", {}, "1x20")],
+    // A change of the configuration that reached one replica after the other.
+    silent: [series("replicasDiffering", {}, "1x3 0x20")],
+  },
+  {
     alert: "RegistryGatewaySealsBroken",
     at: "10m",
     fires: [series("redisRejectedValues", { value: "entry", reason: "seal" }, "0+2x20")],

@@ -19,6 +19,11 @@ export const REDIS = {
     aggregation: "max",
     panel: { title: "Clock ahead of Redis's", unit: "seconds" },
   }),
+  replicasDiffering: gauge("replicas_differing", {
+    help: "In how many things that replicas should have in common they have differed for half a minute or longer, as this one sees them.",
+    aggregation: "max",
+    panel: { title: "Differences between replicas", unit: "count" },
+  }),
   redisCommands: counter("redis_commands", {
     help: "Commands to Redis, by how they ended.",
     labels: { outcome: COMMAND_OUTCOMES },

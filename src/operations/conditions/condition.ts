@@ -12,6 +12,8 @@ export interface Facts extends ProcessStatus {
   readonly discovery: DiscoveryReport;
   /** Operators whose token files are no good, with what is wrong. */
   readonly operatorFaults: ReadonlyMap<string, string>;
+  /** In what replicas differ, and have for a while: a sentence each. */
+  readonly replicaDifferences: readonly string[];
   /** Of gauges that are above 0: their labels. */
   readonly gauges: Readonly<Record<ReadGauge, readonly Readonly<Record<string, string>>[]>>;
   readonly recent: Pick<RecentCounts, "risen" | "period">;

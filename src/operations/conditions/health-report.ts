@@ -4,6 +4,7 @@ import type { ReloadReport } from "../config-report.ts";
 import type { DiscoveryReport } from "../../discovery/report.ts";
 import type { ProcessStatus } from "../status.ts";
 import { type Facts, READ_GAUGES, type ReadGauge } from "./condition.ts";
+import type { ReplicaWatch } from "../replicas.ts";
 import { type Health, HealthWatch } from "./health.ts";
 import { RecentCounts } from "./recent-counts.ts";
 
@@ -14,6 +15,7 @@ interface HealthSources {
   readonly discovery: () => DiscoveryReport;
   readonly lastReload: () => ReloadReport | undefined;
   readonly operatorFaults: () => ReadonlyMap<string, string>;
+  readonly replicas: Pick<ReplicaWatch, "lasting">;
 }
 
 /** How the gateway is, looked at when somebody asks and every thirty seconds: since when something is so is known then. */
@@ -37,7 +39,9 @@ export class HealthReport {
   }
 
   async look(): Promise<Health> {
-    const { clock, metrics, status, discovery, lastReload, operatorFaults } = this.sources;
+    const { clock, metrics, status, discovery, lastReload, operatorFaults, replicas } = this.sources;
+    const replicaDifferences = replicas.lasting();
+    metrics.replicasDiffering.set(replicaDifferences.length);
     const gauges = await gaugesAbove0(metrics);
     await this.recent.refresh();
     return this.watch.look({
@@ -45,6 +49,7 @@ export class HealthReport {
       lastReload: lastReload(),
       discovery: discovery(),
       operatorFaults: operatorFaults(),
+      replicaDifferences,
       gauges,
       recent: this.recent,
       wallNow: clock.wallNow(),

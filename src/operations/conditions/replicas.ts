@@ -149,6 +149,22 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     },
   },
   {
+    alert: "RegistryGatewayReplicasDiffer",
+    severity: "warning",
+    subject: "replica",
+    isCause: false,
+    conditions: [{ value: aggregate("max", JOB, q.series("replicasDiffering")), is: ">", bound: 0 }],
+    for: "5m",
+    find: ({ replicaDifferences }) => replicaDifferences.map((text) => ({ text })),
+    summary: "{{ $labels.job }}: replicas differ in {{ $value }} things that they should have in common",
+    runbook: {
+      means:
+        "A client gets another answer, or a slower one, by which replica it meets: one has an earlier configuration or build, other keys of clients, has not taken an operator's action, or does not reach a node that the others reach.",
+      look: "registry-gateway replicas, or the console's head: which replica differs, and in what.",
+      act: "An upgrade or a change of the configuration that is under way ends it. Else: the replica's log says why it refused the file or the keys; of a node, look at the network between that replica and it.",
+    },
+  },
+  {
     alert: "RegistryGatewaySealsBroken",
     severity: "warning",
     subject: "gateway",

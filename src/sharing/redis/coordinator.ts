@@ -1,16 +1,8 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import { thisReplica } from "../../version.ts";
 import { type ActionOrder, Actions } from "../actions.ts";
-import type {
-  Coordinator,
-  Dependencies,
-  FetchOutcome,
-  Lease,
-  MaybePromise,
-  PurgeReach,
-  ReplicaReport,
-  ReplicasReached,
-} from "../ports.ts";
+import type { Coordinator, Dependencies, FetchOutcome, Lease, MaybePromise, PurgeReach } from "../ports.ts";
+import type { Replica, ReplicaReport, ReplicasReached, ReplicaState } from "../replicas.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
 import { Poller } from "./poller.ts";
@@ -51,8 +43,6 @@ export interface RedisStatus {
   readonly lastError: string | undefined;
   /** Seen alive lately, this one included. */
   readonly replicas: number;
-  /** The same one by one, this one first. */
-  readonly members: readonly ReplicaReport[];
   /** How far this replica's wall clock is ahead of Redis's, milliseconds; negative: behind, undefined before the first look. */
   readonly clockAheadMs: number | undefined;
   /** Purges that are not in Redis yet. */
@@ -82,7 +72,7 @@ export class RedisCoordinator implements Coordinator {
   private readonly poller: Poller;
   private readonly parts: TableParts;
   private readonly sharedActions: SharedActions;
-  private readonly replicas: Replicas;
+  private readonly replicaTable: Replicas;
   private readonly leases: SharedLeases;
   private readonly facts: SharedFacts;
   /** Announced, and not told by Redis yet. */
@@ -96,28 +86,27 @@ export class RedisCoordinator implements Coordinator {
     const tables = new Tables(connection, observer, clock);
     this.poller = new Poller({ connection, tables, clock });
     this.parts = { connection, tables, poller: this.poller, clock };
-    this.replicas = new Replicas(this.parts, self, () =>
-      Math.min(this.epochs.asOf, this.sharedActions.shared.asOf, this.pins.asOf),
-    );
+    const readAsOf = () => Math.min(this.epochs.asOf, this.sharedActions.shared.asOf, this.pins.asOf);
+    this.replicaTable = new Replicas({ ...this.parts, self, readAsOf });
     this.epochs = new SharedEpochs({
       ...this.parts,
       observer,
-      replicas: this.replicas,
+      replicas: this.replicaTable,
       changed: (isUp) => this.changed(isUp),
     });
     this.chains = new SharedChains(connection, this.epochs);
     this.actions = new Actions(clock);
     const { pins: key } = connection.keys;
-    const { parts, replicas } = this;
+    const { parts, replicaTable: replicas } = this;
     this.pins = new SharedTable({ ...parts, kind: "pin", key, tag: "pins", accepts: () => true, replicas });
-    this.sharedActions = new SharedActions(this.parts, this.actions, this.replicas);
+    this.sharedActions = new SharedActions(this.parts, this.actions, this.replicaTable);
     this.leases = new SharedLeases({ connection, epochs: this.epochs, clock, observer });
-    this.limits = new RedisLimits({ connection, epochs: this.epochs, replicas: this.replicas, clock });
+    this.limits = new RedisLimits({ connection, epochs: this.epochs, members: this.replicaTable.members, clock });
     this.facts = new SharedFacts({ connection, epochs: this.epochs, clock, observer });
     connection.start({
       connected: () => {
         void this.sendNews();
-        this.replicas.connected();
+        this.replicaTable.connected();
         this.sharedActions.shared.look();
         this.pins.look();
         this.epochs.connectionChanged();
@@ -143,8 +132,7 @@ export class RedisCoordinator implements Coordinator {
       state: this.epochs.isUsable ? "up" : "away",
       connected: this.connection.isConnected,
       lastError: this.connection.lastError,
-      replicas: this.replicas.count,
-      members: this.replicas.report(),
+      replicas: this.replicaTable.members.count,
       clockAheadMs: this.parts.tables.clockAhead,
       pendingPurges: this.epochs.pendingPurges,
       pendingActions: this.actions.everything().filter(({ stamp }) => stamp === undefined).length,
@@ -182,7 +170,19 @@ export class RedisCoordinator implements Coordinator {
   }
 
   whoTook(since: Instant, reach: PurgeReach): Promise<ReplicasReached> {
-    return this.replicas.whoTook(since, reach === "fleet");
+    return this.replicaTable.whoTook(since, reach);
+  }
+
+  replicas(): readonly Replica[] {
+    return this.replicaTable.replicas();
+  }
+
+  countUnknown(): Promise<number> {
+    return this.replicaTable.countUnknown();
+  }
+
+  introduce(state: () => ReplicaState): void {
+    this.replicaTable.introduce(state);
   }
 
   acquire(key: string): MaybePromise<Lease | undefined> {
@@ -213,7 +213,7 @@ export class RedisCoordinator implements Coordinator {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.leases.close(), this.replicas.close()]);
+    await Promise.all([this.leases.close(), this.replicaTable.close()]);
     this.poller.close();
     this.epochs.close();
     this.sharedActions.close();
@@ -245,7 +245,7 @@ export class RedisCoordinator implements Coordinator {
 
   private look(tag: string): void {
     this.epochs.look(tag);
-    for (const table of [this.sharedActions.shared, this.replicas, this.pins]) table.look(tag);
+    for (const table of [this.sharedActions.shared, this.replicaTable, this.pins]) table.look(tag);
   }
 
   private received(message: Message): void {

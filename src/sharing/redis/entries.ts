@@ -143,6 +143,12 @@ export class RedisStore implements Store {
   }
 
   get(key: CacheKey): MaybePromise<readonly Entry[] | undefined> {
+    const unsettled = this.coordinator.epochs.unsettled(key.partition);
+    if (unsettled !== undefined) return unsettled.then(() => this.find(key));
+    return this.find(key);
+  }
+
+  private find(key: CacheKey): MaybePromise<readonly Entry[] | undefined> {
     const view = this.coordinator.epochs.readable(key.partition);
     return view === undefined ? undefined : this.read(key, view);
   }

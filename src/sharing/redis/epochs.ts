@@ -5,7 +5,7 @@ import type { CircuitBreaker } from "./circuit-breaker.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
 import { raisedAbove, repairsOf, takeEpoch, takeEpochs } from "./epoch-rules.ts";
-import { isCurrent, MAX_WAIT, notePending, type PartitionView, PartitionViews } from "./partitions.ts";
+import { isCurrent, isDoubtful, MAX_WAIT, notePending, type PartitionView, PartitionViews } from "./partitions.ts";
 import { type Poller, READ_EVERY } from "./poller.ts";
 import type { Message } from "./messages.ts";
 import type { ScriptCall } from "./scripts.ts";
@@ -60,6 +60,7 @@ export class SharedEpochs {
     const { keys, isCluster } = connection;
     this.views = new PartitionViews({ epochs: this.table, clock, keys, isCluster });
     poller.add(() => this.due());
+    poller.onStall(() => this.doubt());
   }
 
   /** Whether Redis is there, fast enough, and agrees with this process. */
@@ -99,9 +100,22 @@ export class SharedEpochs {
 
   /** See {@link Coordinator.epochOf}. */
   epochOf(dependencies: Dependencies): string | undefined {
+    this.poller.noticeStall();
     // What is used is kept up to date, though Redis was away when it came into memory.
-    this.views.of(dependencies.partition);
+    const view = this.views.of(dependencies.partition);
+    if (isDoubtful(view) || isDoubtful(this.views.everywhere)) return undefined;
     return this.table.epochOf(dependencies);
+  }
+
+  /**
+   * Undefined: what is known of a partition holds. Else this process stood still, and it resolves once the epochs were read
+   * since, or cannot be, or after 50 ms.
+   */
+  unsettled(partition: string): Promise<unknown> | undefined {
+    const views = [this.views.everywhere, this.views.of(partition)];
+    if (!views.some(isDoubtful)) return undefined;
+    const settled = Promise.all(views.map((view) => this.settle(view)));
+    return withReply(settled, MAX_WAIT, this.clock).catch(() => undefined);
   }
 
   /** The view of a partition that may be read now, or undefined. What it says may still have to be {@link learn}ed. */
@@ -222,7 +236,8 @@ export class SharedEpochs {
   /** Those whose purges are to be written first are not read with the others. */
   private due() {
     const now = this.clock.now();
-    const isDue = (view: PartitionView) => (isCurrent(view) ? now >= view.dueAt : view.breaker.mayTry);
+    const isDue = (view: PartitionView) =>
+      isCurrent(view) ? now >= view.dueAt || isDoubtful(view) : view.breaker.mayTry;
     const due = [...this.views.all()].filter((view) => view.reading === undefined && isDue(view));
     for (const view of due) if (view.pending.size > 0) void this.learn(view);
     return due
@@ -230,7 +245,20 @@ export class SharedEpochs {
       .map((view) => ({ table: view.table, take: (reading: Promise<FoundTable>) => this.learn(view, reading) }));
   }
 
+  /** This process stood still: what it knew held then. While Redis is away it goes on by what it knows, as before. */
+  private doubt(): void {
+    if (!this.connection.isConnected) return;
+    for (const view of this.views.all()) if (isCurrent(view)) view.stalls += 1;
+    this.poller.look();
+  }
+
+  private async settle(view: PartitionView): Promise<void> {
+    // A reading that runs may have begun before.
+    while (isDoubtful(view)) await this.learn(view);
+  }
+
   private async readAll(view: PartitionView, begun?: Promise<FoundTable>): Promise<void> {
+    const { stalls } = view;
     const { session } = view.breaker;
     view.dueAt = this.clock.now() + READ_EVERY;
     view.missedMessage = false;
@@ -246,6 +274,7 @@ export class SharedEpochs {
     } catch {
       view.breaker.fail(session);
     }
+    view.settledStalls = stalls;
     this.noteState();
   }
 

@@ -18,7 +18,7 @@ import { holdSlots, takeCalls } from "./limit-scripts.ts";
 import { MAX_WAIT } from "./partitions.ts";
 import type { Message } from "./messages.ts";
 import type { ScriptCall } from "./scripts.ts";
-import { CHANGING_OVER, type Replicas } from "./replicas.ts";
+import { CHANGING_OVER, type Membership } from "./membership.ts";
 import type { SharedEpochs } from "./epochs.ts";
 
 /**
@@ -114,7 +114,7 @@ interface Learned {
 export interface RedisLimitsOptions {
   readonly connection: RedisConnection;
   readonly epochs: SharedEpochs;
-  readonly replicas: Replicas;
+  readonly members: Membership;
   readonly clock: Clock;
 }
 
@@ -125,7 +125,7 @@ export interface RedisLimitsOptions {
 export class RedisLimits implements Limits {
   private readonly connection: RedisConnection;
   private readonly epochs: SharedEpochs;
-  private readonly replicas: Replicas;
+  private readonly members: Membership;
   private readonly clock: Clock;
   private readonly table = new LimitTable((claim) => new CountedLimit(claim));
   /** What other replicas took beyond their shares, by the limit's key in Redis: it is missing from this one's share. */
@@ -137,10 +137,10 @@ export class RedisLimits implements Limits {
   private sharedUntil: Instant = Infinity;
   private lostAt: Instant;
 
-  constructor({ connection, epochs, replicas, clock }: RedisLimitsOptions) {
+  constructor({ connection, epochs, members, clock }: RedisLimitsOptions) {
     this.connection = connection;
     this.epochs = epochs;
-    this.replicas = replicas;
+    this.members = members;
     this.clock = clock;
     this.lostAt = clock.now();
   }
@@ -169,10 +169,10 @@ export class RedisLimits implements Limits {
 
   async hold(claim: SlotClaim): Promise<number> {
     const { id, running, wanted, max } = claim;
-    const share = () => Math.max(running, Math.min(wanted, Math.max(1, this.replicas.shareOf(max))));
+    const share = () => Math.max(running, Math.min(wanted, Math.max(1, this.members.shareOf(max))));
     if (!this.isUsable("client")) return share();
     const keys = [this.connection.keys.slots(id)];
-    const args = [this.replicas.id, running, wanted, max];
+    const args = [this.members.id, running, wanted, max];
     try {
       return Number(await this.epochs.askElsewhere({ script: holdSlots, keys, args }));
     } catch {
@@ -200,7 +200,7 @@ export class RedisLimits implements Limits {
   }
 
   received({ key, by, windows }: Extract<Message, { kind: "borrowed" }>): void {
-    if (by === this.replicas.id) return;
+    if (by === this.members.id) return;
     let borrowed = this.borrowed.get(key);
     if (borrowed === undefined) this.borrowed.set(key, (borrowed = new Windows(({ per }) => new SlidingWindow(per))));
     for (const each of windows) borrowed.of(each).add(this.clock.now(), each.count);
@@ -220,7 +220,7 @@ export class RedisLimits implements Limits {
   }
 
   private creditOf(requests: number, slack: number): number {
-    return Math.floor((requests * slack) / this.replicas.likelyCount);
+    return Math.floor((requests * slack) / this.members.likelyCount);
   }
 
   private grantOnCredit(limit: CountedLimit, windows: readonly CountedWindow[], now: Instant): LimitAnswer {
@@ -306,7 +306,7 @@ export class RedisLimits implements Limits {
     const message =
       beyond.length === 0
         ? ""
-        : this.connection.message({ kind: "borrowed", key, by: this.replicas.id, windows: beyond });
+        : this.connection.message({ kind: "borrowed", key, by: this.members.id, windows: beyond });
     const args: (string | number)[] = [born, this.connection.keys.channel, message, earlier.some(hasCalls) ? 1 : 0];
     for (const [i, window] of all.entries()) {
       const { name, per } = window;
@@ -334,7 +334,7 @@ export class RedisLimits implements Limits {
       const { name, per } = window;
       const isWanted = wanted.some((each) => each.name === name && each.per === per);
       const calls = (isWanted ? 1 : 0) + sum(earlier[i] ?? []);
-      const over = window.own.count(now) + (isWanted ? limit.asking : 0) - this.replicas.shareOf(window.requests);
+      const over = window.own.count(now) + (isWanted ? limit.asking : 0) - this.members.shareOf(window.requests);
       return calls > 0 && over > 0 ? [{ name, per, count: Math.min(over, calls) }] : [];
     });
   }
@@ -376,11 +376,11 @@ export class RedisLimits implements Limits {
     const share = this.shareOf(limit, window, now);
     if (share > 0) return window.own.freeIn(now, share);
     // The others have it all, until the first of their calls is out of the window.
-    return this.borrowedOf(limit, window)?.freeIn(now, this.replicas.shareOf(window.requests)) || window.per;
+    return this.borrowedOf(limit, window)?.freeIn(now, this.members.shareOf(window.requests)) || window.per;
   }
 
   private shareOf(limit: CountedLimit, window: CountedWindow, now: Instant): number {
-    return this.replicas.shareOf(window.requests) - (this.borrowedOf(limit, window)?.count(now) ?? 0);
+    return this.members.shareOf(window.requests) - (this.borrowedOf(limit, window)?.count(now) ?? 0);
   }
 
   private borrowedOf(limit: CountedLimit, { name, per }: CountedWindow): SlidingWindow | undefined {

@@ -30,6 +30,9 @@ export interface PartitionView {
   dueAt: Instant;
   /** A message came before the epochs were known. */
   missedMessage: boolean;
+  /** How often this process stood still, and how often when a reading began that has ended: see {@link isDoubtful}. */
+  stalls: number;
+  settledStalls: number;
   reading: Promise<void> | undefined;
   flushing: Promise<void> | undefined;
   /** Redis's clock is at least this far ahead of ours. */
@@ -47,6 +50,11 @@ export interface PartitionView {
 /** Whether what was read of the partition holds: nothing failed since. */
 export function isCurrent(view: PartitionView): boolean {
   return view.session === view.breaker.session;
+}
+
+/** This process stood still and has not read the epochs since: others may have purged, and wait for it. */
+export function isDoubtful({ stalls, settledStalls }: PartitionView): boolean {
+  return stalls !== settledStalls;
 }
 
 /** Notes a purge that has to go to Redis. */
@@ -119,6 +127,8 @@ export class PartitionViews {
       readAt: -Infinity,
       dueAt: -Infinity,
       missedMessage: false,
+      stalls: 0,
+      settledStalls: 0,
       reading: undefined,
       flushing: undefined,
       clockOffset: 0,

@@ -11,6 +11,9 @@ export const READ_EVERY: Duration = 500;
 /** How often due tables are looked for. */
 const TICK: Duration = 100;
 
+/** A process that did not run for longer has messages before it that it has not read, and requests that came with them. */
+const STALLED: Duration = 1_000;
+
 /** A table that is due to be read. */
 export interface DueTable {
   readonly table: Table;
@@ -24,18 +27,34 @@ export class Poller {
   private readonly tables: Tables;
   private readonly clock: Clock;
   private readonly sources: ((now: Instant) => readonly DueTable[])[] = [];
+  private readonly stalled: (() => void)[] = [];
+  private ranAt: Instant;
   private cancelTimer: CancelTimer = () => undefined;
 
   constructor({ connection, tables, clock }: { connection: RedisConnection; tables: Tables; clock: Clock }) {
     this.connection = connection;
     this.tables = tables;
     this.clock = clock;
+    this.ranAt = clock.now();
     this.tick();
   }
 
   /** Has `due` asked which tables are to be read now. */
   add(due: (now: Instant) => readonly DueTable[]): void {
     this.sources.push(due);
+  }
+
+  /** Has `stalled` called when this process begins to run again after it did not for a while: it was frozen, or busy. */
+  onStall(stalled: () => void): void {
+    this.stalled.push(stalled);
+  }
+
+  /** Looks whether this process stood still. Cheap: it is asked on every hit. */
+  noticeStall(): void {
+    const now = this.clock.now();
+    if (now - this.ranAt <= STALLED) return;
+    this.ranAt = now;
+    for (const stalled of this.stalled) stalled();
   }
 
   /** Reads what is due, at once. */
@@ -53,6 +72,8 @@ export class Poller {
 
   private tick(): void {
     this.cancelTimer = this.clock.after(TICK, () => {
+      this.noticeStall();
+      this.ranAt = this.clock.now();
       this.look();
       this.tick();
     });

@@ -168,6 +168,7 @@ describe("a gateway of the package", () => {
     sandbox: [["sandbox", "--help"], /--strict/],
     check: [["check", "--live", "--config", "FILE"], /amulet/],
     status: [["status", "--config", "FILE"], /amulet/],
+    replicas: [["replicas", "--config", "FILE"], /\(answers\)/],
     explain: [
       ["explain", `GATEWAY/api/token-standard/v0/registrars/amulet${PAGE}`, "--config", "FILE"],
       /fresh|stored|cached/,

@@ -1,0 +1,110 @@
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type { Config } from "../config/schema.ts";
+import { digestOf } from "../digest.ts";
+import type { Metrics } from "../observe/metrics.ts";
+import { reportConfig } from "../operations/config-report.ts";
+import type { LoopLoad } from "../requests/workload.ts";
+import type { ActionsPort } from "../sharing/ports.ts";
+import { MOST_NODES_DOWN, type ReplicaState } from "../sharing/replicas.ts";
+import type { UpstreamStatus } from "../upstream/status.ts";
+
+/** What a replica looks at to say how it does. */
+export interface ReplicaSources {
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly actions: ActionsPort["actions"];
+  config(): Config;
+  /** Of the keys of clients; undefined: there is no keys file. */
+  clientKeys(): string | undefined;
+  upstreams(): readonly UpstreamStatus[];
+  requestsInFlight(): number;
+  connections(): number;
+  load(): LoopLoad;
+  residentBytes(): number;
+}
+
+/** How often requests are counted: adding them up costs more, the more upstreams there are. */
+const COUNT_EVERY: Duration = 5_000;
+
+/** What this replica tells the others of itself. */
+export class ReplicaStateSource {
+  private readonly sources: ReplicaSources;
+  private readonly startedAt: Instant;
+  private configuration: { readonly of: Config; readonly digest: string } | undefined;
+  private countedAt: Instant;
+  private requests = 0;
+  private requestsPerSecond = 0;
+
+  constructor(sources: ReplicaSources) {
+    this.sources = sources;
+    this.startedAt = sources.clock.now();
+    this.countedAt = this.startedAt;
+  }
+
+  read(): ReplicaState {
+    const { sources } = this;
+    this.count();
+    const down = sources
+      .upstreams()
+      .flatMap(({ name, nodes }) =>
+        nodes.flatMap(({ state }, place) =>
+          state === "ejected" || state === "wrong-admin" ? [`${name} ${place}`] : [],
+        ),
+      );
+    return {
+      uptimeSeconds: Math.round((sources.clock.now() - this.startedAt) / 1_000),
+      load: {
+        requestsPerSecond: this.requestsPerSecond,
+        requestsInFlight: sources.requestsInFlight(),
+        connections: sources.connections(),
+        busy: Math.min(1, Math.max(0, Math.round(sources.load().utilization * 1_000) / 1_000)),
+        residentBytes: Math.round(sources.residentBytes()),
+      },
+      follows: {
+        configuration: this.configurationDigest(),
+        clientKeys: sources.clientKeys() ?? null,
+        actions: this.actionsDigest(),
+      },
+      nodesDown: down.slice(0, MOST_NODES_DOWN),
+    };
+  }
+
+  private count(): void {
+    const now = this.sources.clock.now();
+    const passed = now - this.countedAt;
+    if (passed < COUNT_EVERY) return;
+    this.countedAt = now;
+    void this.countRequests(passed);
+  }
+
+  /** What it finds is told with the next state. */
+  private async countRequests(passed: Duration): Promise<void> {
+    const { values } = await this.sources.metrics.requests.get();
+    const requests = values.reduce((sum, { value }) => sum + value, 0);
+    this.requestsPerSecond = Math.round((Math.max(0, requests - this.requests) / passed) * 10_000) / 10;
+    this.requests = requests;
+  }
+
+  /** Replicas on one machine have listeners of their own. */
+  private configurationDigest(): string {
+    const config = this.sources.config();
+    if (this.configuration?.of !== config) {
+      const {
+        listen: _,
+        operations: __,
+        ...others
+      } = reportConfig(config, undefined).config as Record<string, unknown>;
+      this.configuration = { of: config, digest: digestOf(JSON.stringify(others)) };
+    }
+    return this.configuration.digest;
+  }
+
+  private actionsDigest(): string {
+    const inForce = this.sources.actions
+      .all()
+      .map(({ action: { upstream, node, state, weight, mode } }) =>
+        JSON.stringify([upstream, node, state, weight, mode]),
+      );
+    return digestOf(inForce.toSorted().join("\n"));
+  }
+}
