@@ -73,11 +73,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: [],
   },
   clients: { rooms: ["bodies", "config", "sharing"], packages: ["ipaddr.js", "jose", "lru-cache", "undici"] },
-  connections: {
-    rooms: ["config", "requests"],
-    types: ["sharing", "observe", "observe/metrics"],
-    packages: ["fastify"],
-  },
+  connections: { rooms: ["config"], packages: ["fastify"] },
   requests: {
     rooms: [
       "aggregate",
@@ -119,7 +115,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   "observe/metrics": {
     rooms: ["bodies", "cache", "config", "sharing", "sharing/redis", "discovery", "observe", "spec", "upstream"],
-    types: ["cache/stores", "clients"],
+    types: ["cache/stores", "clients", "connections"],
     packages: ["@prometheus-io/client"],
   },
   "observe/tracing": {
@@ -159,7 +155,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   "main.ts": { rooms: ["commands"], packages: [] },
   // The composition root, and what it starts and stops.
-  gateway: { rooms: ["*"], packages: [] },
+  gateway: { rooms: ["*"], types: ["fastify"], packages: [] },
 };
 
 /** What data is, every room may say. */

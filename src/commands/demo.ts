@@ -5,7 +5,7 @@ import { parseConfig } from "../config/parse.ts";
 import type { Config } from "../config/schema.ts";
 import { createLogger } from "../observe/log.ts";
 import { SampleRegistry } from "../sandbox/registry.ts";
-import { measureLoop } from "../requests/workload.ts";
+import { measureLoop } from "../gateway/overload.ts";
 import { version } from "../version.ts";
 import { demoInstructions } from "./demo-instructions.ts";
 import { startDemoTraffic } from "./demo-traffic.ts";

@@ -7,7 +7,7 @@ import type { Config } from "../config/schema.ts";
 import { isLoopback } from "../config/urls.ts";
 import { warnings } from "../config/warnings.ts";
 import type { Gateway } from "../gateway/gateway.ts";
-import { measureLoop } from "../requests/workload.ts";
+import { measureLoop } from "../gateway/overload.ts";
 import { createLogger, type Logger } from "../observe/log.ts";
 import { collectProcessMetrics } from "../observe/metrics/process.ts";
 import { withoutSecrets } from "../observe/redaction.ts";

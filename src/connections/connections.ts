@@ -2,11 +2,16 @@ import { createServer, type RequestListener, type Server, type ServerOptions } f
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { Clock, Duration, Instant } from "../clock.ts";
-import type { ClosingReason } from "../observe/metrics/labels.ts";
 import { type QueuedRequest, QueuedRequests, reportingResponses, UnreadAnswers } from "./backlog.ts";
-import { hasBody, MOST_FIELDS } from "../requests/framing.ts";
+import { hasBody, MOST_FIELDS } from "./framing.ts";
 import { RefusedConnections } from "./refused-connections.ts";
 import { createTlsServer, type TlsServerOptions } from "./tls-server.ts";
+
+/**
+ * Why the gateway closed a connection of a client: too much was sent ahead on it, nothing was read on it, too much waited
+ * on all of them together, its place was needed while it was idle, or it stayed open after a refusal.
+ */
+export type ClosingReason = "pipelined" | "unread" | "crowded" | "idle" | "refused";
 
 export interface ClientConnectionsOptions {
   readonly clock: Clock;

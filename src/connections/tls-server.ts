@@ -1,11 +1,13 @@
 import type { RequestListener, Server, ServerOptions } from "node:http";
 import { createServer } from "node:https";
 import type { Duration } from "../clock.ts";
-import type { HandshakeFailure } from "../observe/metrics/labels.ts";
 import type { ListenerCertificate } from "./listener-certificate.ts";
 
 /** From the first byte of a connection to the end of its handshake. */
 const HANDSHAKE_TIMEOUT: Duration = 10_000;
+
+/** Why no connection came out of a TLS handshake: `http`, the client does not know that it is to speak TLS. */
+export type HandshakeFailure = "certificate" | "http" | "timeout" | "other";
 
 export interface TlsServerOptions {
   readonly certificate: ListenerCertificate;

@@ -17,8 +17,11 @@ import type { Services } from "../requests/context.ts";
 import { ListenerCertificate } from "../connections/listener-certificate.ts";
 import { createPublicListener } from "../requests/listener.ts";
 import { openListener } from "../connections/listening.ts";
-import { isAggregate, Snapshots } from "../requests/snapshot.ts";
-import { drain, InFlight, type LoopLoad, Overload } from "../requests/workload.ts";
+import { InFlight } from "../requests/in-flight.ts";
+import { isAggregate } from "../requests/resolve-upstream.ts";
+import { drain } from "./drain.ts";
+import { type LoopLoad, Overload } from "./overload.ts";
+import { Snapshots } from "./snapshots.ts";
 import { History } from "../observe/history.ts";
 import { sampleOf } from "../observe/history-sample.ts";
 import type { Logger } from "../observe/log.ts";
@@ -253,7 +256,13 @@ function createServer(options: ServerOptions) {
   });
   const { tls } = config.listen;
   const certificate = tls === undefined ? undefined : new ListenerCertificate({ tls, files, ...observers.certificate });
-  const listener = createPublicListener({ services, config, connections, inFlight, overload, certificate });
+  const listener = createPublicListener({
+    services,
+    config,
+    connections,
+    certificate,
+    refuseCall: () => overload.refuseWork("call"),
+  });
   observers.show(snapshot().upstreams);
   const ofRedis = config.redis?.tls === undefined ? [] : redisCertificates(config.redis.tls);
   const certificates = () => [...(certificate?.certificates() ?? []), ...ofRedis];

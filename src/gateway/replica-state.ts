@@ -3,10 +3,10 @@ import type { Config } from "../config/schema.ts";
 import { digestOf } from "../digest.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { reportConfig } from "../operations/config-report.ts";
-import type { LoopLoad } from "../requests/workload.ts";
 import type { ActionsPort } from "../sharing/ports.ts";
 import { MOST_NODES_DOWN, type ReplicaState } from "../sharing/replicas.ts";
 import type { UpstreamStatus } from "../upstream/status.ts";
+import type { LoopLoad } from "./overload.ts";
 
 /** What a replica looks at to say how it does. */
 export interface ReplicaSources {

@@ -5,8 +5,7 @@ import type { CertificateStatus } from "../config/certificates.ts";
 import type { Config } from "../config/schema.ts";
 import type { Coordination } from "../sharing/coordination.ts";
 import type { Services } from "../requests/context.ts";
-import type { Snapshots } from "../requests/snapshot.ts";
-import type { InFlight } from "../requests/workload.ts";
+import type { InFlight } from "../requests/in-flight.ts";
 import { act, type ActRequest, type ActResult } from "../operations/actions.ts";
 import type { RequestFilter, RequestsReport } from "../observe/request-log.ts";
 import type { CacheAnswer } from "../operations/answers.ts";
@@ -17,6 +16,7 @@ import { purge, type PurgeResult } from "../operations/purge.ts";
 import { type ProcessStatus, statusOf } from "../operations/status.ts";
 import { type FoundRegistries, NOTHING_FOUND } from "../upstream/found.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
+import type { Snapshots } from "./snapshots.ts";
 
 /** What a server is made of; the composition root builds it. */
 export interface ServerParts {

@@ -8,10 +8,8 @@ import type { Coordination } from "../sharing/coordination.ts";
 import type { RedisObserver } from "../sharing/redis/observer.ts";
 import { COMMAND_OUTCOMES, type CommandOutcome } from "../sharing/redis/observer.ts";
 import { fieldValue } from "../fields.ts";
-import type { RequestObservers } from "../requests/context.ts";
+import type { RequestObservers, Snapshot } from "../requests/context.ts";
 import type { ListenerCertificateOptions } from "../connections/listener-certificate.ts";
-import type { Snapshot } from "../requests/snapshot.ts";
-import type { Overload, OverloadOptions } from "../requests/workload.ts";
 import type { MetadataObserver } from "../registry/registry-metadata.ts";
 import { isCached, type Operation } from "../spec/operations.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";
@@ -49,7 +47,8 @@ export interface ServerObserverOptions {
 export interface ObservedParts {
   readonly memory: MemoryStore;
   readonly catalogue: GaugeSources["catalogue"];
-  readonly overload: Overload;
+  /** Whether work is refused, and how late the event loop was when it was last looked at. */
+  readonly overload: { readonly isShedding: boolean; readonly delay: Duration };
   readonly coordination: Pick<Coordination, "redisStatus">;
   readonly snapshot: () => Snapshot;
   /** Of the process itself, those of upstreams apart. */
@@ -97,7 +96,10 @@ function observeCertificate({
 export class ServerObservers {
   readonly cache: CacheObserver;
   readonly metadata: MetadataObserver;
-  readonly overload: Pick<OverloadOptions, "onChange" | "onShed">;
+  readonly overload: {
+    onChange(isShedding: boolean, delay: Duration): void;
+    onShed(kind: "metadata" | "call"): void;
+  };
   readonly requests: RequestObservers;
   readonly certificate: Pick<ListenerCertificateOptions, "onLook" | "onOutOfTime" | "onReplaced">;
   readonly clients: ClientsObserver;

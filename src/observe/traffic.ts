@@ -1,20 +1,14 @@
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../clock.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
+import type { ClosingReason } from "../connections/connections.ts";
+import type { HandshakeFailure } from "../connections/tls-server.ts";
 import type { RefusedRequest, RequestContext } from "../requests/context.ts";
 import { isCached } from "../spec/operations.ts";
 import { causeOf } from "./log.ts";
 import type { CounterChild, Metrics } from "./metrics.ts";
 import type { ClientTraffic } from "./metrics/client-traffic.ts";
-import {
-  CLIENT_GONE,
-  type ClosingReason,
-  type HandshakeFailure,
-  type OperationLabel,
-  type OutcomeLabel,
-  statusClassOf,
-  statusLabelOf,
-} from "./metrics/labels.ts";
+import { CLIENT_GONE, type OperationLabel, type OutcomeLabel, statusClassOf, statusLabelOf } from "./metrics/labels.ts";
 import { hashId } from "./redaction.ts";
 import type { RequestLog } from "./request-log.ts";
 import type { Tracing } from "./tracing/tracing.ts";

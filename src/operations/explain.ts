@@ -1,9 +1,8 @@
 import type { Explanation } from "../cache/explanation.ts";
 import { GatewayError } from "../errors.ts";
 import { cachedRecord } from "../spec/operations.ts";
-import type { Services } from "../requests/context.ts";
-import { resolveUpstream } from "../requests/resolve-upstream.ts";
-import { isAggregate, plainUpstream, type Snapshot } from "../requests/snapshot.ts";
+import type { Services, Snapshot } from "../requests/context.ts";
+import { isAggregate, plainUpstream, resolveUpstream } from "../requests/resolve-upstream.ts";
 import { parsePageQuery, parseTarget } from "../requests/target.ts";
 
 /** What `GET /explain` answers: which registry a path means, and what the cache has and would do. */

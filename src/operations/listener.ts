@@ -8,9 +8,10 @@ import type { Config } from "../config/schema.ts";
 import type { Coordinator } from "../sharing/ports.ts";
 import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.ts";
 import { ClientConnections } from "../connections/connections.ts";
-import { answerParserErrors, framingProblem, hasUnreadBody } from "../requests/framing.ts";
+import { framingProblem, hasUnreadBody } from "../connections/framing.ts";
 import { NO_SCHEMAS } from "../connections/listening.ts";
-import { requestIdOf } from "../requests/request-id.ts";
+import { answerParserErrors } from "../connections/parser-errors.ts";
+import { answerUnparsed, requestIdOf } from "../requests/send.ts";
 import type { HistoryReport } from "../observe/history.ts";
 import type { Logger } from "../observe/log.ts";
 import type { RequestFilter, RequestsReport } from "../observe/request-log.ts";
@@ -208,7 +209,7 @@ function createServer(connections: ClientConnections, handle: RequestListener): 
     },
     handle,
   );
-  answerParserErrors(server, { maxUri: MAX_URI, corsFields: () => [], onRefused: () => undefined, connections });
+  answerParserErrors(server, { maxUri: MAX_URI, connections, answer: (error) => answerUnparsed(error, []) });
   return server;
 }
 

@@ -13,9 +13,8 @@ import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { endpointOf, endpointPath } from "../spec/endpoints.ts";
 import { cachedRecord, type CachedOperation } from "../spec/operations.ts";
-import { clientSignal, deadlineFromNow, deadlineWhenAsked, type RequestContext } from "./context.ts";
+import { clientSignal, deadlineFromNow, deadlineWhenAsked, type RequestContext, type Snapshot } from "./context.ts";
 import { maySee } from "./resolve-upstream.ts";
-import type { Snapshot } from "./snapshot.ts";
 import { addressForm, parsePageQuery, queryPairs, type RegistryTarget } from "./target.ts";
 
 /** Base URLs that an error text lists; the catalogue lists them all. */

@@ -11,9 +11,8 @@ import type { Tier } from "../clients/client.ts";
 import { GatewayError } from "../errors.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import { basePathOf, registriesOf, viewOf } from "./aggregate.ts";
-import type { RequestContext } from "./context.ts";
+import type { RequestContext, Snapshot } from "./context.ts";
 import { checkMayUse } from "./resolve-upstream.ts";
-import type { Snapshot } from "./snapshot.ts";
 import { type LocalTarget, parsePageQuery } from "./target.ts";
 
 export const CATALOGUE_REGISTRIES = "/catalog/v1/registries";

@@ -10,11 +10,19 @@ import { adminPathsOf } from "../spec/body-admin.ts";
 import { endpointPath } from "../spec/endpoints.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext, routeTo } from "./context.ts";
+import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext, type Snapshot } from "./context.ts";
 import { checkBodyHeaders, checkContentCoding, readRequest } from "./request-body.ts";
-import { adminHeaderOf, adminNotNamed, checkMayUse, maySee, namedBy, resolveUpstream } from "./resolve-upstream.ts";
+import {
+  adminHeaderOf,
+  adminNotNamed,
+  hasPlainUpstream,
+  maySee,
+  namedBy,
+  namedUpstream,
+  plainUpstream,
+  routeTo,
+} from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
-import { hasPlainUpstream, plainUpstream, routingRules, type Snapshot } from "./snapshot.ts";
 import type { RegistryTarget } from "./target.ts";
 
 /** The request headers that a factory or choice-context call takes along; credentials join only where configured. */
@@ -43,20 +51,15 @@ export async function answerChoiceContext(context: RequestContext, bytes: Buffer
   const body = read instanceof Promise ? await read : read;
   const header = adminHeaderOf(request.rawHeaders, snapshot.config.routing.adminHeader);
   const deadlineOf = deadlineFromNow(request.headers, services.clock);
-  const named = resolveUpstream(
-    routingRules(snapshot, context.client?.tier),
-    { path: target.registry, header, body: body?.admins ?? [] },
-    { deadline: deadlineOf, signal: clientSignal(context) },
-  );
+  const named = namedUpstream(context, { header, body: body?.admins }, deadlineOf);
   const resolved = named instanceof Promise ? await named : named;
   const route = resolved ?? (await routeContract(context, body)) ?? "plain";
   const call: ClientCall = { context, target, bytes, body, deadlineOf };
   if (route === "probe") return probeRegistries(call);
   const upstream =
     route === "plain" ? plainUpstream(snapshot, pathsOf(target) !== undefined && !isSettlement(target)) : route;
-  checkMayUse(context.client?.tier, upstream);
   const byItself = route === "plain" ? "plain" : "learned";
-  routeTo(context, upstream, resolved === undefined ? byItself : namedBy({ path: target.registry, header }));
+  routeTo(context, upstream, resolved === undefined ? byItself : namedBy(context, header));
   checkStrictly(call, upstream);
   return answerOf(call, upstream, await send(call, upstream, upstream.config.forwardAuthorization !== false));
 }

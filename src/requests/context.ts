@@ -4,7 +4,10 @@ import type { BodyReader } from "../bodies/body-reader.ts";
 import type { HttpCache } from "../cache/http-cache.ts";
 import type { CacheStatus } from "../cache/rfc/reuse.ts";
 import { Abort, type AbortSignalLike, type Clock, type Duration, type Instant } from "../clock.ts";
+import type { ClientAddresses } from "../clients/client-address.ts";
 import type { Client, LimitState } from "../clients/client.ts";
+import type { Clients } from "../clients/clients.ts";
+import type { Config } from "../config/schema.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
 import type { Logger } from "../observe/log.ts";
 import type { ClientTraffic } from "../observe/metrics/client-traffic.ts";
@@ -12,16 +15,16 @@ import type { RequestTrace, Tracing } from "../observe/tracing/tracing.ts";
 import type { Traffic } from "../observe/traffic.ts";
 import type { BackgroundReader } from "../registry/background-reader.ts";
 import type { RecentRequests, RequestLog } from "../observe/request-log.ts";
-import type { MetadataObserver } from "../registry/registry-metadata.ts";
+import type { MetadataObserver, RegistryMetadata } from "../registry/registry-metadata.ts";
 import type { Operation } from "../spec/operations.ts";
 import { formatSize } from "../units.ts";
 import type { Upstream } from "../upstream/upstream.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
 import type { Admission } from "./gate.ts";
-import type { HitTarget } from "./hit.ts";
-import { requestIdOf } from "./request-id.ts";
-import type { Snapshot } from "./snapshot.ts";
-import type { InFlight } from "./workload.ts";
-import type { Target } from "./target.ts";
+import type { HitMemo, HitTarget } from "./hit.ts";
+import type { InFlight } from "./in-flight.ts";
+import { type Cors, requestIdOf } from "./send.ts";
+import type { Target, TargetReader } from "./target.ts";
 
 /** What counts, logs and traces clients' requests. */
 export interface RequestObservers {
@@ -50,6 +53,24 @@ export interface RefusedRequest {
   readonly startedAt: Instant;
   /** Of the answer's body. */
   readonly bytes: number;
+}
+
+/**
+ * What a request works with: immutable, and taken once, when the request begins. A reload swaps it for the requests to
+ * come.
+ */
+export interface Snapshot {
+  readonly config: Config;
+  readonly upstreams: Upstreams;
+  /** The cached endpoints of each upstream. */
+  readonly registries: ReadonlyMap<Upstream, RegistryMetadata>;
+  readonly cors: Cors;
+  /** Where requests come from. */
+  readonly addresses: ClientAddresses;
+  readonly hits: HitMemo;
+  readonly targets: TargetReader;
+  /** Undefined where everybody may call, without limits. */
+  readonly clients: Clients | undefined;
 }
 
 /** What the process has for all requests. */
@@ -118,7 +139,7 @@ export function beginContext(
   admission?: Admission,
 ): RequestContext {
   const snapshot = services.snapshot();
-  const remembered = snapshot.hits.find(request.url!);
+  const remembered = request.method === "POST" ? undefined : snapshot.hits.find(request.url!);
   const target = remembered?.target ?? targetOf(request.url!, snapshot);
   const context: RequestContext = {
     services,
@@ -148,18 +169,6 @@ export function beginContext(
 /** The context of a request that has begun. */
 export function contextOf(request: IncomingMessage): RequestContext {
   return (request as KnownRequest)[CONTEXT]!;
-}
-
-/** What said which registry a request goes to: a part of it, the configuration, or `routing.learn` and `probe`. */
-export type RoutedBy = "path" | "header" | "body" | "plain" | "learned" | "probe";
-
-/** Notes where a request goes, and why: for the log, at level debug alone. */
-export function routeTo(context: RequestContext, upstream: Upstream, by: RoutedBy): void {
-  context.upstream = upstream;
-  const { log } = context.services.observers;
-  if (!log.isLevelEnabled("debug")) return;
-  const { id, operation } = context;
-  log.debug({ requestId: id, operation, upstream: upstream.name, by }, "request routed");
 }
 
 /** Aborts when the client goes away before its answer was complete, so that its upstream call ends too. */

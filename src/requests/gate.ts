@@ -3,9 +3,8 @@ import type { Client, Identity, Slot, LimitState, Tier } from "../clients/client
 import type { Clients } from "../clients/clients.ts";
 import { type Duration, withDeadline } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
-import { clientSignal, type RequestContext } from "./context.ts";
+import { clientSignal, type RequestContext, type Snapshot } from "./context.ts";
 import { isDescription } from "./pages.ts";
-import type { Snapshot } from "./snapshot.ts";
 
 /** Whether a request may come in, decided before anything is done for it. */
 export interface Admission {

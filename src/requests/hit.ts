@@ -3,15 +3,13 @@ import { LRUCache } from "lru-cache";
 import type { CacheAnswer, Resource } from "../cache/resource.ts";
 import type { Client } from "../clients/client.ts";
 import type { Instant } from "../clock.ts";
+import { isFramedSafely } from "../connections/framing.ts";
 import type { RecordRequest } from "../observe/traffic.ts";
 import type { CachedOperation } from "../spec/operations.ts";
 import type { Upstream } from "../upstream/upstream.ts";
-import type { Services } from "./context.ts";
-import { isFramedSafely } from "./framing.ts";
+import type { Services, Snapshot } from "./context.ts";
 import type { Admission } from "./gate.ts";
-import { requestIdOf } from "./request-id.ts";
-import { commonFieldsOf, isOwnError, sendAnswer, withRequestId } from "./send.ts";
-import type { Snapshot } from "./snapshot.ts";
+import { commonFieldsOf, isOwnError, requestIdOf, sendAnswer, withRequestId } from "./send.ts";
 import type { PageQuery, RegistryTarget } from "./target.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */

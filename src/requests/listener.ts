@@ -2,22 +2,20 @@ import type { IncomingMessage, Server } from "node:http";
 import { Readable } from "node:stream";
 import { fastify, type FastifyInstance, LogController } from "fastify";
 import type { Config } from "../config/schema.ts";
-import { GatewayError } from "../errors.ts";
-import { answerChoiceContext } from "./choice-context.ts";
 import type { ClientConnections } from "../connections/connections.ts";
-import { contextOf, type RequestContext, type Services } from "./context.ts";
-import { answerParserErrors } from "./framing.ts";
 import type { ListenerCertificate } from "../connections/listener-certificate.ts";
 import { NO_SCHEMAS } from "../connections/listening.ts";
+import { answerParserErrors } from "../connections/parser-errors.ts";
+import type { TlsServerOptions } from "../connections/tls-server.ts";
+import { GatewayError, toGatewayError } from "../errors.ts";
+import { answerChoiceContext } from "./choice-context.ts";
+import { contextOf, type RequestContext, type Services } from "./context.ts";
 import { answerMetadata } from "./metadata.ts";
 import { answerPage, isOwnPage } from "./pages.ts";
 import { registerPassThrough } from "./pass-through.ts";
 import { Pipeline, refuse, reply } from "./pipeline.ts";
-import { allowedMethods, fastifyRefusal, routeRefusal } from "./refusals.ts";
-import type { TlsServerOptions } from "../connections/tls-server.ts";
 import { Uploads } from "./request-body.ts";
-import type { Answer } from "./send.ts";
-import type { InFlight, Overload } from "./workload.ts";
+import { type Answer, answerUnparsed } from "./send.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -30,8 +28,8 @@ export interface PublicListenerOptions {
   readonly services: Services;
   readonly config: Pick<Config, "listen" | "limits">;
   readonly connections: ClientConnections;
-  readonly inFlight: InFlight;
-  readonly overload: Overload;
+  /** Throws where this process has too much to do for one more call. */
+  readonly refuseCall: () => void;
   /** Of `listen.tls`; undefined where clients speak plain HTTP. */
   readonly certificate: ListenerCertificate | undefined;
 }
@@ -65,7 +63,7 @@ const byTarget = {
 /** The public listener: the token-registry API of every configured registry. */
 export function createPublicListener(options: PublicListenerOptions): FastifyInstance {
   const { services, config, connections, certificate } = options;
-  const pipeline = new Pipeline(services, options.inFlight);
+  const pipeline = new Pipeline(services);
   const tls: TlsServerOptions | undefined =
     certificate === undefined
       ? undefined
@@ -97,7 +95,7 @@ export function createPublicListener(options: PublicListenerOptions): FastifyIns
   app.addHook("onRequest", ({ context }, _reply, done) => {
     // Before the body is read: to read and to check it is most of what a call costs.
     const isCall = context.request.method === "POST" || routeOf(context) === "pass-through";
-    if (isCall) options.overload.refuseWork("call");
+    if (isCall) options.refuseCall();
     done();
   });
   const uploads = readBodies(app);
@@ -164,6 +162,36 @@ function answerUnrouted(context: RequestContext): void {
   else refuse(context, routeRefusal(context));
 }
 
+/** Why a request reached no route. */
+function routeRefusal(context: RequestContext): GatewayError {
+  const { target, snapshot } = context;
+  if (target instanceof GatewayError) return target;
+  if (target.kind === "local" && !isOwnPage(target.path, snapshot)) {
+    return new GatewayError("no_such_path", "no such path; the token-registry API is below /registry/");
+  }
+  const allow = allowedMethods(context);
+  return new GatewayError("method_not_allowed", `the method is not allowed here; use ${allow}`, { allow });
+}
+
+/** The value of `Allow` for what the URL addresses. */
+function allowedMethods({ target, snapshot }: RequestContext): string {
+  if (target instanceof Error) return "GET, HEAD, POST, OPTIONS";
+  if (target.kind === "local") {
+    return isOwnPage(target.path, snapshot) ? "GET, HEAD, OPTIONS" : "GET, HEAD, POST, OPTIONS";
+  }
+  if (target.kind === "pass-through") return "GET, POST, OPTIONS";
+  return target.endpoint.kind === "metadata" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+}
+
+/** What Fastify or a route threw, in our words. */
+function fastifyRefusal(error: Error & { code?: string }): GatewayError {
+  if (error.code !== "FST_ERR_CTP_INVALID_MEDIA_TYPE") return toGatewayError(error);
+  return new GatewayError(
+    "unsupported_media_type",
+    "the body must be sent with the header content-type: application/json",
+  );
+}
+
 function preflightAnswer(context: RequestContext): Answer {
   const fields = context.snapshot.cors.preflightFields(context.request.headers.origin);
   return { status: 204, fields: ["allow", allowedMethods(context), ...fields], body: undefined };
@@ -212,8 +240,10 @@ function observeServer(server: Server, { services, config, connections }: Public
   });
   answerParserErrors(server, {
     maxUri: config.limits.uri,
-    corsFields: () => services.snapshot().cors.answerFields(undefined),
-    onRefused: (error) => traffic.refusedUnparsed(error),
     connections,
+    answer(error) {
+      traffic.refusedUnparsed(error);
+      return answerUnparsed(error, services.snapshot().cors.answerFields(undefined));
+    },
   });
 }

@@ -4,11 +4,18 @@ import type { CacheStatus } from "../cache/rfc/reuse.ts";
 import type { AbortSignalLike, Instant } from "../clock.ts";
 import { cachedRecord, type CachedOperation } from "../spec/operations.ts";
 import { answerAggregate } from "./aggregate.ts";
-import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext, routeTo } from "./context.ts";
+import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext } from "./context.ts";
 import type { HitTarget } from "./hit.ts";
-import { adminHeaderOf, checkMayUse, namedBy, resolveUpstream } from "./resolve-upstream.ts";
+import {
+  adminHeaderOf,
+  checkMayUse,
+  isAggregate,
+  namedBy,
+  namedUpstream,
+  plainUpstream,
+  routeTo,
+} from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
-import { isAggregate, plainUpstream, routingRules } from "./snapshot.ts";
 import { parsePageQuery, type RegistryTarget } from "./target.ts";
 
 /**
@@ -70,18 +77,12 @@ async function findTarget(
   const target = context.target as RegistryTarget;
   const operation = target.endpoint.operation as CachedOperation;
   const page = cachedRecord(operation).address === "page" ? parsePageQuery(target.query) : undefined;
-  const signal = clientSignal(context);
-  const named = await resolveUpstream(
-    routingRules(snapshot, context.client?.tier),
-    { path: target.registry, header, body: [] },
-    { deadline: deadlineOf, signal },
-  );
+  const named = await namedUpstream(context, { header }, deadlineOf);
   if (named === undefined && isAggregate(snapshot)) return undefined;
   const upstream = named ?? plainUpstream(snapshot, false);
-  checkMayUse(context.client?.tier, upstream);
   // Before it is waited for: if that fails, its name is counted and logged.
-  routeTo(context, upstream, named === undefined ? "plain" : namedBy({ path: target.registry, header }));
-  const admin = upstream.admin ?? (await upstream.learnAdmin(deadlineOf(upstream), signal));
+  routeTo(context, upstream, named === undefined ? "plain" : namedBy(context, header));
+  const admin = upstream.admin ?? (await upstream.learnAdmin(deadlineOf(upstream), clientSignal(context)));
   const resource = snapshot.registries.get(upstream)!.resource(admin, { operation, id: target.id, ...page });
   const recordHit = services.observers.traffic.recorder({ operation, upstream: upstream.name, outcome: "hit" });
   return { target, operation, upstream, admin, resource, page, recordHit };

@@ -5,11 +5,11 @@ import { describeApi } from "../spec/openapi.ts";
 import { basePathOf, registriesOf } from "./aggregate.ts";
 import { answerCatalogue, CATALOGUE_INSTRUMENTS, CATALOGUE_REGISTRIES } from "./catalogue.ts";
 import type { Tier } from "../clients/client.ts";
-import type { RequestContext } from "./context.ts";
+import type { RequestContext, Snapshot } from "./context.ts";
 import { renderDocs } from "./docs-page.ts";
 import { type Home, type HtmlPage, pageFields, renderHome } from "./html.ts";
+import { isAggregate } from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
-import { isAggregate, type Snapshot } from "./snapshot.ts";
 import type { LocalTarget } from "./target.ts";
 
 const HOME = "/";

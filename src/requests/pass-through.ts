@@ -8,11 +8,18 @@ import type { StreamedAnswer, StreamedCall } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Upload } from "../bodies/upload.ts";
 import { forwardedFields } from "./choice-context.ts";
-import { clientSignal, deadlineFromNow, type RequestContext, routeTo } from "./context.ts";
+import { clientSignal, deadlineFromNow, type RequestContext } from "./context.ts";
 import { checkBodyHeaders, checkContentCoding, readRequest, type Uploads } from "./request-body.ts";
-import { adminHeaderOf, adminNotNamed, checkMayUse, namedBy, resolveUpstream } from "./resolve-upstream.ts";
+import {
+  adminHeaderOf,
+  adminNotNamed,
+  isAggregate,
+  namedBy,
+  namedUpstream,
+  plainUpstream,
+  routeTo,
+} from "./resolve-upstream.ts";
 import { commonFieldsOf } from "./send.ts";
-import { isAggregate, plainUpstream, routingRules } from "./snapshot.ts";
 import type { PassThroughTarget } from "./target.ts";
 
 /** Stands alone: a registry's own policy could only say where to report to. */
@@ -123,7 +130,7 @@ function proxiedAnswer(
 async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads: Uploads): Promise<PreparedCall> {
   const { context, headers } = request;
   const { services, snapshot } = context;
-  const { segments, registry } = context.target as PassThroughTarget;
+  const { segments } = context.target as PassThroughTarget;
   const { routing } = snapshot.config;
   const header = adminHeaderOf(request.raw.rawHeaders, routing.adminHeader);
   const stream = request.body instanceof Readable ? request.body : undefined;
@@ -136,15 +143,10 @@ async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads
     : [];
   // What the client took to send it is not the upstream's time.
   const deadlineOf = deadlineFromNow(headers, services.clock);
-  const named = await resolveUpstream(
-    routingRules(snapshot, context.client?.tier),
-    { path: registry, header, body },
-    { deadline: deadlineOf, signal: clientSignal(context) },
-  );
+  const named = await namedUpstream(context, { header, body }, deadlineOf);
   if (named === undefined && isAggregate(snapshot)) throw adminNotNamed(routing, paths !== undefined);
   const upstream = named ?? plainUpstream(snapshot, paths !== undefined);
-  checkMayUse(context.client?.tier, upstream);
-  routeTo(context, upstream, named === undefined ? "plain" : namedBy({ path: registry, header }));
+  routeTo(context, upstream, named === undefined ? "plain" : namedBy(context, header));
   const fields = forwardedFields(context, upstream);
   const call: StreamedCall = {
     operation: "pass_through",

@@ -1,9 +1,10 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Slot } from "../clients/client.ts";
+import { formatCacheStatus } from "../cache/rfc/reuse.ts";
+import { framingProblem, hasUnreadBody, isFramedSafely } from "../connections/framing.ts";
 import { GatewayError, isClientGone, toGatewayError } from "../errors.ts";
-import { beginContext, clientClosed, type RequestContext, type Services } from "./context.ts";
-import { framingProblem, hasUnreadBody, isFramedSafely } from "./framing.ts";
+import { beginContext, clientClosed, type RequestContext, type Services, type Snapshot } from "./context.ts";
 import {
   type Admission,
   admit,
@@ -14,11 +15,7 @@ import {
   waitAtGate,
 } from "./gate.ts";
 import { type AnswerHit, createHitAnswers } from "./hit.ts";
-import { cacheStatusOfError } from "./refusals.ts";
-import { requestIdOf } from "./request-id.ts";
-import { type Answer, commonFieldsOf, errorAnswer, reportOf, sendAnswer, withRequestId } from "./send.ts";
-import type { Snapshot } from "./snapshot.ts";
-import type { InFlight } from "./workload.ts";
+import { type Answer, commonFieldsOf, errorAnswer, reportOf, requestIdOf, sendAnswer, withRequestId } from "./send.ts";
 
 /** Answers the requests of one route; what it throws is answered as an error. */
 export type AnswerRoute = (context: RequestContext, body: unknown) => Promise<Answer>;
@@ -34,12 +31,10 @@ interface Received {
 /** The path of a client's request: {@link receive}, read, route, {@link answerBy}, record. */
 export class Pipeline {
   private readonly services: Services;
-  private readonly inFlight: InFlight;
   private readonly answerHit: AnswerHit;
 
-  constructor(services: Services, inFlight: InFlight) {
+  constructor(services: Services) {
     this.services = services;
-    this.inFlight = inFlight;
     this.answerHit = createHitAnswers(services);
   }
 
@@ -162,7 +157,7 @@ export class Pipeline {
     observers.traffic.begin();
     if (response.destroyed) observers.record(context);
     else {
-      const end = this.inFlight.begin(context);
+      const end = this.services.inFlight.begin(context);
       response.once("close", () => {
         end();
         observers.record(context);
@@ -219,4 +214,19 @@ function noteOwnError(context: RequestContext, answer: Answer): Answer {
   if (report === undefined) return answer;
   context.error = new GatewayError(report.code, report.message, { status: answer.status });
   return withRequestId(answer, context.id, now);
+}
+
+/** Of an error on a cached route for which no upstream was asked. */
+const NOT_FORWARDED = "registry-gateway;detail=refused";
+
+/**
+ * On cached routes every answer says what the cache did (RFC 9211). A 502 or 504 came of going forward; what was refused
+ * before that, by `only-if-cached`, a circuit breaker or a limit, neither hit nor went anywhere.
+ */
+function cacheStatusOfError(context: RequestContext, { status }: GatewayError): string[] {
+  const { target, upstream, forwarded } = context;
+  const isCached = !(target instanceof Error) && target.kind === "endpoint" && target.endpoint.kind === "metadata";
+  if (!isCached || upstream === undefined) return [];
+  const wentForward = forwarded !== undefined && (status === 502 || status === 504);
+  return ["cache-status", wentForward ? formatCacheStatus(forwarded) : NOT_FORWARDED];
 }

@@ -1,4 +1,4 @@
-import type { AbortSignalLike, Instant } from "../clock.ts";
+import type { AbortSignalLike } from "../clock.ts";
 import type { Tier } from "../clients/client.ts";
 import { suggest } from "../config/suggestion.ts";
 import type { MaybePromise } from "../sharing/ports.ts";
@@ -6,6 +6,7 @@ import { GatewayError } from "../errors.ts";
 import type { BodyAdmin } from "../spec/body-admin.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
+import { clientSignal, type DeadlineOf, type RequestContext, type Snapshot } from "./context.ts";
 import { addressForm } from "./target.ts";
 
 /** Everything in one request that may name a registry. */
@@ -29,7 +30,7 @@ export interface RoutingRules {
 }
 
 export interface ResolveLimits {
-  readonly deadline: (upstream: Upstream) => Instant;
+  readonly deadline: DeadlineOf;
   readonly signal?: AbortSignalLike;
 }
 
@@ -77,18 +78,12 @@ export function resolveUpstream(
   return agreedUpstream(upstream, first, namings);
 }
 
-/** Which part of the request names the registry: the first of path, header and body, which all agree. */
-export function namedBy({ path, header }: Omit<NamedRegistries, "body">): "path" | "header" | "body" {
-  if (path !== undefined) return "path";
-  return header === undefined ? "body" : "header";
-}
-
 /** Whether a client of this tier may use the upstream, and see it in what is made of several. */
 export function maySee(tier: Tier | undefined, { name }: Upstream): boolean {
   return tier === undefined || tier.allows(name);
 }
 
-/** @throws GatewayError 403 where a client of this tier may not use the upstream that its request goes to */
+/** @throws GatewayError 403 where a client of this tier may not use the upstream */
 export function checkMayUse(tier: Tier | undefined, upstream: Upstream): void {
   if (!maySee(tier, upstream)) throw upstreamForbidden("that this URL stands for");
 }
@@ -214,4 +209,77 @@ function suggestAlias({ upstreams, tier }: RoutingRules, { value, mayBeAlias }: 
 /** Names come from the request: shortened, and quoted so that they can't break out of the text. */
 function quote(value: string): string {
   return JSON.stringify(value.length > 200 ? `${value.slice(0, 200)}…` : value);
+}
+
+/** What a request says besides its path of where it goes. */
+export interface NamedBeside {
+  /** See {@link adminHeaderOf}. */
+  readonly header: string | undefined;
+  readonly body?: readonly BodyAdmin[] | undefined;
+}
+
+/** See {@link resolveUpstream}: what a request's path, header and body name, by the rules of its snapshot and its client. */
+export function namedUpstream(
+  context: RequestContext,
+  { header, body = [] }: NamedBeside,
+  deadline: DeadlineOf,
+): MaybePromise<Upstream | undefined> {
+  const { snapshot, client } = context;
+  const { config, upstreams } = snapshot;
+  const { prefix, adminHeader } = config.routing;
+  const rules = { upstreams, prefix, adminHeader, ownAdmin: config.aggregate.adminId, tier: client?.tier };
+  return resolveUpstream(rules, { path: pathOf(context), header, body }, { deadline, signal: clientSignal(context) });
+}
+
+/** Which part of a request that names a registry does so: the first of path, header and body, which all agree. */
+export function namedBy(context: RequestContext, header: string | undefined): "path" | "header" | "body" {
+  if (pathOf(context) !== undefined) return "path";
+  return header === undefined ? "body" : "header";
+}
+
+function pathOf({ target }: RequestContext): string | undefined {
+  return target instanceof Error || target.kind === "local" ? undefined : target.registry;
+}
+
+/** What said which registry a request goes to: a part of it, the configuration, or `routing.learn` and `probe`. */
+type RoutedBy = "path" | "header" | "body" | "plain" | "learned" | "probe";
+
+/**
+ * Lets a request go to an upstream, and notes why: for the log, at level debug alone.
+ *
+ * @throws GatewayError 403 where its client may not use the upstream
+ */
+export function routeTo(context: RequestContext, upstream: Upstream, by: RoutedBy): void {
+  checkMayUse(context.client?.tier, upstream);
+  context.upstream = upstream;
+  const { log } = context.services.observers;
+  if (!log.isLevelEnabled("debug")) return;
+  const { id, operation } = context;
+  log.debug({ requestId: id, operation, upstream: upstream.name, by }, "request routed");
+}
+
+/** True where the plain base URL stands for all registries together. */
+export function isAggregate({ upstreams, config }: Snapshot): boolean {
+  return upstreams.all.length > 1 && config.routing.plain === "aggregate";
+}
+
+/** True where a request that names no registry goes to one all the same. */
+export function hasPlainUpstream(snapshot: Snapshot): boolean {
+  return findPlainUpstream(snapshot) !== undefined;
+}
+
+/**
+ * The registry of a request that names none: the sole one, or the one that `routing.plain` names.
+ *
+ * @param bodyMayName the request is a factory call, whose body could have named its admin
+ * @throws GatewayError 400 that says how to name the registry
+ */
+export function plainUpstream(snapshot: Snapshot, bodyMayName: boolean): Upstream {
+  const upstream = findPlainUpstream(snapshot);
+  if (upstream === undefined) throw adminNotNamed(snapshot.config.routing, bodyMayName);
+  return upstream;
+}
+
+function findPlainUpstream({ upstreams, config }: Snapshot): Upstream | undefined {
+  return upstreams.all.length === 1 ? upstreams.all[0] : upstreams.byName(config.routing.plain);
 }

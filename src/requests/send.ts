@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Config } from "../config/schema.ts";
 import { ERROR_FIELD, errorBody, type ErrorCode, type ErrorReport, type GatewayError } from "../errors.ts";
@@ -51,6 +52,20 @@ function bodyOf({ status, body }: Answer): Buffer | undefined {
   return status === 204 ? undefined : body;
 }
 
+const SAFE_ID = /^[A-Za-z0-9._:/+=@~-]{1,128}$/;
+
+// One random prefix per process and a counter: unique without asking the kernel for random bytes on every request.
+const ID_PREFIX = randomBytes(8).toString("hex");
+let ids = 0;
+
+/** The client's `X-Request-Id` when it is at most 128 safe characters and no key, else a new one. */
+export function requestIdOf(received: string | string[] | undefined): string {
+  // A key that got into the wrong place goes no further.
+  if (typeof received === "string" && SAFE_ID.test(received) && !received.includes("rgk_")) return received;
+  ids++;
+  return `${ID_PREFIX}-${ids.toString(36)}`;
+}
+
 /** What makes a difference to who asks. A cache in front must not give one client what another one may see. */
 const VARY_BY_CLIENT = "X-API-Key, Authorization";
 
@@ -78,6 +93,16 @@ export function errorAnswer(error: GatewayError, requestId: string): Answer {
   if (error.proxyError !== undefined && error.status >= 502)
     fields.push("proxy-status", proxyStatus("error", error.proxyError));
   return { status: error.status, fields, body: Buffer.from(errorBody(error, requestId)) };
+}
+
+/** Fields and body for what never became a request: it has no id of its own. */
+export function answerUnparsed(
+  error: GatewayError,
+  corsFields: Fields,
+): { readonly fields: Fields; readonly body: Buffer } {
+  const id = requestIdOf(undefined);
+  const { fields, body } = errorAnswer(error, id);
+  return { fields: [...fields, "x-request-id", id, "x-content-type-options", "nosniff", ...corsFields], body: body! };
 }
 
 /** Whether an answer that came through the cache, or from a registry, has an error body of ours. */

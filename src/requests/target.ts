@@ -1,7 +1,7 @@
+import { isAuthority } from "../connections/framing.ts";
 import { GatewayError } from "../errors.ts";
 import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
 import { type Endpoint, matchEndpoint } from "../spec/endpoints.ts";
-import { isAuthority } from "./framing.ts";
 
 /** What a request's URL addresses, before any registry is looked up. */
 export type Target = RegistryTarget | PassThroughTarget | LocalTarget;

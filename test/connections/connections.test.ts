@@ -2,8 +2,7 @@ import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { ClosingReason } from "../../src/observe/metrics/labels.ts";
-import { ClientConnections } from "../../src/connections/connections.ts";
+import { ClientConnections, type ClosingReason } from "../../src/connections/connections.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ManualClock } from "../support/manual-clock.ts";
 

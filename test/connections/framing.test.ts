@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { describe, expect, test } from "vitest";
-import { framingProblem, isAuthority, isFramedSafely } from "../../src/requests/framing.ts";
+import { framingProblem, isAuthority, isFramedSafely } from "../../src/connections/framing.ts";
 
 interface Head {
   readonly fields: readonly [name: string, value: string][];

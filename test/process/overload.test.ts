@@ -2,7 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { createGateway, type Gateway } from "../../src/gateway/gateway.ts";
-import { measureLoop, Overload } from "../../src/requests/workload.ts";
+import { measureLoop, Overload } from "../../src/gateway/overload.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { testConfig } from "../support/gateway.ts";
 import { ManualClock } from "../support/manual-clock.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { deadlineFromNow } from "../../src/requests/context.ts";
-import { requestIdOf } from "../../src/requests/request-id.ts";
+import { requestIdOf } from "../../src/requests/send.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 

@@ -1,3 +1,5 @@
+import type { ClosingReason } from "../../connections/connections.ts";
+import type { HandshakeFailure } from "../../connections/tls-server.ts";
 import { STATUS_CODES } from "node:http";
 import { CACHE_OUTCOMES, type CacheOutcome } from "../../cache/resource.ts";
 import { type ErrorCode, ERRORS } from "../../errors.ts";
@@ -65,12 +67,13 @@ export function statusLabelOf(status: number): string {
   return status in STATUS_CODES || status === CLIENT_GONE ? String(status) : "other";
 }
 
-/**
- * Why the gateway closed a connection of a client: nothing was read on it, too much waited on all of them together, its
- * place was needed while it was idle, or it stayed open after a refusal.
- */
-export const CLOSING_REASON = ["pipelined", "unread", "crowded", "idle", "refused"] as const;
-export type ClosingReason = (typeof CLOSING_REASON)[number];
+export const CLOSING_REASON = [
+  "pipelined",
+  "unread",
+  "crowded",
+  "idle",
+  "refused",
+] as const satisfies readonly ClosingReason[];
 
 /** Where the keys of clients come from: the keys file, and issuers of tokens. */
 export const CLIENT_KEYS = ["file", "issuer"] as const;
@@ -87,9 +90,12 @@ export const CLIENT_REFUSAL = [
 ] as const satisfies readonly ErrorCode[];
 export type ClientRefusal = (typeof CLIENT_REFUSAL)[number];
 
-/** Why no connection came out of a TLS handshake: `http`, the client does not know that it is to speak TLS. */
-export const HANDSHAKE_FAILURE = ["certificate", "http", "timeout", "other"] as const;
-export type HandshakeFailure = (typeof HANDSHAKE_FAILURE)[number];
+export const HANDSHAKE_FAILURE = [
+  "certificate",
+  "http",
+  "timeout",
+  "other",
+] as const satisfies readonly HandshakeFailure[];
 
 /** The bound that keeps the end of a registry's listing out of the catalogue. */
 export const CATALOGUE_BOUND = ["pages", "bytes", "instruments", "time", "bytes_of_all", "catalogue"] as const;
