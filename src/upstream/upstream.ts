@@ -4,7 +4,8 @@ import { firstEnds } from "../config/certificates.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import type { GatewayError } from "../errors.ts";
 import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
-import { runCall, streamCall } from "./call/call-run.ts";
+import { runCall } from "./call/buffered-call.ts";
+import { streamCall } from "./call/streamed-call.ts";
 import { type CredentialParts, openCredentials, type OwnCredentials } from "./credentials/credentials.ts";
 import { removed } from "./failure.ts";
 import { CredentialLooks } from "./news.ts";
@@ -168,22 +169,28 @@ export class Upstream {
    * The upstream's answer, retried, failed over and hedged as configured.
    * @throws {@link GatewayError} 429, 502, 503 or 504; ClientGone when `signal` aborts.
    */
-  call(call: UpstreamCall): Promise<UpstreamAnswer> {
-    const refused = this.refuse();
-    if (refused !== undefined) return refused;
+  async call(call: UpstreamCall): Promise<UpstreamAnswer> {
+    this.throwIfRefused();
     this.running += 1;
-    return runCall(this.parts, call, this.settled);
+    try {
+      return await runCall(this.parts, call);
+    } finally {
+      this.noteSettled();
+    }
   }
 
   /**
    * The upstream's answer as a stream: one attempt, status and body as they come.
    * @throws as {@link call}, and 413 when the request body is too large.
    */
-  stream(call: StreamedCall): Promise<StreamedAnswer> {
-    const refused = this.refuse();
-    if (refused !== undefined) return refused;
+  async stream(call: StreamedCall): Promise<StreamedAnswer> {
+    this.throwIfRefused();
     this.running += 1;
-    return streamCall(this.parts, call, this.settled);
+    try {
+      return await streamCall(this.parts, call);
+    } finally {
+      this.noteSettled();
+    }
   }
 
   status(): UpstreamStatus {
@@ -210,19 +217,19 @@ export class Upstream {
     };
   }
 
-  /** Why no call may begin at all. */
-  private refuse(): Promise<never> | undefined {
+  /** @throws GatewayError when no call may begin at all */
+  private throwIfRefused(): void {
     const { isClosed, parts } = this;
-    if (!isClosed && !parts.orders.isCacheOnly) return undefined;
-    if (isClosed) return Promise.reject(removed(this.name));
+    if (isClosed) throw removed(this.name);
+    if (!parts.orders.isCacheOnly) return;
     this.environment.observer.refused(this.name, "cache-only");
-    return Promise.reject(parts.orders.refusal());
+    throw parts.orders.refusal();
   }
 
-  private readonly settled = (): void => {
+  private noteSettled(): void {
     this.running -= 1;
     if (this.running === 0) this.onIdle?.();
-  };
+  }
 
   /** Why a node is not up or in trouble, or, when the breaker is open, why calls failed. */
   private findLastError(): string | undefined {

@@ -1,9 +1,9 @@
+import { type Upload, uploadTimeout } from "../../bodies/upload.ts";
 import { type AbortSignalLike, type Instant, withDeadline } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
-import type { Priority } from "../call.ts";
 import type { CircuitBreaker } from "../../limits/circuit-breaker.ts";
+import type { Priority } from "../call.ts";
 import type { UpstreamParts } from "../parts.ts";
-import { type Upload, uploadTimeout } from "../../bodies/upload.ts";
 
 /** A call that wants to begin. */
 export interface Entrant {
@@ -22,22 +22,28 @@ export class Admission {
   private readonly breaker: CircuitBreaker;
   private held = 0;
   private holdsUpload = false;
-  private hasLeft = false;
+  /** The call is over. */
+  hasLeft = false;
 
   constructor(parts: UpstreamParts, breaker: CircuitBreaker) {
     this.parts = parts;
     this.breaker = breaker;
   }
 
-  /**
-   * Undefined when it passed at once.
-   * @throws GatewayError (at once or in the promise) that is the call's answer.
-   */
-  enter(entrant: Entrant): undefined | Promise<void> {
-    const { nodes } = this.parts;
-    if (!nodes.hasProved || nodes.disabledBecause !== undefined) return this.enterLater(entrant);
+  /** @throws GatewayError that is the call's answer */
+  async enter(entrant: Entrant): Promise<void> {
+    const { nodes, observer, config, concurrency } = this.parts;
+    while (!nodes.hasProved || nodes.disabledBecause !== undefined) {
+      if (nodes.disabledBecause !== undefined) observer.refused(config.name, "disabled");
+      await nodes.whenProved(entrant);
+    }
+    if (this.hasLeft) return;
     this.throwIfBroken();
-    return this.tryEnter() ? undefined : this.waitForRoom(entrant);
+    if (this.tryEnter()) return;
+    await this.whileQueued(concurrency.enter(entrant));
+    this.held += 1;
+    if (this.hasLeft) return this.leave();
+    this.throwIfBroken();
   }
 
   /**
@@ -86,20 +92,6 @@ export class Admission {
   private tryEnterUploads(): boolean {
     this.holdsUpload = this.parts.concurrency.uploads.tryEnter();
     return this.holdsUpload;
-  }
-
-  private async enterLater(entrant: Entrant): Promise<void> {
-    const { nodes, observer, config } = this.parts;
-    if (nodes.disabledBecause !== undefined) observer.refused(config.name, "disabled");
-    await nodes.whenProved(entrant);
-    if (!this.hasLeft) await this.enter(entrant);
-  }
-
-  private async waitForRoom(entrant: Entrant): Promise<void> {
-    await this.whileQueued(this.parts.concurrency.enter(entrant));
-    this.held += 1;
-    if (this.hasLeft) return this.leave();
-    this.throwIfBroken();
   }
 
   private async whileQueued(turn: Promise<void>): Promise<void> {

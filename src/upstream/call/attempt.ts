@@ -1,43 +1,18 @@
 import type { Readable } from "node:stream";
 import type { Duration, Instant } from "../../clock.ts";
+import { GatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
 import { isOfVersion2 } from "../../spec/endpoints.ts";
 import type { StreamedCall } from "../call.ts";
-import { answerTimeout, connectTimeout } from "../failure.ts";
-import type { Failure } from "../failure.ts";
+import { answerTimeout, connectTimeout, type Failure } from "../failure.ts";
 import type { UpstreamNode } from "../nodes/node.ts";
 import type { AttemptKind, AttemptOutcome, AttemptTrace } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
-import { isOwnRefusal, type Reading } from "../wire/answer.ts";
-import { isConditional, tracedFields, WireRequest } from "../wire/request.ts";
-import type { AnswerListener } from "../wire/request.ts";
-import type { Upload } from "../../bodies/upload.ts";
-import { accuse, heedRefusal, isHopeless, recordLatency, recordOutcome } from "./attempt-outcome.ts";
-import { ALONE } from "./hedging.ts";
-import type { Schedule } from "./hedging.ts";
+import { isOwnRefusal, type ReadingContext } from "../wire/answer.ts";
+import { type AnswerListener, isConditional, requestFields, tracedFields, WireRequest } from "../wire/request.ts";
+import { ALONE, type Schedule } from "./hedging.ts";
 
-/** Takes the answer of an attempt: keeps it until it is complete, or passes it on as it comes. */
-export interface AnswerReader extends AnswerListener {
-  /** The node may have more, and whoever reads the answer is behind. */
-  readonly isHeldUp: boolean;
-  /** Nothing more is wanted of the answer; what was passed on of it breaks with `reason`. */
-  abort(reason: Error | undefined): void;
-}
-
-/** The call that an attempt is of. */
-export interface AttemptOwner<Answer> {
-  readonly call: StreamedCall;
-  readonly mode: { readonly createReader: (attempt: Attempt<Answer>) => AnswerReader };
-  /** The head of an answer that is streamed has come; `busy`: it says that the registry is. */
-  attemptAnswering(attempt: Attempt<Answer>, busy: Failure | undefined): void;
-  /** The client can have this answer, of which more may come. */
-  answer(answer: Answer): void;
-  /** It is over. Not called when it was cancelled. */
-  attemptEnded(attempt: Attempt<Answer>, reading: Reading<Answer>): void;
-  /** Ends the call with an error that says nothing about the upstream. */
-  fail(error: unknown): void;
-}
-
+/** What an attempt begins with. */
 interface AttemptOptions {
   readonly kind: AttemptKind;
   /** It runs beside an earlier one. */
@@ -45,59 +20,50 @@ interface AttemptOptions {
   readonly node: UpstreamNode;
   readonly startedAt: Instant;
   readonly deadline: Instant;
-  /** With credentials. */
-  readonly fields: Fields;
+  /** The gateway's own, if the upstream wants some. */
+  readonly credentials: Fields | undefined;
   readonly body: Readable | Buffer | undefined;
-  /** The body, where it is still on its way from the client. */
-  readonly upload: Upload | undefined;
-  /** The answer to an earlier attempt was to another request: this one's is surely to none. */
+  /** The answer to an earlier attempt was to another request: the answer to this one has to be to none. */
   readonly wantsUnused: boolean;
 }
 
-/** One request of a call to one node: keeps the node's record and tells the observer how it went. */
-export class Attempt<Answer> {
+/** One request of a call to one node. */
+export class Attempt {
   readonly parts: UpstreamParts;
-  readonly owner: AttemptOwner<Answer>;
+  readonly call: StreamedCall;
   readonly kind: AttemptKind;
+  readonly isBeside: boolean;
   readonly node: UpstreamNode;
+  readonly startedAt: Instant;
   readonly deadline: Instant;
   readonly request: WireRequest;
-  readonly startedAt: Instant;
-  /** It runs beside an earlier one. */
-  readonly isBeside: boolean;
   schedule: Schedule = ALONE;
-  isOver = false;
+  /** So late that it speaks against its node. */
   isLate = false;
-  /** Its failure says nothing against the node: the client had sent less than the node was ready to take. */
-  isExcused = false;
-  private readonly upload: Upload | undefined;
-  private readonly reader: AnswerReader;
-  private readonly trace: AttemptTrace | undefined;
+  isOver = false;
   /** Since when nothing is waited for but the node. */
-  private quietSince: Instant;
-  private isRecorded = false;
+  quietSince: Instant;
+  private readonly trace: AttemptTrace | undefined;
 
-  constructor(parts: UpstreamParts, owner: AttemptOwner<Answer>, options: AttemptOptions) {
-    const { kind, node, fields, body } = options;
-    const { method, operation, path, trace } = owner.call;
+  constructor(parts: UpstreamParts, call: StreamedCall, options: AttemptOptions, listener: AnswerListener) {
+    const { kind, node, body, startedAt, wantsUnused } = options;
+    const { method, operation, path } = call;
     this.parts = parts;
-    this.owner = owner;
+    this.call = call;
     this.kind = kind;
     this.isBeside = options.isBeside;
     this.node = node;
     this.deadline = options.deadline;
-    this.upload = options.upload;
-    this.startedAt = options.startedAt;
-    this.quietSince = options.startedAt;
-    this.trace = trace?.attempt({ upstream: parts.config.name, operation, method, node: node.index, kind });
-    this.reader = owner.mode.createReader(this);
+    this.startedAt = startedAt;
+    this.quietSince = startedAt;
+    this.trace = call.trace?.attempt({ upstream: parts.config.name, operation, method, node: node.index, kind });
+    const hasStreamedBody = kind === "stream" && call.body !== undefined;
+    const fields = requestFields(call.fields, parts.credentials?.fieldName, options.credentials, hasStreamedBody);
     const sent = this.trace === undefined ? fields : tracedFields(fields, this.trace.fields);
-    const { wantsUnused } = options;
     const request = { method, path: node.basePath + path, fields: sent, body, wantsUnused };
-    this.request = new WireRequest(node.connections, request, this.reader);
+    this.request = new WireRequest(node.connections, request, listener);
   }
 
-  /** Sends the request. */
   send(): void {
     this.node.inFlight += 1;
     this.node.calls += 1;
@@ -115,136 +81,78 @@ export class Attempt<Answer> {
     return this.parts.clock.now() - this.quietSince;
   }
 
-  /** See {@link AnswerReader.isHeldUp}. */
-  get isHeldUp(): boolean {
-    return this.reader.isHeldUp;
-  }
-
-  /** What has to be known to read its answer. */
-  get context() {
-    const { config, limits } = this.parts;
-    const { fields, operation } = this.owner.call;
-    return {
-      upstream: config.name,
-      node: this.node.index,
-      maxBody: limits.responseBody,
-      isConditional: isConditional(fields),
-      isOwnRefusal: isOwnRefusal(config, fields),
-      isOptional: isOfVersion2(operation),
-    };
-  }
-
-  /** The node took or sent something, or the client caught up. */
-  progressed(): void {
-    this.quietSince = this.parts.clock.now();
-  }
-
-  /** Notes that it is late, if it is. */
-  noteLate(now: Instant): void {
-    if (this.isLate || now < this.schedule.lateAt) return;
-    this.isLate = true;
-    const { nodes } = this.parts;
-    // When no other node answers either, it is not this one's fault.
-    if (!nodes.all.some((node) => node !== this.node && node.lastGoodAt > this.startedAt)) return;
-    if (!isHopeless(this.parts, "timeout", this.owner.call)) nodes.report(this.node, "overdue");
-  }
-
-  /** The head of an answer is here that is streamed to the client: what it says counts at once, its end later. */
-  answering(busy: Failure | undefined, fields: Fields): void {
-    this.isExcused = busy !== undefined && this.isClientBehind;
-    this.owner.attemptAnswering(this, busy);
-    if (busy !== undefined) this.record(busy, fields);
-    this.progressed();
-  }
-
   /** How it fails when its time is up. */
   get timeout(): Failure {
     return (this.request.isConnected ? answerTimeout : connectTimeout)(this.parts.config.name);
   }
 
-  /** Its time is up: ends it as a failure. */
-  expire(): void {
-    this.end({ answer: undefined, failure: this.timeout });
-  }
-
-  /** Ends it with what came of it. */
-  end(reading: Reading<Answer>, fields?: Fields): void {
-    if (this.isOver) return;
-    this.isExcused = reading.failure !== undefined && this.isClientBehind;
-    this.leave(reading.failure?.error);
-    this.conclude(reading, fields);
-  }
-
-  /** All of a streamed answer is on its way to the client; `busy` as in {@link answering}. */
-  complete(busy: Failure | undefined): void {
-    if (this.isOver) return;
-    this.isExcused = false;
-    this.leave(undefined);
-    this.conclude({ answer: undefined, failure: busy }, undefined);
-  }
-
-  private conclude(reading: Reading<Answer>, fields: Fields | undefined): void {
-    const { failure } = reading;
-    const { status } = this.request;
-    this.record(failure, fields);
-    if (failure !== undefined) this.observe("failure", failure);
-    else this.observe(status !== undefined && status < 400 ? "success" : "error", undefined);
-    this.owner.attemptEnded(this, reading);
-  }
-
-  /** Nobody needs it any more, for this reason; undefined: because another node was quicker. */
-  cancel(reason: Error | undefined): void {
-    if (this.isOver) return;
-    this.leave(reason);
-    if (reason === undefined) {
-      // Without the lower bounds of those that were too slow, the tail would look shorter than it is.
-      recordLatency(this);
-      accuse(this);
-      if (this.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "lost");
-    }
-    this.observe("cancelled", undefined);
-  }
-
-  /**
-   * Whether all that the client sent so far is on its way to the node, and there is more to come: if the node breaks
-   * the connection or answers that it is tired of waiting, it is not to blame.
-   */
-  private get isClientBehind(): boolean {
-    return this.upload?.isBehind === true && this.request.isSent;
-  }
-
-  /** The answer breaks with `reason`, if there is one. */
-  private leave(reason: Error | undefined): void {
+  /** Nothing more is wanted of it. */
+  close(reason?: Error): void {
     this.isOver = true;
     this.node.inFlight -= 1;
     this.request.abort(reason);
-    this.reader.abort(reason);
   }
 
-  /** Enters it in the record of the node, and does what a refusal asks for; once. */
-  private record(failure: Failure | undefined, fields: Fields | undefined): void {
-    if (this.isRecorded) return;
-    this.isRecorded = true;
-    if (!this.isExcused) recordOutcome(this, failure, fields);
-    if (failure !== undefined) {
-      const { operation } = this.owner.call;
-      const { reason, isConflict = false } = failure;
-      heedRefusal(this.parts, this.node, { operation, reason, fields, isConflict });
-    }
-  }
-
-  private observe(outcome: AttemptOutcome, failure: Failure | undefined): void {
+  /** Says how it ended. */
+  observe(outcome: AttemptOutcome, failure?: Failure): void {
+    const { parts, call, kind, node } = this;
     const end = { outcome, reason: failure?.reason, status: this.request.status };
-    const { operation, fields } = this.owner.call;
-    this.parts.observer.attempt({
-      upstream: this.parts.config.name,
-      operation,
-      kind: this.kind,
-      node: this.node.index,
-      fields,
-      seconds: (this.parts.clock.now() - this.startedAt) / 1_000,
+    parts.observer.attempt({
+      upstream: parts.config.name,
+      operation: call.operation,
+      kind,
+      node: node.index,
+      fields: call.fields,
+      seconds: (parts.clock.now() - this.startedAt) / 1_000,
       ...end,
     });
     this.trace?.end(end);
   }
+
+  /** Says that it ended with an answer, or with this failure. */
+  observeEnd(failure: Failure | undefined): void {
+    const { status } = this.request;
+    if (failure !== undefined) this.observe("failure", failure);
+    else this.observe(status !== undefined && status < 400 ? "success" : "error");
+  }
+}
+
+/** What has to be known to read an answer of this node. */
+export function readingContext({ config, limits }: UpstreamParts, call: StreamedCall, node: number): ReadingContext {
+  return {
+    upstream: config.name,
+    node,
+    maxBody: limits.responseBody,
+    isConditional: isConditional(call.fields),
+    isOwnRefusal: isOwnRefusal(config, call.fields),
+    isOptional: isOfVersion2(call.operation),
+  };
+}
+
+/**
+ * The node for the next attempt: one that was not tried; where there is none and nothing runs beside, any.
+ * @throws GatewayError 429, 502 or 503 where no node may be asked
+ */
+export function chooseNode(
+  { orders, nodes, choice, config, clock }: UpstreamParts,
+  {
+    tried,
+    pagination,
+    isBeside,
+  }: { tried: readonly UpstreamNode[]; pagination?: string | undefined; isBeside: boolean },
+): UpstreamNode {
+  const now = clock.now();
+  if (orders.isCacheOnly) throw orders.refusal();
+  if (nodes.disabledBecause !== undefined) throw nodes.whyNone();
+  const node = choice.choose(now, tried, pagination) ?? (isBeside ? undefined : choice.choose(now, [], pagination));
+  if (node === undefined) throw nodes.whyNone();
+  if (node.refusesUntil > now) throw leftAlone(config.name, node.refusesUntil - now);
+  return node;
+}
+
+/** The 429 while no node may be asked: each answered 429 and said for how long. */
+function leftAlone(upstream: string, wait: Duration): GatewayError {
+  const retryAfter = Math.max(1, Math.ceil(wait / 1_000));
+  const text = `upstream "${upstream}" answered 429 Too Many Requests and is left alone for as long as it asked`;
+  return new GatewayError("too_many_requests", `${text}; try again in ${retryAfter} s`, { retryAfter });
 }

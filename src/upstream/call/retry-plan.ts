@@ -1,10 +1,5 @@
 import type { Duration, Instant } from "../../clock.ts";
-import { isHopeless } from "./attempt-outcome.ts";
-import type { StreamedCall } from "../call.ts";
-import { consequences } from "../failure.ts";
-import type { FailureReason } from "../failure.ts";
-import type { UpstreamNode } from "../nodes/node.ts";
-import type { UpstreamParts } from "../parts.ts";
+import { consequences, type FailureReason } from "../failure.ts";
 
 /** Longest pause before another attempt on another node; it doubles with each attempt. */
 const BACKOFF: Duration = 20;
@@ -13,59 +8,47 @@ const SOLE_BACKOFF: Duration = 100;
 /** A call holds its place while it waits: it does not wait longer than this for a node that asked for a pause. */
 const LONGEST_WAIT: Duration = 2_000;
 
-interface FailedAttempt {
-  readonly node: UpstreamNode;
+/** What a call knows when all its attempts have failed. */
+export interface RetryState {
+  /** Why the last one failed. */
   readonly reason: FailureReason;
-  readonly tried: readonly UpstreamNode[];
-  /** How many were made. */
+  /** How many were made, and how many there may be. */
   readonly attempts: number;
+  readonly most: number;
+  /** Of the whole call. */
   readonly deadline: Instant;
-  readonly call: StreamedCall;
+  /** The request failed on every node a moment ago. */
+  readonly isHopeless: boolean;
+  /** A node that was not tried takes requests, and asked for no pause. */
+  readonly hasUntried: boolean;
+  /** When the first of the nodes but the last one may be asked; undefined where there is no other. */
+  readonly othersFreeAt: Instant | undefined;
+  /** From 0 to 1. */
+  readonly random: number;
 }
 
-interface RetryPlan {
+/** When to try again, and which nodes not to ask if there are others. */
+export interface RetryPlan {
   readonly at: Instant;
-  /** Nodes that should not be asked. */
-  readonly avoid: readonly UpstreamNode[];
+  readonly avoid: "tried" | "last" | "none";
 }
 
-/**
- * When and where to try again; undefined when it is not worth it, not allowed, or too late. Spends from the retry
- * budget.
- */
-export function planRetry(parts: UpstreamParts, failed: FailedAttempt): RetryPlan | undefined {
-  if (failed.attempts >= parts.config.retry.attempts || isHopeless(parts, failed.reason, failed.call)) return undefined;
-  const plan = findPlan(parts, failed);
-  if (plan === undefined || plan.at >= failed.deadline) return undefined;
-  if (parts.retries.spend()) return plan;
-  parts.observer.retryBudgetExhausted(parts.config.name);
-  return undefined;
+/** When and where to try again; undefined when it is not worth it, not allowed, or too late. */
+export function planRetry(state: RetryState, now: Instant): RetryPlan | undefined {
+  if (state.attempts >= state.most || state.isHopeless) return undefined;
+  const plan = findPlan(state, now);
+  return plan !== undefined && plan.at < state.deadline ? plan : undefined;
 }
 
-/** Takes an attempt that begins beside another out of the budget of its kind; false when there is none left. */
-export function payForBeside({ hedges, retries, observer, config }: UpstreamParts, kind: "hedge" | "retry"): boolean {
-  if (kind === "hedge") {
-    const isPaid = hedges.spend();
-    observer.hedge(config.name, isPaid ? "started" : "refused");
-    return isPaid;
-  }
-  const isPaid = retries.spend();
-  if (isPaid) observer.retry(config.name, "timeout");
-  else observer.retryBudgetExhausted(config.name);
-  return isPaid;
-}
-
-function findPlan({ choice, nodes, clock, random }: UpstreamParts, failed: FailedAttempt): RetryPlan | undefined {
-  const { node, tried, attempts, reason } = failed;
-  const now = clock.now();
-  const soon = now + random() * BACKOFF * 2 ** (attempts - 1);
-  if (choice.hasOther(now, tried)) return { at: soon, avoid: tried };
+function findPlan({ reason, attempts, hasUntried, othersFreeAt, random }: RetryState, now: Instant) {
+  const soon = now + random * BACKOFF * 2 ** (attempts - 1);
+  if (hasUntried) return { at: soon, avoid: "tried" } as const;
   // Nodes that all say 429 count by the same address: ours. The client learns when to come back.
-  if (choice.hasOther(Infinity, [node]) && reason !== "http-429") {
+  if (othersFreeAt !== undefined && reason !== "http-429") {
     // All were tried, or asked for a pause: the one that may be asked first.
-    const pause = Math.min(...nodes.all.filter((each) => each !== node && each.isOpen).map((each) => each.pausedUntil));
-    return pause - now > LONGEST_WAIT ? undefined : { at: Math.max(soon, pause), avoid: [node] };
+    if (othersFreeAt - now > LONGEST_WAIT) return undefined;
+    return { at: Math.max(soon, othersFreeAt), avoid: "last" } as const;
   }
   if (!consequences[reason].again) return undefined;
-  return { at: now + SOLE_BACKOFF * (0.5 + random() * 0.5), avoid: [] };
+  return { at: now + SOLE_BACKOFF * (0.5 + random * 0.5), avoid: "none" } as const;
 }

@@ -3,27 +3,47 @@ import { CollectedBody } from "../../bodies/collected-body.ts";
 import { endToEndFields, type Fields, fieldsOfDecodedBody } from "../../fields.ts";
 import type { StreamedAnswer } from "../call.ts";
 import type { Failure } from "../failure.ts";
-import { findBusy, refusedAnswer, refuseHead } from "../wire/answer.ts";
+import { findBusy, isConflict, type ReadingContext, refusedAnswer, refuseHead, retryAfter } from "../wire/answer.ts";
 import { connectionFailure } from "../wire/connection-failure.ts";
 import { isDecoded, shapeBody } from "../wire/content-coding.ts";
 import { withOwnMembers } from "../wire/member-fields.ts";
-import type { AnswerReader, Attempt } from "./attempt.ts";
-import type { AnswerMode } from "./attempts.ts";
+import type { AnswerListener, WireRequest } from "../wire/request.ts";
 
-/** The answer is passed on as it comes. */
-export const STREAMED: AnswerMode<StreamedAnswer> = {
-  isStreamed: true,
-  createReader: (attempt) => new StreamedAnswerReader(attempt),
-};
+/** Is told how an answer comes. */
+export interface StreamListener {
+  /** What the head says counts at once, its end later; `busy`: it says that the registry is. */
+  head(busy: Failure | undefined, fields: Fields): void;
+  /** The client can have this answer, of which more may come. */
+  ready(answer: StreamedAnswer): void;
+  /** The node sent something, or the client caught up. */
+  progressed(): void;
+  /** `isComplete`: all of the answer is on its way to the client; `failure` is then as in {@link head}. */
+  ended(failure: Failure | undefined, isComplete: boolean): void;
+  /** Nobody reads it any more. */
+  left(error: Error): void;
+}
 
 const LEFT = new Error("the client reads no more of the answer");
 
+/** Bytes of a 429's body that are looked at: registries say so at once. */
+const LOOKED_AT = 4_096;
+
+/** What a 429 without `Retry-After` says so far: it may be about the ledger, and ask for no fewer calls. */
+interface UnclearBusy {
+  readonly busy: Failure;
+  readonly fields: Fields;
+  start: Buffer;
+}
+
 /** Passes an answer on as it comes, no faster than the client reads it. */
-class StreamedAnswerReader implements AnswerReader {
+export class StreamedAnswerReader implements AnswerListener {
+  /** The node may have more, and whoever reads the answer is behind. */
   isHeldUp = false;
-  private readonly attempt: Attempt<StreamedAnswer>;
-  /** What came in this turn: it goes on in one piece. */
-  private readonly piece: CollectedBody;
+  private readonly context: ReadingContext;
+  private readonly listener: StreamListener;
+  private request: WireRequest | undefined;
+  /** What came in this turn: it goes on in one piece. The bound is on what is passed on, decoded. */
+  private readonly piece = new CollectedBody(Infinity);
   private isPassingOn = false;
   /** As the node sends it. */
   private source: Readable | undefined;
@@ -31,48 +51,55 @@ class StreamedAnswerReader implements AnswerReader {
   private output: Readable | undefined;
   /** Of an answer that is passed on and says that the registry is busy. */
   private busy: Failure | undefined;
+  private unclear: UnclearBusy | undefined;
   /** The node has sent all of its answer. */
   private isComplete = false;
   /** The head of the answer was passed on: what it says of its coding is true as far as was looked. */
   private isPassedOn = false;
 
-  constructor(attempt: Attempt<StreamedAnswer>) {
-    this.attempt = attempt;
-    // The bound is on what is passed on, decoded.
-    this.piece = new CollectedBody(Infinity);
+  constructor(context: ReadingContext, listener: StreamListener) {
+    this.context = context;
+    this.listener = listener;
+  }
+
+  /** The request whose answer this is. */
+  follow(request: WireRequest): void {
+    this.request = request;
   }
 
   onHead(status: number, fields: Fields): void {
-    const { attempt } = this;
-    const { context } = attempt;
-    const decoded = isDecoded(status, fields) ? fieldsOfDecodedBody(fields) : fields;
-    const passed = withOwnMembers(endToEndFields(decoded), status);
+    const { context, listener } = this;
+    const isCoded = isDecoded(status, fields);
+    const passed = withOwnMembers(endToEndFields(isCoded ? fieldsOfDecodedBody(fields) : fields), status);
     const refusal = refuseHead({ status, fields, passed }, context);
-    if (refusal !== undefined) return attempt.end({ answer: undefined, failure: refusal });
+    if (refusal !== undefined) return listener.ended(refusal, false);
     this.busy = findBusy(status, passed, context.upstream);
-    attempt.answering(this.busy, passed);
+    if (status === 429 && retryAfter(passed) === undefined && !isCoded) {
+      this.unclear = { busy: this.busy!, fields: passed, start: Buffer.alloc(0) };
+    } else listener.head(this.busy, passed);
     this.source = this.createSource();
     this.output = shapeBody({ status, fields, body: this.source }, context, {
       ready: (body) => {
         this.isPassedOn = true;
-        attempt.owner.answer({ status, fields: passed, body });
-        if (this.isComplete) this.succeed();
+        listener.ready({ status, fields: passed, body });
+        if (this.isComplete) listener.ended(this.busy, true);
       },
-      refused: (failure) => attempt.end({ answer: undefined, failure }),
+      refused: (failure) => listener.ended(failure, false),
       ended: (error) => {
         // The client left, or the node broke off, which is known already.
-        if (error && !attempt.isOver) attempt.owner.fail(error);
+        if (error) listener.left(error);
       },
     });
   }
 
   onData(chunk: Buffer): void {
-    const { attempt } = this;
-    attempt.progressed();
-    const fault = this.piece.add(chunk);
-    if (fault !== undefined) {
-      return attempt.end({ answer: undefined, failure: refusedAnswer(fault, attempt.context) });
+    this.listener.progressed();
+    if (this.unclear !== undefined) {
+      this.unclear.start = Buffer.concat([this.unclear.start, chunk]);
+      if (this.unclear.start.length >= LOOKED_AT) this.clearUp();
     }
+    const fault = this.piece.add(chunk);
+    if (fault !== undefined) return this.listener.ended(refusedAnswer(fault, this.context), false);
     if (this.isPassingOn) return;
     this.isPassingOn = true;
     queueMicrotask(() => this.passOn());
@@ -80,43 +107,52 @@ class StreamedAnswerReader implements AnswerReader {
 
   onComplete(): void {
     this.isComplete = true;
+    this.clearUp();
     this.passOn();
     this.source!.push(null);
-    if (this.isPassedOn) this.succeed();
+    if (this.isPassedOn) this.listener.ended(this.busy, true);
   }
 
   onFailure(error: unknown): void {
-    const failure = connectionFailure(this.attempt.parts.config.name, error, this.source !== undefined);
-    this.attempt.end({ answer: undefined, failure });
+    this.clearUp();
+    const failure = connectionFailure(this.context.upstream, error, this.source !== undefined);
+    this.listener.ended(failure, false);
   }
 
+  /** Nothing more is wanted of the answer; what was passed on of it breaks with `reason`. */
   abort(reason: Error | undefined): void {
+    this.clearUp();
     if (reason === undefined) return;
     this.source?.destroy(reason);
     this.output?.destroy(reason);
+  }
+
+  /** Decides what a 429 was about, from what came of it. */
+  private clearUp(): void {
+    const { unclear } = this;
+    if (unclear === undefined) return;
+    this.unclear = undefined;
+    const { fields, start } = unclear;
+    this.busy = { ...unclear.busy, isConflict: isConflict(429, fields, start) };
+    this.listener.head(this.busy, fields);
   }
 
   private passOn(): void {
     this.isPassingOn = false;
     if (this.piece.length === 0 || this.source!.destroyed || this.source!.push(this.piece.take())) return;
     this.isHeldUp = true;
-    this.attempt.request.pause();
-  }
-
-  private succeed(): void {
-    this.attempt.complete(this.busy);
+    this.request!.pause();
   }
 
   private createSource(): Readable {
-    const { attempt } = this;
     const source = new Readable({
       read: () => {
-        if (this.isHeldUp) attempt.progressed();
+        if (this.isHeldUp) this.listener.progressed();
         this.isHeldUp = false;
-        attempt.request.resume();
+        this.request!.resume();
       },
       destroy: (error, callback) => {
-        attempt.request.abort(error ?? LEFT);
+        this.request!.abort(error ?? LEFT);
         callback(error);
       },
     });

@@ -252,7 +252,8 @@ export function isConditional(fields: Fields): boolean {
   return fields.includes("if-none-match") || fields.includes("if-modified-since");
 }
 
-class AwaitedAnswer extends AnswerCollector {
+/** Hands over an answer when all of it is here, or why it does not come. */
+export class AwaitedAnswer extends AnswerCollector {
   private readonly settle: (outcome: RawAnswer | Failure) => void;
 
   constructor(options: CollectorOptions, settle: (outcome: RawAnswer | Failure) => void) {

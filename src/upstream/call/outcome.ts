@@ -1,20 +1,18 @@
 import { createHash } from "node:crypto";
-import type { Duration } from "../../clock.ts";
+import type { Duration, Instant } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
-import type { AttemptKind, CallOutcome } from "../observer.ts";
 import type { Fields } from "../../fields.ts";
-import type { Operation } from "../../spec/operations.ts";
-import { retryAfter } from "../wire/answer.ts";
-import type { StreamedCall, UpstreamCall } from "../call.ts";
-import { consequences } from "../failure.ts";
-import type { Failure, FailureReason } from "../failure.ts";
+import type { CircuitBreaker } from "../../limits/circuit-breaker.ts";
+import type { StreamedCall } from "../call.ts";
+import { consequences, type Failure, type FailureReason } from "../failure.ts";
 import type { UpstreamNode } from "../nodes/node.ts";
+import type { CallOutcome } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
+import { retryAfter } from "../wire/answer.ts";
+import type { Attempt } from "./attempt.ts";
 
 /** Longest pause that a node may ask for with `Retry-After`. */
 const LONGEST_PAUSE: Duration = 60_000;
-
-type AnyCall = UpstreamCall | StreamedCall;
 
 /** What a call, whatever its attempts, counts as; undefined where the client or the gateway's own limits are the reason. */
 export function outcomeOfError(error: unknown): CallOutcome | undefined {
@@ -26,42 +24,13 @@ export function outcomeOfAnswer(status: number): CallOutcome {
   return status >= 500 || status === 429 ? "failed" : "answered";
 }
 
-/** What is recorded of an attempt. */
-interface RecordedAttempt {
-  readonly parts: UpstreamParts;
-  readonly owner: { readonly call: StreamedCall };
-  readonly kind: AttemptKind;
-  /** It runs beside an earlier one. */
-  readonly isBeside: boolean;
-  /** So late that it speaks against its node. */
-  readonly isLate: boolean;
-  readonly node: UpstreamNode;
-  readonly request: { readonly status: number | undefined };
-  /** How long the node had. */
-  readonly elapsed: Duration;
-}
-
-interface Refusal {
-  readonly operation: Operation;
-  readonly reason: FailureReason;
-  /** The end-to-end fields of the answer; undefined when none can be given to a client. */
-  readonly fields: Fields | undefined;
-  /** See {@link Failure.isConflict}. */
-  readonly isConflict: boolean;
-}
-
 /**
  * Keeps the node's record of how an attempt ended; `failure` is undefined when it brought an answer that is the
  * registry's own. A failure that the request may be to blame for makes the node unhealthy, so that its info is asked, and
  * counts when another node answers that request.
  */
-export function recordOutcome(
-  attempt: RecordedAttempt,
-  failure: Failure | undefined,
-  fields: Fields | undefined,
-): void {
-  const { parts, node } = attempt;
-  const { call } = attempt.owner;
+export function recordOutcome(attempt: Attempt, failure: Failure | undefined, fields: Fields | undefined): void {
+  const { parts, node, call } = attempt;
   const { status } = attempt.request;
   const isGood = failure === undefined || consequences[failure.reason].fault === "none";
   // A refusal is quick: its latency would draw more calls to where they are refused.
@@ -79,31 +48,72 @@ export function recordOutcome(
 }
 
 /** How long the node took, or at least would have taken. */
-export function recordLatency({ parts, owner, kind, node, elapsed }: RecordedAttempt): void {
+function recordLatency({ parts, call, kind, node, elapsed }: Attempt): void {
   // A streamed call that fails is not tried elsewhere: a node that fails quickly would be chosen ever again.
   if (kind === "stream") return;
   // A sole node is neither chosen nor hedged by its latency, but operators want to see it.
   node.recordLatency(elapsed);
-  if (parts.nodes.all.length > 1) parts.latencies.record(owner.call.operation, elapsed);
+  if (parts.nodes.all.length > 1) parts.latencies.record(call.operation, elapsed);
+}
+
+/** Notes that an attempt is late, if it is. */
+export function noteLate(attempt: Attempt, now: Instant): void {
+  if (attempt.isLate || now < attempt.schedule.lateAt) return;
+  attempt.isLate = true;
+  const { parts, node, call, startedAt } = attempt;
+  // When no other node answers either, it is not this one's fault.
+  if (!parts.nodes.all.some((each) => each !== node && each.lastGoodAt > startedAt)) return;
+  if (!isHopeless(parts, "timeout", call)) parts.nodes.report(node, "overdue");
 }
 
 /** Another node answered the same request sooner. */
-export function accuse({ parts, owner, kind, isBeside, isLate, node }: RecordedAttempt): void {
+function accuse({ parts, call, kind, isBeside, isLate, node }: Attempt): void {
   if (isBeside) {
     // The earlier attempt was very late too: the request may take as long anywhere.
-    if (kind === "retry") parts.hopeless.set(digestOf(owner.call), true);
+    if (kind === "retry") parts.hopeless.set(digestOf(call), true);
     return;
   }
   parts.nodes.report(node, isLate ? "late" : "outrun");
 }
 
+/** Ends an attempt because another node was quicker. */
+export function endOutrun(attempt: Attempt): void {
+  attempt.close();
+  // Without the lower bounds of those that were too slow, the tail would look shorter than it is.
+  recordLatency(attempt);
+  accuse(attempt);
+  if (attempt.kind === "hedge") attempt.parts.observer.hedge(attempt.parts.config.name, "lost");
+  attempt.observe("cancelled");
+}
+
+interface EndedCall {
+  readonly parts: UpstreamParts;
+  readonly call: StreamedCall;
+  /** That of its kind of call; undefined where it was told before. */
+  readonly breaker: CircuitBreaker | undefined;
+  /** The request was tried more than once, or there was nothing else to try. */
+  readonly isExhausted: boolean;
+}
+
+/** Tells the breaker what came of a call, and remembers a request that failed everywhere. `elapsed`: what a node had. */
+export function reportCall(
+  { parts, call, breaker, isExhausted }: EndedCall,
+  failure: Failure | undefined,
+  elapsed: Duration,
+): void {
+  breaker?.report(failure?.reason, elapsed, () => digestOf(call));
+  if (failure === undefined || !isExhausted) return;
+  const isHasty = isTimeout(failure) && !parts.breaker.isFairTrial(elapsed);
+  if (!isHasty && consequences[failure.reason].fault !== "node") parts.hopeless.set(digestOf(call), true);
+}
+
 /** Whether a failure of this request tells nothing, and trying again helps nobody: it failed everywhere a moment ago. */
-export function isHopeless({ hopeless }: UpstreamParts, reason: FailureReason, call: AnyCall): boolean {
+export function isHopeless({ hopeless }: UpstreamParts, reason: FailureReason, call: StreamedCall): boolean {
   return consequences[reason].fault !== "node" && !hopeless.isEmpty && hopeless.get(digestOf(call)) === true;
 }
 
 /** A node answered the request: another one that failed it was to blame itself. */
-function clearUp(parts: UpstreamParts, node: UpstreamNode, call: AnyCall): void {
+function clearUp(parts: UpstreamParts, node: UpstreamNode, call: StreamedCall): void {
   const { doubtful, hopeless, nodes } = parts;
   if (doubtful.isEmpty && hopeless.isEmpty) return;
   const digest = digestOf(call);
@@ -114,32 +124,32 @@ function clearUp(parts: UpstreamParts, node: UpstreamNode, call: AnyCall): void 
 }
 
 /** Does what a refusal asks for: fewer calls, a pause for its node, other credentials. */
-export function heedRefusal(
-  parts: UpstreamParts,
-  node: UpstreamNode,
-  { operation, reason, fields, isConflict }: Refusal,
+export function obeyRefusal(
+  { parts, node, call }: Attempt,
+  { reason, isConflict = false }: Failure,
+  fields: Fields | undefined,
 ): void {
   const { credentials, rateLimit, clock } = parts;
   if (reason === "credentials") credentials?.distrust();
   if (fields === undefined) return;
   const asked = retryAfter(fields);
   const isRateLimit = reason === "http-429" && !isConflict;
-  if (isRateLimit) rateLimit?.shrink(operation, asked);
+  if (isRateLimit) rateLimit?.shrink(call.operation, asked);
   const seconds = asked ?? (isRateLimit ? 1 : 0);
   node.pausedUntil = clock.now() + Math.min(seconds * 1_000, LONGEST_PAUSE);
   if (reason === "http-429" && asked !== undefined) node.refusesUntil = node.pausedUntil;
 }
 
 /** Whether the time was up, for a connection or for an answer. */
-export function isTimeout({ reason }: Failure): boolean {
+function isTimeout({ reason }: Failure): boolean {
   return reason === "timeout" || reason === "connect-timeout";
 }
 
 /** Of calls of which more than one thing is remembered. */
-const digests = new WeakMap<AnyCall, string>();
+const digests = new WeakMap<StreamedCall, string>();
 
 /** Stands for a request: path, query and, where it is at hand, body. Ids and bodies themselves are kept nowhere. */
-export function digestOf(call: AnyCall): string {
+function digestOf(call: StreamedCall): string {
   const known = digests.get(call);
   if (known !== undefined) return known;
   const { method, path, body } = call;

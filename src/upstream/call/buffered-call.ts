@@ -1,0 +1,350 @@
+import type { Instant } from "../../clock.ts";
+import { clientGone, GatewayError, isClientGone } from "../../errors.ts";
+import type { AnswerOrigin, UpstreamAnswer, UpstreamCall } from "../call.ts";
+import { answerTimeout, consequences, type Failure } from "../failure.ts";
+import type { UpstreamNode } from "../nodes/node.ts";
+import type { AttemptKind, CallOutcome } from "../observer.ts";
+import type { UpstreamParts } from "../parts.ts";
+import type { Reading } from "../wire/answer.ts";
+import { AwaitedAnswer } from "../wire/request.ts";
+import { Admission } from "./admission.ts";
+import { compareWithCall, readOutcome } from "./answer.ts";
+import { Attempt, chooseNode } from "./attempt.ts";
+import { decideHedge, scheduleAttempt } from "./hedging.ts";
+import {
+  endOutrun,
+  isHopeless,
+  noteLate,
+  obeyRefusal,
+  outcomeOfAnswer,
+  outcomeOfError,
+  recordOutcome,
+  reportCall,
+} from "./outcome.ts";
+import { planRetry, type RetryPlan } from "./retry-plan.ts";
+
+/**
+ * One call whose answer is kept until it is complete: it is let in, asks a node, asks another when that one fails or is
+ * slow, and ends with the first usable answer. One deadline is over all.
+ *
+ * @throws GatewayError 429, 502, 503 or 504; clientGone when `signal` aborts
+ */
+export async function runCall(parts: UpstreamParts, call: UpstreamCall): Promise<UpstreamAnswer> {
+  const { clock, config, breaker, observer } = parts;
+  const startedAt = clock.now();
+  const run = new CallRun(parts, call, Math.min(call.deadline, startedAt + config.timeout));
+  let outcome: CallOutcome | undefined;
+  try {
+    if (call.signal?.aborted === true) throw clientGone();
+    if (run.deadline <= startedAt) throw answerTimeout(config.name).error;
+    await run.enter();
+    const { answer, failure } = await run.ask();
+    run.endOthers();
+    reportCall({ parts, call, breaker, isExhausted: run.isExhausted }, failure, clock.now() - startedAt);
+    if (answer === undefined) throw failure!.error;
+    outcome = outcomeOfAnswer(answer.status);
+    return answer;
+  } catch (error) {
+    // A client in a hurry says nothing about the registry.
+    const isHasty = error instanceof GatewayError && error.status === 504;
+    if (!isHasty || breaker.isFairTrial(clock.now() - startedAt)) outcome = outcomeOfError(error);
+    throw error;
+  } finally {
+    run.leave();
+    if (outcome !== undefined) observer.called(config.name, call.operation, outcome);
+  }
+}
+
+/** An attempt that is over, but for its record. */
+interface Ended {
+  readonly attempt: Attempt;
+  readonly reading: Reading;
+}
+
+/** What a call knows and holds while it runs. */
+class CallRun {
+  readonly deadline: Instant;
+  private readonly parts: UpstreamParts;
+  private readonly call: UpstreamCall;
+  private readonly admission: Admission;
+  private readonly running: Attempt[] = [];
+  /** Those that ended and were not looked at yet. */
+  private readonly ended: Ended[] = [];
+  private tried: UpstreamNode[] = [];
+  /** Attempts that count against `retry.attempts`: all but hedges. */
+  private counted = 0;
+  /** One beside another waits for its call of `rateLimit`, or for credentials. */
+  private isStartingBeside = false;
+  /** Where answers came from that were to other requests. */
+  private readonly strayed: AnswerOrigin[] = [];
+  /** Ends the wait that is going on. */
+  private wake: (isDue?: boolean) => void = ignore;
+
+  constructor(parts: UpstreamParts, call: UpstreamCall, deadline: Instant) {
+    this.parts = parts;
+    this.call = call;
+    this.deadline = deadline;
+    this.admission = new Admission(parts, parts.breaker);
+  }
+
+  /** The request was tried more than once, or there was nothing else to try. */
+  get isExhausted(): boolean {
+    return this.counted > 1 || this.parts.nodes.all.length === 1;
+  }
+
+  /** Waits until the call may begin. */
+  async enter(): Promise<void> {
+    const { priority, signal } = this.call;
+    await this.admission.enter({ priority, deadline: this.deadline, signal });
+    this.parts.retries.earn();
+    this.parts.hedges.earn();
+    signal?.addEventListener("abort", this.onAbort);
+  }
+
+  /** The first usable answer, or what the last attempt failed with. */
+  async ask(): Promise<Reading> {
+    let failed: Reading | undefined;
+    for (;;) {
+      try {
+        await this.begin(failed === undefined ? "first" : "retry");
+      } catch (error) {
+        // The next attempt cannot be made: what is known so far is the answer.
+        if (failed === undefined || isClientGone(error)) throw error;
+        return failed;
+      }
+      const { attempt, reading } = await this.firstUsable();
+      if (!isWorthAnother(reading)) return this.accept(attempt, reading);
+      const plan = this.plan(attempt, reading.failure!);
+      if (plan === undefined) return reading;
+      failed = reading;
+      while (this.parts.clock.now() < plan.at) await this.wait(plan.at);
+    }
+  }
+
+  /** Ends attempts beside the one whose answer is used. */
+  endOthers(): void {
+    for (const attempt of this.running.splice(0)) endOutrun(attempt);
+  }
+
+  /** Ends whatever runs, and gives back what the call holds. */
+  leave(): void {
+    this.call.signal?.removeEventListener("abort", this.onAbort);
+    for (const attempt of this.running.splice(0)) {
+      attempt.close();
+      attempt.observe("cancelled");
+    }
+    this.admission.leave();
+  }
+
+  /** Takes a call out of `rateLimit`, which is there at once as a rule, and sends. */
+  private async begin(kind: "first" | "retry"): Promise<void> {
+    const { parts, call, deadline } = this;
+    this.counted += 1;
+    try {
+      const { operation, priority, signal } = call;
+      await parts.rateLimit?.take({ operation, priority, deadline, signal });
+    } catch (error) {
+      if (!isClientGone(error)) parts.observer.refused(parts.config.name, "rate-limit");
+      throw error;
+    }
+    await this.send(kind, false);
+  }
+
+  /** Waits for one of the attempts that run to bring an answer, or for the last of them to fail. */
+  private async firstUsable(): Promise<Ended> {
+    for (;;) {
+      const ended = this.ended.shift();
+      if (ended === undefined) {
+        const due = Math.min(this.deadline, ...this.running.map((each) => each.due));
+        if (await this.wait(due)) this.decide(this.parts.clock.now());
+      } else if (!ended.attempt.isOver) {
+        const { attempt } = ended;
+        const reading = this.end(ended);
+        // Another attempt that runs may still bring an answer.
+        if (this.running.length === 0 || !isWorthAnother(reading)) return { attempt, reading };
+      }
+    }
+  }
+
+  /** Does what is due: ends those whose time is up, begins another beside one that is slow. */
+  private decide(now: Instant): void {
+    for (const attempt of this.running) {
+      if (now >= Math.min(attempt.deadline, this.deadline)) {
+        this.ended.push({ attempt, reading: { answer: undefined, failure: attempt.timeout } });
+      } else if (now >= attempt.due) this.decideBeside(attempt, now);
+    }
+  }
+
+  /** Decides about one that has not ended and is slow, or late. */
+  private decideBeside(attempt: Attempt, now: Instant): void {
+    const { parts, call } = this;
+    noteLate(attempt, now);
+    const { action, schedule } = decideHedge(
+      {
+        schedule: attempt.schedule,
+        isAlone: this.running.length === 1 && !this.isStartingBeside,
+        hasOther: parts.choice.hasOtherBeside(now, this.tried),
+        mayRetry: this.counted < parts.config.retry.attempts && !isHopeless(parts, "timeout", call),
+      },
+      now,
+    );
+    attempt.schedule = schedule;
+    if (action === "wait" || !this.admission.tryEnterBeside() || !payForBeside(parts, action)) return;
+    if (action === "retry") this.counted += 1;
+    void this.beginBeside(action);
+  }
+
+  /** Begins another beside the one that runs, if no other call waits for one of `rateLimit`. */
+  private async beginBeside(kind: "hedge" | "retry"): Promise<void> {
+    this.isStartingBeside = true;
+    try {
+      const isPaid = (await this.parts.rateLimit?.tryTake(this.call.operation, "background")) ?? true;
+      if (isPaid && !this.admission.hasLeft && this.running.length === 1) await this.send(kind, true);
+    } catch {
+      // The one that runs goes on alone.
+    }
+    this.isStartingBeside = false;
+    this.wake();
+  }
+
+  /** Sends the request to the node that is likely to answer soonest. */
+  private async send(kind: AttemptKind, isBeside: boolean): Promise<void> {
+    const { parts, call, deadline, tried } = this;
+    const { clock, choice, config, limits } = parts;
+    const credentials = await parts.credentials?.fields({ deadline, signal: call.signal });
+    if (this.admission.hasLeft) return;
+    const node = chooseNode(parts, { tried, pagination: call.pagination, isBeside });
+    tried.push(node);
+    const now = clock.now();
+    const { attemptTimeout, hedge, name: upstream } = config;
+    // A sole node may use all of the time.
+    const isSole = !choice.hasOther(Infinity, [node]);
+    const answer = new AwaitedAnswer(
+      { clock, upstream, maxBody: limits.responseBody, requestedAt: now },
+      (outcome) => void readOutcome(attempt, outcome).then((reading) => this.noteEnd(attempt, reading)),
+    );
+    const attempt = new Attempt(
+      parts,
+      call,
+      {
+        kind,
+        isBeside,
+        node,
+        startedAt: now,
+        deadline: isSole ? deadline : Math.min(deadline, now + attemptTimeout),
+        credentials,
+        body: call.body,
+        wantsUnused: this.strayed.length > 0,
+      },
+      answer,
+    );
+    if (!isSole && call.priority !== "background") {
+      const mayHedge = kind === "first" && hedge.enabled && (call.priority === "post" || call.priority === "miss");
+      const slow = parts.latencies.slow(call.operation);
+      attempt.schedule = scheduleAttempt({ now, deadline, attemptTimeout, slow, mayHedge });
+    }
+    this.running.push(attempt);
+    attempt.send();
+  }
+
+  private noteEnd(attempt: Attempt, reading: Reading): void {
+    this.ended.push({ attempt, reading });
+    this.wake();
+  }
+
+  /** Enters what an attempt ended with in the records. */
+  private end({ attempt, reading }: Ended): Reading {
+    const compared = compareWithCall(attempt, reading);
+    const { answer, failure } = compared;
+    this.running.splice(this.running.indexOf(attempt), 1);
+    attempt.close(failure?.error);
+    recordOutcome(attempt, failure, answer?.fields);
+    if (failure !== undefined) obeyRefusal(attempt, failure, answer?.fields);
+    attempt.observeEnd(failure);
+    const { origin } = attempt.request;
+    if (failure?.reason === "out-of-step" && origin !== undefined) this.strayed.push(origin);
+    return compared;
+  }
+
+  private accept(attempt: Attempt, reading: Reading): Reading {
+    if (attempt.kind === "hedge") this.parts.observer.hedge(this.parts.config.name, "won");
+    // The same request has its own answer elsewhere: the first one was another's.
+    for (const each of this.strayed) each.leaveStep("another");
+    return reading;
+  }
+
+  /** When to try again, paid for; undefined when the failure is the answer. */
+  private plan({ node }: Attempt, { reason }: Failure): RetryPlan | undefined {
+    const { parts, tried } = this;
+    const { choice, nodes, observer, config } = parts;
+    const now = parts.clock.now();
+    const others = choice.hasOther(Infinity, [node]) ? nodes.all.filter((each) => each !== node && each.isOpen) : [];
+    const plan = planRetry(
+      {
+        reason,
+        attempts: this.counted,
+        most: config.retry.attempts,
+        deadline: this.deadline,
+        isHopeless: isHopeless(parts, reason, this.call),
+        hasUntried: choice.hasOther(now, tried),
+        othersFreeAt: others.length === 0 ? undefined : Math.min(...others.map(({ pausedUntil }) => pausedUntil)),
+        random: parts.random(),
+      },
+      now,
+    );
+    if (plan === undefined || !parts.retries.spend()) {
+      if (plan !== undefined) observer.retryBudgetExhausted(config.name);
+      // A registry that answers so over a new connection too has a way of its own: clients choose what they ask for.
+      if (this.strayed.length === 1) this.strayed[0]!.recentAnswers.forgetAll();
+      return undefined;
+    }
+    observer.retry(config.name, reason);
+    this.tried = plan.avoid === "tried" ? tried : plan.avoid === "last" ? [node] : [];
+    return plan;
+  }
+
+  /** Waits until `until`, or until something happens before. Returns which of the two. */
+  private async wait(until: Instant): Promise<boolean> {
+    const { clock } = this.parts;
+    this.throwIfGone();
+    const isDue = await new Promise<boolean>((resolve) => {
+      const wake = (isTime = false): void => {
+        if (this.wake !== wake) return;
+        this.wake = ignore;
+        cancelTimer();
+        resolve(isTime);
+      };
+      // After the event loop was held up, timers run before answers are read that have arrived long since.
+      const cancelTimer = clock.after(until - clock.now(), () => setImmediate(wake, true));
+      this.wake = wake;
+    });
+    this.throwIfGone();
+    return isDue;
+  }
+
+  private throwIfGone(): void {
+    if (this.call.signal?.aborted === true) throw clientGone();
+  }
+
+  private readonly onAbort = (): void => this.wake();
+}
+
+/** Whether another node may have an answer that a client has more of. */
+function isWorthAnother({ failure }: Reading): boolean {
+  return failure !== undefined && consequences[failure.reason].elsewhere;
+}
+
+/** Takes an attempt that begins beside another out of the budget of its kind; false when there is none left. */
+function payForBeside({ hedges, retries, observer, config }: UpstreamParts, kind: "hedge" | "retry"): boolean {
+  if (kind === "hedge") {
+    const isPaid = hedges.spend();
+    observer.hedge(config.name, isPaid ? "started" : "refused");
+    return isPaid;
+  }
+  const isPaid = retries.spend();
+  if (isPaid) observer.retry(config.name, "timeout");
+  else observer.retryBudgetExhausted(config.name);
+  return isPaid;
+}
+
+function ignore(): void {}
