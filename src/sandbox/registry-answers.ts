@@ -67,9 +67,8 @@ export class RegistryAnswers {
       case "instruction-context":
         return this.context(call, route);
       case "draft":
-        break;
+        return echo(call);
     }
-    return echo(call);
   }
 
   private page(url: string): Answer {

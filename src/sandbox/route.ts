@@ -1,11 +1,9 @@
-import { type Endpoint, type EndpointMatch, isOfVersion2, matchEndpoint } from "../spec/endpoints.ts";
-import type { Operation } from "../spec/operations.ts";
+import { type EndpointMatch, isOfVersion2, matchEndpoint } from "../spec/endpoints.ts";
+import type { CachedOperation, EndpointName, Operation } from "../spec/operations.ts";
 
 /** What a path asks of the registry, whatever the version in it. */
 type Subject =
-  | "info"
-  | "instruments"
-  | "instrument"
+  | CachedOperation
   | "transfer-factory"
   | "allocation-factory"
   | "settlement-factory"
@@ -26,11 +24,8 @@ export interface Route {
   method: "GET" | "POST" | undefined;
 }
 
-/** What each endpoint asks for. */
-const SUBJECTS: Readonly<Record<Endpoint["operation"], Subject>> = {
-  info: "info",
-  instruments: "instruments",
-  instrument: "instrument",
+/** What each endpoint asks for; the cached ones are one each. */
+const SUBJECTS: Readonly<Record<Exclude<EndpointName, CachedOperation>, Subject>> = {
   transfer_factory: "transfer-factory",
   transfer_accept: "transfer-context",
   transfer_reject: "transfer-context",
@@ -64,9 +59,12 @@ export function readRoute(path: string, v2: boolean): Route {
   const segments = path.startsWith("/registry/") ? path.slice("/registry/".length).split("/").map(decodeSegment) : [];
   const found: EndpointMatch = segments.includes(undefined) ? { match: "other" } : matchEndpoint(segments as string[]);
   if (found.match === "endpoint" && (v2 || !isOfVersion2(found.endpoint.operation))) {
-    const { operation, kind, segments: pattern } = found.endpoint;
-    const method = kind === "metadata" ? "GET" : "POST";
-    return { operation, subject: SUBJECTS[operation], id: found.id ?? "", choice: pattern.at(-1)!, method };
+    const { endpoint } = found;
+    const [id, choice] = [found.id ?? "", endpoint.segments.at(-1)!];
+    const { operation } = endpoint;
+    return endpoint.kind === "metadata"
+      ? { operation, subject: endpoint.operation, id, choice, method: "GET" }
+      : { operation, subject: SUBJECTS[endpoint.operation], id, choice, method: "POST" };
   }
   const isDraft = v2 && path.startsWith("/registry/") && !path.startsWith("/registry/metadata/v1/");
   return { operation: "pass_through", subject: isDraft ? "draft" : "nothing", id: "", choice: "", method: undefined };
