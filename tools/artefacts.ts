@@ -2,7 +2,7 @@ import { RUNBOOKS, renderPrometheusRule, renderRules, renderRunbooks } from "./a
 import type { Artefact } from "./artefact.ts";
 import { renderConfigExample } from "./config-example.ts";
 import { renderConfigJsonSchema } from "./config-json-schema.ts";
-import { renderConfigTable } from "./config-table.ts";
+import { renderFirstKeys, renderTopic } from "./config-table.ts";
 import { renderOverview } from "./dashboard-overview.ts";
 import { renderUpstreamDashboard } from "./dashboard-upstream.ts";
 import { renderHelmValuesSchema } from "./helm-values-schema.ts";
@@ -25,5 +25,11 @@ export const artefacts: readonly Artefact[] = [
   { file: "docs/operations/log-events.md", marker: "log-events", render: renderLogEvents },
   { file: "docs/operations/metrics.md", marker: "metrics", render: renderMetricsTable },
   { file: "docs/errors.md", marker: "errors", render: renderErrorsTable },
-  { file: "docs/configuration.md", marker: "config", render: renderConfigTable },
+  { file: "docs/configuration.md", marker: "first-keys", render: renderFirstKeys },
+  ...(["registries", "listeners", "routing", "caching", "redis", "clients", "discovery", "process"] as const).map(
+    (topic) => ({ file: "docs/configuration.md", marker: topic, render: () => renderTopic(topic) }),
+  ),
+  ...(
+    ["seals", "redis-logins", "agreement", "contracts", "sources", "groups", "tuning", "client-caching"] as const
+  ).map((topic) => ({ file: "docs/advanced.md", marker: topic, render: () => renderTopic(topic) })),
 ];

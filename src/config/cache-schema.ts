@@ -63,7 +63,6 @@ const cacheKeys = {
     description:
       'Further answer fields that clients get. "*": all end-to-end fields but those that are the gateway\'s, act on its origin or steer a server in front (only where registries are trusted).',
   }),
-  prefetch: flag(false, "Fetch the next page of a list ahead."),
   warmUp: flag(false, "Fetch info and all pages at start."),
 };
 

@@ -6,6 +6,24 @@ const GONE: ReadonlyMap<string, string> = new Map([
     "is gone: listen.tls speaks HTTP/1.1 alone, because below Node, HTTP/2 loses fields with forbidden characters, an admin or a key among them; leave the key out, and put a proxy that speaks HTTP/2 in front (docs/operations/in-front.md)",
   ],
   ["clients.tiers.posts.burst", "is gone: posts has one window, requests in any per; leave the key out"],
+  ["cache.prefetch", "is gone: the next page is fetched when a client asks for it; leave the key out"],
+  ["upstreams.cache.prefetch", "is gone: the next page is fetched when a client asks for it; leave the key out"],
+  [
+    "discovery.defaults.cache.prefetch",
+    "is gone: the next page is fetched when a client asks for it; leave the key out",
+  ],
+  [
+    "upstreams.publicOnly",
+    "is gone: written upstreams are where their urls say, and found ones at public addresses alone (discovery.allowPrivate); leave the key out",
+  ],
+  [
+    "discovery.defaults.publicOnly",
+    "is gone: what is found is at public addresses alone, unless discovery.allowPrivate is true; leave the key out",
+  ],
+  [
+    "redis.sentinel.auth",
+    "is gone: the login to the master is redis.username and redis.password or redis.passwordFile",
+  ],
   ["discovery.defaults.compare", "is gone; agreement.observe takes its place"],
   [
     "workers",

@@ -49,11 +49,12 @@ export const redisSchema = group(
           expected: "a list of host:port",
           description: "The sentinels.",
         }),
-        auth: login("Login to the master, and to the replica that becomes it."),
         sentinelAuth: login("Login to the sentinels themselves."),
       }),
     ),
-    ...loginKeys(", with url or cluster, where no URL holds a login"),
+    ...loginKeys(
+      " of the server, where no URL holds a login; with sentinel, of the master and of the replica that becomes it",
+    ),
     keyPrefix: text({
       // Braces would take the place of the hash tags that keep a partition in one slot of a cluster.
       pattern: String.raw`^[^\s{}]{1,64}$`,

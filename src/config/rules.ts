@@ -95,7 +95,7 @@ function checkRedisNodes(reading: Reading, nodes: readonly (string | undefined)[
 }
 
 function checkRedis(reading: Reading, redis: Draft["redis"]): void {
-  const { url, cluster, sentinel, username, password, passwordFile } = redis ?? {};
+  const { url, cluster, username, password, passwordFile } = redis ?? {};
   checkTls(reading, "redis.tls", redis?.tls);
   checkRedisNodes(reading, cluster?.nodes ?? []);
   const given = ["username", "password", "passwordFile"].filter((key) => reading.isGiven(`redis.${key}`));
@@ -107,8 +107,6 @@ function checkRedis(reading: Reading, redis: Draft["redis"]): void {
   if (username !== undefined && password === undefined && passwordFile === undefined && given.length === 1) {
     reading.report("redis.username", "needs password or passwordFile");
   }
-  if (sentinel !== undefined)
-    reading.report(`redis.${key}`, "belongs to redis.sentinel.auth where there are sentinels");
   const urls = [url, ...(cluster?.nodes ?? [])].filter((each) => each !== undefined);
   if (urls.some((each) => loginIn(new URL(each)) !== "")) {
     reading.report(`redis.${key}`, "the URL holds a login already: give it once");
@@ -138,9 +136,6 @@ function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft):
     auth?.header?.name === "authorization";
   if ((upstream.forwardAuthorization ?? false) !== false && takesAuthorization) {
     reading.report(`${path}.forwardAuthorization`, "cannot go with auth: both set Authorization");
-  }
-  if (upstream.publicOnly === true && upstream.httpProxy !== undefined) {
-    reading.report(`${path}.publicOnly`, "cannot go with httpProxy: the proxy decides which addresses it connects to");
   }
   checkHeaderName(reading, `${path}.auth.header.name`, auth?.header?.name);
   checkTls(reading, `${path}.tls`, upstream.tls);

@@ -212,7 +212,10 @@ export type Config = DeepReadonly<Static<typeof configSchema>>;
 export type ClientsConfig = NonNullable<Config["clients"]>;
 
 /** One upstream; its `cache` is complete: the global one with this upstream's keys put over it. */
-export type UpstreamConfig = Config["upstreams"][number];
+export type UpstreamConfig = Config["upstreams"][number] & {
+  /** Connect to addresses of the public internet alone. No key: it is so for what was found without `allowPrivate`. */
+  readonly publicOnly?: boolean;
+};
 
 /** How registries are found. */
 export type DiscoveryConfig = NonNullable<Config["discovery"]>;

@@ -175,10 +175,6 @@ const treatment = {
       description: "HTTP proxy to reach this upstream through; may hold user and password.",
     }),
   ),
-  publicOnly: flag(
-    false,
-    "Connect to addresses of the public internet alone: a host name that leads to this machine or a private network is not followed. Not with httpProxy.",
-  ),
   agree: count({
     default: 1,
     minimum: 1,

@@ -1,5 +1,4 @@
 import { Abort, type CancelTimer, type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
-import type { PageAddress } from "./pagination.ts";
 import type { MetadataRequest, RegistryMetadata } from "./registry-metadata.ts";
 import { ReadingBudget, readWholeListing, warmUp, type WholeListing } from "./whole-listing.ts";
 
@@ -40,7 +39,7 @@ const WANTED: Duration = 600_000;
 
 /**
  * Everything that is read in the background for the cached endpoints, after all other calls: whole listings for the
- * catalogue while clients use it, the next page ahead of a client, and the cache's first filling.
+ * catalogue while clients use it, and the cache's first filling.
  */
 export class BackgroundReader {
   private readonly options: BackgroundReaderOptions;
@@ -102,22 +101,6 @@ export class BackgroundReader {
     while (this.cancelTick !== undefined && !areSettled() && clock.now() < deadline) {
       await settledWithin(this.settled.promise, deadline - clock.now(), clock);
     }
-  }
-
-  /**
-   * Fetches the page that follows `body`.
-   *
-   * @param address of the page whose body it is, its token percent-encoded as it came
-   */
-  prefetch(registry: RegistryMetadata, admin: string, { pageSize, pageToken }: PageAddress, body: Buffer): void {
-    // Read first: what waits must not keep bodies.
-    void registry.nextToken(body).then((next) => {
-      if (next === undefined || next === pageToken) return;
-      const address = { operation: "instruments", pageSize, pageToken: next } as const;
-      this.jobs.add(`prefetch ${registry.upstream.name} ${pageSize} ${next}`, async () => {
-        await registry.get(admin, address, this.request(registry));
-      });
-    });
   }
 
   private tick(): void {

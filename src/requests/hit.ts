@@ -10,14 +10,12 @@ import type { Upstream } from "../upstream/upstream.ts";
 import type { Services, Snapshot } from "./context.ts";
 import type { Admission } from "./gate.ts";
 import { commonFieldsOf, isOwnError, requestIdOf, sendAnswer, withRequestId } from "./send.ts";
-import type { PageQuery, RegistryTarget } from "./target.ts";
+import type { RegistryTarget } from "./target.ts";
 
 /** What a URL without further headers stands for: everything that a hit needs, worked out once. */
 export interface HitTarget {
   readonly target: RegistryTarget;
   readonly operation: CachedOperation;
-  /** Of a page. */
-  readonly page: PageQuery | undefined;
   readonly upstream: Upstream;
   /** The admin that the upstream had then; with another one the URL means something else. */
   readonly admin: string;

@@ -29,14 +29,10 @@ export async function answerMetadata(context: RequestContext): Promise<Answer> {
   const remembered = header === undefined ? context.remembered : undefined;
   const found = remembered ?? (await findTarget(context, header, deadlineOf));
   if (found === undefined) return answerAggregate(context);
-  const { upstream, page } = found;
+  const { upstream } = found;
   checkMayUse(context.client?.tier, upstream);
   context.upstream = upstream;
   const answer = await services.cache.respond(found.resource, new MetadataRequest(context, deadlineOf(upstream)));
-  const isRead = page !== undefined && answer.status === 200 && answer.tier !== "memory";
-  if (isRead && upstream.config.cache.prefetch) {
-    services.backgroundReader.prefetch(snapshot.registries.get(upstream)!, found.admin, page, answer.body!);
-  }
   context.outcome = answer.outcome;
   context.age = answer.age;
   if (header === undefined && remembered === undefined) snapshot.hits.remember(request.url!, found);
@@ -85,5 +81,5 @@ async function findTarget(
   const admin = upstream.admin ?? (await upstream.learnAdmin(deadlineOf(upstream), clientSignal(context)));
   const resource = snapshot.registries.get(upstream)!.resource(admin, { operation, id: target.id, ...page });
   const recordHit = services.observers.traffic.recorder({ operation, upstream: upstream.name, outcome: "hit" });
-  return { target, operation, upstream, admin, resource, page, recordHit };
+  return { target, operation, upstream, admin, resource, recordHit };
 }

@@ -35,7 +35,7 @@ export function upstreamsOf(config: Config, { registries }: FoundRegistries): Up
     while (names.has(`${wanted}-${number}`) || own.has(`${wanted}-${number}`)) number += 1;
     return `${wanted}-${number}`;
   };
-  const common = { ...defaults, publicOnly: defaults.publicOnly || !allowPrivate, enabled: true };
+  const common = { ...defaults, publicOnly: !allowPrivate, enabled: true };
   return registries
     .filter(({ admin }) => !admins.has(admin.toLowerCase()))
     .slice(0, max)

@@ -154,7 +154,7 @@ function createNodes(
     target: {
       connectTimeout: timeout,
       httpProxy: config.httpProxy,
-      publicOnly: config.publicOnly,
+      publicOnly: config.publicOnly === true,
       tls: own.tls,
     },
     onImpostor: (node, admin) => {

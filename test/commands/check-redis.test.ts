@@ -56,13 +56,17 @@ describe("check --live logs in to Redis:", () => {
 
   test("a master behind sentinels", async () => {
     const { name, nodes } = ends(await startSentinel({ server: "right", sentinel: "right-too" }));
-    const [auth, sentinelAuth] = [{ password: "right" }, { password: "right-too" }];
+    const password = "right";
     const wrong = { password: "wrong" };
-    expect(await ask({ sentinel: { name, nodes, auth, sentinelAuth } })).toMatchObject(GOOD);
-    expect(await ask({ sentinel: { name, nodes, auth: wrong, sentinelAuth } })).toMatchObject(bad(/refuses the login/));
-    expect(await ask({ sentinel: { name, nodes, auth, sentinelAuth: wrong } })).toMatchObject(bad(/refuses the login/));
-    const other = { name: "other", nodes, auth, sentinelAuth };
-    expect(await ask({ sentinel: other })).toMatchObject(bad(/know no master of this name/));
+    const sentinel = { name, nodes, sentinelAuth: { password: "right-too" } };
+    expect(await ask({ sentinel, password })).toMatchObject(GOOD);
+    expect(await ask({ sentinel, ...wrong })).toMatchObject(bad(/refuses the login/));
+    expect(await ask({ sentinel: { ...sentinel, sentinelAuth: wrong }, password })).toMatchObject(
+      bad(/refuses the login/),
+    );
+    expect(await ask({ sentinel: { ...sentinel, name: "other" }, password })).toMatchObject(
+      bad(/know no master of this name/),
+    );
   });
 });
 

@@ -31,7 +31,6 @@ const CACHE = {
   staleIfError: 600_000,
   forwardRequestHeaders: [],
   forwardResponseHeaders: [],
-  prefetch: false,
   warmUp: false,
 };
 
@@ -73,7 +72,6 @@ test("what a file leaves out has the documented defaults, and what is off is abs
         concurrency: { max: 64, queue: 256 },
         retry: { attempts: 3, budget: 0.2 },
         hedge: { enabled: true, quantile: 0.95, budget: 0.05 },
-        publicOnly: false,
         agree: 1,
         proof: { every: 300_000 },
         forwardClientAddress: false,

@@ -63,7 +63,7 @@ test("no secret is printed, wherever it comes from", () => {
     `redis: { url: "rediss://:${secret}@r.example" }\n`,
     `redis: { url: "redis://${secret}@r.example" }\n`,
     `redis: { url: "redis://user:${secret}@x@r.example" }\n`,
-    `redis: { sentinel: { name: m, nodes: ["s:26379"], auth: { username: u, password: ${secret} } } }\n`,
+    `redis: { sentinel: { name: m, nodes: ["s:26379"] }, username: u, password: ${secret} }\n`,
     `redis: { sentinel: { name: m, nodes: ["s:26379"], sentinelAuth: { password: "\${SECRET}" } } }\n`,
     `redis: { cluster: { nodes: ["redis://u:\${SECRET}@h.example", "redis://u:\${SECRET}@r.example"] } }\n`,
   ].map((text) => `${text}upstreams: [{ name: a, urls: ['https://a.example'] }]`);

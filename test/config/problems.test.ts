@@ -561,9 +561,20 @@ const rows: [about: string, text: string, problems: string[]][] = [
     ["1:46 redis.passwordFile: the URL holds a login already"],
   ],
   [
-    "a login of the server where sentinels name it",
-    `redis: { sentinel: { name: m, nodes: ["s:1"] }, password: p }${GOOD}`,
-    ["1:59 redis.password: belongs to redis.sentinel.auth"],
+    "the login to the master among the keys of the sentinels",
+    `redis: { sentinel: { name: m, nodes: ["s:1"], auth: { password: p } } }${GOOD}`,
+    [
+      "1:47 redis.sentinel.auth: is gone: the login to the master is redis.username and redis.password or redis.passwordFile",
+    ],
+  ],
+  [
+    "a page that is fetched ahead",
+    "cache: { prefetch: true }\nupstreams:\n- { name: a, urls: ['https://a.example'], cache: { prefetch: true }, publicOnly: true }\n",
+    [
+      "1:10 cache.prefetch: is gone: the next page is fetched when a client asks for it",
+      "3:52 upstreams[0].cache.prefetch: is gone: the next page is fetched when a client asks for it",
+      "3:70 upstreams[0].publicOnly: is gone: written upstreams are where their urls say",
+    ],
   ],
   ["a cluster of nobody", `redis: { cluster: { nodes: [] } }${GOOD}`, ["1:28 redis.cluster.nodes: is empty"]],
   [
@@ -573,8 +584,8 @@ const rows: [about: string, text: string, problems: string[]][] = [
   ],
   [
     "a login without a password",
-    `redis: { sentinel: { name: m, nodes: ["s:1"], auth: { username: u } } }${GOOD}`,
-    ["1:47 redis.sentinel.auth: exactly one of password, passwordFile"],
+    `redis: { sentinel: { name: m, nodes: ["s:1"], sentinelAuth: { username: u } } }${GOOD}`,
+    ["1:47 redis.sentinel.sentinelAuth: exactly one of password, passwordFile"],
   ],
   [
     "a login with two passwords",

@@ -131,7 +131,7 @@ describe("a listing without pageSize", () => {
         amulet: { instruments: instrumentsOf("A", 250), pageStyle, maxPageSize: { limit: 20, beyond: "400" } },
         bonds: { instruments: instrumentsOf("B", 250), pageStyle },
       },
-      { pageSize: 1000, cache: { warmUp: true, prefetch: true } },
+      { pageSize: 1000, cache: { warmUp: true } },
     );
     const seen = await readListing(url + LISTING, 90);
     const expected = ["A", "B"].flatMap((prefix) => instrumentsOf(prefix, 250).map(({ id }) => id));

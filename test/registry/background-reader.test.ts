@@ -20,22 +20,6 @@ function queries(calls: readonly { readonly operation: string; readonly url: str
 }
 
 describe("the background reader", () => {
-  test("fetches the next page ahead of the client with cache.prefetch", async () => {
-    const aggregate = await startAggregate(
-      { amulet: { instruments: instrumentsOf("A", 60) } },
-      { cache: { prefetch: true } },
-    );
-    const { calls } = aggregate.registries.amulet!;
-    const first = await get(`${aggregate.url}${LISTING}?pageSize=20`);
-    const next = `?pageSize=20&pageToken=${String(first.json.nextPageToken)}`;
-    await eventually(() => expect(queries(calls.recent)).toEqual(["?pageSize=20", next]));
-    await eventually(async () => {
-      const second = await get(`${aggregate.url}${LISTING}${next}`);
-      expect(second.headers.get("cache-status")).toMatch(/hit/);
-    });
-    expect(queries(calls.recent)).toEqual(["?pageSize=20", next]);
-  });
-
   test("fills the cache at start with cache.warmUp: info, and pages as clients ask for them", async () => {
     const aggregate = await startAggregate(
       { amulet: { instruments: instrumentsOf("A", 60) } },

@@ -122,3 +122,15 @@ test.each([
   const part: Artefact = { file, marker: "part", render: () => "new" };
   await expect(generate({ root: folder, artefacts: [part], isCheck: false })).rejects.toThrow(message);
 });
+
+test("every key of the configuration is described on one page, in one table", () => {
+  const pages = ["docs/configuration.md", "docs/advanced.md"].map((page) => readFileSync(join(root, page), "utf8"));
+  const [first, rest] = pages[0]!.split("## All keys by topic");
+  const keysIn = (text: string) => [...text.matchAll(/^\| `([^`]+)` \|/gm)].map(([, key]) => key!);
+  const described = [...keysIn(rest!), ...keysIn(pages[1]!)];
+  expect(new Set(described).size).toBe(described.length);
+  for (const key of Object.keys(asData(configSchema).properties!)) expect(described).toContain(key);
+  expect(described.length).toBeGreaterThan(150);
+  expect(keysIn(first!)).toHaveLength(15);
+  expect(described).toEqual(expect.arrayContaining(keysIn(first!)));
+});

@@ -309,7 +309,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
       means:
         "queue: more calls wait than concurrency allows; clients get 503. rate-limit: the registry's limit is used up; clients get 429.",
       look: "Upstream dashboard: Saturation, Rate limit used, Latency of calls; Requests by endpoint: which client is new?",
-      act: "queue: the registry is slow, or concurrency is too small for it. rate-limit: longer TTLs, prefetch off, or a higher limit agreed with the registry.",
+      act: "queue: the registry is slow, or concurrency is too small for it. rate-limit: longer TTLs, or a higher limit agreed with the registry.",
     },
   },
   {

@@ -26,11 +26,10 @@ export function createClient(config: RedisConfig, clock: Clock): RedisClient {
   if (config.cluster !== undefined) return createClusterClient(config.cluster.nodes, { ...common, ...login });
   const options = { ...common, enableOfflineQueue: false, retryStrategy: reconnectDelay };
   if (config.sentinel !== undefined) {
-    const server = loginOf(config.sentinel.auth ?? {});
     const { username, password } = loginOf(config.sentinel.sentinelAuth ?? {});
     return new Redis({
       ...options,
-      ...server,
+      ...login,
       ...(username !== undefined && { sentinelUsername: username }),
       ...(password !== undefined && { sentinelPassword: password }),
       name: config.sentinel.name,

@@ -179,7 +179,7 @@ describe("as answers of a registry", () => {
           name: `c${at}`,
           admin: `c${at}::1220aa`,
           urls: [`${registries.url}/c${at}`],
-          cache: { warmUp: true, prefetch: true, ttl: { info: "0s" } },
+          cache: { warmUp: true, ttl: { info: "0s" } },
           // Longer than the clock is moved at a time: a question for the info that runs meanwhile is answered.
           timeout: "10m",
           attemptTimeout: "10m",

@@ -60,11 +60,12 @@ describe.concurrent("fail-over", () => {
     [", logged in to all of them", PASSWORDS],
   ])("sentinel promotes the replica, which is found and used%s", async (_how, passwords) => {
     const sentinel = later(await startSentinel(passwords));
-    const logins = passwords && {
-      auth: { password: passwords.server },
-      sentinelAuth: { password: passwords.sentinel },
-    };
-    const replica = await replicaOn({ sentinel: { name: sentinel.name, nodes: sentinel.nodes, ...logins } });
+    const { name, nodes } = sentinel;
+    const replica = await replicaOn(
+      passwords === undefined
+        ? { sentinel: { name, nodes } }
+        : { sentinel: { name, nodes, sentinelAuth: { password: passwords.sentinel } }, password: passwords.server },
+    );
     await put(replica, infoKey, entryOf(replica));
     await sentinel.master.kill();
     const took = measureLoopTime();
