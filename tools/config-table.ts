@@ -32,7 +32,7 @@ const TOPICS = {
   redis: ["redis"],
   clients: ["clients", "cors"],
   discovery: ["discovery"],
-  process: ["limits", "log", "tracing", "docs", "shutdown"],
+  process: ["limits", "log", "metrics", "tracing", "docs", "shutdown"],
   // What few need: on a page of its own.
   seals: ["redis.sealKeyFile"],
   "redis-logins": ["redis.sentinel.sentinelAuth"],

@@ -116,7 +116,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "observe/metrics": {
     rooms: ["bodies", "cache", "config", "sharing", "sharing/redis", "discovery", "observe", "spec", "upstream"],
     types: ["cache/stores", "clients", "connections"],
-    packages: ["@prometheus-io/client"],
+    packages: ["@prometheus-io/client", "@opentelemetry/*"],
   },
   "observe/tracing": {
     rooms: [],

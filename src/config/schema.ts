@@ -167,6 +167,28 @@ export const configSchema = group("Configuration of Registry Gateway.", {
     }),
   }),
   docs: flag(true, "Serve /openapi.json and /docs."),
+  metrics: off(
+    group(
+      "Metrics, beside /metrics of the operations listener.",
+      {
+        otlp: off(
+          group("Metrics are pushed to an OpenTelemetry collector, under the names that /metrics has.", {
+            endpoint: formed("endpointUrl", {
+              examples: ["http://otel-collector.example:4318/v1/metrics"],
+              description: "Where metrics go (OTLP over HTTP).",
+            }),
+            every: formed("duration", {
+              default: "30s",
+              least: 1_000,
+              most: 3_600_000,
+              description: "Between two pushes.",
+            }),
+          }),
+        ),
+      },
+      { restart: true },
+    ),
+  ),
   tracing: group(
     "OpenTelemetry traces.",
     {

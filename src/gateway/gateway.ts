@@ -35,6 +35,8 @@ import {
   ServerObservers,
 } from "../observe/observers.ts";
 import { traceRedis } from "../observe/tracing/traced-observers.ts";
+import { thisReplica } from "../version.ts";
+import { loadPush } from "../observe/metrics/push.ts";
 import { loadTracing } from "../observe/tracing/tracing.ts";
 import { accessOf } from "../operations/access.ts";
 import type { ReloadReport } from "../operations/config-report.ts";
@@ -102,6 +104,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   );
   const { metrics, registry } = createInstruments(version, { exemplars: config.tracing.endpoint !== undefined });
   const tracing = await loadTracing(config.tracing, { version, clock, log });
+  const push = await loadPush(config.metrics, { registry, version, instance: thisReplica.name, clock, log });
   const coordination = await createCoordination(
     config,
     { clock, files, metrics, log, tracing },
@@ -192,6 +195,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       services.backgroundReader.start();
       overload.start();
       history.keep(sample);
+      push?.start();
       health.start();
       discovery.start();
       log.info({ publicPort, operationsPort, upstreams: server.upstreams.all.length, version }, "listening");
@@ -217,6 +221,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       services.bodies.close();
       await close(coordination.coordinator.close());
       if (tracing !== undefined) await close(tracing.close());
+      if (push !== undefined) await close(push.close());
       history.stop();
       health.stop();
       access.operators.close();

@@ -263,6 +263,12 @@ export const LOG_EVENTS = {
     fields: {},
   },
   "traces are sent again": { levels: ["info"], says: "The collector of traces takes them again.", fields: {} },
+  "metrics cannot be sent": {
+    levels: ["warn"],
+    says: "The collector that `metrics.otlp` names does not take them; the next push has all figures anew.",
+    fields: {},
+  },
+  "metrics are sent again": { levels: ["info"], says: "The collector of metrics takes them again.", fields: {} },
   "too much to do: misses and calls are refused": {
     levels: ["warn"],
     says: "The event loop is too late; hits are still answered.",

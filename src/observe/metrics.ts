@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram } from "@prometheus-io/client";
 import { announce } from "./metrics/announcement.ts";
+import { Batches, type CounterChild, type HistogramChild } from "./metrics/batches.ts";
 import type { CounterDefinition, Definition, GaugeDefinition, HistogramDefinition } from "./metrics/definition.ts";
 import type { LabelSet, LabelValues } from "./metrics/labels.ts";
 import { LiveRegistry } from "./metrics/live-registry.ts";
@@ -7,16 +8,6 @@ import { METRICS } from "./metrics/table.ts";
 
 /** Labels, all of them, each with one of its values; nothing for a metric without labels. */
 type Labelled<Labels extends LabelSet> = string extends keyof Labels ? [] : [labels: LabelValues<Labels>];
-
-/** One series of a counter: kept, it spares whoever counts the labels. */
-export interface CounterChild {
-  inc(amount?: number): void;
-}
-
-/** One series of a histogram. */
-export interface HistogramChild {
-  observe(value: number): void;
-}
 
 interface Value<Labels extends LabelSet> {
   readonly labels: LabelValues<Labels>;
@@ -60,7 +51,10 @@ type Instrument<D> =
         : never;
 
 /** Every metric by its key in the table; a wrong label, or a wrong value of one, is a compile error. */
-export type Metrics = { readonly [Key in keyof typeof METRICS]: Instrument<(typeof METRICS)[Key]> };
+export type Metrics = { readonly [Key in keyof typeof METRICS]: Instrument<(typeof METRICS)[Key]> } & {
+  /** For series that every request counts in. */
+  readonly batches: Batches;
+};
 
 /** Latencies whose buckets name the trace of the last request that fell into them. */
 const WITH_EXEMPLARS: ReadonlySet<string> = new Set([METRICS.requestDuration.name]);
@@ -68,24 +62,35 @@ const WITH_EXEMPLARS: ReadonlySet<string> = new Set([METRICS.requestDuration.nam
 /** All metrics, registered in a registry of their own; with `exemplars` where requests are traced. */
 export function createMetrics({ exemplars = false } = {}): { metrics: Metrics; registry: LiveRegistry } {
   const registry = new LiveRegistry({ openMetrics: exemplars });
+  const batches = new Batches();
+  const options = { registry, exemplars, collect: () => batches.flush() };
   const metrics = Object.fromEntries(
-    Object.entries(METRICS).map(([key, definition]) => [key, createMetric(definition, registry, exemplars)]),
+    Object.entries(METRICS).map(([key, definition]) => [key, createMetric(definition, options)]),
   ) as unknown as Metrics;
   announce(registry, undefined);
-  return { metrics, registry };
+  return { metrics: { ...metrics, batches }, registry };
 }
 
-function createMetric(definition: Definition, registry: LiveRegistry, exemplars: boolean): Counter | Gauge | Histogram {
-  const { name, help, labels } = definition;
+interface MetricOptions {
+  readonly registry: LiveRegistry;
+  readonly exemplars: boolean;
+  /** Called before a metric is read. */
+  readonly collect: () => void;
+}
+
+function createMetric(
+  { name, help, labels, ...definition }: Definition,
+  { registry, exemplars, collect }: MetricOptions,
+): Counter | Gauge | Histogram {
   const options = { name, help, labelNames: Object.keys(labels), registers: [registry] };
   switch (definition.type) {
     case "counter":
-      return new Counter(options);
+      return new Counter({ ...options, collect });
     case "gauge":
       return new Gauge(options);
     case "histogram": {
       const enableExemplars = exemplars && WITH_EXEMPLARS.has(name);
-      return new Histogram({ ...options, buckets: [...definition.buckets], enableExemplars });
+      return new Histogram({ ...options, collect, buckets: [...definition.buckets], enableExemplars });
     }
   }
 }

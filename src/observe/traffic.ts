@@ -6,7 +6,8 @@ import type { HandshakeFailure } from "../connections/tls-server.ts";
 import type { RefusedRequest, RequestContext } from "../requests/context.ts";
 import { isCached } from "../spec/operations.ts";
 import { causeOf } from "./log.ts";
-import type { CounterChild, Metrics } from "./metrics.ts";
+import type { Metrics } from "./metrics.ts";
+import type { CounterChild, HistogramChild } from "./metrics/batches.ts";
 import type { ClientTraffic } from "./metrics/client-traffic.ts";
 import { CLIENT_GONE, type OperationLabel, type OutcomeLabel, statusClassOf, statusLabelOf } from "./metrics/labels.ts";
 import { hashId } from "./redaction.ts";
@@ -41,6 +42,8 @@ export class Traffic {
   private readonly metrics: Metrics;
   /** By upstream, outcome and operation: as many as there are kinds, of the upstreams that are configured. */
   private readonly recorders = new Map<string, Map<OutcomeLabel, Map<OperationLabel, RecordRequest>>>();
+  /** By histogram and labels. */
+  private readonly histograms = new Map<string, HistogramChild>();
   private inFlight = 0;
   private open = 0;
 
@@ -128,14 +131,15 @@ export class Traffic {
 
   private createRecorder({ operation, upstream, outcome }: TrafficKind): RecordRequest {
     const { metrics } = this;
+    const { batches } = metrics;
     const labels = { operation, outcome };
-    const durations = metrics.requestDuration.labels(labels);
+    const durations = this.batched(`durations ${operation} ${outcome}`, () => metrics.requestDuration.labels(labels));
     const recordCached = this.createCacheRecorder({ operation, upstream, outcome });
     const byStatus = new Map<number, readonly [requests: CounterChild, responses: CounterChild]>();
     const childrenOf = (status: number) => {
       const children = [
-        metrics.requests.labels({ operation, upstream, status: statusClassOf(status) }),
-        metrics.responses.labels({ status: statusLabelOf(status) }),
+        batches.counter(metrics.requests.labels({ operation, upstream, status: statusClassOf(status) })),
+        batches.counter(metrics.responses.labels({ status: statusLabelOf(status) })),
       ] as const;
       byStatus.set(status, children);
       return children;
@@ -151,13 +155,19 @@ export class Traffic {
     };
   }
 
+  private batched(key: string, create: () => HistogramChild): HistogramChild {
+    let batched = this.histograms.get(key);
+    if (batched === undefined) this.histograms.set(key, (batched = this.metrics.batches.histogram(create())));
+    return batched;
+  }
+
   /** What else is counted of answers that came through the cache. */
   private createCacheRecorder({ operation, upstream, outcome }: TrafficKind): RecordRequest | undefined {
     if (!isCached(operation) || outcome === "refused") return undefined;
     const { metrics } = this;
-    const answers = metrics.cacheAnswers.labels({ upstream, operation, outcome });
-    const answerBytes = metrics.cacheAnswerBytes.labels({ operation, outcome });
-    const ages = metrics.servedAge.labels({ operation });
+    const answers = metrics.batches.counter(metrics.cacheAnswers.labels({ upstream, operation, outcome }));
+    const answerBytes = metrics.batches.counter(metrics.cacheAnswerBytes.labels({ operation, outcome }));
+    const ages = this.batched(`ages ${operation}`, () => metrics.servedAge.labels({ operation }));
     return function recordCached({ bytes, age }) {
       answers.inc();
       answerBytes.inc(bytes);

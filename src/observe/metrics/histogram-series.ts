@@ -3,6 +3,8 @@ export interface HistogramSeries<Labels> {
   readonly labels: Labels;
   /** By bucket, not added up; the last one is of what is beyond all bounds. */
   readonly counts: readonly number[];
+  /** Upper bounds of all buckets but the last. */
+  readonly bounds: readonly number[];
   readonly count: number;
   readonly sum: number;
 }
@@ -24,7 +26,8 @@ export function histogramSeries<Labels extends object>({ values }: Shown<Labels>
     else known.shown.set(le === "+Inf" ? Infinity : Number(le), value);
   }
   return Array.from(series.values(), ({ shown, ...rest }) => {
-    const cumulative = [...shown].toSorted(([one], [other]) => one - other).map(([, count]) => count);
-    return { ...rest, counts: cumulative.map((count, bucket) => count - (cumulative[bucket - 1] ?? 0)) };
+    const sorted = [...shown].toSorted(([one], [other]) => one - other);
+    const counts = sorted.map(([, count], bucket) => count - (sorted[bucket - 1]?.[1] ?? 0));
+    return { ...rest, counts, bounds: sorted.slice(0, -1).map(([bound]) => bound) };
   });
 }

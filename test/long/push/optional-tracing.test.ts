@@ -25,7 +25,7 @@ const WITHOUT_PACKAGES = `data:text/javascript,${encodeURIComponent(`
 
 const COMMAND = [process.execPath, "--import", WITHOUT_PACKAGES, MAIN];
 
-test("without tracing.endpoint nothing of OpenTelemetry is loaded", async () => {
+test("without tracing.endpoint and metrics.otlp nothing of OpenTelemetry is loaded", async () => {
   const registry = new SampleRegistry({ admin: DSO, clock: systemClock() });
   await registry.start();
   const upstreams = [{ name: "amulet", admin: DSO, urls: [registry.url] }];
@@ -36,17 +36,20 @@ test("without tracing.endpoint nothing of OpenTelemetry is loaded", async () => 
   await registry.stop();
 });
 
-test("with tracing.endpoint but without the packages it says what is missing and ends", () => {
+test.each([
+  ["tracing.endpoint", { tracing: { endpoint: "http://127.0.0.1:1/v1/traces" } }],
+  ["metrics.otlp", { metrics: { otlp: { endpoint: "http://127.0.0.1:1/v1/metrics" } } }],
+])("with %s but without the packages it says what is missing and ends", (key, config) => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-"));
   const file = join(folder, "gateway.yaml");
   const upstreams = [{ name: "amulet", admin: DSO, urls: ["http://127.0.0.1:1"] }];
-  writeFileSync(file, stringify({ tracing: { endpoint: "http://127.0.0.1:1/v1/traces" }, upstreams }));
+  writeFileSync(file, stringify({ ...config, upstreams }));
   const [program, ...args] = COMMAND;
   const { status, stdout } = spawnSync(program!, [...args, "start", "--config", file], {
     encoding: "utf8",
     timeout: 50_000,
   });
   expect(status).toBe(1);
-  expect(stdout).toContain("tracing.endpoint is set, but the OpenTelemetry packages are not installed");
+  expect(stdout).toContain(`${key} is set, but the OpenTelemetry packages are not installed`);
   rmSync(folder, { recursive: true });
 });
