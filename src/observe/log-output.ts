@@ -1,4 +1,5 @@
 import { constants, fstatSync, openSync, write, writeSync } from "node:fs";
+import { Socket } from "node:net";
 import type { DestinationStream } from "pino";
 import { type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
 
@@ -24,6 +25,13 @@ const LAST_WRITE: Duration = 1_000;
 /** At the end of the process a reader gets so many chances of 10 ms to take what is left. */
 const LAST_CHANCES = 20;
 
+/** Where text goes, without ever waiting in a thread. */
+interface Destination {
+  readonly fd: number;
+  /** Calls `done` when some of the bytes were taken, or none. One write at a time. */
+  write(bytes: Uint8Array, done: (error: NodeJS.ErrnoException | null, taken: number) => void): void;
+}
+
 /**
  * Standard output in whole lines, several in one write, and one write at a time. Nobody waits for it: what a full disk or
  * a reader that stalls does not take is dropped beyond a MiB, and counted. What ends the process has to {@link flush} it.
@@ -32,7 +40,10 @@ export class LogOutput implements DestinationStream {
   /** Lines that were not written and never will be. */
   dropped = 0;
   private readonly clock: Clock;
-  private readonly fd: number;
+  private readonly destination: Destination;
+  private complaints: Destination | undefined;
+  /** Standard error has not taken the last line about dropped ones. */
+  private isComplaining = false;
   private lines = "";
   /** Not written yet of the write before. */
   private rest: Buffer = Buffer.alloc(0);
@@ -44,9 +55,9 @@ export class LogOutput implements DestinationStream {
   private fault = "it is not read";
   private remindedAt: Instant = -Infinity;
 
-  constructor(clock: Clock, fd = withoutBlocking(STDOUT)) {
+  constructor(clock: Clock, fd = STDOUT) {
     this.clock = clock;
-    this.fd = fd;
+    this.destination = destinationOf(fd);
   }
 
   write(line: string): void {
@@ -78,7 +89,7 @@ export class LogOutput implements DestinationStream {
     this.rest = Buffer.alloc(0);
     for (let chances = LAST_CHANCES; left.length > 0 && chances > 0;) {
       try {
-        left = left.subarray(writeSync(this.fd, left));
+        left = left.subarray(writeSync(this.destination.fd, left));
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== "EAGAIN") return;
         chances -= 1;
@@ -108,7 +119,7 @@ export class LogOutput implements DestinationStream {
     }
     if (this.rest.length === 0) return;
     this.isWriting = true;
-    write(this.fd, this.rest, (error, bytes) => {
+    this.destination.write(this.rest, (error, bytes) => {
       this.isWriting = false;
       if (error === null) this.rest = this.rest.subarray(bytes);
       if (this.onWritten !== undefined) return this.onWritten();
@@ -127,20 +138,45 @@ export class LogOutput implements DestinationStream {
     const now = this.clock.now();
     if (now - this.remindedAt < REMINDER) return;
     this.remindedAt = now;
+    if (this.isComplaining) return;
+    this.isComplaining = true;
     const text = `registry-gateway: standard output takes no more log lines (${this.fault}): ${this.dropped} dropped so far\n`;
-    write(STDERR, text, () => undefined);
+    this.complaints ??= destinationOf(STDERR);
+    this.complaints.write(Buffer.from(text), () => {
+      this.isComplaining = false;
+    });
   }
 }
 
 /**
- * The same pipe, opened anew so that a write to it never waits. One that waits would hold a thread that files and names
- * need, and keep the process from its end. Only this file is changed by it: others may share the one that was inherited.
+ * What a descriptor leads to, in the way that never waits: a write that waits would hold a thread that files and names
+ * need, and keep the process from its end.
  */
-function withoutBlocking(fd: number): number {
+function destinationOf(fd: number): Destination {
   try {
-    if (!fstatSync(fd).isFIFO()) return fd;
-    return openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK);
+    const stat = fstatSync(fd);
+    if (stat.isFIFO()) {
+      // The same pipe, opened anew: only this file is changed by it, for others may share the one that was inherited.
+      return fileAt(openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK));
+    }
+    return stat.isSocket() ? socketAt(fd) : fileAt(fd);
   } catch {
-    return fd;
+    return fileAt(fd);
   }
+}
+
+function fileAt(fd: number): Destination {
+  return { fd, write: (bytes, done) => write(fd, bytes, (error, taken) => done(error, taken)) };
+}
+
+/** Such as that of systemd's journal. */
+function socketAt(fd: number): Destination {
+  const socket = new Socket({ fd, readable: false, writable: true });
+  // Told to who writes.
+  socket.on("error", () => undefined);
+  socket.unref();
+  return {
+    fd,
+    write: (bytes, done) => socket.write(bytes, (error) => done(error ?? null, error == null ? bytes.length : 0)),
+  };
 }

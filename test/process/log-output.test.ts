@@ -1,6 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { pbkdf2 } from "node:crypto";
+import { once } from "node:events";
 import { closeSync, constants, openSync, readSync } from "node:fs";
+import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
@@ -92,16 +94,32 @@ test("at the end lines stay in order, though one is still being written", async 
   await Promise.all(busy);
 });
 
-test.each([
-  ["a full disk", () => "/dev/full"],
-  ["a reader that stalls", () => openPipe().path],
+/** A socket as the journal of systemd has it, of which nobody reads. */
+async function stalledSocket(): Promise<Socket> {
+  const path = join(temporaryFolder(), "journal");
+  const server = createServer((reader) => reader.pause()).listen(path);
+  onTestFinished(() => void server.close());
+  const socket = connect(path);
+  onTestFinished(() => void socket.destroy());
+  await once(socket, "connect");
+  return socket;
+}
+
+const into = (path: string) => ["sh", "-c", `exec "$0" "$@" > ${path}`, process.execPath, PROGRAM];
+
+test.each<[string, () => Promise<{ command?: string[]; stdout?: Socket }>]>([
+  ["a full disk", async () => ({ command: into("/dev/full") })],
+  ["a pipe whose reader stalls", async () => ({ command: into(openPipe().path) })],
+  ["a socket whose reader stalls", async () => ({ stdout: await stalledSocket() })],
 ])(
   "with %s for its log a gateway starts, serves, says so and ends",
   async (_what, openTarget) => {
+    const { command, ...target } = await openTarget();
     const registry = await startRegistry();
     const gateway = await GatewayProcess.start(
       { cache: { ttl: { notFound: "0s" } }, upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }] },
-      ["sh", "-c", `exec "$0" "$@" > ${openTarget()}`, process.execPath, PROGRAM],
+      command,
+      target,
     );
     const path = `/registry/metadata/v1/instruments/${"x".repeat(10)}`;
     // The line of each miss is some 250 bytes.

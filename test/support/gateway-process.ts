@@ -2,12 +2,15 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
+import type { Socket } from "node:net";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { PROGRAM } from "./program.ts";
 import { findFreePort, until } from "./redis.ts";
 
+/** Who it runs as, and where its log goes when it is not read here. */
 export interface ProcessUser {
+  readonly stdout?: Socket;
   readonly uid?: number;
   readonly gid?: number;
 }
@@ -28,7 +31,7 @@ export class GatewayProcess {
     ports: { public: number; operations: number },
     folder: string,
     command: readonly string[],
-    user: ProcessUser,
+    { stdout, ...user }: ProcessUser,
   ) {
     this.url = `http://127.0.0.1:${ports.public}`;
     this.target = `127.0.0.1:${ports.operations}`;
@@ -36,10 +39,10 @@ export class GatewayProcess {
     this.folder = folder;
     this.file = join(folder, "gateway.yaml");
     this.child = spawn(command[0]!, [...command.slice(1), "start", "--config", this.file], {
-      stdio: ["ignore", "pipe", "inherit"],
+      stdio: ["ignore", stdout ?? "pipe", "inherit"],
       ...user,
     });
-    this.child.stdout!.on("data", (chunk: Buffer) => (this.output += chunk.toString()));
+    this.child.stdout?.on("data", (chunk: Buffer) => (this.output += chunk.toString()));
     process.once("exit", () => this.child.kill("SIGKILL"));
   }
 
