@@ -170,7 +170,7 @@ export class BodyReader {
       this.next();
     });
     thread.on("error", (error) => {
-      if (thread === this.thread) this.stop(error instanceof Error ? error : new Error(String(error)));
+      if (thread === this.thread) this.stop(errorOf(error));
     });
     return thread;
   }
@@ -194,6 +194,14 @@ export class BodyReader {
 function settle(job: Job, end: () => void): void {
   job.cancelTimer();
   end();
+}
+
+function errorOf(thrown: unknown): Error {
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  // No file descriptor or no memory is left: there may be in a moment.
+  if (!("code" in error) || error.code !== "ERR_WORKER_INIT_FAILED") return error;
+  const text = "the gateway cannot read large bodies just now; try again in 1 s";
+  return new GatewayError("overloaded", text, { retryAfter: 1, cause: error });
 }
 
 function tooMany(): GatewayError {

@@ -8,6 +8,7 @@ import { SampleRegistry } from "../sandbox/registry.ts";
 import { measureLoop } from "../gateway/overload.ts";
 import { version } from "../version.ts";
 import { demoInstructions } from "./demo-instructions.ts";
+import { residentBytes } from "./process-memory.ts";
 import { startDemoTraffic } from "./demo-traffic.ts";
 import { EXIT, parsePort } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
@@ -67,7 +68,7 @@ export async function demo(options: { readonly port: unknown; readonly operation
     version,
     // For the console's charts.
     loop: measureLoop(),
-    residentBytes: () => process.memoryUsage.rss(),
+    residentBytes,
   });
   try {
     const ports = await gateway.start();

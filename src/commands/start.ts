@@ -9,12 +9,14 @@ import { warnings } from "../config/warnings.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { measureLoop } from "../gateway/overload.ts";
 import { createLogger, type Logger } from "../observe/log.ts";
+import { watchFileDescriptors } from "../observe/file-descriptors.ts";
 import { collectProcessMetrics } from "../observe/metrics/process.ts";
 import { withoutSecrets } from "../observe/redaction.ts";
 import { version } from "../version.ts";
 import { configFileOf, EXIT, parsePort, UsageError } from "./command-line.ts";
 import { handleFaults } from "./faults.ts";
 import { Reloader } from "./reloader.ts";
+import { residentBytes } from "./process-memory.ts";
 import { printLine, printLines } from "./terminal.ts";
 
 interface StartOptions {
@@ -47,6 +49,7 @@ export async function start(options: StartOptions): Promise<number> {
   const log = createLogger(config.log.level, { clock });
   for (const warning of warnings(config)) log.warn({ warning }, "configuration");
   handleFaults(log);
+  watchFileDescriptors(clock, log);
   const signal = stopSignal();
   const learned = new LearnedAdmins(config, (line) => printLine(line, process.stderr));
   const reloads: { by?: Reloader } = {};
@@ -59,7 +62,7 @@ export async function start(options: StartOptions): Promise<number> {
     version,
     random: Math.random,
     loop: measureLoop(),
-    residentBytes: () => process.memoryUsage.rss(),
+    residentBytes,
     lastReload: () => reloads.by?.last,
     ...(file === undefined ? { onAdminProved: (upstream, admin) => learned.learn(upstream, admin) } : {}),
   });

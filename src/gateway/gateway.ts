@@ -66,7 +66,7 @@ export interface GatewayOptions {
   /** How the event loop does; where it is not measured, nothing is ever shed. */
   readonly loop?: () => LoopLoad;
   /** Memory of the process, in bytes; where it is not given, the history does not show it. */
-  readonly residentBytes?: () => number;
+  readonly residentBytes?: () => number | undefined;
   /** Told as soon as an upstream's admin is known. */
   readonly onAdminProved?: (upstream: string, admin: string) => void;
   /** What became of the configuration file last, where it is read again. */

@@ -212,6 +212,16 @@ export const LOG_EVENTS = {
     says: "What was no good was replaced by something that is.",
     fields: { upstream: ALIAS, key: "key of the upstream that names it" },
   },
+  "out of file descriptors: raise the limit (ulimit -n, LimitNOFILE) or lower listen.maxConnections": {
+    levels: ["error"],
+    says: "No file and no connection can be opened: new clients are turned away, registries and Redis are reached over open connections alone, files are not read again. A descriptor is taken by each connection of a client, to a node and to Redis. Once, and again every 10 minutes.",
+    fields: { code: "EMFILE: the limit of this process; ENFILE: that of the machine" },
+  },
+  "file descriptors can be had again": {
+    levels: ["info"],
+    says: "The lack of file descriptors is over for 10 s.",
+    fields: {},
+  },
   "file has no name any more: changes of it are not seen": {
     levels: ["warn"],
     says: "A file that is read again when it changes was mounted by itself, and another one has its name outside of the container. Mount its folder instead, and start the gateway anew. Once for each file.",

@@ -177,6 +177,6 @@ function socketAt(fd: number): Destination {
   socket.unref();
   return {
     fd,
-    write: (bytes, done) => socket.write(bytes, (error) => done(error ?? null, error == null ? bytes.length : 0)),
+    write: (bytes, done) => socket.write(bytes, (error) => done(error ?? null, error ? 0 : bytes.length)),
   };
 }

@@ -61,9 +61,13 @@ class ConsoleFiles {
   /** By their names in the folder; undefined: it is not built. */
   async read(): Promise<Files | undefined> {
     this.files ??= readFiles(this.folder);
-    const files = await this.files;
-    // It may be built while the gateway runs.
-    if (files === undefined) this.files = undefined;
+    let files: Files | undefined;
+    try {
+      files = await this.files;
+    } finally {
+      // It may be built while the gateway runs, or could not be read for a moment.
+      if (files === undefined) this.files = undefined;
+    }
     return files;
   }
 }
