@@ -3,6 +3,7 @@ import type { Clock } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import { readSecret } from "../../config/secret.ts";
 import { readTls } from "../../config/tls-files.ts";
+import { connectorTelling, type OnSocket, sentinelConnectorTelling } from "./connector.ts";
 
 export type RedisClient = Redis | Cluster;
 
@@ -20,10 +21,40 @@ const READ_ONLY_RECONNECT_INTERVAL = 5_000;
  * connection, nothing is sent twice. Not connected until `connect`.
  * @throws when a file of the configuration cannot be read.
  */
-export function createClient(config: RedisConfig, clock: Clock): RedisClient {
+export function createClient(config: RedisConfig, clock: Clock, onSocket: OnSocket = () => undefined): RedisClient {
+  if (config.cluster === undefined) return createServerClient(config, clock, onSocket);
+  return createClusterClient(config.cluster.nodes, { ...commonOptions(config, clock), ...loginOf(config) });
+}
+
+/**
+ * A client for messages alone. In a cluster each node passes them on to all others: it is one of those that are configured,
+ * another one after each failure.
+ */
+export function createSubscriber(config: RedisConfig, clock: Clock, onSocket: OnSocket): Redis {
+  if (config.cluster === undefined) return createServerClient(config, clock, onSocket);
+  const nodes = config.cluster.nodes.map((node) => new URL(node));
+  const { tls, ...options } = clusterNodeOptions(nodes, { ...commonOptions(config, clock), ...loginOf(config) });
+  let next = Math.floor(Math.random() * nodes.length);
+  const Connector = connectorTelling(onSocket, () => {
+    const { host, port } = placeOf(nodes[next++ % nodes.length]!);
+    return { host, port, ...(tls !== undefined && { tls }) };
+  });
+  // What says that the connection is there is another event with TLS.
+  const { host, port } = placeOf(nodes[0]!);
+  return new Redis({
+    ...options,
+    ...(tls !== undefined && { tls }),
+    host,
+    port,
+    enableOfflineQueue: false,
+    retryStrategy: reconnectDelay,
+    Connector,
+  });
+}
+
+function createServerClient(config: RedisConfig, clock: Clock, onSocket: OnSocket): Redis {
   const common = commonOptions(config, clock);
   const login = loginOf(config);
-  if (config.cluster !== undefined) return createClusterClient(config.cluster.nodes, { ...common, ...login });
   const options = { ...common, enableOfflineQueue: false, retryStrategy: reconnectDelay };
   if (config.sentinel !== undefined) {
     const { username, password } = loginOf(config.sentinel.sentinelAuth ?? {});
@@ -32,6 +63,7 @@ export function createClient(config: RedisConfig, clock: Clock): RedisClient {
       ...login,
       ...(username !== undefined && { sentinelUsername: username }),
       ...(password !== undefined && { sentinelPassword: password }),
+      Connector: sentinelConnectorTelling(onSocket),
       name: config.sentinel.name,
       sentinels: config.sentinel.nodes.map(parseHostPort),
       sentinelCommandTimeout: GIVE_UP_AFTER,
@@ -41,7 +73,8 @@ export function createClient(config: RedisConfig, clock: Clock): RedisClient {
       ...(options.tls !== undefined && { enableTLSForSentinelMode: true, sentinelTLS: options.tls }),
     });
   }
-  return new Redis(config.urlFile === undefined ? config.url! : readSecret(config.urlFile), { ...options, ...login });
+  const url = config.urlFile === undefined ? config.url! : readSecret(config.urlFile);
+  return new Redis(url, { ...options, ...login, Connector: connectorTelling(onSocket) });
 }
 
 /** What all connections have, those to the nodes of a cluster included. */
@@ -70,34 +103,42 @@ function commonOptions(config: RedisConfig, clock: Clock) {
   } satisfies RedisOptions;
 }
 
-function createClusterClient(urls: readonly string[], options: ReturnType<typeof commonOptions> & Login): Cluster {
-  const first = new URL(urls[0]!);
+/** For each node: those of the first URL hold for all. */
+function clusterNodeOptions(nodes: readonly URL[], options: ReturnType<typeof commonOptions> & Login) {
+  const { username, password } = nodes[0]!;
   // For nodes that the cluster announces as well: no login leaves without TLS where one URL asks for it.
-  const tls = options.tls ?? (urls.some((url) => url.startsWith("rediss:")) ? {} : undefined);
-  const cluster = new Cluster(
-    urls.map((url) => ({ host: hostOf(new URL(url)), port: Number(new URL(url).port || 6379) })),
-    {
-      lazyConnect: true,
-      // Off, what is sent to a node while its connection is being made would be tried again only after a pause.
-      enableOfflineQueue: true,
-      clusterRetryStrategy: reconnectDelay,
-      retryDelayOnFailover: 50,
-      retryDelayOnClusterDown: 50,
-      slotsRefreshTimeout: GIVE_UP_AFTER,
-      // Moves and failovers are also noticed when no command runs into them.
-      slotsRefreshInterval: 5_000,
-      // A certificate names hosts, not the addresses behind them.
-      ...(tls !== undefined && { dnsLookup: (address, callback) => callback(null, address) }),
-      redisOptions: {
-        ...options,
-        // Where they may wait in a queue.
-        commandTimeout: GIVE_UP_AFTER,
-        ...(tls !== undefined && { tls }),
-        ...(first.username !== "" && { username: decodeURIComponent(first.username) }),
-        ...(first.password !== "" && { password: decodeURIComponent(first.password) }),
-      },
-    },
-  );
+  const tls = options.tls ?? (nodes.some(({ protocol }) => protocol === "rediss:") ? {} : undefined);
+  return {
+    ...options,
+    ...(tls !== undefined && { tls }),
+    ...(username !== "" && { username: decodeURIComponent(username) }),
+    ...(password !== "" && { password: decodeURIComponent(password) }),
+  };
+}
+
+function placeOf(url: URL): { host: string; port: number } {
+  return { host: hostOf(url), port: Number(url.port || 6379) };
+}
+
+function createClusterClient(urls: readonly string[], options: ReturnType<typeof commonOptions> & Login): Cluster {
+  const nodes = urls.map((url) => new URL(url));
+  const redisOptions = clusterNodeOptions(nodes, options);
+  const { tls } = redisOptions;
+  const cluster = new Cluster(nodes.map(placeOf), {
+    lazyConnect: true,
+    // Off, what is sent to a node while its connection is being made would be tried again only after a pause.
+    enableOfflineQueue: true,
+    clusterRetryStrategy: reconnectDelay,
+    retryDelayOnFailover: 50,
+    retryDelayOnClusterDown: 50,
+    slotsRefreshTimeout: GIVE_UP_AFTER,
+    // Moves and failovers are also noticed when no command runs into them.
+    slotsRefreshInterval: 5_000,
+    // A certificate names hosts, not the addresses behind them.
+    ...(tls !== undefined && { dnsLookup: (address, callback) => callback(null, address) }),
+    // Where they may wait in a queue.
+    redisOptions: { ...redisOptions, commandTimeout: GIVE_UP_AFTER },
+  });
   cluster.on("+node", (node: Redis) => {
     watchAsking(node);
     // Else the first request to each node would wait for its connection.

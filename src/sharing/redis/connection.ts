@@ -1,14 +1,16 @@
-import { Redis } from "ioredis";
-import { type Clock, type Duration, type Instant, TimedOut, valueWithin, withReply } from "../../clock.ts";
+import type { Redis } from "ioredis";
+import { type Clock, type Duration, type Instant, TimedOut, withReply } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import type { FileWatcher } from "../../config/watched-files.ts";
-import { createClient, readFault, type RedisClient } from "./client.ts";
+import { createClient, createSubscriber, readFault, type RedisClient } from "./client.ts";
+import { GatheredWrites } from "./connector.ts";
 import type { RedisObserver } from "./observer.ts";
 import { Writes } from "./writes.ts";
 import { Keys } from "./keys.ts";
-import { type Message, formatMessage, LONGEST_MESSAGE, parseMessage } from "./messages.ts";
+import type { Message } from "./messages.ts";
 import { runScript, type ScriptCall } from "./scripts.ts";
 import { Seals } from "./seals.ts";
+import { Subscription } from "./subscription.ts";
 
 export interface RedisConnectionOptions {
   config: RedisConfig;
@@ -55,15 +57,11 @@ export class RedisConnection {
   private readonly clock: Clock;
   private readonly observer: RedisObserver;
   private readonly client: RedisClient;
-  private readonly subscriber: RedisClient;
-  private hasConnected = false;
-  /** Why connecting failed → when it may be told again. */
-  private readonly quietUntil = new Map<string, Instant>();
+  private readonly subscriber: Redis;
+  private readonly messages: Subscription;
+  private readonly gathered = new GatheredWrites();
+  private readonly faults: ConnectionFaults;
   private isClosed = false;
-  private isGathering = false;
-  private readonly subscribed = Promise.withResolvers<void>();
-  /** Messages are awaited that may have been sent before they were subscribed to. */
-  private mayMiss = false;
 
   /** @throws when a file of the configuration cannot be read. */
   constructor({ config, clock, files, observer }: RedisConnectionOptions) {
@@ -73,33 +71,29 @@ export class RedisConnection {
     this.keys = new Keys(config.keyPrefix, this.seals.areOn);
     this.writes = new Writes(clock);
     this.isCluster = config.cluster !== undefined;
-    this.client = createClient(config, clock);
-    // A cluster's client has a connection of its own for messages.
-    this.subscriber = this.isCluster ? this.client : createClient(config, clock);
+    this.client = createClient(config, clock, this.gathered.use);
+    this.messages = new Subscription({ channel: this.keys.channel, seals: this.seals, clock, observer });
+    this.subscriber = createSubscriber(config, clock, this.messages.bound);
+    this.faults = new ConnectionFaults(clock);
   }
 
   /** Connects, now and whenever the connection is lost. */
   start(listener: ConnectionListener): void {
     this.client.on("ready", () => {
-      this.hasConnected = true;
+      this.faults.hasConnected = true;
       this.lastError = undefined;
       listener.connected();
     });
     this.client.on("close", () => listener.disconnected(this.lastError ?? "connection closed"));
-    this.subscriber.on("message", (_channel: string, text: string) => {
-      const message = this.readMessage(text);
-      if (message !== undefined) listener.received(message);
-    });
     this.subscriber.on("ready", () => {
       this.lastError = undefined;
-      const subscribed = () => {
-        if (this.mayMiss) listener.missed();
-        this.mayMiss = true;
-        this.subscribed.resolve();
-      };
-      this.subscriber.subscribe(this.keys.channel).then(subscribed, (error: unknown) => this.note(error));
     });
-    for (const client of new Set([this.client, this.subscriber])) {
+    this.messages.start(this.subscriber, {
+      missed: () => listener.missed(),
+      received: (message) => listener.received(message),
+      failed: (error) => this.note(error),
+    });
+    for (const client of [this.client, this.subscriber]) {
       client.on("error", (error: unknown) => this.noteConnection(error));
       // The client gives up for good when a sentinel reports a failover while it is looking for the master.
       client.on("end", () => this.clock.after(CONNECT_AGAIN_AFTER, () => this.connect(client)));
@@ -107,37 +101,14 @@ export class RedisConnection {
     }
   }
 
-  /** Resolves once messages come, at the latest after `timeout`; then it is told when some may have been missed. */
-  async whenSubscribed(timeout: Duration): Promise<void> {
-    await valueWithin(this.subscribed.promise, timeout, this.clock);
-    this.mayMiss = true;
+  /** See {@link Subscription.whenSubscribed}. */
+  whenSubscribed(timeout: Duration): Promise<void> {
+    return this.messages.whenSubscribed(timeout);
   }
 
-  /** A message as scripts publish it; its seal is one more item of the list. */
+  /** See {@link Subscription.format}. */
   message(message: Message): string {
-    const text = formatMessage(message);
-    const seal = this.seals.sealOf({ kind: "message", key: this.keys.channel }, text);
-    return seal === "" ? text : `${text.slice(0, -1)},"${seal}"]`;
-  }
-
-  private readMessage(text: string): Message | undefined {
-    let unsealed = text;
-    if (text.length > LONGEST_MESSAGE) {
-      this.observer.valueRejected("message", "form");
-      return undefined;
-    }
-    if (this.seals.areOn) {
-      const [, list, seal] = /^(.*),"([\w-]{22})"\]$/s.exec(text) ?? [];
-      const opened = seal && this.seals.check({ kind: "message", key: this.keys.channel }, `${list}]`, seal);
-      if (!opened) {
-        this.observer.valueRejected("message", "seal");
-        return undefined;
-      }
-      unsealed = opened.text;
-    }
-    const message = parseMessage(unsealed);
-    if (message === undefined) this.observer.valueRejected("message", "form");
-    return message;
+    return this.messages.format(message);
   }
 
   /** Whether there is a connection to send something through. */
@@ -145,27 +116,14 @@ export class RedisConnection {
     return this.client.status === "ready";
   }
 
-  /**
-   * Sends what is asked for at the end of a turn (http/pipeline.ts) in one write: a write of its own is a quarter of what
-   * a look-up costs this process. (The client's automatic pipelining does not know commands sent by name.)
-   */
-  private gather(): void {
-    if (this.isGathering || !(this.client instanceof Redis)) return;
-    const { stream } = this.client;
-    this.isGathering = true;
-    stream.cork();
-    queueMicrotask(() => {
-      this.isGathering = false;
-      stream.uncork();
-    });
-  }
-
   /** Runs a script; rejects at once without a connection, and when Redis refuses or does not answer within `timeout`. */
   async run(call: ScriptCall, timeout: Duration = COMMAND_TIMEOUT): Promise<unknown> {
     if (!this.isConnected) throw new Error("not connected to Redis");
     const { name } = call.script;
     const start = this.clock.now();
-    this.gather();
+    // A write of its own is a quarter of what a look-up costs this process; the client's automatic pipelining does not know
+    // commands that are sent by name.
+    this.gathered.gather();
     try {
       const reply = await withReply(runScript(this.client, call), timeout, this.clock);
       this.observer.commandEnded(name, "ok", this.clock.now() - start);
@@ -191,7 +149,7 @@ export class RedisConnection {
     await this.writes.settled(Math.max(0, deadline - this.clock.now()));
     this.isClosed = true;
     this.seals.close();
-    for (const client of new Set([this.client, this.subscriber])) client.disconnect();
+    for (const client of [this.client, this.subscriber]) client.disconnect();
   }
 
   private connect(client: RedisClient): void {
@@ -202,20 +160,37 @@ export class RedisConnection {
     });
   }
 
-  /** Says why there is no connection: once, though it is tried twice a second. */
   private noteConnection(error: unknown): void {
     this.note(error);
-    const { text, isLasting } = readFault(error);
-    // What passes by itself is told by the change of state that it causes, where there was another one before.
-    if (this.isClosed || (this.hasConnected && !isLasting)) return;
-    const now = this.clock.now();
-    const quietUntil = this.quietUntil.get(text) ?? (this.quietUntil.size < MOST_FAULTS ? -Infinity : Infinity);
-    if (now < quietUntil) return;
-    this.quietUntil.set(text, now + TELL_AGAIN_AFTER);
-    this.observer.connectionFailed(text);
+    const why = this.isClosed ? undefined : this.faults.tell(error);
+    if (why !== undefined) this.observer.connectionFailed(why);
   }
 
   private note(error: unknown): void {
     this.lastError = error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** Why there is no connection: said once, though it is tried twice a second. */
+class ConnectionFaults {
+  /** There was a connection: what passes by itself is told by the change of state that it causes. */
+  hasConnected = false;
+  private readonly clock: Clock;
+  /** Why connecting failed → when it may be told again. */
+  private readonly quietUntil = new Map<string, Instant>();
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** Undefined: it was told lately, or is told otherwise. */
+  tell(error: unknown): string | undefined {
+    const { text, isLasting } = readFault(error);
+    if (this.hasConnected && !isLasting) return undefined;
+    const now = this.clock.now();
+    const quietUntil = this.quietUntil.get(text) ?? (this.quietUntil.size < MOST_FAULTS ? -Infinity : Infinity);
+    if (now < quietUntil) return undefined;
+    this.quietUntil.set(text, now + TELL_AGAIN_AFTER);
+    return text;
   }
 }

@@ -27,8 +27,8 @@ export type Message =
   /** What a process announced to all. */
   | { readonly kind: "news"; readonly news: string };
 
-/** Longer than every message: a scope may be of an id as long as a URL may be. */
-export const LONGEST_MESSAGE = 2 ** 21;
+/** Bytes of one message. What would be longer says only that something changed. */
+export const LONGEST_MESSAGE = 65_536;
 
 /** The longest window of a rate limit that the configuration allows, and some. */
 const LONGEST_WINDOW = 90_000_000;
