@@ -83,12 +83,9 @@ describe.concurrent("a Redis that cannot be connected to is one log line, though
   test("a wrong password for the master behind a sentinel, and for the sentinel", async () => {
     const { name, nodes } = ends(await startSentinel({ server: "right", sentinel: "right-too" }));
     const sentinelAuth = { password: "right-too" };
+    await expectOneLine({ sentinel: { name, nodes, sentinelAuth }, password: "wrong-one" }, /refuses the login/);
     await expectOneLine(
-      { sentinel: { name, nodes, sentinelAuth, auth: { password: "wrong-one" } } },
-      /refuses the login/,
-    );
-    await expectOneLine(
-      { sentinel: { name: "other", nodes, sentinelAuth, auth: { password: "right" } } },
+      { sentinel: { name: "other", nodes, sentinelAuth }, password: "right" },
       /know no master of this name/,
     );
   });
