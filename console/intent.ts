@@ -122,7 +122,7 @@ export function explainIntent(intent: Intent): Explained {
         title: `Use ${intent.name} where it is listed now?`,
         effects: [
           `Requests for ${intent.admin} go to ${intent.urls.join(", ")}, once each has proved that admin.`,
-          "Make sure that whoever runs the registry announced it: who answers there answers your clients.",
+          "Make sure that the registry's operator announced it: the server at that URL answers your clients.",
           EVERYWHERE,
         ],
         button: "Approve",

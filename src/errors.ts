@@ -32,7 +32,7 @@ interface ErrorKind {
   readonly remedy: string;
 }
 
-const TELL_OPERATOR = "Tell the gateway's operator.";
+const REPORT_IT = "Report it to the gateway's operator.";
 const TRY_LATER = "Try again after `Retry-After`, else in some seconds.";
 
 /** The errors that clients of the registries meet, by code. */
@@ -239,55 +239,55 @@ export const CLIENT_ERRORS = {
     status: 502,
     proxyError: "tls_protocol_error",
     means: "No safe connection to the registry can be made.",
-    remedy: TELL_OPERATOR,
+    remedy: REPORT_IT,
   },
   upstream_invalid: {
     status: 502,
     proxyError: "http_protocol_error",
     means: "The registry's answer is none that a registry may give.",
-    remedy: TELL_OPERATOR,
+    remedy: REPORT_IT,
   },
   upstream_too_large: {
     status: 502,
     proxyError: "http_response_body_size",
     means: "The registry's answer is larger than `limits.responseBody`, or has too many header fields.",
-    remedy: TELL_OPERATOR,
+    remedy: REPORT_IT,
   },
   upstream_coding: {
     status: 502,
     proxyError: "http_response_content_coding",
     means: "The registry's answer cannot be decoded.",
-    remedy: TELL_OPERATOR,
+    remedy: REPORT_IT,
   },
   upstream_credentials: {
     status: 502,
     proxyError: "http_request_denied",
     means: "The registry refuses the gateway's credentials, or none can be had.",
-    remedy: TELL_OPERATOR,
+    remedy: REPORT_IT,
   },
   upstream_wrong_url: {
     status: 502,
     proxyError: "proxy_configuration_error",
     means: "The URL configured for the registry is probably wrong.",
-    remedy: TELL_OPERATOR,
+    remedy: REPORT_IT,
   },
   wrong_admin: {
     status: 502,
     proxyError: "proxy_configuration_error",
     means: "What answers at the registry's URL is another registry.",
-    remedy: TELL_OPERATOR,
+    remedy: REPORT_IT,
   },
   admin_not_known_yet: {
     status: 503,
     proxyError: "destination_unavailable",
-    means: "A registry has not told its admin yet, so that the gateway cannot say whose it is.",
+    means: "A registry has not named its admin yet, so that the gateway cannot say whose it is.",
     remedy: TRY_LATER,
   },
   upstream_disabled: {
     status: 503,
     proxyError: "proxy_configuration_error",
     means: "The registry is not used: its nodes, or two registries, contradict each other.",
-    remedy: TELL_OPERATOR,
+    remedy: REPORT_IT,
   },
   agreement_missing: {
     status: 503,
@@ -377,7 +377,7 @@ export const OPERATOR_ERRORS = {
   forbidden: {
     status: 403,
     means: "This may not be asked from there.",
-    remedy: TELL_OPERATOR,
+    remedy: REPORT_IT,
   },
   unknown_upstream: {
     status: 404,
@@ -401,7 +401,7 @@ export const OPERATOR_ERRORS = {
   },
   nothing_waits: {
     status: 409,
-    means: "Nothing about this registry waits for a decision: somebody decided already, or its list changed.",
+    means: "Nothing about this registry waits for a decision: an operator decided already, or its list changed.",
     remedy: "See `GET /discovery` for what waits.",
   },
   registry_unproved: {
@@ -482,7 +482,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** The client does not wait for the answer any more: there is no one to tell. */
+/** The client does not wait for the answer any more: nobody reads an answer. */
 export function clientGone(): GatewayError {
   return new GatewayError("client_gone", "the client closed the request");
 }

@@ -14,8 +14,8 @@ export interface TokenSubject {
 // Made once: they say nothing of a token, and a flood of bad ones is to cost little.
 const NO_NAME = new GatewayError(
   "credential_invalid",
-  "the token does not name a client as this gateway expects it: in one claim, a text of at most 200 characters; tell " +
-    "the gateway's operator which claims it has",
+  "the token does not name a client as this gateway expects it: in one claim, a text of at most 200 characters; " +
+    "report its claims to the gateway's operator",
 );
 const NO_TIER = new GatewayError(
   "credential_invalid",

@@ -89,7 +89,7 @@ const WRONG_CLAIMS: Readonly<Record<string, GatewayError>> = {
 };
 const BAD_CLAIMS = new GatewayError(
   "credential_invalid",
-  "the token lacks a claim that it must have, such as exp, or has one of a wrong type: tell its issuer",
+  "the token lacks a claim that it must have, such as exp, or has one of a wrong type: report it to its issuer",
 );
 const EXPIRED = new GatewayError("credential_expired", "the token has expired: get a new one");
 const NO_KEYS = new GatewayError(

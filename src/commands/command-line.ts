@@ -20,7 +20,7 @@ Usage:
                            [--paging keyset|index|ignored] [--latency 400ms]
                            [--style splice|utility] [--versions v1,v2] [--unknown-paths own|html]
                            [--strict] [--fault 429:0.1] [--fault 503*3@info …]
-      A sample registry for those who integrate and have none, with faults as told.
+      A sample registry for those who integrate and have none, with faults on demand.
   registry-gateway status
       How a running gateway is: cache, Redis, upstreams, what operators did.
   registry-gateway replicas

@@ -20,7 +20,7 @@ const STYLES = ["splice", "utility"] as const;
 const UNKNOWN_PATHS = ["own", "html"] as const;
 
 /**
- * `sandbox`: a sample registry for those who integrate and have none, with latency, paging and faults as told.
+ * `sandbox`: a sample registry for those who integrate and have none, with latency, paging and faults on demand.
  *
  * @throws UsageError for an option that cannot be understood
  */

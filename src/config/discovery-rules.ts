@@ -15,7 +15,7 @@ function checkSource(reading: Reading, path: string, source: SourceDraft): void 
     if (isGiven("network")) reading.report(`${path}.network`, "goes with url and file: name-service entries have none");
     if (admins === undefined) reading.report(path, "cns needs admins: whose entries to read");
     if (agree !== undefined && agree > (cns?.length ?? 0)) {
-      reading.report(`${path}.agree`, `there are ${cns?.length} scans: so many cannot agree`);
+      reading.report(`${path}.agree`, `must not be more than the number of scans (${cns?.length})`);
     }
   } else {
     for (const key of ["admins", "agree"]) if (isGiven(key)) reading.report(`${path}.${key}`, "goes with cns");

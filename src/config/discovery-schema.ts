@@ -40,7 +40,7 @@ const source = group(
         minimum: 1,
         maximum: 32,
         examples: [2],
-        description: "With cns: so many scans must say the same. Off: more than half of them.",
+        description: "With cns: how many scans must say the same. Off: more than half of them.",
       }),
     ),
   },

@@ -116,7 +116,7 @@ function checkRedis(reading: Reading, redis: Draft["redis"]): void {
 function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft): void {
   const { timeout, attemptTimeout, auth, agree, urls } = upstream;
   if (agree !== undefined && urls !== undefined && agree > Math.max(1, urls.length)) {
-    reading.report(`${path}.agree`, `must not be more than there are urls (${urls.length}): so many could never agree`);
+    reading.report(`${path}.agree`, `must not be more than the number of urls (${urls.length})`);
   }
   if (timeout !== undefined && attemptTimeout !== undefined && attemptTimeout > timeout) {
     reading.report(`${path}.attemptTimeout`, `must not be longer than timeout (${formatDuration(timeout)})`);

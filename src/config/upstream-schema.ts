@@ -179,7 +179,7 @@ const treatment = {
     default: 1,
     minimum: 1,
     maximum: 64,
-    description: "So many nodes must name the same admin before any of them is used; no more than there are urls.",
+    description: "How many nodes must name the same admin before any of them is used; at most the number of urls.",
   }),
   proof: group("How often nodes are asked again whose registry they are.", {
     every: formed("duration", {

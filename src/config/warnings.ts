@@ -67,7 +67,7 @@ function warnOfUpstream(upstream: UpstreamConfig): string[] {
   }
   if (cache.forwardRequestHeaders === "*") {
     warnings.push(
-      `upstreams[${name}].cache.forwardRequestHeaders "*": answers are told apart by the upstream's Vary alone; use it only where clients are trusted`,
+      `upstreams[${name}].cache.forwardRequestHeaders "*": answers differ by the upstream's Vary alone; use it only where clients are trusted`,
     );
   }
   return warnings;
@@ -81,10 +81,12 @@ function warnOfDiscovery({ discovery }: Config): string[] {
       ? []
       : ["discovery.defaults: credentials go to every registry that is found, whoever lists it"]),
     ...(approve === "all"
-      ? ['discovery.approve "all": whoever can alter a list, and claims an admin, gets the requests to its registry']
+      ? ['discovery.approve "all": anybody who can alter a list and claims an admin gets the requests to its registry']
       : []),
     ...(allowPrivate
-      ? ["discovery.allowPrivate: whoever can alter a list can have machines of this network asked, and without TLS"]
+      ? [
+          "discovery.allowPrivate: anybody who can alter a list can have machines of this network asked, and without TLS",
+        ]
       : []),
   ];
 }

@@ -30,7 +30,7 @@ export interface DiscoveryObserver {
   /** What is listed waits for an operator. */
   waiting(news: RegistryNews): void;
   /** A URL that is listed for the registry is one of another admin. */
-  stranger(name: string, told: string): void;
+  stranger(name: string, named: string): void;
   /** Nothing at the URLs of a registry has proved its admin. */
   unproved(name: string, why: string): void;
   /** More registries are listed than may be used. */

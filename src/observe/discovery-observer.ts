@@ -30,7 +30,7 @@ export function createDiscoveryObserver(metrics: Metrics, log: Logger, clock: Cl
     mended: (upstream, { from, to }) => log.warn({ upstream, from, to }, "registry URL mended"),
     waiting: ({ name, admin, ...news }) =>
       log.warn({ upstream: name, admin: hashId(admin), ...news }, "registry waits for approval"),
-    stranger: (upstream, told) => log.warn({ upstream, told: hashId(told) }, "listed URL is another registry"),
+    stranger: (upstream, named) => log.warn({ upstream, named: hashId(named) }, "listed URL is another registry"),
     unproved: (upstream, why) => log.warn({ upstream, reason: withoutSecrets(why) }, "listed registry is not proved"),
     unasked: (urls) => log.warn({ urls }, "listed registries are asked later"),
     tooMany: (max, listed) => log.warn({ max, listed }, "more registries are listed than discovery.max"),

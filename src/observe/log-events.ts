@@ -180,7 +180,7 @@ export const LOG_EVENTS = {
   "node names another admin": {
     levels: ["error"],
     says: "A node serves another registry; it gets no requests.",
-    fields: { upstream: ALIAS, node: NODE, expected: "hash of the party id", told: "hash of the party id" },
+    fields: { upstream: ALIAS, node: NODE, expected: "hash of the party id", named: "hash of the party id" },
   },
   "node answers out of step": {
     levels: ["error"],
@@ -338,7 +338,7 @@ export const LOG_EVENTS = {
   "listed URL is another registry": {
     levels: ["warn"],
     says: "What answers at a URL that a source lists names another admin. The URL is not used.",
-    fields: { upstream: `${ALIAS} that is listed there`, told: "hash of the admin that it named" },
+    fields: { upstream: `${ALIAS} that is listed there`, named: "hash of the admin that it named" },
   },
   "listed registry is not proved": {
     levels: ["warn"],

@@ -297,7 +297,7 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
     adminMismatch(upstream, url, { expected, told, isNew }) {
       if (!isNew) return;
       log.error(
-        { upstream, node: nodeIndex(upstream, url), expected: hashId(expected), told: hashId(told) },
+        { upstream, node: nodeIndex(upstream, url), expected: hashId(expected), named: hashId(told) },
         "node names another admin",
       );
     },

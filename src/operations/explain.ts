@@ -21,7 +21,7 @@ export interface PathExplanation {
 const NOT_KEPT = {
   call: "factories and choice contexts depend on parties, holdings and the moment: each request is a call, and no answer is kept",
   passedThrough: "what is passed through is streamed and never kept",
-  unproved: "the registry has not told its admin yet, under which entries are kept",
+  unproved: "the registry has not named its admin yet, under which entries are kept",
 };
 
 const BY_BODY = "a body that names another admin goes to the registry of that one";
@@ -48,7 +48,7 @@ export function createExplain({
     );
     // With one source nothing has to be compared, so nothing is waited for.
     if (named instanceof Promise)
-      throw new GatewayError("admin_not_known_yet", "the registry has not told its admin yet");
+      throw new GatewayError("admin_not_known_yet", "the registry has not named its admin yet");
     if (named === undefined && isAggregate(snapshot)) {
       throw new GatewayError("admin_missing", "the path stands for several registries; explain the path of one");
     }

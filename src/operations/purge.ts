@@ -37,7 +37,7 @@ export interface PurgeParts {
   readonly coordinator: Coordinator;
   readonly upstreams: Upstreams;
   readonly clock: Clock;
-  /** Redis is configured: it may hold entries of an upstream that has not told its admin yet. */
+  /** Redis is configured: it may hold entries of an upstream that has not named its admin yet. */
   readonly hasRedis: boolean;
 }
 

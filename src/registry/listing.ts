@@ -78,7 +78,7 @@ export class Listing {
     return new GatewayError(
       "upstream_invalid",
       `the registry "${this.registry.upstream.name}" repeats its page tokens, so its listing has no end; ` +
-        "tell the operator of the gateway",
+        "report it to the gateway's operator",
     );
   }
 

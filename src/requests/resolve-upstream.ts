@@ -45,11 +45,11 @@ interface Naming {
  * The registry that a request names, or undefined when it names none. All sources must agree; there is no fallback to
  * another registry.
  *
- * An upstream addressed by alias that has not told its admin yet is waited for, within the deadline, before a body is
+ * An upstream addressed by alias that has not named its admin yet is waited for, within the deadline, before a body is
  * compared with it.
  *
  * @throws GatewayError 400 when sources disagree, 403 for a registry that the client may not use, 404 for an unknown
- * admin, 503 for one that may belong to an upstream that has not told its admin yet, or what waiting for an admin failed
+ * admin, 503 for one that may belong to an upstream that has not named its admin yet, or what waiting for an admin failed
  * with
  */
 export function resolveUpstream(

@@ -96,7 +96,7 @@ export function tooLarge(upstream: string, limit: number): Failure {
 
 /** For an answer with more header fields than clients take. */
 export function tooLargeHead(upstream: string): Failure {
-  const text = "answered with more header fields than clients take; tell the gateway's operator";
+  const text = "answered with more header fields than clients take; report it to the gateway's operator";
   const proxyError = "http_response_header_section_size";
   return {
     reason: "too-large",

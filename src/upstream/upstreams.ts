@@ -75,7 +75,7 @@ export class Upstreams {
     return name === undefined ? undefined : this.byAlias.get(name);
   }
 
-  /** Some upstream has not told its admin yet, or is still to be found: an admin that is not known may be that one. */
+  /** Some upstream has not named its admin yet, or is still to be found: an admin that is not known may be that one. */
   get unlearned(): boolean {
     return this.isSearching || this.all.some(({ admin }) => admin === undefined);
   }

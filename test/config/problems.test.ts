@@ -280,7 +280,7 @@ const rows: [about: string, text: string, problems: string[]][] = [
   [
     "more nodes that have to agree than there are",
     `${A}  agree: 2\n`,
-    ["4:10 upstreams[0].agree: must not be more than there are urls (1)"],
+    ["4:10 upstreams[0].agree: must not be more than the number of urls (1)"],
   ],
   ["agreement of none", `${A}  agree: 0\n`, ["4:10 upstreams[0].agree: must be a whole number from 1 to 64"]],
   ["a timeout of nothing", `${A}  timeout: 0s\n`, ["4:12 upstreams[0].timeout: must be at least 1ms"]],

@@ -62,7 +62,7 @@ test.each<[about: string, text: string, begin: string[]]>([
   [
     "all headers forwarded",
     `cache: { forwardRequestHeaders: "*" }\n${A}`,
-    ['upstreams[a].cache.forwardRequestHeaders "*": answers are told apart'],
+    ['upstreams[a].cache.forwardRequestHeaders "*": answers differ'],
   ],
 ])("%s has the warnings it should", (_about, text, begin) => {
   const list = warn(text);

@@ -53,7 +53,7 @@ export const DISCOVERY_CONDITIONS: readonly Condition[] = [
     runbook: {
       means: "Registries that were found go on being used. What is new in the list, or has moved, is not known.",
       look: 'registry-gateway discovery says what is wrong with it; so does the log: "discovery source fails".',
-      act: "Fetch the URL from the gateway's machine. A list has at most 4 MiB, is JSON, and is not redirected; of scans, so many as discovery.sources[].agree says have to answer alike. check --live reads the sources without changing anything.",
+      act: "Fetch the URL from the gateway's machine. A list has at most 4 MiB, is JSON, and is not redirected; at least discovery.sources[].agree scans have to answer alike. check --live reads the sources without changing anything.",
     },
   },
   {
@@ -80,7 +80,7 @@ export const DISCOVERY_CONDITIONS: readonly Condition[] = [
       means:
         "Clients notice nothing while the registries answer. A registry may have been closed, or its list be broken.",
       look: "registry-gateway discovery names those with the state gone.",
-      act: "A list that lost many at once is broken: tell those who publish it. A registry that is closed is taken away by registry-gateway discovery approve ADMIN.",
+      act: "A list that lost many at once is broken: report it to its publisher. A registry that is closed is taken away by registry-gateway discovery approve ADMIN.",
     },
   },
   {

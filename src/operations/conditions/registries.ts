@@ -125,7 +125,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
       means:
         "Metadata is served from the cache until staleIfError ends; everything else of this registry is refused at once.",
       look: "Upstream dashboard: Failed calls by reason. refused, dns, unreachable: network or the registry is down. tls: certificates. timeout: it hangs. GET /status has the last error of each node.",
-      act: "From the gateway's machine: curl the registry's /registry/metadata/v1/info. If it fails there too, tell the registry's operator; if it only fails from here, look at DNS, egress rules and httpProxy. For a longer outage raise cache.staleIfError of this upstream and reload.",
+      act: "From the gateway's machine: curl the registry's /registry/metadata/v1/info. If it fails there too, report it to the registry's operator; if it only fails from here, look at DNS, egress rules and httpProxy. For a longer outage raise cache.staleIfError of this upstream and reload.",
     },
   },
   {
@@ -141,7 +141,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
       means:
         "Most calls for transfers and allocations at this registry end with a 5xx or 429 of the registry, or without an answer. It counts calls, not requests, so a registry that is rarely called is named too.",
       look: "Upstream dashboard: Failed calls by reason, Calls by kind and what came of them. Log lines of requests with this upstream and status 5xx or 429 have the reason.",
-      act: "http-429: the registry wants fewer calls; set or lower rateLimit. 5xx while RegistryGatewayBreakerOpen is silent: the registry tells its info and fails the rest; tell its operator. Otherwise as RegistryGatewayAllNodesDown.",
+      act: "http-429: the registry wants fewer calls; set or lower rateLimit. 5xx while RegistryGatewayBreakerOpen is silent: the registry answers its info and fails the rest; report it to its operator. Otherwise as RegistryGatewayAllNodesDown.",
     },
   },
   {
@@ -166,7 +166,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
       means:
         "The other nodes take its calls; clients notice nothing while those are well. One more that fails is an outage.",
       look: "registry-gateway nodes, or GET /status: lastError of the node that is ejected or unproved.",
-      act: "Tell the registry's operator. Where it stays away, cordon it (registry-gateway nodes cordon) or take it out of urls.",
+      act: "Report it to the registry's operator. Where it stays away, cordon it (registry-gateway nodes cordon) or take it out of urls.",
     },
   },
   {
@@ -197,7 +197,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     runbook: {
       means: "Clients wait; hedges and retries use up their budgets, and calls come near attemptTimeout.",
       look: "Upstream dashboard: Latency of calls, Calls in flight, Hedges by result. GET /status has the latency of each node.",
-      act: "One node only: cordon it. All: tell the registry's operator; raise concurrency only where they agree.",
+      act: "One node only: cordon it. All: report it to the registry's operator; raise concurrency only where they agree.",
     },
   },
   {
@@ -256,7 +256,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
       means:
         "Retries and hedges near their budgets (20 % and 5 %): calls fail or are slow on one node and succeed on another.",
       look: "Upstream dashboard: Failed calls by reason, Hedges by result, Nodes ejected. GET /status shows which node.",
-      act: "Take the bad node out of urls, or tell the registry's operator. The budgets keep this from becoming an avalanche.",
+      act: "Take the bad node out of urls, or report it to the registry's operator. The budgets keep this from becoming an avalanche.",
     },
   },
   {
@@ -276,7 +276,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     summary: "{{ $labels.upstream }}: the circuit breaker is open",
     runbook: {
       means:
-        "Calls failed one after the other and the registry did not tell its info either, so new ones are refused at once with 503 and Retry-After. The gateway goes on asking for the info, every 8 s at least, and closes the breaker when it is told.",
+        "Calls failed one after the other and the registry did not answer its info either, so new ones are refused at once with 503 and Retry-After. The gateway goes on asking for the info, every 8 s at least, and closes the breaker when it is told.",
       look: "Upstream dashboard: Failed calls by reason, Checks of nodes.",
       act: "As RegistryGatewayAllNodesDown. Nothing has to be reset.",
     },
@@ -349,7 +349,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
       means:
         "The node, or a proxy before it, answers once too often or leaves parts of answers out, so that over HTTP/1.1 a request can get another one's answer. Single instruments and infos are held against what was asked; a page or a choice context may have been another's until it was noticed.",
       look: 'The log: "node answers out of step" has node and fault. GET /status: outOfStep of each node.',
-      act: "Cordon the node (POST /nodes) if another one is there, and tell the registry's operator. For an hour its POSTs go over connections of their own, and after three times all its calls.",
+      act: "Cordon the node (POST /nodes) if another one is there, and report it to the registry's operator. For an hour its POSTs go over connections of their own, and after three times all its calls.",
     },
   },
   {

@@ -87,7 +87,7 @@ function createAuth(
 /** A 502 for calls that cannot be made. */
 function lacking({ name }: UpstreamConfig, key: "auth" | "tls"): GatewayError {
   const text = `the gateway has no good credentials for upstream "${name}": look at the files of its ${key}`;
-  return new GatewayError("upstream_credentials", `${text}; tell the gateway's operator`, {
+  return new GatewayError("upstream_credentials", `${text}; report it to the gateway's operator`, {
     proxyError: "proxy_configuration_error",
   });
 }

@@ -164,7 +164,7 @@ export class OAuthToken {
 
   private error(text: string, code: ErrorCode = "upstream_credentials"): GatewayError {
     const what = `the gateway has no credentials for upstream "${this.parts.upstream}": their token endpoint ${text}`;
-    return new GatewayError(code, `${what}; tell the gateway's operator`);
+    return new GatewayError(code, `${what}; report it to the gateway's operator`);
   }
 }
 

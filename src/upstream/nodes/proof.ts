@@ -172,7 +172,7 @@ function only(connection: Connection, { connections }: UpstreamNode): Connection
 }
 
 function statusError(upstream: string, status: number, seconds: number | undefined): GatewayError {
-  const text = `answered ${status} when asked which registry it is (${INFO_PATH}); no request reaches it before it has told`;
+  const text = `answered ${status} when asked which registry it is (${INFO_PATH}); no request reaches it before it has named one`;
   if (status === 429 || status === 503) {
     return new GatewayError("upstream_busy", `upstream "${upstream}" ${text}; try again in ${seconds ?? 1} s`, {
       retryAfter: seconds ?? 1,

@@ -113,7 +113,7 @@ export class RegistryAdmin {
     // Other processes may count on its word.
     else if (this.config.agree > 1 && state !== "wrong-admin") onImpostor(node, undefined);
     this.reconsider();
-    const text = `serves another registry than configured: ${node.lastError}; tell the gateway's operator`;
+    const text = `serves another registry than configured: ${node.lastError}; report it to the gateway's operator`;
     return unusable(this.config.name, text, "wrong_admin");
   }
 

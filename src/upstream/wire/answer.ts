@@ -268,11 +268,12 @@ function findRefusal(
     return { reason: "redirect", error: unusable(upstream, text) };
   }
   if ((status === 401 || status === 403) && context.isOwnRefusal) {
-    const text = `refused the gateway's credentials (${status}); tell the gateway's operator`;
+    const text = `refused the gateway's credentials (${status}); report it to the gateway's operator`;
     return { reason: "credentials", error: unusable(upstream, text, "upstream_credentials") };
   }
   if (status === 404 && !context.isOptional && isHtml(fieldValue(raw.fields, "content-type"), raw.body)) {
-    const text = "answered 404 with an HTML page: its registry URL is probably wrong; tell the gateway's operator";
+    const text =
+      "answered 404 with an HTML page: its registry URL is probably wrong; report it to the gateway's operator";
     return { reason: "wrong-url", error: unusable(upstream, text, "upstream_wrong_url") };
   }
   return undefined;

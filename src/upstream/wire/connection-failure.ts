@@ -47,19 +47,19 @@ const PRIVATE: Wording = {
   reason: "unreachable",
   code: "upstream_unreachable",
   type: "destination_ip_prohibited",
-  text: "is at an address that is not public, where this gateway does not connect to; tell the gateway's operator",
+  text: "is at an address that is not public, where this gateway does not connect to; report it to the gateway's operator",
 };
 const CERTIFICATE: Wording = {
   reason: "tls",
   code: "upstream_tls",
   type: "tls_certificate_error",
-  text: "showed a TLS certificate that is not trusted; tell the gateway's operator",
+  text: "showed a TLS certificate that is not trusted; report it to the gateway's operator",
 };
 const TLS: Wording = {
   reason: "tls",
   code: "upstream_tls",
   type: "tls_protocol_error",
-  text: "failed the TLS handshake; tell the gateway's operator",
+  text: "failed the TLS handshake; report it to the gateway's operator",
 };
 const PROTOCOL: Wording = {
   reason: "protocol",
@@ -77,13 +77,13 @@ const HEADERS: Wording = {
   reason: "protocol",
   code: "upstream_too_large",
   type: "http_response_header_section_size",
-  text: "answered with more header fields than clients take; tell the gateway's operator",
+  text: "answered with more header fields than clients take; report it to the gateway's operator",
 };
 const PROXY: Wording = {
   reason: "proxy",
   code: "upstream_unreachable",
   type: "destination_unavailable",
-  text: "cannot be reached through the configured HTTP proxy; tell the gateway's operator",
+  text: "cannot be reached through the configured HTTP proxy; report it to the gateway's operator",
 };
 
 const BY_CODE: Readonly<Record<string, Wording>> = {
