@@ -7,31 +7,35 @@
 #
 # Mount the folder that holds gateway.yaml, not the file: a mounted file stays the old one when an editor replaces it.
 #
-# Where digests can be looked up, pin the base image by digest as well as by tag.
+# What runs on any processor is built on the builder's own: an image for another one needs no emulation, as nothing of it is
+# run. `npm run release` builds both that are released. Where digests can be looked up, pin the base image by digest too.
 
-FROM node:24.21.0-bookworm-slim AS build
+FROM --platform=$BUILDPLATFORM node:24.21.0-bookworm-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json vite.config.ts ./
 COPY src ./src
 COPY console ./console
-RUN npm run build
+# The commit, which --build-arg names: there is no repository here.
+ARG SOURCE_REVISION=-
+RUN npm run build && chmod 755 dist/main.js
 
-FROM node:24.21.0-bookworm-slim AS dependencies
+FROM --platform=$BUILDPLATFORM node:24.21.0-bookworm-slim AS dependencies
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --no-audit --no-fund --ignore-scripts
+RUN mkdir -p root/usr/local/bin && ln -s /app/dist/main.js root/usr/local/bin/registry-gateway
 
 FROM node:24.21.0-bookworm-slim
 LABEL org.opencontainers.image.title="registry-gateway" org.opencontainers.image.licenses="Apache-2.0"
 # GATEWAY_CONFIG: so that commands in a running container (check, status, purge) find what it serves with.
 ENV NODE_ENV=production GATEWAY_CONFIG=/etc/registry-gateway/gateway.yaml
 WORKDIR /app
+COPY --from=dependencies /build/root /
 COPY --from=dependencies /build/node_modules ./node_modules
 COPY --from=build /build/dist ./dist
 COPY package.json ./
-RUN chmod 755 dist/main.js && ln -s /app/dist/main.js /usr/local/bin/registry-gateway
 USER 1000:1000
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM

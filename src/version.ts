@@ -14,6 +14,9 @@ declare const SOURCE_REVISION: string | undefined;
 /** Of the sources, where this was built from a repository; `-` else. */
 const revision = typeof SOURCE_REVISION === "string" ? SOURCE_REVISION : "-";
 
+/** Both, for people. */
+export const build = revision === "-" ? version : `${version} (${revision})`;
+
 /** This process among the replicas; a container has a host name of its own. */
 export const thisReplica = {
   name: `${hostname()}/${pid}`.replaceAll(/[^\w./:-]/g, "_").slice(-128),

@@ -1,5 +1,5 @@
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
-import { version } from "../version.ts";
+import { build } from "../version.ts";
 import { EXIT, USAGE, UsageError } from "./command-line.ts";
 import { printLine } from "./terminal.ts";
 
@@ -119,7 +119,7 @@ export async function run(args: readonly string[]): Promise<number> {
       return EXIT.ok;
     }
     if (first === "--version") {
-      process.stdout.write(`${version}\n`);
+      process.stdout.write(`${build}\n`);
       return EXIT.ok;
     }
     if (command === undefined) throw new UsageError(`there is no command ${first}`);

@@ -25,7 +25,7 @@ describe("the Dockerfile", () => {
     const { version } = lock.packages["node_modules/node"]!;
     expect(argsOf("FROM").length).toBeGreaterThan(1);
     for (const base of argsOf("FROM"))
-      expect(base).toMatch(new RegExp(`^node:${version.replaceAll(".", "\\.")}-[a-z-]+`));
+      expect(base).toMatch(new RegExp(`^(--platform=\\S+ )?node:${version.replaceAll(".", "\\.")}-[a-z-]+`));
     expect(readFileSync(join(ROOT, ".node-version"), "utf8").trim()).toBe(version);
   });
 

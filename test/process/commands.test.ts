@@ -60,8 +60,9 @@ describe("a command line", () => {
     expect(await outcomeOf(run(["nonsense"]))).toMatchObject({ code: 1, stdout: "" });
   });
 
-  test("--version prints the version of the package", async () => {
-    expect(await outcomeOf(run(["--version"]))).toEqual({ code: 0, stdout: `${VERSION}\n`, stderr: "" });
+  test("--version prints the version of the package, and the commit that was built", async () => {
+    const stdout = expect.stringMatching(new RegExp(`^${VERSION.replaceAll(".", "\\.")}( \\([0-9a-f]{12}\\))?\n$`));
+    expect(await outcomeOf(run(["--version"]))).toEqual({ code: 0, stdout, stderr: "" });
   });
 
   test.each([
