@@ -34,6 +34,9 @@ export function App() {
   const session = useStore((state) => state.session);
   const route = useRoute();
   const isIn = session?.signedIn === true;
+  // The form was there: the page behind it is not the first thing that is shown.
+  const wasAsked = useRef(false);
+  if (session !== undefined && !isIn) wasAsked.current = true;
   return (
     <>
       <a class="skip" href="#content" onClick={skipToContent}>
@@ -42,7 +45,7 @@ export function App() {
       <Top isIn={isIn} />
       {session === undefined && <Waiting />}
       {session !== undefined && !isIn && <SignIn />}
-      {isIn && <Pages route={route} />}
+      {isIn && <Pages route={route} hasSignedIn={wasAsked.current} />}
       <Notice />
     </>
   );
@@ -77,15 +80,16 @@ function Waiting() {
   );
 }
 
-function Pages({ route }: { readonly route: Route }) {
+function Pages({ route, hasSignedIn }: { readonly route: Route; readonly hasSignedIn: boolean }) {
   usePoll({ load: (signal) => store.readStatus(signal), every: EVERY });
   const isLost = useStore((state) => state.lost !== undefined);
   const title = route.name === undefined ? TITLES[route.page] : route.name;
   const heading = useRef<HTMLHeadingElement>(null);
-  const isFirst = useRef(true);
+  const isFirst = useRef(!hasSignedIn);
+  useFocusKept(heading);
   useEffect(() => {
     document.title = `${title} · Registry Gateway`;
-    // Whoever follows a link hears where it led; whoever opens the page begins at its top.
+    // An operator who follows a link or signs in hears where it led; one who opens the page begins at its top.
     if (isFirst.current) isFirst.current = false;
     else heading.current?.focus();
     // On a narrow screen the pages stand in a row that scrolls.
@@ -114,6 +118,25 @@ function Pages({ route }: { readonly route: Route }) {
       <ActionDialog />
     </div>
   );
+}
+
+/** What has the focus may go, as a button that undoes something does once it is undone: the page's heading gets it then. */
+function useFocusKept(heading: { readonly current: HTMLElement | null }): void {
+  useEffect(() => {
+    let last: Node | undefined;
+    const note = ({ target }: FocusEvent) => (last = target instanceof Node ? target : undefined);
+    const observer = new MutationObserver(() => {
+      if (last?.isConnected !== false || document.activeElement !== document.body) return;
+      last = undefined;
+      heading.current?.focus();
+    });
+    addEventListener("focusin", note);
+    observer.observe(document.body, { childList: true, subtree: true });
+    return () => {
+      removeEventListener("focusin", note);
+      observer.disconnect();
+    };
+  }, []);
 }
 
 function CurrentPage({ route }: { readonly route: Route }) {

@@ -36,7 +36,13 @@ function close(): void {
 
 function OpenDialog({ intent }: { readonly intent: Intent }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current!.showModal(), []);
+  useEffect(() => {
+    const opener = document.activeElement;
+    dialog.current!.showModal();
+    return () => {
+      if (opener instanceof HTMLElement) opener.focus();
+    };
+  }, []);
   const { title, effects, button, lasts, isDangerous } = explainIntent(intent);
   const [answers, setAnswers] = useState<Answers>({
     lasts: "30m",

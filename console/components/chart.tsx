@@ -4,6 +4,7 @@ import { byMinute } from "../history.ts";
 import { NOTHING, sayClock, sayMinute } from "../format.ts";
 import { useTheme } from "../theme.ts";
 import { MetricLink } from "./metric-link.tsx";
+import { Scroll } from "./scroll.tsx";
 
 export interface Line {
   readonly label: string;
@@ -78,7 +79,7 @@ function MinuteTable({ title, times, lines, say }: Pick<ChartProps, "title" | "t
     <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
       <summary>As a table</summary>
       {isOpen && (
-        <div class="scroll short" tabIndex={0} role="region" aria-label={`${title}, by minute`}>
+        <Scroll look="short" label={`${title}, by minute`}>
           <table>
             <caption class="unseen">{title}, means of each minute, the latest first</caption>
             <thead>
@@ -109,7 +110,7 @@ function MinuteTable({ title, times, lines, say }: Pick<ChartProps, "title" | "t
                 ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       )}
     </details>
   );

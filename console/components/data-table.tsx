@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { sayCount } from "../../src/words/quantity.ts";
 import { MetricLink } from "./metric-link.tsx";
+import { Scroll } from "./scroll.tsx";
 
 export type Column<Row> = ColumnParts<Row> & (Measured | Told);
 
@@ -72,7 +73,7 @@ export function DataTable<Row>({ caption, columns, rows, keyOf, textOf, empty }:
       {shown.length === 0 ? (
         <p class="blank">{rows.length === 0 ? empty : "Nothing found."}</p>
       ) : (
-        <div class="scroll" tabIndex={0} role="region" aria-label={`${caption}, table`}>
+        <Scroll label={`${caption}, table`}>
           <table>
             <caption class="unseen">{caption}</caption>
             <thead>
@@ -101,7 +102,7 @@ export function DataTable<Row>({ caption, columns, rows, keyOf, textOf, empty }:
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       )}
       {pages > 1 && <Pages at={at} pages={pages} count={found.length} onTurn={setPage} caption={caption} />}
     </>

@@ -2,6 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { ConfigAnswer } from "../../src/operations/answers.ts";
 import { sayCount } from "../../src/words/quantity.ts";
 import { Badge, Blank, Section, When } from "../components/parts.tsx";
+import { Scroll } from "../components/scroll.tsx";
 import { type ConfigLine, configLines } from "../config-lines.ts";
 import { usePoll } from "../polling.ts";
 import { store } from "../store.ts";
@@ -112,11 +113,11 @@ function Effective({ answer }: { readonly answer: ConfigAnswer }) {
           {sayCount(found.length, "line")}
         </span>
       </div>
-      <div class="scroll yaml" tabIndex={0} role="region" aria-label="Configuration in use">
+      <Scroll look="yaml" label="Configuration in use">
         {found.slice(0, most).map((line) => (
           <YamlLine key={`${line.path} ${line.key}`} line={line} />
         ))}
-      </div>
+      </Scroll>
       {found.length > most && (
         <button type="button" class="small" onClick={() => setMost(most + MOST_LINES)}>
           Show more

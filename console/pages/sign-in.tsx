@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { SessionAnswer } from "../../src/operations/answers.ts";
 import { messageOf } from "../api.ts";
 import { store } from "../store.ts";
@@ -8,6 +8,7 @@ export function SignIn() {
   const [token, setToken] = useState("");
   const [problem, setProblem] = useState<string | undefined>();
   const [isRunning, setRunning] = useState(false);
+  const field = useRef<HTMLInputElement>(null);
   async function signIn(): Promise<void> {
     setRunning(true);
     try {
@@ -16,6 +17,8 @@ export function SignIn() {
     } catch (error) {
       setProblem(messageOf(error));
       setRunning(false);
+      // Typed anew, it takes the place of what was refused.
+      field.current?.select();
     }
   }
   return (
@@ -35,6 +38,7 @@ export function SignIn() {
             required
             autocomplete="current-password"
             autoFocus
+            ref={field}
             value={token}
             onInput={({ currentTarget }) => setToken(currentTarget.value)}
             aria-describedby="token-hint"

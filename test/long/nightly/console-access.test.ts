@@ -89,13 +89,67 @@ test.each(["light", "dark"] as const)("no page has anything that axe-core finds 
   expect(looked).toBe(15);
 });
 
-test.each([360, 3840])("nothing is wider than its place in a window of %d px", async (width) => {
+test.each([360, 1280, 3840])("nothing is wider than its place in a window of %d px", async (width) => {
   const page = await scene.open(await startAll(), { viewport: { width, height: 760 } });
   const wider: string[] = [];
   await lookAtAll(page, async (title) => {
     wider.push(...(await spillsOf(page)).map((spill) => `${title}: ${spill}`));
   });
   expect(wider).toEqual([]);
+});
+
+/** The tables of a page that are wider than their place. */
+async function widerTables(page: Page): Promise<readonly string[]> {
+  return page.evaluate<string[]>(`
+    [...document.querySelectorAll(".scroll:not(.yaml)")]
+      .filter((place) => place.scrollWidth > place.clientWidth + 1)
+      .map((place) => place.ariaLabel + " by " + (place.scrollWidth - place.clientWidth) + " px")
+  `);
+}
+
+test.each([1280, 3840])("every column of every table is in view in a window of %d px", async (width) => {
+  const page = await scene.open(await startAll(), { viewport: { width, height: 900 } });
+  const wider: string[] = [];
+  await lookAtAll(page, async (title) => {
+    wider.push(...(await widerTables(page)).map((table) => `${title}: ${table}`));
+  });
+  expect(wider).toEqual([]);
+});
+
+/** Places that scroll and do not say so, and those that say so and do not. */
+const UNSAID = `
+  [...document.querySelectorAll(".scroll")]
+    .filter((place) => (place.scrollWidth > place.clientWidth + 1) !== (place.previousElementSibling?.matches(".more") === true))
+    .map((place) => place.ariaLabel)
+`;
+
+test("in a window of 360 px a table that scrolls says so, and the column that names the row stays", async () => {
+  const page = await scene.open(await startAll(), { viewport: { width: 360, height: 760 } });
+  let scrolling = 0;
+  await lookAtAll(page, async (title) => {
+    if (/amulet, |Sign in/.test(title)) return;
+    // Tables grow as answers come.
+    await expect.poll(async () => [title, await page.evaluate(UNSAID)], { timeout: 10_000 }).toEqual([title, []]);
+    scrolling += (await widerTables(page)).length;
+    const places = await page.evaluate<number[]>(`
+      [...document.querySelectorAll(".scroll:has(table)")].map((place) => {
+        place.scrollLeft = 10_000;
+        return Math.round(place.querySelector("tbody tr > *").getBoundingClientRect().left - place.getBoundingClientRect().left);
+      })
+    `);
+    for (const left of places) expect(Math.abs(left)).toBeLessThanOrEqual(1);
+  });
+  expect(scrolling).toBeGreaterThan(3);
+});
+
+test("a window of 3840 px is used from side to side", async () => {
+  const page = await scene.open(await startAll(), { viewport: { width: 3840, height: 1600 }, token: TOKEN });
+  await page.getByRole("img").first().waitFor();
+  const right = await page.evaluate<number>(
+    `Math.max(...[...document.querySelectorAll(".chart")].map((chart) => chart.getBoundingClientRect().right))`,
+  );
+  expect(right).toBeGreaterThan(3_600);
+  expect(await page.evaluate(`parseFloat(getComputedStyle(document.body).fontSize)`)).toBeGreaterThanOrEqual(18);
 });
 
 test.each([
@@ -139,6 +193,9 @@ test("with the keyboard alone an operator signs in, cordons a node and undoes it
   await page.keyboard.type(TOKEN);
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+  // A person who signs in is told where that led.
+  const focused = (property: string) => page.evaluate<string>(`document.activeElement.${property}`);
+  await until(async () => `${await focused("tagName")} ${await focused("textContent")}` === "H1 Overview");
   await tabTo(page, /Undo node 1 cordoned of amulet/);
   await page.keyboard.press("Enter");
   await page.getByRole("dialog").waitFor();
@@ -146,13 +203,14 @@ test("with the keyboard alone an operator signs in, cordons a node and undoes it
   await page.keyboard.press("Enter");
   await until(async () => (await inForce()).length === 0);
   await page.getByRole("dialog").waitFor({ state: "detached" });
+  // The button that opened it goes with what it undid.
+  await until(async () => `${await focused("tagName")} ${await focused("textContent")}` === "H1 Overview");
 
   await page.reload();
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
   await tabTo(page, /^\s*Registries$/);
   await page.keyboard.press("Enter");
   // Who follows a link is told where it led.
-  const focused = (property: string) => page.evaluate<string>(`document.activeElement.${property}`);
   await until(async () => `${await focused("tagName")} ${await focused("textContent")}` === "H1 Registries");
   await tabTo(page, /^\s*amulet$/);
   await page.keyboard.press("Enter");
