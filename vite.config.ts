@@ -39,7 +39,12 @@ const PROGRAM: UserConfig = {
     minify: false,
     sourcemap: false,
     rolldownOptions: {
-      input: { main: "src/main.ts", thread: "src/bodies/thread.ts" },
+      input: {
+        main: "src/main.ts",
+        thread: "src/bodies/thread.ts",
+        client: "client/client.ts",
+        sandbox: "src/sandbox/sandbox.ts",
+      },
       output: { entryFileNames: "[name].js", chunkFileNames: "[name]-[hash].js" },
     },
   },

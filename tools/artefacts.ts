@@ -1,5 +1,6 @@
 import { RUNBOOKS, renderPrometheusRule, renderRules, renderRunbooks } from "./alerts.ts";
 import type { Artefact } from "./artefact.ts";
+import { renderClientTypes } from "./client-types.ts";
 import { renderConfigExample } from "./config-example.ts";
 import { renderConfigJsonSchema } from "./config-json-schema.ts";
 import { renderFirstKeys, renderTopic } from "./config-table.ts";
@@ -10,6 +11,7 @@ import { renderErrorsTable, renderLogEvents, renderMetricsTable } from "./refere
 
 /** Everything in the project that is generated from code. */
 export const artefacts: readonly Artefact[] = [
+  { file: "client/api.ts", render: renderClientTypes },
   { file: "config/gateway.schema.json", render: renderConfigJsonSchema },
   { file: "config/gateway.yaml", render: renderConfigExample },
   { file: "config/grafana/dashboards/overview.json", render: renderOverview },

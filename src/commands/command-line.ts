@@ -16,7 +16,8 @@ Usage:
       config without secrets, --diff says what a reload from OLD would change. --json: as JSON.
   registry-gateway demo [--port N] [--operations-port N]
       Three sample registries on loopback with the gateway before them, and commands to try.
-  registry-gateway sandbox [--port N] [--host HOST] [--admin PARTY] [--instruments N]
+  registry-gateway sandbox [--port N] [--host HOST] [--admin PARTY]
+                           [--instruments N|FILE] [--contract ID …]
                            [--paging keyset|index|ignored] [--latency 400ms]
                            [--style splice|utility] [--versions v1,v2] [--unknown-paths own|html]
                            [--strict] [--fault 429:0.1] [--fault 503*3@info …]

@@ -47,6 +47,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       versions: text,
       "unknown-paths": text,
       strict: flag,
+      contract: texts,
       fault: texts,
     },
     positionals: 0,

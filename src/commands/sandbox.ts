@@ -1,23 +1,17 @@
-import { systemClock } from "../clock.ts";
-import { parseDuration } from "../units.ts";
-import { FAULT_NAMES, FAULT_QUERY, type CallFault, type FaultScope, faultNamed } from "../sandbox/faults.ts";
-import type { PageStyle } from "../sandbox/paging.ts";
-import { SampleRegistry } from "../sandbox/registry.ts";
-import { OPERATIONS } from "../spec/operations.ts";
+import { FAULT_NAMES, FAULT_QUERY } from "../sandbox/faults.ts";
+import { type Sandbox, SandboxOptionError, type SandboxOptions, startSandbox } from "../sandbox/sandbox.ts";
 import { EXIT, parsePort, UsageError } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
 
-const DEFAULTS = { host: "127.0.0.1", port: 7001, admin: `sandbox::1220${"13f1b3a8".repeat(8)}` };
-const MAX_INSTRUMENTS = 100_000;
+const PORT = 7001;
 
-const PAGING: Readonly<Record<string, PageStyle>> = {
-  keyset: "keyset",
-  index: "index",
-  ignored: "ignores-paging",
+/** Options whose name on the command line is another. */
+const FLAGS: Readonly<Partial<Record<keyof SandboxOptions, string>>> = {
+  unknownPaths: "unknown-paths",
+  version: "versions",
+  faults: "fault",
+  contracts: "contract",
 };
-
-const STYLES = ["splice", "utility"] as const;
-const UNKNOWN_PATHS = ["own", "html"] as const;
 
 /**
  * `sandbox`: a sample registry for those who integrate and have none, with latency, paging and faults on demand.
@@ -25,27 +19,12 @@ const UNKNOWN_PATHS = ["own", "html"] as const;
  * @throws UsageError for an option that cannot be understood
  */
 export async function sandbox(options: Readonly<Record<string, unknown>>): Promise<number> {
-  const host = typeof options["host"] === "string" ? options["host"] : DEFAULTS.host;
-  const registry = new SampleRegistry({
-    admin: typeof options["admin"] === "string" ? options["admin"] : DEFAULTS.admin,
-    clock: systemClock(),
-    host,
-    port: parsePort("--port", options["port"]) ?? DEFAULTS.port,
-    instruments: parseInstruments(options["instruments"]),
-    pageStyle: parsePaging(options["paging"]),
-    latency: parseLatency(options["latency"]),
-    errorStyle: parseChoice("--style", options["style"], STYLES),
-    supportsV2: parseVersions(options["versions"]),
-    unknownPaths: parseChoice("--unknown-paths", options["unknown-paths"], UNKNOWN_PATHS),
-    etags: true,
-    givesFaults: true,
-    isStrict: options["strict"] === true,
-    allowsBrowsers: true,
-  });
-  await registry.faults.set(...parseFaults(options["fault"]));
+  let registry: Sandbox;
   try {
-    await registry.start();
+    registry = await startSandbox(sandboxOptions(options));
   } catch (error) {
+    if (error instanceof SandboxOptionError)
+      throw new UsageError(`--${FLAGS[error.option] ?? error.option} ${error.problem}`);
     if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
     printLine("the port is taken: choose another with --port (0: any free one)", process.stderr);
     return EXIT.failure;
@@ -54,67 +33,28 @@ export async function sandbox(options: Readonly<Record<string, unknown>>): Promi
   await new Promise<void>((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
   });
-  await registry.stop();
+  await registry.close();
   return EXIT.ok;
 }
 
-function parseInstruments(value: unknown): number {
-  if (value === undefined) return 60;
-  const count = typeof value === "string" && /^[0-9]{1,6}$/.test(value) ? Number(value) : Number.NaN;
-  if (!(count <= MAX_INSTRUMENTS)) throw new UsageError(`--instruments takes a number up to ${MAX_INSTRUMENTS}`);
-  return count;
-}
-
-function parsePaging(value: unknown): PageStyle {
-  const style = PAGING[typeof value === "string" ? value : "keyset"];
-  if (style === undefined) throw new UsageError(`--paging takes ${Object.keys(PAGING).join(", ")}`);
-  return style;
-}
-
-function parseLatency(value: unknown): number {
-  const latency = typeof value === "string" ? parseDuration(value) : 0;
-  if (latency === undefined) throw new UsageError("--latency takes a duration such as 400ms or 2s");
-  return latency;
-}
-
-/** One of `choices`; the first where the option is not given. */
-function parseChoice<Choice extends string>(option: string, value: unknown, choices: readonly Choice[]): Choice {
-  const choice = choices.find((each) => each === (value ?? choices[0]));
-  if (choice === undefined) throw new UsageError(`${option} takes ${choices.join(" or ")}`);
-  return choice;
-}
-
-/** Whether version 2 is among them; version 1 always is. */
-function parseVersions(value: unknown): boolean {
-  if (value === undefined || value === "v1,v2") return true;
-  if (value !== "v1") throw new UsageError("--versions takes v1 or v1,v2");
-  return false;
-}
-
-function parseFaults(values: unknown): (CallFault & FaultScope)[] {
-  return ((values ?? []) as string[]).map(parseFault);
-}
-
-const FAULT_OPTION = /^([a-z0-9-]+)(?::([0-9.]{1,10}))?(?:\*([1-9][0-9]{0,5}))?(?:@([a-z0-9_]+))?$/;
-
-/** `429:0.1` befalls a tenth of the calls, `hang` all, `503*3` the first three, `503@info` those of one endpoint. */
-function parseFault(text: string): CallFault & FaultScope {
-  const [, name = "", share = "1", times, only] = FAULT_OPTION.exec(text) ?? [];
-  const fault = faultNamed(name);
-  const rate = Number(share);
-  if (fault === undefined || !(rate > 0 && rate <= 1)) {
-    throw new UsageError(
-      `--fault takes a status from 400 to 599 or one of ${FAULT_NAMES.join(", ")}, a share, a number of times and an endpoint: 429:0.1*3@info`,
-    );
+/** The options of the command line as those of `startSandbox`, which looks at their values. */
+function sandboxOptions(options: Readonly<Record<string, unknown>>): SandboxOptions {
+  const { "unknown-paths": unknownPaths, versions, fault, contract, port, ...same } = options;
+  if (versions !== undefined && versions !== "v1" && versions !== "v1,v2") {
+    throw new UsageError("--versions takes v1 or v1,v2");
   }
-  const scope: FaultScope = { rate, ...(times === undefined ? {} : { times: Number(times) }) };
-  if (only === undefined) return { ...fault, ...scope };
-  const operation = OPERATIONS.find((each) => each === only);
-  if (operation === undefined) throw new UsageError(`--fault takes one of the endpoints ${OPERATIONS.join(", ")}`);
-  return { ...fault, ...scope, operations: [operation] };
+  const given = {
+    ...same,
+    port: parsePort("--port", port) ?? PORT,
+    version: versions === "v1" ? "v1" : undefined,
+    unknownPaths,
+    faults: fault,
+    contracts: contract,
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-function instructions(registry: SampleRegistry): string {
+function instructions(registry: Sandbox): string {
   const { admin, url } = registry;
   return `A sample registry is running.
 
@@ -134,6 +74,11 @@ It drops queries but passes ids on, so an id that says so gets a fault, too, whe
 contracts in paths, page tokens, and ids in bodies:
 
   curl -si -X POST 'http://127.0.0.1:8080/registry/allocations/v2/fault-409/choice-contexts/withdraw'
+
+It says what it was asked, and lets what names an id fail as often as told:
+
+  curl -s '${url}/sandbox/calls'
+  curl -s '${url}/sandbox/fail' -d '{"id": "Amulet", "times": 2, "fault": "503"}'
 
 Stop with Ctrl-C.
 `;

@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 
 /** What a page of any origin may send and read: no wildcard covers Authorization. */
 const PREFLIGHT = {
-  "access-control-allow-methods": "GET, HEAD, POST",
+  "access-control-allow-methods": "GET, HEAD, POST, DELETE",
   "access-control-allow-headers": "authorization, content-type, if-none-match, x-api-key, x-request-id, traceparent",
   "access-control-max-age": "7200",
 };

@@ -1,5 +1,6 @@
 import type { Duration } from "../clock.ts";
 import type { Operation } from "../spec/operations.ts";
+import type { Call } from "./call-log.ts";
 import type { Random } from "./random.ts";
 
 /** Faults that give a whole, well-formed HTTP answer, but the wrong one. */
@@ -121,6 +122,29 @@ export function faultAskedFor(url: string, body: Buffer): CallFault | undefined 
 /** `refuse`: the listener is closed and all connections with it. */
 export type Fault = { kind: "refuse" } | (CallFault & FaultScope);
 
+/** Of how many ids the faults are kept; the oldest goes. */
+const MAX_IDS = 1_000;
+
+/** Whether a request names `id`: as its endpoint, in its path or page token, or as a text in its body. */
+function isNamedBy(id: string, { operation, url, body }: FaultyCall): boolean {
+  if (operation === id) return true;
+  const [path = "", query = ""] = url.split("?", 2);
+  if (new URLSearchParams(query).get("pageToken") === id || body.includes(JSON.stringify(id))) return true;
+  return path.split("/").some((segment) => decodeSegment(segment) === id);
+}
+
+/** As it is where it is no good encoding. */
+function decodeSegment(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+/** What of a call says whether a fault is meant for it. */
+type FaultyCall = Pick<Call, "operation" | "url" | "body">;
+
 interface ActiveFault {
   fault: CallFault & FaultScope;
   left: number;
@@ -134,6 +158,7 @@ export class FaultKnobs {
   private readonly random: Random;
   private readonly setListening: SetListening;
   private active: ActiveFault[] = [];
+  private readonly byId = new Map<string, ActiveFault>();
   private refuses = false;
 
   constructor(random: Random, setListening: SetListening) {
@@ -155,13 +180,29 @@ export class FaultKnobs {
     await this.setListening(!refuses);
   }
 
+  /** Lets the next `times` calls that name `id` have this fault; 0 ends it. */
+  failFor(id: string, fault: CallFault, times: number): void {
+    this.byId.delete(id);
+    if (times <= 0) return;
+    this.byId.set(id, { fault, left: times });
+    if (this.byId.size > MAX_IDS) this.byId.delete(this.byId.keys().next().value!);
+  }
+
   /** Ends all faults. */
   async clear(): Promise<void> {
+    this.byId.clear();
     await this.set();
   }
 
-  /** The fault that befalls a call of `operation`, if any. */
-  draw(operation: Operation): CallFault | undefined {
+  /** The fault that befalls a call, if any: one for an id that it names before those for all. */
+  draw(call: FaultyCall): CallFault | undefined {
+    for (const [id, entry] of this.byId) {
+      if (!isNamedBy(id, call)) continue;
+      entry.left -= 1;
+      if (entry.left === 0) this.byId.delete(id);
+      return entry.fault;
+    }
+    const { operation } = call;
     for (const entry of this.active) {
       const { rate = 1, operations } = entry.fault;
       if (entry.left <= 0 || (operations !== undefined && !operations.includes(operation))) continue;

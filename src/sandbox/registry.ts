@@ -6,6 +6,7 @@ import { type Answer, jsonAnswer, tooManyRequestsAnswer } from "./answer.ts";
 import { allowBrowsers } from "./browser-access.ts";
 import { type Call, CallLog } from "./call-log.ts";
 import { Catalogue } from "./catalogue.ts";
+import { CONTROL, control } from "./control.ts";
 import type { ErrorStyle } from "./error-style.ts";
 import { type CallFault, faultAskedFor, FaultKnobs, isBreaking } from "./faults.ts";
 import { breakAnswer, spoilAnswer } from "./faulty-answer.ts";
@@ -63,6 +64,8 @@ export interface SampleRegistryOptions {
   allowsBrowsers?: boolean;
   /** Whether a request may ask for a fault (see `faultAskedFor`); by default it may not. */
   givesFaults?: boolean;
+  /** Whether `/sandbox/…` tells it what to do (see `control`); by default it does not. */
+  isControlled?: boolean;
 }
 
 /** A faithful registry of the API over real HTTP on loopback, with knobs for what goes wrong in the field. */
@@ -163,6 +166,7 @@ export class SampleRegistry {
     const { supportsV2 = true, basePath = "", clock } = this.options;
     if (this.options.allowsBrowsers === true && allowBrowsers(request.method ?? "GET", response)) return;
     const url = request.url ?? "/";
+    const isControl = this.options.isControlled === true && url.startsWith(CONTROL);
     const path = url.split("?", 1)[0]!;
     const route = readRoute(path.startsWith(basePath) ? path.slice(basePath.length) : "", supportsV2);
     const call: Call = {
@@ -175,11 +179,14 @@ export class SampleRegistry {
       body: Buffer.alloc(0),
       outcome: "open",
     };
-    this.calls.begin(call);
-    response.once("finish", () => this.calls.end(call, "answered"));
-    response.once("close", () => this.calls.end(call, "aborted"));
+    if (!isControl) {
+      this.calls.begin(call);
+      response.once("finish", () => this.calls.end(call, "answered"));
+      response.once("close", () => this.calls.end(call, "aborted"));
+    }
     try {
       call.body = await readBody(request);
+      if (isControl) return sendAnswer(control(call, this.calls, this.faults), response);
       await this.respond(call, route, response);
     } catch (error) {
       // A client that went away takes no answer; a script that threw must not look like a fault of the network.
@@ -194,7 +201,7 @@ export class SampleRegistry {
     if (scripted !== undefined) return sendScripted(scripted, response, clock);
     if (this.window?.admits() === false) return sendAnswer(tooManyRequestsAnswer(), response);
     const asked = this.options.givesFaults === true ? faultAskedFor(call.url, call.body) : undefined;
-    const fault = asked ?? this.faults.draw(call.operation);
+    const fault = asked ?? this.faults.draw(call);
     await delay(clock, this.latency() + (fault?.kind === "slow" ? fault.delay : 0));
     return this.answerWith(fault, { call, route, response });
   }

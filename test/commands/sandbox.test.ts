@@ -160,9 +160,9 @@ test("pages of any origin may call a sandbox, and read its refusals", async () =
 
 test.each([
   [["--fault", "503*0"], "--fault takes a status"],
-  [["--instruments", "many"], "--instruments takes a number"],
+  [["--instruments", "many"], "--instruments cannot be read from many"],
   [["--instruments", "100001"], "--instruments takes a number"],
-  [["--paging", "backwards"], "--paging takes keyset, index, ignored"],
+  [["--paging", "backwards"], "--paging takes keyset or index or ignored"],
   [["--latency", "soon"], "--latency takes a duration"],
   [["--style", "own"], "--style takes splice or utility"],
   [["--unknown-paths", "nothing"], "--unknown-paths takes own or html"],

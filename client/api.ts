@@ -1,0 +1,1185 @@
+// Generated from the OpenAPI document (npm run generate).
+
+/** What every endpoint takes and gives. */
+export interface paths {
+  "/registry/metadata/v1/info": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    /** What the registry is and supports */
+    get: {
+      parameters: {
+        query?: {
+          /** On the plain base URL of several registries: answer without those that fail, and name them in X-Registry-Partial. */
+          partial?: boolean;
+        };
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path?: never;
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["GetRegistryInfoResponse"] };
+        };
+        304: { headers: { [name: string]: unknown }; content?: never };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/metadata/v1/instruments": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    /** All instruments, in pages */
+    get: {
+      parameters: {
+        query?: {
+          /** Instruments per page. */
+          pageSize?: number;
+          /** The `nextPageToken` of the page before. */
+          pageToken?: string;
+          /** On the plain base URL of several registries: answer without those that fail, and name them in X-Registry-Partial. */
+          partial?: boolean;
+        };
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path?: never;
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: {
+            "application/json": components["schemas"]["ListInstrumentsResponse"] | components["schemas"]["MergedPage"];
+          };
+        };
+        304: { headers: { [name: string]: unknown }; content?: never };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/metadata/v1/instruments/{instrumentId}": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    /** One instrument */
+    get: {
+      parameters: {
+        query?: {
+          /** On the plain base URL of several registries: answer without those that fail, and name them in X-Registry-Partial. */
+          partial?: boolean;
+        };
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Instrument id, as one percent-encoded segment. */
+          instrumentId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: {
+            "application/json": components["schemas"]["Instrument"] | components["schemas"]["MergedInstrument"];
+          };
+        };
+        304: { headers: { [name: string]: unknown }; content?: never };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/transfer-instruction/v1/transfer-factory": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Factory and context for a direct transfer */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path?: never;
+        cookie?: never;
+      };
+      requestBody: { content: { "application/json": components["schemas"]["GetFactoryRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["TransferFactoryWithChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/accept": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to accept a transfer instruction */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          transferInstructionId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/reject": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to reject a transfer instruction */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          transferInstructionId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/withdraw": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to withdraw a transfer instruction */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          transferInstructionId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/allocations/v1/{allocationId}/choice-contexts/execute-transfer": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to execute the transfer of an allocation */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          allocationId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/allocations/v1/{allocationId}/choice-contexts/withdraw": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to withdraw an allocation */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          allocationId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/allocations/v1/{allocationId}/choice-contexts/cancel": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to cancel an allocation */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          allocationId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/allocation-instruction/v1/allocation-factory": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Factory and context to create allocations */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path?: never;
+        cookie?: never;
+      };
+      requestBody: { content: { "application/json": components["schemas"]["GetFactoryRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["FactoryWithChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/transfer-instruction/v2/transfer-factory": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Factory and context for a direct transfer (version 2) */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path?: never;
+        cookie?: never;
+      };
+      requestBody: { content: { "application/json": components["schemas"]["GetFactoryRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["TransferFactoryWithChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/transfer-instruction/v2/{transferInstructionId}/choice-contexts/accept": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to accept a transfer instruction (version 2) */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          transferInstructionId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/transfer-instruction/v2/{transferInstructionId}/choice-contexts/reject": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to reject a transfer instruction (version 2) */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          transferInstructionId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/transfer-instruction/v2/{transferInstructionId}/choice-contexts/withdraw": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to withdraw a transfer instruction (version 2) */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          transferInstructionId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/allocation-instruction/v2/allocation-factory": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Factory and context to create allocations (version 2) */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path?: never;
+        cookie?: never;
+      };
+      requestBody: { content: { "application/json": components["schemas"]["GetFactoryRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["FactoryWithChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/allocation-instruction/v2/{allocationInstructionId}/choice-contexts/accept": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to accept an allocation instruction (version 2) */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          allocationInstructionId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/allocation-instruction/v2/{allocationInstructionId}/choice-contexts/withdraw": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to withdraw an allocation instruction (version 2) */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          allocationInstructionId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/allocation/v2/settlement-factory": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Factory and context to settle a batch of allocations (version 2) */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path?: never;
+        cookie?: never;
+      };
+      requestBody: { content: { "application/json": components["schemas"]["GetFactoryRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["FactoryWithChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/allocations/v2/{allocationId}/choice-contexts/withdraw": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to withdraw an allocation (version 2) */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          allocationId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/allocations/v2/{allocationId}/choice-contexts/cancel": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    get?: never;
+    put?: never;
+    /** Context to cancel an allocation (version 2) */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Party id or alias of the admin, where the path names none. */
+          "X-Instrument-Admin"?: string;
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Contract id, as one percent-encoded segment. */
+          allocationId: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["ChoiceContext"] };
+        };
+      };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/{path}": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    /** Any other path, passed through to the registry untouched */
+    get: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Any other path of the registry, slashes included. */
+          path: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: { 200: { headers: { [name: string]: unknown }; content: { "*/*": unknown } } };
+    };
+    put?: never;
+    /** Any other path, passed through to the registry untouched */
+    post: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path: {
+          /** Any other path of the registry, slashes included. */
+          path: string;
+        };
+        cookie?: never;
+      };
+      requestBody?: { content: { "application/json": unknown } };
+      responses: { 200: { headers: { [name: string]: unknown }; content: { "*/*": unknown } } };
+    };
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/catalog/v1/registries": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    /** The registries behind this gateway */
+    get: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path?: never;
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["CatalogueRegistries"] };
+        };
+        304: { headers: { [name: string]: unknown }; content?: never };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/catalog/v1/instruments": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    /** Search the instruments of all registries */
+    get: {
+      parameters: {
+        query?: {
+          /** Searched for in id, name and symbol. */
+          query?: string;
+          /** Only the registry of this party id or alias. */
+          admin?: string;
+          /** Only instruments with this symbol. */
+          symbol?: string;
+          /** Only instruments that are paused, or only those that are not. */
+          paused?: boolean;
+          /** Instruments per page. */
+          pageSize?: number;
+          /** The `nextPageToken` of the page before. */
+          pageToken?: string;
+        };
+        header?: {
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path?: never;
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: {
+          headers: { [name: string]: unknown };
+          content: { "application/json": components["schemas"]["CataloguePage"] };
+        };
+        304: { headers: { [name: string]: unknown }; content?: never };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/openapi.json": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    /** This description */
+    get: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path?: never;
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: { headers: { [name: string]: unknown }; content: { "application/json": Record<string, never> } };
+        304: { headers: { [name: string]: unknown }; content?: never };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/docs": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    /** This description to read */
+    get: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path?: never;
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: { headers: { [name: string]: unknown }; content: { "text/html": unknown } };
+        304: { headers: { [name: string]: unknown }; content?: never };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/": {
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+    /** What this gateway has, as HTML, or as JSON where Accept prefers that */
+    get: {
+      parameters: {
+        query?: never;
+        header?: {
+          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+          "X-Request-Id"?: string;
+          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+          "Request-Timeout"?: string;
+        };
+        path?: never;
+        cookie?: never;
+      };
+      requestBody?: never;
+      responses: {
+        200: { headers: { [name: string]: unknown }; content: { "text/html": unknown } };
+        304: { headers: { [name: string]: unknown }; content?: never };
+      };
+    };
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+}
+
+/** Bodies, by the name that they have in the standard. */
+export interface components {
+  schemas: {
+    /** Registry info. */
+    GetRegistryInfoResponse: {
+      /** Party id of the registry's admin. */
+      adminId: string;
+      supportedApis: components["schemas"]["SupportedApis"];
+      [name: string]: unknown;
+    };
+    /** Instrument. */
+    Instrument: {
+      id: string;
+      name: string;
+      symbol: string;
+      totalSupply?: string | null;
+      totalSupplyAsOf?: string | null;
+      decimals: number;
+      supportedApis: components["schemas"]["SupportedApis"];
+      /** Whether transfers are paused (metadata 1.2). */
+      paused?: boolean | null;
+      /** Why, and until when (metadata 1.2). */
+      pauseInfo?: { reason?: string | null; until?: string | null; [name: string]: unknown } | null;
+      /** Fields of an account that a wallet asks for (metadata 1.2). */
+      accountInputFieldsToShow?: unknown;
+      [name: string]: unknown;
+    };
+    /** Instrument page. */
+    ListInstrumentsResponse: {
+      instruments: components["schemas"]["Instrument"][];
+      nextPageToken?: string | null;
+      [name: string]: unknown;
+    };
+    /** Instrument of one of several registries. */
+    MergedInstrument: {
+      /** Party id of the admin whose registry lists it. */
+      admin: string;
+      id: string;
+      name: string;
+      symbol: string;
+      totalSupply?: string | null;
+      totalSupplyAsOf?: string | null;
+      decimals: number;
+      supportedApis: components["schemas"]["SupportedApis"];
+      /** Whether transfers are paused (metadata 1.2). */
+      paused?: boolean | null;
+      /** Why, and until when (metadata 1.2). */
+      pauseInfo?: { reason?: string | null; until?: string | null; [name: string]: unknown } | null;
+      /** Fields of an account that a wallet asks for (metadata 1.2). */
+      accountInputFieldsToShow?: unknown;
+      [name: string]: unknown;
+    };
+    /** Page of the instruments of all registries. */
+    MergedPage: { instruments: components["schemas"]["MergedInstrument"][]; nextPageToken?: string };
+    /** Instrument of the catalogue. */
+    CatalogueInstrument: {
+      /** Party id of the admin whose registry lists it. */
+      admin: string;
+      /** Alias of its registry. */
+      registry: string;
+      id: string;
+      name: string;
+      symbol: string;
+      totalSupply?: string | null;
+      totalSupplyAsOf?: string | null;
+      decimals: number;
+      supportedApis: components["schemas"]["SupportedApis"];
+      /** Whether transfers are paused (metadata 1.2). */
+      paused?: boolean | null;
+      /** Why, and until when (metadata 1.2). */
+      pauseInfo?: { reason?: string | null; until?: string | null; [name: string]: unknown } | null;
+      /** Fields of an account that a wallet asks for (metadata 1.2). */
+      accountInputFieldsToShow?: unknown;
+      [name: string]: unknown;
+    };
+    /** Page of the instruments that were found. */
+    CataloguePage: { instruments: components["schemas"]["CatalogueInstrument"][]; nextPageToken?: string };
+    /** The registries behind the gateway. */
+    CatalogueRegistries: {
+      registries: {
+        /** Alias. */
+        name: string;
+        /** Null: not learned yet. */
+        admin: string | null;
+        /** Its base URL at this gateway. */
+        basePath: string;
+        supportedApis: components["schemas"]["SupportedApis"] | null;
+        /** `up`, `degraded`, `failing`, `unproved`, `wrong-admin` or `disabled`. */
+        health: string;
+        instrumentCount: number | null;
+        /** When its listing was read, ISO 8601. */
+        asOf: string | null;
+      }[];
+    };
+    /** Choice context. */
+    ChoiceContext: {
+      choiceContextData: { [name: string]: unknown };
+      disclosedContracts: components["schemas"]["DisclosedContract"][];
+      [name: string]: unknown;
+    };
+    /** Disclosed contract. */
+    DisclosedContract: {
+      templateId: string;
+      contractId: string;
+      createdEventBlob: string;
+      synchronizerId: string;
+      debugPackageName?: string | null;
+      debugPayload?: unknown;
+      debugCreatedAt?: string | null;
+      [name: string]: unknown;
+    };
+    /** Transfer factory response. */
+    TransferFactoryWithChoiceContext: {
+      factoryId: string;
+      /** `self`, `direct`, `offer`; an open enumeration. */
+      transferKind: string;
+      choiceContext: components["schemas"]["ChoiceContext"];
+      [name: string]: unknown;
+    };
+    /** Allocation factory response. */
+    FactoryWithChoiceContext: {
+      factoryId: string;
+      choiceContext: components["schemas"]["ChoiceContext"];
+      [name: string]: unknown;
+    };
+    /** Factory request. Of the choice arguments the gateway reads the admins only. */
+    GetFactoryRequest: {
+      choiceArguments: { [name: string]: unknown };
+      excludeDebugFields?: boolean | null;
+      [name: string]: unknown;
+    };
+    /** Choice-context request. */
+    GetChoiceContextRequest: {
+      meta?: { [name: string]: unknown } | null;
+      excludeDebugFields?: boolean | null;
+      [name: string]: unknown;
+    };
+    /** API name → minor version the registry supports. */
+    SupportedApis: { [name: string]: unknown };
+    /** Error. Those of registries may have nothing but `error`. */
+    ErrorResponse: {
+      /** What is wrong, with what, and what to do. */
+      error: string;
+      /** Which error of the gateway's own this is. It never changes. */
+      code?:
+        | "malformed_request"
+        | "malformed_path"
+        | "invalid_query"
+        | "malformed_body"
+        | "invalid_request"
+        | "invalid_page_token"
+        | "listing_changed"
+        | "admin_missing"
+        | "admin_ambiguous"
+        | "admin_disagreement"
+        | "contract_ambiguous"
+        | "contract_refused"
+        | "credential_missing"
+        | "credential_invalid"
+        | "credential_expired"
+        | "credentials_differ"
+        | "upstream_forbidden"
+        | "no_such_path"
+        | "admin_unknown"
+        | "contract_unknown"
+        | "instrument_unknown"
+        | "method_not_allowed"
+        | "request_timeout"
+        | "answer_not_read"
+        | "instrument_ambiguous"
+        | "body_too_large"
+        | "uri_too_long"
+        | "unsupported_media_type"
+        | "expectation_failed"
+        | "headers_too_large"
+        | "too_many_requests"
+        | "client_rate_limited"
+        | "client_concurrency"
+        | "client_gone"
+        | "internal_error"
+        | "upstream_error"
+        | "upstream_unreachable"
+        | "upstream_reset"
+        | "upstream_tls"
+        | "upstream_invalid"
+        | "upstream_too_large"
+        | "upstream_coding"
+        | "upstream_credentials"
+        | "upstream_wrong_url"
+        | "wrong_admin"
+        | "admin_not_known_yet"
+        | "upstream_disabled"
+        | "agreement_missing"
+        | "upstream_busy"
+        | "cache_only"
+        | "node_cordoned"
+        | "circuit_open"
+        | "queue_full"
+        | "overloaded"
+        | "client_keys_unavailable"
+        | "stopping"
+        | "upstream_connect_timeout"
+        | "upstream_timeout"
+        | "queue_timeout"
+        | "not_cached";
+      /** The X-Request-Id, by which the gateway's operator finds it. */
+      requestId?: string;
+      /** Seconds after which to try again. */
+      retryAfter?: number;
+      [name: string]: unknown;
+    };
+  };
+}

@@ -1,0 +1,148 @@
+import createFetchClient, { type Client } from "openapi-fetch";
+import type { components, paths } from "./api.ts";
+
+export type { components, paths } from "./api.ts";
+
+/** A code of {@link GatewayError}: why the gateway itself did not answer. */
+export type ErrorCode = NonNullable<components["schemas"]["ErrorResponse"]["code"]>;
+
+export interface ClientOptions {
+  /** Base URL: of the gateway, or of one registry at it. No slash at the end is needed. */
+  readonly url: string;
+  /** An API key of the gateway, sent as `X-API-Key`. */
+  readonly apiKey?: string;
+  /** A token, sent as `Authorization: Bearer`; a function is asked for each request. */
+  readonly token?: string | (() => string | Promise<string>);
+  /** By default the global `fetch`. */
+  readonly fetch?: (request: Request) => Promise<Response>;
+  /** How often a request is sent again after 429, 502, 503, 504 or a broken connection; by default 2. */
+  readonly retries?: number;
+  /** Milliseconds for a request with all its retries; by default 30,000. */
+  readonly timeout?: number;
+}
+
+/**
+ * Every endpoint by method and path: `client.GET("/registry/metadata/v1/info")` gives `{ data, response }`, or throws.
+ *
+ * @throws {@link GatewayError} for every status from 400 on; `fetch`'s `TypeError` where no connection comes about; a
+ *   `DOMException` named `TimeoutError` when the time is over, or `AbortError` for a signal of yours
+ */
+export interface GatewayClient extends Client<paths> {
+  /** The client of one registry: by the party id of its admin, or its alias. */
+  registry(admin: string): GatewayClient;
+}
+
+/** An answer that is none: the error body of the gateway or of a registry. */
+export class GatewayError extends Error {
+  override readonly name = "GatewayError";
+  readonly status: number;
+  /** The gateway's reason; undefined where a registry refused in its own words, which are `message` then. */
+  readonly code: ErrorCode | undefined;
+  /** Seconds after which asking again makes sense, where the answer says so. */
+  readonly retryAfter: number | undefined;
+  /** What the gateway's log calls this request. */
+  readonly requestId: string | undefined;
+
+  constructor(response: Response, body: unknown) {
+    const { error, code, requestId } = (typeof body === "object" && body !== null ? body : {}) as {
+      readonly error?: unknown;
+      readonly code?: ErrorCode;
+      readonly requestId?: string;
+    };
+    super(typeof error === "string" ? error : `${response.status} ${response.statusText}`.trim());
+    this.status = response.status;
+    this.code = code;
+    this.retryAfter = retryAfterOf(response);
+    this.requestId = requestId ?? response.headers.get("x-request-id") ?? undefined;
+  }
+}
+
+/** Where the gateway has the base URL of each registry, unless `routing.prefix` says otherwise. */
+const PREFIX = "/api/token-standard/v0/registrars";
+
+/** A typed client of a gateway. It may live as long as the program; it holds nothing open. */
+export function createClient(options: ClientOptions): GatewayClient {
+  const { apiKey, token, fetch: send = globalThis.fetch, retries = 2, timeout = 30_000 } = options;
+  const url = options.url.replace(/\/+$/, "");
+  const client = createFetchClient<paths>({
+    baseUrl: url,
+    ...(apiKey === undefined ? {} : { headers: { "X-API-Key": apiKey } }),
+    fetch: (request) => sendWithRetries(request, { send, retries, timeout }),
+  });
+  client.use({
+    async onRequest({ request }) {
+      if (token === undefined) return;
+      request.headers.set("Authorization", `Bearer ${typeof token === "string" ? token : await token()}`);
+    },
+    async onResponse({ response }) {
+      if (response.status >= 400) throw new GatewayError(response, await bodyOf(response));
+    },
+  });
+  return Object.assign(client, {
+    registry: (admin: string) => createClient({ ...options, url: `${url}${PREFIX}/${encodeURIComponent(admin)}` }),
+  });
+}
+
+const RETRIED: ReadonlySet<number> = new Set([429, 502, 503, 504]);
+
+interface Sending {
+  readonly send: (request: Request) => Promise<Response>;
+  readonly retries: number;
+  readonly timeout: number;
+}
+
+/** Sends a request until it is answered: the standard's POSTs change nothing, so each may be sent again. */
+async function sendWithRetries(request: Request, { send, retries, timeout }: Sending): Promise<Response> {
+  const deadline = performance.now() + timeout;
+  const signal = AbortSignal.any([request.signal, AbortSignal.timeout(timeout)]);
+  for (let attempt = 0; ; attempt += 1) {
+    const isLast = attempt >= retries;
+    const answer = await send(new Request(request.clone(), { signal })).catch((error: unknown) => {
+      if (isLast || signal.aborted) throw error;
+    });
+    if (answer !== undefined && (isLast || !RETRIED.has(answer.status))) return answer;
+    const pause = 1_000 * (answer === undefined ? 0 : (retryAfterOf(answer) ?? 0)) + backOff(attempt);
+    // An answer that would come too late is none: the caller gets the one that is there.
+    if (answer !== undefined && performance.now() + pause >= deadline) return answer;
+    await answer?.body?.cancel();
+    await waited(pause, signal);
+  }
+}
+
+/** Doubles from 100 ms, half of it by chance, so that many clients do not come back at once. */
+function backOff(attempt: number): number {
+  return 100 * 2 ** attempt * (0.5 + Math.random() / 2);
+}
+
+/** Rejects with the signal's reason when it ends the waiting. */
+function waited(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      reject(signal.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", end);
+      resolve();
+    }, milliseconds);
+    if (signal.aborted) end();
+    else signal.addEventListener("abort", end, { once: true });
+  });
+}
+
+/** RFC 9110 §10.2.3: seconds, or a date; undefined where the field is missing or unreadable. */
+function retryAfterOf(response: Response): number | undefined {
+  const value = response.headers.get("retry-after")?.trim() ?? "";
+  if (/^[0-9]{1,9}$/.test(value)) return Number(value);
+  const seconds = (Date.parse(value) - Date.now()) / 1_000;
+  return Number.isNaN(seconds) ? undefined : Math.max(0, Math.ceil(seconds));
+}
+
+async function bodyOf(response: Response): Promise<unknown> {
+  const text = await response.text();
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,170 @@
+import { readFileSync } from "node:fs";
+import { systemClock } from "../clock.ts";
+import { OPERATIONS } from "../spec/operations.ts";
+import { parseDuration } from "../units.ts";
+import { type CallFault, FAULT_NAMES, faultNamed, type FaultScope } from "./faults.ts";
+import type { Instrument } from "./instrument.ts";
+import type { PageStyle } from "./paging.ts";
+import type { SampleRegistryOptions } from "./registry.ts";
+
+/** A sandbox; each option has the same meaning on the command line. */
+export interface SandboxOptions {
+  /** The party id that its info names; by default `sandbox::1220…`. All generated data depends on it. */
+  readonly admin?: string;
+  /** Address to listen on; by default 127.0.0.1. */
+  readonly host?: string;
+  /** By default 0: any free port. */
+  readonly port?: number;
+  /** How many are generated, 60 by default; or which; or the path of a JSON file with an array of them. */
+  readonly instruments?: number | string | readonly Instrument[];
+  /** Contract ids that it knows: all others are 404. By default it knows every id. */
+  readonly contracts?: readonly string[];
+  /** Faults in force from the start: `503`, `429:0.1` (a tenth of the calls), `hang*3` (the first three), `503@info`. */
+  readonly faults?: readonly string[];
+  /** How long each answer takes: milliseconds, or a text such as `400ms`. */
+  readonly latency?: number | string;
+  /** Refuses factory calls that name an instrument which it does not have, and those that transfer nothing. */
+  readonly strict?: boolean;
+  /** `v1`: it has no path of version 2. By default `v2`: both versions. */
+  readonly version?: "v1" | "v2";
+  /** `keyset`, the default: a page's token is its last id; `index`: a place in the list; `ignored`: one page with all. */
+  readonly paging?: "keyset" | "index" | "ignored";
+  /** Whose errors and contexts it speaks, of the two families in the field; by default `splice`. */
+  readonly style?: "splice" | "utility";
+  /** The 404 of a path that it does not have: in its own words, the default, or as a web page. */
+  readonly unknownPaths?: "own" | "html";
+}
+
+/** An option of a sandbox that cannot be understood; `message` names it and says what it takes. */
+export class SandboxOptionError extends Error {
+  override readonly name = "SandboxOptionError";
+  readonly option: keyof SandboxOptions;
+  /** What follows the option's name in a sentence. */
+  readonly problem: string;
+
+  constructor(option: keyof SandboxOptions, problem: string) {
+    super(`${option} ${problem}`);
+    this.option = option;
+    this.problem = problem;
+  }
+}
+
+const SANDBOX_ADMIN = `sandbox::1220${"13f1b3a8".repeat(8)}`;
+const MAX_INSTRUMENTS = 100_000;
+
+const PAGING: Readonly<Record<string, PageStyle>> = {
+  keyset: "keyset",
+  index: "index",
+  ignored: "ignores-paging",
+};
+
+/**
+ * The registry that these options describe.
+ *
+ * @throws SandboxOptionError
+ */
+export function registryOptions(options: SandboxOptions): SampleRegistryOptions {
+  const { admin = SANDBOX_ADMIN, host, port, contracts, strict = false } = options;
+  const known = contracts === undefined ? undefined : new Set(contracts);
+  return {
+    admin,
+    clock: systemClock(),
+    ...(host === undefined ? {} : { host }),
+    ...(port === undefined ? {} : { port }),
+    instruments: readInstruments(options.instruments ?? 60),
+    pageStyle: PAGING[choose("paging", options.paging, ["keyset", "index", "ignored"])]!,
+    latency: readLatency(options.latency ?? 0),
+    errorStyle: choose("style", options.style, ["splice", "utility"]),
+    supportsV2: choose("version", options.version, ["v2", "v1"]) === "v2",
+    unknownPaths: choose("unknownPaths", options.unknownPaths, ["own", "html"]),
+    ...(known === undefined ? {} : { contracts: (id: string) => known.has(id) }),
+    etags: true,
+    givesFaults: true,
+    isControlled: true,
+    isStrict: strict,
+    allowsBrowsers: true,
+  };
+}
+
+/** @throws SandboxOptionError */
+export function readFaults(texts: readonly string[]): (CallFault & FaultScope)[] {
+  return texts.map(readFault);
+}
+
+function readInstruments(value: number | string | readonly Instrument[]): number | readonly Instrument[] {
+  if (typeof value === "number" || (typeof value === "string" && /^[0-9]+$/.test(value))) {
+    const count = Number(value);
+    if (Number.isInteger(count) && count >= 0 && count <= MAX_INSTRUMENTS) return count;
+    throw new SandboxOptionError(
+      "instruments",
+      `takes a number up to ${MAX_INSTRUMENTS}, or a JSON file with an array`,
+    );
+  }
+  const list = typeof value === "string" ? readInstrumentsFile(value) : value;
+  const wrong = list.findIndex((each) => !isInstrument(each));
+  if (wrong === -1 && new Set(list.map(({ id }) => id)).size === list.length) return list;
+  throw new SandboxOptionError(
+    "instruments",
+    wrong === -1
+      ? "names one id twice"
+      : `has an entry, number ${wrong}, without all of the strings id, name and symbol, the number decimals and the object supportedApis`,
+  );
+}
+
+function readInstrumentsFile(path: string): readonly Instrument[] {
+  let content: unknown;
+  try {
+    content = JSON.parse(readFileSync(path, "utf8"));
+  } catch (error) {
+    throw new SandboxOptionError("instruments", `cannot be read from ${path}: ${(error as Error).message}`);
+  }
+  // Either the array, or a page of a registry as it is.
+  const list = Array.isArray(content) ? content : (content as { instruments?: unknown } | null)?.instruments;
+  if (!Array.isArray(list)) throw new SandboxOptionError("instruments", `finds no array in ${path}`);
+  return list as readonly Instrument[];
+}
+
+function isInstrument(value: unknown): value is Instrument {
+  const { id, name, symbol, decimals, supportedApis } = (value ?? {}) as Partial<Record<keyof Instrument, unknown>>;
+  const texts = [id, name, symbol].every((each) => typeof each === "string");
+  return texts && Number.isInteger(decimals) && typeof supportedApis === "object" && supportedApis !== null;
+}
+
+function readLatency(value: number | string): number {
+  const latency = typeof value === "string" ? parseDuration(value) : value;
+  if (latency !== undefined && latency >= 0 && Number.isFinite(latency)) return latency;
+  throw new SandboxOptionError("latency", "takes a duration such as 400ms or 2s");
+}
+
+/** One of `choices`; the first where the option is not given. */
+function choose<Choice extends string>(
+  option: keyof SandboxOptions,
+  value: unknown,
+  choices: readonly Choice[],
+): Choice {
+  const choice = choices.find((each) => each === (value ?? choices[0]));
+  if (choice === undefined) throw new SandboxOptionError(option, `takes ${choices.join(" or ")}`);
+  return choice;
+}
+
+const FAULT = /^([a-z0-9-]+)(?::([0-9.]{1,10}))?(?:\*([1-9][0-9]{0,5}))?(?:@([a-z0-9_]+))?$/;
+
+/** `429:0.1` is for a tenth of the calls, `hang` for all, `503*3` for the first three, `503@info` for one endpoint. */
+function readFault(text: string): CallFault & FaultScope {
+  const [, name = "", share = "1", times, only] = FAULT.exec(text) ?? [];
+  const fault = faultNamed(name);
+  const rate = Number(share);
+  if (fault === undefined || !(rate > 0 && rate <= 1)) {
+    throw new SandboxOptionError(
+      "faults",
+      `takes a status from 400 to 599 or one of ${FAULT_NAMES.join(", ")}, a share, a number of times and an endpoint: 429:0.1*3@info`,
+    );
+  }
+  const scope: FaultScope = { rate, ...(times === undefined ? {} : { times: Number(times) }) };
+  if (only === undefined) return { ...fault, ...scope };
+  const operation = OPERATIONS.find((each) => each === only);
+  if (operation === undefined) {
+    throw new SandboxOptionError("faults", `takes one of the endpoints ${OPERATIONS.join(", ")}`);
+  }
+  return { ...fault, ...scope, operations: [operation] };
+}

@@ -1,0 +1,192 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { gzipSync } from "node:zlib";
+import { join } from "node:path";
+import type { AddressInfo } from "node:net";
+import { build } from "vite";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { createClient, GatewayError } from "../../client/client.ts";
+import { type Sandbox, startSandbox } from "../../src/sandbox/sandbox.ts";
+import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
+
+type Serve = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** A server that answers as told, and the requests that it got. */
+async function startServer(serve: Serve): Promise<{ url: string; asked: IncomingMessage[] }> {
+  const asked: IncomingMessage[] = [];
+  const server = createServer((request, response) => {
+    asked.push(request);
+    request.resume();
+    serve(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+}
+
+function answerJson(
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  fields: Record<string, string> = {},
+): void {
+  response.writeHead(status, { "content-type": "application/json", ...fields }).end(JSON.stringify(body));
+}
+
+const INFO = "/registry/metadata/v1/info";
+
+/** What a call throws. */
+async function thrownBy(call: Promise<unknown>): Promise<unknown> {
+  return call.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+describe("through a gateway before two sandboxes", () => {
+  let sandboxes: Sandbox[];
+  let gateway: GatewayUnderTest;
+
+  beforeAll(async () => {
+    sandboxes = await Promise.all(
+      ["one::1220aa", "two::1220bb"].map((admin) => startSandbox({ admin, instruments: 3 })),
+    );
+    gateway = await startGateway({
+      upstreams: sandboxes.map(({ url, admin }, at) => ({ name: ["one", "two"][at], admin, urls: [url] })),
+    });
+  });
+
+  afterAll(async () => {
+    await gateway.stop();
+    await Promise.all(sandboxes.map((each) => each.close()));
+  });
+
+  test("a registry's info, instruments and a factory come typed, by alias and by party id", async () => {
+    const client = createClient({ url: `${gateway.url}/` });
+    for (const name of ["two", "two::1220bb"]) {
+      const registry = client.registry(name);
+      expect((await registry.GET(INFO)).data?.adminId).toBe("two::1220bb");
+      const { data } = await registry.GET("/registry/metadata/v1/instruments", { params: { query: { pageSize: 2 } } });
+      expect(data?.instruments.map(({ id }) => id)).toEqual(["Amulet", "Amulet/USD"]);
+      const params = { path: { instrumentId: "Amulet/USD" } };
+      const one = await registry.GET("/registry/metadata/v1/instruments/{instrumentId}", { params });
+      expect(one.data?.symbol).toBe("AMT/USD");
+    }
+    const transfer = await client.registry("one").POST("/registry/transfer-instruction/v1/transfer-factory", {
+      body: { choiceArguments: { expectedAdmin: "one::1220aa" } },
+    });
+    expect(transfer.data?.choiceContext.disclosedContracts.length).toBeGreaterThan(0);
+  });
+
+  test("the catalogue names the registries", async () => {
+    const { data } = await createClient({ url: gateway.url }).GET("/catalog/v1/registries");
+    expect(data?.registries.map(({ admin }) => admin).toSorted()).toEqual(["one::1220aa", "two::1220bb"]);
+  });
+
+  test("an error of the gateway has its code, status and request id", async () => {
+    const call = createClient({ url: gateway.url })
+      .registry("nobody::1220")
+      .GET(INFO, {
+        headers: { "X-Request-Id": "a-transfer" },
+      });
+    const error = await thrownBy(call);
+    expect(error).toBeInstanceOf(GatewayError);
+    expect(error).toMatchObject({ status: 404, code: "admin_unknown", requestId: "a-transfer" });
+  });
+
+  test("an error of a registry has its words and no code", async () => {
+    const params = { path: { instrumentId: "no such" } };
+    const call = createClient({ url: gateway.url })
+      .registry("one")
+      .GET("/registry/metadata/v1/instruments/{instrumentId}", { params });
+    expect(await thrownBy(call)).toMatchObject({ status: 404, code: undefined, name: "GatewayError" });
+  });
+});
+
+test("429 and 503 are asked again when Retry-After says, up to the retries", async () => {
+  const statuses = [429, 503, 200];
+  const { url, asked } = await startServer((_request, response) =>
+    answerJson(response, statuses.shift() ?? 500, { adminId: "a", supportedApis: {} }, { "retry-after": "0" }),
+  );
+  expect((await createClient({ url }).GET(INFO)).data?.adminId).toBe("a");
+  expect(asked).toHaveLength(3);
+});
+
+test("a POST is sent again with the same body, and a broken connection counts as a failure", async () => {
+  const bodies: string[] = [];
+  const { url } = await startServer((request, response) => {
+    let text = "";
+    request.on("data", (chunk: Buffer) => (text += chunk.toString()));
+    request.on("end", () => {
+      bodies.push(text);
+      if (bodies.length === 1) response.destroy();
+      else answerJson(response, 200, { factoryId: "f", choiceContext: {} });
+    });
+  });
+  const body = { choiceArguments: { expectedAdmin: "a" } };
+  await createClient({ url }).POST("/registry/transfer-instruction/v1/transfer-factory", { body });
+  expect(bodies).toEqual([JSON.stringify(body), JSON.stringify(body)]);
+});
+
+test("an answer that says to wait longer than the timeout is the answer", async () => {
+  const { url, asked } = await startServer((_request, response) =>
+    answerJson(response, 429, { error: "slow down", code: "rate_limited" }, { "retry-after": "3600" }),
+  );
+  const error = await thrownBy(createClient({ url }).GET(INFO));
+  expect(error).toMatchObject({ status: 429, retryAfter: 3_600, message: "slow down" });
+  expect(asked).toHaveLength(1);
+});
+
+test.each([400, 401, 403, 404, 409, 422, 500])("%d is not asked again", async (status) => {
+  const { url, asked } = await startServer((_request, response) => answerJson(response, status, { error: "no" }));
+  expect(await thrownBy(createClient({ url }).GET(INFO))).toMatchObject({ status, message: "no" });
+  expect(asked).toHaveLength(1);
+});
+
+test("a server that never answers ends with a TimeoutError, a signal of the caller with its own", async () => {
+  const { url, asked } = await startServer(() => undefined);
+  expect(await thrownBy(createClient({ url, timeout: 20 }).GET(INFO))).toMatchObject({ name: "TimeoutError" });
+  const controller = new AbortController();
+  const call = createClient({ url }).GET(INFO, { signal: controller.signal });
+  await expect.poll(() => asked.length).toBe(2);
+  controller.abort();
+  expect(await thrownBy(call)).toMatchObject({ name: "AbortError" });
+});
+
+test("an answer that is no JSON is an error that says its status", async () => {
+  const { url } = await startServer((_request, response) => response.writeHead(502).end("<html>"));
+  expect(await thrownBy(createClient({ url, retries: 0 }).GET(INFO))).toMatchObject({
+    status: 502,
+    code: undefined,
+    message: "502 Bad Gateway",
+  });
+});
+
+test("keys and tokens are sent, and a token is asked for each request", async () => {
+  const { url, asked } = await startServer((_request, response) => answerJson(response, 200, {}));
+  let number = 0;
+  const client = createClient({ url, apiKey: "rgk_x", token: async () => `t${++number}` });
+  await client.GET(INFO);
+  await client.registry("a").GET(INFO);
+  expect(asked.map(({ headers }) => [headers["x-api-key"], headers.authorization])).toEqual([
+    ["rgk_x", "Bearer t1"],
+    ["rgk_x", "Bearer t2"],
+  ]);
+});
+
+test("for a browser it is one file of less than 10 kB gzipped, which imports nothing of Node's", async () => {
+  const result = await build({
+    configFile: false,
+    logLevel: "silent",
+    build: {
+      write: false,
+      minify: true,
+      lib: { entry: join(import.meta.dirname, "../../client/client.ts"), formats: ["es"], fileName: "client" },
+    },
+  });
+  const outputs = (Array.isArray(result) ? result : [result]).flatMap((each) => ("output" in each ? each.output : []));
+  expect(outputs).toHaveLength(1);
+  const [chunk] = outputs;
+  const code = chunk?.type === "chunk" ? chunk.code : "";
+  expect(code).not.toMatch(/\bimport\b|node:/);
+  expect(gzipSync(code).length).toBeLessThan(10_000);
+});

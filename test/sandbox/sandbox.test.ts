@@ -1,0 +1,119 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { type Sandbox, SandboxOptionError, type SandboxOptions, startSandbox } from "../../src/sandbox/sandbox.ts";
+import { useTemporaryFolder } from "../support/temporary-folder.ts";
+
+const folder = useTemporaryFolder();
+
+async function start(options?: SandboxOptions): Promise<Sandbox> {
+  const sandbox = await startSandbox(options);
+  onTestFinished(() => sandbox.close());
+  return sandbox;
+}
+
+const INSTRUMENTS = "/registry/metadata/v1/instruments";
+
+function statusesOf(urls: readonly string[]): Promise<number[]> {
+  return urls.reduce<Promise<number[]>>(
+    async (before, url) => [...(await before), (await fetch(url)).status],
+    Promise.resolve([]),
+  );
+}
+
+const BOND = { id: "Bond/1", name: "Bond", symbol: "B", decimals: 2, supportedApis: {} };
+
+test("instruments come from a list, a file with an array, or a file with a registry's page", async () => {
+  const file = join(folder(), "instruments.json");
+  for (const instruments of [[BOND], file, file]) {
+    writeFileSync(file, JSON.stringify(instruments === file ? [BOND] : { instruments: [BOND] }));
+    const { url } = await start({ instruments });
+    expect(await (await fetch(url + INSTRUMENTS)).json()).toMatchObject({ instruments: [BOND] });
+  }
+});
+
+test("two sandboxes with the same options answer the same bytes", async () => {
+  const [one, other] = [await start(), await start()];
+  const path = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
+  const ask = async ({ url }: Sandbox) => (await fetch(url + path, { method: "POST" })).text();
+  expect(await ask(one)).toBe(await ask(other));
+});
+
+test("with a list of contracts all others are unknown", async () => {
+  const { url } = await start({ contracts: ["00aa"] });
+  const accept = (id: string) => `${url}/registry/transfer-instruction/v1/${id}/choice-contexts/accept`;
+  const ask = async (id: string) => (await fetch(accept(id), { method: "POST" })).status;
+  expect([await ask("00aa"), await ask("00ab")]).toEqual([200, 404]);
+});
+
+test("an id fails as often as told, wherever a request names it, and no other id", async () => {
+  const sandbox = await start({ instruments: 3 });
+  const at = (id: string) => `${sandbox.url}${INSTRUMENTS}/${encodeURIComponent(id)}`;
+  sandbox.fail("Amulet/USD", 2, "503");
+  expect(await statusesOf([at("Amulet"), at("Amulet/USD"), at("Amulet/USD"), at("Amulet/USD")])).toEqual([
+    200, 503, 503, 200,
+  ]);
+  sandbox.fail("00aa");
+  const factory = `${sandbox.url}/registry/transfer-instruction/v1/transfer-factory`;
+  const ask = async (id: string) => {
+    const choiceArguments = { expectedAdmin: sandbox.admin, transfer: { inputHoldingCids: [id] } };
+    const headers = { "content-type": "application/json" };
+    return (await fetch(factory, { method: "POST", headers, body: JSON.stringify({ choiceArguments }) })).status;
+  };
+  expect([await ask("00ab"), await ask("00aa"), await ask("00aa")]).toEqual([200, 500, 200]);
+});
+
+test("an endpoint fails by its name, and 0 times ends it", async () => {
+  const sandbox = await start();
+  const info = `${sandbox.url}/registry/metadata/v1/info`;
+  sandbox.fail("info", 5, "429");
+  expect(await statusesOf([info, sandbox.url + INSTRUMENTS])).toEqual([429, 200]);
+  sandbox.fail("info", 0);
+  expect(await statusesOf([info])).toEqual([200]);
+});
+
+test("of the ids that fail the last thousand are kept", async () => {
+  const sandbox = await start();
+  for (let id = 0; id <= 1_000; id += 1) sandbox.fail(`id-${id}`);
+  expect(await statusesOf([0, 1].map((id) => `${sandbox.url}${INSTRUMENTS}/id-${id}`))).toEqual([404, 500]);
+});
+
+test("calls say what was asked, and the control endpoint is none of them", async () => {
+  const sandbox = await start();
+  const control = `${sandbox.url}/sandbox`;
+  const fail = (body: string) => fetch(`${control}/fail`, { method: "POST", body });
+  expect((await fail('{"id":"Amulet","times":1,"fault":"503"}')).status).toBe(200);
+  expect(await statusesOf([`${sandbox.url}${INSTRUMENTS}/Amulet?x=%zz`])).toEqual([503]);
+  const calls = [{ operation: "instrument", method: "GET", url: `${INSTRUMENTS}/Amulet?x=%zz`, outcome: "answered" }];
+  await expect.poll(() => sandbox.calls).toMatchObject(calls);
+  expect(await (await fetch(`${control}/calls`)).json()).toMatchObject({ calls });
+  expect((await fetch(`${control}/calls`, { method: "DELETE" })).status).toBe(200);
+  expect(sandbox.calls).toEqual([]);
+});
+
+test.each(["", "{}", '{"id":1}', '{"id":"a","times":"x"}', '{"id":"a","fault":"no"}', "[]", "null", "{"])(
+  "the control endpoint refuses %j with a reason",
+  async (body) => {
+    const { url } = await start();
+    const answer = await fetch(`${url}/sandbox/fail`, { method: "POST", body });
+    expect(answer.status).toBe(400);
+    expect(await answer.json()).toEqual({ error: expect.any(String) });
+    expect((await fetch(`${url}/sandbox/other`)).status).toBe(404);
+  },
+);
+
+test.each<[SandboxOptions, RegExp]>([
+  [{ instruments: -1 }, /instruments takes a number/],
+  [{ instruments: "no-such-file.json" }, /cannot be read from no-such-file\.json/],
+  [{ instruments: [BOND, BOND] }, /one id twice/],
+  [{ instruments: [{ ...BOND, decimals: "2" as unknown as number }] }, /number 0, without/],
+  [{ latency: "fast" }, /latency takes/],
+  [{ latency: -1 }, /latency takes/],
+  [{ faults: ["999"] }, /takes a status/],
+  [{ faults: ["503@nothing"] }, /one of the endpoints/],
+  [{ version: "v3" as "v2" }, /version takes v2 or v1/],
+])("%j is refused", async (options, why) => {
+  const error = await startSandbox(options).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(SandboxOptionError);
+  expect((error as Error).message).toMatch(why);
+});
