@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ActionDialog } from "./components/action-dialog.tsx";
+import { Replicas } from "./components/replicas.tsx";
 import { sayDate } from "./format.ts";
 import { CachePage } from "./pages/cache.tsx";
 import { ClientsPage } from "./pages/clients.tsx";
@@ -187,7 +188,6 @@ function useSeconds(isOn: boolean): void {
 
 function Top({ isIn }: { readonly isIn: boolean }) {
   const session = useStore((state) => state.session);
-  const replica = useStore((state) => state.status?.replica);
   const { shown, toggle } = useTheme();
   const other = shown === "dark" ? "light" : "dark";
   return (
@@ -196,11 +196,7 @@ function Top({ isIn }: { readonly isIn: boolean }) {
         Registry Gateway
       </a>
       {session !== undefined && <span class="version">{session.version}</span>}
-      {isIn && replica !== undefined && (
-        <span class="version" title={`The replica that answers, built from ${replica.revision}`}>
-          {replica.name}
-        </span>
-      )}
+      {isIn && <Replicas />}
       {isIn && session?.readonly === true && (
         <span class="version" title="operations.readonly is true, or your token is one that only reads">
           read only
