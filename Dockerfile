@@ -17,6 +17,7 @@ RUN npm ci --no-audit --no-fund
 COPY tsconfig.json vite.config.ts ./
 COPY src ./src
 COPY console ./console
+COPY viewer ./viewer
 # The commit, which --build-arg names: there is no repository here.
 ARG SOURCE_REVISION=-
 RUN npm run build && chmod 755 dist/main.js

@@ -24,6 +24,26 @@ const CONSOLE: UserConfig = {
 };
 
 /**
+ * Builds the page that shows the API's description into dist/viewer: Swagger UI, what it is told, and its style. The public
+ * listener serves both files under these names.
+ */
+const VIEWER: UserConfig = {
+  build: {
+    outDir: join(import.meta.dirname, "dist/viewer"),
+    emptyOutDir: true,
+    target: "es2023",
+    sourcemap: false,
+    reportCompressedSize: false,
+    chunkSizeWarningLimit: 2_000,
+    license: { fileName: "license.md" },
+    rolldownOptions: {
+      input: "viewer/viewer.ts",
+      output: { entryFileNames: "viewer.js", assetFileNames: "viewer[extname]" },
+    },
+  },
+};
+
+/**
  * Builds the program into dist/, in few files: Node takes half a millisecond for each module that it loads, and there are
  * three hundred. Packages stay outside, where tools find them, but for one of seven hundred files. All files are in one
  * folder, as `src/version.ts` expects.
@@ -63,5 +83,5 @@ function sourceRevision(): string {
   }
 }
 
-/** `vite build` builds the console, `vite build --mode program` the program. */
-export default defineConfig(({ mode }) => (mode === "program" ? PROGRAM : CONSOLE));
+/** `vite build` builds the console, `vite build --mode program` the program, `--mode viewer` the description's page. */
+export default defineConfig(({ mode }) => (mode === "program" ? PROGRAM : mode === "viewer" ? VIEWER : CONSOLE));

@@ -27,3 +27,6 @@ export const thisReplica = {
 
 /** Where `npm run build` puts the operators' console. */
 export const BUILT_CONSOLE = fileURLToPath(new URL("../dist/console", import.meta.url));
+
+/** Where it puts the page that shows the API's description. */
+export const BUILT_VIEWER = fileURLToPath(new URL("../dist/viewer", import.meta.url));

@@ -127,6 +127,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   words: { rooms: [], packages: [] },
   // Runs in a browser: what it takes from the rest besides types has to be small, and know nothing of Node.
   console: { rooms: ["spec", "words"], types: ["operations"], packages: ["preact", "uplot"] },
+  viewer: { rooms: [], packages: ["swagger-ui-dist"] },
   commands: {
     rooms: [
       "bodies",
@@ -162,7 +163,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
 const SCHEMAS = "typebox";
 
 /** Rooms that run in browsers as well, or say nothing of where they run. */
-const ANYWHERE = new Set(["console", "spec", "words"]);
+const ANYWHERE = new Set(["console", "spec", "viewer", "words"]);
 
 const FROM = /(?:^|\n)(?:import|export)\s+(type\s)?([^;"]*?)\bfrom\s+"([^"]+)"/g;
 const WITHOUT_NAMES = /\bimport\(\s*"([^"]+)"\s*\)|(?:^|\n)import\s+"([^"]+)"/g;
@@ -208,7 +209,7 @@ function namesIn(list: string): readonly string[] {
 
 /** Of the program, the console or the tools: neither a test nor a package. */
 function isOwn(path: string): boolean {
-  return /^(?:src|console|tools)\//.test(path);
+  return /^(?:src|console|tools|viewer)\//.test(path);
 }
 
 /** The room of a file: the longest folder below src/ that the table names, else its first folder, or the file. */
@@ -240,7 +241,7 @@ function refusalOf(file: string, { target, isType }: Import): string | undefined
     const packages = [SCHEMAS, ...(rules.packages ?? []), ...(isType ? (rules.types ?? []) : [])];
     if (!isListed(packages, name)) return `${file} imports the package ${target}`;
     // The tools are no part of the package, and of what the console uses the package has a copy in it.
-    const isInstalled = isType || room === "tools" || room === "console" || Object.hasOwn(dependencies, name);
+    const isInstalled = isType || ["tools", "console", "viewer"].includes(room) || Object.hasOwn(dependencies, name);
     return isInstalled ? undefined : `${file} imports ${name}, a package for development`;
   }
   const other = roomOf(target);
@@ -272,7 +273,7 @@ function unusedExports(texts: ReadonlyMap<string, string>): readonly string[] {
 
 const root = join(import.meta.dirname, "..");
 const { dependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { dependencies: object };
-const files = globSync(["{src,console,tools}/**/*.{ts,tsx}", "test/**/*.ts"], { cwd: root });
+const files = globSync(["{src,console,tools,viewer}/**/*.{ts,tsx}", "test/**/*.ts"], { cwd: root });
 const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), "utf8")]));
 const refusals = [...texts].flatMap(([file, text]) =>
   isOwn(file)

@@ -19,7 +19,7 @@ const PRIVATE_MEANS: readonly (readonly [name: string, means: RegExp])[] = [
 
 const root = join(import.meta.dirname, "..");
 const faults: string[] = [];
-for (const file of globSync("{src,console,tools}/**/*.{ts,tsx}", { cwd: root })) {
+for (const file of globSync("{src,console,tools,viewer}/**/*.{ts,tsx}", { cwd: root })) {
   if (file === "tools/private-means.ts") continue;
   for (const [i, line] of readFileSync(join(root, file), "utf8").split("\n").entries()) {
     const found = PRIVATE_MEANS.find(([, means]) => means.test(line));

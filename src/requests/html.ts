@@ -9,31 +9,34 @@ export interface HtmlPage {
 const STYLE = `
 :root { color-scheme: light dark; --line: #8884; --soft: #8882; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-code, pre { font: 0.875rem/1.4 ui-monospace, monospace; }
+code, pre { font: 0.875rem/1.4 ui-monospace, monospace; overflow-wrap: anywhere; }
 pre { overflow: auto; background: var(--soft); padding: 0.75rem; border-radius: 0.25rem; }
 section { border-top: 1px solid var(--line); margin-top: 1.5rem; padding-top: 0.5rem; }
 h3 code { font-size: 1rem; } h3 b { text-transform: uppercase; }
 table { border-collapse: collapse; width: 100%; } td, th { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; }
+@media (max-width: 40rem) { .list :is(tr, td) { display: block; } .list tr { padding: 0.5rem 0; } .list td { padding: 0; } .list th { display: none; } }
 `;
 
-/** Nothing runs, nothing is loaded, and only the style above applies. */
-const POLICY = [
-  "default-src 'none'",
-  `style-src 'sha256-${createHash("sha256").update(STYLE).digest("base64")}'`,
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
+const STYLE_DIGEST = `'sha256-${createHash("sha256").update(STYLE).digest("base64")}'`;
 
-/** A page without scripts and without anything from elsewhere. `title` is text, `body` is HTML. */
-export function renderPage(title: string, body: string): HtmlPage {
+/** Nothing runs, nothing is loaded, and only the style above applies. */
+const NOTHING_LOADED = { head: "", policy: ["style-src"] };
+
+/**
+ * A page with nothing from elsewhere. `title` is text, `body` is HTML.
+ *
+ * @param loaded what it loads from here, and what allows that
+ */
+export function renderPage(title: string, body: string, { head, policy } = NOTHING_LOADED): HtmlPage {
   const html = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>${escape(title)}</title><style>${STYLE}</style></head>
+<title>${escape(title)}</title><style>${STYLE}</style>${head}</head>
 <body>${body}
 </body></html>
 `;
-  return { html, contentSecurityPolicy: POLICY };
+  const allowed = policy.map((each) => (each.startsWith("style-src") ? `${each} ${STYLE_DIGEST}` : each));
+  const ends = ["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"];
+  return { html, contentSecurityPolicy: ["default-src 'none'", ...allowed, ...ends].join("; ") };
 }
 
 /** The fields of an answer that is such a page. */
@@ -88,7 +91,7 @@ export function renderHome({ docs, openapi, catalog, registries }: Home): HtmlPa
 <p>Token registries behind one address. Give a wallet the base URL of a registry: this host and the path below.</p>
 <ul>${links.join("")}</ul>
 <h2>Registries</h2>
-<table><tr><th>Name<th>Admin<th>Base path<th></tr>${rows.join("\n")}</table>`,
+<table class="list"><tr><th>Name<th>Admin<th>Base path<th></tr>${rows.join("\n")}</table>`,
   );
 }
 

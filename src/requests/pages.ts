@@ -1,6 +1,8 @@
+import type { IncomingHttpHeaders } from "node:http";
 import { splitList } from "../cache/rfc/cache-control.ts";
 import { isNotModified, makeEntityTag, notModifiedFields } from "../cache/rfc/conditional.ts";
 import { weightOf } from "../cache/rfc/request-fields.ts";
+import { GatewayError } from "../errors.ts";
 import { describeApi } from "../spec/openapi.ts";
 import { basePathOf, registriesOf } from "./aggregate.ts";
 import { answerCatalogue, CATALOGUE_INSTRUMENTS, CATALOGUE_REGISTRIES } from "./catalogue.ts";
@@ -10,14 +12,20 @@ import { renderDocs } from "./docs-page.ts";
 import { type Home, type HtmlPage, pageFields, renderHome } from "./html.ts";
 import { isAggregate } from "./resolve-upstream.ts";
 import type { Answer } from "./send.ts";
+import { answerFile, StaticFiles } from "./static-files.ts";
 import type { LocalTarget } from "./target.ts";
+import { BUILT_VIEWER } from "../version.ts";
 
 const HOME = "/";
 const OPENAPI = "/openapi.json";
 const DOCS = "/docs";
 
 const CATALOGUE = new Set([CATALOGUE_REGISTRIES, CATALOGUE_INSTRUMENTS]);
-const DESCRIPTIONS = new Set([OPENAPI, DOCS]);
+/** The files of the viewer, by the paths at which {@link DOCS} asks for them. */
+const VIEWER_FILES = new Map(["viewer.js", "viewer.css"].map((name) => [`${DOCS}/${name}`, name]));
+const viewer = new StaticFiles(BUILT_VIEWER);
+
+const DESCRIPTIONS = new Set([OPENAPI, DOCS, ...VIEWER_FILES.keys()]);
 
 /** Among the pages: what {@link HOME} is as JSON. */
 const HOME_JSON = "/ as JSON";
@@ -56,6 +64,8 @@ export async function answerPage(context: RequestContext): Promise<Answer> {
   const { path } = context.target as LocalTarget;
   if (CATALOGUE.has(path)) return answerCatalogue(context);
   const { services, request } = context;
+  const file = VIEWER_FILES.get(path);
+  if (file !== undefined) return answerViewerFile(file, request.headers);
   const { fields, body } = pagesFor(context).get(path === HOME ? homeFor(request.headers.accept) : path)!;
   const etag = makeEntityTag(body);
   const sent = [...fields, "etag", etag, "cache-control", CACHE_CONTROL];
@@ -64,6 +74,13 @@ export async function answerPage(context: RequestContext): Promise<Answer> {
     return { status: 304, fields: notModifiedFields(sent), body: undefined };
   }
   return { status: 200, fields: sent, body };
+}
+
+async function answerViewerFile(name: string, headers: IncomingHttpHeaders): Promise<Answer> {
+  const file = (await viewer.read())?.get(name);
+  if (file === undefined) throw new GatewayError("no_such_path", "the page is not built: run npm run build");
+  const { status, fields, body } = answerFile(file, headers);
+  return { status, fields: [...Object.entries(fields).flat(), "cache-control", CACHE_CONTROL], body };
 }
 
 /** People who ask with a browser read HTML; a client that would rather have JSON gets that. */

@@ -37,6 +37,8 @@ export interface ConsoleScene {
   gateway(keys: Record<string, unknown>, predecessor?: RealProcess): Promise<RealProcess>;
   /** The console of a gateway, watched: see `watch`. */
   open(gateway: Pick<RealProcess, "operations">, options?: OpenOptions): Promise<Page>;
+  /** Any page of a gateway, watched as the console is. */
+  visit(url: string, options?: BrowserContextOptions): Promise<Page>;
   /** A page that is not the console, in the same browser window as `page` or in one of its own. */
   foreign(url: string, beside?: Page): Promise<Page>;
   /** Ends with the test, before all that was begun before. */
@@ -63,6 +65,13 @@ export function useConsoleScene(): ConsoleScene {
     for (const close of closing.splice(0).toReversed()) await close();
     expect(problems.splice(0)).toEqual([]);
   });
+  const newPage = async (options: BrowserContextOptions): Promise<Page> => {
+    const context = await browser.newContext({ ...options, permissions: ["clipboard-read", "clipboard-write"] });
+    closing.push(() => context.close());
+    const page = await context.newPage();
+    page.setDefaultTimeout(SHOWN_WITHIN);
+    return page;
+  };
   return {
     async registry(options = {}) {
       const registry = new SampleRegistry({ admin: DSO, clock: systemClock(), ...options });
@@ -75,11 +84,14 @@ export function useConsoleScene(): ConsoleScene {
       closing.push(() => gateway.dispose());
       return gateway;
     },
+    async visit(url, options = {}) {
+      const page = await newPage(options);
+      watch(page, { origin: new URL(url).origin, expected: undefined, problems });
+      await page.goto(url);
+      return page;
+    },
     async open({ operations }, { at = "overview", token, expected, beforehand, ...options } = {}) {
-      const context = await browser.newContext({ ...options, permissions: ["clipboard-read", "clipboard-write"] });
-      closing.push(() => context.close());
-      const page = await context.newPage();
-      page.setDefaultTimeout(SHOWN_WITHIN);
+      const page = await newPage(options);
       if (beforehand !== undefined) await page.addInitScript(beforehand);
       watch(page, { origin: operations, expected, problems });
       await page.goto(`${operations}/console/#/${at}`);

@@ -40,6 +40,9 @@ describe("the package, installed from its tarball", () => {
     const ended = once(child, "exit");
     const info = `http://127.0.0.1:${ports[0]}/api/token-standard/v0/registrars/amulet/registry/metadata/v1/info`;
     await until(() => answers(info), 20_000);
+    for (const path of ["/docs", "/docs/viewer.js", "/docs/viewer.css"]) {
+      expect((await fetch(`http://127.0.0.1:${ports[0]}${path}`)).status, path).toBe(200);
+    }
     child.kill("SIGTERM");
     await ended;
     expect(child.exitCode).toBe(0);
@@ -48,6 +51,8 @@ describe("the package, installed from its tarball", () => {
   test("brings the files to run it, and no sources or tests", () => {
     const files = readdirSync(installed.root, { recursive: true, encoding: "utf8" });
     expect(files).toContain("dist/console/index.html");
+    expect(files).toContain("dist/viewer/viewer.js");
+    expect(files).toContain("dist/viewer/license.md");
     expect(files.filter((file) => file.endsWith(".map"))).toEqual([]);
     expect(files).toContain("config/prometheus/rules.yaml");
     expect(files).toContain("config/grafana/dashboards/overview.json");
