@@ -222,3 +222,10 @@ const LOWER_U = 0x75;
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
+
+const LONGEST_QUOTED = 200;
+
+/** A name that came from outside, for a message: shortened, and without what could break out of it or act on a terminal. */
+export function quote(name: string): string {
+  return JSON.stringify(name.length > LONGEST_QUOTED ? `${name.slice(0, LONGEST_QUOTED)}…` : name);
+}

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ActAnswer, CacheAnswer } from "../../src/operations/answers.ts";
+import type { ActAnswer, CacheContents } from "../../src/operations/answers.ts";
 import { CACHED_OPERATIONS, cachedRecord } from "../../src/spec/operations.ts";
 import { messageOf, Refusal } from "../api.ts";
 import { sayBytes } from "../format.ts";
@@ -202,7 +202,7 @@ function usePreview(upstream: string | undefined, scope: PurgeScope): string {
     const controller = new AbortController();
     async function load(): Promise<void> {
       try {
-        const answer = await store.ask<CacheAnswer>("cache", {
+        const answer = await store.ask<CacheContents>("cache", {
           query: purgeSelection(upstream, scope),
           signal: controller.signal,
         });
@@ -222,7 +222,7 @@ function usePreview(upstream: string | undefined, scope: PurgeScope): string {
   return text;
 }
 
-function sayPreview({ selected, groups, behind }: CacheAnswer, upstream: string | undefined): string {
+function sayPreview({ selected, groups, behind }: CacheContents, upstream: string | undefined): string {
   const all = {
     entries: groups.reduce((total, { entries }) => total + entries, 0),
     bytes: groups.reduce((total, { bytes }) => total + bytes, 0),

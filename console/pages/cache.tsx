@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import type { CacheAnswer, ExplainAnswer, StatusAnswer } from "../../src/operations/answers.ts";
+import type { CacheContents, ExplainAnswer, StatusAnswer } from "../../src/operations/answers.ts";
 import { forEachCached } from "../../src/spec/operations.ts";
 import { sayCount, sayDuration } from "../../src/words/quantity.ts";
 import { tellEntry, tellOutlook, type ToldEntry } from "../../src/words/explanation.ts";
@@ -16,7 +16,10 @@ import { pathOf, timeLine } from "../time-line.ts";
 /** What is stored, how old against what was promised, and why a URL is answered as it is. */
 export function CachePage({ query }: { readonly query: Readonly<Record<string, string>> }) {
   const status = useStore((state) => state.status);
-  const { value, problem } = usePoll<CacheAnswer>({ load: (signal) => store.ask("cache", { signal }), every: 10_000 });
+  const { value, problem } = usePoll<CacheContents>({
+    load: (signal) => store.ask("cache", { signal }),
+    every: 10_000,
+  });
   return (
     <>
       <Explain path={query["path"] ?? ""} />
@@ -32,7 +35,7 @@ export function CachePage({ query }: { readonly query: Readonly<Record<string, s
   );
 }
 
-function Tiers({ status, cache }: { readonly status: StatusAnswer; readonly cache: CacheAnswer }) {
+function Tiers({ status, cache }: { readonly status: StatusAnswer; readonly cache: CacheContents }) {
   const { entries, bytes, maxBytes } = status.cache.memory;
   const { redis } = status;
   return (
@@ -62,14 +65,14 @@ function Tiers({ status, cache }: { readonly status: StatusAnswer; readonly cach
   );
 }
 
-type Group = CacheAnswer["groups"][number];
+type Group = CacheContents["groups"][number];
 
 const KINDS: Readonly<Record<Group["kind"], string>> = {
   ...forEachCached(({ entries }) => entries),
   notFound: "not found, errors",
 };
 
-function Groups({ cache }: { readonly cache: CacheAnswer }) {
+function Groups({ cache }: { readonly cache: CacheContents }) {
   return (
     <Section title="By registry and kind">
       <DataTable

@@ -2,7 +2,7 @@ import { readTextFile } from "../config/text-file.ts";
 import { parse } from "yaml";
 import { systemClock } from "../clock.ts";
 import { createKey, digestOfKey } from "../clients/api-key.ts";
-import { forms } from "../config/forms.ts";
+import { notations } from "../config/notations.ts";
 import { type ClientKey, checkKeysFile, parseKeys } from "../config/keys-file.ts";
 import { parseConfigFile } from "../config/parse.ts";
 import { ConfigError } from "../config/problem.ts";
@@ -52,7 +52,7 @@ const DAY = 86_400_000;
 
 /** The end of a validity (`90d`, `12h`) that begins now, or a point in time, as the keys file has it. */
 function endOf(text: string): string {
-  const { time, duration } = forms;
+  const { time, duration } = notations;
   if (time.findFault(text) === undefined) {
     if (time.parse(text) <= clock.wallNow()) throw new UsageError("--expires is in the past");
     return time.format(time.parse(text));

@@ -3,7 +3,8 @@ import { systemClock } from "../clock.ts";
 import { escapeReferences } from "../config/environment.ts";
 import { configFromFlags } from "../config/flags.ts";
 import { FileWatcher } from "../config/watched-files.ts";
-import { aliasOf, type AssetList, type ListedRegistry, MAX_LIST, readAssetList } from "../discovery/asset-list.ts";
+import { aliasFrom } from "../config/alias.ts";
+import { type AssetList, type ListedRegistry, MAX_LIST, readAssetList } from "../discovery/asset-list.ts";
 import { FileFault, readTextFile } from "../config/text-file.ts";
 import { type MendedUrl, Prober } from "../discovery/prober.ts";
 import { EXIT } from "./command-line.ts";
@@ -169,7 +170,7 @@ function commentOf(network: string, doubt: string | undefined): string {
 function nameRegistries(registries: readonly ListedRegistry[]): string[] {
   const taken = new Set<string>();
   return registries.map(({ admin, urls }) => {
-    const name = aliasOf(admin ?? new URL(urls[0]!).hostname, (each) => taken.has(each));
+    const name = aliasFrom(admin ?? new URL(urls[0]!).hostname, (each) => taken.has(each));
     taken.add(name);
     return name;
   });

@@ -1,15 +1,15 @@
 import { Type } from "typebox";
 import { forEachCached } from "../spec/operations.ts";
-import { choice, flag, formed, group } from "./keys.ts";
+import { choice, flag, scalar, group } from "./keys.ts";
 
 const ttl = group("How long an answer is fresh where the upstream says nothing. 0s: not stored then.", {
-  ...forEachCached((record) => formed("duration", { default: record.ttl, description: `Of ${record.entries}.` })),
-  notFound: formed("duration", { default: "5s", description: "Of the 404 of an instrument." }),
+  ...forEachCached((record) => scalar("duration", { default: record.ttl, description: `Of ${record.entries}.` })),
+  notFound: scalar("duration", { default: "5s", description: "Of the 404 of an instrument." }),
 });
 
 const maxTtl = group(
   "Bounds what the upstream says.",
-  forEachCached((record) => formed("duration", { default: record.maxTtl, description: `Of ${record.entries}.` })),
+  forEachCached((record) => scalar("duration", { default: record.maxTtl, description: `Of ${record.entries}.` })),
 );
 
 /** The keys of `cache` that an upstream can override: all but `memory`. */
@@ -26,19 +26,19 @@ const cacheKeys = {
     false,
     "Request Cache-Control may ask for a fresher answer: one refresh per cache key and clientFloor.",
   ),
-  clientFloor: formed("duration", {
+  clientFloor: scalar("duration", {
     default: "5s",
     description: "How often clients may cause a refresh of one cache key (honorClient).",
   }),
-  clientTtl: formed("duration", {
+  clientTtl: scalar("duration", {
     default: "0s",
     description: "What clients may keep where the upstream sent no Cache-Control. 0s: no-cache.",
   }),
-  staleWhileRevalidate: formed("duration", {
+  staleWhileRevalidate: scalar("duration", {
     default: "30s",
     description: "How long after its expiry an answer is served while one refresh runs; an upstream may ask for less.",
   }),
-  staleIfError: formed("duration", {
+  staleIfError: scalar("duration", {
     default: "10m",
     description:
       "How long after its expiry an answer is served while the upstream fails; an upstream may ask for less.",
@@ -46,7 +46,7 @@ const cacheKeys = {
   forwardRequestHeaders: Type.Unsafe<"*" | string[]>({
     anyOf: [
       { const: "*" },
-      { type: "array", items: formed("fieldName", { description: "The name of a request header." }), maxItems: 32 },
+      { type: "array", items: scalar("fieldName", { description: "The name of a request header." }), maxItems: 32 },
     ],
     default: [],
     expected: 'a list of header names, or "*"',
@@ -56,7 +56,7 @@ const cacheKeys = {
   forwardResponseHeaders: Type.Unsafe<"*" | string[]>({
     anyOf: [
       { const: "*" },
-      { type: "array", items: formed("fieldName", { description: "The name of an answer field." }), maxItems: 32 },
+      { type: "array", items: scalar("fieldName", { description: "The name of an answer field." }), maxItems: 32 },
     ],
     default: [],
     expected: 'a list of field names, or "*"',
@@ -67,8 +67,8 @@ const cacheKeys = {
 };
 
 const memory = group("The cache in the memory of this machine.", {
-  maxBytes: formed("size", { default: "64MiB", least: 1, description: "Of each process." }),
-  maxObject: formed("size", { default: "4MiB", least: 1, description: "The largest answer that is stored." }),
+  maxBytes: scalar("size", { default: "64MiB", least: 1, description: "Of each process." }),
+  maxObject: scalar("size", { default: "4MiB", least: 1, description: "The largest answer that is stored." }),
 });
 
 export const cacheSchema = group("Answers to the metadata endpoints.", { memory, ...cacheKeys });

@@ -1,5 +1,5 @@
 import { checkKeyPair, checkTwice } from "./common-rules.ts";
-import type { Draft } from "./complete.ts";
+import type { Draft } from "./dependent-defaults.ts";
 import { checkKeysFile, describeProblems } from "./keys-file.ts";
 import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";

@@ -1,5 +1,5 @@
 import { Type } from "typebox";
-import { burst, choice, count, flag, formed, group, named, off, text } from "./keys.ts";
+import { burst, choice, count, flag, scalar, group, named, off, text } from "./keys.ts";
 
 /** Free of dots, so that a tier can stand in the path of a key. */
 export const TIER_NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$";
@@ -20,7 +20,7 @@ function tierName(description: string) {
 const requests = { minimum: 1, maximum: LARGEST_RATE };
 
 function per(what: string) {
-  return formed("duration", { default: "1m", least: 1, most: 86_400_000, description: `The window of ${what}.` });
+  return scalar("duration", { default: "1m", least: 1, most: 86_400_000, description: `The window of ${what}.` });
 }
 
 const tier = group("A tier: what its clients may do. Each part may be left out: there is no limit then.", {
@@ -57,20 +57,20 @@ const issuer = group(
       description: "The claim iss of its tokens, letter by letter.",
     }),
     jwksUrl: off(
-      formed("jwksUrl", {
+      scalar("jwksUrl", {
         examples: ["https://login.example/.well-known/jwks.json"],
         description: "Where its public keys are. Exactly one of jwksUrl, jwksFile.",
       }),
     ),
     jwksFile: off(
-      formed("jwksFile", {
+      scalar("jwksFile", {
         examples: ["/etc/registry-gateway/jwks.json"],
         description: "File with its public keys; read again when it changes.",
       }),
     ),
     audience: text({ examples: ["registry-gateway"], description: "What the claim aud must be or hold." }),
     algorithms: Type.Array(
-      formed("algorithm", { description: "The name of a signature algorithm (RFC 7518, RFC 8037)." }),
+      scalar("algorithm", { description: "The name of a signature algorithm (RFC 7518, RFC 8037)." }),
       {
         default: ["RS256", "ES256", "EdDSA"],
         minItems: 1,
@@ -82,7 +82,7 @@ const issuer = group(
     clientClaim: text({ default: "sub", description: "Claim that names the client." }),
     tierClaim: text({ default: "tier", description: "Claim that names the client's tier." }),
     tier: off(tierName("The tier of a token that names none. Off: such a token is refused.")),
-    clockTolerance: formed("duration", {
+    clockTolerance: scalar("duration", {
       default: "30s",
       most: 600_000,
       description: "How far the issuer's clock may be off.",
@@ -103,7 +103,7 @@ export const clientsSchema = group("Who may call, and how much. Off: everybody m
     description: "The tier of those who show no credential, counted by client address. false: they are refused (401).",
   }),
   keysFile: off(
-    formed("keysFile", {
+    scalar("keysFile", {
       examples: ["/etc/registry-gateway/clients.jsonl"],
       description:
         "One JSON object a line, {name, tier, digest, expires}, as `clients new` prints it; read again when it changes. A broken one is refused with its line, and the last good one stays.",
@@ -149,18 +149,18 @@ export const ANONYMOUS_TIER = {
 export const listenTlsSchema = group(
   "TLS to clients, 1.2 at least, under HTTP/1.1. The files are read again when they change.",
   {
-    certFile: formed("certificateFile", {
+    certFile: scalar("certificateFile", {
       examples: ["/etc/ssl/gateway.pem"],
       expected: "given",
       description: "Certificate and those between it and its authority (PEM).",
     }),
-    keyFile: formed("keyFile", {
+    keyFile: scalar("keyFile", {
       examples: ["/etc/ssl/gateway.key"],
       expected: "given",
       description: "Key of the certificate (PEM).",
     }),
     clientCaFile: off(
-      formed("certificateFile", {
+      scalar("certificateFile", {
         examples: ["/etc/ssl/clients-ca.pem"],
         description: "Certificates of the authorities whose client certificates are trusted (PEM).",
       }),
@@ -172,7 +172,7 @@ export const listenTlsSchema = group(
   },
 );
 
-export const trustedProxiesSchema = Type.Array(formed("cidr", { description: "An address, or a range of them." }), {
+export const trustedProxiesSchema = Type.Array(scalar("cidr", { description: "An address, or a range of them." }), {
   default: [],
   maxItems: 1_000,
   examples: [["10.0.0.0/8", "fd00::/8"]],

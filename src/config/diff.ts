@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type Form, forms } from "./forms.ts";
+import { type Notation, notations } from "./notations.ts";
 import { asData } from "./keys.ts";
 import type { Schema } from "./keys.ts";
 import { present } from "./print.ts";
@@ -49,7 +49,7 @@ function collect(settings: Settings, part: Part, value: unknown): Settings {
   if (value === undefined) return settings;
   const keys = schema.values === undefined ? schema.properties : schemasOf(schema.values, value);
   if (keys === undefined) {
-    const isSecretFile = schema.form !== undefined && forms[schema.form].content?.isSecret === true;
+    const isSecretFile = schema.notation !== undefined && notations[schema.notation].content?.isSecret === true;
     const isDefault = schema.default !== undefined && isDeepStrictEqual(value, defaultOf(schema));
     return settings.set(path, { value, shown: show(present(schema, value)), effect, isSecretFile, isDefault });
   }
@@ -60,9 +60,9 @@ function collect(settings: Settings, part: Part, value: unknown): Settings {
   return settings;
 }
 
-/** The default of a key, which the schema has in the form of the file, as a value. */
-function defaultOf({ default: value, form, items }: Schema): unknown {
-  if (form !== undefined) return (forms[form] as Form<unknown>).parse(value as string);
+/** The default of a key, which the schema has as it is in the file, as a value. */
+function defaultOf({ default: value, notation, items }: Schema): unknown {
+  if (notation !== undefined) return (notations[notation] as Notation<unknown>).parse(value as string);
   return items === undefined || !Array.isArray(value)
     ? value
     : value.map((item: unknown) => defaultOf({ ...items, default: item }));

@@ -1,4 +1,4 @@
-import type { Draft } from "./complete.ts";
+import type { Draft } from "./dependent-defaults.ts";
 import type { Reading } from "./reading.ts";
 import { isReadable } from "./urls.ts";
 

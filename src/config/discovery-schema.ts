@@ -1,17 +1,17 @@
 import { Type } from "typebox";
-import { choice, count, flag, formed, group, off, text } from "./keys.ts";
+import { choice, count, flag, scalar, group, off, text } from "./keys.ts";
 import { upstreamDefaultsSchema } from "./upstream-schema.ts";
 
 const source = group(
   "Where registries are listed.",
   {
-    url: off(formed("listUrl", { examples: ["https://lists.example/assets.json"], description: "A published list." })),
-    file: off(formed("path", { examples: ["assets.json"], description: "The same as a file; read again each time." })),
+    url: off(scalar("listUrl", { examples: ["https://lists.example/assets.json"], description: "A published list." })),
+    file: off(scalar("path", { examples: ["assets.json"], description: "The same as a file; read again each time." })),
     network: off(
       text({ examples: ["MainNet"], description: "Which network of the list; needed where it has several." }),
     ),
     cns: off(
-      Type.Array(formed("nodeUrl", { description: "Base URL of one scan." }), {
+      Type.Array(scalar("nodeUrl", { description: "Base URL of one scan." }), {
         minItems: 1,
         maxItems: 32,
         examples: [["https://scan-1.example", "https://scan-2.example", "https://scan-3.example"]],
@@ -51,7 +51,7 @@ const source = group(
 export const discoverySchema = group(
   "Registries that are found rather than written. One that is written under upstreams with the same admin wins.",
   {
-    every: formed("duration", {
+    every: scalar("duration", {
       default: "10m",
       least: 1_000,
       most: 86_400_000,
@@ -65,7 +65,7 @@ export const discoverySchema = group(
       description:
         "Each has url, file, or cns with admins. Where several name an admin, the one counts that it was found by, else the first.",
     }),
-    pinFile: formed("path", {
+    pinFile: scalar("path", {
       default: "/var/lib/registry-gateway/pins.json",
       description:
         "Where is written what an admin was found at first; replicas with Redis share it besides. A later change waits for approval.",

@@ -1,4 +1,5 @@
 import { stringify } from "yaml";
+import { aliasFrom } from "./alias.ts";
 import { escapeReferences } from "./environment.ts";
 import { parseConfig } from "./parse.ts";
 import { ConfigError } from "./problem.ts";
@@ -12,21 +13,18 @@ export interface Flags {
   readonly port?: number;
 }
 
-const LONGEST_NAME = 64;
-
 /** Aliases made from the hosts, with the port where a host occurs more than once, numbered where that is not enough. */
 function nameUpstreams(urls: readonly string[]): string[] {
   const parsed = urls.map((url) => (URL.canParse(url) ? new URL(url) : undefined));
   const taken = new Set<string>();
   return parsed.map((url, index) => {
     const isAlone = parsed.filter((other) => other?.hostname === url?.hostname).length === 1;
-    const host = url === undefined || url.hostname === "" ? `upstream-${index + 1}` : url.hostname;
     const port = isAlone || url === undefined || url.port === "" ? "" : `-${url.port}`;
-    const base = `${host}${port}`.replace(/[^A-Za-z0-9_.-]+/g, "-").replace(/^[^A-Za-z0-9]+|-+$/g, "");
-    let name = base.slice(0, LONGEST_NAME);
-    for (let number = 2; taken.has(name) || name === "" || name === "aggregate" || name === "off"; number++) {
-      name = `${base.slice(0, LONGEST_NAME - 5)}-${number}`;
-    }
+    const name = aliasFrom(
+      `${url?.hostname.replaceAll(/:+/g, "-") ?? ""}${port}`,
+      (each) => taken.has(each),
+      `upstream-${index + 1}`,
+    );
     taken.add(name);
     return name;
   });

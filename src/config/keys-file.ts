@@ -1,6 +1,6 @@
 import { isObject, keyTree, repeatedKey } from "../json.ts";
 import { TIER_NAME } from "./clients-schema.ts";
-import { forms } from "./forms.ts";
+import { notations } from "./notations.ts";
 import { ConfigError } from "./problem.ts";
 import type { Problem } from "./problem.ts";
 import { withoutKeys } from "./reading.ts";
@@ -75,16 +75,16 @@ class KeysReading {
       this.report(line, "name", "must be 1 to 128 characters without spaces at its ends");
     }
     if (typeof tier !== "string" || !TIER.test(tier)) this.report(line, "tier", "must be the name of a tier");
-    const fault = typeof digest === "string" ? forms.digest.findFault(digest) : "must be sha256: and 64 hex digits";
+    const fault = typeof digest === "string" ? notations.digest.findFault(digest) : "must be sha256: and 64 hex digits";
     if (fault !== undefined) this.report(line, "digest", fault);
-    const end = typeof expires === "string" ? forms.time.findFault(expires) : "must be a time in quotes";
+    const end = typeof expires === "string" ? notations.time.findFault(expires) : "must be a time in quotes";
     if (expires !== undefined && end !== undefined) this.report(line, "expires", end);
     if (this.problems.length > before) return;
     this.keys.push({
       name: name as string,
       tier: tier as string,
-      digest: forms.digest.parse(digest as string),
-      ...(expires === undefined ? {} : { expires: forms.time.parse(expires as string) }),
+      digest: notations.digest.parse(digest as string),
+      ...(expires === undefined ? {} : { expires: notations.time.parse(expires as string) }),
       line,
     });
   }

@@ -1,7 +1,7 @@
 import { IsOptional, Type } from "typebox";
 import type { Static, TProperties, TSchema, TUnsafe } from "typebox";
-import { forms } from "./forms.ts";
-import type { FormName, FormValues } from "./forms.ts";
+import { notations } from "./notations.ts";
+import type { NotationName, NotationValues } from "./notations.ts";
 
 /**
  * What the schema says about a key beyond JSON Schema's own keywords. The reader, the printer, the diff and the
@@ -10,12 +10,12 @@ import type { FormName, FormValues } from "./forms.ts";
 export interface Notes {
   /** For people: what the key does. */
   readonly description?: string;
-  /** In the form of the file. */
+  /** As it is in the file. */
   readonly default?: unknown;
   /** First of them: shown in the example file where there is no default. */
   readonly examples?: readonly unknown[];
   /** How the text of the file is checked, parsed and printed. */
-  readonly form?: FormName;
+  readonly notation?: NotationName;
   /** Bounds of a duration (ms) or size (bytes). */
   readonly least?: number;
   readonly most?: number;
@@ -31,16 +31,21 @@ export interface Notes {
   readonly oneOf?: readonly (readonly string[])[];
 }
 
-type Leaf = Notes & { readonly description: string };
+type Described = Notes & { readonly description: string };
 
-/** Text in one of the {@link forms}: a duration, a size, a URL, a file … */
-export function formed<Name extends FormName>(form: Name, leaf: Leaf): TUnsafe<FormValues[Name]> {
-  return Type.Unsafe<FormValues[Name]>({ type: "string", pattern: forms[form].pattern, form, ...leaf });
+/** Text in one of the {@link notations}: a duration, a size, a URL, a file … */
+export function scalar<Name extends NotationName>(notation: Name, described: Described): TUnsafe<NotationValues[Name]> {
+  return Type.Unsafe<NotationValues[Name]>({
+    type: "string",
+    pattern: notations[notation].pattern,
+    notation,
+    ...described,
+  });
 }
 
 /** Free text. */
-export function text(leaf: Leaf & { readonly pattern?: string }): TUnsafe<string> {
-  return Type.Unsafe<string>({ type: "string", minLength: 1, expected: "text", ...leaf });
+export function text(described: Described & { readonly pattern?: string }): TUnsafe<string> {
+  return Type.Unsafe<string>({ type: "string", minLength: 1, expected: "text", ...described });
 }
 
 export function flag(byDefault: boolean, description: string): TUnsafe<boolean> {
@@ -48,19 +53,28 @@ export function flag(byDefault: boolean, description: string): TUnsafe<boolean> 
 }
 
 /** A whole number from `minimum` to `maximum`. */
-export function count(leaf: Leaf & { readonly minimum: number; readonly maximum: number }): TUnsafe<number> {
-  const expected = `a whole number from ${leaf.minimum} to ${leaf.maximum}`;
-  return Type.Unsafe<number>({ type: "integer", expected, ...leaf });
+export function count(described: Described & { readonly minimum: number; readonly maximum: number }): TUnsafe<number> {
+  const expected = `a whole number from ${described.minimum} to ${described.maximum}`;
+  return Type.Unsafe<number>({ type: "integer", expected, ...described });
 }
 
 /** A number from 0 to 1. */
-export function share(leaf: Leaf): TUnsafe<number> {
-  return Type.Unsafe<number>({ type: "number", minimum: 0, maximum: 1, expected: "a number from 0 to 1", ...leaf });
+export function share(described: Described): TUnsafe<number> {
+  return Type.Unsafe<number>({
+    type: "number",
+    minimum: 0,
+    maximum: 1,
+    expected: "a number from 0 to 1",
+    ...described,
+  });
 }
 
 /** One of a few words. */
-export function choice<const Words extends readonly string[]>(words: Words, leaf: Leaf): TUnsafe<Words[number]> {
-  return Type.Unsafe<Words[number]>({ enum: words, expected: words.join(" or "), ...leaf });
+export function choice<const Words extends readonly string[]>(
+  words: Words,
+  described: Described,
+): TUnsafe<Words[number]> {
+  return Type.Unsafe<Words[number]>({ enum: words, expected: words.join(" or "), ...described });
 }
 
 /** A group of keys. */
@@ -98,7 +112,7 @@ export function burst(what: string, { most, requests }: { readonly most: number;
       `A second window, as a rule a shorter one: at most this many ${what} in any of it.`,
       {
         requests: count({ minimum: 1, maximum: most, examples: [requests], description: `${what} in any window.` }),
-        per: formed("duration", { default: "1s", least: 1, most: 86_400_000, description: "Length of the window." }),
+        per: scalar("duration", { default: "1s", least: 1, most: 86_400_000, description: "Length of the window." }),
       },
       { expected: `a window such as { requests: ${requests}, per: 5s }` },
     ),

@@ -1,6 +1,6 @@
 import { dirname, resolve } from "node:path";
-import { complete } from "./complete.ts";
-import type { Draft } from "./complete.ts";
+import { fillDependentDefaults } from "./dependent-defaults.ts";
+import type { Draft } from "./dependent-defaults.ts";
 import type { Environment } from "./environment.ts";
 import { asData } from "./keys.ts";
 import { ConfigError } from "./problem.ts";
@@ -55,7 +55,7 @@ export function parseConfig({ text, file, env }: ConfigSource): ParsedConfig {
   if (reading.problems.length > 0) return refuse();
   const read: Draft | undefined = readRoot(reading, asData(configSchema));
   if (read === undefined) return refuse();
-  const draft = complete(read, reading);
+  const draft = fillDependentDefaults(read, reading);
   checkRules(reading, draft);
   if (!reading.problems.every(({ isOfFile, path }) => isOfFile === true && WATCHED.test(path))) return refuse();
   // Without other problems, the schema has filled in every key.

@@ -1,16 +1,16 @@
 import { stringify } from "yaml";
 import { escapeReferences } from "./environment.ts";
-import { forms } from "./forms.ts";
-import type { Form } from "./forms.ts";
+import { notations } from "./notations.ts";
+import type { Notation } from "./notations.ts";
 import { asData } from "./keys.ts";
 import type { Schema } from "./keys.ts";
 import { configSchema } from "./schema.ts";
 import type { Config } from "./schema.ts";
 import { isObject } from "../json.ts";
 
-/** `value` in the form of the file, as data, with every secret replaced by `***`. */
+/** `value` as it is in the file, as data, with every secret replaced by `***`. */
 export function present(schema: Schema, value: unknown): unknown {
-  const { properties, items, values: named, form } = alternativeFor(schema, value);
+  const { properties, items, values: named, notation } = alternativeFor(schema, value);
   if (properties !== undefined) {
     const values = value as Readonly<Record<string, unknown>>;
     const keys = Object.entries(properties).filter(([key]) => values[key] !== undefined);
@@ -21,17 +21,17 @@ export function present(schema: Schema, value: unknown): unknown {
     return Object.fromEntries(entries.map(([name, item]) => [name, present(named, item)]));
   }
   if (items !== undefined) return (value as readonly unknown[]).map((item) => present(items, item));
-  if (form !== undefined) return escapeReferences((forms[form] as Form<unknown>).format(value));
+  if (notation !== undefined) return escapeReferences((notations[notation] as Notation<unknown>).format(value));
   return typeof value === "string" ? escapeReferences(value) : value;
 }
 
 /** Of a key that takes text or a group of keys, the one that `value` is. */
 function alternativeFor(schema: Schema, value: unknown): Schema {
   const isGroup = isObject(value);
-  return schema.anyOf?.find(({ properties, form }) => (isGroup ? properties : form) !== undefined) ?? schema;
+  return schema.anyOf?.find(({ properties, notation }) => (isGroup ? properties : notation) !== undefined) ?? schema;
 }
 
-/** The effective configuration as data in the form of the file: every key that is on, secrets redacted. */
+/** The effective configuration as data as it is in the file: every key that is on, secrets redacted. */
 export function presentConfig(config: Config): unknown {
   return present(asData(configSchema), config);
 }

@@ -4,8 +4,8 @@ import { substitute } from "./environment.ts";
 import { whyGone } from "./gone-keys.ts";
 import { isOff } from "./keys.ts";
 import type { Schema } from "./keys.ts";
-import { readLeaf } from "./leaf.ts";
-import type { Given } from "./leaf.ts";
+import { parseScalar } from "./scalar.ts";
+import type { Given } from "./scalar.ts";
 import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
 
@@ -108,10 +108,10 @@ function readAbsent(reading: Reading, place: Place): unknown {
   return readDefault(schema);
 }
 
-/** A default is given in the form of the file, like any other value. */
+/** A default is given as it is in the file, like any other value. */
 function readDefault(schema: Schema): unknown {
   if (Array.isArray(schema.default)) return [...(schema.default as unknown[])];
-  const outcome = readLeaf(schema, { value: schema.default, replaced: false }, "/");
+  const outcome = parseScalar(schema, { value: schema.default, replaced: false }, "/");
   return "value" in outcome ? outcome.value : undefined;
 }
 
@@ -159,8 +159,8 @@ function readValue(reading: Reading, place: Place, node: Node): unknown {
     return undefined;
   }
   reading.noteGiven(path, given);
-  const leaf = schema.anyOf?.find(({ form }) => form !== undefined) ?? schema;
-  const outcome = readLeaf(leaf, given, reading.folder);
+  const chosen = schema.anyOf?.find(({ notation }) => notation !== undefined) ?? schema;
+  const outcome = parseScalar(chosen, given, reading.folder);
   if ("fault" in outcome) reading.report(path, outcome.fault);
   else if (outcome.file !== undefined) reading.noteFile(path, outcome.file);
   return outcome.value;

@@ -1,8 +1,8 @@
 import { LineCounter, parseDocument } from "yaml";
 import type { Document, Node } from "yaml";
 import type { Environment } from "./environment.ts";
-import { speak } from "./leaf.ts";
-import type { Given, NamedFile } from "./leaf.ts";
+import { speak } from "./scalar.ts";
+import type { Given, NamedFile } from "./scalar.ts";
 import type { Problem } from "./problem.ts";
 
 interface Position {

@@ -1,14 +1,14 @@
 import { Type } from "typebox";
-import { formed, group, off, text } from "./keys.ts";
+import { scalar, group, off, text } from "./keys.ts";
 import { tlsKeys } from "./tls-schema.ts";
 
 /** A user and a password; Redis before ACLs knows a password only. */
 function loginKeys(where: string) {
   return {
     username: off(text({ examples: ["gateway"], description: `User${where}.` })),
-    password: off(formed("secret", { examples: ["${REDIS_PASSWORD}"], description: `Password${where}.` })),
+    password: off(scalar("secret", { examples: ["${REDIS_PASSWORD}"], description: `Password${where}.` })),
     passwordFile: off(
-      formed("secretFile", { examples: ["/run/secrets/redis"], description: `File with the password${where}.` }),
+      scalar("secretFile", { examples: ["/run/secrets/redis"], description: `File with the password${where}.` }),
     ),
   };
 }
@@ -22,15 +22,15 @@ export const redisSchema = group(
   "The cache and the coordination shared by replicas. Off: memory only. Exactly one of url, urlFile, cluster, sentinel.",
   {
     url: off(
-      formed("redisUrl", {
+      scalar("redisUrl", {
         examples: ["redis://redis.example:6379"],
         description: "A single server, redis:// or rediss:// (TLS); may hold user and password.",
       }),
     ),
-    urlFile: off(formed("redisUrlFile", { examples: ["/run/secrets/redis-url"], description: "File with that URL." })),
+    urlFile: off(scalar("redisUrlFile", { examples: ["/run/secrets/redis-url"], description: "File with that URL." })),
     cluster: off(
       group("A Redis Cluster.", {
-        nodes: Type.Array(formed("redisUrl", { description: "URL of one node." }), {
+        nodes: Type.Array(scalar("redisUrl", { description: "URL of one node." }), {
           minItems: 1,
           maxItems: 1_000,
           examples: [["redis://redis-1.example:6379", "redis://redis-2.example:6379"]],
@@ -42,7 +42,7 @@ export const redisSchema = group(
     sentinel: off(
       group("A master watched by Redis Sentinel.", {
         name: text({ examples: ["mymaster"], description: "Name of the master." }),
-        nodes: Type.Array(formed("hostPort", { description: "host:port of one sentinel." }), {
+        nodes: Type.Array(scalar("hostPort", { description: "host:port of one sentinel." }), {
           minItems: 1,
           maxItems: 1_000,
           examples: [["sentinel-1.example:26379", "sentinel-2.example:26379"]],
@@ -63,7 +63,7 @@ export const redisSchema = group(
       description: "Begins every key. Gateways that share a Redis but no cache take different ones.",
     }),
     sealKeyFile: off(
-      formed("sealKeyFile", {
+      scalar("sealKeyFile", {
         examples: ["/run/secrets/seal-key"],
         description:
           "File with 32 random bytes in base64, the same for all replicas; what is in Redis carries an HMAC, and what does not verify counts as absent. Read again when it changes; two lines while the key changes: the first seals, both open.",

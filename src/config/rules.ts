@@ -1,15 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import { HOP_BY_HOP, isNeverPassed, OWN_TARGETED_FIELD } from "../fields.ts";
+import { RESERVED_ALIASES } from "./alias.ts";
 import { checkClients } from "./clients-rules.ts";
 import { checkKeyPair, checkTwice } from "./common-rules.ts";
 import { checkDiscovery } from "./discovery-rules.ts";
-import type { Draft, UpstreamDraft } from "./complete.ts";
+import type { Draft, UpstreamDraft } from "./dependent-defaults.ts";
 import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
 import { formatDuration, formatSize } from "../units.ts";
-
-/** Words of `routing.plain` that are no upstream's name. */
-const PLAIN_WORDS = ["aggregate", "off"];
 
 /** Request headers that are HTTP's own: of one connection, of the framing, or of what the body is. */
 const RESERVED_HEADERS: ReadonlySet<string> = new Set([
@@ -121,7 +119,7 @@ function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft):
   if (timeout !== undefined && attemptTimeout !== undefined && attemptTimeout > timeout) {
     reading.report(`${path}.attemptTimeout`, `must not be longer than timeout (${formatDuration(timeout)})`);
   }
-  if (upstream.name !== undefined && PLAIN_WORDS.includes(upstream.name)) {
+  if (upstream.name !== undefined && RESERVED_ALIASES.includes(upstream.name)) {
     reading.report(`${path}.name`, `"${upstream.name}" has a meaning of its own in routing.plain: take another name`);
   }
   checkTwice(
@@ -211,7 +209,7 @@ function checkRouting(reading: Reading, { routing, upstreams }: Draft): void {
   const { plain, prefix, adminHeader } = routing ?? {};
   checkHeaderName(reading, "routing.adminHeader", adminHeader);
   const names = (upstreams ?? []).map((upstream) => upstream?.name).filter((name) => name !== undefined);
-  const known = [...PLAIN_WORDS, ...names];
+  const known = [...RESERVED_ALIASES, ...names];
   if (plain !== undefined && upstreams !== undefined && !known.includes(plain)) {
     reading.report(
       "routing.plain",

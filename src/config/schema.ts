@@ -3,7 +3,7 @@ import type { Static } from "typebox";
 import type { cacheOverridesSchema } from "./cache-schema.ts";
 import { cacheSchema } from "./cache-schema.ts";
 import { clientsSchema, listenTlsSchema, trustedProxiesSchema } from "./clients-schema.ts";
-import { choice, count, flag, formed, group, off, share, text } from "./keys.ts";
+import { choice, count, flag, scalar, group, off, share, text } from "./keys.ts";
 import { discoverySchema } from "./discovery-schema.ts";
 import { redisSchema } from "./redis-schema.ts";
 import { upstreamSchema } from "./upstream-schema.ts";
@@ -19,11 +19,11 @@ const listen = group(
       false,
       "Share the port with other replicas on this machine that have this key too (Linux): the kernel deals connections out. Each needs an operations.port of its own.",
     ),
-    keepAliveTimeout: formed("duration", {
+    keepAliveTimeout: scalar("duration", {
       default: "72s",
       description: "How long an idle connection is kept. Longer than the load balancer's own, or it meets closed ones.",
     }),
-    headersTimeout: formed("duration", {
+    headersTimeout: scalar("duration", {
       default: "15s",
       least: 1,
       description: "How long the headers of a request may take to arrive.",
@@ -44,7 +44,7 @@ const operator = group(
       examples: ["ada"],
       description: "The operator's name.",
     }),
-    tokenFile: formed("tokenFile", {
+    tokenFile: scalar("tokenFile", {
       examples: ["/run/secrets/operators/ada"],
       description: "File with this operator's bearer token; read again when it changes.",
     }),
@@ -58,16 +58,16 @@ const operations = group(
   {
     host: text({ default: "127.0.0.1", description: "Address to listen on." }),
     port: count({ default: 9090, ...port, description: "Port. 0: any free one." }),
-    hosts: Type.Array(formed("hostName", { description: "Host name." }), {
+    hosts: Type.Array(scalar("hostName", { description: "Host name." }), {
       default: [],
       maxItems: 100,
       expected: "a list of host names",
       description: "Names it answers to besides localhost and IP addresses. Probes and metrics answer to any.",
     }),
     readonly: flag(false, "Show, and refuse (403) whatever changes something: purges, nodes, upstreams."),
-    token: off(formed("token", { examples: ["${OPERATIONS_TOKEN}"], description: "Bearer token." })),
+    token: off(scalar("token", { examples: ["${OPERATIONS_TOKEN}"], description: "Bearer token." })),
     tokenFile: off(
-      formed("tokenFile", {
+      scalar("tokenFile", {
         examples: ["/run/secrets/operations"],
         description: "File with the bearer token; read again when it changes.",
       }),
@@ -91,7 +91,7 @@ const routing = group("Which registry a request means.", {
     restart: true,
     description: "One registry is at {prefix}/{admin}/registry/….",
   }),
-  adminHeader: formed("fieldName", {
+  adminHeader: scalar("fieldName", {
     default: "x-instrument-admin",
     description: "Request header that names the admin.",
   }),
@@ -115,14 +115,14 @@ const aggregate = group("The merged listing of all upstreams.", {
 });
 
 const limits = group("Largest messages.", {
-  requestBody: formed("size", { default: "1MiB", least: 1, most: 2 ** 30, description: "Body of a request." }),
-  responseBody: formed("size", {
+  requestBody: scalar("size", { default: "1MiB", least: 1, most: 2 ** 30, description: "Body of a request." }),
+  responseBody: scalar("size", {
     default: "8MiB",
     least: 1,
     most: 2 ** 30,
     description: "Body of an upstream's answer.",
   }),
-  uri: formed("size", {
+  uri: scalar("size", {
     default: "8KiB",
     least: 256,
     most: 2 ** 20,
@@ -142,13 +142,13 @@ export const configSchema = group("Configuration of Registry Gateway.", {
   aggregate,
   limits,
   cors: group("Cross-origin requests of browsers.", {
-    origins: Type.Array(formed("origin", { description: 'An origin, or "*".' }), {
+    origins: Type.Array(scalar("origin", { description: 'An origin, or "*".' }), {
       default: ["*"],
       maxItems: 1_000,
       expected: "a list of origins",
       description: 'Origins that may read answers. "*": all.',
     }),
-    allowHeaders: Type.Array(formed("fieldName", { description: "Name of a request header." }), {
+    allowHeaders: Type.Array(scalar("fieldName", { description: "Name of a request header." }), {
       default: [],
       maxItems: 100,
       expected: "a list of header names",
@@ -173,11 +173,11 @@ export const configSchema = group("Configuration of Registry Gateway.", {
       {
         otlp: off(
           group("Metrics are pushed to an OpenTelemetry collector, under the names that /metrics has.", {
-            endpoint: formed("endpointUrl", {
+            endpoint: scalar("endpointUrl", {
               examples: ["http://otel-collector.example:4318/v1/metrics"],
               description: "Where metrics go (OTLP over HTTP).",
             }),
-            every: formed("duration", {
+            every: scalar("duration", {
               default: "30s",
               least: 1_000,
               most: 3_600_000,
@@ -193,7 +193,7 @@ export const configSchema = group("Configuration of Registry Gateway.", {
     "OpenTelemetry traces.",
     {
       endpoint: off(
-        formed("endpointUrl", {
+        scalar("endpointUrl", {
           examples: ["http://otel-collector.example:4318/v1/traces"],
           description: "Where traces go (OTLP over HTTP).",
         }),
@@ -203,11 +203,11 @@ export const configSchema = group("Configuration of Registry Gateway.", {
     { restart: true },
   ),
   shutdown: group("After SIGTERM.", {
-    grace: formed("duration", {
+    grace: scalar("duration", {
       default: "5s",
       description: "Go on accepting for so long, with readiness already 503.",
     }),
-    timeout: formed("duration", { default: "20s", description: "Then finish what runs, for so long at most." }),
+    timeout: scalar("duration", { default: "20s", description: "Then finish what runs, for so long at most." }),
   }),
   discovery: off(discoverySchema),
   upstreams: Type.Array(upstreamSchema, {

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import { cacheOverridesSchema } from "./cache-schema.ts";
-import { burst, choice, count, flag, formed, group, off, share, text } from "./keys.ts";
+import { burst, choice, count, flag, scalar, group, off, share, text } from "./keys.ts";
 import { tlsKeys } from "./tls-schema.ts";
 
 /** Safe as a path segment and as a metric label. */
@@ -10,9 +10,9 @@ const rateLimit = group(
   "At most this many calls in any window, every attempt and check included, shared by all replicas.",
   {
     requests: count({ default: 120, minimum: 1, maximum: 1_000_000, description: "Calls in any window of per." }),
-    per: formed("duration", { default: "1m", least: 1, most: 86_400_000, description: "Length of the window." }),
+    per: scalar("duration", { default: "1m", least: 1, most: 86_400_000, description: "Length of the window." }),
     burst: burst("calls", { most: 1_000_000, requests: 10 }),
-    maxWait: formed("duration", {
+    maxWait: scalar("duration", {
       default: "2s",
       description: "How long a call may wait for its turn before it is refused with 429.",
     }),
@@ -57,9 +57,9 @@ const auth = off(
   group(
     "Credentials sent to this upstream. Every client of this gateway may use them.",
     {
-      bearerToken: off(formed("token", { examples: ["${REGISTRY_TOKEN}"], description: "Bearer token." })),
+      bearerToken: off(scalar("token", { examples: ["${REGISTRY_TOKEN}"], description: "Bearer token." })),
       bearerTokenFile: off(
-        formed("tokenFile", {
+        scalar("tokenFile", {
           examples: ["/run/secrets/token"],
           description: "File with the bearer token; read again when it changes.",
         }),
@@ -68,10 +68,10 @@ const auth = off(
         group(
           "A header of your choice.",
           {
-            name: formed("fieldName", { examples: ["x-api-key"], description: "Name of the header." }),
-            value: off(formed("token", { examples: ["${REGISTRY_KEY}"], description: "Its value." })),
+            name: scalar("fieldName", { examples: ["x-api-key"], description: "Name of the header." }),
+            value: off(scalar("token", { examples: ["${REGISTRY_KEY}"], description: "Its value." })),
             valueFile: off(
-              formed("tokenFile", {
+              scalar("tokenFile", {
                 examples: ["/run/secrets/key"],
                 description: "File with its value; read again when it changes.",
               }),
@@ -84,14 +84,14 @@ const auth = off(
         group(
           "OAuth 2.0 client credentials (RFC 6749 §4.4).",
           {
-            tokenUrl: formed("endpointUrl", {
+            tokenUrl: scalar("endpointUrl", {
               examples: ["https://login.example/oauth/token"],
               description: "Token endpoint.",
             }),
             clientId: text({ examples: ["gateway"], description: "Client id." }),
-            clientSecret: off(formed("secret", { examples: ["${CLIENT_SECRET}"], description: "Client secret." })),
+            clientSecret: off(scalar("secret", { examples: ["${CLIENT_SECRET}"], description: "Client secret." })),
             clientSecretFile: off(
-              formed("secretFile", {
+              scalar("secretFile", {
                 examples: ["/run/secrets/client"],
                 description: "File with the client secret; read again when it changes.",
               }),
@@ -109,7 +109,7 @@ const auth = off(
 
 const tls = off(group("TLS to this upstream; certificates are always verified.", tlsKeys));
 
-const nodeUrl = formed("nodeUrl", { examples: ["https://registry.example"], description: "Base URL of one node." });
+const nodeUrl = scalar("nodeUrl", { examples: ["https://registry.example"], description: "Base URL of one node." });
 
 /** Which registry it is. */
 const identity = {
@@ -156,8 +156,8 @@ const identity = {
 
 /** How it is called, and what is done with its answers. */
 const treatment = {
-  timeout: formed("duration", { default: "15s", least: 1, description: "All attempts together." }),
-  attemptTimeout: formed("duration", {
+  timeout: scalar("duration", { default: "15s", least: 1, description: "All attempts together." }),
+  attemptTimeout: scalar("duration", {
     default: "5s",
     least: 1,
     description: "One attempt; at most timeout. A sole node may use all of timeout.",
@@ -170,7 +170,7 @@ const treatment = {
   auth,
   tls,
   httpProxy: off(
-    formed("proxyUrl", {
+    scalar("proxyUrl", {
       examples: ["http://proxy.example:3128"],
       description: "HTTP proxy to reach this upstream through; may hold user and password.",
     }),
@@ -182,7 +182,7 @@ const treatment = {
     description: "How many nodes must name the same admin before any of them is used; at most the number of urls.",
   }),
   proof: group("How often nodes are asked again whose registry they are.", {
-    every: formed("duration", {
+    every: scalar("duration", {
       default: "5m",
       least: 1_000,
       most: 3_600_000,

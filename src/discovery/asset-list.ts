@@ -156,22 +156,3 @@ function nameOf(value: unknown): string | undefined {
   const name = isObject(value) ? (value.name ?? value.id ?? value.symbol) : undefined;
   return typeof name === "string" ? name : undefined;
 }
-
-/** Names that mean something else in `routing.plain`. */
-const RESERVED = new Set(["aggregate", "off"]);
-const LONGEST_NAME = 64;
-
-/**
- * A readable alias made of what stands before `::` in an admin, or of a host; numbered where it is taken. Whatever a
- * list says, it is good as a path segment and as a metric label.
- */
-export function aliasOf(hint: string, isTaken: (name: string) => boolean): string {
-  const plain = hint
-    .split("::", 1)[0]!
-    .replaceAll(/[^A-Za-z0-9_.-]+/g, "-")
-    .replaceAll(/^[^A-Za-z0-9]+|-+$/g, "");
-  const base = (plain === "" ? "registry" : plain).slice(0, LONGEST_NAME - 6);
-  let name = base;
-  for (let number = 2; RESERVED.has(name) || isTaken(name); number++) name = `${base}-${number}`;
-  return name;
-}

@@ -1,6 +1,7 @@
+import { quote } from "../json.ts";
 import type { Config, DiscoveryConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
-import { aliasOf } from "./asset-list.ts";
+import { aliasFrom } from "../config/alias.ts";
 import { type Candidate, isUsed, type Offer, pinOf, problemOf, proposalOf, reportOf } from "./candidate.ts";
 import { isSameSet, type Pin, refuse } from "./pin.ts";
 import type { Pins } from "./pins.ts";
@@ -129,7 +130,7 @@ export class Candidates {
       ...pins.all().map(({ name }) => name),
       ...[...this.listed.values()].map(({ name }) => name),
     ]);
-    const name = pins.get(admin)?.name ?? aliasOf(admin, (each) => names.has(each));
+    const name = pins.get(admin)?.name ?? aliasFrom(admin, (each) => names.has(each));
     const candidate = { ...unlisted({ admin, name, since: time() }) };
     this.listed.set(admin, candidate);
     return candidate;
@@ -165,8 +166,4 @@ function unlisted({ admin, name, since }: Pick<Pin, "admin" | "name" | "since">)
 /** What is refused before it was ever used. */
 function noPin({ admin, name }: Candidate, source: string, since: string): Pin {
   return { admin, name, version: 0, published: [], urls: [], mended: [], refused: [], source, since };
-}
-
-function quote(admin: string): string {
-  return JSON.stringify(admin.length > 200 ? `${admin.slice(0, 200)}…` : admin);
 }

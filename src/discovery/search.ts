@@ -4,7 +4,7 @@ import type { Config, DiscoveryConfig } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
 import type { SharedRows } from "../sharing/coordination.ts";
 import type { FoundRegistries, FoundRegistry } from "../upstream/found.ts";
-import { aliasOf } from "./asset-list.ts";
+import { aliasFrom } from "../config/alias.ts";
 import { type Candidate, isUsed, judge, pinOf, problemOf } from "./candidate.ts";
 import { Candidates } from "./candidates.ts";
 import { DiscoveryNews } from "./news.ts";
@@ -239,7 +239,7 @@ export class Search {
     const registries = this.pins.all().flatMap((pin): FoundRegistry[] => {
       if (!isUsed(pin)) return [];
       // Replicas that found two registries apart may have given both the same alias.
-      const name = names.has(pin.name) ? aliasOf(pin.name, (each) => names.has(each)) : pin.name;
+      const name = names.has(pin.name) ? aliasFrom(pin.name, (each) => names.has(each)) : pin.name;
       names.add(name);
       return [{ name, admin: pin.admin, urls: pin.urls }];
     });

@@ -7,7 +7,7 @@ import type { Listing, Source } from "./sources.ts";
 /** What is still so is told again. */
 const REMINDER = 3_600_000;
 
-interface Reading {
+interface SourceReading {
   readonly source: Source;
   /** The last good one. */
   listing: Listing | undefined;
@@ -21,7 +21,7 @@ interface Reading {
 
 /** The sources with what each said last: one that cannot be read still says what it said before. */
 export class SourceReadings {
-  private readonly readings: readonly Reading[];
+  private readonly readings: readonly SourceReading[];
   private readonly clock: Clock;
   private readonly observer: DiscoveryObserver;
 
@@ -79,7 +79,7 @@ export class SourceReadings {
     }));
   }
 
-  private async readOne(reading: Reading, signal: AbortSignalLike): Promise<void> {
+  private async readOne(reading: SourceReading, signal: AbortSignalLike): Promise<void> {
     const { source, listing: before } = reading;
     let fault: string | undefined;
     try {
@@ -99,7 +99,7 @@ export class SourceReadings {
   }
 
   /** A fault when it begins, or is another one, but no more often than once an hour; and that it is over. */
-  private isNews(reading: Reading, fault: string | undefined): boolean {
+  private isNews(reading: SourceReading, fault: string | undefined): boolean {
     const now = this.clock.now();
     if (fault === undefined) {
       const wasTold = reading.toldFault !== undefined;
@@ -112,7 +112,7 @@ export class SourceReadings {
     return true;
   }
 
-  private noteShrinking(reading: Reading, before: Listing | undefined): void {
+  private noteShrinking(reading: SourceReading, before: Listing | undefined): void {
     const [was, is] = [before?.registries.size ?? 0, reading.listing!.registries.size];
     const now = this.clock.now();
     if (is >= was || now - reading.shrankAt < REMINDER) return;

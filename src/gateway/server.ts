@@ -8,7 +8,7 @@ import type { Services } from "../requests/context.ts";
 import type { InFlight } from "../requests/in-flight.ts";
 import { act, type ActRequest, type ActResult } from "../operations/actions.ts";
 import type { RequestFilter, RequestsReport } from "../observe/request-log.ts";
-import type { CacheAnswer } from "../operations/answers.ts";
+import type { CacheContents } from "../operations/answers.ts";
 import { type PurgePreview, reportCache } from "../operations/cache-report.ts";
 import { type ClientsReport, reportClients } from "../operations/clients-report.ts";
 import { createExplain, type Explain } from "../operations/explain.ts";
@@ -127,7 +127,7 @@ export class Server {
   }
 
   /** What `/cache` answers. */
-  cache(preview: PurgePreview): Promise<CacheAnswer> {
+  cache(preview: PurgePreview): Promise<CacheContents> {
     const { memory, coordination, services } = this.parts;
     const { coordinator } = coordination;
     const behind = coordination.redisStatus().configured ? "redis" : null;

@@ -86,7 +86,7 @@ export interface CacheGroup extends EntryCount {
 }
 
 /** `GET /cache`; with `upstream`, `endpoint` and `instrument` as `POST /purge` takes them, or `all=true`, what that would take. */
-export interface CacheAnswer {
+export interface CacheContents {
   /** Variants that can still be used, by registry and kind. */
   readonly groups: readonly CacheGroup[];
   /** What was purged and has not been overwritten or evicted yet. */

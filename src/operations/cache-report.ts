@@ -6,7 +6,7 @@ import type { EpochsPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import { readKeyName } from "../registry/metadata-key.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
-import type { CacheAnswer, CachedKind, CacheGroup } from "./answers.ts";
+import type { CacheContents, CachedKind, CacheGroup } from "./answers.ts";
 import { takenBy } from "./purge.ts";
 
 /** Keys that are looked at before anything else may run: a millisecond's worth. */
@@ -17,7 +17,7 @@ export interface CacheReportParts {
   readonly coordinator: Pick<EpochsPort, "epochOf" | "softPurgedAt">;
   readonly upstreams: Upstreams;
   readonly clock: Clock;
-  readonly behind: CacheAnswer["behind"];
+  readonly behind: CacheContents["behind"];
 }
 
 /** What a purge would take, as its body says; undefined: nothing is asked of a purge. */
@@ -56,7 +56,7 @@ interface Group extends Omit<CacheGroup, "oldest"> {
  *
  * @throws GatewayError 400 and 404 for what no purge could name
  */
-export async function reportCache(parts: CacheReportParts, preview: PurgePreview): Promise<CacheAnswer> {
+export async function reportCache(parts: CacheReportParts, preview: PurgePreview): Promise<CacheContents> {
   const { memory, coordinator, upstreams, clock, behind } = parts;
   const isTaken = preview === undefined ? undefined : takenBy(upstreams, preview);
   const groups = new Map<string, Group>();

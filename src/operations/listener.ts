@@ -18,7 +18,7 @@ import type { RequestFilter, RequestsReport } from "../observe/request-log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { Health } from "./conditions/health.ts";
 import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
-import type { CacheAnswer } from "./answers.ts";
+import type { CacheContents } from "./answers.ts";
 import { Audit, type AuditEntry, operatorOf } from "./audit.ts";
 import { checkAccess, checkMayAct, type Credential, type OperationsAccess, type PathKind } from "./access.ts";
 import { parsePreview, type PurgePreview } from "./cache-report.ts";
@@ -49,7 +49,7 @@ export interface OperationsOptions {
   /** The last hour, or what of it came after `since`, in milliseconds since the Unix epoch. */
   history(since?: number): HistoryReport;
   /** What is in memory, and what a purge would take of it. */
-  cache(preview: PurgePreview): Promise<CacheAnswer>;
+  cache(preview: PurgePreview): Promise<CacheContents>;
   /** The latest requests. */
   requests(filter: RequestFilter): RequestsReport;
   /** What each client used. */

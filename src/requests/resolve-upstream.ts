@@ -1,3 +1,4 @@
+import { quote } from "../json.ts";
 import type { AbortSignalLike } from "../clock.ts";
 import type { Tier } from "../clients/client.ts";
 import { suggest } from "../config/suggestion.ts";
@@ -204,11 +205,6 @@ function suggestAlias({ upstreams, tier }: RoutingRules, { value, mayBeAlias }: 
     value,
     upstreams.all.filter((each) => maySee(tier, each)).map(({ name }) => name),
   );
-}
-
-/** Names come from the request: shortened, and quoted so that they can't break out of the text. */
-function quote(value: string): string {
-  return JSON.stringify(value.length > 200 ? `${value.slice(0, 200)}…` : value);
 }
 
 /** What a request says besides its path of where it goes. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { CacheAnswer } from "../../src/operations/answers.ts";
+import type { CacheContents } from "../../src/operations/answers.ts";
 import { endpointOf, endpointPath } from "../../src/spec/endpoints.ts";
 import { ENDPOINT_EXAMPLES } from "../../src/spec/openapi-examples.ts";
 import {
@@ -79,7 +79,7 @@ describe.each(CACHED_OPERATIONS)("the cached %s", (operation) => {
   test("is shown among what is stored, and purged with what holds the same data and nothing else", async () => {
     const { ask, read, purge } = await open();
     for (const each of CACHED_OPERATIONS) await ask(each);
-    const { groups } = (await read("/cache")) as CacheAnswer;
+    const { groups } = (await read("/cache")) as CacheContents;
     expect(groups.map((group) => group.kind)).toContain(operation);
     expect((await purge({ upstream: "amulet", endpoint: operation })).status).toBe(200);
     const { data } = cachedRecord(operation);

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
-import type { CacheAnswer, CacheGroup } from "../../src/operations/answers.ts";
+import type { CacheContents, CacheGroup } from "../../src/operations/answers.ts";
 import { reportCache } from "../../src/operations/cache-report.ts";
 import { metadataKey, readKeyName } from "../../src/registry/metadata-key.ts";
 import { startGateway } from "../support/gateway.ts";
@@ -11,13 +11,13 @@ import { DSO } from "../support/sample.ts";
 
 const startRegistry = useSampleRegistries();
 
-async function cacheOf(operations: string, query = ""): Promise<CacheAnswer> {
+async function cacheOf(operations: string, query = ""): Promise<CacheContents> {
   const answer = await fetch(`${operations}/cache${query}`);
   expect([query, answer.status]).toEqual([query, 200]);
-  return (await answer.json()) as CacheAnswer;
+  return (await answer.json()) as CacheContents;
 }
 
-function groupOf({ groups }: CacheAnswer, kind: CacheGroup["kind"]): CacheGroup | undefined {
+function groupOf({ groups }: CacheContents, kind: CacheGroup["kind"]): CacheGroup | undefined {
   return groups.find((group) => group.kind === kind);
 }
 

@@ -1,3 +1,4 @@
+import { quote } from "../../json.ts";
 import { readAnswerBody } from "../../bodies/answer.ts";
 import type { AbortSignalLike, Clock, Instant } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
@@ -11,7 +12,7 @@ import type { Connection } from "../wire/connection.ts";
 import { Opening } from "../wire/connections.ts";
 import { type ConnectionSource, fetchAnswer } from "../wire/request.ts";
 import type { UpstreamNode } from "./node.ts";
-import { isPartyId, quote } from "./registry-admin.ts";
+import { isPartyId } from "./registry-admin.ts";
 
 const INFO_PATH = "/registry/metadata/v1/info";
 /** An info is a few hundred bytes. */

@@ -1,3 +1,4 @@
+import { quote } from "../../json.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import { GatewayError } from "../../errors.ts";
 import { unusable } from "../failure.ts";
@@ -226,9 +227,4 @@ export function isWaiting({ state, admin }: UpstreamNode): boolean {
 /** Whether it has the form of a party id, which no alias has: a name, `::1220` and a fingerprint in hex (field.md). */
 export function isPartyId(admin: string): boolean {
   return admin.length <= 255 && /^[\w:\- ]+::1220[0-9a-f]*$/i.test(admin);
-}
-
-/** An admin as it came from a registry: shortened, and without what could act on a terminal. */
-export function quote(admin: string): string {
-  return JSON.stringify(admin.length > 200 ? `${admin.slice(0, 200)}…` : admin);
 }

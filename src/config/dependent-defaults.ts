@@ -33,7 +33,7 @@ function least(value: number | undefined, bound: number | undefined): number | u
 const NAMES_OR_ALL = ["forwardRequestHeaders", "forwardResponseHeaders"] as const;
 
 /** `["*"]` means `"*"`. */
-function completeCache<Cache extends NonNullable<UpstreamDraft["cache"]>>(cache: Cache): Cache {
+function readStars<Cache extends NonNullable<UpstreamDraft["cache"]>>(cache: Cache): Cache {
   const all = NAMES_OR_ALL.filter((key) => {
     const names = cache[key];
     return Array.isArray(names) && names.length === 1 && names[0] === "*";
@@ -44,39 +44,39 @@ function completeCache<Cache extends NonNullable<UpstreamDraft["cache"]>>(cache:
 type ClientsDraft = NonNullable<Draft["clients"]>;
 
 /** The tier `anonymous` need not be written. */
-function completeClients(clients: ClientsDraft): ClientsDraft {
+function addAnonymous(clients: ClientsDraft): ClientsDraft {
   const { tiers = {} } = clients;
-  const isComplete = clients.anonymous !== "anonymous" || Object.hasOwn(tiers, "anonymous");
-  return { ...clients, tiers: isComplete ? tiers : { anonymous: ANONYMOUS_TIER, ...tiers } };
+  const isWritten = clients.anonymous !== "anonymous" || Object.hasOwn(tiers, "anonymous");
+  return { ...clients, tiers: isWritten ? tiers : { anonymous: ANONYMOUS_TIER, ...tiers } };
 }
 
 /**
  * Fills in the keys whose values depend on other keys: an upstream's cache is the global one with its own keys put
  * over it, a default gives way to a smaller bound that the file sets, and so on.
  */
-export function complete(draft: Draft, reading: Reading): Draft {
-  const { memory, ...shared } = completeCache(draft.cache ?? {});
+export function fillDependentDefaults(draft: Draft, reading: Reading): Draft {
+  const { memory, ...shared } = readStars(draft.cache ?? {});
   const maxObject = reading.isGiven("cache.memory.maxObject")
     ? memory?.maxObject
     : least(memory?.maxObject, memory?.maxBytes);
-  const completeUpstream = <Keys extends Pick<UpstreamDraft, "timeout" | "attemptTimeout" | "cache">>(
+  const fillUpstream = <Keys extends Pick<UpstreamDraft, "timeout" | "attemptTimeout" | "cache">>(
     path: string,
     keys: Keys,
   ): Keys => {
     const attemptTimeout = reading.isGiven(`${path}.attemptTimeout`)
       ? keys.attemptTimeout
       : least(keys.attemptTimeout, keys.timeout);
-    const cache: NonNullable<UpstreamDraft["cache"]> = overlay(shared, completeCache(keys.cache ?? {}));
+    const cache: NonNullable<UpstreamDraft["cache"]> = overlay(shared, readStars(keys.cache ?? {}));
     return { ...keys, attemptTimeout, cache };
   };
   const upstreams = draft.upstreams?.map((upstream, index) =>
-    upstream === undefined ? undefined : completeUpstream(`upstreams[${index}]`, upstream),
+    upstream === undefined ? undefined : fillUpstream(`upstreams[${index}]`, upstream),
   );
   const { discovery } = draft;
   const found =
     discovery === undefined
       ? {}
-      : { discovery: { ...discovery, defaults: completeUpstream("discovery.defaults", discovery.defaults ?? {}) } };
-  const clients = draft.clients === undefined ? {} : { clients: completeClients(draft.clients) };
+      : { discovery: { ...discovery, defaults: fillUpstream("discovery.defaults", discovery.defaults ?? {}) } };
+  const clients = draft.clients === undefined ? {} : { clients: addAnonymous(draft.clients) };
   return { ...draft, ...clients, ...found, cache: { ...shared, memory: { ...memory, maxObject } }, upstreams };
 }

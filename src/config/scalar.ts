@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { Check } from "typebox/schema";
-import { forms } from "./forms.ts";
-import type { FileContent, Form, FormName } from "./forms.ts";
+import { notations } from "./notations.ts";
+import type { FileContent, Notation, NotationName } from "./notations.ts";
 import type { Schema } from "./keys.ts";
 import { suggest } from "./suggestion.ts";
 import { versionOf } from "./watched-files.ts";
@@ -29,8 +29,8 @@ export interface Given {
   readonly replaced: boolean;
 }
 
-/** Forms whose values may hold, or be, a secret: messages do not repeat them. */
-const UNSPOKEN: ReadonlySet<FormName> = new Set([
+/** Notations whose values may hold, or be, a secret: messages do not repeat them. */
+const UNSPOKEN: ReadonlySet<NotationName> = new Set([
   "nodeUrl",
   "endpointUrl",
   "listUrl",
@@ -81,20 +81,20 @@ function lookAt(path: string, { replaced }: Given, content: FileContent): NamedF
   }
 }
 
-function readFormed(schema: Schema & { form: FormName }, given: Given, folder: string): Outcome {
-  const form: Form<unknown> = forms[schema.form];
-  const isMeasure = schema.form === "duration" || schema.form === "size";
+function readNotation(schema: Schema & { notation: NotationName }, given: Given, folder: string): Outcome {
+  const notation: Notation<unknown> = notations[schema.notation];
+  const isMeasure = schema.notation === "duration" || schema.notation === "size";
   if (typeof given.value !== "string" && !isMeasure) return { fault: "must be text: put it in quotes" };
   const text = String(given.value);
-  const fault = form.findFault(text);
-  if (fault !== undefined) return { fault: UNSPOKEN.has(schema.form) ? fault : `${speak(given)} ${fault}` };
-  const value = form.parse(text);
-  if (form.content !== undefined) {
+  const fault = notation.findFault(text);
+  if (fault !== undefined) return { fault: UNSPOKEN.has(schema.notation) ? fault : `${speak(given)} ${fault}` };
+  const value = notation.parse(text);
+  if (notation.content !== undefined) {
     const path = resolve(folder, text);
-    return { value: path, file: lookAt(path, given, form.content) };
+    return { value: path, file: lookAt(path, given, notation.content) };
   }
-  if (form.isPath === true) return { value: resolve(folder, text) };
-  const write = schema.form === "size" ? formatSize : formatDuration;
+  if (notation.isPath === true) return { value: resolve(folder, text) };
+  const write = schema.notation === "size" ? formatSize : formatDuration;
   if (schema.least !== undefined && Number(value) < schema.least) {
     return { fault: `must be at least ${write(schema.least)}` };
   }
@@ -105,9 +105,9 @@ function readFormed(schema: Schema & { form: FormName }, given: Given, folder: s
 }
 
 /** The value of a scalar key, checked against its schema; relative files are taken from `folder`. */
-export function readLeaf(schema: Schema, given: Given, folder: string): Outcome {
-  const { form } = schema;
-  if (form !== undefined) return readFormed({ ...schema, form }, given, folder);
+export function parseScalar(schema: Schema, given: Given, folder: string): Outcome {
+  const { notation } = schema;
+  if (notation !== undefined) return readNotation({ ...schema, notation }, given, folder);
   const value = given.replaced ? coerce(schema, String(given.value)) : given.value;
   if (Check(schema, value)) return { value };
   if (schema.type === "string" && typeof value !== "string") return { fault: "must be text: put it in quotes" };

@@ -16,8 +16,8 @@ import {
 } from "./urls.ts";
 import type { NodeUrl } from "./urls.ts";
 
-/** What each form of text becomes when it is parsed. */
-export interface FormValues {
+/** What each text in a notation becomes when it is parsed. */
+export interface NotationValues {
   duration: Duration;
   size: Size;
   nodeUrl: NodeUrl;
@@ -56,10 +56,10 @@ export interface FormValues {
   keysFile: string;
 }
 
-export type FormName = keyof FormValues;
+export type NotationName = keyof NotationValues;
 
-/** How one form of text is checked, parsed and written again. */
-export interface Form<Value> {
+/** How text in a notation is checked, parsed and written again. */
+export interface Notation<Value> {
   /** For the JSON schema; a looser check than `findFault` where a regular expression cannot say it all. */
   readonly pattern: string;
   /** What is wrong with `text`, as the rest of a sentence that begins with it; undefined when it is good. */
@@ -90,7 +90,13 @@ interface TextForm {
   format?: (value: string) => string;
 }
 
-function textForm({ pattern, findFault, expected = "", parse = String, format = String }: TextForm): Form<string> {
+function textNotation({
+  pattern,
+  findFault,
+  expected = "",
+  parse = String,
+  format = String,
+}: TextForm): Notation<string> {
   const regExp = new RegExp(pattern);
   return {
     pattern,
@@ -100,13 +106,13 @@ function textForm({ pattern, findFault, expected = "", parse = String, format = 
   };
 }
 
-function fileForm(content: FileContent): Form<string> {
-  return { ...textForm({ pattern: "^.+$", expected: "the path of a file" }), content };
+function fileForm(content: FileContent): Notation<string> {
+  return { ...textNotation({ pattern: "^.+$", expected: "the path of a file" }), content };
 }
 
 const HOST = String.raw`([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])`;
 
-export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
+export const notations: { readonly [Name in NotationName]: Notation<NotationValues[Name]> } = {
   duration: {
     pattern: DURATION_PATTERN,
     findFault: (text) =>
@@ -120,25 +126,25 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
     parse: (text) => parseSize(text) ?? 0,
     format: formatSize,
   },
-  nodeUrl: textForm({ pattern: "^https?://", findFault: findNodeUrlFault, parse: normaliseNodeUrl }),
-  endpointUrl: textForm({ pattern: "^https?://", findFault: findEndpointFault, format: redactPath }),
-  listUrl: textForm({ pattern: "^https?://", findFault: findEndpointFault }),
-  proxyUrl: textForm({ pattern: "^https?://", findFault: findProxyFault, format: redactUrl }),
-  redisUrl: textForm({ pattern: "^rediss?://", findFault: findRedisFault, format: redactUrl }),
-  jwksUrl: textForm({ pattern: "^https?://", findFault: findJwksUrlFault }),
-  hostPort: textForm({ pattern: `^${HOST}:[0-9]{1,5}$`, expected: "of the form host:port" }),
-  hostName: textForm({
+  nodeUrl: textNotation({ pattern: "^https?://", findFault: findNodeUrlFault, parse: normaliseNodeUrl }),
+  endpointUrl: textNotation({ pattern: "^https?://", findFault: findEndpointFault, format: redactPath }),
+  listUrl: textNotation({ pattern: "^https?://", findFault: findEndpointFault }),
+  proxyUrl: textNotation({ pattern: "^https?://", findFault: findProxyFault, format: redactUrl }),
+  redisUrl: textNotation({ pattern: "^rediss?://", findFault: findRedisFault, format: redactUrl }),
+  jwksUrl: textNotation({ pattern: "^https?://", findFault: findJwksUrlFault }),
+  hostPort: textNotation({ pattern: `^${HOST}:[0-9]{1,5}$`, expected: "of the form host:port" }),
+  hostName: textNotation({
     pattern: "^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*\\.?$",
     expected: "a host name, without a port",
     parse: (text) => text.toLowerCase().replace(/\.$/, ""),
   }),
-  origin: textForm({
+  origin: textNotation({
     pattern: String.raw`^(\*|https?://${HOST}(:[0-9]{1,5})?)$`,
     expected: 'an origin such as https://wallet.example, or "*"',
   }),
-  cidr: textForm({ pattern: "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$", findFault: findCidrFault }),
-  algorithm: textForm({ pattern: "^([RPE]S(256|384|512)|EdDSA)$", findFault: findAlgorithmFault }),
-  digest: textForm({
+  cidr: textNotation({ pattern: "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$", findFault: findCidrFault }),
+  algorithm: textNotation({ pattern: "^([RPE]S(256|384|512)|EdDSA)$", findFault: findAlgorithmFault }),
+  digest: textNotation({
     pattern: "^sha256:[0-9A-Fa-f]{64}$",
     findFault: findDigestFault,
     parse: (text) => text.slice("sha256:".length).toLowerCase(),
@@ -149,14 +155,14 @@ export const forms: { readonly [Name in FormName]: Form<FormValues[Name]> } = {
     parse: Date.parse,
     format: (value) => new Date(value).toISOString().replace(".000Z", "Z"),
   },
-  fieldName: textForm({
+  fieldName: textNotation({
     pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$",
     expected: "the name of a header field",
     parse: (text) => text.toLowerCase(),
   }),
-  secret: textForm({ pattern: "^[^\\r\\n]+$", findFault: findSecretFault, format: () => "***" }),
-  token: textForm({ pattern: "^[ -~]+$", findFault: findTokenFault, format: () => "***" }),
-  path: { ...textForm({ pattern: "^.+$", expected: "the path of a file" }), isPath: true },
+  secret: textNotation({ pattern: "^[^\\r\\n]+$", findFault: findSecretFault, format: () => "***" }),
+  token: textNotation({ pattern: "^[ -~]+$", findFault: findTokenFault, format: () => "***" }),
+  path: { ...textNotation({ pattern: "^.+$", expected: "the path of a file" }), isPath: true },
   secretFile: fileForm({ findFault: (text) => findSecretFault(text.trim()), isSecret: true }),
   tokenFile: fileForm({ findFault: (text) => findTokenFault(text.trim()), isSecret: true }),
   redisUrlFile: fileForm({
