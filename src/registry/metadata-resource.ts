@@ -49,7 +49,7 @@ export class MetadataResource implements Resource {
     this.registry.admit();
     const answer = await this.call(request);
     // The narrowest scope that it is in.
-    answer.origin?.recentAnswers.add(() => void this.registry.coordinator.purge(this.admin, this.key.scopes.slice(-1)));
+    answer.origin?.whenStray(() => void this.registry.coordinator.purge(this.admin, this.key.scopes.slice(-1)));
     const problem = checkAnswer(upstream, operation, answer, observer);
     const asOf = answer.status === 200 ? answer.content?.supplyAsOf : undefined;
     if (asOf !== undefined) observer.supplySeen(upstream.name, asOf);

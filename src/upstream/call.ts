@@ -31,17 +31,22 @@ export interface UpstreamCall {
   readonly trace?: CallTrace | undefined;
 }
 
-/** Where an answer came from, as far as it matters whether it was to another request. */
+/** The exchange that brought an answer, as far as it matters whether that was to another request. */
 export interface AnswerOrigin {
-  readonly recentAnswers: {
-    /** `forget` is called should the answers have been out of step, which shows within a second or never. */
-    readonly add: (forget: () => void) => void;
-    readonly forgetAll: () => void;
-  };
+  /** What came over its connection was out of step: this may be no answer to what was asked. */
+  readonly isOutOfStep: boolean;
+  /** `forget` is called should it turn out so: an answer is surely in step only when a later one names what was asked. */
+  whenStray(forget: () => void): void;
+  /** The answer named what was asked for. */
+  confirm(): void;
+  /** Whether the text of an error names what was asked for before, and not what was asked for now. */
+  namesAnother(text: string): boolean;
   /** No other answer comes from there. */
-  readonly close: () => void;
-  /** An answer that came from there was to another request. */
-  readonly leaveStep: (fault: "another") => void;
+  close(): void;
+  /** The answer was to another request. */
+  leaveStep(fault: "another"): void;
+  /** Nothing that came from there since it was surely in step is to be kept. */
+  forgetAll(): void;
 }
 
 /** A complete, readable answer. */

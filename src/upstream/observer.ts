@@ -2,7 +2,7 @@ import type { Duration } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/operations.ts";
 import type { FailureReason } from "./failure.ts";
-import type { StepFault } from "./wire/step-record.ts";
+import type { StepFault } from "./wire/in-step.ts";
 import type { ApiChange } from "./nodes/supported-apis.ts";
 import type { NodeState, UpstreamState } from "./status.ts";
 

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
-import { StepRecord } from "../../src/upstream/wire/step-record.ts";
+import { StepLog, StepRecord } from "../../src/upstream/wire/in-step.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { startRawServer } from "../support/raw-server.ts";
 import { callUnderStrays, startStrayRegistry } from "../support/stray-registry.ts";
@@ -20,11 +20,16 @@ function instrumentCall(id: string) {
 }
 
 /** A registry that tells its info, and to whose other requests `serve` writes the answers. */
-async function openServed(serve: (path: string, socket: Socket) => void, keys: Record<string, unknown> = {}) {
+async function openServed(
+  serve: (path: string, socket: Socket) => unknown,
+  keys: Record<string, unknown> = {},
+  onInfo: (socket: Socket) => void = () => undefined,
+) {
   let last: Socket | undefined;
   const server = await startRawServer((socket) => {
     socket.on("data", (chunk: Buffer) => {
       const path = chunk.toString("latin1").split(" ")[1]!;
+      if (path.endsWith("/info")) onInfo(socket);
       if (path.endsWith("/info")) socket.write(answer({ adminId: ADMIN, supportedApis: {} }));
       else {
         last = socket;
@@ -37,6 +42,38 @@ async function openServed(serve: (path: string, socket: Socket) => void, keys: R
   /** What it writes where it answered last. */
   const write = (text: string) => last!.write(text);
   return { ...opened, server, write };
+}
+
+/** The same, with what was asked over which connection. */
+async function openDisturbed() {
+  const asked: { socket: Socket; kind: string; before: number }[] = [];
+  const uses = new Map<Socket, number>();
+  let running = 0;
+  let most = 0;
+  const note = (socket: Socket, kind: string) => {
+    asked.push({ socket, kind, before: uses.get(socket) ?? 0 });
+    uses.set(socket, (uses.get(socket) ?? 0) + 1);
+  };
+  const opened = await openServed(
+    (path, socket) => {
+      note(socket, path.includes("choice-contexts") ? "POST" : "GET");
+      running += 1;
+      most = Math.max(most, running);
+      setTimeout(() => {
+        running -= 1;
+        own(path, socket);
+      }, 5);
+    },
+    { retry: { attempts: 1 } },
+    (socket) => note(socket, "info"),
+  );
+  const disturb = async (times: number) => {
+    await opened.upstream.call(instrumentCall("a"));
+    opened.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    await expect.poll(() => opened.observer.count("out-of-step")).toBe(times);
+    most = 0;
+  };
+  return { ...opened, asked, disturb, mostAtOnce: () => most };
 }
 
 const own = (path: string, socket: Socket) =>
@@ -64,7 +101,7 @@ describe("bytes that nobody asked for", () => {
     const { upstream, observer, write } = await openServed(own);
     const { origin } = await upstream.call(instrumentCall("a"));
     const forgotten: string[] = [];
-    origin!.recentAnswers.add(() => forgotten.push("a"));
+    origin!.whenStray(() => forgotten.push("a"));
     write(answer(instrument("a")));
     await expect.poll(() => forgotten).toEqual(["a"]);
     expect(observer.count("out-of-step amulet unasked")).toBe(1);
@@ -94,27 +131,123 @@ describe("bytes that nobody asked for", () => {
     expect(observer.count("out-of-step")).toBe(0);
   });
 
-  test("have POSTs of the next hour go over connections that carried no call", async () => {
-    const uses = new Map<Socket, number>();
-    const { upstream, observer, write } = await openServed((path, socket) => {
-      uses.set(socket, (uses.get(socket) ?? 0) + 1);
-      own(path, socket);
-    });
-    const most = async (call: () => ReturnType<typeof acceptCall>) => {
-      uses.clear();
-      for (let i = 0; i < 6; i++) await upstream.call(call());
-      return Math.max(...uses.values());
-    };
-    const disturb = async (times: number) => {
-      await upstream.call(instrumentCall("a"));
-      write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-      await expect.poll(() => observer.count("out-of-step")).toBe(times);
-    };
-    expect(await most(acceptCall)).toBeGreaterThan(1);
+  test("have the info asked first over a connection that is to carry a POST of the next hour", async () => {
+    const { upstream, disturb, asked } = await openDisturbed();
+    asked.length = 0;
+    await upstream.call(acceptCall());
+    await upstream.call(acceptCall());
+    expect(asked.splice(0).map(({ kind }) => kind)).toEqual(["POST", "POST"]);
     await disturb(1);
-    expect(await most(acceptCall)).toBe(1);
-    expect(await most(() => instrumentCall("a"))).toBeGreaterThan(1);
+    asked.length = 0;
+    for (let i = 0; i < 4; i++) await upstream.call(acceptCall());
+    for (const { socket, kind, before } of asked) {
+      if (kind === "POST" && before > 0)
+        expect(asked.some((each) => each.socket === socket && each.kind === "info")).toBe(true);
+    }
+    expect(asked.filter(({ kind }) => kind === "info").length).toBeGreaterThan(0);
+    asked.length = 0;
+    for (let i = 0; i < 4; i++) await upstream.call(instrumentCall("a"));
+    expect(asked.map(({ kind }) => kind)).toEqual(["GET", "GET", "GET", "GET"]);
   });
+
+  test("three times in an hour have each call go over a connection of its own, one at a time", async () => {
+    const { upstream, disturb, asked, mostAtOnce } = await openDisturbed();
+    for (let times = 1; times <= 3; times++) await disturb(times);
+    asked.length = 0;
+    await Promise.all(Array.from({ length: 12 }, () => upstream.call(acceptCall())));
+    const calls = asked.filter(({ kind }) => kind === "POST");
+    expect(calls).toHaveLength(12);
+    expect(new Set(calls.map(({ socket }) => socket)).size).toBe(12);
+    expect(mostAtOnce()).toBe(1);
+    // Who does not wait any more holds up nobody.
+    const abort = new AbortController();
+    const waiting = Array.from({ length: 4 }, () => upstream.call(acceptCall({ signal: abort.signal })));
+    abort.abort();
+    await Promise.allSettled(waiting);
+    expect((await upstream.call(acceptCall())).status).toBe(200);
+  });
+
+  test("together with the answer, in one read, make it none: it could be the one behind it", async () => {
+    let stray = "";
+    const { upstream, observer } = await openServed((path, socket) => {
+      const right = answer({ choiceContextData: { values: { asked: path } } });
+      socket.write(stray + right);
+      stray = "";
+    });
+    stray = answer({ choiceContextData: { values: { asked: "another" } } });
+    const { body } = await upstream.call(acceptCall());
+    expect(body.toString()).toContain("choice-contexts/accept");
+    expect(observer.count("out-of-step amulet unasked")).toBe(1);
+  });
+});
+
+describe("what came over a connection since it was last surely in step", () => {
+  test("is forgotten, and no more: an instrument that was asked for by its own id shows that all before was in step", async () => {
+    const { upstream, write } = await openServed(own);
+    const forgotten: string[] = [];
+    const ask = async (id: string) =>
+      (await upstream.call(instrumentCall(id))).origin!.whenStray(() => forgotten.push(id));
+    await ask("a");
+    await ask("b");
+    await ask("b");
+    await ask("c");
+    await upstream.call(acceptCall());
+    write(answer(instrument("c")));
+    await expect.poll(() => forgotten.length).toBeGreaterThan(0);
+    expect(forgotten).not.toContain("a");
+  });
+
+  test.each<[string, readonly string[], readonly string[]]>([
+    ["all of it, where nothing was confirmed", ["page", "page 2"], ["page", "page 2"]],
+    ["nothing before a name that is the first of its kind", ["page", "a!", "page 2", "b!"], ["b"]],
+    ["nor where the same name was asked before", ["a!", "page", "a!"], ["a", "page", "a"]],
+  ])("%s", (_what, asked, expected) => {
+    const log = new StepLog({ close: () => undefined, leaveStep: () => undefined });
+    const forgotten: string[] = [];
+    for (const each of asked) {
+      const name = each.replace("!", "");
+      const exchange = log.begin(`/registry/metadata/v1/instruments/${encodeURIComponent(name)}`);
+      exchange.whenStray(() => forgotten.push(name));
+      if (each.endsWith("!")) exchange.confirm();
+    }
+    log.forgetAll();
+    expect(forgotten).toEqual(expected);
+  });
+});
+
+describe("a 404", () => {
+  const notFound = (text: string) => {
+    const body = JSON.stringify({ error: text });
+    return `HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+  };
+
+  test("whose text has an id that was asked for before over the same connection, and not the own one, is not the answer", async () => {
+    let stray = "";
+    const { upstream, observer } = await openServed((path, socket) => {
+      if (stray === "") return own(path, socket);
+      socket.write(stray);
+      stray = "";
+      return true;
+    });
+    // Over each of the two connections that there are.
+    for (let i = 0; i < 2; i++) await upstream.call(instrumentCall("Gold"));
+    stray = notFound("No instrument with id Gold found");
+    expect((await upstream.call(instrumentCall("Silver"))).content?.instrument).toBe("Silver");
+    expect(observer.count("out-of-step amulet another")).toBe(1);
+  });
+
+  test.each(["No instrument with id Silver found", "No such instrument", "No instrument with id Golden found"])(
+    "that says %j is",
+    async (text) => {
+      let isGone = false;
+      const { upstream } = await openServed((path, socket) =>
+        isGone ? socket.write(notFound(text)) : own(path, socket),
+      );
+      await upstream.call(instrumentCall("Gold"));
+      isGone = true;
+      expect((await upstream.call(instrumentCall("Silver"))).status).toBe(404);
+    },
+  );
 });
 
 describe("an instrument of another id", () => {

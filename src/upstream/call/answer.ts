@@ -2,7 +2,7 @@ import { type AnswerContent, readAnswerBody } from "../../bodies/answer.ts";
 import { AT_ONCE, TooCostly } from "../../bodies/body-reader.ts";
 import { toGatewayError } from "../../errors.ts";
 import { isCached, OPERATION_RECORDS } from "../../spec/operations.ts";
-import type { UpstreamAnswer, UpstreamCall } from "../call.ts";
+import type { AnswerOrigin, UpstreamAnswer, UpstreamCall } from "../call.ts";
 import { type Failure, tooCostly } from "../failure.ts";
 import { decodeAnswer, isCoded, type RawAnswer, readAnswer, type Reading } from "../wire/answer.ts";
 import { connectionFailure, OutOfStep } from "../wire/connection-failure.ts";
@@ -37,15 +37,21 @@ export function compareWithCall({ parts, call, request, node }: Attempt, reading
   const { answer, failure } = reading;
   if (answer === undefined) return reading;
   const { origin } = request;
-  if (isToAnother(call, answer)) {
+  if (origin?.isOutOfStep === true)
+    return failed(connectionFailure(parts.config.name, new OutOfStep("unasked"), false));
+  if (isToAnother(call, answer) || isOfAnother(call, answer, origin)) {
     origin?.close();
     return failed(connectionFailure(parts.config.name, new OutOfStep("another"), false));
   }
+  if (call.instrument !== undefined && answer.content?.instrument === call.instrument) origin?.confirm();
   if (call.operation === "info" && answer.status === 200) {
     const { adminId, supportedApis } = answer.content ?? {};
     try {
+      if (adminId === parts.nodes.admin) {
+        origin?.confirm();
+        parts.nodes.noteApis(node, supportedApis);
+      }
       // An info that names another admin is of another registry, and so is whatever else this node would answer.
-      if (adminId === parts.nodes.admin) parts.nodes.noteApis(node, supportedApis);
       else if (adminId !== undefined) parts.nodes.named(node, adminId);
     } catch (error) {
       return failed({ reason: "wrong-admin", error: toGatewayError(error) });
@@ -70,4 +76,18 @@ function isToAnother(
   const expected = isCached(operation) ? operation : OPERATION_RECORDS[operation].kind;
   if (content.kinds.length > 0 && !content.kinds.includes(expected)) return true;
   return instrument !== undefined && content.instrument !== undefined && content.instrument !== instrument;
+}
+
+/**
+ * Whether a 404 is about what was asked for before over the same connection: its text has that id, and not the one asked
+ * for. One without an id could be anybody's.
+ */
+function isOfAnother(
+  { operation }: Pick<UpstreamCall, "operation">,
+  { status, body }: UpstreamAnswer,
+  origin: AnswerOrigin | undefined,
+): boolean {
+  return (
+    status === 404 && operation !== "pass_through" && origin?.namesAnother(body.toString("utf8", 0, 4_096)) === true
+  );
 }

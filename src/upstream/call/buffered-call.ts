@@ -295,7 +295,7 @@ class CallRun {
     if (plan === undefined || !parts.retries.spend()) {
       if (plan !== undefined) observer.retryBudgetExhausted(config.name);
       // A registry that answers so over a new connection too has a way of its own: clients choose what they ask for.
-      if (this.strayed.length === 1) this.strayed[0]!.recentAnswers.forgetAll();
+      if (this.strayed.length === 1) this.strayed[0]!.forgetAll();
       return undefined;
     }
     observer.retry(config.name, reason);

@@ -3,7 +3,7 @@ import type { AuthConfig } from "../../config/schema.ts";
 import type { MaybePromise } from "../../sharing/ports.ts";
 import { type ErrorCode, GatewayError, isClientGone } from "../../errors.ts";
 import type { RawAnswer } from "../wire/answer.ts";
-import type { ConnectionTarget } from "../wire/connection.ts";
+import type { ConnectionTarget } from "../wire/socket.ts";
 import { Connections } from "../wire/connections.ts";
 import { fetchAnswer } from "../wire/request.ts";
 

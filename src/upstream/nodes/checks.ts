@@ -64,11 +64,15 @@ export class NodeChecks {
     return nodes.map((node) => this.share(node, () => proof.ask(node, this.deadlineOf(node))));
   }
 
-  /** A call may go over `connection` only when the node names the right admin there. */
+  /**
+   * A call may go over `connection` only when the node names the right admin there. A connection in doubt is asked only
+   * where there is a call for it at once: another one may be opened.
+   */
   async prove(node: UpstreamNode, connection: Connection): Promise<void> {
     const { proof } = this.parts;
     const deadline = this.deadlineOf(node);
-    await proof.payForCall(deadline);
+    if (connection.isInDoubt) await proof.pay(false, deadline);
+    else await proof.payForCall(deadline);
     await proof.askOver(connection, node, deadline);
   }
 

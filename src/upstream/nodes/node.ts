@@ -3,8 +3,9 @@ import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { NodeAddress } from "../../config/urls.ts";
 import type { Action } from "../../sharing/actions.ts";
 import { Connections } from "../wire/connections.ts";
-import type { Connection, ConnectionTarget } from "../wire/connection.ts";
-import type { StepFault } from "../wire/step-record.ts";
+import type { Connection } from "../wire/connection.ts";
+import type { ConnectionTarget } from "../wire/socket.ts";
+import type { StepFault } from "../wire/in-step.ts";
 import type { NodeState, NodeStatus } from "../status.ts";
 import { type Health, isInUse, NEW_NODE, stateOf } from "./health.ts";
 

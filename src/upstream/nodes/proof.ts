@@ -64,7 +64,7 @@ export class NodeProof {
   async ask(node: UpstreamNode, deadline: Instant): Promise<void> {
     const { clock, config, signal, failed } = this.parts;
     const opening = new Opening();
-    const stop = () => opening.cancel();
+    const stop = () => opening.abort();
     let isLate = false;
     const cancelTimer = clock.after(deadline - clock.now(), () => {
       isLate = true;
@@ -93,7 +93,9 @@ export class NodeProof {
         throw unproved(unusable(config.name, `names the admin ${quote(admin)} in its info, which is no party id`));
       }
     } catch (error) {
-      throw failed(node, connectionFailure(config.name, error, false));
+      const failure = connectionFailure(config.name, error, false);
+      // What comes over a connection in doubt says nothing about the node.
+      throw connection.isInDoubt ? new ProofFailed(failure) : failed(node, failure);
     }
     try {
       told(node, admin, supportedApis);
@@ -141,8 +143,10 @@ export class NodeProof {
     }
     if (answer.status !== 200) throw unproved(statusError(upstream, answer.status, retryAfter(answer.fields)));
     const { adminId, supportedApis } = answer.content ?? {};
-    if (adminId === undefined)
+    if (adminId === undefined) {
+      if (connection.isInDoubt) connection.leaveStep("another");
       throw unproved(unusable(upstream, `has an info without adminId (${INFO_PATH}): it is no registry`));
+    }
     return { adminId, supportedApis };
   }
 }
@@ -168,7 +172,7 @@ function only(connection: Connection, { connections }: UpstreamNode): Connection
     },
     open: () => Promise.reject(new ConnectionGone()),
     release: () => undefined,
-    discard: (each) => connections.discard(each),
+    discard: (each) => each.close(),
   };
 }
 

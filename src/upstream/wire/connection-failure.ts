@@ -2,7 +2,7 @@ import { GatewayError } from "../../errors.ts";
 import type { ErrorCode, ProxyErrorType } from "../../errors.ts";
 import { connectTimeout } from "../failure.ts";
 import type { Failure, FailureReason } from "../failure.ts";
-import type { StepFault } from "./step-record.ts";
+import type { StepFault } from "./in-step.ts";
 
 interface Wording {
   readonly reason: FailureReason;
@@ -108,18 +108,17 @@ const BY_CODE: Readonly<Record<string, Wording>> = {
   EPROTO: TLS,
   UND_ERR_HEADERS_OVERFLOW: HEADERS,
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: PROTOCOL,
-  UND_ERR_ABORTED: PROXY,
-  UND_ERR_PRX_TLS: PROXY,
-  UND_ERR_PRX_CONN: PROXY,
 };
 
 const BY_CODE_PATTERN: readonly (readonly [RegExp, Wording])[] = [
   [/^(CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_TLS_CERT_)/, CERTIFICATE],
   [/^(ERR_SSL_|ERR_TLS_|ERR_OSSL_)/, TLS],
   [/^HPE_/, PROTOCOL],
+  [/^ERR_HTTP2_/, RESET],
 ];
 
 const BROKEN_OFF = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_RES_CONTENT_LENGTH_MISMATCH"]);
+const isBrokenOff = (code: string) => BROKEN_OFF.has(code) || code.startsWith("HPE_") || code.startsWith("ERR_HTTP2_");
 
 function errorCode(error: unknown): string {
   // Its code is undefined in some versions of undici.
@@ -128,7 +127,7 @@ function errorCode(error: unknown): string {
 }
 
 function findWording(code: string, answering: boolean): Wording | undefined {
-  if (answering && (BROKEN_OFF.has(code) || code.startsWith("HPE_"))) return INCOMPLETE;
+  if (answering && isBrokenOff(code)) return INCOMPLETE;
   return BY_CODE[code] ?? BY_CODE_PATTERN.find(([pattern]) => pattern.test(code))?.[1];
 }
 
@@ -144,7 +143,7 @@ export function connectionFailure(upstream: string, error: unknown, answering: b
   // No connection was made: the gateway has nothing to show.
   if (error instanceof GatewayError) return { reason: "credentials", error };
   const code = errorCode(error);
-  if (isProxyRefusal(error)) return failureOf(upstream, PROXY, error);
+  if (error instanceof ProxyRefused) return failureOf(upstream, PROXY, error);
   // What no wire can cause is a mistake of ours.
   if (code === "UND_ERR_INVALID_ARG") {
     return { reason: "internal", error: new GatewayError("internal_error", "internal server error", { cause: error }) };
@@ -157,11 +156,6 @@ function failureOf(upstream: string, { reason, code, type, text }: Wording, caus
   return { reason, error: new GatewayError(code, `upstream "${upstream}" ${text}`, { proxyError: type, cause }) };
 }
 
-/** undici reports the 407 of a forwarding proxy as an invalid argument. */
-function isProxyRefusal(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith("Proxy Authentication Required");
-}
-
 /** The connection was closed before a request could be sent on it. */
 export class ConnectionGone extends Error {
   readonly code = "ECONNRESET";
@@ -169,6 +163,16 @@ export class ConnectionGone extends Error {
   constructor() {
     super("the connection is closed");
     this.name = "ConnectionGone";
+  }
+}
+
+/** An answer, or the wait for one, ended before its end. */
+export class BrokenOff extends Error {
+  readonly code = "ECONNRESET";
+
+  constructor() {
+    super("the answer was broken off");
+    this.name = "BrokenOff";
   }
 }
 
@@ -180,6 +184,14 @@ export class OutOfStep extends Error {
     super("the answer is not to this request");
     this.name = "OutOfStep";
     this.fault = fault;
+  }
+}
+
+/** The proxy cannot be reached, or leads nowhere. */
+export class ProxyRefused extends Error {
+  constructor(cause?: unknown) {
+    super("the proxy does not lead to the node", { cause });
+    this.name = "ProxyRefused";
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { Connection } from "./connection.ts";
-import type { StepFault } from "./step-record.ts";
+import type { StepFault } from "./in-step.ts";
 
 /** Finds out over this connection whether the node is the registry it should be; rejects when it is not, or not known. */
 export type Prove = (connection: Connection) => Promise<void>;
@@ -77,11 +77,12 @@ export class ConnectionProofs {
     const proof = (this.isBrief ? spare : Promise.resolve())
       .then(() => prove(connection))
       .then(() => {
+        connection.confirm();
         this.isBrief = !connection.isOpen;
         if (revocations === this.revocations) this.admit(connection, this.clock.now());
       })
       .catch((error: unknown) => {
-        connection.destroySoon();
+        connection.close();
         throw error;
       })
       .finally(() => this.running.delete(connection.peer));

@@ -1,10 +1,12 @@
-import type { Clock, Duration, Instant } from "../../clock.ts";
+import { Abort, type Clock, type Duration, type Instant } from "../../clock.ts";
 import { ConnectionGone, ProofFailed } from "./connection-failure.ts";
-import { Connection } from "./connection.ts";
-import type { ConnectionTarget, KnownTarget } from "./connection.ts";
-import { ConnectionProofs } from "./connection-proofs.ts";
-import type { Prove, Proving } from "./connection-proofs.ts";
-import { StepRecord } from "./step-record.ts";
+import { ConnectionProofs, type Prove, type Proving } from "./connection-proofs.ts";
+import type { Connection, Protocol } from "./connection.ts";
+import { Http1Connection, type KnownTarget } from "./http1-connection.ts";
+import { Http2Connection } from "./http2-connection.ts";
+import { StepRecord } from "./in-step.ts";
+import { type ConnectionTarget, openSocket } from "./socket.ts";
+import { Turns } from "./turns.ts";
 
 /** A connection older than this is replaced, so that names are resolved and certificates are read anew. */
 const CONNECTION_TTL: Duration = 60_000;
@@ -15,9 +17,6 @@ const STAND_BY: Duration = 15_000;
 /** How often a connection that closed before its request could be sent is replaced by another new one. */
 const MOST_ROUNDS = 3;
 
-/** Idle connections that are kept of a node whose answers were out of step, where each POST opens one. */
-const MOST_IDLE_IN_DOUBT = 4;
-
 /**
  * What a request wants of its connection. A POST goes over none that is in doubt; `unused`: one on which nothing was asked,
  * but which registry it is.
@@ -25,38 +24,31 @@ const MOST_IDLE_IN_DOUBT = 4;
 export type ConnectionUse = "GET" | "POST" | "unused";
 
 /** A call's wait for a connection, or a check's. */
-export class Opening {
+export class Opening extends Abort {
   /** A connection is there; what is waited for is what the node says over it. */
   isConnected = false;
-  isCancelled = false;
-  /** What ends with the wait. */
-  readonly connections = new Set<Connection>();
-
-  /** The wait is over: closes what was opened for it, but what it got, and what others wait for too. */
-  cancel(): void {
-    this.isCancelled = true;
-    for (const connection of this.connections) connection.destroy();
-    this.connections.clear();
-  }
 }
 
 /**
- * The connections to one node. Each serves one call at a time, so that nothing ever waits in a queue where its
- * deadline could not reach it; how many there may be is the caller's to bound. See {@link ConnectionProofs} for which of
- * them may carry calls.
+ * The connections to one node. Nothing ever waits in a queue where its deadline could not reach it; how many connections
+ * there may be is the caller's to bound. See {@link ConnectionProofs} for which of them may carry calls.
  */
 export class Connections {
   /** When the certificate ends that was shown last (RFC 3339); undefined without TLS, and before the first. */
   certificateEnd: string | undefined;
+  /** What the node spoke last; undefined before the first connection. */
+  protocol: Protocol | undefined;
   private readonly target: KnownTarget;
   private readonly clock: Clock;
   private readonly prove: Prove | undefined;
   private readonly proofs: ConnectionProofs;
-  /** The one that was idle longest first: what it brings late has come by then, and is seen. */
-  private readonly idle: Connection[] = [];
+  /** Those that have room, the one that was idle longest first: what it brings late has come by then, and is seen. */
+  private readonly free: Connection[] = [];
   private readonly busy = new Set<Connection>();
   /** Too old to be used, and open until another one is. */
   private readonly retired: Connection[] = [];
+  /** Of those who wait to use a node that was out of step too often. */
+  private readonly turns = new Turns();
   private lastTakenAt: Instant = 0;
   private isClosed = false;
 
@@ -89,92 +81,86 @@ export class Connections {
   take(use: ConnectionUse): Connection | undefined {
     const now = this.clock.now();
     this.lastTakenAt = now;
-    if (this.mustBeUnused(use)) return undefined;
-    for (let connection = this.idle.shift(); connection !== undefined; connection = this.idle.shift()) {
-      if (!connection.isOpen || !this.proofs.hold(connection)) {
-        connection.destroy();
-      } else if (connection.openedAt < now - CONNECTION_TTL) {
-        this.retired.push(connection);
-      } else {
-        if (this.idle.length > 0 || this.prove === undefined) {
-          this.closeRetired();
+    if (this.isDistrusted) return undefined;
+    for (let at = 0; at < this.free.length;) {
+      const connection = this.free[at]!;
+      if (connection.isOpen && connection.openedAt >= now - CONNECTION_TTL && this.proofs.hold(connection)) {
+        if (connection.room > 0 && !this.isInDoubt(connection, use) && !this.isLast(connection))
           return this.use(connection);
-        }
-        // The last one stays, to vouch for others: what breaks those, which a client can bring about, costs no proof.
-        this.idle.unshift(connection);
-        return undefined;
+        at += 1;
+      } else {
+        this.free.splice(at, 1);
+        if (connection.isOpen && this.proofs.hold(connection)) this.retired.push(connection);
+        else connection.close();
       }
     }
     return undefined;
   }
 
   /**
-   * A new connection for one call. Give it back with {@link release} or {@link discard}.
+   * A connection for one call: a new one, or one in doubt over which the node has just told its info. Give it back with
+   * {@link release} or {@link discard}.
    * @throws what the connection failed with, or what the proof did.
    */
   async open(opening: Opening, use: ConnectionUse): Promise<Connection> {
+    if (this.isDistrusted) await this.turns.enter(opening);
+    let opened: Connection | undefined;
     try {
-      for (let round = 1; round <= MOST_ROUNDS; round += 1) {
-        const connection = await this.openProved(opening);
-        if (opening.isCancelled) {
-          if (!opening.connections.has(connection)) this.keep(connection);
-          break;
-        }
-        opening.connections.delete(connection);
-        if (connection.isProved && connection.isOpen) return this.use(connection);
-        this.discard(connection);
-        // It was closed with the proof; the one that stands by vouches for the next.
-        await this.proofs.whenSpareKept();
-      }
-      throw new ConnectionGone();
+      opened = use === "POST" ? await this.askFirst(opening) : undefined;
+      opened ??= this.use(await this.openForCall(opening));
+      return opened;
     } catch (error) {
-      const isFinal = opening.isCancelled || error instanceof ProofFailed || this.mustBeUnused(use);
-      const last = isFinal ? undefined : this.idle.shift();
-      if (last?.isOpen === true && this.proofs.hold(last)) return this.use(last);
-      throw error;
+      const isFinal = opening.aborted || error instanceof ProofFailed || this.isDistrusted;
+      const last = isFinal ? undefined : this.free.find((each) => each.room > 0 && !this.isInDoubt(each, use));
+      if (last === undefined || !this.proofs.hold(last)) throw error;
+      opened = this.use(last);
+      return opened;
     } finally {
-      opening.cancel();
+      if (opened === undefined) this.turns.leave(opening);
+      else this.turns.follow(opening, opened);
       this.closeRetired();
     }
   }
 
   /** Asks the node over a new connection, which is kept. Rejects as {@link open}. */
   async check(opening: Opening, prove: Prove): Promise<void> {
-    try {
-      const connection = await this.connect(opening);
-      const running = this.proofs.runningFor(connection);
-      if (running !== undefined) return await running;
-      await this.ask(connection, opening, prove);
-      this.keep(connection);
-    } finally {
-      opening.cancel();
+    const connection = await this.connect(opening);
+    const running = this.proofs.runningFor(connection);
+    if (running !== undefined) {
+      connection.close();
+      return running;
     }
+    await this.proofs.ask(connection, prove);
+    this.keep(connection);
   }
 
   /** The call on `connection` is over; the connection may serve another. */
   release(connection: Connection): void {
-    // Whether the node closes it, or has sent more than the answer, is known a turn of the event loop later.
-    setImmediate(() => {
-      if (this.busy.delete(connection)) this.keep(connection);
-    });
+    connection.inFlight -= 1;
+    if (connection.inFlight === 0) this.busy.delete(connection);
+    this.turns.leave(connection);
+    this.keep(connection);
   }
 
-  /** The call on `connection` failed or was given up: nothing else can be done with the connection. */
+  /** The call on `connection` failed or was given up: over HTTP/1.1 nothing else can be done with the connection. */
   discard(connection: Connection): void {
+    if (connection.protocol === "h2") return this.release(connection);
+    connection.inFlight = 0;
     this.busy.delete(connection);
-    connection.destroySoon();
+    this.turns.leave(connection);
+    connection.close();
   }
 
   /** No connection may carry another call before the node was asked again. */
   revoke(): void {
     this.proofs.revoke();
-    for (const connection of this.idle.splice(0)) this.discard(connection);
+    for (const connection of this.free.splice(0)) connection.close();
   }
 
   /** The node is another one: what is under way on its connections fails. */
   disown(): void {
     this.revoke();
-    for (const connection of this.busy) this.discard(connection);
+    for (const connection of this.busy) queueMicrotask(() => connection.destroy());
   }
 
   /** Connections of this node under an earlier configuration vouch for new ones. */
@@ -186,8 +172,42 @@ export class Connections {
   /** Closes idle connections now and the others when their calls are over. */
   close(): void {
     this.isClosed = true;
-    for (const connection of this.idle.splice(0)) connection.destroy();
+    for (const connection of this.free.splice(0)) connection.close();
     this.closeRetired();
+  }
+
+  /** A new one that may carry calls. */
+  private async openForCall(opening: Opening): Promise<Connection> {
+    for (let round = 1; round <= MOST_ROUNDS; round += 1) {
+      const connection = await this.openProved(opening);
+      if (opening.aborted) this.keep(connection);
+      if (opening.aborted) break;
+      if (connection.isProved && connection.room > 0) return connection;
+      connection.close();
+      // It was closed with the proof; the one that stands by vouches for the next.
+      await this.proofs.whenSpareKept();
+    }
+    throw new ConnectionGone();
+  }
+
+  /** A connection in doubt on which the node has now told its info, as it was asked. */
+  private async askFirst(opening: Opening): Promise<Connection | undefined> {
+    const { steps } = this.target;
+    if (!steps.isDoubtful || steps.isDistrusted || this.prove === undefined) return undefined;
+    const connection = this.free.find((each) => each.room > 0 && !this.isLast(each) && this.proofs.hold(each));
+    if (connection === undefined) return undefined;
+    this.use(connection);
+    opening.isConnected = true;
+    try {
+      await this.prove(connection);
+      connection.confirm();
+    } catch {
+      this.discard(connection);
+      return undefined;
+    }
+    if (connection.isOpen && !opening.aborted) return connection;
+    this.release(connection);
+    return undefined;
   }
 
   private async openProved(opening: Opening): Promise<Connection> {
@@ -195,48 +215,44 @@ export class Connections {
     if (this.prove === undefined) this.proofs.admit(connection, this.clock.now());
     else {
       await this.proofs.vouchFor(connection);
-      if (!connection.isProved && connection.isOpen) await this.ask(connection, opening, this.prove);
+      if (!connection.isProved && connection.isOpen) await this.proofs.ask(connection, this.prove);
     }
     return connection;
   }
 
   private async connect(opening: Opening): Promise<Connection> {
-    if (opening.isCancelled) throw new ConnectionGone();
-    const connection = new Connection(this.target, this.clock, this.onConnectionClose);
-    opening.connections.add(connection);
-    await connection.open();
+    const { target, clock, onClose } = this;
+    const onTrip = (trip: Duration): void => target.steps.noteTrip(trip);
+    const socket = await openSocket(target, { clock, signal: opening, onTrip });
+    const isHttp2 = "alpnProtocol" in socket && socket.alpnProtocol === "h2";
+    const connection = isHttp2
+      ? await Http2Connection.open(socket, target, clock, onClose)
+      : new Http1Connection(socket, target, clock, onClose);
+    this.protocol = connection.protocol;
     this.certificateEnd = connection.certificateEnd;
     // What the other connections have heard by now has to be known before they vouch for this one.
     await new Promise((resolve) => setImmediate(resolve));
-    if (opening.isCancelled) throw new ConnectionGone();
     opening.isConnected = true;
-    return connection;
-  }
-
-  /** Has the node prove itself over `connection`; the proof goes on for others when `opening` is cancelled. */
-  private ask(connection: Connection, opening: Opening, prove: Prove): Promise<void> {
-    opening.connections.delete(connection);
-    return this.proofs.ask(connection, prove);
+    if (!opening.aborted) return connection;
+    connection.close();
+    throw new ConnectionGone();
   }
 
   /** A connection to the same address and certificate that was open while `connection` was; undefined where none is to be had. */
   private async openBeside(connection: Connection): Promise<Connection | undefined> {
-    const opening = new Opening();
     try {
-      const other = await this.connect(opening);
-      if (other.peer !== connection.peer || !connection.isOpen) return undefined;
-      opening.connections.delete(other);
-      return other;
+      const other = await this.connect(new Opening());
+      if (other.peer === connection.peer && connection.isOpen) return other;
+      other.close();
     } catch {
-      return undefined;
-    } finally {
-      opening.cancel();
+      // The next call finds out.
     }
+    return undefined;
   }
 
   private standBy(connection: Connection): void {
-    if (this.isClosed) return connection.destroy();
-    this.idle.unshift(connection);
+    if (this.isClosed) return connection.close();
+    this.free.unshift(connection);
     this.clock.after(STAND_BY, () => this.closeUnneeded(connection));
   }
 
@@ -244,35 +260,65 @@ export class Connections {
   private closeUnneeded(connection: Connection): void {
     const left = this.lastTakenAt + STAND_BY - this.clock.now();
     if (left > 0 && connection.isOpen) this.clock.after(left, () => this.closeUnneeded(connection));
-    else if (this.idle.includes(connection)) connection.destroy();
+    else if (connection.inFlight === 0) connection.close();
   }
 
   private closeRetired(): void {
-    for (const connection of this.retired.splice(0)) connection.destroy();
+    for (const connection of this.retired.splice(0)) connection.close();
   }
 
-  private mustBeUnused(use: ConnectionUse): boolean {
-    const { steps } = this.target;
-    return use === "unused" || steps.isDistrusted || (use === "POST" && steps.isDoubtful);
+  /** Whether answers of earlier requests may come over it, where that must not be. Streams have numbers. */
+  private isInDoubt(connection: Connection, use: ConnectionUse): boolean {
+    return connection.isInDoubt && (use === "unused" || (use === "POST" && this.target.steps.isDoubtful));
+  }
+
+  /** It stays, to vouch for others: what breaks those, which a client can bring about, costs no proof. */
+  private isLast(connection: Connection): boolean {
+    return connection.protocol === "http/1.1" && this.free.length === 1 && this.prove !== undefined;
   }
 
   private use(connection: Connection): Connection {
-    connection.isUsed = true;
+    this.closeRetired();
+    connection.inFlight += 1;
     this.busy.add(connection);
+    if (connection instanceof Http1Connection) connection.isUsed = true;
+    const at = this.free.indexOf(connection);
+    if (connection.room === 0 && at !== -1) this.free.splice(at, 1);
+    if (connection instanceof Http2Connection) this.keepAhead(connection);
     return connection;
   }
 
-  private keep(connection: Connection): void {
-    const isNeeded = !this.target.steps.isDoubtful || this.idle.length < MOST_IDLE_IN_DOUBT;
-    if (this.isClosed || !connection.isOpen || !connection.isProved || !isNeeded) this.discard(connection);
-    else this.idle.push(connection);
+  private readonly aheadOf = new WeakSet<Connection>();
+
+  /** Opens another before this one is full. */
+  private keepAhead(connection: Http2Connection): void {
+    const isAlone = !this.free.some((each) => each !== connection && each.room > 0);
+    if (!connection.isNearlyFull || !isAlone || this.aheadOf.has(connection) || this.isClosed) return;
+    this.aheadOf.add(connection);
+    void this.openBeside(connection).then((other) => {
+      this.aheadOf.delete(connection);
+      if (other === undefined) return;
+      this.proofs.admit(other, connection.provedAt);
+      this.standBy(other);
+    });
   }
 
-  private readonly onConnectionClose = (connection: Connection): void => {
+  private keep(connection: Connection): void {
+    const isWanted = connection.isProved && !this.isClosed && (connection.protocol === "h2" || !this.isDistrusted);
+    if (!connection.isOpen) return;
+    if (!isWanted || (connection.inFlight === 0 && connection.room === 0)) return connection.close();
+    const at = this.free.indexOf(connection);
+    if (at !== -1) this.free.splice(at, 1);
+    if (connection.room > 0) this.free.push(connection);
+  }
+
+  private readonly onClose = (connection: Connection): void => {
     this.proofs.forget(connection);
-    const index = this.idle.indexOf(connection);
-    if (index !== -1) this.idle.splice(index, 1);
+    const at = this.free.indexOf(connection);
+    if (at !== -1) this.free.splice(at, 1);
   };
 }
 
-function ignore(): void {}
+function ignore(): void {
+  // Nobody asks whether what these connections bring is in step.
+}

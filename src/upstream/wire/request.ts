@@ -1,13 +1,15 @@
-import type { Readable } from "node:stream";
+import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import type { AbortSignalLike, Instant } from "../../clock.ts";
 import { type Fields, fieldsFromRaw, filterFields, TRACE_FIELDS } from "../../fields.ts";
 import { answerTimeout, type Failure, removed } from "../failure.ts";
 import { AnswerCollector, type CollectorOptions, type RawAnswer } from "./answer.ts";
-import { ConnectionGone, OutOfStep, TooManyInterim } from "./connection-failure.ts";
 import type { AnswerOrigin } from "../call.ts";
+import { ConnectionGone, OutOfStep, ProxyRefused, TooManyInterim } from "./connection-failure.ts";
 import type { Connection } from "./connection.ts";
 import { type Connections, type ConnectionUse, Opening } from "./connections.ts";
+import { Http1Connection } from "./http1-connection.ts";
+import type { Exchange } from "./in-step.ts";
 
 /** What is sent to a node. */
 export interface NodeRequest {
@@ -56,7 +58,8 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   private connection: Connection | undefined;
   private opening: Opening | undefined;
   private controller: Dispatcher.DispatchController | undefined;
-  private answeredOver: Connection | undefined;
+  private exchange: Exchange | undefined;
+  private wasRefused = false;
   private interim = 0;
   private isFresh = false;
   private isPaused = false;
@@ -104,7 +107,7 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   abort(reason: Error = ABORTED): void {
     if (this.isOver) return;
     this.isOver = true;
-    this.opening?.cancel();
+    this.opening?.abort();
     if (this.controller !== undefined) {
       // Closes the socket: on HTTP/1.1 an answer cannot be given up in another way.
       this.controller.abort(reason);
@@ -116,18 +119,19 @@ export class WireRequest implements Dispatcher.DispatchHandler {
 
   /** Over which connection the answer comes, as far as it matters whether that is in step. */
   get origin(): AnswerOrigin | undefined {
-    return this.answeredOver;
+    return this.exchange;
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
-    this.connection?.asked();
+    this.exchange = this.connection?.asked(this.request.path);
     if (this.isOver) controller.abort(ABORTED);
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
     if (this.isOver) return;
-    if (this.connection?.isTooEarly === true) return this.refuse(controller, new OutOfStep("early"));
+    const refusal = refusalOf(this.connection, status);
+    if (refusal !== undefined) return this.refuse(controller, refusal);
     // Interim responses say nothing that a client could use (RFC 9110 §15.2).
     if (status < 200) {
       this.interim += 1;
@@ -150,13 +154,16 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    this.answeredOver = this.connection;
-    this.connection?.answered();
-    if (this.connection !== undefined) this.source.release(this.connection);
+    const connection = this.connection!;
     this.connection = undefined;
-    if (this.isOver) return;
-    this.isOver = true;
-    this.listener.onComplete();
+    this.controller = undefined;
+    connection.answered((error) => {
+      this.source.release(connection);
+      if (this.isOver) return;
+      if (error !== undefined) return this.fail(error);
+      this.isOver = true;
+      this.listener.onComplete();
+    });
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -164,14 +171,23 @@ export class WireRequest implements Dispatcher.DispatchHandler {
     this.connection = undefined;
     if (connection !== undefined) this.source.discard(connection);
     if (this.isOver) return;
-    const wasGone = connection !== undefined && !this.isSent && !this.isFresh && error instanceof ConnectionGone;
-    if (wasGone) this.send();
+    if (this.mayGoElsewhere(connection, error)) this.send();
     else this.fail(error);
+  }
+
+  /** It was never sent, over a connection that others had used before; or its stream was refused, for the first time. */
+  private mayGoElsewhere(connection: Connection | undefined, error: Error): boolean {
+    if (!(error instanceof ConnectionGone) || connection === undefined) return false;
+    if (!this.isSent) return !this.isFresh;
+    if (this.wasRefused || this.request.body instanceof Readable) return false;
+    this.wasRefused = true;
+    this.controller = undefined;
+    return true;
   }
 
   /** Ends it because of what has come of the answer. */
   private refuse(controller: Dispatcher.DispatchController, error: Error): void {
-    if (error instanceof OutOfStep) this.connection?.leaveStep(error.fault);
+    if (error instanceof OutOfStep) this.exchange?.leaveStep(error.fault);
     this.fail(error);
     controller.abort(error);
   }
@@ -194,13 +210,20 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   private sendOver(connection: Connection): void {
     this.opening = undefined;
     this.connection = connection;
-    connection.dispatcher.dispatch(this.request, this);
+    connection.dispatch(this.request, this);
   }
 
   private fail(error: unknown): void {
     this.isOver = true;
     this.listener.onFailure(error);
   }
+}
+
+/** Why an answer that begins with this status is none of the node's. */
+function refusalOf(connection: Connection | undefined, status: number): Error | undefined {
+  if (!(connection instanceof Http1Connection)) return undefined;
+  if (connection.isTooEarly) return new OutOfStep("early");
+  return status === 407 && connection.isForwarded ? new ProxyRefused() : undefined;
 }
 
 /** What a caller may not decide: the framing and the codings are the client's own. */

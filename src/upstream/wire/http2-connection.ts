@@ -1,0 +1,270 @@
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  constants,
+  type IncomingHttpHeaders,
+} from "node:http2";
+import type { Socket } from "node:net";
+import { Readable } from "node:stream";
+import type { Dispatcher } from "undici";
+import type { CancelTimer, Clock } from "../../clock.ts";
+import { BrokenOff, ConnectionGone, ConnectTimeout } from "./connection-failure.ts";
+import { Connection } from "./connection.ts";
+import type { ConnectionTarget } from "./socket.ts";
+
+/** Streams on one connection at once, however many the node allows. */
+const MOST_STREAMS = 100;
+/** Of each stream and, eight times that, of all: what a node may send before it is read. */
+const WINDOW = 256 * 1024;
+
+const OPTIONS = {
+  peerMaxConcurrentStreams: MOST_STREAMS,
+  maxHeaderListPairs: 256,
+  settings: { enablePush: false, initialWindowSize: WINDOW, maxHeaderListSize: 32 * 1024 },
+} as const;
+
+const { NGHTTP2_CANCEL, NGHTTP2_REFUSED_STREAM, NGHTTP2_NO_ERROR } = constants;
+
+/** Carries many requests at a time, each a stream with a number: no answer can be another's. */
+export class Http2Connection extends Connection {
+  readonly protocol = "h2";
+  readonly isInDoubt = false;
+  private readonly session: ClientHttp2Session;
+  private readonly target: ConnectionTarget;
+  private readonly clock: Clock;
+  /** An answer did not come: whether the node is still there is being asked. */
+  private cancelPing: CancelTimer | undefined;
+
+  private constructor(
+    socket: Socket,
+    target: ConnectionTarget,
+    clock: Clock,
+    onClose: (connection: Connection) => void,
+  ) {
+    super(socket, clock.now(), onClose);
+    this.target = target;
+    this.clock = clock;
+    this.session = connect(target.origin, { ...OPTIONS, createConnection: () => socket });
+    this.session
+      .on("error", ignore)
+      // It takes no more requests; those that the node has accepted go on.
+      .on("goaway", () => this.end())
+      .on("close", () => this.end());
+    this.session.unref();
+  }
+
+  /** One on which the node has said how many streams it takes. */
+  static async open(
+    socket: Socket,
+    target: ConnectionTarget,
+    clock: Clock,
+    onClose: (connection: Connection) => void,
+  ): Promise<Http2Connection> {
+    const connection = new Http2Connection(socket, target, clock, onClose);
+    const { session } = connection;
+    let cancelTimer: CancelTimer | undefined;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        cancelTimer = clock.after(target.connectTimeout, () => reject(new ConnectTimeout()));
+        session.once("remoteSettings", () => {
+          session.setLocalWindowSize(8 * WINDOW);
+          resolve();
+        });
+        session.once("error", reject).once("close", () => reject(new ConnectionGone()));
+      });
+      return connection;
+    } catch (error) {
+      connection.destroy();
+      throw error;
+    } finally {
+      cancelTimer?.();
+    }
+  }
+
+  get room(): number {
+    if (!this.isOpen || this.session.closed || this.cancelPing !== undefined) return 0;
+    return Math.max(0, this.most - this.inFlight);
+  }
+
+  /** So few are left that another connection is worth having. */
+  get isNearlyFull(): boolean {
+    return this.room <= this.most / 4;
+  }
+
+  private get most(): number {
+    return Math.min(MOST_STREAMS, this.session.remoteSettings.maxConcurrentStreams ?? MOST_STREAMS);
+  }
+
+  dispatch(request: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
+    let stream: ClientHttp2Stream;
+    try {
+      const headers = headersOf(request, new URL(this.target.origin));
+      stream = this.session.request(headers, { endStream: request.body === null });
+    } catch {
+      return void handler.onResponseError?.(NO_CONTROL, new ConnectionGone());
+    }
+    new StreamExchange(stream, handler, () => this.doubt()).begin(request.body as Readable | Buffer | null);
+  }
+
+  asked(): undefined {
+    return undefined;
+  }
+
+  answered(done: (error: Error | undefined) => void): void {
+    done(undefined);
+  }
+
+  confirm(): void {
+    // It was in step by its number.
+  }
+
+  leaveStep(): void {
+    this.destroy();
+  }
+
+  destroy(): void {
+    this.end();
+    this.cancelPing?.();
+    this.session.destroy();
+    this.socket.destroy();
+  }
+
+  close(): void {
+    this.end();
+    this.session.close();
+  }
+
+  /** An answer was given up before it began: the connection gets no request before the node shows that it is there. */
+  private doubt(): void {
+    if (this.cancelPing !== undefined || this.session.destroyed) return;
+    this.cancelPing = this.clock.after(this.target.connectTimeout, () => this.destroy());
+    const onPing = (error: Error | null): void => {
+      this.cancelPing?.();
+      this.cancelPing = undefined;
+      if (error !== null) this.destroy();
+    };
+    if (!this.session.ping(onPing)) onPing(new ConnectionGone());
+  }
+}
+
+/** One request as a stream, for a handler of undici's kind. */
+class StreamExchange {
+  private readonly stream: ClientHttp2Stream;
+  private readonly handler: Dispatcher.DispatchHandler;
+  /** Called when it was given up before its answer began. */
+  private readonly onSilence: () => void;
+  private error: Error | undefined;
+  private hasBegun = false;
+  private isAborted = false;
+  /** Bytes of the body that are still to come, where the head said how many there are. */
+  private due: number | undefined;
+
+  constructor(stream: ClientHttp2Stream, handler: Dispatcher.DispatchHandler, onSilence: () => void) {
+    this.stream = stream;
+    this.handler = handler;
+    this.onSilence = onSilence;
+  }
+
+  begin(body: Readable | Buffer | null): void {
+    const { stream, handler } = this;
+    const control = this.controller();
+    stream
+      .on("headers", (headers: IncomingHttpHeaders) => this.head(control, headers))
+      .on("response", (headers: IncomingHttpHeaders, _flags: number, raw: string[]) => this.head(control, headers, raw))
+      .on("data", (chunk: Buffer) => {
+        if (this.due !== undefined) this.due -= chunk.length;
+        if (!this.isAborted) handler.onResponseData?.(control, chunk);
+      })
+      .on("error", (error) => {
+        this.error = error;
+      })
+      .once("close", () => this.closed(control));
+    handler.onRequestStart?.(control, undefined);
+    if (body instanceof Readable) body.on("error", (error) => control.abort(error)).pipe(stream);
+    else if (body !== null) stream.end(body);
+  }
+
+  private head(control: Control, headers: IncomingHttpHeaders, raw?: string[]): void {
+    if (this.isAborted) return;
+    const status = Number(headers[":status"]);
+    if (raw !== undefined) {
+      this.hasBegun = true;
+      control.rawHeaders = raw.flatMap((each, at) =>
+        raw[at - (at % 2)]!.startsWith(":") ? [] : [Buffer.from(each, "latin1")],
+      );
+      const length = headers["content-length"];
+      if (length !== undefined && status !== 304 && status !== 204) this.due = Number(length);
+    }
+    this.handler.onResponseStart?.(control, status, headers, undefined);
+  }
+
+  private closed(control: Control): void {
+    const { stream, handler } = this;
+    const isWhole = this.hasBegun && stream.rstCode === NGHTTP2_NO_ERROR && this.error === undefined && !this.due;
+    if (isWhole && !this.isAborted) return void handler.onResponseEnd?.(control, {});
+    if (stream.rstCode === NGHTTP2_REFUSED_STREAM && !this.hasBegun) this.error = new ConnectionGone();
+    handler.onResponseError?.(control, this.error ?? new BrokenOff());
+  }
+
+  private controller(): Control {
+    const { stream } = this;
+    return {
+      rawHeaders: [],
+      rawTrailers: null,
+      get aborted() {
+        return stream.aborted;
+      },
+      get paused() {
+        return stream.isPaused();
+      },
+      reason: null,
+      pause: () => void stream.pause(),
+      resume: () => void stream.resume(),
+      abort: (reason: Error) => {
+        if (this.isAborted || stream.destroyed) return;
+        this.isAborted = true;
+        this.error = reason;
+        stream.close(NGHTTP2_CANCEL);
+        if (!this.hasBegun) this.onSilence();
+      },
+    };
+  }
+}
+
+interface Control extends Dispatcher.DispatchController {
+  rawHeaders: Buffer[];
+}
+
+const NO_CONTROL: Control = {
+  rawHeaders: [],
+  rawTrailers: null,
+  aborted: true,
+  paused: false,
+  reason: null,
+  pause: ignore,
+  resume: ignore,
+  abort: ignore,
+};
+
+function headersOf(
+  { method, path, headers }: Dispatcher.DispatchOptions,
+  { host, protocol }: URL,
+): Record<string, string> {
+  const sent: Record<string, string> = {
+    ":method": method,
+    ":scheme": protocol.slice(0, -1),
+    ":authority": host,
+    ":path": path,
+  };
+  const fields = headers as readonly string[];
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i]!;
+    sent[name] = sent[name] === undefined ? fields[i + 1]! : `${sent[name]}, ${fields[i + 1]!}`;
+  }
+  return sent;
+}
+
+function ignore(): void {
+  // Whatever it is, streams and the close of the session tell.
+}
