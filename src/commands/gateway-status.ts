@@ -14,6 +14,7 @@ const Node = Type.Object({
   inFlight: Type.Number(),
   ejections: Type.Number(),
   cordoned: Type.Optional(Type.Boolean()),
+  outOfStep: Type.Optional(Type.Number()),
   weight: orNull(Type.Number()),
 });
 
@@ -137,7 +138,7 @@ export function nodeLines(upstreams: readonly UpstreamStatus[]): string[] {
     nodes.map((node, i) => [
       name,
       String(i),
-      node.cordoned === true ? `${node.state}, cordoned` : node.state,
+      stateOf(node),
       node.latencyMs === undefined || node.latencyMs === null ? "-" : sayDuration(node.latencyMs),
       String(node.inFlight),
       String(node.ejections),
@@ -146,6 +147,11 @@ export function nodeLines(upstreams: readonly UpstreamStatus[]): string[] {
     ]),
   );
   return [...formatTable(NODE_COLUMNS, rows, terminalWidth()), ...reasons(upstreams)];
+}
+
+function stateOf({ state, cordoned, outOfStep = 0 }: Static<typeof Node>): string {
+  const words = [state, cordoned === true && "cordoned", outOfStep > 0 && `${outOfStep}× out of step`];
+  return words.filter((word) => word !== false).join(", ");
 }
 
 function say(value: number | null | undefined): string {

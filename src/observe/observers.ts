@@ -302,8 +302,9 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
       );
     },
     outOfStep(upstream, url, fault) {
-      metrics.nodeOutOfStep.inc({ upstream });
-      log.error({ upstream, node: nodeIndex(upstream, url), fault }, "node answers out of step");
+      const node = nodeIndex(upstream, url);
+      metrics.nodeOutOfStep.inc({ upstream, node: String(node) });
+      log.error({ upstream, node, fault }, "node answers out of step");
     },
     supportedApisChanged(upstream, { added, removed }) {
       metrics.supportedApisChanges.inc({ upstream });

@@ -15,8 +15,8 @@ import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
 import { breakAndAsk, sendEverything, sendStrays } from "../support/traffic.ts";
 
 const UPSTREAMS = 10;
-/** Of each cached operation, by upstream, outcome and the like, and of all else. */
-const MAX_SERIES = 4_540 + 220 * CACHED_OPERATIONS.length;
+/** Of each cached operation, by upstream, outcome and the like, of each of the 64 places of a node, and of all else. */
+const MAX_SERIES = 3_900 + 2 * 64 * UPSTREAMS + 220 * CACHED_OPERATIONS.length;
 const DEFINITIONS: readonly Definition[] = Object.values(METRICS);
 
 async function seriesIn(registry: LiveRegistry): Promise<Series[]> {

@@ -150,7 +150,7 @@ const SCENES: Readonly<Record<string, Scene | ((metrics: Metrics) => void)>> = {
   RegistryGatewayRateLimitNearlyUsed: {
     upstreams: [upstream("a", { budget: { requests: 100, perMs: 60_000 }, budgetLeft: 9 })],
   },
-  RegistryGatewayNodeOutOfStep: ({ nodeOutOfStep }) => nodeOutOfStep.inc({ upstream: "a" }, 1),
+  RegistryGatewayNodeOutOfStep: ({ nodeOutOfStep }) => nodeOutOfStep.inc({ upstream: "a", node: "0" }, 1),
   RegistryGatewaySupportedApisChanged: ({ supportedApisChanges }) => supportedApisChanges.inc({ upstream: "a" }, 1),
   RegistryGatewayCredentialUnusable: ({ credentialUnusable }) =>
     credentialUnusable.set({ upstream: "a", key: "tls" }, 1),

@@ -255,8 +255,8 @@ export const ALERT_CASES: readonly AlertCase[] = [
   {
     alert: "RegistryGatewayNodeOutOfStep",
     at: "10m",
-    fires: [series("nodeOutOfStep", AMULET, "0x5 1x30")],
-    silent: [series("nodeOutOfStep", AMULET, "4x60")],
+    fires: [series("nodeOutOfStep", { ...AMULET, node: "0" }, "0x5 1x30")],
+    silent: [series("nodeOutOfStep", { ...AMULET, node: "0" }, "4x60")],
   },
   {
     alert: "RegistryGatewaySupportedApisChanged",

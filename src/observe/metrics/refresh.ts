@@ -112,7 +112,10 @@ function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: Upstr
   }
   for (const mode of UPSTREAM_MODES) metrics.upstreamMode.set({ upstream, mode }, status.mode === mode ? 1 : 0);
   for (const [place, { cordoned }] of status.nodes.entries()) {
-    metrics.nodeCordoned.set({ upstream, node: String(place) }, cordoned ? 1 : 0);
+    const node = String(place);
+    metrics.nodeCordoned.set({ upstream, node }, cordoned ? 1 : 0);
+    // A counter that appears with its first event has already lost it.
+    metrics.nodeOutOfStep.inc({ upstream, node }, 0);
   }
   const isProved = status.nodes.some(({ state }) => state === "up" || state === "ejected");
   metrics.adminProved.set({ upstream }, isProved ? 1 : 0);

@@ -142,8 +142,8 @@ export const UPSTREAM = {
     aggregation: "max",
   }),
   nodeOutOfStep: counter("node_out_of_step", {
-    help: "Times that answers of a node were to other requests than they came for, or to none.",
-    labels: { upstream: ALIAS },
+    help: "Times that answers of a node were to other requests than they came for, or to none. The node is its place in urls, from 0.",
+    labels: { upstream: ALIAS, node: NODE_PLACE },
   }),
   supportedApisChanges: counter("upstream_supported_apis_changes", {
     help: "Times that the registry's info named other APIs than before, as after an upgrade.",

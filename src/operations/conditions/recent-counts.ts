@@ -103,7 +103,7 @@ async function addUpstreams(metrics: Metrics, add: (name: string, amount: number
     add(`refused ${labels.reason} ${labels.upstream}`, value);
   }
   for (const { labels, value } of (await metrics.nodeOutOfStep.get()).values) {
-    add(`out-of-step ${labels.upstream}`, value);
+    add(`out-of-step ${labels.upstream} ${labels.node}`, value);
   }
   for (const { labels, value } of (await metrics.supportedApisChanges.get()).values) {
     add(`apis ${labels.upstream}`, value);

@@ -338,18 +338,24 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     severity: "page",
     subject: "registry",
     isCause: true,
-    conditions: [{ value: sum(UPSTREAM, q.over("15m").increase("nodeOutOfStep")), is: ">", bound: 0 }],
+    conditions: [{ value: sum([...UPSTREAM, "node"], q.over("15m").increase("nodeOutOfStep")), is: ">", bound: 0 }],
     for: "0m",
     find: ({ upstreams, recent }) =>
-      upstreams
-        .filter(({ name }) => recent.risen(`out-of-step ${name}`) > 0)
-        .map(({ name }) => ({ upstream: name, text: `${name}: a node has given answers to other requests` })),
-    summary: "{{ $labels.upstream }}: a node gives answers to other requests than they come for",
+      upstreams.flatMap(({ name, nodes }) =>
+        nodes
+          .map((node, at) => ({ ...node, at }))
+          .filter(({ at }) => recent.risen(`out-of-step ${name} ${at}`) > 0)
+          .map(({ at, outOfStep }) => {
+            const text = `${name}: node ${at} has given answers to other requests than they came for, ${outOfStep} times since the start`;
+            return { upstream: name, text };
+          }),
+      ),
+    summary: "{{ $labels.upstream }}: node {{ $labels.node }} gives answers to other requests than they come for",
     runbook: {
       means:
-        "The node, or a proxy before it, answers once too often or leaves parts of answers out, so that over HTTP/1.1 a request can get another one's answer. Single instruments and infos are held against what was asked; a page or a choice context may have been another's until it was noticed.",
+        "The node, or a proxy before it, answers once too often or leaves parts of answers out, so that over HTTP/1.1 a request can get another one's answer. Single instruments and infos are held against what was asked; a page, a choice context or a 404 may have been another's until it was noticed.",
       look: 'The log: "node answers out of step" has node and fault. GET /status: outOfStep of each node.',
-      act: "Cordon the node (POST /nodes) if another one is there, and report it to the registry's operator. For an hour its POSTs go over connections of their own, and after three times all its calls.",
+      act: "Cordon the node (POST /nodes) if another one is there, and report it to the registry's operator. For an hour its info is asked before each POST over the same connection; after three times the node is used last, and one connection at a time.",
     },
   },
   {

@@ -102,7 +102,7 @@ export class Http2Connection extends Connection {
       const headers = headersOf(request, new URL(this.target.origin));
       stream = this.session.request(headers, { endStream: request.body === null });
     } catch {
-      return void handler.onResponseError?.(NO_CONTROL, new ConnectionGone());
+      return handler.onResponseError?.(NO_CONTROL, new ConnectionGone());
     }
     new StreamExchange(stream, handler, () => this.doubt()).begin(request.body as Readable | Buffer | null);
   }
@@ -202,7 +202,7 @@ class StreamExchange {
   private closed(control: Control): void {
     const { stream, handler } = this;
     const isWhole = this.hasBegun && stream.rstCode === NGHTTP2_NO_ERROR && this.error === undefined && !this.due;
-    if (isWhole && !this.isAborted) return void handler.onResponseEnd?.(control, {});
+    if (isWhole && !this.isAborted) return handler.onResponseEnd?.(control, {});
     if (stream.rstCode === NGHTTP2_REFUSED_STREAM && !this.hasBegun) this.error = new ConnectionGone();
     handler.onResponseError?.(control, this.error ?? new BrokenOff());
   }
