@@ -17,6 +17,8 @@ export interface PrometheusOptions {
   /** `host:port` of the operations listeners. */
   readonly targets: readonly string[];
   readonly ruleFiles: readonly string[];
+  /** `host:port` of an Alertmanager. */
+  readonly alertmanager?: string;
 }
 
 interface Answer {
@@ -37,13 +39,16 @@ export class Prometheus {
     this.url = url;
   }
 
-  static async start({ targets, ruleFiles }: PrometheusOptions): Promise<Prometheus> {
+  static async start({ targets, ruleFiles, alertmanager }: PrometheusOptions): Promise<Prometheus> {
     const program = provideProgram(PROMETHEUS);
     const folder = mkdtempSync(join(tmpdir(), "prometheus-"));
     const file = join(folder, "prometheus.yaml");
     const config = {
       global: { scrape_interval: "1s", evaluation_interval: "1s" },
       rule_files: ruleFiles,
+      ...(alertmanager === undefined
+        ? {}
+        : { alerting: { alertmanagers: [{ static_configs: [{ targets: [alertmanager] }] }] } }),
       scrape_configs: [{ job_name: "registry-gateway", static_configs: [{ targets }] }],
     };
     writeFileSync(file, stringify(config));
