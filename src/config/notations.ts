@@ -10,9 +10,11 @@ import {
   findNodeUrlFault,
   findProxyFault,
   findRedisFault,
+  findUrlPathFault,
   normaliseNodeUrl,
   redactPath,
   redactUrl,
+  URL_PATH_PATTERN,
 } from "./urls.ts";
 import type { NodeUrl } from "./urls.ts";
 
@@ -28,6 +30,8 @@ export interface NotationValues {
   redisUrl: string;
   jwksUrl: string;
   hostPort: string;
+  /** A path of a URL: without a query, and one that no server resolves or decodes to another. */
+  urlPath: string;
   /** Lower case, without the dot at its end that stands for the root. */
   hostName: string;
   origin: string;
@@ -133,6 +137,7 @@ export const notations: { readonly [Name in NotationName]: Notation<NotationValu
   redisUrl: textNotation({ pattern: "^rediss?://", findFault: findRedisFault, format: redactUrl }),
   jwksUrl: textNotation({ pattern: "^https?://", findFault: findJwksUrlFault }),
   hostPort: textNotation({ pattern: `^${HOST}:[0-9]{1,5}$`, expected: "of the form host:port" }),
+  urlPath: textNotation({ pattern: URL_PATH_PATTERN, findFault: findUrlPathFault }),
   hostName: textNotation({
     pattern: "^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*\\.?$",
     expected: "a host name, without a port",

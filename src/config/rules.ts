@@ -173,6 +173,23 @@ function checkRateLimitGroups(
   }
 }
 
+/** Base paths say which registry is meant: one of them must not mean two, nor be below another or `routing.prefix`. */
+function checkBasePaths(reading: Reading, { upstreams, routing }: Draft): void {
+  const given = (upstreams ?? []).flatMap((upstream, index) =>
+    (upstream?.basePaths ?? []).map((path, at) => [`upstreams[${index}].basePaths[${at}]`, path] as const),
+  );
+  checkTwice(reading, "base path", given);
+  const prefix = routing?.prefix;
+  for (const [place, path] of given) {
+    if (path === undefined) continue;
+    if (prefix !== undefined && `${path}/`.startsWith(`${prefix}/`)) {
+      reading.report(place, "must not be below routing.prefix, where registries have their base URLs");
+    }
+    const above = given.find(([, other]) => other !== undefined && path.startsWith(`${other}/`));
+    if (above !== undefined) reading.report(place, `must not be below the base path at ${above[0]}`);
+  }
+}
+
 function checkUpstreams(reading: Reading, upstreams: readonly (UpstreamDraft | undefined)[]): void {
   const all = upstreams.map((upstream, index) => ({ path: `upstreams[${index}]`, upstream: upstream ?? {} }));
   for (const { path, upstream } of all) checkUpstream(reading, path, upstream);
@@ -249,6 +266,7 @@ export function checkRules(reading: Reading, draft: Draft): void {
   if (draft.discovery !== undefined) checkUpstream(reading, "discovery.defaults", draft.discovery.defaults ?? {});
   checkClients(reading, draft);
   checkRouting(reading, draft);
+  checkBasePaths(reading, draft);
   checkRedis(reading, draft.redis);
   checkForwardedHeaders(reading, "cache.forwardRequestHeaders", draft.cache?.forwardRequestHeaders);
   checkAnswerFields(reading, "cache.forwardResponseHeaders", draft.cache?.forwardResponseHeaders);

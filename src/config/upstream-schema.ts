@@ -152,6 +152,14 @@ const identity = {
         "Nodes of the same registry, each its URL or {url, weight}. A trailing slash or /registry is tolerated.",
     },
   ),
+  basePaths: Type.Array(scalar("urlPath", { description: "A path." }), {
+    default: [],
+    maxItems: 16,
+    examples: [["/api/validator/v0/scan-proxy"]],
+    expected: "a list of paths",
+    description:
+      "Further base paths of this registry at the gateway: below them, /registry/… is this registry. For clients that know it by such a path.",
+  }),
 };
 
 /** How it is called, and what is done with its answers. */
@@ -210,6 +218,14 @@ const treatment = {
         "What a listing without pageSize asks the registry for; smaller sizes where it refuses that one. Off: the registry's own size.",
     }),
   ),
+  extraPaths: Type.Array(scalar("urlPath", { description: "A path." }), {
+    default: [],
+    maxItems: 16,
+    examples: [["/api/utilities/v0/operator"]],
+    expected: "a list of paths",
+    description:
+      "GET paths at the registry's origin that clients look for at the gateway's: passed through, there and below the registry's own base URL.",
+  }),
   validation: choice(["lenient", "strict"], {
     default: "lenient",
     description:

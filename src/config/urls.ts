@@ -37,6 +37,25 @@ function findFault(text: string, protocols: readonly string[]): string | undefin
   return undefined;
 }
 
+export const URL_PATH_PATTERN = "^(/[A-Za-z0-9._~-]+)+$";
+const URL_PATH = new RegExp(URL_PATH_PATTERN);
+
+/** The gateway's own pages, and where the standard's API is. */
+const OWN_SEGMENTS: ReadonlySet<string> = new Set(["catalog", "docs", "openapi.json", "registry"]);
+
+/** What keeps `text` from being a further path of the public listener; undefined when it may be one. */
+export function findUrlPathFault(text: string): string | undefined {
+  if (!URL_PATH.test(text)) {
+    return "is not a path such as /api/x/v0: slashes with letters, digits and . _ ~ - between them, no slash at its end";
+  }
+  const segments = text.slice(1).split("/");
+  if (segments.some((segment) => segment === "." || segment === "..")) return "must not have segments . or ..";
+  if (segments.some((segment) => segment.toLowerCase() === "registry")) {
+    return "must not name registry: below it is the API of the standard, which is there without this key";
+  }
+  return OWN_SEGMENTS.has(segments[0]!) ? `is a path of the gateway's own: /${segments[0]}` : undefined;
+}
+
 /** User and password of a URL as they are sent; undefined where they are not encoded as they must be. */
 function loginOf({ username, password }: URL): readonly [username: string, password: string] | undefined {
   try {

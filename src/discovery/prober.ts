@@ -9,7 +9,7 @@ import { Upstream } from "../upstream/upstream.ts";
 import { HostTurns, MOST_QUESTIONS } from "./host-turns.ts";
 
 /** Keys of an upstream besides those that say which registry it is. */
-export type UpstreamDefaults = Omit<UpstreamConfig, "name" | "enabled" | "admin" | "urls">;
+export type UpstreamDefaults = Omit<UpstreamConfig, "name" | "enabled" | "admin" | "urls" | "basePaths">;
 
 /** What a URL said about itself, or why it could not be asked; `problem` is a sentence about it without its address. */
 export type Verdict = { readonly admin: string } | { readonly problem: string; readonly isUnasked?: true };
@@ -91,6 +91,7 @@ export class Prober {
       name: "found",
       enabled: true,
       urls: [url],
+      basePaths: [],
       timeout,
       attemptTimeout: timeout,
       publicOnly: !allowPrivate,

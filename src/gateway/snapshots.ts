@@ -5,7 +5,7 @@ import { RegistryMetadata, type RegistryMetadataOptions } from "../registry/regi
 import type { Snapshot } from "../requests/context.ts";
 import { HitMemo } from "../requests/hit.ts";
 import { createCors } from "../requests/send.ts";
-import { TargetReader } from "../requests/target.ts";
+import { addressingOf, TargetReader } from "../requests/target.ts";
 import { type FoundRegistries, NOTHING_FOUND, upstreamsOf } from "../upstream/found.ts";
 import type { UpstreamEnvironment } from "../upstream/parts.ts";
 import { Upstreams } from "../upstream/upstreams.ts";
@@ -67,6 +67,6 @@ function createSnapshot(parts: Omit<Snapshot, "cors" | "hits" | "targets" | "add
     cors: createCors(cors, routing.adminHeader),
     addresses: new ClientAddresses(listen.trustedProxies),
     hits: new HitMemo(cache.memory.maxBytes),
-    targets: new TargetReader(routing.prefix),
+    targets: new TargetReader(addressingOf(routing.prefix, parts.upstreams.all)),
   };
 }

@@ -3,7 +3,7 @@ import { GatewayError } from "../errors.ts";
 import { cachedRecord } from "../spec/operations.ts";
 import type { Services, Snapshot } from "../requests/context.ts";
 import { isAggregate, plainUpstream, resolveUpstream } from "../requests/resolve-upstream.ts";
-import { parsePageQuery, parseTarget } from "../requests/target.ts";
+import { parsePageQuery } from "../requests/target.ts";
 
 /** What `GET /explain` answers: which registry a path means, and what the cache has and would do. */
 export interface PathExplanation {
@@ -38,7 +38,7 @@ export function createExplain({
   return async function explain(path) {
     const snapshot = currentSnapshot();
     const { routing } = snapshot.config;
-    const target = parseTarget(path, routing.prefix);
+    const target = snapshot.targets.read(path);
     if (target.kind === "local") throw new GatewayError("no_such_path", "the path is not below /registry/");
     const rules = { ...routing, upstreams: snapshot.upstreams };
     const named = resolveUpstream(

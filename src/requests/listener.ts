@@ -145,13 +145,14 @@ function addRoutes(app: FastifyInstance, pipeline: Pipeline): void {
 function routeOf({
   target,
   snapshot,
+  request,
 }: RequestContext): "metadata" | "choice-context" | "pass-through" | "page" | "none" {
   if (target instanceof Error) return "none";
   switch (target.kind) {
     case "endpoint":
       return target.endpoint.kind === "metadata" ? "metadata" : "choice-context";
     case "pass-through":
-      return "pass-through";
+      return target.extraPath !== undefined && request.method !== "GET" ? "none" : "pass-through";
     case "local":
       return isOwnPage(target.path, snapshot) ? "page" : "none";
   }
@@ -179,7 +180,7 @@ function allowedMethods({ target, snapshot }: RequestContext): string {
   if (target.kind === "local") {
     return isOwnPage(target.path, snapshot) ? "GET, HEAD, OPTIONS" : "GET, HEAD, POST, OPTIONS";
   }
-  if (target.kind === "pass-through") return "GET, POST, OPTIONS";
+  if (target.kind === "pass-through") return target.extraPath === undefined ? "GET, POST, OPTIONS" : "GET, OPTIONS";
   return target.endpoint.kind === "metadata" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
 }
 

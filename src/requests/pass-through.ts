@@ -130,7 +130,7 @@ function proxiedAnswer(
 async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads: Uploads): Promise<PreparedCall> {
   const { context, headers } = request;
   const { services, snapshot } = context;
-  const { segments } = context.target as PassThroughTarget;
+  const { segments, extraPath } = context.target as PassThroughTarget;
   const { routing } = snapshot.config;
   const header = adminHeaderOf(request.raw.rawHeaders, routing.adminHeader);
   const stream = request.body instanceof Readable ? request.body : undefined;
@@ -146,6 +146,9 @@ async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads
   const named = await namedUpstream(context, { header, body }, deadlineOf);
   if (named === undefined && isAggregate(snapshot)) throw adminNotNamed(routing, paths !== undefined);
   const upstream = named ?? plainUpstream(snapshot, paths !== undefined);
+  if (extraPath !== undefined && !upstream.config.extraPaths.includes(extraPath)) {
+    throw new GatewayError("no_such_path", `no such path; the registry ${upstream.name} has no ${extraPath}`);
+  }
   routeTo(context, upstream, named === undefined ? "plain" : namedBy(context, header));
   const fields = forwardedFields(context, upstream);
   const call: StreamedCall = {
@@ -177,8 +180,8 @@ function receive(
   });
 }
 
-function pathOf({ segments, query }: PassThroughTarget): string {
-  const path = `/registry/${segments.map(encodeURIComponent).join("/")}`;
+function pathOf({ segments, extraPath, query }: PassThroughTarget): string {
+  const path = extraPath ?? `/registry/${segments.map(encodeURIComponent).join("/")}`;
   return query === "" ? path : `${path}?${query}`;
 }
 

@@ -1,5 +1,6 @@
 import { isAuthority } from "../connections/framing.ts";
 import { GatewayError } from "../errors.ts";
+import type { UpstreamConfig } from "../config/schema.ts";
 import { adminPathsOfPassThrough } from "../spec/body-admin.ts";
 import { type Endpoint, matchEndpoint } from "../spec/endpoints.ts";
 
@@ -18,11 +19,13 @@ export interface RegistryTarget {
   readonly query: string;
 }
 
-/** Any other path below `/registry`: drafts and other families of APIs. */
+/** Any other path below `/registry`, as drafts and other families of APIs have; or one of `extraPaths`. */
 export interface PassThroughTarget {
   readonly kind: "pass-through";
-  /** Decoded segments below `/registry`. */
+  /** Decoded segments below `/registry`; none for an extra path. */
   readonly segments: readonly string[];
+  /** The path of `extraPaths` that it is; undefined below `/registry`. */
+  readonly extraPath: string | undefined;
   readonly registry: string | undefined;
   readonly query: string;
 }
@@ -34,14 +37,41 @@ export interface LocalTarget {
   readonly query: string;
 }
 
+/** Which paths of the public listener are a registry's. */
+export interface Addressing {
+  /** `routing.prefix`. */
+  readonly prefix: string;
+  /** Which upstream's each of `basePaths` is; none is below another. */
+  readonly basePaths: ReadonlyMap<string, string>;
+  /** Which upstreams have each of `extraPaths`. */
+  readonly extraPaths: ReadonlyMap<string, readonly string[]>;
+}
+
+/** The addressing of what is configured. */
+export function addressingOf(
+  prefix: string,
+  upstreams: readonly { readonly name: string; readonly config: Pick<UpstreamConfig, "basePaths" | "extraPaths"> }[],
+): Addressing {
+  const extras = upstreams.flatMap(({ name, config }) => config.extraPaths.map((path) => ({ name, path })));
+  return {
+    prefix,
+    basePaths: new Map(upstreams.flatMap(({ name, config }) => config.basePaths.map((path) => [path, name] as const))),
+    extraPaths: new Map(
+      Object.entries(Object.groupBy(extras, ({ path }) => path)).map(([path, list]) => [
+        path,
+        list!.map(({ name }) => name),
+      ]),
+    ),
+  };
+}
+
 /**
  * Reads a request target.
  *
  * @param url as received: origin form, or absolute form (RFC 9112 §3.2.2), whose authority counts for nothing here
- * @param prefix `routing.prefix`
  * @throws GatewayError 400 for a malformed path, 404 for one that addresses nothing
  */
-export function parseTarget(url: string, prefix: string): Target {
+export function parseTarget(url: string, { prefix, basePaths, extraPaths }: Addressing): Target {
   if (!PRINTABLE.test(url))
     throw new GatewayError("malformed_path", "the URL holds characters that must be percent-encoded");
   const origin = url.startsWith("/") ? url : originForm(url);
@@ -53,6 +83,8 @@ export function parseTarget(url: string, prefix: string): Target {
     if (admin === "")
       throw new GatewayError("admin_missing", `the path names no instrument admin: ${addressForm(prefix)}`);
     const registry = decodeSegment(admin);
+    const extraPath = `/${(rest[0] === "" ? rest.slice(1) : rest).join("/")}`;
+    if (extraPaths.has(extraPath)) return { kind: "pass-through", segments: [], extraPath, registry, query };
     const segments = belowRegistry(rest);
     if (segments === undefined) {
       const hint = rest[0] === "catalog" ? "; the catalogue of all registries is at /catalog/v1 of this host" : "";
@@ -63,6 +95,15 @@ export function parseTarget(url: string, prefix: string): Target {
   }
   const segments = belowRegistry(path.slice(1).split("/"));
   if (segments !== undefined) return registryTarget(segments, query, undefined);
+  const owners = extraPaths.get(path);
+  if (owners !== undefined) {
+    const registry = owners.length === 1 ? owners[0] : undefined;
+    return { kind: "pass-through", segments: [], extraPath: path, registry, query };
+  }
+  for (const [base, registry] of basePaths) {
+    const below = path.startsWith(`${base}/`) ? belowRegistry(path.slice(base.length + 1).split("/")) : undefined;
+    if (below !== undefined) return registryTarget(below, query, registry);
+  }
   return { kind: "local", path, query };
 }
 
@@ -70,20 +111,20 @@ export function parseTarget(url: string, prefix: string): Target {
 const MOST_URLS = 1_000;
 const LONGEST_URL = 512;
 
-/** Reads request targets under one prefix; those of factories, which come again and again, once. */
+/** Reads request targets; those of factories, which come again and again, once. */
 export class TargetReader {
-  private readonly prefix: string;
+  private readonly addressing: Addressing;
   private readonly known = new Map<string, RegistryTarget>();
 
-  constructor(prefix: string) {
-    this.prefix = prefix;
+  constructor(addressing: Addressing) {
+    this.addressing = addressing;
   }
 
   /** See {@link parseTarget}. */
   read(url: string): Target {
     const known = this.known.get(url);
     if (known !== undefined) return known;
-    const target = parseTarget(url, this.prefix);
+    const target = parseTarget(url, this.addressing);
     if (target.kind === "endpoint" && target.id === undefined && target.query === "" && url.length <= LONGEST_URL) {
       if (this.known.size === MOST_URLS) this.known.clear();
       this.known.set(url, target);
@@ -170,7 +211,7 @@ function registryTarget(segments: readonly string[], query: string, registry: st
           "no such path; the slashes between the parts of a path must be sent as they are",
         );
       }
-      return { kind: "pass-through", segments, registry, query };
+      return { kind: "pass-through", segments, extraPath: undefined, registry, query };
   }
 }
 

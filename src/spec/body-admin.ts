@@ -1,5 +1,5 @@
 import { type KeyTree, keyTree, repeatedKey } from "../json.ts";
-import { type AdminPaths, type Operation, OPERATION_RECORDS } from "./operations.ts";
+import { type AdminPaths, DRAFT_ADMINS, type Operation, OPERATION_RECORDS } from "./operations.ts";
 
 /** Where the factories name their admin; undefined for all other endpoints, whose bodies name none. */
 export function adminPathsOf(operation: Operation): AdminPaths | undefined {
@@ -18,11 +18,13 @@ export function adminPathsOfPassThrough(segments: readonly string[]): AdminPaths
 }
 
 /** By group and name, whatever the version. */
-const FACTORIES: ReadonlyMap<string, AdminPaths> = new Map(
-  Object.values(OPERATION_RECORDS)
+const FACTORIES: ReadonlyMap<string, AdminPaths> = new Map([
+  ...Object.values(OPERATION_RECORDS)
     .filter((record) => record.kind === "factory")
-    .map(({ path, admins }) => [path.replace(/\/v[0-9]+\//, " "), admins]),
-);
+    .map(({ path, admins }) => [path.replace(/\/v[0-9]+\//, " "), admins] as const),
+  // A draft (field.md, *Draft family*), whose arguments are not settled: every place where a factory names one.
+  ["conditional-lock lock-factory", DRAFT_ADMINS] as const,
+]);
 
 /** An admin as a body names it, and where. */
 export interface BodyAdmin {

@@ -73,6 +73,15 @@ const OF_ALLOCATION_LEG: AdminPaths = [ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
 const OF_ALLOCATION: AdminPaths = [ALLOCATION_ADMIN, ALLOCATION_LEG_ADMIN, EXPECTED_ADMIN];
 const OF_SETTLEMENT: AdminPaths = [EXPECTED_ADMIN];
 
+/** Of a factory that is a draft still: wherever one of the others names it, and beside what it locks. */
+export const DRAFT_ADMINS: AdminPaths = [
+  EXPECTED_ADMIN,
+  TRANSFER_ADMIN,
+  ALLOCATION_ADMIN,
+  ALLOCATION_LEG_ADMIN,
+  ["choiceArguments", "lock", "instrumentId", "admin"],
+];
+
 export const OPERATION_RECORDS = {
   info: cached({
     path: "metadata/v1/info",

@@ -13,7 +13,7 @@ export type Priority = "post" | "miss" | "refresh" | "background";
 export interface UpstreamCall {
   readonly operation: Operation;
   readonly method: "GET" | "POST";
-  /** Begins with `/registry/`, percent-encoded, with its query: sent as it is behind the node's base path. */
+  /** Percent-encoded, with its query. One that begins with `/registry/` goes behind the node's base path, any other to its origin. */
   readonly path: string;
   /** The decoded id of the one instrument it asks for. */
   readonly instrument?: string | undefined;

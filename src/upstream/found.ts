@@ -40,7 +40,7 @@ export function upstreamsOf(config: Config, { registries }: FoundRegistries): Up
     .filter(({ admin }) => !admins.has(admin.toLowerCase()))
     .slice(0, max)
     .map(({ name, admin, urls }) =>
-      Object.assign({}, common, { name: nameFor(name), admin, urls, ...limitOf(common, urls) }),
+      Object.assign({}, common, { name: nameFor(name), admin, urls, basePaths: [], ...limitOf(common, urls) }),
     );
 }
 

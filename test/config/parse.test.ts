@@ -73,6 +73,8 @@ test("what a file leaves out has the documented defaults, and what is off is abs
         retry: { attempts: 3, budget: 0.2 },
         hedge: { enabled: true, quantile: 0.95, budget: 0.05 },
         agree: 1,
+        basePaths: [],
+        extraPaths: [],
         proof: { every: 300_000 },
         forwardClientAddress: false,
         forwardAuthorization: false,

@@ -1,15 +1,28 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
-import { parsePageQuery, parseTarget, type Target } from "../../src/requests/target.ts";
+import { type Addressing, parsePageQuery, parseTarget, type Target } from "../../src/requests/target.ts";
 import { ENDPOINTS, endpointOf, endpointPath, isId } from "../../src/spec/endpoints.ts";
 import type { Operation } from "../../src/spec/operations.ts";
 
 const PREFIX = "/api/token-standard/v0/registrars";
 const PARTY = `DSO::1220${"ab".repeat(32)}`;
 
+const OPERATOR = "/api/utilities/v0/operator";
+const ADDRESSING: Addressing = {
+  prefix: PREFIX,
+  basePaths: new Map([
+    ["/api/validator/v0/scan-proxy", "amulet"],
+    ["/bonds", "bonds"],
+  ]),
+  extraPaths: new Map([
+    [OPERATOR, ["bonds"]],
+    ["/shared", ["amulet", "bonds"]],
+  ]),
+};
+
 function read(url: string): Target {
-  return parseTarget(url, PREFIX);
+  return parseTarget(url, ADDRESSING);
 }
 
 function refusal(url: string): [number, string] {
@@ -75,14 +88,28 @@ describe("what a URL addresses", () => {
       {
         kind: "pass-through",
         segments: ["transfer-instruction", "v3", "transfer-factory"],
+        extraPath: undefined,
         registry: undefined,
         query: "x=1",
       },
     ],
     [
       `${PREFIX}/bonds/registry/drafts%2Fv1/x%2Fy`,
-      { kind: "pass-through", segments: ["drafts/v1", "x/y"], registry: "bonds", query: "" },
+      { kind: "pass-through", segments: ["drafts/v1", "x/y"], extraPath: undefined, registry: "bonds", query: "" },
     ],
+    ["/api/validator/v0/scan-proxy/registry/metadata/v1/info", endpointTarget("info", { registry: "amulet" })],
+    ["/bonds//registry/metadata/v1/info?x", endpointTarget("info", { registry: "bonds", query: "x" })],
+    ["/bonds/registry/registry/metadata/v1/info", endpointTarget("info", { registry: "bonds" })],
+    ["/bondsy/registry/metadata/v1/info", { kind: "local", path: "/bondsy/registry/metadata/v1/info", query: "" }],
+    ["/bonds/metadata/v1/info", { kind: "local", path: "/bonds/metadata/v1/info", query: "" }],
+    ["/%62onds/registry/metadata/v1/info", { kind: "local", path: "/%62onds/registry/metadata/v1/info", query: "" }],
+    [`${OPERATOR}?a=b`, { kind: "pass-through", segments: [], extraPath: OPERATOR, registry: "bonds", query: "a=b" }],
+    [
+      `${PREFIX}/${PARTY}${OPERATOR}`,
+      { kind: "pass-through", segments: [], extraPath: OPERATOR, registry: PARTY, query: "" },
+    ],
+    ["/shared", { kind: "pass-through", segments: [], extraPath: "/shared", registry: undefined, query: "" }],
+    [`${OPERATOR}/`, { kind: "local", path: `${OPERATOR}/`, query: "" }],
     ["/", { kind: "local", path: "/", query: "" }],
     ["/docs?x", { kind: "local", path: "/docs", query: "x" }],
     ["http://elsewhere.example", { kind: "local", path: "/", query: "" }],

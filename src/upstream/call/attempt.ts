@@ -60,7 +60,13 @@ export class Attempt {
     const hasStreamedBody = kind === "stream" && call.body !== undefined;
     const fields = requestFields(call.fields, parts.credentials?.fieldName, options.credentials, hasStreamedBody);
     const sent = this.trace === undefined ? fields : tracedFields(fields, this.trace.fields);
-    const request = { method, path: node.basePath + path, fields: sent, body, wantsUnused };
+    const request = {
+      method,
+      path: path.startsWith("/registry/") ? node.basePath + path : path,
+      fields: sent,
+      body,
+      wantsUnused,
+    };
     this.request = new WireRequest(node.connections, request, listener);
   }
 
