@@ -72,7 +72,7 @@ class Store {
     try {
       this.set({ session: await this.ask<SessionAnswer>("session") });
     } catch (error) {
-      // Whoever asks next says that nothing answers; a refusal here is told in the place of the page.
+      // The next to ask says that nothing answers; a refusal here is reported in the place of the page.
       if (error instanceof Refusal) this.missed(error);
     }
   }

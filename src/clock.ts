@@ -64,7 +64,7 @@ export interface AbortSignalLike {
 }
 
 /**
- * Tells those who listen, once, that something is not wanted any more: an `AbortController` and its signal in one. To make
+ * Notifies those who listen, once, that something is not wanted any more: an `AbortController` and its signal in one. To make
  * the platform's for each request, listen to it and collect it took a sixteenth of the CPU of a POST.
  */
 export class Abort implements AbortSignalLike {
@@ -96,7 +96,7 @@ export interface Deadline {
   readonly deadline: Instant;
   /** Aborts when the client goes away. */
   readonly signal?: AbortSignalLike | undefined;
-  /** What the client is told when the deadline passes. */
+  /** What the client gets when the deadline passes. */
   readonly late: () => Error;
 }
 

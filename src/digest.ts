@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 
-/** Characters of base64url that tell digests apart though their texts are chosen by others: 132 bits. */
+/** Characters of base64url that distinguish digests though their texts are chosen by others: 132 bits. */
 const COLLISION_FREE = 22;
 
 /** A digest that stands for `text`, in characters that need no encoding. */

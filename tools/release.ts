@@ -35,7 +35,7 @@ function build(release: Release): string[] {
   return [...files, writeChecksums(release.out, files)];
 }
 
-// Whoever runs it: modes are part of the bytes.
+// Anybody who runs it: modes are part of the bytes.
 process.umask(0o022);
 const temporary = mkdtempSync(join(tmpdir(), "release-"));
 try {

@@ -29,7 +29,7 @@ const HEIGHT = 150;
 /** By colour, so that lines differ to those who see no colours. */
 const DASHES: readonly (readonly number[])[] = [[], [6, 3], [2, 2], [10, 3, 2, 3], [4, 4], [12, 4], [1, 3]];
 
-/** Lines over the last hour: drawn while it is in view, told in words and as a table to those who do not see it. */
+/** Lines over the last hour: drawn while it is in view, described in words and as a table to those who do not see it. */
 export function Chart({ title, metric, times, lines, say, most }: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
   const isSeen = useSeen(host);

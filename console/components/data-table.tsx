@@ -14,7 +14,7 @@ interface Measured {
 
 interface Told {
   readonly isNumber?: false;
-  /** Where it tells of numbers all the same. */
+  /** Where it shows numbers all the same. */
   readonly metric?: string;
 }
 

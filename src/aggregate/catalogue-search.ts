@@ -17,7 +17,7 @@ export interface CatalogueQuery {
   readonly paused: boolean | undefined;
   readonly pageSize: number;
   readonly pageToken: string | undefined;
-  /** Tells searches of some registries apart from those of others, whose page tokens are no good here. */
+  /** Distinguishes searches of some registries from those of others, whose page tokens are no good here. */
   readonly view?: string;
 }
 
@@ -141,7 +141,7 @@ function readPosition(token: string): Position {
     const position = JSON.parse(Buffer.from(token, "base64url").toString("utf8")) as unknown;
     if (PositionForm.Check(position)) return position;
   } catch {
-    // Told below.
+    // Counted below.
   }
   throw new GatewayError(
     "invalid_page_token",

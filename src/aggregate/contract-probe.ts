@@ -16,7 +16,7 @@ export interface ProbeResult {
 /**
  * Asks every registry the same question about a contract. Exactly one that answers 200 is the one.
  *
- * @param howToName what a client can do where asking does not tell, for the texts of errors
+ * @param howToName what a client can do where asking does not say, for the texts of errors
  * @throws GatewayError 400 when several do; when none does: 502, 503 or 504 when one of them could not say, and so might
  * be the one, 400 when one refuses the request, 404 when all say 404
  */

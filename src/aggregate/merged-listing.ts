@@ -30,7 +30,7 @@ export class MergedListing {
   private readonly registries: readonly RegistryMetadata[];
   private readonly view: string;
 
-  /** @param view tells listings of some registries apart from those of others, whose page tokens are no good here */
+  /** @param view distinguishes listings of some registries from those of others, whose page tokens are no good here */
   constructor(registries: readonly RegistryMetadata[], view = "") {
     this.registries = registries;
     this.view = view;

@@ -24,7 +24,7 @@ export function beginningOf({ address }: FoundPage): Position {
 }
 
 /**
- * How many instruments at the beginning of a page lie before `position`, or undefined when the page does not tell: the
+ * How many instruments at the beginning of a page lie before `position`, or undefined when the page does not say: the
  * nearest anchor that is still there says it, as what comes and goes leaves the order of the others alone.
  */
 export function findPosition({ page }: FoundPage, { anchors, mayBegin }: Position): number | undefined {

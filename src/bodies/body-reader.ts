@@ -85,7 +85,7 @@ export class BodyReader {
         task,
         body,
         asker,
-        // The result is of the task's kind: the thread does the one that it is told.
+        // The result is of the task's kind: the thread does the one that it is given.
         resolve: resolve as (result: Result) => void,
         reject,
         cancelTimer: this.options.clock.after(MAX_WAIT, () => {

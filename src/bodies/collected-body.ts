@@ -54,7 +54,7 @@ export class CollectedBody {
     return this.held;
   }
 
-  /** Returns why the chunk is not taken. Whoever has that returned ends the source. */
+  /** Returns why the chunk is not taken. A caller that gets a reason ends the source. */
   add(chunk: Buffer): CollectFault | undefined {
     this.bytes += chunk.length;
     this.chunks += 1;

@@ -38,7 +38,7 @@ export class Upload extends Readable {
     this.options = options;
     this.body = body;
     this.collected = new CollectedBody(options.most, options);
-    // Whoever reads hears of errors too; when nobody reads yet, they must not end the process.
+    // A reader learns of errors too; when nobody reads yet, they must not end the process.
     this.on("error", () => undefined);
     body.on("data", this.receive).once("end", () => this.arrive());
     body.on("error", () => this.destroy(clientGone()));

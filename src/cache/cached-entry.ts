@@ -24,7 +24,7 @@ export interface Staleness {
   readonly status?: CacheStatus;
 }
 
-/** Makes the answer for a request out of an entry, and tells the observer. */
+/** Makes the answer for a request out of an entry, and notifies the observer. */
 export class Responder {
   private readonly clock: Clock;
   private readonly observer: CacheObserver;
@@ -116,7 +116,7 @@ interface Head {
   /** What of the entry's fields it has. */
   readonly further: FurtherFields;
   readonly validators: Validators;
-  /** Whether the upstream tells clients for how long they may keep it. */
+  /** Whether the upstream says to clients for how long they may keep it. */
   readonly saysHowLong: boolean;
 }
 
@@ -156,7 +156,7 @@ export class CachedEntry {
   readonly compressible: boolean;
   /** The body by {@link Coding}, where it was made. */
   readonly coded: (Buffer | undefined)[];
-  /** A bit for each coding that a client would rather have, and for each that was asked for, be it that it will not come. */
+  /** A bit for each coding that a client would rather have, and for each that was asked for, even where it will not come. */
   wanted = 0;
   asked = 0;
   /** In how many forms it was answered with, and how many of them its size in memory counts. */

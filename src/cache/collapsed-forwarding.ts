@@ -55,7 +55,7 @@ export class SharedFetch<T> {
     this.background = background;
     this.ended = ended;
     this.result = this.run(timeout, run);
-    // Each request that waits hears of a failure; that none does is no error.
+    // Each request that waits learns of a failure; that none does is no error.
     this.result.catch(() => undefined);
   }
 

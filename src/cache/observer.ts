@@ -40,7 +40,7 @@ export type StaleReason = (typeof STALE_REASONS)[number];
 export const REFRESH_OUTCOMES = ["stored", "revalidated", "not-stored", "failed"] as const;
 type RefreshOutcome = (typeof REFRESH_OUTCOMES)[number];
 
-/** Is told what the cache does; for metrics and logs. Must not throw, and is called on every hit: keep it cheap. */
+/** Is notified of what the cache does; for metrics and logs. Must not throw, and is called on every hit: keep it cheap. */
 export interface CacheObserver {
   /** One answer was given. */
   lookup(key: CacheKey, tier: CacheTier, outcome: CacheOutcome): void;

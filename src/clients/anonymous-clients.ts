@@ -7,7 +7,7 @@ import type { Client, Tier } from "./client.ts";
  */
 const MOST = 50_000;
 
-/** Clients without a credential, told apart by where they call from. */
+/** Clients without a credential, by where they call from. */
 export class AnonymousClients {
   readonly tier: Tier;
   private readonly clients = new LRUCache<string, Client>({ max: MOST });

@@ -26,7 +26,7 @@ const MOST_CHARACTERS = 4 * 1024;
 /** The first 64 bits of an IPv6 address belong to one network, and all of its addresses to whoever is in it. */
 const BLOCK_PARTS = 4;
 
-/** A connection whose address can no longer be told is closed, and its request goes nowhere. */
+/** A connection whose address can no longer be known is closed, and its request goes nowhere. */
 const UNKNOWN: ClientAddress = { address: "unknown", block: "unknown" };
 
 interface Peer {
@@ -51,7 +51,7 @@ export class ClientAddresses {
     this.trusted = trustedProxies.map((range) => toRange(range));
   }
 
-  /** Where a request comes from. It is worked out once for a connection, but where a trusted proxy may tell others. */
+  /** Where a request comes from. It is worked out once for a connection, but where a trusted proxy may name others. */
   of(request: AddressedRequest): ClientAddress {
     const { client, isTrusted } = ((request.socket as KnownSocket)[PEER] ??= this.peerOf(request.socket));
     return isTrusted ? this.told(client, request.rawHeaders) : client;

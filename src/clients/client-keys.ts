@@ -26,7 +26,7 @@ export interface KeyHolder {
   readonly expires: readonly (string | null)[];
 }
 
-/** Told what becomes of the keys file. */
+/** Called with what becomes of the keys file. */
 export interface KeysObserver {
   /** Other keys are in use than before. */
   keysChanged(changes: KeyChanges): void;
@@ -180,7 +180,7 @@ export class ClientKeys {
     if (Object.values(changes).some((names) => names.length > 0)) this.options.observer.keysChanged(changes);
   }
 
-  /** Puts the file to use, or says why not; false where it is too early to tell. */
+  /** Puts the file to use, or says why not; false where it is too early to say. */
   private take(steadyFor: Duration): boolean {
     const { observer } = this.options;
     let keys: readonly ClientKey[];

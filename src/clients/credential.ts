@@ -44,7 +44,7 @@ const TWICE = new GatewayError(
   "the request shows credentials that differ: send one API key or token, in x-api-key or in authorization, once",
 );
 
-/** What tells the gateway's own credentials from those of ledgers and registries. */
+/** What distinguishes the gateway's own credentials from those of ledgers and registries. */
 export interface CredentialRules {
   /** Whether a token says that it is of an issuer whose tokens name clients here. */
   isOurToken(token: string): boolean;

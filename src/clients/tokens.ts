@@ -31,7 +31,7 @@ const WHOLE = 43;
 /** Keys that are tried for one token: an issuer may change its key, and its tokens name none. */
 const MAX_TRIES = 4;
 
-/** Told what happens to issuers' keys. */
+/** Called with what happens to issuers' keys. */
 export interface TokenObserver {
   /** An issuer's keys were read. `issuer` is its host, or its name where that is no URL. */
   keysRead(issuer: string, look: KeySetLook): void;
@@ -213,7 +213,7 @@ export class Tokens {
     if (keys.length === 0) return issuer.keys.isUsable ? WRONG_SIGNATURE : NO_KEYS;
     const identity = await this.check({ token, digest, form, issuer, keys });
     if (identity !== WRONG_SIGNATURE || form.keyId !== undefined) return identity;
-    // Without a key's name only its use tells that the issuer has another one by now.
+    // Without a key's name only its use shows that the issuer has another one by now.
     await issuer.keys.lookAgain();
     const others = find().filter((key) => !keys.includes(key));
     return others.length === 0 ? identity : this.check({ token, digest, form, issuer, keys: others });

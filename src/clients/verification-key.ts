@@ -35,7 +35,7 @@ const MAX_EXPONENT = 2n ** 32n;
 
 /** A public key of an issuer. The same object as long as the issuer has it in its set. */
 export interface VerificationKey {
-  /** Tells this key from all others. */
+  /** Distinguishes this key from all others. */
   readonly fingerprint: string;
   readonly id: string | undefined;
   readonly object: KeyObject;

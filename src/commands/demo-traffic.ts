@@ -48,6 +48,6 @@ async function send(url: string, body: string | undefined): Promise<void> {
     const answer = await fetch(url, { ...(body !== undefined && post), signal: AbortSignal.timeout(DEADLINE) });
     await answer.arrayBuffer();
   } catch {
-    // The gateway is being stopped, or a registry was killed: the console tells.
+    // The gateway is being stopped, or a registry was killed: the console shows it.
   }
 }

@@ -39,7 +39,7 @@ export async function importAssetList(file: string, options: ImportOptions): Pro
     options.verify === true
       ? await verifyAll(listed.kept, options["allow-private"] === true)
       : listed.kept.map(unverified);
-  // Once more: of two registries without an admin in the list, both may have told the same.
+  // Once more: of two registries without an admin in the list, both may have named the same.
   const { kept, left } = keepOnePerAdmin(verified);
   for (const problem of [...listed.left, ...left]) tell(problem);
   printLines(writeFragment(kept));

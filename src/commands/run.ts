@@ -107,7 +107,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
  * @returns the exit code
  */
 export async function run(args: readonly string[]): Promise<number> {
-  // Whoever reads the output may stop reading: `registry-gateway check --print | head`.
+  // The reader of the output may stop: `registry-gateway check --print | head`.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     process.exit(error.code === "EPIPE" ? EXIT.ok : EXIT.failure);
   });

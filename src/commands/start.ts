@@ -149,7 +149,7 @@ function stopSignal(): Promise<NodeJS.Signals> {
   });
 }
 
-/** For a gateway that was started with flags alone: tells people which registries it found, and how to address them. */
+/** For a gateway that was started with flags alone: says which registries it found, and how to address them. */
 export class LearnedAdmins {
   private readonly config: Config;
   private readonly print: (line: string) => void;

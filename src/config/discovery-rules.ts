@@ -5,7 +5,7 @@ import { isReadable } from "./urls.ts";
 type DiscoveryDraft = NonNullable<Draft["discovery"]>;
 type SourceDraft = NonNullable<NonNullable<DiscoveryDraft["sources"]>[number]>;
 
-/** Whoever can alter a list on its way decides where requests go. */
+/** Anybody who can alter a list on its way decides where requests go. */
 const PLAIN = "must begin with https://: without TLS, others could put registries of their own into it";
 
 function checkSource(reading: Reading, path: string, source: SourceDraft): void {

@@ -42,12 +42,12 @@ export class FileWatcher {
   readonly clock: Clock;
   private readonly onLost: (file: string) => void;
   private readonly watched = new Set<(see: (file: string) => Promise<string>) => Promise<void>>();
-  /** Files without a name, that were told. */
+  /** Files without a name that were reported. */
   private readonly lost = new Set<string>();
   private cancelTimer: CancelTimer | undefined;
 
   /**
-   * @param onLost told once of a file whose inode has no name any more: it was mounted singly, and another took its name
+   * @param onLost called once for a file whose inode has no name any more: it was mounted singly, and another took its name
    * outside of the container. Changes of it are never seen
    */
   constructor(clock: Clock, onLost: (file: string) => void = () => undefined) {
@@ -128,7 +128,7 @@ export class FileWatcher {
   }
 }
 
-/** Tells one state of a file from another: rewritten, replaced, or behind a link that was changed. Never throws. */
+/** Distinguishes one state of a file from another: rewritten, replaced, or behind a link that was changed. Never throws. */
 export function versionOf(file: string): string {
   try {
     return describe(statSync(file));
@@ -150,7 +150,7 @@ interface WatchOptions<Value> {
   readonly read: () => Value;
   /** An earlier watch: where it was of the same files, what it has stays in use as long as nothing better can be read. */
   readonly previous?: WatchedFiles<Value> | undefined;
-  /** Told of each reading: why the files are no good, or undefined. */
+  /** Called at each reading: why the files are no good, or undefined. */
   readonly onRead: (fault: string | undefined) => void;
 }
 

@@ -66,7 +66,7 @@ export class ClientConnections {
   private readonly unread: UnreadAnswers;
   private readonly refused: RefusedConnections;
   private uses = 0;
-  /** Found idle, the one that has been so for longest last; `lastUse` tells whether it still is. */
+  /** Found idle, the one that has been so for longest last; `lastUse` says whether it still is. */
   private idle: { readonly connection: Connection; readonly lastUse: number }[] = [];
   private nextIdleSearch: Instant = -Infinity;
 
@@ -87,7 +87,7 @@ export class ClientConnections {
     };
     const server =
       tls === undefined ? createServer(http, this.inTurn(answer)) : createTlsServer(http, this.inTurn(answer), tls);
-    // What is beyond it Node leaves out, in silence: one more than framing lets through, for it to tell.
+    // What is beyond it Node leaves out, in silence: one more than framing lets through, so that framing can refuse it.
     server.maxHeadersCount = MOST_FIELDS + 1;
     server.maxConnections = this.options.max + ADMISSION_ROOM;
     server.on("connection", (socket) => this.admit(socket, tls !== undefined));
@@ -294,7 +294,7 @@ function isIdle(connection: Connection): boolean {
   return (socket.timeout ?? 0) > 0 || socket.bytesRead === 0;
 }
 
-/** Tells the connections of one listener apart. */
+/** Distinguishes the connections of a listener. */
 function addressOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }

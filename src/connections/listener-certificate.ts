@@ -12,9 +12,9 @@ export type ListenTls = NonNullable<Config["listen"]["tls"]>;
 export interface ListenerCertificateOptions {
   readonly tls: ListenTls;
   readonly files: FileWatcher;
-  /** Told of each reading of the files: why they are no good, or undefined. */
+  /** Called at each reading of the files: why they are no good, or undefined. */
   readonly onLook: (fault: string | undefined) => void;
-  /** Told of files that took the place of others. */
+  /** Called for files that took the place of others. */
   readonly onReplaced: (now: readonly CertificateStatus[]) => void;
   /** Called at a start with a certificate that has ended, or is still to begin, and is used all the same. */
   readonly onOutOfTime: (fault: string) => void;

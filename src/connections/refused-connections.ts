@@ -19,7 +19,7 @@ export class RefusedConnections {
   /** The connection closes when its client closes it, or after a second. */
   add(socket: Socket): void {
     if (this.waiting.has(socket) || socket.destroyed) return;
-    // Else nothing tells that the client has closed it.
+    // Else nothing shows that the client has closed it.
     socket.resume();
     const cancel = this.clock.after(REFUSED_GRACE, () => this.reset(socket));
     this.waiting.set(socket, cancel);

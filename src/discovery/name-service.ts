@@ -12,7 +12,7 @@ export type Agreement =
 const URL_KEYS = ["splice.lfdecentralizedtrust.org/registryUrls", "splice.lfdecentralizedtrust.org/registry-urls"];
 const MAX_URLS = 64;
 
-/** Where a scan tells the name-service entry of a party. */
+/** Where a scan has the name-service entry of a party. */
 export function entryUrl(scan: string, party: string): string {
   return `${scan}/v0/ans-entries/by-party/${encodeURIComponent(party)}`;
 }

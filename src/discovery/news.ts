@@ -4,11 +4,11 @@ import { type Candidate, problemOf } from "./candidate.ts";
 import type { DiscoveryObserver } from "./observer.ts";
 import { type Pin, proposalDigest } from "./pin.ts";
 
-/** The same about the same registry is told no more often: lists that go back and forth do not fill the log. */
+/** The same about the same registry is reported no more often: lists that go back and forth do not fill the log. */
 const TELL_AGAIN: Duration = 3_600_000;
 const MOST_TOLD = 4_000;
 
-/** Tells what becomes of registries, each thing once. */
+/** Reports what becomes of registries, each thing once. */
 export class DiscoveryNews {
   private readonly clock: Clock;
   private readonly observer: DiscoveryObserver;

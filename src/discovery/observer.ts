@@ -5,7 +5,7 @@ import type { RegistryState } from "./report.ts";
 export const RUN_OUTCOMES = ["success", "partial", "failure"] as const;
 export type RunOutcome = (typeof RUN_OUTCOMES)[number];
 
-/** What is told of a registry. */
+/** What is reported of a registry. */
 export interface RegistryNews {
   readonly name: string;
   readonly admin: string;
@@ -13,7 +13,7 @@ export interface RegistryNews {
   readonly nodes: number;
 }
 
-/** Is told what discovery does; for metrics and logs. Must not throw. */
+/** Is notified of what discovery does; for metrics and logs. Must not throw. */
 export interface DiscoveryObserver {
   ran(outcome: RunOutcome): void;
   /** `fault`: a sentence; undefined: it was read. `isNews`: worth a line. */

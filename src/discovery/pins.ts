@@ -16,7 +16,7 @@ export interface PinsOptions {
   readonly shared: SharedRows | undefined;
   /** Other pins are in effect than before. */
   readonly onChange: () => void;
-  /** The pins are kept from now on, or cannot be: the rest of a sentence that begins with "it". Told when it changes. */
+  /** The pins are kept from now on, or cannot be: the rest of a sentence that begins with "it". Called when it changes. */
   readonly onKept: (fault: string | undefined) => void;
   /** There was no file at the start: the pins are those that replicas share, or, with `fromRedis` 0, none. */
   readonly onBegunAnew: (fromRedis: number) => void;
@@ -58,7 +58,7 @@ export class Pins {
     this.file = new PinFile(options.file);
   }
 
-  /** Reads what is there. Never rejects; from then on pins of other replicas are heard of. */
+  /** Reads what is there. Never rejects; from then on the pins of other replicas arrive. */
   async open(): Promise<void> {
     const { clock, shared } = this.options;
     if (this.readFile() !== undefined) this.note(undefined);
@@ -116,7 +116,7 @@ export class Pins {
 
   /**
    * Reads the file again: an operator may have mended it or taken it away, and another process have written into it. What
-   * it lacks of these pins, be it that two wrote at once or that it could not be written, is written again. Never rejects.
+   * it lacks of these pins, because two wrote at once or it could not be written, is written again. Never rejects.
    */
   async recheck(): Promise<void> {
     await this.saving;

@@ -4,7 +4,7 @@ import type { DiscoveryObserver } from "./observer.ts";
 import type { SourceReport } from "./report.ts";
 import type { Listing, Source } from "./sources.ts";
 
-/** What is still so is told again. */
+/** What is still so is reported again. */
 const REMINDER = 3_600_000;
 
 interface SourceReading {

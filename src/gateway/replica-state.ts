@@ -26,7 +26,7 @@ export interface ReplicaSources {
 /** How often requests are counted: adding them up costs more, the more upstreams there are. */
 const COUNT_EVERY: Duration = 5_000;
 
-/** What this replica tells the others of itself. */
+/** What this replica says to the others of itself. */
 export class ReplicaStateSource {
   private readonly sources: ReplicaSources;
   private readonly startedAt: Instant;
@@ -77,7 +77,7 @@ export class ReplicaStateSource {
     void this.countRequests(passed);
   }
 
-  /** What it finds is told with the next state. */
+  /** What it finds is in the next state. */
   private async countRequests(passed: Duration): Promise<void> {
     const { values } = await this.sources.metrics.requests.get();
     const requests = values.reduce((sum, { value }) => sum + value, 0);

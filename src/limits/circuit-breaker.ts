@@ -52,7 +52,7 @@ interface CircuitBreakerParts {
   readonly clock: Clock;
   /** How long a call has to wait before a timeout is the upstream's fault. */
   readonly timeout: Duration;
-  /** Asks the registry for its info: true when a node tells it, false when all fail, undefined when none may be asked. */
+  /** Asks the registry for its info: true when a node gives it, false when all fail, undefined when none may be asked. */
   readonly askInfo: () => Promise<boolean | undefined>;
   readonly onChange: (change: BreakerChange) => void;
 }
@@ -60,7 +60,7 @@ interface CircuitBreakerParts {
 /**
  * Stops calls to an upstream that is down. Failed calls alone never open it, for a client can make calls fail: after
  * 10 in a row the registry's info is asked, and only when that fails too, it opens. It asks again after a pause, which
- * doubles up to 8 s, and closes when the info is told.
+ * doubles up to 8 s, and closes when the info is given.
  */
 export class CircuitBreaker {
   private readonly parts: CircuitBreakerParts;
@@ -68,7 +68,7 @@ export class CircuitBreaker {
   /** Calls in a row that failed; and those requests among them that may have failed by themselves. */
   private failures = 0;
   private readonly suspects = new Set<string>();
-  /** Requests that failed while the info was told. */
+  /** Requests that failed while the info was given. */
   private readonly excused: RecentRequests<true>;
   private isAsking = false;
   /** A call was answered while the info was asked. */
@@ -99,7 +99,7 @@ export class CircuitBreaker {
 
   /**
    * A call ended after `elapsed`, with this failure or with an answer; `digest` names its request. A timeout that a
-   * client in a hurry brought about tells nothing, nor does a 429.
+   * client in a hurry brought about means nothing, nor does a 429.
    */
   report(reason: FailureReason | undefined, elapsed: Duration, digest: () => string): void {
     if (this.currentState !== "closed" || reason === "http-429") return;
@@ -120,7 +120,7 @@ export class CircuitBreaker {
     return elapsed >= this.parts.timeout * 0.9;
   }
 
-  /** A node told its info. */
+  /** A node gave its info. */
   hint(): void {
     if (this.currentState === "closed") return;
     this.cancelTimer?.();
@@ -158,7 +158,7 @@ export class CircuitBreaker {
       this.openedAt = clock.now();
       return this.open();
     }
-    // Whoever makes calls fail one after the other has the info asked ever more rarely.
+    // Anybody who makes calls fail one after the other has the info asked ever more rarely.
     this.askAt = clock.now() + this.pause;
     this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
     if (isWell === true) for (const request of this.suspects) this.excused.set(request, true);

@@ -37,7 +37,7 @@ class Places {
     return this.waiting.size;
   }
 
-  /** Takes a place when one is free. Whoever has a place gives it back with {@link leave}, once. */
+  /** Takes a place when one is free. Anybody who has a place gives it back with {@link leave}, once. */
   tryEnter(): boolean {
     if (this.runningCount >= this.bounds.max) return false;
     this.runningCount += 1;
@@ -90,7 +90,7 @@ export interface WaitOptions {
   readonly priority: Priority;
   readonly until: Instant;
   readonly signal?: AbortSignalLike | undefined;
-  /** What the waiter is told when its time is up. */
+  /** What the waiter gets when its time is up. */
   readonly late: () => GatewayError;
 }
 

@@ -5,7 +5,7 @@ import type { Metrics } from "./metrics.ts";
 import { CLIENT_KEYS } from "./metrics/labels.ts";
 import { withoutSecrets } from "./redaction.ts";
 
-/** Is told what becomes of what names clients. */
+/** Is notified of what becomes of what names clients. */
 export interface ClientsObserver {
   readonly keys: KeysObserver;
   readonly tokens: TokenObserver;

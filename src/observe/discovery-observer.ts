@@ -5,7 +5,7 @@ import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { hashId, withoutSecrets } from "./redaction.ts";
 
-/** Counts and logs what discovery does. Parties are told as hashes; addresses only where one was mended, which is public. */
+/** Counts and logs what discovery does. Parties are named by hashes; addresses only where one was mended, which is public. */
 export function createDiscoveryObserver(metrics: Metrics, log: Logger, clock: Clock): DiscoveryObserver {
   const now = () => clock.wallNow() / 1000;
   return {

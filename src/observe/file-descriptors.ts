@@ -9,7 +9,7 @@ const REMINDER: Duration = 600_000;
 const RECOVERY: Duration = 10_000;
 
 /**
- * Says when the process can open no file and no connection any more. Node is not told of clients that the system turns
+ * Says when the process can open no file and no connection any more. Node does not learn of clients that the system turns
  * away for want of a descriptor, so one is asked for every second.
  */
 export function watchFileDescriptors(clock: Clock, log: Logger): void {

@@ -172,7 +172,7 @@ function fileAt(fd: number): Destination {
 /** Such as that of systemd's journal. */
 function socketAt(fd: number): Destination {
   const socket = new Socket({ fd, readable: false, writable: true });
-  // Told to who writes.
+  // The writer gets it.
   socket.on("error", () => undefined);
   socket.unref();
   return {

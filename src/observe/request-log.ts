@@ -4,7 +4,7 @@ import type { Logger } from "./log.ts";
 /** Of the latest requests so many are kept, some 300 kB of them. */
 const MAX_RECENT = 500;
 
-/** A request as its log line tells it: no query, no address, no credential, ids as hashes. */
+/** A request as its log line shows it: no query, no address, no credential, ids as hashes. */
 export interface RecentRequest {
   /** When it was over. */
   readonly at: string;
@@ -60,7 +60,7 @@ export class RecentRequests {
   private readonly clock: Clock;
   private readonly times = new Float64Array(MAX_RECENT);
   private readonly lines: RequestLine[] = [];
-  /** Tells the cursors of this process from those of one that began earlier. */
+  /** Distinguishes the cursors of this process from those of one that began earlier. */
   private readonly origin: string;
   private count = 0;
 

@@ -136,7 +136,7 @@ function upstreamAction({ upstreams }: ActParts, body: unknown, operator: Operat
 /** 409, not 400: the request is good, and what it says meets a state that the operator can change (RFC 9110 §15.5.10). */
 function checkNotLast(upstream: string, node: NodeStatus, nodes: readonly NodeStatus[]): void {
   const others = nodes.filter((each) => each !== node && !each.cordoned);
-  // One that serves another registry, or never told which, would answer nothing.
+  // One that serves another registry, or never named its admin, would answer nothing.
   const left = isProved(node) ? others.filter(isProved) : others;
   if (left.length > 0) return;
   const text = `no other node of upstream ${JSON.stringify(upstream)} could take its calls; add "force": true to cordon it all the same`;

@@ -3,7 +3,7 @@ import type { Clients } from "../clients/clients.ts";
 import type { Clock } from "../clock.ts";
 import type { ClientUse } from "../observe/metrics/client-traffic.ts";
 
-/** What is told of a client: its name, never a credential, a digest of one, or an address. */
+/** What is reported of a client: its name, never a credential, a digest of one, or an address. */
 export interface ClientReport {
   readonly name: string;
   readonly kind: Client["kind"];

@@ -8,7 +8,7 @@ import { Compile } from "typebox/compile";
 import { type Audit, operatorOf } from "./audit.ts";
 import { bodyOf } from "./request-body.ts";
 
-/** What the listener tells of discovery, and has it do. */
+/** What the listener says of discovery, and has it do. */
 export interface DiscoveryOperations {
   report(): DiscoveryReport;
   /** Every decision is in what replicas share. */

@@ -298,7 +298,7 @@ function operationsError(error: Error & { code?: string }): GatewayError {
         "the body must be sent with the header content-type: application/json",
       );
     default:
-      // The text of other refusals may quote the request; their status is all that is told.
+      // The text of other refusals may quote the request; their status is all that is shown.
       return isRefusal(error)
         ? new GatewayError("malformed_request", "the request is not valid")
         : toGatewayError(error);

@@ -183,7 +183,7 @@ class Jobs {
 
   /**
    * Runs `job` soon, unless one of its name runs or waits already, or too many wait. That it fails is no error: a client
-   * that asks for the same is told what is wrong, and the upstream's metrics and log lines tell it too.
+   * that asks for the same is notified of what is wrong, and the upstream's metrics and log lines say it too.
    */
   add(name: string, job: () => Promise<void>): void {
     if (this.isStopped || this.waiting.has(name) || this.running.has(name)) return;

@@ -72,7 +72,7 @@ export function readKeyName(name: string): { readonly operation: CachedOperation
 
 type PageSizes = Pick<MetadataAddress, "pageSize" | "defaultPageSize">;
 
-/** Tells sizes apart: one that is asked for by default may be lowered where the registry refuses it, a client's may not. */
+/** Distinguishes sizes: one that is asked for by default may be lowered where the registry refuses it, a client's may not. */
 function sizeName({ pageSize, defaultPageSize }: PageSizes): string {
   if (pageSize !== undefined) return String(pageSize);
   return defaultPageSize === undefined ? "" : `~${defaultPageSize}`;

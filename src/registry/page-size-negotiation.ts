@@ -28,7 +28,7 @@ export class PageSizeNegotiation {
   /** Undefined as long as nothing is remembered: empty, three of them for each registry are more than it has otherwise. */
   private accepted: LRUCache<string, number> | undefined;
 
-  /** @param name tells one set of choices from another */
+  /** @param name distinguishes one set of choices from another */
   constructor(coordinator: FactsPort, name: string) {
     this.coordinator = coordinator;
     this.name = name;

@@ -14,7 +14,7 @@ export interface NextPage {
   readonly address: PageAddress;
   /**
    * True when the page begins with the last instruments of the one before it. When they are not there, the listing has
-   * moved in between, and what comes next cannot be told.
+   * moved in between, and what comes next cannot be known.
    */
   readonly overlaps: boolean;
 }

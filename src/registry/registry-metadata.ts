@@ -13,7 +13,7 @@ import type { MetadataAddress } from "./metadata-key.ts";
 import { MetadataResource } from "./metadata-resource.ts";
 import { PageSizeNegotiation } from "./page-size-negotiation.ts";
 
-/** Is told what registries say and how they change; for metrics. Upstreams are named by alias. Must not throw. */
+/** Is notified of what registries say and how they change; for metrics. Upstreams are named by alias. Must not throw. */
 export interface MetadataObserver {
   /** An answer breaks the published schema. */
   schemaViolated(upstream: string, operation: Operation): void;
@@ -198,7 +198,7 @@ export class PageChains {
     if (pagination !== undefined) this.at(next).pagination = pagination;
   }
 
-  /** Notes what a token was issued under; false when it was so already, and need not be told. */
+  /** Notes what a token was issued under; false when it was so already, and need not be announced. */
   isNews(chain: string, digest: string): boolean {
     const known = this.at(chain);
     if (known.issued === digest) return false;

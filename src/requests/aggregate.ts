@@ -45,7 +45,7 @@ export function registriesOf({ registries }: Snapshot, tier: Tier | undefined): 
 }
 
 /**
- * What tells page tokens of one view apart from those of another: empty where everything is seen, so that a listing goes on
+ * What distinguishes page tokens of one view from those of another: empty where everything is seen, so that a listing goes on
  * while registries come.
  */
 export function viewOf(tier: Tier | undefined): string {

@@ -26,7 +26,7 @@ const OPENAPI = "o".charCodeAt(0);
 /** Whether it makes no difference who sends the request: preflights, and the pages that say how to call. */
 export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapshot): boolean {
   if (method === "OPTIONS") return true;
-  // Most paths are told from these by their second character.
+  // Most paths differ from these in their second character.
   const second = url!.charCodeAt(1);
   if (second !== DOCS && second !== OPENAPI && url!.charCodeAt(0) === SLASH) return false;
   if (!url!.includes("/docs") && !url!.includes("/openapi.json")) return false;
@@ -39,7 +39,7 @@ export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapsh
 }
 
 /**
- * Who sends a request, and whether that client may send one now: at once, where it can be told at once.
+ * Who sends a request, and whether that client may send one now: at once, where it can be known at once.
  *
  * @param isKnown whether its URL was answered before, and was looked at then
  */

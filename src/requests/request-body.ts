@@ -21,7 +21,7 @@ interface Receipt {
   isAnswered: boolean;
 }
 
-/** Told a body, or why there is none. */
+/** Called with a body, or why there is none. */
 type BodyRead = (error: Error | null, body?: Buffer) => void;
 
 /**
@@ -41,7 +41,7 @@ export class Uploads {
 
   /**
    * Reads a body to its end; it has to be called in the turn that brought the request's head, or what comes is lost.
-   * `done` is told a GatewayError, 413 or 400, for a body larger than `limits.requestBody`, or of another length than
+   * `done` gets a GatewayError, 413 or 400, for a body larger than `limits.requestBody`, or of another length than
    * the request said; or what the connection failed with.
    */
   read(context: RequestContext, body: Readable, done: BodyRead): void {

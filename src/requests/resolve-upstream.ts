@@ -198,7 +198,7 @@ function ownAdminNamed({ upstreams, tier, prefix }: RoutingRules, { value, where
   );
 }
 
-/** The alias that was meant, where it is near; nothing is told of upstreams that are not enabled, or not for the client. */
+/** The alias that was meant, where it is near; nothing is said of upstreams that are not enabled, or not for the client. */
 function suggestAlias({ upstreams, tier }: RoutingRules, { value, mayBeAlias }: Naming): string {
   if (!mayBeAlias || value.includes("::")) return "";
   return suggest(

@@ -138,7 +138,7 @@ function secondsUntil(value: string | undefined, now: number): number | undefine
   return Number.isNaN(time) ? undefined : Math.max(0, Math.ceil((time - now) / 1000));
 }
 
-/** How to authenticate (RFC 9110 §11.6.1); a request without any credential is told no fault (RFC 6750 §3.1). */
+/** How to authenticate (RFC 9110 §11.6.1); a request without any credential gets no fault (RFC 6750 §3.1). */
 function challengeOf(code: ErrorCode): string {
   const challenge = 'Bearer realm="registry-gateway"';
   return code === "credential_missing" ? challenge : `${challenge}, error="invalid_token"`;

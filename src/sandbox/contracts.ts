@@ -118,7 +118,7 @@ export class DisclosedContracts {
     this.seed = seed;
   }
 
-  /** The contract `name`; `label` tells apart those that exist once per transfer, allocation or party. */
+  /** The contract `name`; `label` distinguishes those that exist once per transfer, allocation or party. */
   disclose(name: ContractName, debug: DebugFields, label?: string): DisclosedContract {
     const contract = label === undefined ? this.commonContract(name) : this.create(name, label);
     if (debug === "absent") return contract;

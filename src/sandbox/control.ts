@@ -18,7 +18,7 @@ export interface SandboxCall {
   readonly outcome: "open" | "answered" | "aborted";
 }
 
-/** Where a running sandbox is told what to do: no path of the standard begins so. */
+/** Where a running sandbox learns what to do: no path of the standard begins so. */
 export const CONTROL = "/sandbox/";
 
 /**

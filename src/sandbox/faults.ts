@@ -29,7 +29,7 @@ export type BrokenAnswer =
   | { kind: "hang" }
   /** The head of the right answer, then nothing. */
   | { kind: "hang-body" }
-  /** Half of the right body, then the connection ends; `framing` says how a client can tell. */
+  /** Half of the right body, then the connection ends; `framing` says how a client can notice. */
   | { kind: "truncate"; framing?: "content-length" | "chunked" }
   /** Something that is not HTTP. */
   | { kind: "garbage" }

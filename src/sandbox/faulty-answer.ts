@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 import { type Answer, htmlAnswer, jsonAnswer, textAnswer, tooManyRequestsAnswer } from "./answer.ts";
 import type { BrokenAnswer, SpoiledAnswer } from "./faults.ts";
 
-/** The admin that a node with the fault `wrong-admin` claims unless told another. */
+/** The admin that a node with the fault `wrong-admin` claims unless given another. */
 export const WRONG_ADMIN = `someone-else::1220${"ab".repeat(32)}`;
 
 /** What the fault makes of the registry's answer; `answerAs` gives that answer, as its own or as another admin's. */

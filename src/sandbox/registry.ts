@@ -64,7 +64,7 @@ export interface SampleRegistryOptions {
   allowsBrowsers?: boolean;
   /** Whether a request may ask for a fault (see `faultAskedFor`); by default it may not. */
   givesFaults?: boolean;
-  /** Whether `/sandbox/…` tells it what to do (see `control`); by default it does not. */
+  /** Whether `/sandbox/…` controls it (see `control`); by default it does not. */
   isControlled?: boolean;
 }
 

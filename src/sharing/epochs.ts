@@ -4,7 +4,7 @@ import type { Dependencies } from "./ports.ts";
 
 /**
  * Stands for the last purge of one scope: `<count>.<random>`. The count orders the epochs of a scope (a later purge has a
- * higher one), the random part tells apart purges made at the same time by replicas that could not see each other.
+ * higher one), the random part distinguishes purges made at the same time by replicas that could not see each other.
  */
 export type Epoch = string;
 
@@ -25,7 +25,7 @@ export interface Raised {
 
 /**
  * Before a scope, it names what is purged softly of it: such an epoch has the time (`@` and Unix ms), and entries of older
- * ones are stale since then. They are told, kept and mended as those of scopes are.
+ * ones are stale since then. They are announced, kept and mended as those of scopes are.
  */
 const SOFT = "~";
 
@@ -105,7 +105,7 @@ export function chainName(partition: string, chain: string): string {
  * epoch must never bring an entry back.
  */
 export class Epochs {
-  /** Changes with every soft purge that this process hears of; 0: none yet. */
+  /** Changes with every soft purge that this process learns of; 0: none yet. */
   softVersion = 0;
   private initial = newEpoch(0);
   private readonly everywhere: Share = newShare(this.initial);
@@ -168,7 +168,7 @@ export class Epochs {
     return partition === undefined ? this.everywhere : (this.shares.get(partition) ?? this.untouched);
   }
 
-  /** Gives each of `scopes` a new epoch at `time` (Unix ms), higher than its last. Returns what others have to be told. */
+  /** Gives each of `scopes` a new epoch at `time` (Unix ms), higher than its last. Returns what is to be announced. */
   raise(partition: string | undefined, scopes: readonly string[], time: number): readonly Raised[] {
     const share = this.own(partition);
     if (share.scopes.size + scopes.length > MAX_SCOPES) {

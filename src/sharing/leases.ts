@@ -9,7 +9,7 @@ interface Wait extends PromiseWithResolvers<FetchOutcome> {
   waiters: number;
 }
 
-/** Requests that wait for leases to be released. {@link Waiters.wake} tells them of a release. */
+/** Requests that wait for leases to be released. {@link Waiters.wake} wakes them at a release. */
 export class Waiters {
   private readonly clock: Clock;
   private readonly waits = new Map<string, Wait>();

@@ -109,8 +109,8 @@ export interface FactsPort {
 /** What processes say to each other at once. */
 export interface AnnouncementsPort {
   /**
-   * Tells the other processes something, at once. One that cannot be reached does not hear it; what did not reach Redis
-   * is told when it is there again, but not what `isBrief`, which is of no use by then.
+   * Announces something to the other processes, at once. One that cannot be reached does not learn it; what did not reach Redis
+   * is announced when it is there again, but not what `isBrief`, which is of no use by then.
    */
   announce(news: string, options?: { readonly isBrief: boolean }): void;
 

@@ -76,7 +76,7 @@ export interface ReplicasPort {
   replicas(): readonly Replica[];
   /** How many there are besides that cannot be read: of an earlier release, or with other seal keys. */
   countUnknown(): Promise<number>;
-  /** Has the others told each second what `state` says of this one. */
+  /** Announces each second what `state` says of this one. */
   introduce(state: () => ReplicaState): void;
   /**
    * Which replicas go by what was purged and done here from `since` on, of which `reach` is how far it got. As soon as

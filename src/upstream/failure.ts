@@ -9,7 +9,7 @@ interface Consequences {
   readonly again: boolean;
   /**
    * Who is to blame. `node`: no request came so far that it could be. `unclear`: the node, or the request, which a client
-   * can choose so that it fails: only another node that answers it, or the node's own info, tells.
+   * can choose so that it fails: only another node that answers it, or the node's own info, shows which.
    */
   readonly fault: "node" | "unclear" | "none";
 }

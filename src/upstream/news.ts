@@ -12,7 +12,7 @@ export class News {
     this.clock = clock;
   }
 
-  /** It happened. Returns whether to tell. */
+  /** It happened. Returns whether to log it. */
   isDue(): boolean {
     const now = this.clock.now();
     if (now - this.toldAt < REMINDER) return false;
@@ -26,7 +26,7 @@ export class News {
   }
 }
 
-/** Different faults of one key that are told before it is good again. */
+/** Different faults of one key that are reported before it is good again. */
 const MOST_FAULTS = 8;
 
 /** Decides what of the looks at an upstream's credentials is worth a line: a fault once, and that it is over. */

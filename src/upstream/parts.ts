@@ -69,7 +69,7 @@ const RETRIES_PER_SECOND = 3;
 const MOST_RETRIES_SAVED = 50;
 const MOST_HEDGES_SAVED = 30;
 
-/** What an upstream tells its parts, and hears from them. */
+/** What an upstream gives its parts, and gets from them. */
 interface UpstreamHooks {
   readonly own: OwnCredentials;
   readonly groups: RateLimitGroups;
@@ -135,7 +135,7 @@ function createRateLimit(
   });
 }
 
-/** The nodes, and the breakers that ask them for the registry's info and close when one tells it. */
+/** The nodes, and the breakers that ask them for the registry's info and close when one gives it. */
 function createNodes(
   { config, rateLimit, orders }: Pick<UpstreamParts, "config" | "rateLimit" | "orders">,
   { clock, random, observer, coordinator, forget }: UpstreamEnvironment,
@@ -181,7 +181,7 @@ function createNodes(
   return { nodes, breaker, passThroughBreaker };
 }
 
-/** Tells other processes, which may have other aliases, that the node at this URL is another registry. */
+/** Notifies other processes, which may have other aliases, that the node at this URL is another registry. */
 export function impostorAt(url: string): string {
   return `impostor ${digestOf(url)}`;
 }

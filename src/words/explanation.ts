@@ -1,6 +1,6 @@
 import { sayDuration, saySize } from "./quantity.ts";
 
-/** What is told of an entry; durations in milliseconds, negative when over. */
+/** What is said of an entry; durations in milliseconds, negative when over. */
 export interface ToldEntry {
   readonly tier: string;
   readonly purged: boolean;
@@ -21,7 +21,7 @@ export interface ToldEntry {
   };
 }
 
-/** What is told of a resource that may be cached: what `/explain` answers, of this or another version. */
+/** What is said of a resource that may be cached: what `/explain` answers, of this or another version. */
 export interface ToldExplanation {
   readonly policy: { readonly ttl: number; readonly notFoundTtl?: number; readonly maxTtl: number };
   readonly epoch?: string;

@@ -86,12 +86,12 @@ function shortest(values: readonly (string | undefined)[] | undefined): Duration
   return Math.min(...values.map((value) => (value === undefined ? 0 : (parseDeltaSeconds(value) ?? 0))));
 }
 
-/** Without these nobody could tell what the bytes of an answer are. */
+/** Without these nobody could say what the bytes of an answer are. */
 const SAYING_WHAT_IT_IS: ReadonlySet<string> = new Set(["content-encoding", "content-range", "content-type"]);
 
 /**
  * The unqualified form, alone or besides qualified ones, is the stricter and wins; so does what names no valid field, or
- * one without which a cache, or its client, could not tell what it holds.
+ * one without which a cache, or its client, could not say what it holds.
  */
 function fieldScope(values: readonly (string | undefined)[] | undefined): FieldScope {
   if (values === undefined) return false;

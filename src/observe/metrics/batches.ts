@@ -13,7 +13,7 @@ const MOST_VALUES = 256;
 
 /**
  * Hands what every request counts to the client library many at a time: its checks and look-ups, made once a request among
- * other work, cost 5 µs of a hit, and a tenth of that in a batch. Whoever reads a metric has the batches handed over first.
+ * other work, cost 5 µs of a hit, and a tenth of that in a batch. Reading a metric has the batches handed over first.
  */
 export class Batches {
   private readonly waiting = new Set<() => void>();

@@ -29,7 +29,7 @@ interface CountedClient {
   auditedAt: Instant;
 }
 
-/** What a refusal is told by. */
+/** What a refusal is counted by. */
 export interface RefusedClient {
   readonly client: string;
   readonly tier: string;
@@ -38,9 +38,9 @@ export interface RefusedClient {
 
 export interface ClientTrafficOptions {
   readonly metrics: Metrics;
-  /** Told of a client's first refusal in a minute. */
+  /** Called for a client's first refusal in a minute. */
   readonly onRefused: (refused: RefusedClient) => void;
-  /** Told of the first request in a minute that was let in although its client is over a limit. */
+  /** Called for the first request in a minute that was let in although its client is over a limit. */
   readonly onSpared: (spared: RefusedClient) => void;
 }
 

@@ -111,7 +111,7 @@ export function readTraceContext(headers: IncomingHttpHeaders): SpanContext | un
   };
 }
 
-/** What tells the next one its place in the trace. */
+/** What says to the next one its place in the trace. */
 export function traceFields({ traceId, spanId, traceFlags, traceState }: SpanContext): Fields {
   const fields = ["traceparent", `00-${traceId}-${spanId}-0${traceFlags & 1}`];
   const state = traceState?.serialize() ?? "";

@@ -2,7 +2,7 @@ import type { CacheObserver } from "../../cache/observer.ts";
 import type { RedisObserver } from "../../sharing/redis/observer.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** Tells the trace of a request, besides `observer`, what the cache made of it. */
+/** Notes in the trace of a request, besides `observer`, what the cache made of it. */
 export function traceCache(observer: CacheObserver, tracing: Tracing): CacheObserver {
   return {
     ...observer,

@@ -33,7 +33,7 @@ export class RecentCounts {
     return Math.max(1_000, this.clock.now() - this.samples[0]!.at);
   }
 
-  /** Takes a sample every thirty seconds from now on, and tells `onStep` of it. */
+  /** Takes a sample every thirty seconds from now on, and calls `onStep` with it. */
   start(onStep: () => void): void {
     this.cancelTimer = this.clock.after(STEP, () => {
       void this.refresh().then(() => {

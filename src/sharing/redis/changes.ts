@@ -40,7 +40,7 @@ export class Changes {
     if (this.written.size > MOST_TAKEN) this.written.delete(this.written.keys().next().value!);
   }
 
-  /** Tells of a replica whether it goes by all that this one wrote from `since` on. */
+  /** Says of a replica whether it goes by all that this one wrote from `since` on. */
   takenSince(since: Instant): (member: Member) => boolean {
     const changes = [...this.written].filter(([, { at }]) => at >= since);
     return ({ taken, asOf = -Infinity }) =>

@@ -27,13 +27,13 @@ const WRITE_TIMEOUT: Duration = 2_000;
 
 const CONNECT_AGAIN_AFTER: Duration = 100;
 
-/** The same fault of connecting is told no more often. */
+/** The same fault of connecting is reported no more often. */
 const TELL_AGAIN_AFTER: Duration = 600_000;
 
-/** Different faults of connecting that are told. */
+/** Different faults of connecting that are reported. */
 const MOST_FAULTS = 16;
 
-/** Is told of the connection and of messages. */
+/** Is notified of the connection and of messages. */
 export interface ConnectionListener {
   /** The connection is there (again); nothing read through an earlier one holds any more. */
   connected(): void;
@@ -173,17 +173,17 @@ export class RedisConnection {
 
 /** Why there is no connection: said once, though it is tried twice a second. */
 class ConnectionFaults {
-  /** There was a connection: what passes by itself is told by the change of state that it causes. */
+  /** There was a connection: what passes by itself is known by the change of state that it causes. */
   hasConnected = false;
   private readonly clock: Clock;
-  /** Why connecting failed → when it may be told again. */
+  /** Why connecting failed → when it may be reported again. */
   private readonly quietUntil = new Map<string, Instant>();
 
   constructor(clock: Clock) {
     this.clock = clock;
   }
 
-  /** Undefined: it was told lately, or is told otherwise. */
+  /** Undefined: it was reported lately, or is reported otherwise. */
   tell(error: unknown): string | undefined {
     const { text, isLasting } = readFault(error);
     if (this.hasConnected && !isLasting) return undefined;

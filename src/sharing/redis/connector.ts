@@ -2,7 +2,7 @@ import { connect as connectTcp, type NetConnectOpts, type Socket } from "node:ne
 import { connect as connectTls, type ConnectionOptions } from "node:tls";
 import { AbstractConnector, type RedisOptions, SentinelConnector } from "ioredis";
 
-/** Is told of each socket to Redis as it is made. */
+/** Is notified of each socket to Redis as it is made. */
 export type OnSocket = (socket: Socket) => void;
 
 type Connector = NonNullable<RedisOptions["Connector"]>;

@@ -2,7 +2,7 @@ import { isObject } from "../../json.ts";
 import { isEpoch } from "../epochs.ts";
 import { MOST_WINDOWS } from "../limits.ts";
 
-/** What replicas tell each other. Each is told once and may be lost: nothing may depend on its arrival but speed. */
+/** What replicas say to each other. Each is sent once and may be lost: nothing may depend on its arrival but speed. */
 export type Message =
   /** The scope of the partition behind `tag` has a new epoch since `at` (Redis's clock). */
   | {

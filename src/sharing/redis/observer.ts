@@ -22,11 +22,11 @@ export type RedisValue = (typeof REDIS_VALUES)[number];
 export const REJECTIONS = ["form", "seal"] as const;
 export type Rejection = (typeof REJECTIONS)[number];
 
-/** Is told what happens between this process and Redis; for metrics and logs. Must not throw. */
+/** Is notified of what happens between this process and Redis; for metrics and logs. Must not throw. */
 export interface RedisObserver {
   /** Redis may be read and written from now on, or no longer; `reason` is for the log. */
   stateChanged(state: "up" | "away", reason: string): void;
-  /** There is no connection, and why: the rest of a sentence that begins with "Redis". Told once for each fault. */
+  /** There is no connection, and why: the rest of a sentence that begins with "Redis". Reported once for each fault. */
   connectionFailed(why: string): void;
   /** A command ended. `name` is one of a handful. */
   commandEnded(name: string, outcome: CommandOutcome, duration: Duration): void;

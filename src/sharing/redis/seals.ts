@@ -40,7 +40,7 @@ export class Seals {
   private readonly keys: WatchedFiles<SealKeys> | undefined;
 
   /**
-   * @param onRead told of each reading of the key file: why it is no good, or undefined
+   * @param onRead called at each reading of the key file: why it is no good, or undefined
    * @throws when the key file holds nothing good
    */
   constructor(

@@ -30,7 +30,7 @@ export interface SharedTableOptions extends TableParts {
   readonly tag: string;
   /** Whether a gateway could have written the text of this row. */
   readonly accepts: (name: string, text: string) => boolean;
-  /** Told of what was changed here and elsewhere. */
+  /** Called for what was changed here and elsewhere. */
   readonly replicas?: Pick<Replicas, "took" | "wrote"> | undefined;
 }
 

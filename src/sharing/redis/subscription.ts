@@ -66,7 +66,7 @@ export class Subscription {
     });
   }
 
-  /** Resolves once messages come, at the latest after `timeout`; then it is told when some may have been missed. */
+  /** Resolves once messages come, at the latest after `timeout`; then `missed` is called when some may have been missed. */
   async whenSubscribed(timeout: Duration): Promise<void> {
     await valueWithin(this.subscribed.promise, timeout, this.options.clock);
     this.mayMiss = true;

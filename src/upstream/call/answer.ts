@@ -8,7 +8,7 @@ import { decodeAnswer, isCoded, type RawAnswer, readAnswer, type Reading } from 
 import { connectionFailure, OutOfStep } from "../wire/connection-failure.ts";
 import { type Attempt, readingContext } from "./attempt.ts";
 
-/** What an attempt brought, read: decoded, parsed, and told apart by its status. Never rejects. */
+/** What an attempt brought, read: decoded, parsed, and distinguished by its status. Never rejects. */
 export async function readOutcome(attempt: Attempt, outcome: RawAnswer | Failure): Promise<Reading> {
   const { parts, call, node } = attempt;
   const { name } = parts.config;
@@ -66,7 +66,7 @@ function failed(failure: Failure): Reading {
 
 /**
  * Whether an answer is to another question than this call asks: it is of another kind, or about another instrument. Over
- * HTTP/1.1 nothing but what it says tells that.
+ * HTTP/1.1 nothing but its content shows that.
  */
 function isToAnother(
   { operation, instrument }: Pick<UpstreamCall, "operation" | "instrument">,

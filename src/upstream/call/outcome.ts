@@ -89,13 +89,13 @@ export function endOutrun(attempt: Attempt): void {
 interface EndedCall {
   readonly parts: UpstreamParts;
   readonly call: StreamedCall;
-  /** That of its kind of call; undefined where it was told before. */
+  /** That of its kind of call; undefined where it is known already. */
   readonly breaker: CircuitBreaker | undefined;
   /** The request was tried more than once, or there was nothing else to try. */
   readonly isExhausted: boolean;
 }
 
-/** Tells the breaker what came of a call, and remembers a request that failed everywhere. `elapsed`: what a node had. */
+/** Reports to the breaker what came of a call, and remembers a request that failed everywhere. `elapsed`: what a node had. */
 export function reportCall(
   { parts, call, breaker, isExhausted }: EndedCall,
   failure: Failure | undefined,
@@ -107,7 +107,7 @@ export function reportCall(
   if (!isHasty && consequences[failure.reason].fault !== "node") parts.hopeless.set(digestOf(call), true);
 }
 
-/** Whether a failure of this request tells nothing, and trying again helps nobody: it failed everywhere a moment ago. */
+/** Whether a failure of this request means nothing, and trying again helps nobody: it failed everywhere a moment ago. */
 export function isHopeless({ hopeless }: UpstreamParts, reason: FailureReason, call: StreamedCall): boolean {
   return consequences[reason].fault !== "node" && !hopeless.isEmpty && hopeless.get(digestOf(call)) === true;
 }

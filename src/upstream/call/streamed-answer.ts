@@ -9,7 +9,7 @@ import { isDecoded, shapeBody } from "../wire/content-coding.ts";
 import { withOwnMembers } from "../wire/member-fields.ts";
 import type { AnswerListener, WireRequest } from "../wire/request.ts";
 
-/** Is told how an answer comes. */
+/** Is notified of how an answer comes. */
 export interface StreamListener {
   /** What the head says counts at once, its end later; `busy`: it says that the registry is. */
   head(busy: Failure | undefined, fields: Fields): void;
@@ -156,7 +156,7 @@ export class StreamedAnswerReader implements AnswerListener {
         callback(error);
       },
     });
-    // Whoever reads hears of errors too; when nobody reads yet, they must not end the process.
+    // A reader learns of errors too; when nobody reads yet, they must not end the process.
     source.on("error", () => undefined);
     return source;
   }

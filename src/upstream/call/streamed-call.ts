@@ -45,7 +45,7 @@ class StreamedRun implements StreamListener {
   private cancelTimer: CancelTimer | undefined;
   /** Fulfilled when the answer is complete, or has failed; rejected with what says nothing about the upstream. */
   private readonly end = Promise.withResolvers<Failure | undefined>();
-  /** The breaker was told. */
+  /** The breaker has its report. */
   private isReported = false;
   /** The node's record has it. */
   private isRecorded = false;
@@ -218,7 +218,7 @@ class StreamedRun implements StreamListener {
     return this.upload?.isBehind === true && this.attempt!.request.isSent;
   }
 
-  /** Tells the breaker, once, and remembers a request that failed. */
+  /** Reports to the breaker, once, and remembers a request that failed. */
   private report(failure: Failure | undefined): void {
     const { parts, call } = this;
     const breaker = this.isReported ? undefined : parts.passThroughBreaker;

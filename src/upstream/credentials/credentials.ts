@@ -43,13 +43,13 @@ export interface OwnCredentials {
 export interface CredentialParts {
   readonly config: UpstreamConfig;
   readonly files: FileWatcher;
-  /** Told of each reading: why what the key names is no good, or undefined; without secrets. */
+  /** Called at each reading: why what the key names is no good, or undefined; without secrets. */
   readonly onLook: (key: CredentialKey, fault: string | undefined) => void;
   /** What the upstream had before its configuration changed. */
   readonly previous: OwnCredentials | undefined;
 }
 
-/** Opens what `auth` and `tls` name. What is no good is told and looked at again; it never throws. */
+/** Opens what `auth` and `tls` name. What is no good is reported and looked at again; it never throws. */
 export function openCredentials(parts: CredentialParts): OwnCredentials {
   const { config } = parts;
   const files = watchTls(parts);

@@ -44,7 +44,7 @@ interface TokenParts {
   readonly tls: ConnectionTarget["tls"];
   readonly httpProxy?: string | undefined;
   readonly clock: Clock;
-  /** Told of each fetch: why it brought no token, or undefined. */
+  /** Called at each fetch: why it brought no token, or undefined. */
   readonly onFetch: (fault: string | undefined) => void;
 }
 

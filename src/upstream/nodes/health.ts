@@ -255,7 +255,7 @@ function growing(doublings: number): Duration {
   return Math.min(FIRST_RETRY * 2 ** Math.min(doublings, 10), LONGEST_WAIT);
 }
 
-/** Whoever waits for what an unhealthy or an ejected node says has others to ask. */
+/** Anybody who waits for what an unhealthy or an ejected node says has others to ask. */
 const UNHEALTHY_TIMEOUT: Duration = 1_000;
 const EJECTED_TIMEOUT: Duration = 2_000;
 

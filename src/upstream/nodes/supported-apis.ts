@@ -1,6 +1,6 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
 
-/** A registry that changes its mind all the time is told about no more often. */
+/** A registry that changes its mind all the time is reported no more often. */
 const LEAST_PAUSE: Duration = 60_000;
 
 /** What one node's own info named last; undefined before it did. */
@@ -33,7 +33,7 @@ export class SupportedApis {
     this.changedAt = old.changedAt;
   }
 
-  /** A node told these. Returns what changed for the registry, if anything did. */
+  /** A node named these. Returns what changed for the registry, if anything did. */
   hear(node: NodeApis, told: readonly string[]): ApiChange | undefined {
     const now = this.clock.now();
     const { known } = this;

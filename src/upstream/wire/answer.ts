@@ -66,7 +66,7 @@ function finishNext(): void {
 
 /**
  * Keeps an answer as it comes until it is complete, if it does not grow too large. Calls one of the two abstract methods,
- * once, unless it was stopped. Whoever hears of a failure aborts the request.
+ * once, unless it was stopped. Anybody who learns of a failure aborts the request.
  */
 export abstract class AnswerCollector implements AnswerListener {
   private readonly options: CollectorOptions;

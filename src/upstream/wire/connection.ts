@@ -50,7 +50,7 @@ export abstract class Connection {
   /** Whether a call was sent over it before, whose answer could still come. Streams have numbers. */
   abstract get isInDoubt(): boolean;
 
-  /** What was asked last has told the node's info: all before it was in step. */
+  /** What was asked last has brought the node's info: all before it was in step. */
   abstract confirm(): void;
 
   /** An answer that came over it was to another request. */

@@ -98,7 +98,7 @@ export class Connections {
   }
 
   /**
-   * A connection for one call: a new one, or one in doubt over which the node has just told its info. Give it back with
+   * A connection for one call: a new one, or one in doubt over which the node has just given its info. Give it back with
    * {@link release} or {@link discard}.
    * @throws what the connection failed with, or what the proof did.
    */
@@ -190,7 +190,7 @@ export class Connections {
     throw new ConnectionGone();
   }
 
-  /** A connection in doubt on which the node has now told its info, as it was asked. */
+  /** A connection in doubt on which the node has now given its info, as it was asked. */
   private async askFirst(opening: Opening): Promise<Connection | undefined> {
     const { steps } = this.target;
     if (!steps.isDoubtful || steps.isDistrusted || this.prove === undefined) return undefined;

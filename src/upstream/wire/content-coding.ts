@@ -92,10 +92,10 @@ function createDecoders(codings: readonly string[]): Transform[] {
   return codings.toReversed().map((coding) => CODINGS[coding]!.createDecoder());
 }
 
-/** What hears of a body on its way to the client. */
+/** Gets a body on its way to the client. */
 export interface BodyListener {
   /**
-   * What is passed on is of the coding it names, as far as can be told before the head goes out: a body that is not
+   * What is passed on is of the coding it names, as far as can be known before the head goes out: a body that is not
    * coded at once, a coded one when it was decoded to its end or for {@link LOOKED_AT} bytes.
    */
   ready(body: Readable): void;

@@ -266,5 +266,5 @@ function headersOf(
 }
 
 function ignore(): void {
-  // Whatever it is, streams and the close of the session tell.
+  // Whatever it is, streams and the close of the session show it.
 }

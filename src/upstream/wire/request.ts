@@ -82,7 +82,7 @@ export class WireRequest implements Dispatcher.DispatchHandler {
     else this.sendOver(connection);
   }
 
-  /** There is a connection, be it that the node is only asked over it which registry it is. */
+  /** There is a connection, even where the node is only asked over it which registry it is. */
   get isConnected(): boolean {
     return this.connection !== undefined || this.opening?.isConnected === true;
   }

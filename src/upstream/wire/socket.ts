@@ -170,5 +170,5 @@ function isLoopback(address = ""): boolean {
 }
 
 function ignore(): void {
-  // Whoever waits for the socket has heard of it.
+  // Anybody who waits for the socket has learned of it.
 }
