@@ -6,10 +6,10 @@ import type { Replica, ReplicaReport, ReplicasReached, ReplicaState } from "../r
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
 import { Poller } from "./poller.ts";
-import { defineScript } from "./scripts.ts";
 import type { Message } from "./messages.ts";
 import { Replicas } from "./replicas.ts";
 import { SharedActions } from "./actions.ts";
+import { Announcements } from "./announcements.ts";
 import { SharedChains } from "./chains.ts";
 import { SharedEpochs } from "./epochs.ts";
 import { SharedFacts } from "./facts.ts";
@@ -17,12 +17,6 @@ import { type LeaseStatus, SharedLeases } from "./leases.ts";
 import { RedisLimits } from "./limits.ts";
 import { SharedTable, type TableParts } from "./shared-table.ts";
 import { Tables } from "./tables.ts";
-
-/** So many news may wait for a Redis that is away. */
-const MAX_UNSENT = 256;
-
-/** KEYS: where it is sent from. ARGV: channel, message. */
-const announceNews = defineScript("announce", "allow-oom", "return redis.call('PUBLISH', ARGV[1], ARGV[2])");
 
 /** What is being written gets this long when the process ends. */
 const CLOSE_TIMEOUT: Duration = 500;
@@ -68,24 +62,18 @@ export class RedisCoordinator implements Coordinator {
   /** Pins of registries that were found; what is a pin is decided by whom they belong to. */
   readonly pins: SharedTable;
   private readonly connection: RedisConnection;
-  private readonly clock: Clock;
-  private readonly poller: Poller;
   private readonly parts: TableParts;
   private readonly sharedActions: SharedActions;
   private readonly replicaTable: Replicas;
   private readonly leases: SharedLeases;
   private readonly facts: SharedFacts;
-  /** Announced, and not told by Redis yet. */
-  private readonly unsent = new Set<string>();
-  private hear: (news: string | undefined) => void = () => undefined;
+  private readonly announcements: Announcements;
 
   /** Connects at once, and again whenever the connection is lost. */
   constructor({ connection, clock, observer, self = thisReplica }: RedisCoordinatorOptions) {
     this.connection = connection;
-    this.clock = clock;
     const tables = new Tables(connection, observer, clock);
-    this.poller = new Poller({ connection, tables, clock });
-    this.parts = { connection, tables, poller: this.poller, clock };
+    this.parts = { connection, tables, poller: new Poller({ connection, tables, clock }), clock };
     const readAsOf = () => Math.min(this.epochs.asOf, this.sharedActions.shared.asOf, this.pins.asOf);
     this.replicaTable = new Replicas({ ...this.parts, self, readAsOf });
     this.epochs = new SharedEpochs({
@@ -94,6 +82,7 @@ export class RedisCoordinator implements Coordinator {
       replicas: this.replicaTable,
       changed: (isUp) => this.changed(isUp),
     });
+    this.announcements = new Announcements(connection);
     this.chains = new SharedChains(connection, this.epochs);
     this.actions = new Actions(clock);
     const { pins: key } = connection.keys;
@@ -105,14 +94,14 @@ export class RedisCoordinator implements Coordinator {
     this.facts = new SharedFacts({ connection, epochs: this.epochs, clock, observer });
     connection.start({
       connected: () => {
-        void this.sendNews();
+        this.announcements.connected();
         this.replicaTable.connected();
         this.sharedActions.shared.look();
         this.pins.look();
         this.epochs.connectionChanged();
       },
       disconnected: () => this.epochs.connectionChanged(),
-      missed: () => this.hear(undefined),
+      missed: () => this.announcements.received(undefined),
       received: (message) => this.received(message),
     });
   }
@@ -201,41 +190,20 @@ export class RedisCoordinator implements Coordinator {
     return this.facts.recall(key);
   }
 
-  announce(news: string, { isBrief } = { isBrief: false }): void {
-    if (isBrief) return void this.send(news).catch(() => undefined);
-    this.unsent.add(news);
-    if (this.unsent.size <= MAX_UNSENT) void this.sendNews();
-    else this.unsent.delete(news);
+  announce(news: string, options?: { readonly isBrief: boolean }): void {
+    this.announcements.announce(news, options);
   }
 
   onAnnounced(hear: (news: string | undefined) => void): void {
-    this.hear = hear;
+    this.announcements.onAnnounced(hear);
   }
 
   async close(): Promise<void> {
     await Promise.all([this.leases.close(), this.replicaTable.close()]);
-    this.poller.close();
+    this.parts.poller.close();
     this.epochs.close();
     this.sharedActions.close();
-    await this.connection.close(this.clock.now() + CLOSE_TIMEOUT);
-  }
-
-  /** Sends what was announced and did not reach Redis yet; what does not now waits for the next connection. */
-  private async sendNews(): Promise<void> {
-    for (const news of this.unsent) {
-      try {
-        await this.send(news);
-        this.unsent.delete(news);
-      } catch {
-        return;
-      }
-    }
-  }
-
-  private async send(news: string): Promise<void> {
-    const { channel } = this.connection.keys;
-    const args = [channel, this.connection.message({ kind: "news", news })];
-    await this.connection.run({ script: announceNews, keys: [channel], args });
+    await this.connection.close(this.parts.clock.now() + CLOSE_TIMEOUT);
   }
 
   private changed(isUp: boolean): void {
@@ -261,7 +229,7 @@ export class RedisCoordinator implements Coordinator {
       case "borrowed":
         return this.limits.received(message);
       case "news":
-        return this.hear(message.news);
+        return this.announcements.received(message.news);
     }
   }
 }

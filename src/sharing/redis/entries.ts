@@ -9,12 +9,11 @@ import { BASE, softScope } from "../epochs.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
 import type { RedisCoordinator } from "./coordinator.ts";
+import { readEntry, removeEntry, VARIANT, writeEntry } from "./entry-scripts.ts";
 import { MAX_WAIT, type PartitionView } from "./partitions.ts";
-import { BOUNDED, defineScript, NOW, PLAIN } from "./scripts.ts";
 import { isChainDigest } from "./messages.ts";
 import type { Rejection } from "./observer.ts";
 import { SEAL_LENGTH } from "./seals.ts";
-import { VALUE_OF } from "./values.ts";
 
 /** Nothing is kept longer, whatever its windows say. */
 const MAX_KEPT: Duration = 30 * 24 * 60 * 60 * 1_000;
@@ -28,85 +27,12 @@ const OVERHEAD = 512 * 1024;
 /** Bytes of all variants of one resource that are read at once, where one of them is not longer. */
 const LARGEST_TOGETHER = 16 * 1024 * 1024;
 
-/** The field of an entry's hash that holds the epoch of its variants; theirs begin with {@link VARIANT}. */
-const EPOCH = "g";
-const VARIANT = "v";
-const LONGEST_FIELD = 64;
-
 /**
  * A variant begins with a check of all that follows, a CRC-32 or a seal; then comes the instant at which it was sent, in
  * digits (Redis's clock as the writer knows it, ms).
  */
 const CHECKSUM_LENGTH = 4;
 const STAMP_LENGTH = 13;
-
-/** Bytes of an epoch with its seal, and some. */
-const LONGEST_EPOCH = 256;
-
-/**
- * All that a lookup needs, in one round trip. KEYS: entry, epochs, and the chain where there is one. ARGV: bytes of the
- * largest variant, bytes of all of them, then scopes, the base among them. Returns Redis's time (ms), the digest of the
- * chain, the epochs, and variants with their fields in turns: an empty one in the place of what is too large, of which
- * the size alone was read.
- */
-const readEntry = defineScript(
-  "entry_read",
-  "no-writes",
-  `${NOW} ${VALUE_OF}
-local chain = KEYS[3] and valueOf(KEYS[3])
-if type(chain) ~= 'string' or chain == '' then chain = false end
-local epochs = redis.pcall('HMGET', KEYS[2], unpack(ARGV, 3))
-if epochs.err then epochs = {} end
-for i, epoch in ipairs(epochs) do
-  if epoch and #epoch > ${LONGEST_EPOCH} then epochs[i] = '' end
-end
-local count = redis.pcall('HLEN', KEYS[1])
--- A foreign value under this key is answered as one that cannot be read.
-if type(count) ~= 'number' or count > ${MAX_VARIANTS + 1} then return { now, chain, epochs, { '${VARIANT}', '' } } end
-local hash, left = {}, tonumber(ARGV[2])
-local fields = count > 0 and redis.call('HKEYS', KEYS[1]) or {}
-for _, field in ipairs(fields) do
-  if string.sub(field, 1, 1) == '${VARIANT}' and #field <= ${LONGEST_FIELD} then
-    local size = redis.call('HSTRLEN', KEYS[1], field)
-    hash[#hash + 1] = field
-    if size > tonumber(ARGV[1]) or size > left then hash[#hash + 1] = ''
-    else
-      hash[#hash + 1] = redis.call('HGET', KEYS[1], field)
-      left = left - size
-    end
-  end
-end
-return { now, chain, epochs, hash }`,
-);
-
-/**
- * Stores one variant. KEYS: entry, epochs. ARGV: field, value, how long it is useful (ms), Redis's time when this was
- * sent (ms, at least), epoch, most variants, base, then scope and epoch ('' for none) in turns.
- *
- * Nothing is stored when a purge came first. A command may lie in a frozen server for a while: that time counts.
- */
-const writeEntry = defineScript(
-  "entry_write",
-  "",
-  `${NOW} ${PLAIN} ${BOUNDED}
-if plain(bounded(KEYS[2], '${BASE}', ${LONGEST_EPOCH})) ~= ARGV[7] then return 0 end
-for i = 8, #ARGV, 2 do
-  if plain(bounded(KEYS[2], ARGV[i], ${LONGEST_EPOCH})) ~= ARGV[i + 1] then return 0 end
-end
-local late = math.max(0, now - tonumber(ARGV[4]))
-local useful = math.floor(tonumber(ARGV[3]) - late)
-if useful < 1 then return 0 end
-if redis.pcall('HGET', KEYS[1], '${EPOCH}') ~= ARGV[5] or redis.call('HLEN', KEYS[1]) > tonumber(ARGV[6]) then
-  redis.call('DEL', KEYS[1])
-  redis.call('HSET', KEYS[1], '${EPOCH}', ARGV[5])
-end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('PEXPIRE', KEYS[1], math.max(useful, redis.call('PTTL', KEYS[1])))
-return 1`,
-);
-
-/** KEYS: entry. */
-const removeEntry = defineScript("entry_remove", "allow-oom", "return redis.call('UNLINK', KEYS[1])");
 
 export interface RedisStoreOptions {
   connection: RedisConnection;

@@ -1,23 +1,21 @@
-import { type Clock, type Duration, type Instant, TimedOut, valueWithin, withReply } from "../../clock.ts";
+import { type Clock, type Duration, type Instant, valueWithin, withReply } from "../../clock.ts";
 import type { Dependencies, PurgeReach } from "../ports.ts";
 import { BASE, type Epoch, Epochs } from "../epochs.ts";
 import type { CircuitBreaker } from "./circuit-breaker.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
-import { raisedAbove, repairsOf, takeEpoch, takeEpochs } from "./epoch-rules.ts";
+import { EpochExchange } from "./epoch-exchange.ts";
 import { isCurrent, isDoubtful, MAX_WAIT, notePending, type PartitionView, PartitionViews } from "./partitions.ts";
 import { type Poller, READ_EVERY } from "./poller.ts";
 import type { Message } from "./messages.ts";
 import type { ScriptCall } from "./scripts.ts";
 import type { Replicas } from "./replicas.ts";
-import { SEAL_AGAIN_AFTER, type TableParts } from "./shared-table.ts";
-import type { FoundTable, Tables } from "./tables.ts";
+import type { TableParts } from "./shared-table.ts";
+import { Usability } from "./usability.ts";
+import type { FoundTable } from "./tables.ts";
 
 /** A Redis that takes longer in the background is too slow to be asked by requests. */
 const TOO_SLOW: Duration = 200;
-
-/** So often is tried to write while other replicas write too: each time one of them is done. */
-const WRITE_ROUNDS = 64;
 
 export interface SharedEpochsOptions extends TableParts {
   observer: RedisObserver;
@@ -38,25 +36,20 @@ export class SharedEpochs {
   private readonly connection: RedisConnection;
   private readonly clock: Clock;
   private readonly observer: RedisObserver;
-  private readonly changed: (isUsable: boolean) => void;
-  private readonly tables: Tables;
   private readonly poller: Poller;
-  private readonly replicas: SharedEpochsOptions["replicas"];
+  private readonly exchange: EpochExchange;
   private readonly views: PartitionViews;
-  private up = Promise.withResolvers<void>();
-  private isUp = false;
+  private readonly usability: Usability;
   /** How long the last purge by another replica took to arrive; undefined before the first. */
   lastPurgeLag: Duration | undefined;
-  private isClosed = false;
 
   constructor({ connection, tables, poller, clock, observer, replicas, changed }: SharedEpochsOptions) {
     this.connection = connection;
-    this.tables = tables;
     this.poller = poller;
-    this.replicas = replicas;
+    this.exchange = new EpochExchange({ epochs: this.table, connection, clock, tables, replicas });
     this.clock = clock;
     this.observer = observer;
-    this.changed = changed;
+    this.usability = new Usability(observer, changed);
     const { keys, isCluster } = connection;
     this.views = new PartitionViews({ epochs: this.table, clock, keys, isCluster });
     poller.add(() => this.due());
@@ -94,7 +87,7 @@ export class SharedEpochs {
 
   /** Resolves with true once {@link SharedEpochs.isUsable}, with false after `timeout`. */
   async whenUsable(timeout: Duration): Promise<boolean> {
-    if (!this.isUsable) await valueWithin(this.up.promise, timeout, this.clock);
+    if (!this.isUsable) await valueWithin(this.usability.up, timeout, this.clock);
     return this.isUsable;
   }
 
@@ -165,7 +158,7 @@ export class SharedEpochs {
    * and this process do not agree and have to be brought together first, which then is under way.
    */
   observe(view: PartitionView, scopes: readonly string[], found: readonly (Epoch | undefined)[]): boolean {
-    if (this.agrees(view, scopes, found)) return true;
+    if (this.exchange.agrees(view, scopes, found)) return true;
     void this.learn(view);
     return false;
   }
@@ -177,7 +170,7 @@ export class SharedEpochs {
     if (!this.connection.isConnected) return "pending";
     const { session } = view.breaker;
     try {
-      while (scopes.some((scope) => view.pending.has(scope)) || view.pending.has(BASE)) await this.flush(view);
+      while (scopes.some((scope) => view.pending.has(scope)) || view.pending.has(BASE)) await this.exchange.flush(view);
       return "fleet";
     } catch {
       this.fail(view.breaker, session);
@@ -189,14 +182,14 @@ export class SharedEpochs {
     const view = this.views.tagged(message.tag);
     if (view === undefined) {
       // Nothing of this partition is kept here.
-      this.replicas.took({ table: message.tag, name: message.scope, text: message.epoch });
+      this.exchange.took({ table: message.tag, name: message.scope, text: message.epoch });
       return;
     }
     if (!view.isKnown) {
       view.missedMessage = true;
       return;
     }
-    const taken = this.take(view, message.scope, message.epoch);
+    const taken = this.exchange.take(view, message.scope, message.epoch);
     if (taken === "doubtful") view.dueAt = this.clock.now();
     if (taken !== "newer") return;
     this.lastPurgeLag = Math.max(0, this.clock.now() + view.clockOffset - message.at);
@@ -224,8 +217,7 @@ export class SharedEpochs {
   }
 
   close(): void {
-    this.isClosed = true;
-    this.up.resolve();
+    this.usability.close();
   }
 
   /** The view of a partition, which is kept up to date from now on. */
@@ -263,12 +255,12 @@ export class SharedEpochs {
     view.dueAt = this.clock.now() + READ_EVERY;
     view.missedMessage = false;
     try {
-      while (view.pending.size > 0) await this.flush(view);
+      while (view.pending.size > 0) await this.exchange.flush(view);
       // One that begins to be too slow is given up; one that was has to be fast again.
       const limit = isCurrent(view) ? TOO_SLOW : MAX_WAIT;
-      const isFast = await this.read(view, limit, begun ?? this.tables.read(view.table));
+      const isFast = await this.exchange.read(view, limit, begun);
       // A purge was announced while the epochs were on their way: those may be older than the message.
-      if (view.missedMessage) await this.read(view, limit, this.tables.read(view.table));
+      if (view.missedMessage) await this.exchange.read(view, limit);
       if (!isFast) view.breaker.fail(session);
       else if (view.breaker.regain(session)) view.session = session;
     } catch {
@@ -278,136 +270,7 @@ export class SharedEpochs {
     this.noteState();
   }
 
-  /** Reads, and mends what Redis lacks. Returns whether the reading took no longer than `limit`. */
-  private async read(view: PartitionView, limit: Duration, reading: Promise<FoundTable>): Promise<boolean> {
-    const isFast = withReply(reading, limit, this.clock).then(
-      () => true,
-      (error: unknown) => !(error instanceof TimedOut),
-    );
-    const found = await reading;
-    view.clockOffset = found.time - this.clock.now();
-    await this.agree(view, found);
-    view.isKnown = true;
-    view.readAt = found.time;
-    return isFast;
-  }
-
-  /** Writes the purges that are not in Redis yet; those made while it is at it go with the next time. */
-  private flush(view: PartitionView): Promise<void> {
-    view.flushing ??= this.flushOnce(view).finally(() => {
-      view.flushing = undefined;
-    });
-    return view.flushing;
-  }
-
-  private async flushOnce(view: PartitionView): Promise<void> {
-    if (view.pending.size === 0) return;
-    const batch = [...view.pending];
-    let found = await this.tables.read(view.table);
-    for (let round = 0; round < WRITE_ROUNDS; round += 1) {
-      this.takeAll(view, found);
-      const { base } = this.table.read(view.partition);
-      const isAnew = view.pending.has(BASE);
-      if (!isAnew && found.rows.get(BASE) !== base) {
-        found = await this.agree(view, found);
-        continue;
-      }
-      const current = found;
-      const raised = new Map(batch.map(([scope, noted]) => [scope, raisedAbove(noted, current, scope)]));
-      const messages = [...raised].map(([scope, epoch]) => this.message(view, scope, epoch));
-      const written = await this.tables.write(view.table, found, {
-        isAnew,
-        rows: new Map([[BASE, base], ...raised]),
-        messages,
-      });
-      found = written.found;
-      if (!written.isWritten) continue;
-      for (const [scope, noted] of batch) {
-        if (view.pending.get(scope) === noted) view.pending.delete(scope);
-        this.take(view, scope, raised.get(scope)!);
-        this.replicas.wrote({ table: view.tag, name: scope, text: raised.get(scope)! }, found.time);
-      }
-      return;
-    }
-    throw new Error("other replicas write the same epochs without end");
-  }
-
-  /**
-   * Takes over what is newer in Redis, and writes there what is missing, older or foreign. Then the others are asked to
-   * look: they may know of purges that Redis and this process do not.
-   */
-  private async agree(view: PartitionView, first: FoundTable): Promise<FoundTable> {
-    let found = first;
-    for (let round = 0; round < WRITE_ROUNDS; round += 1) {
-      this.takeAll(view, found);
-      const { isAnew, epochs } = repairsOf(this.table.read(view.partition), found);
-      const isRepair = epochs.size > 0;
-      const rows = isRepair || !this.mustSealAgain(view, found) ? epochs : found.rows;
-      if (rows.size === 0 && !found.hasForeign) return found;
-      const messages = isRepair ? [this.connection.message({ kind: "look", tag: view.tag })] : [];
-      const written = await this.tables.write(view.table, found, { isAnew, rows, messages });
-      found = written.found;
-      if (!written.isWritten) continue;
-      // What was purged here meanwhile is newer, and stays.
-      for (const [scope, epoch] of epochs) this.take(view, scope, epoch);
-      view.isKnown = true;
-      return found;
-    }
-    throw new Error("other replicas write the same epochs without end");
-  }
-
-  /** Whether epochs that came with an entry, as they are in Redis, are those known here or newer. */
-  private agrees(view: PartitionView, scopes: readonly string[], found: readonly (string | undefined)[]): boolean {
-    const { base, scopes: ours } = this.table.read(view.partition);
-    if (found[0] === undefined || this.tables.openRow(view.table, BASE, found[0]) !== base) return false;
-    return scopes.every((scope, i) => {
-      const text = found[i + 1];
-      if (text === undefined) return !ours.has(scope);
-      const theirs = this.tables.openRow(view.table, scope, text);
-      return theirs !== undefined && this.take(view, scope, theirs) !== "doubtful";
-    });
-  }
-
-  private take(view: PartitionView, scope: string, epoch: Epoch) {
-    const taken = takeEpoch(this.table, view.partition, scope, epoch);
-    if (taken === "newer") this.replicas.took({ table: view.tag, name: scope, text: epoch });
-    return taken;
-  }
-
-  private takeAll(view: PartitionView, found: FoundTable): void {
-    const { base, scopes } = this.table.read(view.partition);
-    const before = new Map([[BASE, base], ...scopes]);
-    takeEpochs(this.table, view, found);
-    const after = this.table.read(view.partition);
-    for (const [scope, epoch] of found.rows) {
-      const ours = scope === BASE ? after.base : after.scopes.get(scope);
-      if (ours !== epoch || before.get(scope) === epoch) continue;
-      this.replicas.took({ table: view.tag, name: scope, text: epoch });
-    }
-  }
-
-  private mustSealAgain(view: PartitionView, { isOutdated }: FoundTable): boolean {
-    const now = this.clock.now();
-    if (!isOutdated || now < view.sealAgainAt) return false;
-    view.sealAgainAt = now + SEAL_AGAIN_AFTER;
-    return true;
-  }
-
-  private message(view: PartitionView, scope: string, epoch: Epoch): string {
-    const at = Math.floor(this.clock.now() + view.clockOffset);
-    return this.connection.message({ kind: "epoch", tag: view.tag, scope, epoch, at });
-  }
-
   private noteState(): void {
-    const isUp = this.isUsable;
-    if (isUp === this.isUp || this.isClosed) return;
-    this.isUp = isUp;
-    this.observer.stateChanged(
-      isUp ? "up" : "away",
-      isUp ? "connected and up to date" : (this.connection.lastError ?? "too slow"),
-    );
-    this.changed(isUp);
-    if (isUp) this.up.resolve();
-    else this.up = Promise.withResolvers();
+    this.usability.note(this.isUsable, this.connection.lastError);
   }
 }

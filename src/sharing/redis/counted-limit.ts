@@ -1,0 +1,72 @@
+import type { Duration, Instant } from "../../clock.ts";
+import { type LimitAnswer, type LimitClaim, type LimitKind, type WindowName, Windows } from "../limits.ts";
+import { SlidingWindow } from "../sliding-window.ts";
+
+/**
+ * Share of a limit that all replicas together may grant without asking Redis first. Calls to a registry are all asked
+ * for; a client's requests would wait for Redis too often.
+ */
+export const SLACK: Readonly<Record<LimitKind, number>> = { upstream: 0, client: 0.1, address: 0.1 };
+
+/** What a replica knows of one window of a limit. */
+export class CountedWindow {
+  readonly name: string;
+  readonly per: Duration;
+  /** All calls of this replica. */
+  readonly own: SlidingWindow;
+  /** Those of them that are not in Redis. */
+  readonly unsent: SlidingWindow;
+  /** Calls that are on their way to Redis: it lacks them until it says otherwise. */
+  sending = 0;
+  /** Calls that are allowed, as last claimed. */
+  requests = 0;
+  /** Calls in Redis, as last read. */
+  known = 0;
+  /** When there is likely to be room, after a refusal; and until when Redis is not asked again. */
+  freeAt: Instant = -Infinity;
+  refusedUntil: Instant = -Infinity;
+
+  constructor({ name, per }: WindowName) {
+    this.name = name;
+    this.per = per;
+    this.own = new SlidingWindow(per);
+    this.unsent = new SlidingWindow(per);
+  }
+}
+
+/** What a replica knows of one limit. */
+export class CountedLimit {
+  readonly kind: LimitKind;
+  readonly id: string;
+  readonly windows = new Windows((name) => new CountedWindow(name));
+  /** Names the value in Redis that calls were counted in: one with another name has forgotten them. */
+  born = "";
+  /** Calls that Redis is being asked for. */
+  asking = 0;
+  isSending = false;
+  restoring: Promise<void> | undefined;
+
+  constructor({ kind, id }: LimitClaim) {
+    this.kind = kind;
+    this.id = id;
+  }
+
+  /** The windows of a claim, in its order. */
+  of({ windows }: LimitClaim): CountedWindow[] {
+    return windows.map((each) => {
+      const window = this.windows.of(each);
+      window.requests = each.requests;
+      return window;
+    });
+  }
+}
+
+/** As far as is known, where Redis is not asked or refused. */
+export function refusal(
+  windows: readonly CountedWindow[],
+  now: Instant,
+  retryIn: (window: CountedWindow) => Duration,
+): LimitAnswer {
+  const used = windows.map(({ own, unsent, known }) => Math.max(own.count(now), known + unsent.count(now)));
+  return { granted: false, used, retryIn: windows.map(retryIn) };
+}
