@@ -1,5 +1,5 @@
 import type { UpstreamConfig } from "../config/schema.ts";
-import type { CountedCalls } from "./rate-limit.ts";
+import type { CountedCalls } from "./counted-calls.ts";
 
 /** The groups of upstreams that share a rate limit. Outlives reloads: members come and go, what is known stays. */
 export class RateLimitGroups {

@@ -3,10 +3,12 @@ import type { UpstreamConfig } from "../config/schema.ts";
 import type { AnnouncementsPort, LimitsPort, MaybePromise } from "../sharing/ports.ts";
 import type { LimitAnswer, LimitWindow } from "../sharing/limits.ts";
 import { GatewayError } from "../errors.ts";
-import { type Operation, OPERATIONS } from "../spec/operations.ts";
+import type { Operation } from "../spec/operations.ts";
 import type { Priority } from "../upstream/call.ts";
 import { News } from "../upstream/news.ts";
-import { PRIORITIES, WaitQueue } from "./concurrency-limit.ts";
+import { PRIORITIES } from "./concurrency-limit.ts";
+import { CountedCalls } from "./counted-calls.ts";
+import { formatRefusal, LONGEST_RETRY_AFTER, parseRefusal } from "./refusal.ts";
 import type { RateLimitGroups } from "./rate-limit-groups.ts";
 
 export type RateLimitConfig = NonNullable<UpstreamConfig["rateLimit"]>;
@@ -42,40 +44,9 @@ const ASK_AGAIN_AFTER: Duration = 1_000;
 /** After an upstream's 429. */
 const SHRINK = 0.5;
 const LEAST_SHARE = 0.1;
-const LONGEST_RETRY_AFTER: Duration = 60_000;
 /** Refusals within this time are one. */
 const ONE_EVENT: Duration = 1_000;
 const LONGEST_RECOVERY: Duration = 600_000;
-
-/** Calls that are counted together: of an upstream or its group, all of them or those to one endpoint. */
-export class CountedCalls {
-  readonly queue: WaitQueue;
-  /** Calls left as last seen: the least of the windows. */
-  left: number | undefined;
-  /** The share of the limit that is used since the registry answered 429. */
-  share = 1;
-  shrunkAt: Instant = -Infinity;
-  /** Until when the registry wants no calls at all. */
-  pausedUntil: Instant = 0;
-  /** When there is likely to be room for a call of this priority; asked for again sooner, see ASK_AGAIN_AFTER. */
-  readonly freeAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
-  readonly askAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
-  isPumping = false;
-
-  constructor(clock: Clock) {
-    this.queue = new WaitQueue(clock);
-  }
-
-  /** When a call of this priority is likely to be granted. */
-  grantedAt(priority: Priority): Instant {
-    return Math.max(this.freeAt[priority], this.pausedUntil);
-  }
-
-  /** When it is worth to ask for one. */
-  asksAt(priority: Priority): Instant {
-    return Math.max(this.askAt[priority], this.pausedUntil);
-  }
-}
 
 /**
  * At most so many calls in any window, shared by all replicas through the coordinator, and by the upstreams of a group.
@@ -269,23 +240,4 @@ function windowsOf({ requests, per, burst }: RateLimitConfig): LimitWindow[] {
 function sayRates({ requests, per, burst }: RateLimitConfig): string {
   const whole = `${requests} times in ${per / 1_000} s`;
   return burst === undefined ? whole : `${whole} and ${burst.requests} times in ${burst.per / 1_000} s`;
-}
-
-/** A 429 as processes announce it: to what it was the answer, and how long nothing is to be asked. */
-interface Refusal {
-  readonly whose: string;
-  readonly operation: Operation;
-  readonly pause: Duration;
-}
-
-function formatRefusal({ whose, operation, pause }: Refusal): string {
-  return `refused ${operation} ${pause} ${whose}`;
-}
-
-/** Undefined for other news, and for what goes beyond the bounds of a refusal. */
-function parseRefusal(news: string): Refusal | undefined {
-  const [, name, pause, whose] = /^refused (\w+) (\d{1,5}) (.+)$/s.exec(news) ?? [];
-  const operation = OPERATIONS.find((each) => each === name);
-  if (operation === undefined || Number(pause) > LONGEST_RETRY_AFTER) return undefined;
-  return { whose: whose!, operation, pause: Number(pause) };
 }

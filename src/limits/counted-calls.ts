@@ -1,0 +1,33 @@
+import type { Clock, Instant } from "../clock.ts";
+import type { Priority } from "../upstream/call.ts";
+import { WaitQueue } from "./concurrency-limit.ts";
+
+/** Calls that are counted together: of an upstream or its group, all of them or those to one endpoint. */
+export class CountedCalls {
+  readonly queue: WaitQueue;
+  /** Calls left as last seen: the least of the windows. */
+  left: number | undefined;
+  /** The share of the limit that is used since the registry answered 429. */
+  share = 1;
+  shrunkAt: Instant = -Infinity;
+  /** Until when the registry wants no calls at all. */
+  pausedUntil: Instant = 0;
+  /** When there is likely to be room for a call of this priority; asked for again sooner, see ASK_AGAIN_AFTER. */
+  readonly freeAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
+  readonly askAt: Record<Priority, Instant> = { post: 0, miss: 0, refresh: 0, background: 0 };
+  isPumping = false;
+
+  constructor(clock: Clock) {
+    this.queue = new WaitQueue(clock);
+  }
+
+  /** When a call of this priority is likely to be granted. */
+  grantedAt(priority: Priority): Instant {
+    return Math.max(this.freeAt[priority], this.pausedUntil);
+  }
+
+  /** When it is worth to ask for one. */
+  asksAt(priority: Priority): Instant {
+    return Math.max(this.askAt[priority], this.pausedUntil);
+  }
+}
