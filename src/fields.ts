@@ -288,3 +288,16 @@ function isTraceState(text: string): boolean {
     keys.length > 0 && keys.length <= MOST_MEMBERS && !keys.includes(undefined) && new Set(keys).size === keys.length
   );
 }
+
+/** Fields that `Connection` makes hop-by-hop (RFC 9110 §7.6.1). */
+export function nominatedFields({ connection }: { readonly connection?: string | undefined }): ReadonlySet<string> {
+  if (connection === undefined || connection === "keep-alive" || connection === "close") return NONE;
+  return new Set(
+    connection
+      .toLowerCase()
+      .split(",")
+      .map((name) => name.trim()),
+  );
+}
+
+const NONE: ReadonlySet<string> = new Set();

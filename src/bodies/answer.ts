@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import { GatewayError } from "../errors.ts";
 import { isObject } from "../json.ts";
 import { CACHED_OPERATIONS, cachedRecord, type CachedOperation, isCached, type Operation } from "../spec/operations.ts";
 import { answerProblem } from "../spec/schemas.ts";
@@ -156,4 +157,32 @@ function newestSupply(json: unknown): number | undefined {
     if (asOf > newest) newest = asOf;
   }
   return newest === -Infinity ? undefined : newest;
+}
+
+/** Whose answer is compared with the published schema, and how strictly. */
+interface Answering {
+  readonly name: string;
+  readonly config: { readonly validation: "lenient" | "strict" };
+}
+
+/**
+ * Compares a success answer with the published schema of its endpoint.
+ *
+ * @param onProblem called where it breaks the schema
+ * @returns what is wrong with it, for a registry whose `validation` is lenient: such an answer is passed on
+ * @throws GatewayError 502 for a registry whose `validation` is strict
+ */
+export function checkAnswer(
+  { name, config }: Answering,
+  { status, content }: { readonly status: number; readonly content?: Pick<AnswerContent, "problem"> | undefined },
+  onProblem: () => void,
+): string | undefined {
+  const problem = status === 200 ? content?.problem : undefined;
+  if (problem === undefined) return undefined;
+  onProblem();
+  if (config.validation !== "strict") return problem;
+  throw new GatewayError(
+    "upstream_invalid",
+    `the registry "${name}" sent an answer that breaks the published schema: ${problem}`,
+  );
 }

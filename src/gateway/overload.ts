@@ -90,9 +90,10 @@ export class Overload {
   }
 
   readonly refuseMetadata = (): void => this.refuseWork("metadata");
+  readonly refuseCall = (): void => this.refuseWork("call");
 
   /** @throws GatewayError 503 while this process has too much to do. */
-  refuseWork(kind: ShedKind): void {
+  private refuseWork(kind: ShedKind): void {
     if (!this.shedding) return;
     this.options.onShed(kind);
     throw new GatewayError("overloaded", `the gateway has too much to do just now; try again in ${RETRY_AFTER} s`, {

@@ -51,17 +51,17 @@ export class Server {
 
   /** The configuration in use. */
   get config(): Config {
-    return this.parts.snapshots.read().config;
+    return this.parts.snapshots.latest.config;
   }
 
   get upstreams(): Upstreams {
-    return this.parts.snapshots.read().upstreams;
+    return this.parts.snapshots.latest.upstreams;
   }
 
   /** Follows clients' keys and asks nodes for their proofs, from now on and after each reload. */
   start(): void {
     this.hasStarted = true;
-    this.parts.snapshots.read().clients?.start();
+    this.parts.snapshots.latest.clients?.start();
     this.upstreams.start();
   }
 
@@ -81,7 +81,7 @@ export class Server {
     if (this.hasStarted) {
       this.upstreams.start();
       clients?.stop();
-      snapshots.read().clients?.start();
+      snapshots.latest.clients?.start();
     }
     memory.resize(next.cache.memory);
     if (next.log.level !== config.log.level) observers.log.level = next.log.level;
@@ -118,7 +118,7 @@ export class Server {
   /** What `/clients` answers. */
   clients(): ClientsReport {
     const { services, snapshots } = this.parts;
-    return reportClients(snapshots.read().clients, services.observers.clients.uses(), services.clock);
+    return reportClients(snapshots.latest.clients, services.observers.clients.uses(), services.clock);
   }
 
   /** What `/requests` answers. */
@@ -146,7 +146,7 @@ export class Server {
 
   /** Ends what {@link start} began. */
   async stop(): Promise<void> {
-    this.parts.snapshots.read().clients?.stop();
+    this.parts.snapshots.latest.clients?.stop();
     await this.upstreams.close();
   }
 }

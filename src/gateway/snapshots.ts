@@ -21,16 +21,14 @@ export interface SnapshotParts {
 /** The snapshot that requests take, and how a reload replaces it. */
 export class Snapshots {
   private readonly parts: SnapshotParts;
-  private latest: Snapshot;
+  /** For a request that begins now. */
+  latest: Snapshot;
 
   /** @throws when a file that the configuration names cannot be read */
   constructor(config: Config, parts: SnapshotParts) {
     this.parts = parts;
     this.latest = this.build(config, NOTHING_FOUND);
   }
-
-  /** For a request that begins now. */
-  readonly read = (): Snapshot => this.latest;
 
   /**
    * Replaces the current snapshot by one of what is written and what was found. What did not change is in the new one as it was: upstreams with their nodes, breakers

@@ -30,13 +30,9 @@ const BY_BODY = "a body that names another admin goes to the registry of that on
 export type Explain = (path: string) => Promise<PathExplanation>;
 
 /** Explains paths of the public listener without asking an upstream. */
-export function createExplain({
-  clock,
-  cache,
-  snapshot: currentSnapshot,
-}: Pick<Services, "clock" | "cache" | "snapshot">): Explain {
+export function createExplain({ clock, cache, snapshots }: Pick<Services, "clock" | "cache" | "snapshots">): Explain {
   return async function explain(path) {
-    const snapshot = currentSnapshot();
+    const snapshot = snapshots.latest;
     const { routing } = snapshot.config;
     const target = snapshot.targets.read(path);
     if (target.kind === "local") throw new GatewayError("no_such_path", "the path is not below /registry/");

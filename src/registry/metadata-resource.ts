@@ -1,17 +1,17 @@
+import { checkAnswer } from "../bodies/answer.ts";
 import { chainDigest, type ListedPage } from "../bodies/page.ts";
 import type { Entry } from "../cache/entry.ts";
 import type { CachePolicy, Fetched, FetchRequest, Resource } from "../cache/resource.ts";
 import { forwardedFields } from "../cache/rfc/request-fields.ts";
 import type { CacheKey } from "../cache/stores/tiers.ts";
 import type { Duration } from "../clock.ts";
-import { GatewayError } from "../errors.ts";
+import type { GatewayError } from "../errors.ts";
 import { type Fields, filterFields, TRACE_FIELDS, traceFieldsOf } from "../fields.ts";
-import { cachedRecord, type Operation } from "../spec/operations.ts";
+import { cachedRecord } from "../spec/operations.ts";
 import type { Priority, UpstreamAnswer } from "../upstream/call.ts";
-import type { Upstream } from "../upstream/upstream.ts";
 import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "./metadata-key.ts";
 import { PAGE_SIZES } from "./page-size-negotiation.ts";
-import type { MetadataObserver, RegistryMetadata, Requester } from "./registry-metadata.ts";
+import type { RegistryMetadata, Requester } from "./registry-metadata.ts";
 
 /** Instruments of a page that are stored before anything else may run: two or three milliseconds' worth. */
 const FILLED_AT_ONCE = 100;
@@ -50,7 +50,7 @@ export class MetadataResource implements Resource {
     const answer = await this.call(request);
     // The narrowest scope that it is in.
     answer.origin?.whenStray(() => void this.registry.coordinator.purge(this.admin, this.key.scopes.slice(-1)));
-    const problem = checkAnswer(upstream, operation, answer, observer);
+    const problem = checkAnswer(upstream, answer, () => observer.schemaViolated(upstream.name, operation));
     const asOf = answer.status === 200 ? answer.content?.supplyAsOf : undefined;
     if (asOf !== undefined) observer.supplySeen(upstream.name, asOf);
     const unstorable = problem === undefined ? this.pageProblem(answer) : "schema";
@@ -189,27 +189,4 @@ function requestFields(request: FetchRequest, policy: CachePolicy): Fields {
   const accept = fields.includes("accept") ? [] : ["accept", "application/json"];
   // A trace goes through, and takes no part in what the upstream answers.
   return [...accept, ...traceFieldsOf(request.headers), ...fields, ...request.conditional];
-}
-
-/**
- * Compares a success answer with the published schema of its endpoint.
- *
- * @returns what is wrong with it, for an upstream whose `validation` is lenient: such an answer is passed on
- * @throws GatewayError 502 for an upstream whose `validation` is strict
- */
-export function checkAnswer(
-  upstream: Upstream,
-  operation: Operation,
-  answer: UpstreamAnswer,
-  observer: Pick<MetadataObserver, "schemaViolated">,
-): string | undefined {
-  if (answer.status !== 200) return undefined;
-  const problem = answer.content?.problem;
-  if (problem === undefined) return undefined;
-  observer.schemaViolated(upstream.name, operation);
-  if (upstream.config.validation !== "strict") return problem;
-  throw new GatewayError(
-    "upstream_invalid",
-    `the registry "${upstream.name}" sent an answer that breaks the published schema: ${problem}`,
-  );
 }

@@ -1,11 +1,10 @@
 import type { ContractAdmins } from "../aggregate/contract-admins.ts";
 import { probeContract } from "../aggregate/contract-probe.ts";
+import { checkAnswer } from "../bodies/answer.ts";
 import type { RequestContent } from "../bodies/request.ts";
-import { nominatedFields } from "../cache/rfc/request-fields.ts";
 import type { MaybePromise } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
-import { clientFields, type Fields, filterFields, neverKept, traceFieldsOf } from "../fields.ts";
-import { checkAnswer } from "../registry/metadata-resource.ts";
+import { clientFields, type Fields, filterFields, neverKept, nominatedFields, traceFieldsOf } from "../fields.ts";
 import { adminPathsOf } from "../spec/body-admin.ts";
 import { endpointPath } from "../spec/endpoints.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";
@@ -140,7 +139,7 @@ function answerOf({ context, target }: ClientCall, upstream: Upstream, answer: U
   const { services } = context;
   const { kind, operation } = target.endpoint;
   if (kind === "context" && answer.status === 200) learnContract(context, upstream);
-  checkAnswer(upstream, operation, answer, services.observers.metadata);
+  checkAnswer(upstream, answer, () => services.observers.metadata.schemaViolated(upstream.name, operation));
   const passed = clientFields(answer.fields, answer.status, upstream.config.cache.forwardResponseHeaders);
   const fields = filterFields(neverKept(passed), (name) => name !== "content-type");
   fields.push("content-type", "application/json");

@@ -85,8 +85,8 @@ export interface Services {
   readonly backgroundReader: BackgroundReader;
   readonly observers: RequestObservers;
   readonly inFlight: InFlight;
-  /** The snapshot for a request that begins now. */
-  snapshot(): Snapshot;
+  /** The latest is for a request that begins now. */
+  readonly snapshots: { readonly latest: Snapshot };
 }
 
 /** How a request was answered: decided once, and read by the header, the log line and the metric alike. */
@@ -138,7 +138,7 @@ export function beginContext(
   response: ServerResponse,
   admission?: Admission,
 ): RequestContext {
-  const snapshot = services.snapshot();
+  const snapshot = services.snapshots.latest;
   const remembered = request.method === "POST" ? undefined : snapshot.hits.find(request.url!);
   const target = remembered?.target ?? targetOf(request.url!, snapshot);
   const context: RequestContext = {

@@ -57,7 +57,7 @@ export class HitMemo {
 }
 
 /**
- * Answers a request that is a fresh hit in memory. Says false, having done nothing, for a request that needs more than
+ * Answers a GET or HEAD that is a fresh hit in memory. Says false, having done nothing, for a request that needs more than
  * that.
  *
  * @param admission of the client, where it makes a difference who asks; such a request is framed safely
@@ -70,12 +70,13 @@ export function createHitAnswers(services: Services): AnswerHit {
   const { lines, tracing, clients } = services.observers;
 
   return (request, response, admission) => {
-    const { method, url, headers } = request;
+    const { url, headers } = request;
+    const method = request.method as "GET" | "HEAD";
     // With an admission this was found out before.
     if (admission === undefined && !isFramedSafely(request)) return false;
     // While the process drains, answers also close their connections: the routes see to it.
-    if ((method !== "GET" && method !== "HEAD") || services.inFlight.isDraining) return false;
-    const snapshot = services.snapshot();
+    if (services.inFlight.isDraining) return false;
+    const snapshot = services.snapshots.latest;
     const target = snapshot.hits.find(url!);
     if (target === undefined) return false;
     // The routes say what is forbidden.

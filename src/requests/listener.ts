@@ -244,7 +244,7 @@ function observeServer(server: Server, { services, config, connections }: Public
     connections,
     answer(error) {
       traffic.refusedUnparsed(error);
-      return answerUnparsed(error, services.snapshot().cors.answerFields(undefined));
+      return answerUnparsed(error, services.snapshots.latest.cors.answerFields(undefined));
     },
   });
 }

@@ -43,9 +43,9 @@ export class Pipeline {
     return (request, response) => {
       const received = { request, response, route };
       try {
-        const snapshot = this.services.snapshot();
+        const snapshot = this.services.snapshots.latest;
         if (snapshot.clients !== undefined) this.receiveFrom(snapshot, received);
-        else if (!this.answerHit(request, response)) this.read(received);
+        else if (!this.isHit(request, response)) this.read(received);
       } catch (error) {
         refuse(this.begin(request, response), toGatewayError(error));
       }
@@ -85,7 +85,13 @@ export class Pipeline {
     const admission = admit(snapshot.clients!, request, known !== undefined);
     if (admission instanceof Promise) this.readLater(received, admission);
     else if (admission.refusal !== undefined) this.refuseAtGate(received, admission, known?.operation ?? "none");
-    else if (!isSafe || !this.answerHit(request, response, admission)) this.read(received, admission);
+    else if (!isSafe || !this.isHit(request, response, admission)) this.read(received, admission);
+  }
+
+  /** Answers where it is a fresh hit: see {@link AnswerHit}. */
+  private isHit(request: IncomingMessage, response: ServerResponse, admission?: Admission): boolean {
+    const isRead = request.method === "GET" || request.method === "HEAD";
+    return isRead && this.answerHit(request, response, admission);
   }
 
   private read({ request, response, route }: Received, admission?: Admission): void {
@@ -144,7 +150,10 @@ export class Pipeline {
     const startedAt = clock.now();
     const id = requestIdOf(request.headers["x-request-id"]);
     const answer = errorAnswer(error, id);
-    const common = commonFieldsOf({ id, snapshot: this.services.snapshot(), request, limitState }, inFlight.isDraining);
+    const common = commonFieldsOf(
+      { id, snapshot: this.services.snapshots.latest, request, limitState },
+      inFlight.isDraining,
+    );
     if (hasUnreadBody(request)) common.push("connection", "close");
     sendAnswer(request, response, answer, common);
     observers.recordRefused({ id, request, client, operation, error, startedAt, bytes: answer.body!.length });

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
-import { type Fields, fieldValues, HOP_BY_HOP } from "../../fields.ts";
+import { type Fields, fieldValues, HOP_BY_HOP, nominatedFields } from "../../fields.ts";
 import type { CachePolicy } from "../resource.ts";
 import { splitList } from "./cache-control.ts";
 
@@ -58,19 +58,6 @@ export function forwardedFields(policy: CachePolicy, headers: IncomingHttpHeader
   }
   return fields;
 }
-
-/** Fields that `Connection` makes hop-by-hop (RFC 9110 §7.6.1). */
-export function nominatedFields({ connection }: IncomingHttpHeaders): ReadonlySet<string> {
-  if (connection === undefined || connection === "keep-alive" || connection === "close") return NONE;
-  return new Set(
-    connection
-      .toLowerCase()
-      .split(",")
-      .map((name) => name.trim()),
-  );
-}
-
-const NONE: ReadonlySet<string> = new Set();
 
 /** Lists with preferences: their order and the case of their names make no difference. */
 const PREFERENCES = new Set(["accept", "accept-charset", "accept-encoding", "accept-language"]);

@@ -1,0 +1,187 @@
+import type { FastifyInstance } from "fastify";
+import { createAggregation } from "../aggregate/aggregation.ts";
+import { BodyReader } from "../bodies/body-reader.ts";
+import { ListedPages } from "../bodies/page.ts";
+import { HttpCache } from "../cache/http-cache.ts";
+import { MemoryStore } from "../cache/stores/memory-store.ts";
+import { TieredLimits } from "../clients/client-limits.ts";
+import { Clients } from "../clients/clients.ts";
+import { type CertificateStatus, certificatesOf } from "../config/certificates.ts";
+import { readTls, type TlsFiles } from "../config/tls-files.ts";
+import type { FileWatcher } from "../config/watched-files.ts";
+import { ClientConnections } from "../connections/connections.ts";
+import { ListenerCertificate } from "../connections/listener-certificate.ts";
+import { type HistorySample, sampleOf } from "../observe/history-sample.ts";
+import { type ServerObserverOptions, ServerObservers } from "../observe/observers.ts";
+import { BackgroundReader } from "../registry/background-reader.ts";
+import { purgeScopes } from "../registry/metadata-key.ts";
+import type { Services } from "../requests/context.ts";
+import { InFlight } from "../requests/in-flight.ts";
+import { createPublicListener } from "../requests/listener.ts";
+import { isAggregate } from "../requests/resolve-upstream.ts";
+import { type Coordination } from "../sharing/coordination.ts";
+import type { GatewayOptions } from "./gateway.ts";
+import { Overload } from "./overload.ts";
+import { ReplicaStateSource } from "./replica-state.ts";
+import { Server } from "./server.ts";
+import { Snapshots } from "./snapshots.ts";
+
+/** What the part of a gateway that answers clients is made with. */
+export interface ServerOptions extends GatewayOptions, ServerObserverOptions {
+  readonly coordination: Coordination;
+  readonly files: FileWatcher;
+}
+
+/** What answers clients. */
+export interface PublicParts {
+  readonly server: Server;
+  readonly services: Services;
+  readonly overload: Overload;
+  readonly inFlight: InFlight;
+  readonly listener: FastifyInstance;
+  readonly connections: ClientConnections;
+  readonly certificate: ListenerCertificate | undefined;
+  /** For the history of the process. */
+  readonly sample: () => Promise<HistorySample>;
+}
+
+/** Builds what answers clients, each part after those that it depends on. */
+export function createPublicParts(options: ServerOptions): PublicParts {
+  const { config, clock, files, random, coordination } = options;
+  const observers = new ServerObservers(options);
+  const overload = new Overload({ clock, load: options.loop, ...observers.overload });
+  const memory = new MemoryStore({ ...config.cache.memory, observer: observers.cache });
+  const { coordinator, store: shared } = coordination;
+  const cache = new HttpCache({ memory, shared, coordinator, clock, random, observer: observers.cache });
+  const { snapshots, bodies } = createSnapshots(options, { cache, observers, overload });
+  const inFlight = new InFlight();
+  const services = createServices(options, {
+    cache,
+    bodies,
+    observers: observers.requests,
+    inFlight,
+    snapshots,
+  });
+  const connections = new ClientConnections({
+    clock,
+    max: config.listen.maxConnections,
+    onDropped: () => observers.traffic.connectionDropped(),
+    onClosed: (reason) => observers.traffic.connectionCutOff(reason),
+  });
+  const { tls } = config.listen;
+  const certificate = tls === undefined ? undefined : new ListenerCertificate({ tls, files, ...observers.certificate });
+  const listener = createPublicListener({
+    services,
+    config,
+    connections,
+    certificate,
+    refuseCall: overload.refuseCall,
+  });
+  observers.show(snapshots.latest.upstreams);
+  const ofRedis = config.redis?.tls === undefined ? [] : redisCertificates(config.redis.tls);
+  const certificates = () => [...(certificate?.certificates() ?? []), ...ofRedis];
+  const { catalogue } = services.aggregation;
+  observers.readGauges({ memory, catalogue, overload, coordination, snapshot: () => snapshots.latest, certificates });
+  introduceReplica(options, { observers, overload, inFlight, snapshots });
+  coordinator.actions.onChange(() => snapshots.latest.upstreams.heed());
+  coordinator.onAnnounced((news) => snapshots.latest.upstreams.hear(news));
+  const server = new Server({
+    services,
+    snapshots,
+    memory,
+    coordination,
+    inFlight,
+    certificates,
+    onReload: (before, after) => observers.show(after, before),
+  });
+  const sample = () =>
+    sampleOf(options.metrics, {
+      residentBytes: options.residentBytes?.(),
+      cacheBytes: memory.bytes,
+      loopDelay: overload.delay,
+    });
+  return { server, services, overload, inFlight, listener, connections, certificate, sample };
+}
+
+/** Has this replica report to the others how it does. */
+function introduceReplica(
+  { clock, metrics, residentBytes, coordination: { coordinator } }: ServerOptions,
+  { observers, overload, inFlight, snapshots }: ReplicaParts,
+): void {
+  const state = new ReplicaStateSource({
+    clock,
+    metrics,
+    actions: coordinator.actions,
+    config: () => snapshots.latest.config,
+    clientKeys: () => snapshots.latest.clients?.keysDigest,
+    upstreams: () => snapshots.latest.upstreams.status(),
+    requestsInFlight: () => inFlight.size,
+    connections: () => observers.traffic.connections,
+    load: () => overload.load,
+    residentBytes: () => residentBytes?.() ?? 0,
+  });
+  coordinator.introduce(() => state.read());
+}
+
+interface ReplicaParts {
+  readonly observers: ServerObservers;
+  readonly overload: Overload;
+  readonly inFlight: InFlight;
+  readonly snapshots: Snapshots;
+}
+
+/** As its client has read them, at the start and never again. */
+function redisCertificates(files: TlsFiles): readonly CertificateStatus[] {
+  return certificatesOf(readTls(files), "redis", "redis_authority");
+}
+
+/** The snapshots, and what reads bodies within the limits of the current one. */
+function createSnapshots(
+  { config, clock, files, random, coordination, tracing }: ServerOptions,
+  { cache, observers, overload }: { cache: HttpCache; observers: ServerObservers; overload: Overload },
+): { readonly snapshots: Snapshots; readonly bodies: BodyReader } {
+  const { coordinator } = coordination;
+  const limits = () => snapshots.latest.config.limits;
+  const largest = () => Math.max(limits().requestBody, limits().responseBody);
+  const bodies = new BodyReader({ clock, largest });
+  // Outlives reloads, and with it what clients have used.
+  const clientLimits = new TieredLimits({ clock, limits: coordinator.limits, onSpared: observers.spared });
+  const snapshots: Snapshots = new Snapshots(config, {
+    upstream: {
+      coordinator,
+      clock,
+      files,
+      bodies,
+      random,
+      observer: observers.upstreams(() => snapshots.latest.upstreams),
+      forget: (admin) => void coordinator.purge(admin, purgeScopes()),
+    },
+    registry: {
+      cache,
+      coordinator,
+      observer: observers.metadata,
+      pages: new ListedPages(bodies),
+      trace: tracing === undefined ? undefined : () => tracing.current(),
+      admit: overload.refuseMetadata,
+    },
+    clients: (next, previous) =>
+      Clients.open(next, { clock, files, limits: clientLimits, observer: observers.clients }, previous),
+  });
+  return { snapshots, bodies };
+}
+
+/** What requests find in the process, with what works for them in the background. */
+function createServices(
+  { clock, random, version, coordination: { coordinator } }: ServerOptions,
+  parts: Pick<Services, "cache" | "bodies" | "observers" | "inFlight" | "snapshots">,
+): Services {
+  const aggregation = createAggregation({ clock, coordinator, upstreams: () => parts.snapshots.latest.upstreams });
+  const backgroundReader = new BackgroundReader({
+    clock,
+    random,
+    registries: () => [...parts.snapshots.latest.registries.values()],
+    isListing: () => isAggregate(parts.snapshots.latest),
+    listed: (listing) => aggregation.catalogue.take(listing),
+  });
+  return { clock, random, version, aggregation, backgroundReader, ...parts };
+}
