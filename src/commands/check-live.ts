@@ -85,13 +85,18 @@ async function checkNode(config: UpstreamConfig, url: string, { limits }: Config
     const latency = Math.round(clock.now() - startedAt);
     const pageSize = await describePageSize(upstream, () => clock.now() + config.timeout);
     const tls = url.startsWith("https:") ? `TLS verified${describeEnd(upstream, clock)}` : "no TLS";
-    return { admin, line: `${place}: admin ${admin}, ${latency} ms, ${tls}, ${pageSize}` };
+    return { admin, line: `${place}: admin ${admin}, ${latency} ms, ${protocolOf(upstream)}, ${tls}, ${pageSize}` };
   } catch (error) {
     return { admin: undefined, line: `${place}: ${(error as Error).message}` };
   } finally {
     await upstream.close();
     await coordinator.close();
   }
+}
+
+/** What the one node speaks. */
+function protocolOf(upstream: Upstream): string {
+  return upstream.status().nodes[0]?.protocol === "h2" ? "HTTP/2" : "HTTP/1.1";
 }
 
 /** When the certificate of the one node ends. */

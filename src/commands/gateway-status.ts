@@ -15,6 +15,7 @@ const Node = Type.Object({
   ejections: Type.Number(),
   cordoned: Type.Optional(Type.Boolean()),
   outOfStep: Type.Optional(Type.Number()),
+  protocol: Type.Optional(Type.Union([Type.String(), Type.Null()])),
   weight: orNull(Type.Number()),
 });
 
@@ -125,6 +126,7 @@ const NODE_COLUMNS: readonly Column[] = [
   { head: "UPSTREAM", shortened: "end" },
   { head: "NODE", isNumber: true },
   { head: "STATE" },
+  { head: "PROTOCOL" },
   { head: "LATENCY", isNumber: true },
   { head: "IN FLIGHT", isNumber: true },
   { head: "EJECTED", isNumber: true },
@@ -139,6 +141,7 @@ export function nodeLines(upstreams: readonly UpstreamStatus[]): string[] {
       name,
       String(i),
       stateOf(node),
+      node.protocol ?? "-",
       node.latencyMs === undefined || node.latencyMs === null ? "-" : sayDuration(node.latencyMs),
       String(node.inFlight),
       String(node.ejections),

@@ -183,6 +183,11 @@ const treatment = {
       description: "HTTP proxy to reach this upstream through; may hold user and password.",
     }),
   ),
+  http2: choice(["auto", "off"], {
+    default: "auto",
+    description:
+      "auto: HTTP/2 to nodes that offer it (ALPN), over which no answer can reach another request. off: HTTP/1.1 alone, for nodes that do it badly.",
+  }),
   agree: count({
     default: 1,
     minimum: 1,

@@ -155,6 +155,7 @@ function createNodes(
       connectTimeout: timeout,
       httpProxy: config.httpProxy,
       publicOnly: config.publicOnly === true,
+      http2: config.http2 === "auto",
       tls: own.tls,
     },
     onImpostor: (node, admin) => {

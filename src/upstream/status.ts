@@ -32,6 +32,8 @@ export interface NodeStatus {
   readonly calls: number;
   /** How often its answers were out of step since the start. */
   readonly outOfStep: number;
+  /** What it spoke last; undefined: no connection was made yet. */
+  readonly protocol: "http/1.1" | "h2" | undefined;
   /** When it last named the expected admin (RFC 3339); undefined: not yet. */
   readonly provedAt: string | undefined;
   /** When the certificate ends that it showed last (RFC 3339); undefined: it showed none. */

@@ -72,6 +72,7 @@ test("what a file leaves out has the documented defaults, and what is off is abs
         concurrency: { max: 64, queue: 256 },
         retry: { attempts: 3, budget: 0.2 },
         hedge: { enabled: true, quantile: 0.95, budget: 0.05 },
+        http2: "auto",
         agree: 1,
         basePaths: [],
         extraPaths: [],

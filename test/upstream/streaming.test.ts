@@ -179,7 +179,7 @@ describe("a streamed call", () => {
     await registry.faults.set({ kind: "hang", operations });
     await expect(upstream.stream(streamedCall({ deadline: inTime(100) }))).rejects.toMatchObject({ status: 504 });
     await registry.faults.set({ kind: "hang-body", operations });
-    const answer = await upstream.stream(streamedCall({ deadline: inTime(150) }));
+    const answer = await upstream.stream(streamedCall({ deadline: inTime(1_500) }));
     await expect(buffer(answer.body)).rejects.toMatchObject({ status: 504 });
     await expect.poll(() => registry.calls.open).toBe(0);
     expect(upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });

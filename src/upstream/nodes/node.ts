@@ -149,6 +149,7 @@ export class UpstreamNode {
       ejections: this.ejections,
       calls: this.calls,
       outOfStep: this.connections.stepFaults,
+      protocol: this.connections.protocol,
       provedAt: this.provedAt === undefined ? undefined : new Date(this.provedAt).toISOString(),
       certificateExpiresAt: this.connections.certificateEnd,
       cordoned: this.isCordoned,

@@ -11,7 +11,7 @@ import { Turns } from "./turns.ts";
 /** A connection older than this is replaced, so that names are resolved and certificates are read anew. */
 const CONNECTION_TTL: Duration = 60_000;
 
-/** A connection that stands by is closed when no call was made for so long, as undici does with those that were used. */
+/** A connection that stands by, or has streams, is closed when no call was made for so long, as undici does with the others. */
 const STAND_BY: Duration = 15_000;
 
 /** How often a connection that closed before its request could be sent is replaced by another new one. */
@@ -49,6 +49,8 @@ export class Connections {
   private readonly retired: Connection[] = [];
   /** Of those who wait to use a node that was out of step too often. */
   private readonly turns = new Turns();
+  /** Those that are nearly full, and beside which another one is being opened. */
+  private readonly aheadOf = new WeakSet<Connection>();
   private lastTakenAt: Instant = 0;
   private isClosed = false;
 
@@ -229,6 +231,7 @@ export class Connections {
       ? await Http2Connection.open(socket, target, clock, onClose)
       : new Http1Connection(socket, target, clock, onClose);
     this.protocol = connection.protocol;
+    if (isHttp2) clock.after(STAND_BY, () => this.closeUnneeded(connection));
     this.certificateEnd = connection.certificateEnd;
     // What the other connections have heard by now has to be known before they vouch for this one.
     await new Promise((resolve) => setImmediate(resolve));
@@ -253,14 +256,15 @@ export class Connections {
   private standBy(connection: Connection): void {
     if (this.isClosed) return connection.close();
     this.free.unshift(connection);
-    this.clock.after(STAND_BY, () => this.closeUnneeded(connection));
+    if (connection.protocol === "http/1.1") this.clock.after(STAND_BY, () => this.closeUnneeded(connection));
   }
 
   /** Closes a connection that stands by, unless there was a call within {@link STAND_BY}. */
   private closeUnneeded(connection: Connection): void {
-    const left = this.lastTakenAt + STAND_BY - this.clock.now();
-    if (left > 0 && connection.isOpen) this.clock.after(left, () => this.closeUnneeded(connection));
-    else if (connection.inFlight === 0) connection.close();
+    if (!connection.isOpen) return;
+    const left = connection.inFlight > 0 ? STAND_BY : this.lastTakenAt + STAND_BY - this.clock.now();
+    if (left > 0) this.clock.after(left, () => this.closeUnneeded(connection));
+    else connection.close();
   }
 
   private closeRetired(): void {
@@ -287,8 +291,6 @@ export class Connections {
     if (connection instanceof Http2Connection) this.keepAhead(connection);
     return connection;
   }
-
-  private readonly aheadOf = new WeakSet<Connection>();
 
   /** Opens another before this one is full. */
   private keepAhead(connection: Http2Connection): void {
