@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { until } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { type BenchGateway, type GatewayOptions, startGateway } from "./gateway.ts";
 
 /** How long a garbage collection may take on a busy machine. */

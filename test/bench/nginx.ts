@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { startProgram, stop } from "./child.ts";
 import { findProgram, NGINX } from "../support/programs.ts";
-import { findFreePort } from "../support/redis.ts";
+import { findFreePort } from "../support/ports.ts";
 import { type BenchServer, untilListening } from "./server.ts";
 
 export interface NginxOptions {

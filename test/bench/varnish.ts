@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { findProgram, VARNISH } from "../support/programs.ts";
-import { findFreePort } from "../support/redis.ts";
+import { findFreePort } from "../support/ports.ts";
 import { startProgram, stop } from "./child.ts";
 import { type BenchServer, untilListening } from "./server.ts";
 

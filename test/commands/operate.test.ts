@@ -7,7 +7,7 @@ import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { ask } from "../../src/commands/operations-client.ts";
 import { type Outcome, runHere } from "../support/command.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
-import { findFreePort } from "../support/redis.ts";
+import { findFreePort } from "../support/ports.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO } from "../support/sample.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";

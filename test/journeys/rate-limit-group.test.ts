@@ -1,7 +1,8 @@
 import { afterEach, expect, test } from "vitest";
 import { useGateways } from "../support/gateways.ts";
 import { partyOf } from "../support/discovery.ts";
-import { type RedisServer, startRedis, until } from "../support/redis.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { useSealKeys } from "../support/seal-keys.ts";
 

@@ -5,7 +5,8 @@ import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { measureLoopTime } from "../support/loop-time.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
-import { startRedis, until } from "../support/redis.ts";
+import { startRedis } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 
 const LIST = "/registry/metadata/v1/instruments";
 const ACCEPT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";

@@ -4,7 +4,8 @@ import { get, instrumentsOf } from "../support/aggregate-registries.ts";
 import { ownError } from "../support/own-error.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
-import { type RedisServer, startRedis, until } from "../support/redis.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { thisReplica } from "../../src/version.ts";
 
 const registry = useSampleRegistries();

@@ -4,7 +4,8 @@ import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { LOG_EVENTS, type LogEvent } from "../../src/observe/log-events.ts";
 import { DSO, UTILITY_ADMIN } from "../support/sample.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
-import { type RedisServer, startRedis, until } from "../support/redis.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { breakAndAsk, CLIENT_TOKEN, sendEverything, sendStrays } from "../support/traffic.ts";
 
 const LIAR = `liar::1220${"c3".repeat(32)}`;

@@ -3,7 +3,9 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DSO, sampleText } from "../support/sample.ts";
 import { type GatewayUnderTest, startGateway } from "../support/gateway.ts";
-import { findFreePort, type RedisServer, startRedis, until } from "../support/redis.ts";
+import { findFreePort } from "../support/ports.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { type CollectedSpan, type Collector, startCollector } from "../support/collector.ts";
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";

@@ -4,7 +4,7 @@ import { LearnedAdmins } from "../../src/commands/start.ts";
 import { createGateway, type Gateway } from "../../src/gateway/gateway.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { testConfig } from "../support/gateway.ts";
-import { until } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 
 const registry = useSampleRegistries();

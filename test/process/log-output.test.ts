@@ -114,12 +114,10 @@ test.each<[string, () => Promise<{ command?: string[]; stdout?: Socket }>]>([
 ])(
   "with %s for its log a gateway starts, serves, says so and ends",
   async (_what, openTarget) => {
-    const { command, ...target } = await openTarget();
     const registry = await startRegistry();
     const gateway = await GatewayProcess.start(
       { cache: { ttl: { notFound: "0s" } }, upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }] },
-      command,
-      target,
+      await openTarget(),
     );
     const path = `/registry/metadata/v1/instruments/${"x".repeat(10)}`;
     // The line of each miss is some 250 bytes.

@@ -7,7 +7,7 @@ import { createLogger } from "../../src/observe/log.ts";
 import { testConfig } from "../support/gateway.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { ownError } from "../support/own-error.ts";
-import { until } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 
 const registry = useSampleRegistries();

@@ -6,7 +6,7 @@ import { sendRaw } from "../support/raw-connection.ts";
 import { UTILITY_ADMIN } from "../support/sample.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { testConfig } from "../support/gateway.ts";
-import { until } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 
 const registry = useSampleRegistries();
 const gateway = useGateways();

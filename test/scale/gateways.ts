@@ -3,7 +3,7 @@ import { cpuTime } from "../bench/cpu-time.ts";
 import type { BenchGateway } from "../bench/gateway.ts";
 import { type CollectingGateway, startCollecting } from "../bench/memory.ts";
 import { parseExposition, type Series } from "../support/exposition.ts";
-import { until } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import type { ScaleContext } from "./table.ts";
 
 /** How long a gateway may take until it has done what is waited for. */

@@ -1,7 +1,7 @@
 import { capture, requestText } from "../bench/client.ts";
 import { compare, type Contestant } from "../bench/comparison.ts";
 import { cpuTime } from "../bench/cpu-time.ts";
-import { until } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { type ScaledGateway, scrape, startScaled } from "./gateways.ts";
 import { startRegistries } from "./registries.ts";
 import { round, type ScaleContext, type ScaleTable } from "./table.ts";

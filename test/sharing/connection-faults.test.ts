@@ -11,7 +11,8 @@ import { createMetrics } from "../../src/observe/metrics.ts";
 import { createRedisObserver } from "../../src/observe/observers.ts";
 import { startCluster } from "../support/redis-cluster.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
-import { startRedis, tlsFolder, until } from "../support/redis.ts";
+import { startRedis, tlsFolder } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 
 const ending: (() => unknown)[] = [];
 // All at once: each waits most of its time, on a server of its own.

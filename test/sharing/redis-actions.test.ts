@@ -5,7 +5,7 @@ import { measureLoopTime } from "../support/loop-time.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import type { Replica } from "../support/redis-replicas.ts";
 import { closeAll, later, redisServer, replicaOn } from "../support/redis-scene.ts";
-import { until } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 
 afterAll(closeAll);
 

@@ -3,7 +3,8 @@ import { cacheKey } from "../../src/cache/stores/tiers.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { clock } from "../support/redis-replicas.ts";
 import { ask, closeAll, entryOf, healing, later, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
-import { type RedisServer, until } from "../support/redis.ts";
+import { type RedisServer } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { infoKey, put } from "../support/store-suite.ts";
 
 afterAll(closeAll);

@@ -8,7 +8,8 @@ import { parseMessage } from "../../src/sharing/redis/messages.ts";
 import { startGateway } from "../support/gateway.ts";
 import { clock } from "../support/redis-replicas.ts";
 import { closeAll, later, redisServer, replicaOn } from "../support/redis-scene.ts";
-import { type RedisServer, until } from "../support/redis.ts";
+import { type RedisServer } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { infoKey, makeEntry } from "../support/store-suite.ts";
 

@@ -3,7 +3,7 @@ import { measureLoopTime } from "../support/loop-time.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { clock, type Replica } from "../support/redis-replicas.ts";
 import { closeAll, later, replicaOn, replicasOfOne } from "../support/redis-scene.ts";
-import { until } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 
 // All at once: each waits most of its time, on a Redis of its own.
 afterAll(closeAll);

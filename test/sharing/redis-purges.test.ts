@@ -2,7 +2,7 @@ import { afterAll, expect, test } from "vitest";
 import { softScope } from "../../src/sharing/epochs.ts";
 import { closeAll, entryOf, redisServer, replicaOn } from "../support/redis-scene.ts";
 import { clock } from "../support/redis-replicas.ts";
-import { until } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { infoKey, put } from "../support/store-suite.ts";
 import { tellPurgeStory } from "../support/redis-purges.ts";
 

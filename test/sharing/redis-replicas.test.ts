@@ -5,7 +5,7 @@ import { measureLoopTime } from "../support/loop-time.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { clock, type Post, type Replica } from "../support/redis-replicas.ts";
 import { closeAll, later, redisServer, replicaOn, replicasOfOne } from "../support/redis-scene.ts";
-import { until } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 
 afterEach(closeAll);
 

@@ -8,7 +8,8 @@ import { Seals } from "../../src/sharing/redis/seals.ts";
 import { digestOf } from "../../src/digest.ts";
 import { clock, type Replica } from "../support/redis-replicas.ts";
 import { closeAll, entryOf, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
-import { type RedisServer, until } from "../support/redis.ts";
+import { type RedisServer } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { useSealKeys } from "../support/seal-keys.ts";
 import { infoKey, put } from "../support/store-suite.ts";
 

@@ -6,7 +6,8 @@ import { cacheKey } from "../../src/cache/stores/tiers.ts";
 import { digestOf } from "../../src/digest.ts";
 import { clock } from "../support/redis-replicas.ts";
 import { closeAll, entryOf, redisServer, replicaOn, usable } from "../support/redis-scene.ts";
-import { type RedisServer, until } from "../support/redis.ts";
+import { type RedisServer } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { infoKey, makeEntry, put } from "../support/store-suite.ts";
 
 afterEach(closeAll);

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll } from "vitest";
 import { clock, startReplica } from "../support/redis-replicas.ts";
 import { isAcquainted } from "../support/redis-scene.ts";
-import { startRedis, type RedisServer, until } from "../support/redis.ts";
+import { startRedis, type RedisServer } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 import { useSealKeys } from "../support/seal-keys.ts";
 import { describeCoordinator } from "../support/coordinator-suite.ts";
 

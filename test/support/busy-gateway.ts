@@ -5,8 +5,8 @@ import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { ConsoleScene } from "./console-scene.ts";
 import { discoveryOf, listOf, partyOf, usePublishers } from "./discovery.ts";
 import { newClient } from "./five-registries.ts";
-import type { RealProcess } from "./real-process.ts";
-import { until } from "./redis.ts";
+import type { GatewayProcess } from "./gateway-process.ts";
+import { until } from "./until.ts";
 import { DSO, pemFile, UTILITY_ADMIN } from "./sample.ts";
 import { useTemporaryFolder } from "./temporary-folder.ts";
 import { makeKey, signToken } from "./token-issuer.ts";
@@ -22,7 +22,7 @@ export type Credential = "key" | "key of a small tier" | "token" | "certificate"
 
 /** A gateway with something to show on every page of the console. */
 export interface BusyGateway {
-  readonly gateway: RealProcess;
+  readonly gateway: GatewayProcess;
   /** Two nodes, the second cordoned. */
   readonly amulet: SampleRegistry;
   /** The status of a request below the base path of a registry, by its alias. */
@@ -125,7 +125,7 @@ function clientsIn(folder: string) {
 /** Clients of the gateway's TLS listener, each on connections of its own. */
 function askerOf(
   scene: ConsoleScene,
-  { url }: RealProcess,
+  { url }: GatewayProcess,
   keys: Readonly<Record<"key" | "key of a small tier" | "token", string>>,
 ): BusyGateway["ask"] {
   const ca = readFileSync(pemFile("ca"));

@@ -5,7 +5,7 @@ import { build } from "vite";
 import { systemClock } from "../../src/clock.ts";
 import { SampleRegistry, type SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import { CHROMIUM, provideProgram } from "./programs.ts";
-import { RealProcess } from "./real-process.ts";
+import { GatewayProcess } from "./gateway-process.ts";
 import { DSO } from "./sample.ts";
 
 /** A name that leads to 127.0.0.1 in the browser, and that no gateway here answers to. */
@@ -34,9 +34,9 @@ export const PAGES = ["Overview", "Registries", "Cache", "Requests", "Clients", 
 /** Real registries, gateways and pages; what was begun last ends first, with the test. */
 export interface ConsoleScene {
   registry(options?: Partial<SampleRegistryOptions>): Promise<SampleRegistry>;
-  gateway(keys: Record<string, unknown>, predecessor?: RealProcess): Promise<RealProcess>;
+  gateway(keys: Record<string, unknown>, predecessor?: GatewayProcess): Promise<GatewayProcess>;
   /** The console of a gateway, watched: see `watch`. */
-  open(gateway: Pick<RealProcess, "operations">, options?: OpenOptions): Promise<Page>;
+  open(gateway: Pick<GatewayProcess, "operations">, options?: OpenOptions): Promise<Page>;
   /** Any page of a gateway, watched as the console is. */
   visit(url: string, options?: BrowserContextOptions): Promise<Page>;
   /** A page that is not the console, in the same browser window as `page` or in one of its own. */
@@ -80,8 +80,8 @@ export function useConsoleScene(): ConsoleScene {
       return registry;
     },
     async gateway(keys, predecessor) {
-      const gateway = await RealProcess.start(keys, predecessor);
-      closing.push(() => gateway.dispose());
+      const gateway = await GatewayProcess.start(keys, { predecessor });
+      closing.push(() => gateway.stop());
       return gateway;
     },
     async visit(url, options = {}) {

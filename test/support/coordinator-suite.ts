@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Coordinator, FetchOutcome, Lease } from "../../src/sharing/ports.ts";
-import { until } from "./redis.ts";
+import { until } from "./until.ts";
 
 /** A coordinator under test and the time it runs by. */
 export interface CoordinatorSetup {

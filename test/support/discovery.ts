@@ -12,7 +12,7 @@ import { createMetrics } from "../../src/observe/metrics.ts";
 import type { DiscoveryReport, RegistryReport } from "../../src/discovery/report.ts";
 import { type FoundRegistries, NOTHING_FOUND } from "../../src/upstream/found.ts";
 import { type GatewayUnderTest, testConfig } from "./gateway.ts";
-import { until } from "./redis.ts";
+import { until } from "./until.ts";
 
 /** Discovery by itself, that writes no log. */
 export function createTestDiscovery(

@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { PROMETHEUS, provideProgram } from "./programs.ts";
-import { findFreePort, until } from "./redis.ts";
+import { findFreePort } from "./ports.ts";
+import { until } from "./until.ts";
 
 /** One series of an answer. */
 export interface Sample {

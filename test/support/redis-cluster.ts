@@ -1,4 +1,6 @@
-import { findFreePort, startRedis, until, type RedisServer } from "./redis.ts";
+import { findFreePort } from "./ports.ts";
+import { startRedis, type RedisServer } from "./redis.ts";
+import { until } from "./until.ts";
 
 /** A Redis Cluster of real servers: masters first, then one replica of each where asked for. */
 export interface RedisCluster {

@@ -2,7 +2,8 @@ import type { Entry } from "../../src/cache/entry.ts";
 import type { CacheKey } from "../../src/cache/stores/tiers.ts";
 import { measureLoopTime } from "./loop-time.ts";
 import { clock, type Replica, startReplica } from "./redis-replicas.ts";
-import { type RedisServer, startRedis, until } from "./redis.ts";
+import { type RedisServer, startRedis } from "./redis.ts";
+import { until } from "./until.ts";
 import { infoKey, makeEntry, put } from "./store-suite.ts";
 
 const closing: (() => Promise<unknown>)[] = [];

@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startRedis, until, type RedisServer } from "./redis.ts";
+import { startRedis, type RedisServer } from "./redis.ts";
+import { until } from "./until.ts";
 
 /** A master with a replica, watched by a sentinel that promotes the replica about a second after the master's death. */
 export interface RedisSentinel {

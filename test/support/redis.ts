@@ -1,13 +1,15 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
+import { findFreePort } from "./ports.ts";
 import { findProgram, REDIS_SERVER } from "./programs.ts";
+
+export { findFreePort } from "./ports.ts";
+export { until } from "./until.ts";
 
 /** A real redis-server on loopback, in a folder of its own, that never outlives the test process. */
 export interface RedisServer {
@@ -163,58 +165,4 @@ async function waitForLine(child: ChildProcess, line: string): Promise<void> {
       reject(new Error(`redis-server ended:\n${output}`));
     });
   });
-}
-
-/**
- * Takes a port for this process, until it ends: who asks for one listens seconds later on a busy machine, and the other
- * workers of the runner look for ports meanwhile. The claim is a name that one socket of the machine can have; where
- * there are no such names, chance has to do.
- */
-async function claim(port: number): Promise<boolean> {
-  if (process.platform !== "linux") return true;
-  const holder = createServer();
-  holder.unref();
-  return new Promise<boolean>((resolve) => {
-    holder.once("error", () => resolve(false));
-    holder.listen({ path: `\0registry-gateway-test-port-${port}` }, () => resolve(true));
-  });
-}
-
-/**
- * A free port below those the system hands out to outgoing connections: a server that was killed finds it free again.
- */
-export async function findFreePort(): Promise<number> {
-  for (let attempt = 0; attempt < 100; attempt += 1) {
-    const port = 20_000 + Math.floor(Math.random() * 10_000);
-    const probe = createServer();
-    const isFree = await new Promise<boolean>((resolve) => {
-      probe.once("error", () => resolve(false));
-      probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
-    });
-    if (isFree && !(await isAnswering(port)) && (await claim(port))) return port;
-  }
-  throw new Error("no free port");
-}
-
-function isAnswering(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, "127.0.0.1");
-    socket.once("connect", () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once("error", () => resolve(false));
-  });
-}
-
-/** Waits until `condition` holds; fails after `timeout` milliseconds. For what another process does in its own time. */
-export async function until(condition: () => boolean | Promise<boolean>, timeout = 30_000): Promise<void> {
-  const startedAt = performance.now();
-  for (;;) {
-    if (await condition()) return;
-    const waited = performance.now() - startedAt;
-    if (waited > timeout) throw new Error(`not true within ${timeout} ms: ${condition.toString()}`);
-    // What takes long is asked about less often: a condition may be a request to what is to get on.
-    await sleep(Math.min(10 + waited / 20, 100));
-  }
 }

@@ -1,6 +1,6 @@
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { until } from "./redis.ts";
-import type { RealProcess } from "./real-process.ts";
+import { until } from "./until.ts";
+import type { GatewayProcess } from "./gateway-process.ts";
 import { type LoadReport, SteadyLoad } from "./steady-load.ts";
 
 const INFO = "/registry/metadata/v1/info";
@@ -8,7 +8,7 @@ const INSTRUMENTS = "/registry/metadata/v1/instruments";
 const ACCEPT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
 
 export interface ReloadStory {
-  readonly gateway: RealProcess;
+  readonly gateway: GatewayProcess;
   /** Stays the same in all configurations. */
   readonly stable: SampleRegistry;
   /** Its upstream's configuration changes with every reload. */

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Entry } from "../../src/cache/entry.ts";
 import { type CacheKey, cacheKey, type Store } from "../../src/cache/stores/tiers.ts";
 import type { Coordinator } from "../../src/sharing/ports.ts";
-import { until } from "./redis.ts";
+import { until } from "./until.ts";
 
 /** A store under test, with the coordinator whose epochs it lives by. */
 export interface StoreSetup {

@@ -3,7 +3,7 @@ import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { freePort } from "../support/raw-server.ts";
+import { findFreePort } from "../support/ports.ts";
 import {
   acceptCall,
   ADMIN,
@@ -25,7 +25,7 @@ async function startAll(...admins: string[]): Promise<SampleRegistry[]> {
 }
 
 async function deadUrl(): Promise<string> {
-  return `http://127.0.0.1:${await freePort()}`;
+  return `http://127.0.0.1:${await findFreePort()}`;
 }
 
 /** What reached them but the question who they are. */

@@ -13,7 +13,8 @@ import {
   startRegistry,
   streamedCall,
 } from "../support/upstream-registries.ts";
-import { freePort, startRawServer } from "../support/raw-server.ts";
+import { startRawServer } from "../support/raw-server.ts";
+import { findFreePort } from "../support/ports.ts";
 
 const fixtures = new URL("../fixtures/tls/", import.meta.url);
 const pem = (name: string) => readFileSync(new URL(`${name}.pem`, fixtures), "utf8");
@@ -230,7 +231,7 @@ test("a connection that the registry closed while it was idle is no error", asyn
 });
 
 test("a node that cannot be reached after it was proved is refused without its address", async () => {
-  const port = await freePort();
+  const port = await findFreePort();
   const { upstream } = openUpstream([`http://127.0.0.1:${port}`]);
   await expect(upstream.call(listCall())).rejects.toMatchObject({
     status: 502,

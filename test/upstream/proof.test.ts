@@ -13,7 +13,7 @@ import {
   streamedCall,
   upstreamConfigs,
 } from "../support/upstream-registries.ts";
-import { freePort } from "../support/raw-server.ts";
+import { findFreePort } from "../support/ports.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 describe("no request reaches a node that has not proved its admin:", () => {
@@ -92,7 +92,7 @@ describe("no request reaches a node that has not proved its admin:", () => {
 describe("an admin is learned", () => {
   test("from the first node that tells it", async () => {
     const registry = await startRegistry();
-    const { upstream, upstreams } = openUpstream([`http://127.0.0.1:${await freePort()}`, registry]);
+    const { upstream, upstreams } = openUpstream([`http://127.0.0.1:${await findFreePort()}`, registry]);
     expect(upstream.admin).toBeUndefined();
     expect(upstreams.unlearned).toBe(true);
     expect(upstreams.byAdmin(ADMIN)).toBeUndefined();
@@ -188,7 +188,7 @@ test("a start at which one node is proved before the others were asked is no tro
 });
 
 test("a node that fails at the start is trouble, and is told", async () => {
-  const registries = [await startRegistry(), `http://127.0.0.1:${await freePort()}`];
+  const registries = [await startRegistry(), `http://127.0.0.1:${await findFreePort()}`];
   const { upstreams, observer } = openUpstream(registries);
   upstreams.start();
   await expect.poll(() => observer.count("upstream unproved → degraded")).toBe(1);

@@ -3,8 +3,9 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { RealProcess } from "../../support/real-process.ts";
-import { type RedisServer, startRedis, until } from "../../support/redis.ts";
+import { GatewayProcess } from "../../support/gateway-process.ts";
+import { type RedisServer, startRedis } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 import { DSO } from "../../support/sample.ts";
 
 const PAGE = "/registry/metadata/v1/instruments";
@@ -15,7 +16,7 @@ const SECONDS = 60;
 const SENT_PER_SECOND = 60;
 
 let redis: RedisServer;
-const replicas: RealProcess[] = [];
+const replicas: GatewayProcess[] = [];
 const closing: (() => Promise<unknown>)[] = [];
 
 /** A registry with one page of instruments. */
@@ -44,9 +45,9 @@ beforeAll(async () => {
     upstreams: [{ name: "amulet", admin: DSO, urls: [await startRegistry()] }],
   };
   for (let i = 0; i < 4; i += 1) {
-    const replica = await RealProcess.start(keys);
+    const replica = await GatewayProcess.start(keys);
     replicas.push(replica);
-    closing.push(() => replica.dispose());
+    closing.push(() => replica.stop());
   }
   await until(() => isRedisUp());
 }, 300_000);

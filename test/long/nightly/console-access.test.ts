@@ -12,7 +12,7 @@ import {
   useConsoleScene,
   violationsOf,
 } from "../../support/console-scene.ts";
-import { until } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 
 const scene = useConsoleScene();
 

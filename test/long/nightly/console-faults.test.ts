@@ -2,8 +2,9 @@ import { expect, test } from "vitest";
 import { useBusyGateways } from "../../support/busy-gateway.ts";
 import { confirm, goTo, openRegistry, rowOf, useConsoleScene } from "../../support/console-scene.ts";
 import { partyOf, registryOf } from "../../support/discovery.ts";
-import type { RealProcess } from "../../support/real-process.ts";
-import { startRedis, until } from "../../support/redis.ts";
+import type { GatewayProcess } from "../../support/gateway-process.ts";
+import { startRedis } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 import { DSO } from "../../support/sample.ts";
 
 const scene = useConsoleScene();
@@ -25,7 +26,7 @@ interface Told {
   }[];
 }
 
-async function call({ url }: Pick<RealProcess, "url">): Promise<number> {
+async function call({ url }: Pick<GatewayProcess, "url">): Promise<number> {
   const headers = { "content-type": "application/json" };
   const answer = await fetch(url + CALL, { method: "POST", headers, body: "{}" });
   await answer.arrayBuffer();

@@ -4,8 +4,8 @@ import { systemClock } from "../../../src/clock.ts";
 import { SampleRegistry } from "../../../src/sandbox/registry.ts";
 import { cpuTime } from "../../bench/cpu-time.ts";
 import { discoveryOf, listOf, partyOf, usePublishers } from "../../support/discovery.ts";
-import { RealProcess } from "../../support/real-process.ts";
-import { until } from "../../support/redis.ts";
+import { GatewayProcess } from "../../support/gateway-process.ts";
+import { until } from "../../support/until.ts";
 import { useTemporaryFolder } from "../../support/temporary-folder.ts";
 
 const REGISTRIES = 200;
@@ -26,7 +26,7 @@ test("200 registries are found within 3 s, and 10,000 requests go nowhere wrong 
   const whole = Object.fromEntries(registries.map(({ admin, url }) => [admin, url]));
   const list = await startPublisher(listOf(whole));
   const startedAt = performance.now();
-  const gateway = await RealProcess.start({
+  const gateway = await GatewayProcess.start({
     // Each request reaches its registry.
     cache: { ttl: { info: "0s" } },
     discovery: { every: "1s", sources: [{ url: list.url }], pinFile: join(folder(), "pins.json"), allowPrivate: true },
@@ -78,7 +78,7 @@ test("200 registries are found within 3 s, and 10,000 requests go nowhere wrong 
     const { registries: found } = await discoveryOf(gateway);
     expect(found.every(({ admin, urls }) => urls.length === 1 && urls[0] === whole[admin])).toBe(true);
   } finally {
-    await gateway.dispose();
+    await gateway.stop();
     await Promise.all(registries.map((registry) => registry.stop()));
   }
 }, 180_000);

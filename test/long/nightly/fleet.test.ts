@@ -5,7 +5,8 @@ import { systemClock } from "../../../src/clock.ts";
 import { SampleRegistry } from "../../../src/sandbox/registry.ts";
 import { GatewayProcess } from "../../support/gateway-process.ts";
 import { startSlowProxy, type SlowProxy } from "../../support/redis-proxy.ts";
-import { startRedis, until, type RedisServer } from "../../support/redis.ts";
+import { startRedis, type RedisServer } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 
 /** Gateway processes that share a Redis before one slow registry, and what their clients see when things go wrong. */
 

@@ -18,7 +18,8 @@ import { SampleRegistry } from "../../../src/sandbox/registry.ts";
 import { DSO } from "../../support/sample.ts";
 import { Container } from "../../support/container.ts";
 import { type BuiltImage, buildImage } from "../../support/image.ts";
-import { findFreePort, until } from "../../support/redis.ts";
+import { findFreePort } from "../../support/ports.ts";
+import { until } from "../../support/until.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 

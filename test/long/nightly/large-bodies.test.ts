@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { GatewayProcess } from "../../support/gateway-process.ts";
-import { findFreePort } from "../../support/redis.ts";
+import { findFreePort } from "../../support/ports.ts";
 import { send } from "../../support/send.ts";
 
 const MIB = 2 ** 20;
@@ -74,7 +74,14 @@ beforeAll(async () => {
       cache: { memory: { maxObject: "8MiB" } },
       upstreams: ["big", "well"].map((name) => ({ name, admin: `${name}::1220aa`, urls: [`${url}/${name}`] })),
     },
-    [process.execPath, "--import", join(folder, "../../support/held-loop.ts"), join(folder, "../../../src/main.ts")],
+    {
+      command: [
+        process.execPath,
+        "--import",
+        join(folder, "../../support/held-loop.ts"),
+        join(folder, "../../../src/main.ts"),
+      ],
+    },
   );
 });
 afterAll(async () => {

@@ -3,7 +3,7 @@ import { connect, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { Agent, request } from "undici";
 import { afterEach, expect, test } from "vitest";
-import { RealProcess } from "../../support/real-process.ts";
+import { GatewayProcess } from "../../support/gateway-process.ts";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
 
 // Figures of what these did before clients were served only as fast as they read: up to 2.7 GB and 37 s of CPU, in which
@@ -28,12 +28,12 @@ const ACCEPT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
 const GET = (path: string) => `GET ${path} HTTP/1.1\r\nHost: g\r\n\r\n`;
 
 const registry = useSampleRegistries();
-let gateway: RealProcess | undefined;
+let gateway: GatewayProcess | undefined;
 const clients: Socket[] = [];
 
 afterEach(async () => {
   for (const client of clients.splice(0)) client.destroy();
-  await gateway?.dispose();
+  await gateway?.stop();
 });
 
 /** Opens connections, sends `text` on each, and never reads. */
@@ -72,17 +72,17 @@ async function slowestHit(base: string, attack: Promise<void>): Promise<number> 
 }
 
 /** The most memory that a process had since its peak was last forgotten. */
-function peakOf({ pid }: RealProcess): number {
+function peakOf({ pid }: GatewayProcess): number {
   return Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) * 1024;
 }
 
-function forgetPeak({ pid }: RealProcess): void {
+function forgetPeak({ pid }: GatewayProcess): void {
   writeFileSync(`/proc/${pid}/clear_refs`, "5");
 }
 
-async function start(): Promise<{ gateway: RealProcess; amulet: Awaited<ReturnType<typeof registry>> }> {
+async function start(): Promise<{ gateway: GatewayProcess; amulet: Awaited<ReturnType<typeof registry>> }> {
   const amulet = await registry({ instruments: 400 });
-  gateway = await RealProcess.start({
+  gateway = await GatewayProcess.start({
     cache: { ttl: { info: "1h", instruments: "1h" } },
     // Answers under way are bounded by this.
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url], concurrency: { max: 16, queue: 512 } }],
@@ -92,13 +92,13 @@ async function start(): Promise<{ gateway: RealProcess; amulet: Awaited<ReturnTy
   return { gateway, amulet };
 }
 
-function cpuOf({ pid }: RealProcess): number {
+function cpuOf({ pid }: GatewayProcess): number {
   // User and system, see proc_pid_stat(5).
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(" ");
   return (Number(fields[13]) + Number(fields[14])) / TICKS_PER_SECOND;
 }
 
-async function expectBounds(gateway: RealProcess, what: string, attack: Promise<void>): Promise<void> {
+async function expectBounds(gateway: GatewayProcess, what: string, attack: Promise<void>): Promise<void> {
   forgetPeak(gateway);
   const before = cpuOf(gateway);
   const slowest = await slowestHit(gateway.url, attack);

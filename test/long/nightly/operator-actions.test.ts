@@ -2,8 +2,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
 import { SampleRegistry } from "../../../src/sandbox/registry.ts";
-import { RealProcess } from "../../support/real-process.ts";
-import { startRedis, until } from "../../support/redis.ts";
+import { GatewayProcess } from "../../support/gateway-process.ts";
+import { startRedis } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 import { DSO } from "../../support/sample.ts";
 import { SteadyLoad } from "../../support/steady-load.ts";
 
@@ -30,8 +31,8 @@ async function startAll(replicas: number, keys: Record<string, unknown>) {
   }
   const upstreams = [{ name: "amulet", admin: DSO, urls: registries.map(({ url }) => url) }];
   const start = async () => {
-    const gateway = await RealProcess.start({ ...keys, upstreams });
-    closing.push(() => gateway.dispose());
+    const gateway = await GatewayProcess.start({ ...keys, upstreams });
+    closing.push(() => gateway.stop());
     await until(async () => (await gateway.status<Status>()).upstreams[0]!.nodes.every(({ state }) => state === "up"));
     return gateway;
   };
@@ -52,7 +53,7 @@ async function startAll(replicas: number, keys: Record<string, unknown>) {
   return { gateways, load, callsAt, start, registries };
 }
 
-async function cordon({ operations }: RealProcess, state: "active" | "cordoned"): Promise<void> {
+async function cordon({ operations }: GatewayProcess, state: "active" | "cordoned"): Promise<void> {
   const answer = await fetch(`${operations}/nodes`, {
     method: "POST",
     headers: { "content-type": "application/json" },

@@ -17,7 +17,8 @@ import { parse, stringify } from "yaml";
 import { notesOf } from "../../../tools/release-artefacts.ts";
 import { Container } from "../../support/container.ts";
 import { type BuiltImage, ImageStore, THIS } from "../../support/image.ts";
-import { findFreePort, until } from "../../support/redis.ts";
+import { findFreePort } from "../../support/ports.ts";
+import { until } from "../../support/until.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const git = (...args: string[]) => execFileSync("git", args, { cwd: ROOT, encoding: "utf8" }).trim();

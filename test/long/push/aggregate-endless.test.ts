@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { get, type Got, listForEver, useAggregates } from "../../support/aggregate-registries.ts";
-import { RealProcess } from "../../support/real-process.ts";
+import { GatewayProcess } from "../../support/gateway-process.ts";
 
 const { startAggregate, startRegistries } = useAggregates();
 
@@ -21,9 +21,9 @@ const MAX_RESIDENT = 700 * MIB;
 /** The first to ask waits for the walks no longer. */
 const FIRST_ANSWER = 8_000;
 
-const running: RealProcess[] = [];
+const running: GatewayProcess[] = [];
 afterEach(async () => {
-  await Promise.all(running.splice(0).map((gateway) => gateway.dispose()));
+  await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
 });
 
 /** The most memory that a process ever had, bytes. */
@@ -36,7 +36,7 @@ test("registries that list for ever cost bounded memory and time, and the catalo
   const registries = await startRegistries({ amulet: {}, one: {}, two: {}, three: {} });
   for (const name of ["one", "two", "three"]) listForEver(registries[name]!, 4 * MIB);
   const upstreams = Object.entries(registries).map(([name, { admin, url }]) => ({ name, admin, urls: [url] }));
-  const gateway = await RealProcess.start({ upstreams });
+  const gateway = await GatewayProcess.start({ upstreams });
   running.push(gateway);
 
   const began = performance.now();

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { confirm, goTo, openRegistry, rowOf, useConsoleScene } from "../../support/console-scene.ts";
-import type { RealProcess } from "../../support/real-process.ts";
-import { until } from "../../support/redis.ts";
+import type { GatewayProcess } from "../../support/gateway-process.ts";
+import { until } from "../../support/until.ts";
 import { DSO } from "../../support/sample.ts";
 
 const scene = useConsoleScene();
@@ -17,18 +17,18 @@ interface Told {
 }
 
 /** What the operations listener tells those who have the token. */
-async function tell({ operations }: RealProcess, path: string): Promise<Told> {
+async function tell({ operations }: GatewayProcess, path: string): Promise<Told> {
   const answer = await fetch(`${operations}/${path}`, { headers: { authorization: `Bearer ${TOKEN}` } });
   return (await answer.json()) as Told;
 }
 
-async function get({ url }: RealProcess, path: string): Promise<Response> {
+async function get({ url }: GatewayProcess, path: string): Promise<Response> {
   const answer = await fetch(url + path);
   await answer.arrayBuffer();
   return answer;
 }
 
-async function call({ url }: RealProcess): Promise<number> {
+async function call({ url }: GatewayProcess): Promise<number> {
   const answer = await fetch(url + CALL, {
     method: "POST",
     headers: { "content-type": "application/json" },

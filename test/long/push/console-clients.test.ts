@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type Credential, NAMES, SMALL, useBusyGateways } from "../../support/busy-gateway.ts";
 import { rowOf, useConsoleScene } from "../../support/console-scene.ts";
-import { until } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 
 const scene = useConsoleScene();
 const startBusyGateway = useBusyGateways(scene);

@@ -2,8 +2,9 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { confirm, goTo, rowOf, useConsoleScene } from "../../support/console-scene.ts";
 import { discoveryOf, listOf, partyOf, untilReadAgain, untilState, usePublishers } from "../../support/discovery.ts";
-import type { RealProcess } from "../../support/real-process.ts";
-import { startRedis, until } from "../../support/redis.ts";
+import type { GatewayProcess } from "../../support/gateway-process.ts";
+import { startRedis } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 import { useTemporaryFolder } from "../../support/temporary-folder.ts";
 
 const scene = useConsoleScene();
@@ -23,7 +24,7 @@ async function startTwice() {
   const before = [await scene.registry({ admin: moves }), await scene.registry({ admin: stays })] as const;
   const after = [await scene.registry({ admin: moves }), await scene.registry({ admin: stays })] as const;
   const list = await startPublisher(listOf({ [moves]: before[0].url, [stays]: before[1].url }));
-  const start = async (keys: object = {}): Promise<RealProcess> => {
+  const start = async (keys: object = {}): Promise<GatewayProcess> => {
     const pinFile = join(folder(), `${crypto.randomUUID()}.json`);
     const gateway = await scene.gateway({
       ...keys,
@@ -35,7 +36,7 @@ async function startTwice() {
   const change = () => list.publish(listOf({ [moves]: after[0].url, [stays]: after[1].url }));
   let size = 0;
   /** How many listings each of the four is asked for while both aliases are asked for five. */
-  const asked = async ({ url }: RealProcess): Promise<number[]> => {
+  const asked = async ({ url }: GatewayProcess): Promise<number[]> => {
     const all = [...before, ...after];
     const counts = all.map(({ calls }) => calls.count("instruments"));
     for (let i = 0; i < 5; i += 1) {

@@ -11,7 +11,7 @@ import {
   spillsOf,
   useConsoleScene,
 } from "../../support/console-scene.ts";
-import { until } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 import { DSO, UTILITY_ADMIN } from "../../support/sample.ts";
 
 const scene = useConsoleScene();

@@ -4,20 +4,20 @@ import { afterEach, expect, test } from "vitest";
 import { startGateway } from "../../support/gateway.ts";
 import { ownError } from "../../support/own-error.ts";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
-import { until } from "../../support/redis.ts";
-import { RealProcess } from "../../support/real-process.ts";
+import { until } from "../../support/until.ts";
+import { GatewayProcess } from "../../support/gateway-process.ts";
 import { SteadyLoad } from "../../support/steady-load.ts";
 import { TcpBalancer } from "../../support/tcp-balancer.ts";
 
 const registry = useSampleRegistries();
-const processes: RealProcess[] = [];
+const processes: GatewayProcess[] = [];
 
 afterEach(async () => {
-  await Promise.all(processes.splice(0).map((each) => each.dispose()));
+  await Promise.all(processes.splice(0).map((each) => each.stop()));
 });
 
-async function gateway(keys: Record<string, unknown>): Promise<RealProcess> {
-  const started = await RealProcess.start(keys);
+async function gateway(keys: Record<string, unknown>): Promise<GatewayProcess> {
+  const started = await GatewayProcess.start(keys);
   processes.push(started);
   return started;
 }
@@ -25,7 +25,7 @@ async function gateway(keys: Record<string, unknown>): Promise<RealProcess> {
 const INFO = "/registry/metadata/v1/info";
 const ACCEPT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
 
-const readiness = (process: RealProcess) => fetch(`${process.operations}/readyz`).then(({ status }) => status);
+const readiness = (process: GatewayProcess) => fetch(`${process.operations}/readyz`).then(({ status }) => status);
 
 test("after SIGTERM readiness falls first, then the gateway accepts for its grace, finishes what runs, and exits with 0", async () => {
   const amulet = await registry();
@@ -142,7 +142,7 @@ test("three processes behind a balancer are replaced one after the other without
     upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
     shutdown: { grace: "2s", timeout: "5s" },
   };
-  const backendOf = (each: RealProcess) => ({
+  const backendOf = (each: GatewayProcess) => ({
     process: each,
     port: Number(new URL(each.url).port),
     probe: `${each.operations}/readyz`,

@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { GatewayProcess } from "../../support/gateway-process.ts";
 import { PROGRAM } from "../../support/program.ts";
-import { until } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
 import { DSO } from "../../support/sample.ts";
 
@@ -50,7 +50,7 @@ test("a gateway without a free file descriptor says so once, serves who is conne
   const registry = await startRegistry();
   const gateway = await GatewayProcess.start(
     { cache: { ttl: { notFound: "0s" } }, upstreams: [{ name: "amulet", admin: DSO, urls: [registry.url] }] },
-    ["sh", "-c", 'ulimit -n 100; exec "$0" "$@"', process.execPath, PROGRAM],
+    { command: ["sh", "-c", 'ulimit -n 100; exec "$0" "$@"', process.execPath, PROGRAM] },
   );
   onTestFinished(async () => void (await gateway.stop()));
   const [client, operator] = [keptAlive(), keptAlive()];

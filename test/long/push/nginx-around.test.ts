@@ -10,7 +10,8 @@ import { send } from "../../support/send.ts";
 import { DSO } from "../../support/sample.ts";
 import { type GatewayUnderTest, startGateway } from "../../support/gateway.ts";
 import { Nginx } from "../../support/nginx.ts";
-import { findFreePort, until } from "../../support/redis.ts";
+import { findFreePort } from "../../support/ports.ts";
+import { until } from "../../support/until.ts";
 
 const PREFIX = "/api/token-standard/v0/registrars";
 const SECRET = "of the operator's alone\n";

@@ -6,11 +6,12 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { RealProcess } from "../../support/real-process.ts";
+import { GatewayProcess } from "../../support/gateway-process.ts";
 import { SteadyLoad } from "../../support/steady-load.ts";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
 import { Nginx } from "../../support/nginx.ts";
-import { findFreePort, until } from "../../support/redis.ts";
+import { findFreePort } from "../../support/ports.ts";
+import { until } from "../../support/until.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const TLS = join(ROOT, "test/fixtures/tls");
@@ -53,10 +54,10 @@ function mixed(index: number) {
 describe("two gateways behind the nginx of the example", () => {
   const ca = readFileSync(join(TLS, "ca.pem"));
   let ports: number[];
-  let gateways: RealProcess[];
+  let gateways: GatewayProcess[];
   let nginx: Nginx;
   let url: string;
-  let start: (port: number) => Promise<RealProcess>;
+  let start: (port: number) => Promise<GatewayProcess>;
 
   beforeEach(async () => {
     const amulet = await registry({ latency: 10 });
@@ -64,7 +65,7 @@ describe("two gateways behind the nginx of the example", () => {
       upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
       shutdown: { grace: "1500ms", timeout: "5s" },
     };
-    start = (port) => RealProcess.start({ ...keys, listen: { host: "127.0.0.1", port } });
+    start = (port) => GatewayProcess.start({ ...keys, listen: { host: "127.0.0.1", port } });
     ports = [await findFreePort(), await findFreePort()];
     gateways = await Promise.all(ports.map(start));
     const port = await findFreePort();
@@ -80,7 +81,7 @@ describe("two gateways behind the nginx of the example", () => {
 
   afterEach(async () => {
     await nginx.stop();
-    await Promise.all(gateways.map((each) => each.dispose()));
+    await Promise.all(gateways.map((each) => each.stop()));
   });
 
   async function ask(path: string): Promise<{ status: number; type: string | undefined; body: string }> {

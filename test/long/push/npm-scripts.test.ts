@@ -4,7 +4,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { findFreePort, until } from "../../support/redis.ts";
+import { findFreePort } from "../../support/ports.ts";
+import { until } from "../../support/until.ts";
 import { childrenOf, isRunning } from "../../support/child-processes.ts";
 import { useTemporaryFolder } from "../../support/temporary-folder.ts";
 

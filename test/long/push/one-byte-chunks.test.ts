@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { GatewayProcess } from "../../support/gateway-process.ts";
-import { findFreePort } from "../../support/redis.ts";
+import { findFreePort } from "../../support/ports.ts";
 import { send } from "../../support/send.ts";
 
 const MIB = 2 ** 20;
@@ -104,13 +104,15 @@ beforeAll(async () => {
     {
       upstreams: ["big", "well"].map((name) => ({ name, admin: `${name}::1220aa`, urls: [`${url}/${name}`] })),
     },
-    [
-      process.execPath,
-      "--max-semi-space-size=8",
-      "--import",
-      join(folder, "../../support/held-loop.ts"),
-      join(folder, "../../../src/main.ts"),
-    ],
+    {
+      command: [
+        process.execPath,
+        "--max-semi-space-size=8",
+        "--import",
+        join(folder, "../../support/held-loop.ts"),
+        join(folder, "../../../src/main.ts"),
+      ],
+    },
   );
 });
 afterAll(async () => {

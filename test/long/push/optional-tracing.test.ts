@@ -29,7 +29,7 @@ test("without tracing.endpoint and metrics.otlp nothing of OpenTelemetry is load
   const registry = new SampleRegistry({ admin: DSO, clock: systemClock() });
   await registry.start();
   const upstreams = [{ name: "amulet", admin: DSO, urls: [registry.url] }];
-  const gateway = await GatewayProcess.start({ upstreams }, COMMAND);
+  const gateway = await GatewayProcess.start({ upstreams }, { command: COMMAND });
   const response = await fetch(`${gateway.url}/registry/metadata/v1/info`);
   expect(response.status).toBe(200);
   expect(await gateway.stop()).toBe(0);

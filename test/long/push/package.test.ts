@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { goTo, PAGES, useConsoleScene } from "../../support/console-scene.ts";
 import { InstalledPackage, npm, ROOT } from "../../support/installed-package.ts";
-import { findFreePort, until } from "../../support/redis.ts";
+import { findFreePort } from "../../support/ports.ts";
+import { until } from "../../support/until.ts";
 
 const ADMIN = `DSO::1220${"13f1b3a8".repeat(8)}`;
 const OTHER = `other::1220${"ab".repeat(32)}`;

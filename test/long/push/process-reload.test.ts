@@ -1,17 +1,17 @@
 import { afterEach, expect, test } from "vitest";
-import { RealProcess } from "../../support/real-process.ts";
+import { GatewayProcess } from "../../support/gateway-process.ts";
 import { keysOf, reloadUnderLoad } from "../../support/reload-under-load.ts";
 import { UTILITY_ADMIN } from "../../support/sample.ts";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
 
 const registry = useSampleRegistries();
-let gateway: RealProcess | undefined;
+let gateway: GatewayProcess | undefined;
 
-afterEach(() => gateway?.dispose());
+afterEach(() => gateway?.stop());
 
 test("100 reloads under 1,000 requests a second cost nothing", async () => {
   const [stable, changing] = [await registry(), await registry({ admin: UTILITY_ADMIN })];
-  gateway = await RealProcess.start(keysOf({ stable, changing }, 0));
+  gateway = await GatewayProcess.start(keysOf({ stable, changing }, 0));
   const report = await reloadUnderLoad({ gateway, stable, changing, reloads: 100, rate: 1_000 });
   console.log(JSON.stringify(report));
   expect(report.failures).toEqual({});

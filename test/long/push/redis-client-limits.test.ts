@@ -6,7 +6,7 @@ import { TieredLimits } from "../../../src/clients/client-limits.ts";
 import { measureLoopTime } from "../../support/loop-time.ts";
 import { clock, type Replica } from "../../support/redis-replicas.ts";
 import { acquaintedReplicas, closeAll, replicasOfOne } from "../../support/redis-scene.ts";
-import { until } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 import { makeAnonymous, makeClient, makeTier } from "../../support/tiers.ts";
 
 // All at once: each waits most of its time, on a Redis of its own.

@@ -5,7 +5,7 @@ import { measureLoopTime } from "../../support/loop-time.ts";
 import { startCluster } from "../../support/redis-cluster.ts";
 import { ask, closeAll, entryOf, healing, later, replicaOn } from "../../support/redis-scene.ts";
 import { startSentinel } from "../../support/redis-sentinel.ts";
-import { until } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 import { infoKey, put } from "../../support/store-suite.ts";
 
 // All at once: each waits most of its time, on servers of its own.

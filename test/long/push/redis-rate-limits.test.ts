@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import { clock, type Replica } from "../../support/redis-replicas.ts";
 import { acquaintedReplicas, closeAll, redisServer, replicaOn, replicasOfOne } from "../../support/redis-scene.ts";
-import { until } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 
 // All at once: each waits most of its time, on a Redis of its own.
 afterAll(closeAll);

@@ -3,16 +3,16 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
 import { DSO, UTILITY_ADMIN } from "../../support/sample.ts";
-import { until } from "../../support/redis.ts";
-import { RealProcess } from "../../support/real-process.ts";
+import { until } from "../../support/until.ts";
+import { GatewayProcess } from "../../support/gateway-process.ts";
 import { useTemporaryFolder } from "../../support/temporary-folder.ts";
 
 const folder = useTemporaryFolder();
 const startRegistry = useSampleRegistries();
 
-let gateway: RealProcess | undefined;
+let gateway: GatewayProcess | undefined;
 afterEach(async () => {
-  await gateway?.dispose();
+  await gateway?.stop();
 });
 
 test("one registry's bad secret keeps no other change out, and the registry goes on", async () => {
@@ -25,7 +25,7 @@ test("one registry's bad secret keeps no other change out, and the registry goes
       { name: "bonds", admin: UTILITY_ADMIN, urls: [bonds.url], auth: { bearerTokenFile: token } },
     ],
   };
-  gateway = await RealProcess.start(keys);
+  gateway = await GatewayProcess.start(keys);
   const { url } = gateway;
   const call = async (name: string): Promise<number> => {
     const path = `/api/token-standard/v0/registrars/${name}/registry/allocations/v1/00ab/choice-contexts/cancel`;

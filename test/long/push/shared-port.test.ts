@@ -1,15 +1,15 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { RealProcess } from "../../support/real-process.ts";
-import { until } from "../../support/redis.ts";
+import { GatewayProcess } from "../../support/gateway-process.ts";
+import { until } from "../../support/until.ts";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
 import { SteadyLoad } from "../../support/steady-load.ts";
 
 const registry = useSampleRegistries();
-const processes: RealProcess[] = [];
+const processes: GatewayProcess[] = [];
 
 afterEach(async () => {
-  await Promise.all(processes.splice(0).map((each) => each.dispose()));
+  await Promise.all(processes.splice(0).map((each) => each.stop()));
 });
 
 /** What operators are told to set: the kernel hands connections of a socket that closes to the others of its port. */
@@ -51,7 +51,7 @@ test("replicas on one port are replaced one after the other, and no request of o
     shutdown: { grace: "1s", timeout: "5s" },
   };
   const start = async (port?: number) => {
-    const replica = await RealProcess.start({
+    const replica = await GatewayProcess.start({
       ...keys,
       listen: { reusePort: true, ...(port === undefined ? {} : { port }) },
     });

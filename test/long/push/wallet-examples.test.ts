@@ -9,7 +9,7 @@ import { type Sandbox, startSandbox } from "../../../src/sandbox/sandbox.ts";
 import { useConsoleScene } from "../../support/console-scene.ts";
 import { type GatewayUnderTest, startGateway } from "../../support/gateway.ts";
 import { InstalledPackage, npm, ROOT } from "../../support/installed-package.ts";
-import { until } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 
 /** The code of docs/wallets.md, by the file name that each block has. */
 function readExamples(): ReadonlyMap<string, string> {
