@@ -75,11 +75,12 @@ describe("the catalogue of registries", () => {
       const supportedApis: unknown = Object.fromEntries(names);
       return { status: 200, body: JSON.stringify({ adminId: "amulet::1220", supportedApis }) };
     });
-    const { json } = await get(aggregate.url + REGISTRIES);
-    expect(json.registries).toMatchObject([
-      { instrumentCount: 30, supportedApis: null },
-      { supportedApis: { "splice-api-token-metadata-v1": 1 } },
-    ]);
+    await expect
+      .poll(async () => (await get(aggregate.url + REGISTRIES)).json.registries)
+      .toMatchObject([
+        { instrumentCount: 30, supportedApis: null },
+        { supportedApis: { "splice-api-token-metadata-v1": 1 } },
+      ]);
   });
 
   test("is not there where the plain base URL stands for one registry", async () => {

@@ -94,7 +94,8 @@ describe("a sealed entry", () => {
     await forge(server, replica);
     expect(await replica.store.get(infoKey)).toBeUndefined();
     expect(rejections(replica, "entry")).toBeGreaterThan(0);
-    expect(replica.events.states).toEqual(["up"]);
+    // A busy machine may have had it away meanwhile.
+    await until(() => replica.coordinator.status().state === "up");
     await put(replica, infoKey, entryOf(replica, { body: Buffer.from("again") }));
     expect(await usable(replica)).toBe("again");
   });

@@ -8,7 +8,8 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { parse, stringify } from "yaml";
 import { ALERTMANAGER, AMTOOL, provideProgram } from "./programs.ts";
-import { findFreePort, until } from "./redis.ts";
+import { findFreePort } from "./ports.ts";
+import { until } from "./until.ts";
 
 /** What a receiver gets: a group of alerts, of which the first is news. */
 export interface Notification {

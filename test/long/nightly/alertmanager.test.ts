@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { Alertmanager } from "../../support/alertmanager.ts";
 import { GatewayProcess } from "../../support/gateway-process.ts";
 import { Prometheus } from "../../support/prometheus.ts";
-import { until } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
 import { SteadyLoad } from "../../support/steady-load.ts";
 

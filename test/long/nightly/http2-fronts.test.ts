@@ -11,8 +11,9 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { Nginx } from "../../support/nginx.ts";
 import { HAPROXY, NGINX, provideProgram, versionOf } from "../../support/programs.ts";
-import { RealProcess } from "../../support/real-process.ts";
-import { findFreePort, until } from "../../support/redis.ts";
+import { GatewayProcess } from "../../support/gateway-process.ts";
+import { findFreePort } from "../../support/ports.ts";
+import { until } from "../../support/until.ts";
 import { useSampleRegistries } from "../../support/sample-registries.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -33,8 +34,10 @@ const registry = useSampleRegistries();
 /** A gateway behind a relay that counts connections and keeps what comes over them. */
 async function startGateway() {
   const amulet = await registry();
-  const gateway = await RealProcess.start({ upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }] });
-  onTestFinished(() => gateway.dispose());
+  const gateway = await GatewayProcess.start({
+    upstreams: [{ name: "amulet", admin: amulet.admin, urls: [amulet.url] }],
+  });
+  onTestFinished(async () => void (await gateway.stop()));
   const relay = { opened: 0, received: "", port: 0 };
   const server = createServer((client) => {
     relay.opened += 1;
@@ -142,7 +145,7 @@ describe.each([
   ["nginx", startNginx],
   ["HAProxy", startHaproxy],
 ])("%s as the page of fronts has it", (_name, startFront) => {
-  let gateway: RealProcess;
+  let gateway: GatewayProcess;
   let relay: Awaited<ReturnType<typeof startGateway>>["relay"];
   let session: ClientHttp2Session;
   let front: number;
