@@ -11,7 +11,7 @@ export interface Sighting {
 export interface Use {
   /** 1: all of it, or more; undefined: there is no limit, or nothing to compare with yet. */
   readonly share: number | undefined;
-  readonly told: string;
+  readonly text: string;
 }
 
 /** The part of a tier that says how many requests: `per` in milliseconds, or as in the file. */
@@ -29,11 +29,11 @@ export function clientUse(key: string, limit: Limit | undefined, before: Sightin
   const unit = per === 60_000 ? "min" : sayDuration(per);
   const used = length <= 0 ? undefined : (count * per) / length;
   if (limit?.requests === undefined) {
-    return { share: undefined, told: used === undefined ? "no limit" : `${sayNumber(used)} / ${unit}, no limit` };
+    return { share: undefined, text: used === undefined ? "no limit" : `${sayNumber(used)} / ${unit}, no limit` };
   }
-  if (used === undefined) return { share: undefined, told: `up to ${sayNumber(limit.requests)} / ${unit}` };
+  if (used === undefined) return { share: undefined, text: `up to ${sayNumber(limit.requests)} / ${unit}` };
   return {
     share: used / Math.max(1, limit.requests),
-    told: `${sayNumber(used)} of ${sayNumber(limit.requests)} / ${unit}`,
+    text: `${sayNumber(used)} of ${sayNumber(limit.requests)} / ${unit}`,
   };
 }

@@ -1,16 +1,16 @@
 import { sayDuration } from "../src/words/quantity.ts";
-import type { ToldEntry } from "../src/words/explanation.ts";
+import type { ShownEntry } from "../src/words/explanation.ts";
 
 interface Part {
   readonly name: "fresh" | "revalidate" | "error";
   /** Where it begins and ends on a line from 0 to 1. */
   readonly from: number;
   readonly to: number;
-  readonly told: string;
+  readonly text: string;
 }
 
 /** The life of an entry on a line from 0, when its answer was made, to 1, when it is of no use or now. */
-export function timeLine(entry: Pick<ToldEntry, "age" | "freshFor" | "revalidateFor" | "usableFor">): {
+export function timeLine(entry: Pick<ShownEntry, "age" | "freshFor" | "revalidateFor" | "usableFor">): {
   readonly parts: readonly Part[];
   readonly now: number;
 } {
@@ -20,18 +20,18 @@ export function timeLine(entry: Pick<ToldEntry, "age" | "freshFor" | "revalidate
   const end = Math.max(last, age + usableFor);
   const length = Math.max(end, age, 1);
   const parts: Part[] = [
-    { name: "fresh", from: 0, to: stale / length, told: `fresh for ${sayDuration(stale)}` },
+    { name: "fresh", from: 0, to: stale / length, text: `fresh for ${sayDuration(stale)}` },
     {
       name: "revalidate",
       from: stale / length,
       to: last / length,
-      told: `stale, served while it is refreshed: ${sayDuration(last - stale)}`,
+      text: `stale, served while it is refreshed: ${sayDuration(last - stale)}`,
     },
     {
       name: "error",
       from: last / length,
       to: end / length,
-      told: `stale, served when the registry fails: ${sayDuration(end - last)}`,
+      text: `stale, served when the registry fails: ${sayDuration(end - last)}`,
     },
   ];
   return { parts: parts.filter(({ from, to }) => to > from), now: Math.min(1, Math.max(0, age / length)) };

@@ -64,13 +64,13 @@ export function Chart({ title, metric, times, lines, say, most }: ChartProps) {
 }
 
 function summaryOf(title: string, lines: readonly Line[], say: ChartProps["say"]): string {
-  const told = lines.map(({ label, values }) => {
+  const text = lines.map(({ label, values }) => {
     const measured = values.filter((value) => value !== null);
     if (measured.length === 0) return `${label}: nothing measured`;
     const [least, greatest] = [Math.min(...measured), Math.max(...measured)];
     return `${label}: ${say(measured.at(-1))} now, from ${say(least)} to ${say(greatest)}`;
   });
-  return `${title}, last hour. ${told.join("; ")}.`;
+  return `${title}, last hour. ${text.join("; ")}.`;
 }
 
 function MinuteTable({ title, times, lines, say }: Pick<ChartProps, "title" | "times" | "lines" | "say">) {

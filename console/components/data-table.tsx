@@ -4,7 +4,7 @@ import { sayCount } from "../../src/words/quantity.ts";
 import { MetricLink } from "./metric-link.tsx";
 import { Scroll } from "./scroll.tsx";
 
-export type Column<Row> = ColumnParts<Row> & (Measured | Told);
+export type Column<Row> = ColumnParts<Row> & (Measured | Described);
 
 /** Right-aligned, so that digits stand below each other; whatever is counted or measured has its metric. */
 interface Measured {
@@ -12,7 +12,7 @@ interface Measured {
   readonly metric: string;
 }
 
-interface Told {
+interface Described {
   readonly isNumber?: false;
   /** Where it shows numbers all the same. */
   readonly metric?: string;

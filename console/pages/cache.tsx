@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { CacheContents, ExplainAnswer, StatusAnswer } from "../../src/operations/answers.ts";
 import { forEachCached } from "../../src/spec/operations.ts";
 import { sayCount, sayDuration } from "../../src/words/quantity.ts";
-import { tellEntry, tellOutlook, type ToldEntry } from "../../src/words/explanation.ts";
+import { describeEntry, describeOutlook, type ShownEntry } from "../../src/words/explanation.ts";
 import { messageOf } from "../api.ts";
 import { DataTable } from "../components/data-table.tsx";
 import { Badge, Bar, Blank, Section, Tile } from "../components/parts.tsx";
@@ -200,12 +200,12 @@ function Explanation({ asked }: { readonly asked: { readonly path: string } }) {
         <p>Never answered from the cache: {reason ?? "no reason given"}.</p>
       ) : (
         <>
-          {tellOutlook(explanation as Parameters<typeof tellOutlook>[0]).map((line, i) => (
+          {describeOutlook(explanation as Parameters<typeof describeOutlook>[0]).map((line, i) => (
             <p key={line} class={i === 0 ? "sentence" : undefined}>
               {line}
             </p>
           ))}
-          {(explanation.entries as readonly ToldEntry[]).map((entry, i) => (
+          {(explanation.entries as readonly ShownEntry[]).map((entry, i) => (
             <Entry key={`${i} ${entry.variant}`} entry={entry} number={i + 1} />
           ))}
         </>
@@ -214,8 +214,8 @@ function Explanation({ asked }: { readonly asked: { readonly path: string } }) {
   );
 }
 
-function Entry({ entry, number }: { readonly entry: ToldEntry; readonly number: number }) {
-  const [first, ...rest] = tellEntry(entry, number);
+function Entry({ entry, number }: { readonly entry: ShownEntry; readonly number: number }) {
+  const [first, ...rest] = describeEntry(entry, number);
   const { parts, now } = timeLine(entry);
   const tone: Tone = entry.purged ? "off" : entry.freshFor > 0 ? "good" : entry.usableFor > 0 ? "warn" : "bad";
   return (
@@ -233,9 +233,9 @@ function Entry({ entry, number }: { readonly entry: ToldEntry; readonly number: 
         <rect class="now" x={now * 1_000 - 1.5} width="3" y="0" height="26" />
       </svg>
       <ul class="legend">
-        {parts.map(({ name, told }) => (
+        {parts.map(({ name, text }) => (
           <li key={name}>
-            <span class={`swatch ${name}`} aria-hidden="true" /> {told}
+            <span class={`swatch ${name}`} aria-hidden="true" /> {text}
           </li>
         ))}
         <li>

@@ -108,8 +108,8 @@ function useClients() {
 
 function UseBar({ use }: { readonly use: Use | undefined }) {
   if (use === undefined) return <>{NOTHING}</>;
-  if (use.share === undefined) return <>{use.told}</>;
-  return <Bar share={use.share} label={use.told} tone={use.share >= 1 ? "bad" : use.share > 0.8 ? "warn" : "good"} />;
+  if (use.share === undefined) return <>{use.text}</>;
+  return <Bar share={use.share} label={use.text} tone={use.share >= 1 ? "bad" : use.share > 0.8 ? "warn" : "good"} />;
 }
 
 function sum(refusals: Client["refusals"]): number {
@@ -117,8 +117,8 @@ function sum(refusals: Client["refusals"]): number {
 }
 
 function sayRefusals(refusals: Client["refusals"]): string {
-  const told = Object.entries(refusals).map(([code, count]) => `${code} ${sayNumber(count)}`);
-  return told.length === 0 ? NOTHING : told.join(", ");
+  const text = Object.entries(refusals).map(([code, count]) => `${code} ${sayNumber(count)}`);
+  return text.length === 0 ? NOTHING : text.join(", ");
 }
 
 function KeyEnds({ keys }: { readonly keys: Client["keys"] | undefined }) {

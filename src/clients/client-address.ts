@@ -54,7 +54,7 @@ export class ClientAddresses {
   /** Where a request comes from. It is worked out once for a connection, but where a trusted proxy may name others. */
   of(request: AddressedRequest): ClientAddress {
     const { client, isTrusted } = ((request.socket as KnownSocket)[PEER] ??= this.peerOf(request.socket));
-    return isTrusted ? this.told(client, request.rawHeaders) : client;
+    return isTrusted ? this.named(client, request.rawHeaders) : client;
   }
 
   private peerOf({ remoteAddress }: Socket): Peer {
@@ -71,7 +71,7 @@ export class ClientAddresses {
    * Most proxies write one of the two headers and pass the other on as the client sent it. So where both are there and
    * say different things, neither is believed.
    */
-  private told(peer: ClientAddress, rawHeaders: readonly string[]): ClientAddress {
+  private named(peer: ClientAddress, rawHeaders: readonly string[]): ClientAddress {
     const forwarded = valuesOf(rawHeaders, "forwarded");
     const listed = valuesOf(rawHeaders, "x-forwarded-for");
     const byForwarded = this.follow(forwarded, readForwarded) ?? peer;

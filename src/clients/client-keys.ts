@@ -93,7 +93,7 @@ export class ClientKeys {
     }
     this.use(this.keys, previous?.clients ?? new Map());
     observer.keysRead(fault);
-    if (previous !== undefined) this.tell(previous.keys);
+    if (previous !== undefined) this.report(previous.keys);
   }
 
   /** Looks at the file from now on. */
@@ -175,7 +175,7 @@ export class ClientKeys {
     this.shown.clear();
   }
 
-  private tell(before: readonly ClientKey[]): void {
+  private report(before: readonly ClientKey[]): void {
     const changes = compare(before, this.keys);
     if (Object.values(changes).some((names) => names.length > 0)) this.options.observer.keysChanged(changes);
   }
@@ -195,7 +195,7 @@ export class ClientKeys {
     const before = this.keys;
     this.use(keys, this.clients);
     observer.keysRead(undefined);
-    this.tell(before);
+    this.report(before);
     return true;
   }
 

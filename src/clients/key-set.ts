@@ -37,7 +37,7 @@ export class KeySet {
   private readAt: Instant = -Infinity;
   private dueAt: Instant = -Infinity;
   private failures = 0;
-  private told: { readonly fault: string; readonly at: Instant } | undefined;
+  private reported: { readonly fault: string; readonly at: Instant } | undefined;
   private cancelTimer: CancelTimer = () => undefined;
   private users = 0;
   private unfollow: (() => void) | undefined;
@@ -51,7 +51,7 @@ export class KeySet {
     this.users += 1;
     if (this.users > 1) return;
     this.unfollow = this.parts.source.follow?.(() => this.read());
-    if (this.told !== undefined) this.parts.onLook({ fault: this.told.fault, isNews: false });
+    if (this.reported !== undefined) this.parts.onLook({ fault: this.reported.fault, isNews: false });
     if (this.dueAt <= this.parts.clock.now()) void this.read();
     else this.schedule();
   }
@@ -97,11 +97,11 @@ export class KeySet {
       const published = await source.read();
       this.take(published);
       this.failures = 0;
-      this.tell(undefined);
+      this.report(undefined);
       next = published.freshFor;
     } catch (error) {
       this.failures += 1;
-      this.tell(error instanceof KeySetFault ? error.message : "cannot be read (unknown error)");
+      this.report(error instanceof KeySetFault ? error.message : "cannot be read (unknown error)");
       next = source.retryAfter(this.failures);
     }
     this.dueAt = clock.now() + next;
@@ -123,12 +123,12 @@ export class KeySet {
     for (const key of this.keys) key.usableUntil = this.usableUntil;
   }
 
-  private tell(fault: string | undefined): void {
+  private report(fault: string | undefined): void {
     const now = this.parts.clock.now();
-    const isKnown = fault === undefined ? this.told === undefined : this.told?.fault === fault;
-    const isNews = !isKnown || (this.told !== undefined && now - this.told.at >= REMINDER);
-    if (fault === undefined) this.told = undefined;
-    else if (isNews) this.told = { fault, at: now };
+    const isKnown = fault === undefined ? this.reported === undefined : this.reported?.fault === fault;
+    const isNews = !isKnown || (this.reported !== undefined && now - this.reported.at >= REMINDER);
+    if (fault === undefined) this.reported = undefined;
+    else if (isNews) this.reported = { fault, at: now };
     this.parts.onLook({ fault, isNews });
   }
 }

@@ -146,8 +146,8 @@ function freshnessOf(headers: Dispatcher.ResponseData["headers"]): Duration {
   const isUnstored = /(?:^|[\s,])no-(?:store|cache)(?=$|[\s,=])/.test(directives);
   if (seconds === undefined) return isUnstored ? FRESH.least : FRESH.unsaid;
   const [age] = /^\d{1,10}$/.exec(String(headers["age"] ?? "0")) ?? ["0"];
-  const told = isUnstored ? 0 : (Number(seconds) - Number(age)) * 1_000;
-  return Math.min(Math.max(told, FRESH.least), FRESH.most);
+  const stated = isUnstored ? 0 : (Number(seconds) - Number(age)) * 1_000;
+  return Math.min(Math.max(stated, FRESH.least), FRESH.most);
 }
 
 /** Keys of a set that are for signatures. Others may stand beside them, but not alone: that is a mistake. */

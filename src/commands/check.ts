@@ -45,12 +45,12 @@ export async function check(options: CheckOptions): Promise<number> {
     const changes =
       typeof options.diff === "string" ? diffConfig(loadConfig(options.diff, process.env), config) : undefined;
     const certificates = listCertificates(config, systemClock().wallNow());
-    const told = [...warnings(config), ...warnOfUnpinned(config), ...warnOfEnds(certificates)];
+    const warned = [...warnings(config), ...warnOfUnpinned(config), ...warnOfEnds(certificates)];
     if (!isJson) {
       if (changes !== undefined) printDiff(changes);
       if (options.print === true) printLines(printConfig(config));
       for (const { of, ends } of certificates) printLine(`${of}: ends on ${new Date(ends).toISOString()}`);
-      for (const warning of told) printLine(`warning: ${warning}`);
+      for (const warning of warned) printLine(`warning: ${warning}`);
     }
     const live: string[] = [];
     const good = options.live !== true || (await isLive(config, isJson ? (line) => void live.push(line) : printLine));
@@ -59,7 +59,7 @@ export async function check(options: CheckOptions): Promise<number> {
         file,
         good,
         problems: [],
-        warnings: told,
+        warnings: warned,
         ...(certificates.length > 0 && {
           certificates: certificates.map(({ of, ends }) => ({ of, expiresAt: new Date(ends).toISOString() })),
         }),

@@ -2,7 +2,7 @@ import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import { UsageError } from "./command-line.ts";
 import { askGateway, type OperationsFlags } from "./operations-client.ts";
-import { tellEntry, tellOutlook } from "../words/explanation.ts";
+import { describeEntry, describeOutlook } from "../words/explanation.ts";
 import { terminalWidth, wrap } from "./table.ts";
 import { printLine } from "./terminal.ts";
 
@@ -66,12 +66,12 @@ function linesOf(answer: Static<typeof PathExplanation>): string[] {
     "",
     ...(explanation === undefined
       ? [`Never answered from the cache: ${reason ?? "no reason given"}.`]
-      : told(explanation)),
+      : describe(explanation)),
   ];
 }
 
-function told(explanation: NonNullable<Static<typeof PathExplanation>["explanation"]>): string[] {
-  const lines = tellOutlook(explanation);
-  for (const [i, entry] of explanation.entries.entries()) lines.push("", ...tellEntry(entry, i + 1));
+function describe(explanation: NonNullable<Static<typeof PathExplanation>["explanation"]>): string[] {
+  const lines = describeOutlook(explanation);
+  for (const [i, entry] of explanation.entries.entries()) lines.push("", ...describeEntry(entry, i + 1));
   return lines;
 }

@@ -30,10 +30,10 @@ export async function importAssetList(file: string, options: ImportOptions): Pro
     list = readAssetList(readTextFile(file, MAX_LIST), network);
   } catch (error) {
     // What is wrong with the file itself names it already.
-    tell(error instanceof FileFault ? error.message : `${file}: ${(error as Error).message}`);
+    report(error instanceof FileFault ? error.message : `${file}: ${(error as Error).message}`);
     return EXIT.failure;
   }
-  for (const problem of list.problems) tell(problem);
+  for (const problem of list.problems) report(problem);
   const listed = keepOnePerAdmin(list.registries);
   const verified =
     options.verify === true
@@ -41,7 +41,7 @@ export async function importAssetList(file: string, options: ImportOptions): Pro
       : listed.kept.map(unverified);
   // Once more: of two registries without an admin in the list, both may have named the same.
   const { kept, left } = keepOnePerAdmin(verified);
-  for (const problem of [...listed.left, ...left]) tell(problem);
+  for (const problem of [...listed.left, ...left]) report(problem);
   printLines(writeFragment(kept));
   const isWhole = listed.left.length + left.length === 0 && kept.length > 0;
   return isWhole && kept.every(({ doubt }) => doubt === undefined) ? EXIT.ok : EXIT.failure;
@@ -90,10 +90,10 @@ async function verifyOne(registry: ListedRegistry, prober: Prober): Promise<Impo
   const { admin: listed } = registry;
   if (listed === undefined) return verifyUnnamed(registry, prober);
   const { proved, mended, silent, strangers } = await prober.prove(listed, registry.urls);
-  for (const url of proved) tell(`${JSON.stringify(url)}: admin ${JSON.stringify(listed)}`);
-  for (const { from, to } of mended) tell(`${JSON.stringify(from)}: is meant to be ${JSON.stringify(to)}`);
-  for (const [url, admin] of strangers) tell(`${JSON.stringify(url)}: admin ${JSON.stringify(admin)}`);
-  for (const [url, problem] of silent) tell(`${JSON.stringify(url)}: ${problem}`);
+  for (const url of proved) report(`${JSON.stringify(url)}: admin ${JSON.stringify(listed)}`);
+  for (const { from, to } of mended) report(`${JSON.stringify(from)}: is meant to be ${JSON.stringify(to)}`);
+  for (const [url, admin] of strangers) report(`${JSON.stringify(url)}: admin ${JSON.stringify(admin)}`);
+  for (const [url, problem] of silent) report(`${JSON.stringify(url)}: ${problem}`);
   const admins = [listed, ...strangers.values()];
   const [unasked] = silent;
   const doubt =
@@ -115,7 +115,9 @@ async function verifyUnnamed(registry: ListedRegistry, prober: Prober): Promise<
     const verdict = await prober.ask(url);
     if ("admin" in verdict) admins.add(verdict.admin);
     else doubt ??= `${url}: ${verdict.problem}`;
-    tell(`${JSON.stringify(url)}: ${"admin" in verdict ? `admin ${JSON.stringify(verdict.admin)}` : verdict.problem}`);
+    report(
+      `${JSON.stringify(url)}: ${"admin" in verdict ? `admin ${JSON.stringify(verdict.admin)}` : verdict.problem}`,
+    );
   }
   if (admins.size > 1) doubt = `its nodes name different admins: ${JSON.stringify([...admins])}`;
   const [admin] = admins;
@@ -126,7 +128,7 @@ function unverified(registry: ListedRegistry): ImportedRegistry {
   return { ...registry, doubt: undefined };
 }
 
-function tell(line: string): void {
+function report(line: string): void {
   printLine(line, process.stderr);
 }
 

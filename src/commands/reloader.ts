@@ -10,7 +10,7 @@ import { isObject } from "../json.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import { withoutSecrets } from "../observe/redaction.ts";
-import type { ReloadReport, ToldProblem } from "../operations/config-report.ts";
+import type { ReloadReport, ReportedProblem } from "../operations/config-report.ts";
 
 /** What can take another configuration while it runs. */
 export interface Reloadable {
@@ -162,14 +162,14 @@ export class Reloader {
     metrics.lastReloadGood.set(1);
     const changed = pathsOf(changes, "reload");
     const needRestart = pathsOf(changes, "restart");
-    this.note({ cause, result: "applied", changed, needRestart, problems: tell(problems) });
+    this.note({ cause, result: "applied", changed, needRestart, problems: withoutSecretsIn(problems) });
     log.info({ cause, changed }, "configuration reloaded");
     if (needRestart.length > 0) {
       log.warn({ changed: needRestart }, "these changes of the configuration need a restart and have no effect yet");
     }
     if (problems.length > 0) {
       log.error(
-        { problems: tell(problems) },
+        { problems: withoutSecretsIn(problems) },
         "files that the configuration names are no good: what was read of them before stays in use",
       );
     }
@@ -184,13 +184,13 @@ export class Reloader {
     log.info({ cause }, "configuration unchanged");
   }
 
-  private refuse(cause: ReloadCause, problems: readonly ToldProblem[]): void {
+  private refuse(cause: ReloadCause, problems: readonly ReportedProblem[]): void {
     const { log, metrics } = this.options;
-    const told = tell(problems);
-    this.note({ cause, result: "refused", changed: [], needRestart: [], problems: told });
+    const reported = withoutSecretsIn(problems);
+    this.note({ cause, result: "refused", changed: [], needRestart: [], problems: reported });
     metrics.reloads.inc({ result: "refused" });
     metrics.lastReloadGood.set(0);
-    log.error({ cause, problems: told }, "configuration refused: the one in use stays");
+    log.error({ cause, problems: reported }, "configuration refused: the one in use stays");
   }
 
   private note(report: Omit<ReloadReport, "at">): void {
@@ -199,7 +199,7 @@ export class Reloader {
 }
 
 /** Problems as they may stand in a log line, or be shown to operators. */
-function tell(problems: readonly ToldProblem[]): ToldProblem[] {
+function withoutSecretsIn(problems: readonly ReportedProblem[]): ReportedProblem[] {
   return problems.map(({ line, path, message }) => {
     return { ...(line === undefined ? {} : { line }), path, message: withoutSecrets(message) };
   });

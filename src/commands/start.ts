@@ -165,16 +165,16 @@ export class LearnedAdmins {
   /** An upstream's admin is known. */
   learn(upstream: string, admin: string): void {
     if (this.port === undefined) this.early.push([upstream, admin]);
-    else this.tell(upstream, admin);
+    else this.announce(upstream, admin);
   }
 
   /** The gateway can be reached at `port` from now on. */
   listening(port: number): void {
     this.port = port;
-    for (const [upstream, admin] of this.early.splice(0)) this.tell(upstream, admin);
+    for (const [upstream, admin] of this.early.splice(0)) this.announce(upstream, admin);
   }
 
-  private tell(upstream: string, admin: string): void {
+  private announce(upstream: string, admin: string): void {
     const { listen, routing } = this.config;
     const host =
       isLoopback(listen.host) || listen.host === "0.0.0.0" || listen.host === "::" ? "localhost" : listen.host;

@@ -6,7 +6,7 @@ export const RUN_OUTCOMES = ["success", "partial", "failure"] as const;
 export type RunOutcome = (typeof RUN_OUTCOMES)[number];
 
 /** What is reported of a registry. */
-export interface RegistryNews {
+export interface RegistryEvent {
   readonly name: string;
   readonly admin: string;
   readonly source: string;
@@ -24,11 +24,11 @@ export interface DiscoveryObserver {
   sources(names: readonly string[]): void;
   registries(counts: Readonly<Record<RegistryState, number>>): void;
   /** A registry is used from now on, or at other URLs. */
-  pinned(news: RegistryNews): void;
+  pinned(event: RegistryEvent): void;
   /** A URL is published wrongly, and used as it was meant. */
   mended(name: string, url: MendedUrl): void;
   /** What is listed waits for an operator. */
-  waiting(news: RegistryNews): void;
+  waiting(event: RegistryEvent): void;
   /** A URL that is listed for the registry is one of another admin. */
   stranger(name: string, named: string): void;
   /** Nothing at the URLs of a registry has proved its admin. */

@@ -7,7 +7,7 @@ import type { FoundRegistries, FoundRegistry } from "../upstream/found.ts";
 import { aliasFrom } from "../config/alias.ts";
 import { type Candidate, isUsed, judge, pinOf, problemOf } from "./candidate.ts";
 import { Candidates } from "./candidates.ts";
-import { DiscoveryNews } from "./news.ts";
+import { DiscoveryEvents } from "./events.ts";
 import type { DiscoveryObserver } from "./observer.ts";
 import { isSameSet, type Pin } from "./pin.ts";
 import { Pins } from "./pins.ts";
@@ -47,7 +47,7 @@ export class Search {
   private readonly readings: SourceReadings;
   private readonly candidates: Candidates;
   private readonly prober: Prober;
-  private readonly news: DiscoveryNews;
+  private readonly events: DiscoveryEvents;
   private readonly closing = new Abort();
   private taken: Pin[] = [];
   private flushing: Promise<void> | undefined;
@@ -63,7 +63,7 @@ export class Search {
     const { allowPrivate, defaults, pinFile } = config;
     this.options = options;
     this.config = config;
-    this.news = new DiscoveryNews(clock, observer);
+    this.events = new DiscoveryEvents(clock, observer);
     this.readings = new SourceReadings(createSources(config.sources, { clock, allowPrivate }), clock, observer);
     this.prober = new Prober({ clock, files, limits, defaults, allowPrivate });
     const changed = () => void this.apply();
@@ -122,7 +122,7 @@ export class Search {
       const reach = await this.pins.put([pin]);
       const isTaken = isDeepStrictEqual(this.pins.get(admin), pin);
       if (!isTaken && round < DECISION_ROUNDS) continue;
-      if (isUsed(pin)) this.news.pinned(pin);
+      if (isUsed(pin)) this.events.pinned(pin);
       await this.apply();
       return { registry: this.candidates.reportOf(admin) ?? null, reach };
     }
@@ -135,12 +135,12 @@ export class Search {
     await this.readings.read(signal);
     if (signal.aborted) return;
     const listed = this.candidates.note(this.readings.offers((admin) => this.pins.get(admin)?.source));
-    this.news.surplus(this.config.max, this.candidates.surplus);
+    this.events.surplus(this.config.max, this.candidates.surplus);
     this.prober.begin();
     this.unasked = 0;
     // What was asked longest ago comes first: what a host got no question about comes before what it was asked already.
     await Promise.all(listed.toSorted((a, b) => a.asked - b.asked).map((candidate) => this.consider(candidate)));
-    this.news.unasked(this.unasked);
+    this.events.unasked(this.unasked);
     await this.flushing;
     if (signal.aborted) return;
     this.hasRun = true;
@@ -180,7 +180,7 @@ export class Search {
     if (judgement === "take") {
       this.take(pinOf(candidate, offer, { proof: candidate.proof!, before: this.pins.get(admin), since: this.time() }));
     }
-    this.news.looked(candidate, judgement === "wait");
+    this.events.looked(candidate, judgement === "wait");
   }
 
   private judge(candidate: Candidate) {
@@ -225,7 +225,7 @@ export class Search {
       await sleep(GATHER, this.options.clock);
       const batch = this.taken.splice(0);
       await this.pins.put(batch);
-      for (const pin of batch) this.news.pinned(pin);
+      for (const pin of batch) this.events.pinned(pin);
       await this.apply();
     }
   }

@@ -14,8 +14,8 @@ interface SourceReading {
   /** Wall-clock time. */
   lastRun: number | undefined;
   lastError: string | undefined;
-  toldFault: string | undefined;
-  toldAt: Instant;
+  reportedFault: string | undefined;
+  reportedAt: Instant;
   shrankAt: Instant;
 }
 
@@ -33,8 +33,8 @@ export class SourceReadings {
       listing: undefined,
       lastRun: undefined,
       lastError: undefined,
-      toldFault: undefined,
-      toldAt: -Infinity,
+      reportedFault: undefined,
+      reportedAt: -Infinity,
       shrankAt: -Infinity,
     }));
     observer.sources(sources.map(({ name }) => name));
@@ -102,13 +102,13 @@ export class SourceReadings {
   private isNews(reading: SourceReading, fault: string | undefined): boolean {
     const now = this.clock.now();
     if (fault === undefined) {
-      const wasTold = reading.toldFault !== undefined;
-      reading.toldFault = undefined;
-      return wasTold;
+      const wasReported = reading.reportedFault !== undefined;
+      reading.reportedFault = undefined;
+      return wasReported;
     }
-    if (reading.toldFault !== undefined || now - reading.toldAt < REMINDER) return false;
-    reading.toldFault = fault;
-    reading.toldAt = now;
+    if (reading.reportedFault !== undefined || now - reading.reportedAt < REMINDER) return false;
+    reading.reportedFault = fault;
+    reading.reportedAt = now;
     return true;
   }
 

@@ -25,11 +25,11 @@ export function createDiscoveryObserver(metrics: Metrics, log: Logger, clock: Cl
     registries(counts) {
       for (const state of REGISTRY_STATES) metrics.discoveryRegistries.set({ state }, counts[state]);
     },
-    pinned: ({ name, admin, ...news }) =>
-      log.info({ upstream: name, admin: hashId(admin), ...news }, "registry pinned"),
+    pinned: ({ name, admin, ...event }) =>
+      log.info({ upstream: name, admin: hashId(admin), ...event }, "registry pinned"),
     mended: (upstream, { from, to }) => log.warn({ upstream, from, to }, "registry URL mended"),
-    waiting: ({ name, admin, ...news }) =>
-      log.warn({ upstream: name, admin: hashId(admin), ...news }, "registry waits for approval"),
+    waiting: ({ name, admin, ...event }) =>
+      log.warn({ upstream: name, admin: hashId(admin), ...event }, "registry waits for approval"),
     stranger: (upstream, named) => log.warn({ upstream, named: hashId(named) }, "listed URL is another registry"),
     unproved: (upstream, why) => log.warn({ upstream, reason: withoutSecrets(why) }, "listed registry is not proved"),
     unasked: (urls) => log.warn({ urls }, "listed registries are asked later"),

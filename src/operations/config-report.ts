@@ -14,11 +14,11 @@ export interface ReloadReport {
   /** Keys that changed, and take effect at the next start only. */
   readonly needRestart: readonly string[];
   /** Why it was refused; or, where it was applied, which files that it names are no good. */
-  readonly problems: readonly ToldProblem[];
+  readonly problems: readonly ReportedProblem[];
 }
 
 /** A problem without what could be a secret. */
-export type ToldProblem = Pick<Problem, "path" | "message"> & Partial<Pick<Problem, "line">>;
+export type ReportedProblem = Pick<Problem, "path" | "message"> & Partial<Pick<Problem, "line">>;
 
 /** What `GET /config` answers. */
 export interface ConfigReport {

@@ -70,10 +70,10 @@ export class ReplicaWatch {
   }
 
   /** The differences that last longer than it takes to share what was changed. */
-  lasting(): readonly string[] {
+  settled(): readonly string[] {
     const now = this.clock.now();
-    const lasting = this.look(this.port.replicas()).filter(({ text }) => now - this.since.get(text)! >= SETTLES_IN);
-    return lasting.map(({ text }) => text);
+    const settled = this.look(this.port.replicas()).filter(({ text }) => now - this.since.get(text)! >= SETTLES_IN);
+    return settled.map(({ text }) => text);
   }
 
   private look(replicas: readonly Replica[]): readonly Difference[] {

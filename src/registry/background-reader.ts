@@ -81,12 +81,12 @@ export class BackgroundReader {
     const { clock, isListing, registries } = this.options;
     if (!isListing()) return;
     const now = clock.now();
-    const isNews = now >= this.wantedUntil;
+    const isFirst = now >= this.wantedUntil;
     this.wantedUntil = now + WANTED;
     // A registry that fails, or lists for ever, has its own time to be asked again.
     const askedAnew = unknown.map((registry) => this.scheduleOf(registry)).filter(({ setbacks }) => setbacks === 0);
     for (const schedule of askedAnew) schedule.dueAt = -Infinity;
-    const waitedFor = isNews ? registries().map((registry) => this.scheduleOf(registry)) : askedAnew;
+    const waitedFor = isFirst ? registries().map((registry) => this.scheduleOf(registry)) : askedAnew;
     if (this.cancelTick === undefined || waitedFor.length === 0) return;
     for (const schedule of waitedFor) {
       if (schedule.dueAt <= now) schedule.isSettled = false;

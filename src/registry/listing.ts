@@ -92,7 +92,7 @@ export class Listing {
     if (epoch === undefined) return;
     const digest = chainDigest(before.page, epoch);
     const isKnown = coordinator.epochOf(next) !== undefined;
-    if (!chains.isNews(chain, digest) && isKnown) return;
+    if (!chains.isNewlyIssued(chain, digest) && isKnown) return;
     coordinator.issueChain(this.admin, chain, digest);
     chains.follow(key.chain, chain);
   }

@@ -79,7 +79,7 @@ export class RegistryMetadata {
     this.defaultSizes = new PageSizeNegotiation(coordinator, "default-page-size");
     this.listingSizes = new PageSizeNegotiation(coordinator, "page-size");
     this.overlaps = new PageSizeNegotiation(coordinator, "page-overlap");
-    this.policies = { client: policiesOf(upstream, {}), background: policiesOf(upstream, HEEDED) };
+    this.policies = { client: policiesOf(upstream, {}), background: policiesOf(upstream, FOLLOWED) };
   }
 
   /**
@@ -128,7 +128,7 @@ export class RegistryMetadata {
 }
 
 /** Lets {@link FRESH} count whatever is configured: a listing made of stale pages would renew nothing. */
-const HEEDED = { honorClient: true, clientFloor: 0 };
+const FOLLOWED = { honorClient: true, clientFloor: 0 };
 
 function policiesOf(
   { config: { cache, forwardAuthorization } }: Upstream,
@@ -199,7 +199,7 @@ export class PageChains {
   }
 
   /** Notes what a token was issued under; false when it was so already, and need not be announced. */
-  isNews(chain: string, digest: string): boolean {
+  isNewlyIssued(chain: string, digest: string): boolean {
     const known = this.at(chain);
     if (known.issued === digest) return false;
     known.issued = digest;

@@ -1,7 +1,7 @@
 import { sayDuration, saySize } from "./quantity.ts";
 
 /** What is said of an entry; durations in milliseconds, negative when over. */
-export interface ToldEntry {
+export interface ShownEntry {
   readonly tier: string;
   readonly purged: boolean;
   readonly status: number;
@@ -22,16 +22,16 @@ export interface ToldEntry {
 }
 
 /** What is said of a resource that may be cached: what `/explain` answers, of this or another version. */
-export interface ToldExplanation {
+export interface ShownExplanation {
   readonly policy: { readonly ttl: number; readonly notFoundTtl?: number; readonly maxTtl: number };
   readonly epoch?: string;
-  readonly entries: readonly ToldEntry[];
+  readonly entries: readonly ShownEntry[];
   readonly lastSkip?: { readonly reason: string; readonly ago: number };
   readonly fetching: boolean;
 }
 
 /** What becomes of the next request for a resource, and why, line by line; its entries apart. */
-export function tellOutlook(explanation: ToldExplanation): string[] {
+export function describeOutlook(explanation: ShownExplanation): string[] {
   const { policy, lastSkip, fetching } = explanation;
   const notFound = policy.notFoundTtl === undefined ? "" : `, a 404 for ${sayTtl(policy.notFoundTtl)}`;
   return [
@@ -49,7 +49,7 @@ function sayTtl(ttl: number): string {
 }
 
 /** What becomes of the next request. */
-function verdict({ epoch, entries }: ToldExplanation): string {
+function verdict({ epoch, entries }: ShownExplanation): string {
   if (epoch === undefined) return "Never stored: no page that the gateway has issued this page token.";
   const usable = entries.filter(({ purged }) => !purged);
   if (usable.length === 0) {
@@ -61,7 +61,7 @@ function verdict({ epoch, entries }: ToldExplanation): string {
   return `${outlook(best)}${which}`;
 }
 
-function outlook({ freshFor, revalidateFor, usableFor, tier }: ToldEntry): string {
+function outlook({ freshFor, revalidateFor, usableFor, tier }: ShownEntry): string {
   const from = tier === "memory" ? "memory" : "Redis";
   if (freshFor > 0) return `The next request is answered from ${from}: fresh for another ${sayDuration(freshFor)}.`;
   if (revalidateFor > 0) {
@@ -74,7 +74,7 @@ function outlook({ freshFor, revalidateFor, usableFor, tier }: ToldEntry): strin
 }
 
 /** What is stored, line by line. Text that is from a registry stays as it is. */
-export function tellEntry(entry: ToldEntry, number: number): string[] {
+export function describeEntry(entry: ShownEntry, number: number): string[] {
   const { tier, purged, status, variant, etag, bytes, age, lifetime, freshFor, origins } = entry;
   const place = tier === "memory" ? "memory" : "Redis";
   const lasts = freshFor > 0 ? `fresh for another ${sayDuration(freshFor)}` : `stale for ${sayDuration(freshFor)}`;

@@ -58,7 +58,7 @@ class Gateway {
       discovery: () => ({ ...NO_DISCOVERY, ...this.scene.discovery }),
       lastReload: () => this.scene.lastReload as ReloadReport | undefined,
       operatorFaults: () => this.scene.operatorFaults ?? new Map(),
-      replicas: { lasting: () => this.scene.replicaDifferences ?? [] },
+      replicas: { settled: () => this.scene.replicaDifferences ?? [] },
     });
   }
 

@@ -84,13 +84,13 @@ describe("the replicas that an operator is shown", () => {
 
 test("a difference is one of the conditions only once it lasts longer than sharing takes", () => {
   const { clock, scene, watch } = watchOf(replica("a"), replica("b", behind));
-  expect(watch.lasting()).toEqual([]);
+  expect(watch.settled()).toEqual([]);
   clock.advance(29_000);
-  expect(watch.lasting()).toEqual([]);
+  expect(watch.settled()).toEqual([]);
   clock.advance(1_000);
-  expect(watch.lasting()).toEqual(["b follows another configuration than a"]);
+  expect(watch.settled()).toEqual(["b follows another configuration than a"]);
   scene.replicas = [replica("a"), replica("b")];
-  expect(watch.lasting()).toEqual([]);
+  expect(watch.settled()).toEqual([]);
   scene.replicas = [replica("a"), replica("b", behind)];
-  expect(watch.lasting()).toEqual([]);
+  expect(watch.settled()).toEqual([]);
 });

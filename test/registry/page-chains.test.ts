@@ -28,16 +28,16 @@ describe("what a page teaches of the pages behind it", () => {
   test("is told once for each digest, whatever else is known of the token", () => {
     const chains = new PageChains();
     chains.paginationOf("5 t1");
-    expect(chains.isNews("5 t1", "A")).toBe(true);
-    expect(chains.isNews("5 t1", "A")).toBe(false);
-    expect(chains.isNews("5 t1", "B")).toBe(true);
-    expect(chains.isNews("5 t1", "A")).toBe(true);
+    expect(chains.isNewlyIssued("5 t1", "A")).toBe(true);
+    expect(chains.isNewlyIssued("5 t1", "A")).toBe(false);
+    expect(chains.isNewlyIssued("5 t1", "B")).toBe(true);
+    expect(chains.isNewlyIssued("5 t1", "A")).toBe(true);
   });
 
   test("is forgotten of the tokens that were named longest ago", () => {
     const chains = new PageChains();
-    chains.isNews("5 old", "A");
+    chains.isNewlyIssued("5 old", "A");
     for (let i = 0; i < 10_000; i++) chains.paginationOf(`5 invented ${i}`);
-    expect(chains.isNews("5 old", "A")).toBe(true);
+    expect(chains.isNewlyIssued("5 old", "A")).toBe(true);
   });
 });

@@ -15,7 +15,7 @@ interface HealthSources {
   readonly discovery: () => DiscoveryReport;
   readonly lastReload: () => ReloadReport | undefined;
   readonly operatorFaults: () => ReadonlyMap<string, string>;
-  readonly replicas: Pick<ReplicaWatch, "lasting">;
+  readonly replicas: Pick<ReplicaWatch, "settled">;
 }
 
 /** How the gateway is, looked at when somebody asks and every thirty seconds: since when something is so is known then. */
@@ -40,7 +40,7 @@ export class HealthReport {
 
   async look(): Promise<Health> {
     const { clock, metrics, status, discovery, lastReload, operatorFaults, replicas } = this.sources;
-    const replicaDifferences = replicas.lasting();
+    const replicaDifferences = replicas.settled();
     metrics.replicasDiffering.set(replicaDifferences.length);
     const gauges = await gaugesAbove0(metrics);
     await this.recent.refresh();

@@ -189,7 +189,7 @@ function readToken(answer: RawAnswer, now: Instant): Token | undefined {
   const { access_token: value, expires_in: seconds } = json as { access_token?: unknown; expires_in?: unknown };
   // What is no field value would break the requests it is sent with.
   if (typeof value !== "string" || !/^[\x21-\x7e]+$/.test(value)) return undefined;
-  const told = Number(seconds);
-  const lifetime = seconds !== undefined && Number.isFinite(told) && told > 0 ? told * 1_000 : DEFAULT_LIFETIME;
+  const stated = Number(seconds);
+  const lifetime = seconds !== undefined && Number.isFinite(stated) && stated > 0 ? stated * 1_000 : DEFAULT_LIFETIME;
   return { value, refreshAt: now + lifetime * REFRESH_AT, expiresAt: now + lifetime };
 }

@@ -5,14 +5,14 @@ import type { DiscoveryObserver } from "./observer.ts";
 import { type Pin, proposalDigest } from "./pin.ts";
 
 /** The same about the same registry is reported no more often: lists that go back and forth do not fill the log. */
-const TELL_AGAIN: Duration = 3_600_000;
-const MOST_TOLD = 4_000;
+const REMINDER: Duration = 3_600_000;
+const MOST_REMEMBERED = 4_000;
 
 /** Reports what becomes of registries, each thing once. */
-export class DiscoveryNews {
+export class DiscoveryEvents {
   private readonly clock: Clock;
   private readonly observer: DiscoveryObserver;
-  private readonly told = new LRUCache<string, number>({ maxSize: MOST_TOLD, sizeCalculation: () => 1 });
+  private readonly reportedAt = new LRUCache<string, number>({ maxSize: MOST_REMEMBERED, sizeCalculation: () => 1 });
 
   constructor(clock: Clock, observer: DiscoveryObserver) {
     this.clock = clock;
@@ -32,8 +32,8 @@ export class DiscoveryNews {
     if (isWaiting && this.isDue(`waiting ${admin}`)) {
       this.observer.waiting({ name, admin, source: offer.source, nodes: offer.urls.length });
     }
-    const [told] = proof?.strangers.values() ?? [];
-    if (told !== undefined && this.isDue(`stranger ${admin}`)) this.observer.stranger(name, told);
+    const [reportedAt] = proof?.strangers.values() ?? [];
+    if (reportedAt !== undefined && this.isDue(`stranger ${admin}`)) this.observer.stranger(name, reportedAt);
     // One that was not asked at all is said with all of them.
     const problem = proof?.unasked === offer.urls.length ? undefined : problemOf(proof);
     if (problem !== undefined && this.isDue(`unproved ${admin}`)) this.observer.unproved(name, problem);
@@ -50,8 +50,8 @@ export class DiscoveryNews {
 
   private isDue(what: string): boolean {
     const now = this.clock.now();
-    if (now - (this.told.get(what) ?? -Infinity) < TELL_AGAIN) return false;
-    this.told.set(what, now);
+    if (now - (this.reportedAt.get(what) ?? -Infinity) < REMINDER) return false;
+    this.reportedAt.set(what, now);
     return true;
   }
 }
