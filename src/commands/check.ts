@@ -1,6 +1,7 @@
 import { systemClock } from "../clock.ts";
 import { listCertificates, warnOfEnds } from "./check-certificates.ts";
 import { type Change, diffConfig } from "../config/diff.ts";
+import { estimateMemory } from "../config/memory-estimate.ts";
 import { loadConfig } from "../config/parse.ts";
 import { presentConfig, printConfig } from "../config/print.ts";
 import { ConfigError, type Problem } from "../config/problem.ts";
@@ -25,6 +26,7 @@ interface CheckReport {
   /** Of `file`, or of the one that `--diff` names. */
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
+  readonly memory?: { readonly underLoadMiB: number; readonly limitMiB: number };
   readonly certificates?: readonly { readonly of: string; readonly expiresAt: string }[];
   readonly changes?: readonly Change[];
   /** What each node, and Redis, had to say. */
@@ -49,6 +51,8 @@ export async function check(options: CheckOptions): Promise<number> {
     if (!isJson) {
       if (changes !== undefined) printDiff(changes);
       if (options.print === true) printLines(printConfig(config));
+      const { underLoad, limit } = estimateMemory(config);
+      printLine(`memory: about ${inMiB(underLoad)} MiB at full load; limit the process to ${inMiB(limit)} MiB`);
       for (const { of, ends } of certificates) printLine(`${of}: ends on ${new Date(ends).toISOString()}`);
       for (const warning of warned) printLine(`warning: ${warning}`);
     }
@@ -60,6 +64,10 @@ export async function check(options: CheckOptions): Promise<number> {
         good,
         problems: [],
         warnings: warned,
+        memory: {
+          underLoadMiB: inMiB(estimateMemory(config).underLoad),
+          limitMiB: inMiB(estimateMemory(config).limit),
+        },
         ...(certificates.length > 0 && {
           certificates: certificates.map(({ of, ends }) => ({ of, expiresAt: new Date(ends).toISOString() })),
         }),
@@ -78,6 +86,10 @@ export async function check(options: CheckOptions): Promise<number> {
     else printLines(error.message, process.stderr);
     return EXIT.badConfig;
   }
+}
+
+function inMiB(bytes: number): number {
+  return Math.ceil(bytes / 2 ** 20);
 }
 
 /** Loads what calls registries and Redis only where they are called: it is half of what a command loads. */

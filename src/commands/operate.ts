@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
-import { UsageError } from "./command-line.ts";
+import { EXIT, UsageError } from "./command-line.ts";
 import {
   doneLines,
   type GatewayStatus,
@@ -103,10 +103,28 @@ export function upstreams(flags: ActionFlags, words: readonly string[]): Promise
 }
 
 /** `purge`: takes what is named out of the cache, and says on which replicas. */
-export function purge(flags: PurgeFlags, [upstream]: readonly string[]): Promise<number> {
-  const { all, instrument } = flags;
-  if ((upstream === undefined) !== (all === true)) throw new UsageError("purge takes an upstream, or --all");
-  if (all === true) refuseOptions(flags, ["endpoint", "instrument"], "an upstream");
+export async function purge(flags: PurgeFlags, words: readonly string[]): Promise<number> {
+  const [upstream, ...more] = words;
+  if (flags.all !== true) {
+    if (upstream === undefined || more.length > 0) throw new UsageError("purge takes an upstream, or --all [URL …]");
+    return purgeOne(flags, upstream);
+  }
+  refuseOptions(flags, ["endpoint", "instrument"], "an upstream");
+  if (upstream === undefined) return purgeOne(flags, undefined);
+  if (flags.url !== undefined || words.some((word) => !URL.canParse(word))) {
+    throw new UsageError("purge --all takes URLs of operations listeners, or one by --url");
+  }
+  let worst: number = EXIT.ok;
+  for (const url of words) {
+    if (flags.json !== true) printLine(url);
+    worst = Math.max(worst, await purgeOne({ ...flags, url }, undefined));
+  }
+  return worst;
+}
+
+/** @param upstream undefined: everything */
+function purgeOne(flags: PurgeFlags, upstream: string | undefined): Promise<number> {
+  const { instrument } = flags;
   const { endpoint = instrument === undefined ? undefined : "instrument" } = flags;
   const body = { upstream, endpoint, instrument, ...pick(flags, ["soft"]) };
   return askGateway(flags, { path: "purge", body }, (answer) => {

@@ -65,7 +65,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   },
   purge: {
     options: { ...operations, all: flag, endpoint: text, instrument: text, soft: flag },
-    positionals: [0, 1],
+    positionals: [0, 64],
     run: async (values, words) => (await import("./operate.ts")).purge(values, words),
   },
   nodes: {

@@ -142,6 +142,12 @@ describe("purge", () => {
     expect(await cacheStatus()).toContain("hit");
     const all = await runHere(["purge", "--all", "--url", operations]);
     expect([all.code, all.stdout]).toEqual([0, "purged: everything; on this replica\n"]);
+
+    const nobody = "http://127.0.0.1:1";
+    const several = await runHere(["purge", "--all", nobody, operations]);
+    expect(several.code).toBe(1);
+    expect(several.stdout).toBe(`${nobody}\n${operations}\npurged: everything; on this replica\n`);
+    expect(several.stderr).toContain(`${nobody}/ does not answer`);
     expect(await cacheStatus()).toContain("fwd=");
     const one = await runHere(["purge", "amulet", "--instrument", "Amulet", "--json", "--url", operations]);
     expect(inJson(one)).toEqual({
@@ -160,6 +166,8 @@ describe("purge", () => {
   test.each([
     [["purge"], "--all"],
     [["purge", "amulet", "--all"], "--all"],
+    [["purge", "amulet", "bonds"], "--all"],
+    [["purge", "--all", "http://127.0.0.1:9090", "--url", "http://127.0.0.1:9091"], "--url"],
     [["purge", "--all", "--instrument", "x"], "--instrument"],
     [["nodes", "cordon", "amulet"], "cordon UPSTREAM NODE"],
     [["nodes", "drain", "amulet", "0"], "cordon UPSTREAM NODE"],

@@ -150,6 +150,7 @@ describe("check", () => {
     const plain = await outcomeOf(run(["check", "--config", file]));
     expect(plain.code).toBe(0);
     expect(plain.stdout).toContain("good");
+    expect(plain.stdout).toMatch(/^memory: about [0-9]+ MiB at full load; limit the process to [0-9]+ MiB$/m);
     const printed = await runHere(["check", "--config", file, "--print"]);
     expect(printed.code).toBe(0);
     expect(printed.stdout).toContain("keepAliveTimeout");
@@ -172,6 +173,7 @@ describe("check", () => {
       file: good,
       good: true,
       problems: [],
+      memory: { underLoadMiB: expect.any(Number), limitMiB: expect.any(Number) },
       warnings: expect.arrayContaining([expect.stringContaining("upstreams[a].admin is not set")]),
       changes: [{ path: "log.level", before: "info", after: "debug", effect: "reload" }],
       config: { log: { level: "debug" }, upstreams: [{ auth: { bearerToken: "***" } }] },
