@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Where a file takes seconds however short it is: for other processes, and for Redis to notice. */
-const LONG = /\/test\/(process|sharing)\//;
+const LONG = /\/test\/(commands|gateway|sharing)\//;
 
 /** What waits longest begins first, on a new machine as well, where no file's duration is known: it is not waited for. */
 class LongFirst extends BaseSequencer {

@@ -75,7 +75,7 @@ export function writeNotes({ name, version, checkout, out }: Release): string {
 
 /** The section of a version: `## 0.2.0`, with a date behind it, or `## Unreleased: 0.2.0`. */
 export function notesOf(version: string, changelog: string): string {
-  const sections = changelog.split(/^(?=## )/m).slice(1);
+  const sections = changelog.split(/^(?=## )/m);
   const section = sections.find((each) => /^## (?:Unreleased: )?(\S+)/.exec(each)?.[1] === version);
   if (section === undefined) throw new Error(`CHANGELOG.md has no section "## ${version}": write one`);
   return `${section.trim()}\n`;

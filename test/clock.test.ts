@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Abort, type AbortSignalLike } from "../../src/clock.ts";
+import { Abort, type AbortSignalLike } from "../src/clock.ts";
 
 const KINDS: readonly [string, () => { readonly signal: AbortSignalLike; readonly abort: () => void }][] = [
   [
