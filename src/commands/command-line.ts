@@ -22,6 +22,10 @@ Usage:
                            [--style splice|utility] [--versions v1,v2] [--unknown-paths own|html]
                            [--strict] [--fault 429:0.1] [--fault 503*3@info …]
       A sample registry for those who integrate and have none, with faults on demand.
+  registry-gateway inspect URL [--json]
+      What the registry at a base URL is like, for those who build wallets or registries: admin,
+      versions, pages, errors, freshness, CORS, TLS, limits, and what differs from the standard.
+      Exit code 1: something breaks the standard; 2: some clients stumble.
   registry-gateway status
       How a running gateway is: cache, Redis, upstreams, what operators did.
   registry-gateway replicas
@@ -58,7 +62,7 @@ Usage:
       public addresses only unless --allow-private.
   registry-gateway --help | --version
 
-Exit codes: 0 stopped cleanly, 78 bad config, 1 anything else.
+Exit codes: 0 stopped cleanly, 78 bad config, 1 anything else; of inspect see there.
 `;
 
 /** A command line that cannot be understood; `message` says why. */

@@ -53,6 +53,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     positionals: 0,
     run: async (values) => (await import("./sandbox.ts")).sandbox(values),
   },
+  inspect: {
+    options: { json: flag },
+    positionals: 1,
+    run: async (values, words) => (await import("./inspect/inspect.ts")).inspect(values, words),
+  },
   status: {
     options: operations,
     positionals: 0,

@@ -107,7 +107,7 @@ async function startScene() {
   installed.start(["start", "--config", file]);
   const gateway = `http://127.0.0.1:${ports.public}`;
   await until(() => answers(`${gateway}${PAGE}`), 30_000);
-  return { file, gateway, operations: `http://127.0.0.1:${ports.operations}` };
+  return { file, gateway, registry, operations: `http://127.0.0.1:${ports.operations}` };
 }
 
 describe("a gateway of the package", () => {
@@ -172,6 +172,7 @@ describe("a gateway of the package", () => {
     start: [["--version"], /\d+\.\d+\.\d+/],
     demo: [["demo", "--help"], /three sample registries/i],
     sandbox: [["sandbox", "--help"], /--strict/],
+    inspect: [["inspect", "REGISTRY"], /0 errors, 0 warnings/],
     check: [["check", "--live", "--config", "FILE"], /amulet/],
     status: [["status", "--config", "FILE"], /amulet/],
     replicas: [["replicas", "--config", "FILE"], /\(answers\)/],
@@ -193,6 +194,7 @@ describe("a gateway of the package", () => {
     expect(named.size).toBeGreaterThan(10);
     const places: Readonly<Record<string, string>> = {
       FILE: running.file,
+      REGISTRY: running.registry,
       KEYS: join(installed.folder, "clients.keys"),
       LIST: join(installed.folder, "list.json"),
     };
