@@ -110,7 +110,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   observe: {
     rooms: ["cache", "config", "sharing/redis", "discovery", "observe/metrics", "observe/tracing", "spec", "words"],
-    types: ["bodies", "cache/stores", "clients", "connections", "sharing", "requests", "registry", "upstream"],
+    types: ["bodies", "cache/stores", "clients", "connections", "sharing", "registry", "upstream"],
     packages: ["pino", "@prometheus-io/client"],
   },
   "observe/metrics": {

@@ -8,11 +8,11 @@ import type { Coordination } from "../sharing/coordination.ts";
 import type { RedisObserver } from "../sharing/redis/observer.ts";
 import { COMMAND_OUTCOMES, type CommandOutcome } from "../sharing/redis/observer.ts";
 import { fieldValue } from "../fields.ts";
-import type { RequestObservers, Snapshot } from "../requests/context.ts";
 import type { ListenerCertificateOptions } from "../connections/listener-certificate.ts";
 import type { MetadataObserver } from "../registry/registry-metadata.ts";
 import { isCached, type Operation } from "../spec/operations.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";
+import type { Config } from "../config/schema.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import { type ClientsObserver, createClientsObserver } from "./client-observers.ts";
 import type { Logger } from "./log.ts";
@@ -28,7 +28,8 @@ import { hashId, withoutSecrets } from "./redaction.ts";
 import { traceCache } from "./tracing/traced-observers.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import { RecentRequests, RequestLog } from "./request-log.ts";
-import { recordRefused, recordRequest, Traffic } from "./traffic.ts";
+import { recordRefused, recordRequest, type RequestObservers } from "./request-record.ts";
+import { Traffic } from "./traffic.ts";
 
 /** What is still so is told again. */
 const REMINDER: Duration = 600_000;
@@ -51,7 +52,7 @@ export interface ObservedParts {
   /** Whether work is refused, and how late the event loop was when it was last looked at. */
   readonly overload: { readonly isShedding: boolean; readonly delay: Duration };
   readonly coordination: Pick<Coordination, "redisStatus">;
-  readonly snapshot: () => Snapshot;
+  readonly snapshot: () => { readonly upstreams: Upstreams; readonly config: Config };
   /** Of the process itself, those of upstreams apart. */
   readonly certificates: () => readonly CertificateStatus[];
 }

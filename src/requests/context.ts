@@ -9,13 +9,10 @@ import type { Client, LimitState } from "../clients/client.ts";
 import type { Clients } from "../clients/clients.ts";
 import type { Config } from "../config/schema.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
-import type { Logger } from "../observe/log.ts";
-import type { ClientTraffic } from "../observe/metrics/client-traffic.ts";
-import type { RequestTrace, Tracing } from "../observe/tracing/tracing.ts";
-import type { Traffic } from "../observe/traffic.ts";
+import type { RequestObservers } from "../observe/request-record.ts";
+import type { RequestTrace } from "../observe/tracing/tracing.ts";
 import type { BackgroundReader } from "../registry/background-reader.ts";
-import type { RecentRequests, RequestLog } from "../observe/request-log.ts";
-import type { MetadataObserver, RegistryMetadata } from "../registry/registry-metadata.ts";
+import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import type { Operation } from "../spec/operations.ts";
 import { formatSize } from "../units.ts";
 import type { Upstream } from "../upstream/upstream.ts";
@@ -25,35 +22,6 @@ import type { HitMemo, HitTarget } from "./hit.ts";
 import type { InFlight } from "./in-flight.ts";
 import { type Cors, requestIdOf } from "./send.ts";
 import type { Target, TargetReader } from "./target.ts";
-
-/** What counts, logs and traces clients' requests. */
-export interface RequestObservers {
-  readonly log: Logger;
-  readonly traffic: Traffic;
-  /** Undefined where requests are not traced. */
-  readonly tracing: Tracing | undefined;
-  readonly metadata: Pick<MetadataObserver, "schemaViolated">;
-  readonly clients: ClientTraffic;
-  readonly recent: RecentRequests;
-  readonly lines: Pick<RequestLog, "write">;
-  /** A request is over: its answer is out, or its client has gone. */
-  record(context: RequestContext): void;
-  /** A request was refused at the gate. */
-  recordRefused(request: RefusedRequest): void;
-}
-
-/** A request that was refused before anything was done for it. */
-export interface RefusedRequest {
-  readonly id: string;
-  readonly request: IncomingMessage;
-  /** Undefined where it is not known who asked. */
-  readonly client: Client | undefined;
-  readonly operation: Operation | "none";
-  readonly error: GatewayError;
-  readonly startedAt: Instant;
-  /** Of the answer's body. */
-  readonly bytes: number;
-}
 
 /**
  * What a request works with: immutable, and taken once, when the request begins. A reload swaps it for the requests to
