@@ -180,7 +180,7 @@ function whenReady(client: RedisClient, onFault: (fault: RedisFault) => void): P
     client.on("error", (error: Error) => {
       const fault = readFault(error);
       onFault(fault);
-      if (fault.isLasting) reject(error);
+      if (fault.isPermanent) reject(error);
     });
     // Its event says why.
     client.connect().catch(() => undefined);

@@ -84,7 +84,7 @@ export function createPublicParts(options: ServerOptions): PublicParts {
   observers.readGauges({ memory, catalogue, overload, coordination, snapshot: () => snapshots.latest, certificates });
   introduceReplica(options, { observers, overload, inFlight, snapshots });
   coordinator.actions.onChange(() => snapshots.latest.upstreams.heed());
-  coordinator.onAnnounced((news) => snapshots.latest.upstreams.hear(news));
+  coordinator.onAnnounced((event) => snapshots.latest.upstreams.hear(event));
   const server = new Server({
     services,
     snapshots,

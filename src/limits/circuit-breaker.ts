@@ -46,7 +46,7 @@ const LEAST_FAILURES = 10;
 const FIRST_PAUSE: Duration = 1_000;
 const LONGEST_PAUSE: Duration = 8_000;
 /** A request that failed while the registry was well is not held against it for so long. */
-const EXCUSED_FOR: Duration = 60_000;
+const EXEMPT_FOR: Duration = 60_000;
 
 interface CircuitBreakerParts {
   readonly clock: Clock;
@@ -67,9 +67,9 @@ export class CircuitBreaker {
   private currentState: BreakerState = "closed";
   /** Calls in a row that failed; and those requests among them that may have failed by themselves. */
   private failures = 0;
-  private readonly suspects = new Set<string>();
+  private readonly failedRequests = new Set<string>();
   /** Requests that failed while the info was given. */
-  private readonly excused: RecentRequests<true>;
+  private readonly exempt: RecentRequests<true>;
   private isAsking = false;
   /** A call was answered while the info was asked. */
   private isAnswered = false;
@@ -83,7 +83,7 @@ export class CircuitBreaker {
 
   constructor(parts: CircuitBreakerParts) {
     this.parts = parts;
-    this.excused = new RecentRequests(parts.clock, EXCUSED_FOR);
+    this.exempt = new RecentRequests(parts.clock, EXEMPT_FOR);
     this.news = new News(parts.clock);
   }
 
@@ -108,8 +108,8 @@ export class CircuitBreaker {
     if ((reason === "timeout" || reason === "connect-timeout") && !this.isFairTrial(elapsed)) return;
     if (fault === "unclear") {
       const request = digest();
-      if (this.excused.get(request) === true) return;
-      this.suspects.add(request);
+      if (this.exempt.get(request) === true) return;
+      this.failedRequests.add(request);
     }
     this.failures += 1;
     if (this.failures >= LEAST_FAILURES) void this.ask();
@@ -142,7 +142,7 @@ export class CircuitBreaker {
 
   private forget(): void {
     this.failures = 0;
-    this.suspects.clear();
+    this.failedRequests.clear();
   }
 
   private async ask(): Promise<void> {
@@ -161,7 +161,7 @@ export class CircuitBreaker {
     // Anybody who makes calls fail one after the other has the info asked ever more rarely.
     this.askAt = clock.now() + this.pause;
     this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
-    if (isWell === true) for (const request of this.suspects) this.excused.set(request, true);
+    if (isWell === true) for (const request of this.failedRequests) this.exempt.set(request, true);
     this.forget();
   }
 

@@ -101,18 +101,18 @@ export class RateLimit {
   /** The upstream answered 429 although the budget allowed the call: the real limit is lower, for other processes as well. */
   shrink(operation: Operation, retryAfter: number | undefined): void {
     const pause = Math.min(Math.ceil((retryAfter ?? 0) * 1_000), LONGEST_RETRY_AFTER);
-    if (!this.heed(operation, pause, true)) return;
+    if (!this.obey(operation, pause, true)) return;
     this.parts.coordinator.announce(formatRefusal({ whose: this.whose, operation, pause }), { isBrief: true });
   }
 
   /** Another process announced something: it may be that it was answered 429 for what this limit is about. */
-  hear(news: string): void {
-    const refusal = parseRefusal(news);
-    if (refusal?.whose === this.whose) this.heed(refusal.operation, refusal.pause, false);
+  receive(event: string): void {
+    const refusal = parseRefusal(event);
+    if (refusal?.whose === this.whose) this.obey(refusal.operation, refusal.pause, false);
   }
 
   /** Makes no call for `pause`, and fewer for a while. False where that was known; `isOwn`: the answer came to this process. */
-  private heed(operation: Operation, pause: Duration, isOwn: boolean): boolean {
+  private obey(operation: Operation, pause: Duration, isOwn: boolean): boolean {
     const counted = this.countedOf(operation);
     const now = this.parts.clock.now();
     const isLonger = now + pause >= counted.pausedUntil + ONE_EVENT && pause > 0;

@@ -15,9 +15,9 @@ export function formatRefusal({ whose, operation, pause }: Refusal): string {
   return `refused ${operation} ${pause} ${whose}`;
 }
 
-/** Undefined for other news, and for what goes beyond the bounds of a refusal. */
-export function parseRefusal(news: string): Refusal | undefined {
-  const [, name, pause, whose] = /^refused (\w+) (\d{1,5}) (.+)$/s.exec(news) ?? [];
+/** Undefined for other event, and for what goes beyond the bounds of a refusal. */
+export function parseRefusal(event: string): Refusal | undefined {
+  const [, name, pause, whose] = /^refused (\w+) (\d{1,5}) (.+)$/s.exec(event) ?? [];
   const operation = OPERATIONS.find((each) => each === name);
   if (operation === undefined || Number(pause) > LONGEST_RETRY_AFTER) return undefined;
   return { whose: whose!, operation, pause: Number(pause) };

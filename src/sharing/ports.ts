@@ -112,10 +112,10 @@ export interface AnnouncementsPort {
    * Announces something to the other processes, at once. One that cannot be reached does not learn it; what did not reach Redis
    * is announced when it is there again, but not what `isBrief`, which is of no use by then.
    */
-  announce(news: string, options?: { readonly isBrief: boolean }): void;
+  announce(event: string, options?: { readonly isBrief: boolean }): void;
 
-  /** Has `hear` called with what other processes announce, and with undefined when some of it may have been missed. */
-  onAnnounced(hear: (news: string | undefined) => void): void;
+  /** Has `listener` called with what other processes announce, and with undefined when some of it may have been missed. */
+  onAnnounced(listener: (event: string | undefined) => void): void;
 }
 
 /**

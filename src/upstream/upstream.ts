@@ -150,7 +150,7 @@ export class Upstream {
   hear(news: string | undefined): void {
     const { nodes, rateLimit } = this.parts;
     if (news === undefined) return nodes.checkAll();
-    rateLimit?.hear(news);
+    rateLimit?.receive(news);
     for (const node of nodes.all) {
       if (node.state !== "wrong-admin" && news === impostorAt(node.url)) nodes.doubt(node);
     }

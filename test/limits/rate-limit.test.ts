@@ -201,7 +201,7 @@ describe("upstreams of one group", () => {
     const [here, there, apart] = [openGroup(["a", "b"]), openGroup(["b", "c"]), openGroup(["a"], { group: "other" })];
     const tell = () => {
       for (const news of here.told)
-        for (const { members } of [there, apart]) members[Object.keys(members)[0]!]!.hear(news);
+        for (const { members } of [there, apart]) members[Object.keys(members)[0]!]!.receive(news);
     };
     for (let i = 0; i < 20; i += 1) here.members["a"]!.shrink("info", 5);
     expect(here.told).toEqual(["a line of the log", "refused info 5000 group:host"]);
@@ -227,13 +227,13 @@ describe("upstreams of one group", () => {
     "",
   ])("do not heed %j", async (news) => {
     const { members, takeAll } = openGroup(["a", "b"]);
-    members["a"]!.hear(news);
+    members["a"]!.receive(news);
     expect((await takeAll("a")) + (await takeAll("b"))).toBe(20);
   });
 
   test("hear of it by endpoint where each endpoint has a limit of its own", async () => {
     const { members, take, clock } = openGroup(["a", "b"], { perEndpoint: true });
-    members["a"]!.hear("refused instruments 5000 group:host");
+    members["a"]!.receive("refused instruments 5000 group:host");
     expect(await take("b")).toBe("taken");
     const take2 = members["b"]!.take({ operation: "instruments", priority: "post", deadline: clock.now() + 1_000 });
     await expect(take2).rejects.toMatchObject({ status: 429, retryAfter: 5 });

@@ -11,28 +11,28 @@ const publish = defineScript("announce", "allow-oom", "return redis.call('PUBLIS
 /** What processes say to each other at once. */
 export class Announcements implements AnnouncementsPort {
   private readonly connection: RedisConnection;
-  /** Announced, and not told by Redis yet. */
+  /** Announced, and not taken by Redis yet. */
   private readonly unsent = new Set<string>();
-  private hear: (news: string | undefined) => void = () => undefined;
+  private listener: (event: string | undefined) => void = () => undefined;
 
   constructor(connection: RedisConnection) {
     this.connection = connection;
   }
 
-  announce(news: string, { isBrief } = { isBrief: false }): void {
-    if (isBrief) return void this.send(news).catch(() => undefined);
+  announce(event: string, { isBrief } = { isBrief: false }): void {
+    if (isBrief) return void this.send(event).catch(() => undefined);
     if (this.unsent.size >= MAX_UNSENT) return;
-    this.unsent.add(news);
+    this.unsent.add(event);
     void this.sendAll();
   }
 
-  onAnnounced(hear: (news: string | undefined) => void): void {
-    this.hear = hear;
+  onAnnounced(listener: (event: string | undefined) => void): void {
+    this.listener = listener;
   }
 
   /** Undefined: some may have been missed. */
-  received(news: string | undefined): void {
-    this.hear(news);
+  received(event: string | undefined): void {
+    this.listener(event);
   }
 
   /** There is a connection, new or again. */
@@ -42,19 +42,19 @@ export class Announcements implements AnnouncementsPort {
 
   /** Sends what did not reach Redis yet; what does not now waits for the next connection. */
   private async sendAll(): Promise<void> {
-    for (const news of this.unsent) {
+    for (const event of this.unsent) {
       try {
-        await this.send(news);
-        this.unsent.delete(news);
+        await this.send(event);
+        this.unsent.delete(event);
       } catch {
         return;
       }
     }
   }
 
-  private async send(news: string): Promise<void> {
+  private async send(event: string): Promise<void> {
     const { channel } = this.connection.keys;
-    const args = [channel, this.connection.message({ kind: "news", news })];
+    const args = [channel, this.connection.message({ kind: "news", event })];
     await this.connection.run({ script: publish, keys: [channel], args });
   }
 }

@@ -194,10 +194,10 @@ export interface RedisFault {
   /** The rest of a sentence that begins with "Redis"; holds no secret and, but for a library's own text, no address. */
   readonly text: string;
   /** It does not go away by itself: the configuration or the server has to change. */
-  readonly isLasting: boolean;
+  readonly isPermanent: boolean;
 }
 
-const LASTING: readonly (readonly [RegExp, string])[] = [
+const PERMANENT: readonly (readonly [RegExp, string])[] = [
   [/WRONGPASS|invalid password|invalid username-password/i, "refuses the login: user or password is wrong"],
   [/NOAUTH|Authentication required/i, "wants a login and none is configured"],
   [/NOPERM/, "does not let this user do what is needed (NOPERM)"],
@@ -212,7 +212,7 @@ const LASTING: readonly (readonly [RegExp, string])[] = [
   [/ERR_SSL_|EPROTO|wrong version number|packet length too long/, "does not speak TLS there, or not as configured"],
 ];
 
-const PASSING: readonly (readonly [RegExp, string])[] = [
+const TRANSIENT: readonly (readonly [RegExp, string])[] = [
   [/ECONNREFUSED/, "refuses the connection"],
   [
     /ECONNRESET|Connection is closed|connection closed/i,
@@ -224,9 +224,9 @@ const PASSING: readonly (readonly [RegExp, string])[] = [
 /** What an error of the client means. It is read from the text, because the client wraps errors of nodes and sentinels. */
 export function readFault(error: unknown): RedisFault {
   const text = textOf(error);
-  const find = (table: typeof LASTING) => table.find(([pattern]) => pattern.test(text))?.[1];
-  const lasting = find(LASTING);
-  return { text: lasting ?? find(PASSING) ?? `cannot be used: ${text}`, isLasting: lasting !== undefined };
+  const find = (table: typeof PERMANENT) => table.find(([pattern]) => pattern.test(text))?.[1];
+  const permanent = find(PERMANENT);
+  return { text: permanent ?? find(TRANSIENT) ?? `cannot be used: ${text}`, isPermanent: permanent !== undefined };
 }
 
 /** The client says of a cluster only that all nodes failed; why, says the last of them. */

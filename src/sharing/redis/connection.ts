@@ -185,8 +185,8 @@ class ConnectionFaults {
 
   /** Undefined: it was reported lately, or is reported otherwise. */
   tell(error: unknown): string | undefined {
-    const { text, isLasting } = readFault(error);
-    if (this.hasConnected && !isLasting) return undefined;
+    const { text, isPermanent } = readFault(error);
+    if (this.hasConnected && !isPermanent) return undefined;
     const now = this.clock.now();
     const quietUntil = this.quietUntil.get(text) ?? (this.quietUntil.size < MOST_FAULTS ? -Infinity : Infinity);
     if (now < quietUntil) return undefined;

@@ -190,12 +190,12 @@ export class RedisCoordinator implements Coordinator {
     return this.facts.recall(key);
   }
 
-  announce(news: string, options?: { readonly isBrief: boolean }): void {
-    this.announcements.announce(news, options);
+  announce(event: string, options?: { readonly isBrief: boolean }): void {
+    this.announcements.announce(event, options);
   }
 
-  onAnnounced(hear: (news: string | undefined) => void): void {
-    this.announcements.onAnnounced(hear);
+  onAnnounced(listener: (event: string | undefined) => void): void {
+    this.announcements.onAnnounced(listener);
   }
 
   async close(): Promise<void> {
@@ -229,7 +229,7 @@ export class RedisCoordinator implements Coordinator {
       case "borrowed":
         return this.limits.received(message);
       case "news":
-        return this.announcements.received(message.news);
+        return this.announcements.received(message.event);
     }
   }
 }

@@ -25,7 +25,7 @@ export type Message =
       readonly windows: readonly { readonly name: string; readonly per: number; readonly count: number }[];
     }
   /** What a process announced to all. */
-  | { readonly kind: "news"; readonly news: string };
+  | { readonly kind: "news"; readonly event: string };
 
 /** Bytes of one message. What would be longer says only that something changed. */
 export const LONGEST_MESSAGE = 65_536;
@@ -51,7 +51,7 @@ export function parseMessage(text: string): Message | undefined {
   const parts: readonly unknown[] = json;
   const [kind, first, second, third, at] = parts;
   if (kind === "look" && typeof first === "string") return { kind, tag: first };
-  if (kind === "news" && typeof first === "string") return { kind, news: first };
+  if (kind === "news" && typeof first === "string") return { kind, event: first };
   if (typeof first !== "string" || typeof second !== "string") return undefined;
   if (kind === "lease") return { kind, name: first, outcome: second };
   if (kind === "borrowed") {

@@ -18,7 +18,7 @@ export const readValue = defineScript("value_read", "no-writes", `${VALUE_OF} re
 /**
  * The compare-and-set of single values. KEYS: value. ARGV: what has to be there ('*': anything), what is to be there, for
  * how long (ms), and channel and message where others are to know. Returns 1 when it was written. A value that said the
- * same before, or was not there, is no news.
+ * same before, or was not there, is no change.
  */
 const COMPARE_AND_SET = `${VALUE_OF} ${PLAIN}
 local last = valueOf(KEYS[1])
