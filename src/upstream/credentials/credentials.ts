@@ -139,12 +139,11 @@ function watchSecret({ config, files, onLook, previous }: CredentialParts): Watc
 
 function secretField(config: UpstreamConfig, fieldName: string, secret: WatchedFiles<string>): Credentials {
   const prefix = config.auth?.header === undefined ? "Bearer " : "";
-  const toFields = (value: string | undefined): MaybePromise<Fields> =>
-    value === undefined ? Promise.reject(lacking(config, "auth")) : [fieldName, `${prefix}${value}`];
   return {
     fieldName,
     fields() {
-      return toFields(secret.current);
+      const { current } = secret;
+      return current === undefined ? Promise.reject(lacking(config, "auth")) : [fieldName, `${prefix}${current}`];
     },
     distrust: () => secret.readNow(),
     close: () => undefined,
@@ -159,13 +158,11 @@ function tokenField(
   const token = new OAuthToken({
     upstream: config.name,
     oauth,
-    async secret() {
+    secret() {
       if (secret.current === undefined) throw lacking(config, "auth");
       return secret.current;
     },
-    tls() {
-      return onlyAuthorities(tls());
-    },
+    tls: () => onlyAuthorities(tls()),
     httpProxy: config.httpProxy,
     clock: files.clock,
     onFetch: (fault) => onLook("auth.oauth2.tokenUrl", fault),

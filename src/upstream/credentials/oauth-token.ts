@@ -40,7 +40,7 @@ interface TokenParts {
   readonly upstream: string;
   readonly oauth: OAuthConfig;
   /** The client secret as it is now. */
-  readonly secret: () => MaybePromise<string>;
+  readonly secret: () => string;
   readonly tls: ConnectionTarget["tls"];
   readonly httpProxy?: string | undefined;
   readonly clock: Clock;
@@ -145,7 +145,7 @@ export class OAuthToken {
     if (scope !== undefined) form.set("scope", scope);
     if (audience !== undefined) form.set("audience", audience);
     const { clock, upstream } = this.parts;
-    const basic = `${encodeURIComponent(clientId)}:${encodeURIComponent(await this.parts.secret())}`;
+    const basic = `${encodeURIComponent(clientId)}:${encodeURIComponent(this.parts.secret())}`;
     const request = {
       method: "POST",
       path: `${this.url.pathname}${this.url.search}`,

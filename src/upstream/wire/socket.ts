@@ -4,7 +4,6 @@ import { connect as connectTls } from "node:tls";
 import type { AbortSignalLike, Clock, Duration, Instant } from "../../clock.ts";
 import type { TlsMaterial } from "../../config/tls-files.ts";
 import { GatewayError } from "../../errors.ts";
-import type { MaybePromise } from "../../sharing/ports.ts";
 import { ConnectionGone, ConnectTimeout, ProxyRefused } from "./connection-failure.ts";
 import { isPrivateHost, lookUpPublic, PrivateAddress } from "./public-address.ts";
 
@@ -20,7 +19,7 @@ export interface ConnectionTarget {
   /** HTTP/2 is spoken where the node offers it (ALPN). */
   readonly http2?: boolean;
   /** Asked for each new connection; an error where none may be made. */
-  readonly tls: () => MaybePromise<TlsMaterial | GatewayError>;
+  readonly tls: () => TlsMaterial | GatewayError;
 }
 
 /** What ends the wait for a socket, and what hears how long a TCP handshake took. */
@@ -37,7 +36,7 @@ const KEEP_ALIVE: Duration = 1_000;
 export async function openSocket(target: ConnectionTarget, wait: SocketWait): Promise<Socket> {
   const { clock, signal } = wait;
   const url = new URL(target.origin);
-  const tls = url.protocol === "https:" ? await target.tls() : undefined;
+  const tls = url.protocol === "https:" ? target.tls() : undefined;
   if (tls instanceof GatewayError) throw tls;
   if (signal.aborted) throw new ConnectionGone();
   const until = { ...wait, deadline: clock.now() + target.connectTimeout };
