@@ -8,28 +8,38 @@ type SourceDraft = NonNullable<NonNullable<DiscoveryDraft["sources"]>[number]>;
 /** Anybody who can alter a list on its way decides where requests go. */
 const PLAIN = "must begin with https://: without TLS, others could put registries of their own into it";
 
+/** The keys of a source that name scans. */
+const scanKeys = ["cns", "credentials"] as const;
+
 function checkSource(reading: Reading, path: string, source: SourceDraft): void {
-  const { cns, admins, agree } = source;
+  const { admins, agree } = source;
   const isGiven = (key: string) => reading.isGiven(`${path}.${key}`);
-  if (isGiven("cns")) {
-    if (isGiven("network")) reading.report(`${path}.network`, "goes with url and file: name-service entries have none");
-    if (admins === undefined) reading.report(path, "cns needs admins: whose entries to read");
-    if (agree !== undefined && agree > (cns?.length ?? 0)) {
-      reading.report(`${path}.agree`, `must not be more than the number of scans (${cns?.length})`);
+  const key = scanKeys.find(isGiven);
+  if (key === undefined) {
+    for (const other of ["admins", "agree"]) {
+      if (isGiven(other)) reading.report(`${path}.${other}`, `goes with ${scanKeys.join(" and ")}`);
     }
-  } else {
-    for (const key of ["admins", "agree"]) if (isGiven(key)) reading.report(`${path}.${key}`, "goes with cns");
+    return;
   }
-  for (const [index, scan] of (cns ?? []).entries()) {
+  const scans = source[key] ?? [];
+  if (isGiven("network")) reading.report(`${path}.network`, "goes with url and file: what scans hold has none");
+  if (admins === undefined) reading.report(path, `${key} needs admins: whose records to read`);
+  if (agree !== undefined && agree > scans.length) {
+    reading.report(`${path}.agree`, `must not be more than the number of scans (${scans.length})`);
+  }
+  for (const [index, scan] of scans.entries()) {
     // One scan that is named twice would agree with itself.
-    if (cns!.indexOf(scan) !== index) reading.report(`${path}.cns[${index}]`, "is given twice");
+    if (scans.indexOf(scan) !== index) reading.report(`${path}.${key}[${index}]`, "is given twice");
   }
 }
 
-function checkTls(reading: Reading, path: string, { url, cns = [] }: SourceDraft): void {
+function checkTls(reading: Reading, path: string, source: SourceDraft): void {
+  const { url } = source;
   if (url !== undefined && isReadable(url)) reading.report(`${path}.url`, PLAIN);
-  for (const [index, scan] of cns.entries()) {
-    if (scan !== undefined && isReadable(scan)) reading.report(`${path}.cns[${index}]`, PLAIN);
+  for (const key of scanKeys) {
+    for (const [index, scan] of (source[key] ?? []).entries()) {
+      if (scan !== undefined && isReadable(scan)) reading.report(`${path}.${key}[${index}]`, PLAIN);
+    }
   }
 }
 

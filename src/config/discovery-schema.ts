@@ -2,6 +2,17 @@ import { Type } from "typebox";
 import { choice, count, flag, scalar, group, off, text } from "./keys.ts";
 import { upstreamDefaultsSchema } from "./upstream-schema.ts";
 
+const scans = (description: string) =>
+  off(
+    Type.Array(scalar("nodeUrl", { description: "Base URL of one scan." }), {
+      minItems: 1,
+      maxItems: 32,
+      examples: [["https://scan-1.example", "https://scan-2.example", "https://scan-3.example"]],
+      expected: "a list of URLs",
+      description,
+    }),
+  );
+
 const source = group(
   "Where registries are listed.",
   {
@@ -10,14 +21,9 @@ const source = group(
     network: off(
       text({ examples: ["MainNet"], description: "Which network of the list; needed where it has several." }),
     ),
-    cns: off(
-      Type.Array(scalar("nodeUrl", { description: "Base URL of one scan." }), {
-        minItems: 1,
-        maxItems: 32,
-        examples: [["https://scan-1.example", "https://scan-2.example", "https://scan-3.example"]],
-        expected: "a list of URLs",
-        description: "Scans whose name-service entries say where a party's registry is.",
-      }),
+    cns: scans("Scans whose name-service entries say where a party's registry is."),
+    credentials: scans(
+      "Scans whose credentials, published by a party about itself, say where its registry is: a draft of the standard.",
     ),
     admins: off(
       Type.Array(
@@ -31,7 +37,7 @@ const source = group(
           maxItems: 1_000,
           examples: [["DSO::1220ab0c"]],
           expected: "a list of party ids",
-          description: "With cns: the admins whose entries are read.",
+          description: "With cns and credentials: the admins whose records are read.",
         },
       ),
     ),
@@ -40,11 +46,11 @@ const source = group(
         minimum: 1,
         maximum: 32,
         examples: [2],
-        description: "With cns: how many scans must say the same. Off: more than half of them.",
+        description: "With cns and credentials: how many scans must say the same. Off: more than half of them.",
       }),
     ),
   },
-  { oneOf: [["url", "file", "cns"]] },
+  { oneOf: [["url", "file", "cns", "credentials"]] },
 );
 
 /** How registries are found that the file does not write. */
@@ -63,7 +69,7 @@ export const discoverySchema = group(
       examples: [[{ url: "https://lists.example/assets.json", network: "MainNet" }]],
       expected: "a list of sources",
       description:
-        "Each has url, file, or cns with admins. Where several name an admin, the one counts that it was found by, else the first.",
+        "Each has url, file, or cns or credentials with admins. Where several name an admin, the one counts that it was found by, else the first.",
     }),
     pinFile: scalar("path", {
       default: "/var/lib/registry-gateway/pins.json",

@@ -32,6 +32,11 @@ export function readEntry({ status, text }: Download): readonly string[] {
   // Entries of people hold text.
   const meta = typeof description === "string" ? metaOf(description) : {};
   const given = URL_KEYS.flatMap((key) => (typeof meta[key] === "string" ? meta[key].split(",") : []));
+  return readRegistryUrls(given);
+}
+
+/** @throws Error for one that is no base URL; the message is the rest of a sentence that begins with "it" */
+export function readRegistryUrls(given: readonly string[]): readonly string[] {
   const urls = given.map((url) => url.trim()).filter((url) => url !== "");
   const fault = urls.map(findNodeUrlFault).find((each) => each !== undefined);
   if (fault !== undefined) throw new Error(`names a registry URL that ${fault}`);

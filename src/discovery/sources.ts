@@ -5,7 +5,8 @@ import { faultOfFile, readTextFile } from "../config/text-file.ts";
 import { isReadable } from "../config/urls.ts";
 import { isPartyId } from "../upstream/nodes/registry-admin.ts";
 import { type AssetList, MAX_LIST, readAssetList, nameSome } from "./asset-list.ts";
-import { download, type DownloadOptions } from "./download.ts";
+import { type Download, download, type DownloadOptions } from "./download.ts";
+import { credentialsUrl, readCredentials } from "./credentials.ts";
 import { agreeOn, entryUrl, readEntry } from "./name-service.ts";
 
 /** What a source says: the URLs of each admin's registry, in their normal form and sorted. */
@@ -51,17 +52,20 @@ export function createSources(configs: readonly SourceConfig[], options: SourceO
   });
 }
 
-function nameOf({ url, file }: SourceConfig): string {
-  const name = url === undefined ? (file === undefined ? "cns" : basename(file)) : new URL(url).hostname;
+function nameOf({ url, file, cns }: SourceConfig): string {
+  const scans = cns === undefined ? "credentials" : "cns";
+  const name = url === undefined ? (file === undefined ? scans : basename(file)) : new URL(url).hostname;
   return name.replaceAll(/[^A-Za-z0-9_.-]+/g, "-").slice(0, 60) || "source";
 }
 
 type ReadOptions = SourceOptions & Pick<DownloadOptions, "signal">;
 
 async function read(config: SourceConfig, options: ReadOptions): Promise<Listing> {
-  const { url, file, network, cns, admins = [], agree } = config;
-  if (cns !== undefined) {
-    return readNames({ scans: cns, admins, agree: agree ?? Math.floor(cns.length / 2) + 1 }, options);
+  const { url, file, network, cns, credentials, admins = [], agree } = config;
+  const scans = cns ?? credentials;
+  if (scans !== undefined) {
+    const records = cns === undefined ? CREDENTIALS : NAME_SERVICE;
+    return readScans({ scans, records, admins, agree: agree ?? Math.floor(scans.length / 2) + 1 }, options);
   }
   const text = url === undefined ? readListFile(file!) : await readListAt(url, options);
   return listingOf(readAssetList(text, network), network, options);
@@ -108,20 +112,31 @@ function usable(urls: readonly string[], { allowPrivate }: SourceOptions): reado
   return urls.filter((url) => allowPrivate || !isReadable(url)).toSorted();
 }
 
-interface Names {
+/** What scans hold about a party, and how it says where its registry is. */
+interface Records {
+  url(scan: string, admin: string): string;
+  /** @throws Error where the answer does not say */
+  read(answer: Download, admin: string, now: number): readonly string[];
+}
+
+const NAME_SERVICE: Records = { url: entryUrl, read: readEntry };
+const CREDENTIALS: Records = { url: credentialsUrl, read: readCredentials };
+
+interface ScanQuestion {
   readonly scans: readonly string[];
+  readonly records: Records;
   readonly admins: readonly string[];
   readonly agree: number;
 }
 
-async function readNames({ scans, admins, agree }: Names, options: ReadOptions): Promise<Listing> {
+async function readScans({ scans, records, admins, agree }: ScanQuestion, options: ReadOptions): Promise<Listing> {
   const registries = new Map<string, readonly string[]>();
   const undecided = new Set<string>();
   const problems: string[] = [];
   const queue = new Set(admins).values();
   const work = async (): Promise<void> => {
     for (const admin of queue) {
-      const answers = await Promise.all(scans.map((scan) => readName(scan, admin, options)));
+      const answers = await Promise.all(scans.map((scan) => readScan(records, scan, admin, options)));
       const agreed = agreeOn(answers, agree);
       if ("problem" in agreed) {
         undecided.add(admin);
@@ -136,9 +151,16 @@ async function readNames({ scans, admins, agree }: Names, options: ReadOptions):
 }
 
 /** Undefined: the scan did not say. */
-async function readName(scan: string, admin: string, options: ReadOptions): Promise<readonly string[] | undefined> {
+async function readScan(
+  records: Records,
+  scan: string,
+  admin: string,
+  options: ReadOptions,
+): Promise<readonly string[] | undefined> {
   try {
-    return readEntry(await download(entryUrl(scan, admin), { ...options, timeout: ENTRY_TIMEOUT, maxBody: MAX_ENTRY }));
+    const limits = { timeout: ENTRY_TIMEOUT, maxBody: MAX_ENTRY };
+    const answer = await download(records.url(scan, admin), { ...options, ...limits });
+    return records.read(answer, admin, options.clock.wallNow());
   } catch {
     return undefined;
   }

@@ -21,7 +21,7 @@ export async function checkProtocol(client: RegistryClient): Promise<readonly Fi
     return findings.list;
   }
   const spoken = await speak(hostname.replace(/^\[(.*)\]$/, "$1"), Number(port === "" ? 443 : port));
-  const days = Math.floor((spoken.ends - client.clock.now()) / DAY);
+  const days = Math.floor((spoken.ends - client.clock.wallNow()) / DAY);
   findings.add(spoken.tls === "TLSv1.3" || spoken.tls === "TLSv1.2" ? "good" : "warning", spoken.tls ?? "no TLS");
   findings.add("note", spoken.protocol === "h2" ? "HTTP/2 is offered" : "HTTP/1.1 alone is offered");
   findings.add(days < 14 ? "warning" : "good", `its certificate ends in ${days} days`);
