@@ -11,6 +11,7 @@ import { usePoll } from "../polling.ts";
 import { formatRoute } from "../route.ts";
 import { store, useStore } from "../store.ts";
 import { sayDuration } from "../../src/words/quantity.ts";
+import { sayReached } from "../../src/words/reached.ts";
 
 /** Is it well, what is going on, what is in force. */
 export function OverviewPage() {
@@ -223,7 +224,7 @@ function Audit() {
             { title: "What", cell: ({ what }) => <code class="wrap">{JSON.stringify(what)}</code> },
             { title: "By", cell: ({ by }) => by },
             { title: "From", cell: ({ from }) => from },
-            { title: "Reached", cell: ({ scope }) => scope },
+            { title: "Reached", cell: ({ scope, replicas }) => (replicas === null ? scope : sayReached(replicas)) },
           ]}
         />
       )}

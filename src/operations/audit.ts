@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { BlockList, isIP } from "node:net";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
 import type { PurgeReach } from "../sharing/ports.ts";
+import type { ReplicasReached } from "../sharing/replicas.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Credential } from "./access.ts";
 import type { ActionReport, Operator } from "./actions.ts";
@@ -17,6 +18,13 @@ export interface AuditEntry extends Operator {
   /** As it was asked for. */
   readonly what: unknown;
   readonly scope: PurgeReach;
+  /** Which replicas took it, as its answer said; null: that was not asked, or is not known yet. */
+  readonly replicas: ReplicasReached | null;
+}
+
+interface Noted extends Pick<AuditEntry, "what" | "scope"> {
+  /** Never rejects; undefined: it has not left this replica yet. */
+  readonly replicas: Promise<ReplicasReached> | undefined;
 }
 
 /** What was done through this listener, the latest first, and what the operator is reminded of while it is in force. */
@@ -31,10 +39,15 @@ export class Audit {
     this.log = log;
   }
 
-  /** Notes what was done: one entry, and one line in the log. */
-  note(did: AuditEntry["did"], operator: Operator, { what, scope }: Pick<AuditEntry, "what" | "scope">): void {
+  /** Notes what was done: one entry, and one line in the log. Who took it is added once it is known. */
+  note(did: AuditEntry["did"], operator: Operator, { what, scope, replicas }: Noted): void {
     const at = new Date(this.clock.wallNow()).toISOString();
-    this.entries.unshift({ at, did, ...operator, what, scope });
+    const entry = { at, did, ...operator, what, scope, replicas: null };
+    this.entries.unshift(entry);
+    void replicas?.then((reached) => {
+      const index = this.entries.indexOf(entry);
+      if (index !== -1) this.entries[index] = { ...entry, replicas: reached };
+    });
     this.entries.length = Math.min(this.entries.length, KEPT);
     // Ids stay out of the log; an admin has its alias there.
     const { instrument: _, admin: __, ...shown } = what as Readonly<Record<string, unknown>>;

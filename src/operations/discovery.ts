@@ -53,11 +53,12 @@ export function addDiscovery(app: FastifyInstance, parts: DiscoveryParts, audit:
     const since = clock.now();
     const { registry, reach } = await discovery.decide(admin, approve, urls);
     const what = { admin, ...(upstream !== undefined && { upstream }), approve };
-    audit.note("discovery", operatorOf(request.raw, request.credential), { what, scope: reach });
+    const replicas = reach === "pending" ? undefined : parts.whoTook(since, reach);
+    audit.note("discovery", operatorOf(request.raw, request.credential), { what, scope: reach, replicas });
     if (reach === "pending") {
       const text = "decided on this replica only: Redis is away. It is written to Redis when that is back";
       throw new GatewayError("redis_away", text, { retryAfter: 5 });
     }
-    return reply.send({ registry, scope: reach, replicas: await parts.whoTook(since, reach) });
+    return reply.send({ registry, scope: reach, replicas: await replicas });
   });
 }

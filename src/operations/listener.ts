@@ -266,12 +266,13 @@ function addActions(app: FastifyInstance, options: OperationsOptions, audit: Aud
     const since = clock.now();
     const { purged, reach } = await options.purge(bodyOf(request));
     metrics.purges.inc({ reach });
-    audit.note("purge", operatorOf(request.raw, request.credential), { what: purged, scope: reach });
+    const replicas = reach === "pending" ? undefined : options.whoTook(since, reach);
+    audit.note("purge", operatorOf(request.raw, request.credential), { what: purged, scope: reach, replicas });
     if (reach === "pending") {
       const text = "purged on this replica only: Redis is away. The purge is written to Redis before it is read again";
       throw new GatewayError("redis_away", text, { retryAfter: 5 });
     }
-    return reply.send({ purged, scope: reach, replicas: await options.whoTook(since, reach) });
+    return reply.send({ purged, scope: reach, replicas: await replicas });
   });
   for (const [path, on] of [["/nodes", "node"] as const, ["/upstreams", "upstream"] as const]) {
     app.post(path, async (request, reply) => {
@@ -279,12 +280,13 @@ function addActions(app: FastifyInstance, options: OperationsOptions, audit: Aud
       const body = bodyOf(request);
       const operator = operatorOf(request.raw, request.credential);
       const { action, reach } = await options.act({ on, body, operator });
-      audit.note(on, operator, { what: body, scope: reach });
+      const replicas = reach === "pending" ? undefined : options.whoTook(since, reach);
+      audit.note(on, operator, { what: body, scope: reach, replicas });
       if (reach === "pending") {
         const text = "done on this replica only: Redis is away. It is written to Redis when that is back";
         throw new GatewayError("redis_away", text, { retryAfter: 5 });
       }
-      return reply.send({ action, scope: reach, replicas: await options.whoTook(since, reach) });
+      return reply.send({ action, scope: reach, replicas: await replicas });
     });
   }
 }

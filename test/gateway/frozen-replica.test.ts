@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import type { PurgeAnswer, ReplicasAnswer, StatusAnswer } from "../../src/operations/answers.ts";
+import type { AuditAnswer, PurgeAnswer, ReplicasAnswer, StatusAnswer } from "../../src/operations/answers.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
 import { startRedis } from "../support/redis.ts";
 import { until } from "../support/until.ts";
@@ -86,6 +86,9 @@ test("a purge names the replica that is frozen, which takes it before it serves 
   expect(reached).toMatchObject({ of: 2 });
   expect(names(reached.took)).toEqual([nameOfA]);
   expect(reached.missing).toMatchObject([{ name: nameOfB, version: expect.stringMatching(/^\d+\.\d+\.\d+/) }]);
+
+  const [noted] = (await read<AuditAnswer>(a, "audit")).actions;
+  expect(noted).toMatchObject({ did: "purge", scope: "fleet", replicas: reached });
 
   const calls = registry.calls.count("info");
   await until(() => performance.now() - stoppedAt > 1_500);
