@@ -9,6 +9,9 @@ export type Duration = number;
 /** Cancels a timer; calling it again, or after the timer fired, does nothing. */
 export type CancelTimer = () => void;
 
+/** A value at once where it is there, without a turn of the event loop. */
+export type MaybePromise<T> = T | Promise<T>;
+
 /**
  * The only source of time. Everything takes it as a parameter, so that tests can move it by hand.
  */

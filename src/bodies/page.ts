@@ -1,5 +1,5 @@
+import type { MaybePromise } from "../clock.ts";
 import { LRUCache } from "lru-cache";
-import type { MaybePromise } from "../sharing/ports.ts";
 import { digestOf } from "../digest.ts";
 import { elementSpans, isObject, memberSpans } from "../json.ts";
 import { AT_ONCE, type BodyReader, TooCostly } from "./body-reader.ts";

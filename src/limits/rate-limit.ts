@@ -1,6 +1,6 @@
-import type { AbortSignalLike, Clock, Duration, Instant } from "../clock.ts";
+import type { AbortSignalLike, Clock, Duration, Instant, MaybePromise } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
-import type { AnnouncementsPort, LimitsPort, MaybePromise } from "../sharing/ports.ts";
+import type { AnnouncementsPort, LimitsPort } from "../sharing/ports.ts";
 import type { LimitAnswer, LimitWindow } from "../sharing/limits.ts";
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/operations.ts";

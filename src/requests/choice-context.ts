@@ -1,8 +1,8 @@
+import type { MaybePromise } from "../clock.ts";
 import type { ContractAdmins } from "../aggregate/contract-admins.ts";
 import { probeContract } from "../aggregate/contract-probe.ts";
 import { checkAnswer } from "../bodies/answer.ts";
 import type { RequestContent } from "../bodies/request.ts";
-import type { MaybePromise } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import { clientFields, type Fields, filterFields, neverKept, nominatedFields, traceFieldsOf } from "../fields.ts";
 import { adminPathsOf } from "../spec/body-admin.ts";

@@ -1,10 +1,10 @@
+import type { MaybePromise } from "../clock.ts";
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
 import { AT_ONCE, type BodyReader, TooCostly } from "../bodies/body-reader.ts";
 import { CollectedBody, collectOptionsOf } from "../bodies/collected-body.ts";
 import { readRequestBody, type RequestContent, type RequestForm } from "../bodies/request.ts";
 import { refusedBody, Upload } from "../bodies/upload.ts";
-import type { MaybePromise } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { RequestContext } from "./context.ts";
 

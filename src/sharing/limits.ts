@@ -1,6 +1,5 @@
 import { LRUCache } from "lru-cache";
-import type { Clock, Duration } from "../clock.ts";
-import type { MaybePromise } from "./ports.ts";
+import type { Clock, Duration, MaybePromise } from "../clock.ts";
 import { type Rate, SlidingWindow } from "./sliding-window.ts";
 
 /** What a limit is of: calls to upstreams, requests of clients with a credential, requests by client address. */

@@ -1,4 +1,4 @@
-import type { Duration, Instant } from "../clock.ts";
+import type { Duration, Instant, MaybePromise } from "../clock.ts";
 import type { Limits } from "./limits.ts";
 import type { ActionOrder, Actions } from "./actions.ts";
 import type { ReplicasPort } from "./replicas.ts";
@@ -34,9 +34,6 @@ export type FetchOutcome = "stored" | "uncacheable" | "failed";
 export interface Lease {
   release(outcome: FetchOutcome): void;
 }
-
-/** A value now, or later where it has to cross a process border. */
-export type MaybePromise<T> = T | Promise<T>;
 
 /** What was purged, and which page tokens were issued. */
 export interface EpochsPort {

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Clock, Duration } from "../../clock.ts";
-import type { EpochsPort, Dependencies, MaybePromise } from "../../sharing/ports.ts";
+import type { Clock, Duration, MaybePromise } from "../../clock.ts";
+import type { EpochsPort, Dependencies } from "../../sharing/ports.ts";
 import { fieldValue } from "../../fields.ts";
 import { CachedEntry } from "../cached-entry.ts";
 import { CODED, Compressor } from "../compression.ts";

@@ -1,7 +1,7 @@
-import type { Clock, Duration, Instant } from "../../clock.ts";
+import type { Clock, Duration, Instant, MaybePromise } from "../../clock.ts";
 import { thisReplica } from "../../version.ts";
 import { type ActionOrder, Actions } from "../actions.ts";
-import type { Coordinator, Dependencies, FetchOutcome, Lease, MaybePromise, PurgeReach } from "../ports.ts";
+import type { Coordinator, Dependencies, FetchOutcome, Lease, PurgeReach } from "../ports.ts";
 import type { Replica, ReplicaReport, ReplicasReached, ReplicaState } from "../replicas.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";

@@ -1,5 +1,4 @@
-import type { Clock, Duration } from "../../clock.ts";
-import type { MaybePromise } from "../ports.ts";
+import type { Clock, Duration, MaybePromise } from "../../clock.ts";
 import { Facts } from "../facts.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { type CancelTimer, type Clock, type Duration, type Instant, sleep } from "../../clock.ts";
+import { type CancelTimer, type Clock, type Duration, type Instant, sleep, type MaybePromise } from "../../clock.ts";
 import { digestOf } from "../../digest.ts";
-import type { FetchOutcome, Lease, MaybePromise } from "../ports.ts";
+import type { FetchOutcome, Lease } from "../ports.ts";
 import { LocalLeases, Waiters } from "../leases.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";

@@ -1,4 +1,4 @@
-import type { Clock, Instant } from "../../clock.ts";
+import type { Clock, Instant, MaybePromise } from "../../clock.ts";
 import {
   GRANTED_AT_ONCE,
   type LimitAnswer,
@@ -8,7 +8,6 @@ import {
   LimitTable,
   type SlotClaim,
 } from "../limits.ts";
-import type { MaybePromise } from "../ports.ts";
 import type { RedisConnection } from "./connection.ts";
 import { CountedLimit, type CountedWindow, refusal, SLACK } from "./counted-limit.ts";
 import type { SharedEpochs } from "./epochs.ts";

@@ -1,10 +1,9 @@
-import type { Deadline } from "../../clock.ts";
+import type { Deadline, MaybePromise } from "../../clock.ts";
 import { type CertificateStatus, certificatesOf } from "../../config/certificates.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import { type FindFault, findSecretFault, findTokenFault, readSecret } from "../../config/secret.ts";
 import { readTls, type TlsMaterial } from "../../config/tls-files.ts";
 import { type FileWatcher, WatchedFiles } from "../../config/watched-files.ts";
-import type { MaybePromise } from "../../sharing/ports.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
 import type { CredentialKey } from "../observer.ts";

@@ -1,6 +1,12 @@
-import { type Clock, type Deadline, type Duration, type Instant, withDeadline } from "../../clock.ts";
+import {
+  type Clock,
+  type Deadline,
+  type Duration,
+  type Instant,
+  withDeadline,
+  type MaybePromise,
+} from "../../clock.ts";
 import type { AuthConfig } from "../../config/schema.ts";
-import type { MaybePromise } from "../../sharing/ports.ts";
 import { type ErrorCode, GatewayError, isClientGone } from "../../errors.ts";
 import type { RawAnswer } from "../wire/answer.ts";
 import type { ConnectionTarget } from "../wire/socket.ts";
