@@ -1,80 +1,45 @@
 import type { RequestListener, Server } from "node:http";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import { fastify, type FastifyInstance, type FastifyReply, LogController } from "fastify";
+import { fastify, type FastifyInstance, LogController } from "fastify";
 import { prefersGzip } from "../cache/compression.ts";
-import type { Clock, Duration } from "../clock.ts";
-import type { Config } from "../config/schema.ts";
+import type { Duration } from "../clock.ts";
 import type { Coordinator } from "../sharing/ports.ts";
-import { ERROR_FIELD, errorBody, GatewayError, toGatewayError } from "../errors.ts";
+import { GatewayError } from "../errors.ts";
 import { ClientConnections } from "../connections/connections.ts";
-import { framingProblem, hasUnreadBody } from "../connections/framing.ts";
+import { framingProblem } from "../connections/framing.ts";
 import { NO_SCHEMAS } from "../connections/listening.ts";
 import { answerParserErrors } from "../connections/parser-errors.ts";
 import { answerUnparsed, requestIdOf } from "../requests/send.ts";
-import type { HistoryReport } from "../observe/history.ts";
 import type { Logger } from "../observe/log.ts";
-import type { RequestFilter, RequestsReport } from "../observe/request-log.ts";
 import type { Metrics } from "../observe/metrics.ts";
-import type { Health } from "./conditions/health.ts";
 import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
-import type { CacheContents } from "./answers.ts";
 import { Audit, type AuditEntry, operatorOf } from "./audit.ts";
 import { checkAccess, checkMayAct, type Credential, type OperationsAccess, type PathKind } from "./access.ts";
-import { parsePreview, type PurgePreview } from "./cache-report.ts";
-import type { ClientsReport } from "./clients-report.ts";
 import { addConsole, PAGES } from "./console-files.ts";
-import { type ReloadReport, reportConfig } from "./config-report.ts";
 import { addDiscovery, type DiscoveryOperations } from "./discovery.ts";
-import type { Explain } from "./explain.ts";
 import type { PurgeResult } from "./purge.ts";
 import { bodyOf, receiveBody } from "./request-body.ts";
-import { parseRequestFilter } from "./requests-report.ts";
-import type { ReadinessReport } from "./readiness.ts";
-import type { ReplicasReport } from "./replicas.ts";
+import { operationsError, sendError } from "./refusals.ts";
+import { addReports, type ReportsOptions } from "./reports.ts";
 import { addSession, Sessions } from "./sessions.ts";
-import { thisReplica } from "../version.ts";
 import { toPrintable } from "../words/printable.ts";
 
 /** What the listener shows and does. */
-export interface OperationsOptions {
-  readonly clock: Clock;
+export interface OperationsOptions extends ReportsOptions {
   readonly log: Logger;
   readonly metrics: Metrics;
-  readonly version: string;
-  /** The exposition of all metrics. */
-  readonly registry: { readonly contentType: string; metrics(): Promise<string> };
-  readonly readiness: { report(): ReadinessReport };
-  readonly explain: Explain;
-  /** The last hour, or what of it came after `since`, in milliseconds since the Unix epoch. */
-  history(since?: number): HistoryReport;
-  /** What is in memory, and what a purge would take of it. */
-  cache(preview: PurgePreview): Promise<CacheContents>;
-  /** The latest requests. */
-  requests(filter: RequestFilter): RequestsReport;
-  /** What each client used. */
-  clients(): ClientsReport;
   /** See `purge`. */
   purge(body: unknown): Promise<PurgeResult>;
   /** See `act`. */
   act(request: ActRequest): Promise<ActResult>;
   readonly discovery: DiscoveryOperations;
-  /** The replicas at the same Redis. */
-  readonly replicas: { report(): Promise<ReplicasReport> };
   /** See {@link Coordinator.whoTook}. */
   whoTook: Coordinator["whoTook"];
   /** What operators did that has effect now. */
   inForce(): readonly ActionReport[];
   /** Redis is there, and nothing of what operators did so waits to be written to it. */
   isWritten(did: AuditEntry["did"]): boolean;
-  /** How the gateway is, by the conditions that alerts are for. */
-  health(): Promise<Health>;
-  /** `/status` besides version, uptime and health. */
-  status(): object;
-  /** In use. */
-  config(): Config;
-  /** Absent where nothing is ever reloaded. */
-  readonly lastReload?: (() => ReloadReport | undefined) | undefined;
   readonly access: OperationsAccess;
   /** The folder with the console's files. */
   readonly console: string;
@@ -213,52 +178,6 @@ function createServer(connections: ClientConnections, handle: RequestListener): 
   return server;
 }
 
-/** What is asked. */
-function addReports(app: FastifyInstance, options: OperationsOptions): void {
-  const { clock, version, registry, readiness, explain } = options;
-  const startedAt = clock.now();
-  app.get("/livez", async () => ({ status: "ok" }));
-  app.get("/readyz", async (_request, reply) => {
-    const report = readiness.report();
-    return reply.code(report.ready ? 200 : 503).send(report);
-  });
-  app.get("/metrics", async (_request, reply) => {
-    // As bytes: a socket takes several times as long for a text of megabytes.
-    return reply.type(registry.contentType).send(Buffer.from(await registry.metrics()));
-  });
-  app.get("/status", async (_request, reply) => {
-    const status = {
-      version,
-      replica: thisReplica,
-      uptimeSeconds: Math.round((clock.now() - startedAt) / 1000),
-      health: await options.health(),
-      ...options.status(),
-    };
-    // Null, not absent: readers find every key.
-    const body = JSON.stringify(status, (_key, value: unknown) => (value === undefined ? null : value));
-    return reply.type("application/json").send(body);
-  });
-  app.get("/config", async (_request, reply) => reply.send(reportConfig(options.config(), options.lastReload?.())));
-  app.get("/history", async ({ query }, reply) => reply.send(options.history(parseSince(query))));
-  app.get("/cache", async ({ query }, reply) => reply.send(await options.cache(parsePreview(query))));
-  app.get("/requests", async ({ query }, reply) => reply.send(options.requests(parseRequestFilter(query))));
-  app.get("/replicas", async (_request, reply) => reply.send(await options.replicas.report()));
-  app.get("/clients", async (_request, reply) => reply.send(options.clients()));
-  app.get("/explain", async (request, reply) => {
-    const { path } = request.query as { path?: unknown };
-    if (typeof path !== "string") throw new GatewayError("invalid_query", "explain needs the query parameter path");
-    return reply.send(await explain(path));
-  });
-}
-
-/** @throws GatewayError 400 for another parameter, and what is no time */
-function parseSince(query: unknown): number | undefined {
-  const { since, ...others } = query as Readonly<Record<string, unknown>>;
-  const isTime = since === undefined || (typeof since === "string" && /^[0-9]{1,15}$/.test(since));
-  if (isTime && Object.keys(others).length === 0) return since === undefined ? undefined : Number(since);
-  throw new GatewayError("invalid_query", "this path takes since, once: one of the times in an earlier answer of it");
-}
-
 /** What is done. */
 function addActions(app: FastifyInstance, options: OperationsOptions, audit: Audit): void {
   const { metrics, clock } = options;
@@ -289,35 +208,4 @@ function addActions(app: FastifyInstance, options: OperationsOptions, audit: Aud
       return reply.send({ action, scope: reach, replicas: await replicas });
     });
   }
-}
-
-/** Fastify's own refusals in our words. */
-function operationsError(error: Error & { code?: string }): GatewayError {
-  switch (error.code) {
-    case "FST_ERR_CTP_INVALID_MEDIA_TYPE":
-      return new GatewayError(
-        "unsupported_media_type",
-        "the body must be sent with the header content-type: application/json",
-      );
-    default:
-      // The text of other refusals may quote the request; their status is all that is shown.
-      return isRefusal(error)
-        ? new GatewayError("malformed_request", "the request is not valid")
-        : toGatewayError(error);
-  }
-}
-
-function isRefusal(error: Error & { statusCode?: number }): boolean {
-  return !(error instanceof GatewayError) && error.statusCode !== undefined && error.statusCode < 500;
-}
-
-function sendError(reply: FastifyReply, error: GatewayError): void {
-  const { id } = reply.request;
-  reply.header(ERROR_FIELD, error.code).header("x-request-id", id);
-  // What is still to come of it is not read.
-  if (hasUnreadBody(reply.request.raw)) reply.header("connection", "close");
-  if (error.retryAfter !== undefined) reply.header("retry-after", error.retryAfter);
-  // RFC 9110 §11.6.1: a 401 says how to authenticate.
-  if (error.status === 401) reply.header("www-authenticate", "Bearer");
-  void reply.code(error.status).type("application/json").send(errorBody(error, id));
 }

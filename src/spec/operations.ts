@@ -82,6 +82,12 @@ export const DRAFT_ADMINS: AdminPaths = [
   ["choiceArguments", "lock", "instrumentId", "admin"],
 ];
 
+const CONTRACTS = {
+  "transfer instruction": "transfer-instruction/VERSION/{transferInstructionId}",
+  allocation: "allocations/VERSION/{allocationId}",
+  "allocation instruction": "allocation-instruction/VERSION/{allocationInstructionId}",
+};
+
 export const OPERATION_RECORDS = {
   info: cached({
     path: "metadata/v1/info",
@@ -141,16 +147,16 @@ export const OPERATION_RECORDS = {
     tag: "transfer instruction",
     summary: "Factory and context for a direct transfer",
   }),
-  transfer_accept: transferContext("v1", "accept"),
-  transfer_reject: transferContext("v1", "reject"),
-  transfer_withdraw: transferContext("v1", "withdraw"),
+  transfer_accept: contextTo("accept", "transfer instruction", "v1"),
+  transfer_reject: contextTo("reject", "transfer instruction", "v1"),
+  transfer_withdraw: contextTo("withdraw", "transfer instruction", "v1"),
   allocation_execute: context({
     path: "allocations/v1/{allocationId}/choice-contexts/execute-transfer",
     tag: "allocation",
     summary: "Context to execute the transfer of an allocation",
   }),
-  allocation_withdraw: allocationContext("v1", "withdraw"),
-  allocation_cancel: allocationContext("v1", "cancel"),
+  allocation_withdraw: contextTo("withdraw", "allocation", "v1"),
+  allocation_cancel: contextTo("cancel", "allocation", "v1"),
   allocation_factory: factory({
     path: "allocation-instruction/v1/allocation-factory",
     admins: OF_ALLOCATION_LEG,
@@ -165,9 +171,9 @@ export const OPERATION_RECORDS = {
     tag: "transfer instruction",
     summary: "Factory and context for a direct transfer (version 2)",
   }),
-  transfer_accept_v2: transferContext("v2", "accept"),
-  transfer_reject_v2: transferContext("v2", "reject"),
-  transfer_withdraw_v2: transferContext("v2", "withdraw"),
+  transfer_accept_v2: contextTo("accept", "transfer instruction", "v2"),
+  transfer_reject_v2: contextTo("reject", "transfer instruction", "v2"),
+  transfer_withdraw_v2: contextTo("withdraw", "transfer instruction", "v2"),
   allocation_factory_v2: factory({
     path: "allocation-instruction/v2/allocation-factory",
     admins: OF_ALLOCATION,
@@ -175,8 +181,8 @@ export const OPERATION_RECORDS = {
     tag: "allocation instruction",
     summary: "Factory and context to create allocations (version 2)",
   }),
-  allocation_instruction_accept_v2: allocationInstructionContext("accept"),
-  allocation_instruction_withdraw_v2: allocationInstructionContext("withdraw"),
+  allocation_instruction_accept_v2: contextTo("accept", "allocation instruction", "v2"),
+  allocation_instruction_withdraw_v2: contextTo("withdraw", "allocation instruction", "v2"),
   settlement_factory_v2: factory({
     // The standard has it in the singular.
     path: "allocation/v2/settlement-factory",
@@ -185,8 +191,8 @@ export const OPERATION_RECORDS = {
     tag: "allocation",
     summary: "Factory and context to settle a batch of allocations (version 2)",
   }),
-  allocation_withdraw_v2: allocationContext("v2", "withdraw"),
-  allocation_cancel_v2: allocationContext("v2", "cancel"),
+  allocation_withdraw_v2: contextTo("withdraw", "allocation", "v2"),
+  allocation_cancel_v2: contextTo("cancel", "allocation", "v2"),
 } as const satisfies Readonly<Record<string, CachedRecord | FactoryRecord | ContextRecord>>;
 
 type Records = typeof OPERATION_RECORDS;
@@ -240,25 +246,11 @@ function context(record: Omit<ContextRecord, "kind" | "answer">): ContextRecord 
   return { kind: "context", answer: "ChoiceContext", ...record };
 }
 
-type Version = "v1" | "v2";
-
-function ofVersion(text: string, version: Version): string {
-  return version === "v1" ? text : `${text} (version 2)`;
-}
-
-function transferContext(version: Version, choice: string): ContextRecord {
-  const path = `transfer-instruction/${version}/{transferInstructionId}/choice-contexts/${choice}`;
-  const summary = ofVersion(`Context to ${choice} a transfer instruction`, version);
-  return context({ path, tag: "transfer instruction", summary });
-}
-
-function allocationContext(version: Version, choice: string): ContextRecord {
-  const path = `allocations/${version}/{allocationId}/choice-contexts/${choice}`;
-  return context({ path, tag: "allocation", summary: ofVersion(`Context to ${choice} an allocation`, version) });
-}
-
-function allocationInstructionContext(choice: string): ContextRecord {
-  const path = `allocation-instruction/v2/{allocationInstructionId}/choice-contexts/${choice}`;
-  const summary = ofVersion(`Context to ${choice} an allocation instruction`, "v2");
-  return context({ path, tag: "allocation instruction", summary });
+function contextTo(choice: string, contract: keyof typeof CONTRACTS, version: "v1" | "v2"): ContextRecord {
+  const article = contract.startsWith("a") ? "an" : "a";
+  return context({
+    path: `${CONTRACTS[contract].replace("VERSION", version)}/choice-contexts/${choice}`,
+    tag: contract,
+    summary: `Context to ${choice} ${article} ${contract}${version === "v1" ? "" : " (version 2)"}`,
+  });
 }
