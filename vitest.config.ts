@@ -23,9 +23,9 @@ export default defineConfig({
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/setup.ts"],
     // For what hangs. What has to be quick says so itself; a busy machine makes no test fail.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    expect: { poll: { timeout: 20_000 } },
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
+    expect: { poll: { timeout: 60_000 } },
     // Most of a test is waiting: for a deadline, for another process, for Redis to notice.
     maxWorkers: 3 * availableParallelism(),
     sequence: { sequencer: LongFirst },

@@ -21,8 +21,8 @@ export default defineConfig({
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/setup.ts"],
     testTimeout: 600_000,
-    hookTimeout: 60_000,
-    expect: { poll: { timeout: 20_000 } },
+    hookTimeout: 180_000,
+    expect: { poll: { timeout: 60_000 } },
     maxWorkers: 1,
     fileParallelism: false,
     projects: [

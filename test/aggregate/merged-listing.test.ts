@@ -26,4 +26,4 @@ test("in any weather a pagination sees every instrument that stayed exactly once
     { numRuns: RUNS, endOnFailure: true },
   );
   expect(outcomes.complete, JSON.stringify(outcomes)).toBeGreaterThan(RUNS / 6);
-}, 120_000);
+});

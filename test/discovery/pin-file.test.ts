@@ -10,7 +10,7 @@ const folder = useTemporaryFolder();
 
 const SOURCE = join(import.meta.dirname, "../../src/discovery/pin-file.ts");
 const PINS = 400;
-const KILLS = 12;
+const KILLS = 5;
 
 /** Writes 400 pins of one version after the other, and says each that is written. */
 const WRITER = `
@@ -39,7 +39,7 @@ test("a process that is killed while it writes the file leaves it whole, and no 
     const ended = once(child, "close");
     // At another moment of the next write each time.
     const said = await nextLine(child);
-    for (let turn = 0; turn < kill * 40; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    for (let turn = 0; turn < kill * 100; turn += 1) await new Promise((resolve) => setImmediate(resolve));
     child.kill("SIGKILL");
     await ended;
     const pins = new PinFile(path).read()!;

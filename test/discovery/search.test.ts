@@ -602,4 +602,4 @@ test("a list with many URLs at one host asks it 64 times in a reading, one at a 
   await scene.search.run();
   expect([asked.length, new Set(asked).size, most]).toEqual([128, names.length, 1]);
   expect(scene.state(partyOf("good"))).toBe("pinned");
-}, 120_000);
+});

@@ -96,5 +96,5 @@ test("a purge names the replica that is frozen, which takes it before it serves 
   await until(() => heads().length === 2);
   expect(heads()[1]).toContain("fwd=");
   expect(registry.calls.count("info") - calls).toBeGreaterThan(0);
-  await until(async () => (await purge(a)).replicas.missing.length === 0, 10_000);
+  await until(async () => (await purge(a)).replicas.missing.length === 0);
 });

@@ -299,7 +299,7 @@ test("without its pin file a start pins nothing new until Redis, which may have 
   expect((await registryOf(second, ONE))!.urls).toEqual([]);
   proxy.blackhole = false;
   proxy.cut();
-  await until(async () => (await registryOf(second, ONE))!.urls.join() === registry.url, 10_000);
+  await until(async () => (await registryOf(second, ONE))!.urls.join() === registry.url);
   expect(altered.calls.count("transfer_accept")).toBe(0);
   await until(() => existsSync(join(folder(), "lost.json")));
   expect(readFileSync(join(folder(), "lost.json"), "utf8")).toContain(registry.url);

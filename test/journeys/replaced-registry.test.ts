@@ -82,7 +82,7 @@ describe("a registry that is replaced by another one", () => {
     await registry.calls.reached(200);
     const other = await replace(registry);
     const before = statuses.length;
-    await until(() => statuses.length > before + 300, 30_000);
+    await until(() => statuses.length > before + 300);
     end.abort();
     await Promise.all(clients);
     expect(other.calls.count("info")).toBeGreaterThan(0);

@@ -187,13 +187,11 @@ describe("an upstream that fails on all nodes", () => {
     expect(observer.events).toContain("refused amulet breaker");
     for (const { faults } of registries) await faults.clear();
     await expect
-      .poll(
-        () =>
-          upstream
-            .call(acceptCall())
-            .then(({ status }) => status)
-            .catch(() => 0),
-        { timeout: 12_000 },
+      .poll(() =>
+        upstream
+          .call(acceptCall())
+          .then(({ status }) => status)
+          .catch(() => 0),
       )
       .toBe(200);
     expect(upstream.status().breaker).toBe("closed");

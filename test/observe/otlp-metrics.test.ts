@@ -82,7 +82,7 @@ test("what is pushed has the names, labels and values of /metrics", async () => 
   const series = parseExposition(await (await fetch(`${gateway.operations}/metrics`)).text());
   expect(collector.pushes).toHaveLength(0);
   clock.advance(10_000);
-  await expect.poll(() => collector.pushes.length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(() => collector.pushes.length).toBe(1);
   const [push] = collector.pushes;
   const metrics = metricsOf(push!);
   const named = (name: string) => metrics.find((metric) => metric.name === name)!;
@@ -113,16 +113,13 @@ test("a collector that refuses is said once, and gets all figures once it takes 
     gateway.lines.map(({ msg }) => msg).filter((msg) => /^metrics (cannot be|are) sent/.test(String(msg)));
   collector.status = 400;
   clock.advance(10_000);
-  await expect.poll(said, { timeout: 10_000 }).toEqual(["metrics cannot be sent"]);
+  await expect.poll(said).toEqual(["metrics cannot be sent"]);
   collector.status = 200;
   await expect
-    .poll(
-      () => {
-        clock.advance(10_000);
-        return said();
-      },
-      { timeout: 10_000 },
-    )
+    .poll(() => {
+      clock.advance(10_000);
+      return said();
+    })
     .toEqual(["metrics cannot be sent", "metrics are sent again"]);
   expect(collector.pushes.length).toBeGreaterThan(0);
 });

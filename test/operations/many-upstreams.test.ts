@@ -32,4 +32,4 @@ test("what the console asks for grows by a kilobyte or two for each upstream, an
   const status = JSON.parse((await send(gateway.operations, { path: "/status" })).text) as StatusAnswer;
   expect(status.upstreams).toHaveLength(UPSTREAMS);
   expect(status.inForce).toMatchObject([{ reason: MARKUP }]);
-}, 60_000);
+});

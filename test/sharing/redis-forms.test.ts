@@ -129,7 +129,7 @@ describe("an entry from Redis", () => {
     );
   });
 
-  test("never makes an answer of ours a broken one, or 500", { timeout: 60_000 }, async () => {
+  test("never makes an answer of ours a broken one, or 500", async () => {
     const [server, sample] = [await redisServer(), await registry()];
     const start = async (memory: object) =>
       later(
@@ -236,7 +236,7 @@ describe("a value that is not the gateway's is taken for absent, and counted", (
     const replica = await replicaOn({ url: server.url });
     const { coordinator, events } = replica;
     expect((await coordinator.recall("fact"))?.length ?? 0).toBeLessThan(1_025);
-    await until(() => clock.now() - events.upSince > 1_700, 20_000);
+    await until(() => clock.now() - events.upSince > 1_700);
     const claim = { kind: "upstream", id: "limit", windows: [{ name: "calls", ...limit }] } as const;
     expect(await coordinator.limits.take(claim)).toMatchObject({ granted: true, used: [1] });
     expect(await coordinator.limits.take(claim)).toMatchObject({ granted: true, used: [2] });

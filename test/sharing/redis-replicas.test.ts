@@ -102,7 +102,7 @@ describe("which replicas took what was done", () => {
     expect(reached).toEqual({ took: ["a", "b"], missing: ["c"], of: 3 });
     proxy.blackhole = false;
     proxy.cut();
-    await until(async () => (await reachedBy(a.coordinator, since, reach)).took.includes("c"), 20_000);
+    await until(async () => (await reachedBy(a.coordinator, since, reach)).took.includes("c"));
   });
 
   test("counts one that lost the message and does not use the partition: it goes by what it reads", async () => {
@@ -110,7 +110,7 @@ describe("which replicas took what was done", () => {
       if (kind !== "epoch") deliver();
     });
     const { since, reach } = await purgeAt(a);
-    await until(async () => (await a.coordinator.whoTook(since, reach)).took.length === 3, 20_000);
+    await until(async () => (await a.coordinator.whoTook(since, reach)).took.length === 3);
   });
 });
 
@@ -175,7 +175,7 @@ describe("purges", () => {
     await until(() => late.coordinator.epochOf(info) === replicas[0]!.coordinator.epochOf(info));
     const before = late.coordinator.epochOf(info);
     await replicas[0]!.coordinator.purge(info.partition, ["info"]);
-    await until(() => late.coordinator.epochOf(info) !== before, 20_000);
+    await until(() => late.coordinator.epochOf(info) !== before);
   });
 
   test("a replica cut off from Redis follows purges within 2 s of its return", async () => {
@@ -188,7 +188,7 @@ describe("purges", () => {
     await until(() => proxy.swallowed.includes("message"));
     proxy.blackhole = false;
     proxy.cut();
-    await until(() => cutOff.coordinator.epochOf(info) !== before, 20_000);
+    await until(() => cutOff.coordinator.epochOf(info) !== before);
     await meet([...replicas, cutOff]);
   });
 

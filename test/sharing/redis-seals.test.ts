@@ -147,9 +147,9 @@ describe("a sealed epoch", () => {
     await until(async () => {
       a.store.set(infoKey, entryOf(a, { body: Buffer.from("after") }));
       return (await usable(a)) === "after" && (await usable(b)) === "after";
-    }, 5_000);
+    });
     expect(await b.coordinator.purge(infoKey.partition, ["info"])).toBe("fleet");
-    await until(async () => (await usable(a)) === undefined, 20_000);
+    await until(async () => (await usable(a)) === undefined);
     await until(() => [a, b].every(({ events }) => events.states.at(-1) === "up"));
     const fresh = (await sealed(server)) as [Replica];
     expect(await usable(fresh[0])).toBeUndefined();
@@ -166,7 +166,7 @@ describe("a sealed epoch", () => {
     await server.client.hset(epochsKey, epochs);
     await server.client.restore(entryKey, 60_000, entry, "REPLACE");
     expect(await usable(a)).toBeUndefined();
-    await until(async () => (await server.client.hget(epochsKey, "info")) !== epochs["info"], 20_000);
+    await until(async () => (await server.client.hget(epochsKey, "info")) !== epochs["info"]);
     const [fresh] = (await sealed(server)) as [Replica];
     expect(await usable(fresh)).toBeUndefined();
   });
@@ -241,7 +241,7 @@ describe("what else replicas with a seal key find in Redis", () => {
         `1 ${end} ${JSON.stringify(self)}`,
       );
     await server.client.hset(keys.replicas, "=version", "1");
-    await until(() => rejections(a, "replica") >= 100, 20_000);
+    await until(() => rejections(a, "replica") >= 100);
     expect(a.coordinator.status().replicas).toBe(1);
   });
 
@@ -250,21 +250,21 @@ describe("what else replicas with a seal key find in Redis", () => {
     const [a, b] = (await sealed(server, 2)) as [Replica, Replica];
     const find = ({ coordinator }: Replica, upstream = "amulet") => coordinator.actions.find(upstream);
     expect(await a.coordinator.act({ action: cacheOnly, lasts: undefined })).toBe("fleet");
-    await until(() => find(b) !== undefined, 20_000);
+    await until(() => find(b) !== undefined);
     const genuine = (await server.client.hget(keys.actions, "amulet"))!;
     const forged = `${Date.now() + 1_000} - ${JSON.stringify({ ...cacheOnly, upstream: "usd" })}`;
     await server.client.hset(keys.actions, { usd: forged, eur: genuine, "=version": "1" });
-    await until(() => rejections(b, "action") >= 2, 20_000);
+    await until(() => rejections(b, "action") >= 2);
     expect([find(b, "usd"), find(b, "eur"), find(a, "usd")]).toEqual([undefined, undefined, undefined]);
     const { mode: _, ...undo } = cacheOnly;
     expect(await a.coordinator.act({ action: undo, lasts: undefined })).toBe("fleet");
-    await until(() => find(b) === undefined, 20_000);
+    await until(() => find(b) === undefined);
     await server.client.hset(keys.actions, { amulet: genuine, "=version": "2" });
-    await until(async () => (await server.client.hget(keys.actions, "amulet")) !== genuine, 20_000);
+    await until(async () => (await server.client.hget(keys.actions, "amulet")) !== genuine);
     expect([find(a), find(b)]).toEqual([undefined, undefined]);
     // In the place of what is forged an order of ours can be given.
     expect(await a.coordinator.act({ action: { ...cacheOnly, upstream: "usd" }, lasts: undefined })).toBe("fleet");
-    await until(() => find(b, "usd") !== undefined, 20_000);
+    await until(() => find(b, "usd") !== undefined);
   });
 
   test("a pin that is forged, or of another admin, is not used, and one of the old key is sealed anew", async () => {
@@ -307,7 +307,7 @@ describe("what else replicas with a seal key find in Redis", () => {
     expect(await a.exchange(pins)).toEqual(pins);
     const b = await open("new", "old");
     const c = await open("new");
-    await until(async () => (await c.exchange()).size === 2, 30_000);
+    await until(async () => (await c.exchange()).size === 2);
     const one = (await server.client.hget(keys.pins, "one"))!;
     await server.client.hset(keys.pins, {
       two: one,
@@ -370,9 +370,9 @@ describe("a seal key", () => {
       }
       const text = (await server.client.hget(keys.actions, "amulet"))!;
       return seals.open({ kind: "action", key: keys.actions, field: "amulet" }, text) !== undefined;
-    }, 15_000);
+    });
     const third = await on("new");
-    await until(async () => (await usable(third, otherKey)) === "of the new key", 20_000);
+    await until(async () => (await usable(third, otherKey)) === "of the new key");
     expect(third.coordinator.actions.find("amulet")).toBeDefined();
     expect(await usable(third)).toBeUndefined();
     expect(rejections(third, "epoch")).toBe(0);
@@ -387,10 +387,10 @@ describe("a seal key", () => {
       const a = await replicaOn({ url: server.url, sealKeyFile });
       await put(a, infoKey, entryOf(a));
       sealKeys("changing");
-      await until(() => a.events.sealKeyFaults.at(-1) !== undefined, 30_000);
+      await until(() => a.events.sealKeyFaults.at(-1) !== undefined);
       expect(await usable(a)).toBeDefined();
       sealKeys("changing", "old", "new");
-      await until(() => a.events.sealKeyFaults.at(-1) === undefined, 30_000);
+      await until(() => a.events.sealKeyFaults.at(-1) === undefined);
       const b = await replicaOn({ url: server.url, sealKeyFile: sealKeys("both", "new", "old") });
       expect(await usable(b)).toBeDefined();
       await put(b, otherKey, entryOf(b, {}, otherKey));
@@ -407,13 +407,13 @@ describe("a seal key", () => {
     await put(without, infoKey, entryOf(without, { body: Buffer.from("plain") }));
     expect(await usable(withKey)).toBe("sealed");
     expect(await withKey.coordinator.purge(infoKey.partition, ["info"])).toBe("fleet");
-    await until(async () => (await usable(without)) === undefined, 20_000);
+    await until(async () => (await usable(without)) === undefined);
     await put(withKey, infoKey, entryOf(withKey, { body: Buffer.from("sealed") }));
     expect(await without.coordinator.purge(infoKey.partition, ["info"])).toBe("fleet");
-    await until(async () => (await usable(withKey)) === undefined, 20_000);
-    await until(() => withKey.coordinator.epochOf(infoKey) === without.coordinator.epochOf(infoKey), 20_000);
+    await until(async () => (await usable(withKey)) === undefined);
+    await until(() => withKey.coordinator.epochOf(infoKey) === without.coordinator.epochOf(infoKey));
     expect(await without.coordinator.act({ action: cacheOnly, lasts: undefined })).toBe("fleet");
-    await until(() => rejections(withKey, "action") === 1, 20_000);
+    await until(() => rejections(withKey, "action") === 1);
     expect(withKey.coordinator.actions.find("amulet")).toBeUndefined();
   });
 });

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** Waits until `condition` holds; fails after `timeout` milliseconds. For what another process does in its own time. */
-export async function until(condition: () => boolean | Promise<boolean>, timeout = 30_000): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>, timeout = 60_000): Promise<void> {
   const startedAt = performance.now();
   for (;;) {
     if (await condition()) return;

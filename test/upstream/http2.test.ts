@@ -351,15 +351,17 @@ test("an answer that is passed through comes as fast as it is read, over HTTP/2 
 });
 
 test("a client that goes away ends its stream and no other's", async () => {
-  const { node, call, upstream } = await openHttp2((stream, path, session) =>
-    setTimeout(() => own(stream, path, session), 60),
-  );
+  const over = Promise.withResolvers<void>();
+  const { node, call, upstream } = await openHttp2((stream, path, session) => {
+    if (path !== pathOf("gone")) void over.promise.then(() => own(stream, path, session));
+  });
   const abort = new AbortController();
   const gone = upstream.call(acceptCall({ path: pathOf("gone"), signal: abort.signal }));
   const stays = call("stays");
   await expect.poll(() => node.asked.length).toBe(2);
   abort.abort();
   await expect(gone).rejects.toMatchObject({ status: 499 });
+  over.resolve();
   expect(askedOf((await stays).body)).toBe(pathOf("stays"));
   expect(upstream.status()).toMatchObject({ running: 0, nodes: [{ inFlight: 0 }] });
 });

@@ -129,7 +129,7 @@ test("in a window of 360 px a table that scrolls says so, and the column that na
   await lookAtAll(page, async (title) => {
     if (/amulet, |Sign in/.test(title)) return;
     // Tables grow as answers come.
-    await expect.poll(async () => [title, await page.evaluate(UNSAID)], { timeout: 10_000 }).toEqual([title, []]);
+    await expect.poll(async () => [title, await page.evaluate(UNSAID)]).toEqual([title, []]);
     scrolling += (await widerTables(page)).length;
     const places = await page.evaluate<number[]>(`
       [...document.querySelectorAll(".scroll:has(table)")].map((place) => {

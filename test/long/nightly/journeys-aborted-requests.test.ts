@@ -29,11 +29,11 @@ async function bytesInUse(): Promise<number> {
 test("10,000 aborted requests leave open handles, sockets and heap where they were", async () => {
   const idle = { openCalls: 0, running: 0, queued: 0, inFlight: 0 };
   await abortStorm(running(), 2_000, AT_A_TIME);
-  await expect.poll(() => remainsOf(running()), { timeout: 10_000 }).toMatchObject(idle);
+  await expect.poll(() => remainsOf(running())).toMatchObject(idle);
   const before = { ...remainsOf(running()), bytes: await bytesInUse() };
 
   await abortStorm(running(), 10_000, AT_A_TIME);
-  await expect.poll(() => remainsOf(running()), { timeout: 10_000 }).toMatchObject(idle);
+  await expect.poll(() => remainsOf(running())).toMatchObject(idle);
   const after = { ...remainsOf(running()), bytes: await bytesInUse() };
   expect(after.sockets).toBeLessThan(before.sockets + 2 * AT_A_TIME);
   const grown = (after.bytes - before.bytes) / 1024 / 1024;

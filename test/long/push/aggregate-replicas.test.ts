@@ -15,13 +15,10 @@ afterEach(async () => {
 
 /** Waits until a replica reads and writes Redis; until then it serves by itself. */
 async function untilShared({ operations }: Aggregate): Promise<void> {
-  await vi.waitFor(
-    async () => {
-      const { redis } = (await (await fetch(`${operations}/status`)).json()) as { redis: { state: string } };
-      expect(redis.state).toBe("up");
-    },
-    { timeout: 10_000 },
-  );
+  await vi.waitFor(async () => {
+    const { redis } = (await (await fetch(`${operations}/status`)).json()) as { redis: { state: string } };
+    expect(redis.state).toBe("up");
+  });
 }
 
 /** Walks everything at three replicas at once, and counts what that cost. */

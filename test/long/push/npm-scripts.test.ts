@@ -66,7 +66,7 @@ test.each(["start", "demo"])(
     expect(gateway.length).toBeGreaterThan(0);
     child.kill("SIGTERM");
     await ended;
-    await until(() => !gateway.some(isRunning), 20_000);
+    await until(() => !gateway.some(isRunning));
     expect([await isOpen(ports[0]), await isOpen(ports[1])]).toEqual([false, false]);
   },
   80_000,

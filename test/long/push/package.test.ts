@@ -40,7 +40,7 @@ describe("the package, installed from its tarball", () => {
     const child = installed.start(["demo", "--port", String(ports[0]), "--operations-port", String(ports[1])]);
     const ended = once(child, "exit");
     const info = `http://127.0.0.1:${ports[0]}/api/token-standard/v0/registrars/amulet/registry/metadata/v1/info`;
-    await until(() => answers(info), 20_000);
+    await until(() => answers(info));
     for (const path of ["/docs", "/docs/viewer.js", "/docs/viewer.css"]) {
       expect((await fetch(`http://127.0.0.1:${ports[0]}${path}`)).status, path).toBe(200);
     }
@@ -106,7 +106,7 @@ async function startScene() {
   const file = installed.write("gateway.yaml", stringify(config));
   installed.start(["start", "--config", file]);
   const gateway = `http://127.0.0.1:${ports.public}`;
-  await until(() => answers(`${gateway}${PAGE}`), 30_000);
+  await until(() => answers(`${gateway}${PAGE}`));
   return { file, gateway, registry, operations: `http://127.0.0.1:${ports.operations}` };
 }
 
@@ -116,7 +116,7 @@ describe("a gateway of the package", () => {
 
   beforeAll(async () => {
     running = await startScene();
-  }, 60_000);
+  });
 
   /** What to ask of each path of the operations page, and the status that shows that it works. */
   const ENDPOINTS: Readonly<Record<string, { readonly query?: string; readonly body?: object; readonly is?: number }>> =

@@ -41,7 +41,7 @@ describe.concurrent("fail-over", () => {
       const found = await Promise.all(left!.map(async (key) => replica.store.get(key)));
       return found.every((entries) => entries !== undefined);
     };
-    await until(areShared, 20_000);
+    await until(areShared);
     for (let i = 0; i < 20; i += 1) {
       // Of many leases some lie on the shard that is gone; each is had all the same.
       const lease = await replica.coordinator.acquire(`key ${i}`);

@@ -39,7 +39,7 @@ test("one registry's bad secret keeps no other change out, and the registry goes
   const isWithoutDocs = async () => (await fetch(`${url}/openapi.json`)).status === 404;
   gateway.write({ ...keys, docs: false, limits: { responseBody: "4MiB" } });
   gateway.signal("SIGHUP");
-  await until(isWithoutDocs, 20_000);
+  await until(isWithoutDocs);
   for (let i = 0; i < 10; i++) expect([await call("amulet"), await call("bonds")]).toEqual([200, 200]);
   expect(bonds.calls.last?.headers.authorization).toBe("Bearer one");
   const labels = 'upstream="bonds",key="auth.bearerTokenFile"';
@@ -52,5 +52,5 @@ test("one registry's bad secret keeps no other change out, and the registry goes
   await until(async () => {
     await call("bonds");
     return bonds.calls.last?.headers.authorization === "Bearer three";
-  }, 20_000);
+  });
 }, 120_000);

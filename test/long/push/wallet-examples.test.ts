@@ -40,7 +40,7 @@ beforeAll(async () => {
   gateway = await startGateway({
     upstreams: registries.map(({ url, admin }) => ({ name: admin.split("::", 1)[0], admin, urls: [url] })),
   });
-  await until(async () => (await fetch(`${gateway.url}/catalog/v1/instruments`)).ok, 20_000);
+  await until(async () => (await fetch(`${gateway.url}/catalog/v1/instruments`)).ok);
 }, 600_000);
 
 afterAll(async () => {
