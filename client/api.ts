@@ -1159,6 +1159,7 @@ export interface components {
         | "upstream_coding"
         | "upstream_credentials"
         | "upstream_wrong_url"
+        | "nodes_disagree"
         | "wrong_admin"
         | "admin_not_known_yet"
         | "upstream_disabled"

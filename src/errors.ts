@@ -271,6 +271,12 @@ export const CLIENT_ERRORS = {
     means: "The URL configured for the registry is probably wrong.",
     remedy: REPORT_IT,
   },
+  nodes_disagree: {
+    status: 502,
+    proxyError: "http_protocol_error",
+    means: "Fewer of the registry's nodes say the same than `agreement` asks for.",
+    remedy: "Try again later: nodes differ for a moment when a round opens. If it lasts, tell the gateway's operator.",
+  },
   wrong_admin: {
     status: 502,
     proxyError: "proxy_configuration_error",
@@ -292,7 +298,8 @@ export const CLIENT_ERRORS = {
   agreement_missing: {
     status: 503,
     proxyError: "destination_unavailable",
-    means: "Fewer nodes of the registry have named the same admin than `agree` asks for, so that none is used.",
+    means:
+      "Fewer nodes of the registry have named the same admin than `agreement.admin` asks for, so that none is used.",
     remedy: TRY_LATER,
   },
   upstream_busy: {

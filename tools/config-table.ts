@@ -36,7 +36,7 @@ const TOPICS = {
   // What few need: on a page of its own.
   seals: ["redis.sealKeyFile"],
   "redis-logins": ["redis.sentinel.sentinelAuth"],
-  agreement: ["upstreams[].agree", "upstreams[].agreement", "upstreams[].contexts", "upstreams[].proof"],
+  agreement: ["upstreams[].agreement", "upstreams[].contexts", "upstreams[].proof"],
   contracts: ["routing.learn", "routing.probe"],
   sources: [
     "discovery.sources[].cns",

@@ -54,8 +54,8 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["lru-cache"],
   },
   upstream: {
-    rooms: ["config", "sharing", "spec", "upstream/call", "upstream/credentials", "limits", "upstream/nodes"],
-    types: ["bodies", "upstream/wire"],
+    rooms: ["bodies", "config", "sharing", "spec", "upstream/call", "upstream/credentials", "limits", "upstream/nodes"],
+    types: ["upstream/wire"],
     packages: [],
   },
   discovery: {

@@ -36,8 +36,19 @@ export function RegistryPage({ name }: { readonly name: string }) {
 }
 
 function Facts({ upstream, status }: { readonly upstream: Upstream; readonly status: StatusAnswer }) {
-  const { name, admin, state, mode, lastError, breaker, passThroughBreaker, budgetLeft, isContested, agreement } =
-    upstream;
+  const {
+    name,
+    admin,
+    state,
+    mode,
+    lastError,
+    breaker,
+    passThroughBreaker,
+    budgetLeft,
+    isContested,
+    agreement,
+    lastDifference,
+  } = upstream;
   const order = status.inForce.find((action) => action.upstream === name && action.node === null);
   return (
     <Section
@@ -76,6 +87,12 @@ function Facts({ upstream, status }: { readonly upstream: Upstream; readonly sta
             <Badge tone={agreement.isReached ? "good" : "warn"}>
               {agreement.isReached ? "reached" : "not reached"}
             </Badge>
+          </Fact>
+        )}
+        {lastDifference !== null && (
+          <Fact label="Nodes that differed last" metric="registry_gateway_upstream_agreements_total">
+            {lastDifference.nodes.map((group) => group.join(", ")).join(" against ")} in {lastDifference.operation},{" "}
+            <When at={lastDifference.at} />: {lastDifference.parts.join(", ")}
           </Fact>
         )}
         <Fact label="Circuit breaker" metric="registry_gateway_upstream_breaker_state">

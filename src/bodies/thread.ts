@@ -1,6 +1,7 @@
 import { parentPort } from "node:worker_threads";
 import type { Operation } from "../spec/operations.ts";
 import { type AnswerContent, summariseAnswer } from "./answer.ts";
+import { type Meaning, meaningOf } from "./meaning.ts";
 import { type PageParts, readPage } from "./page.ts";
 import { type RequestContent, type RequestForm, summariseRequest } from "./request.ts";
 import { weightOf } from "./weight.ts";
@@ -8,11 +9,13 @@ import { weightOf } from "./weight.ts";
 /** What can be asked of a body, and what is said about it. */
 export type Task =
   | { readonly kind: "answer"; readonly operation: Operation }
+  | { readonly kind: "meaning"; readonly operation: Operation }
   | { readonly kind: "page" }
   | { readonly kind: "request"; readonly form: RequestForm };
 
 export interface Results {
   readonly answer: AnswerContent;
+  readonly meaning: Meaning;
   readonly page: PageParts | string;
   readonly request: RequestContent;
 }
@@ -23,6 +26,8 @@ function perform(task: Task, body: Buffer): Result {
   switch (task.kind) {
     case "answer":
       return summariseAnswer(body, task.operation);
+    case "meaning":
+      return meaningOf(task.operation, body);
     case "page":
       return readPage(body);
     case "request":

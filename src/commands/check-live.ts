@@ -43,8 +43,10 @@ export async function checkLive(config: Config, print: (line: string) => void): 
       print(`${upstream.name}: its nodes serve different registries: ${[...taught].join(", ")}`);
     }
     const agreeing = reports.filter((report) => report.admin !== undefined).length;
-    if (upstream.agree > 1 && taught.size === 1 && agreeing < upstream.agree) {
-      print(`${upstream.name}: agree asks for ${upstream.agree} nodes that name the same admin, and ${agreeing} did`);
+    if (upstream.agreement.admin > 1 && taught.size === 1 && agreeing < upstream.agreement.admin) {
+      print(
+        `${upstream.name}: agreement.admin asks for ${upstream.agreement.admin} nodes that name the same admin, and ${agreeing} did`,
+      );
     }
     const [admin] = taught;
     const other = admin === undefined ? undefined : admins.get(admin);
@@ -66,7 +68,7 @@ async function checkNode(config: UpstreamConfig, url: string, { limits }: Config
   const clock = systemClock();
   const coordinator = new LocalCoordinator({ clock });
   const upstream = new Upstream(
-    { ...config, urls: [url], agree: 1 },
+    { ...config, urls: [url], agreement: { admin: 1, metadata: 1, contexts: 1, observe: 0 } },
     {
       limits,
       clock,

@@ -24,6 +24,8 @@ const GONE: ReadonlyMap<string, string> = new Map([
     "redis.sentinel.auth",
     "is gone: the login to the master is redis.username and redis.password or redis.passwordFile",
   ],
+  ["upstreams.agree", "is gone; agreement.admin takes its place"],
+  ["discovery.defaults.agree", "is gone; agreement.admin takes its place"],
   ["discovery.defaults.compare", "is gone; agreement.observe takes its place"],
   [
     "workers",

@@ -112,9 +112,11 @@ function checkRedis(reading: Reading, redis: Draft["redis"]): void {
 }
 
 function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft): void {
-  const { timeout, attemptTimeout, auth, agree, urls } = upstream;
-  if (agree !== undefined && urls !== undefined && agree > Math.max(1, urls.length)) {
-    reading.report(`${path}.agree`, `must not be more than the number of urls (${urls.length})`);
+  const { timeout, attemptTimeout, auth, agreement, urls } = upstream;
+  for (const key of ["admin", "metadata", "contexts"] as const) {
+    const needed = agreement?.[key];
+    if (needed === undefined || urls === undefined || needed <= Math.max(1, urls.length)) continue;
+    reading.report(`${path}.agreement.${key}`, `must not be more than the number of urls (${urls.length})`);
   }
   if (timeout !== undefined && attemptTimeout !== undefined && attemptTimeout > timeout) {
     reading.report(`${path}.attemptTimeout`, `must not be longer than timeout (${formatDuration(timeout)})`);

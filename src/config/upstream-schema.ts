@@ -39,6 +39,8 @@ const concurrency = group("How much runs at once.", {
   }),
 });
 
+const votes = (description: string) => count({ default: 1, minimum: 1, maximum: 64, description });
+
 const retry = group("Trying again on another node.", {
   attempts: count({ default: 3, minimum: 1, maximum: 10, description: "Attempts in all. 1: no retries." }),
   budget: share({ default: 0.2, description: "Retries as a share of requests (and 3 a second)." }),
@@ -188,11 +190,14 @@ const treatment = {
     description:
       "auto: HTTP/2 to nodes that offer it (ALPN), over which no answer can reach another request. off: HTTP/1.1 alone, for nodes that do it badly.",
   }),
-  agree: count({
-    default: 1,
-    minimum: 1,
-    maximum: 64,
-    description: "How many nodes must name the same admin before any of them is used; at most the number of urls.",
+  agreement: group("How many nodes must say the same; each number is at most the number of urls.", {
+    admin: votes("How many nodes must name the same admin before any of them is used."),
+    metadata: votes("How many nodes must give the same metadata before it leaves."),
+    contexts: votes("How many nodes must give the same context or factory before it leaves."),
+    observe: share({
+      default: 0,
+      description: "Share of answers that one more node is asked about afterwards; what differs is counted and logged.",
+    }),
   }),
   proof: group("How often nodes are asked again whose registry they are.", {
     every: scalar("duration", {

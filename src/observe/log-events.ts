@@ -192,6 +192,16 @@ export const LOG_EVENTS = {
         "unasked: bytes that nobody asked for; early: sooner than an answer can be here; another: to another question",
     },
   },
+  "nodes say different things": {
+    levels: ["error", "debug"],
+    says: "Nodes of one registry gave answers that do not mean the same: told as an error once in ten minutes for each registry, else at debug.",
+    fields: {
+      upstream: ALIAS,
+      operation: "the operation",
+      nodes: "places of the nodes in urls, those that say the same together",
+      parts: "in what they differ; ids as digests",
+    },
+  },
   "supportedApis changed": {
     levels: ["warn"],
     says: "A registry's info names other APIs, as after an upgrade: clients see them when what is cached ends, or after a purge.",

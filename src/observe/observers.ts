@@ -307,6 +307,16 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
       metrics.nodeOutOfStep.inc({ upstream, node: String(node) });
       log.error({ upstream, node, fault }, "node answers out of step");
     },
+    agreement(upstream, { outcome, questions, waited }) {
+      metrics.agreements.inc({ upstream, outcome });
+      metrics.agreementQuestions.inc({ upstream }, questions);
+      if (outcome === "agreed") metrics.agreementWait.inc({ upstream }, waited / 1_000);
+    },
+    differed(upstream, { operation, nodes, parts }, isNews) {
+      const line = { upstream, operation, nodes: nodes.map((group) => group.join(" ")), parts };
+      if (isNews) log.error(line, "nodes say different things");
+      else log.debug(line, "nodes say different things");
+    },
     supportedApisChanged(upstream, { added, removed }) {
       metrics.supportedApisChanges.inc({ upstream });
       const line = { upstream, added: added.map(withoutSecrets), removed: removed.map(withoutSecrets) };

@@ -9,6 +9,16 @@ import type { CallTrace } from "./observer.ts";
 /** Who waits for a call, most urgent first: a POST, a cold miss, a refresh behind a stale answer, background work. */
 export type Priority = "post" | "miss" | "refresh" | "background";
 
+/** Has a call made once, on one node, because others are asked the same. */
+export interface Poll {
+  /** Places of the nodes that were asked; the one that is asked joins them. */
+  readonly asked: Set<number>;
+  /** The only one that may be asked. */
+  readonly only: number | undefined;
+  /** The one that is asked, when that is decided. */
+  node: number | undefined;
+}
+
 /** One request to an upstream, whichever of its nodes answers it. */
 export interface UpstreamCall {
   readonly operation: Operation;
@@ -27,6 +37,8 @@ export interface UpstreamCall {
   readonly signal?: AbortSignalLike | undefined;
   /** Names a pagination: its calls stay on the node that began it while that node is well. */
   readonly pagination?: string | undefined;
+  /** The call is one of several for one answer: it is not tried again, nor hedged. */
+  readonly poll?: Poll | undefined;
   /** Follows it; undefined where requests are not traced. */
   readonly trace?: CallTrace | undefined;
 }

@@ -1,6 +1,7 @@
 import type { Duration } from "../clock.ts";
 import type { Fields } from "../fields.ts";
 import type { Operation } from "../spec/operations.ts";
+import type { AgreementResult, Difference } from "./agreement.ts";
 import type { FailureReason } from "./failure.ts";
 import type { StepFault } from "./wire/in-step.ts";
 import type { ApiChange } from "./nodes/supported-apis.ts";
@@ -99,6 +100,10 @@ export interface UpstreamObserver {
   adminProved(upstream: string, admin: string): void;
   /** A node's `/info` names another admin than expected. `isNew`: it did not, or was not asked, the last time. */
   adminMismatch(upstream: string, node: string, admins: { expected: string; told: string; isNew: boolean }): void;
+  /** Several nodes were asked for one answer, or one more when it had gone out. */
+  agreement(upstream: string, result: AgreementResult): void;
+  /** Nodes say something else than others. `isNews`: worth a line in the log. */
+  differed(upstream: string, difference: Difference, isNews: boolean): void;
   /** Answers of a node were to other requests, or to none. */
   outOfStep(upstream: string, node: string, fault: StepFault): void;
   /** The registry's info names other APIs than before: it was upgraded, or rolled back. */
@@ -157,6 +162,8 @@ export const silentObserver: UpstreamObserver = {
   breaker: ignore,
   adminProved: ignore,
   adminMismatch: ignore,
+  agreement: ignore,
+  differed: ignore,
   outOfStep: ignore,
   supportedApisChanged: ignore,
   rationed: ignore,

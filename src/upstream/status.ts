@@ -1,7 +1,8 @@
 import type { CertificateStatus } from "../config/certificates.ts";
+import type { Difference } from "./agreement.ts";
 import type { BreakerState } from "./observer.ts";
 
-/** `unproved`: its admin is not known yet, or not named by as many nodes as `agree` asks for; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
+/** `unproved`: its admin is not known yet, or not named by as many nodes as `agreement.admin` asks for; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
 export const NODE_STATES = ["unproved", "up", "ejected", "wrong-admin"] as const;
 export type NodeState = (typeof NODE_STATES)[number];
 
@@ -46,12 +47,18 @@ export interface NodeStatus {
 
 /** How far the nodes of an upstream agree about its admin. */
 export interface AgreementStatus {
-  /** So many have to name the same one before any of them is used: `agree`. */
+  /** So many have to name the same one before any of them is used: `agreement.admin`. */
   readonly needed: number;
   /** So many do. */
   readonly agreeing: number;
   /** Enough do, and nothing contradicts them. */
   readonly isReached: boolean;
+}
+
+/** Nodes that did not say the same. */
+export interface DifferenceStatus extends Difference {
+  /** RFC 3339. */
+  readonly at: string;
 }
 
 /** For `/status` and `/readyz`. */
@@ -65,6 +72,8 @@ export interface UpstreamStatus {
   readonly isContested: boolean;
   /** Undefined where one node is enough. */
   readonly agreement: AgreementStatus | undefined;
+  /** What nodes said differently the last time. */
+  readonly lastDifference: DifferenceStatus | undefined;
   /** Why it is not up, or what is the trouble with a node of it. */
   readonly lastError: string | undefined;
   readonly breaker: BreakerState;

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AbortSignalLike, Instant } from "../clock.ts";
+import { type AgreementParts, askSeveral, compareWithAnother, neededFor } from "./agreement.ts";
 import { firstEnds } from "../config/certificates.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import type { GatewayError } from "../errors.ts";
@@ -8,12 +9,12 @@ import { runCall } from "./call/buffered-call.ts";
 import { streamCall } from "./call/streamed-call.ts";
 import { type CredentialParts, openCredentials, type OwnCredentials } from "./credentials/credentials.ts";
 import { removed } from "./failure.ts";
-import { CredentialLooks } from "./news.ts";
+import { CredentialLooks, News } from "./news.ts";
 import { RateLimitGroups } from "../limits/rate-limit-groups.ts";
 import type { UpstreamNode } from "./nodes/node.ts";
 import { CREDENTIAL_KEYS } from "./observer.ts";
 import { createParts, impostorAt, type UpstreamEnvironment, type UpstreamLimits, type UpstreamParts } from "./parts.ts";
-import type { UpstreamState, UpstreamStatus } from "./status.ts";
+import type { DifferenceStatus, UpstreamState, UpstreamStatus } from "./status.ts";
 import type { AdminClaims } from "./upstreams.ts";
 
 /** An upstream among others. */
@@ -26,6 +27,9 @@ export interface UpstreamRelations {
   readonly old?: Upstream | undefined;
 }
 
+/** Answers that one more node is asked about at once. */
+const MOST_OBSERVED = 4;
+
 /** One configured registry: calls to it go to the node that is likely to answer soonest. */
 export class Upstream {
   readonly name: string;
@@ -34,6 +38,11 @@ export class Upstream {
   private readonly own: OwnCredentials;
   private readonly claims: AdminClaims | undefined;
   private readonly parts: UpstreamParts;
+  /** How several nodes are asked for one answer. */
+  private readonly several: AgreementParts;
+  private lastDifference: DifferenceStatus | undefined;
+  /** Answers that one more node is asked about now. */
+  private observed = 0;
   private lastState: UpstreamState = "unproved";
   private isRetired = false;
   private isClosed = false;
@@ -60,6 +69,7 @@ export class Upstream {
       claim: (admin) => (this.isRetired ? undefined : claims?.claim(admin, config.name)),
       onChange: () => this.noteState(),
     });
+    this.several = this.openAgreement();
     if (old !== undefined) this.parts.nodes.adopt(old.parts.nodes);
     this.heed();
   }
@@ -173,7 +183,10 @@ export class Upstream {
     this.throwIfRefused();
     this.running += 1;
     try {
-      return await runCall(this.parts, call);
+      const needed = neededFor(this.config, call.operation);
+      const answer = await (needed > 1 ? askSeveral(this.several, call, needed) : runCall(this.parts, call));
+      this.observe(call, answer);
+      return answer;
     } finally {
       this.noteSettled();
     }
@@ -202,6 +215,7 @@ export class Upstream {
       state: this.state,
       mode: orders.isCacheOnly ? "cache-only" : "normal",
       agreement: nodes.agreement(),
+      lastDifference: this.lastDifference,
       isContested: this.admin !== undefined && this.claims?.isContested(this.admin) === true,
       lastError: nodes.disabledBecause ?? this.findLastError(),
       breaker: breaker.state,
@@ -215,6 +229,19 @@ export class Upstream {
       certificates: firstEnds([this.own.certificates(), ...nodes.all.map((node) => node.certificates())]),
       nodes: nodes.all.map((node) => node.status()),
     };
+  }
+
+  /** Asks one more node about a share of answers. */
+  private observe(call: UpstreamCall, answer: UpstreamAnswer): void {
+    const { config, environment, several } = this;
+    if (answer.status !== 200 || config.agreement.observe === 0 || this.observed >= MOST_OBSERVED) return;
+    if (several.openNodes().length < 2 || environment.random() >= config.agreement.observe) return;
+    this.observed += 1;
+    const deadline = environment.clock.now() + config.timeout;
+    const { signal: _, trace: __, ...again } = call;
+    void compareWithAnother(several, { ...again, deadline, priority: "background" }, answer).then(() => {
+      this.observed -= 1;
+    });
   }
 
   /** @throws GatewayError when no call may begin at all */
@@ -237,6 +264,26 @@ export class Upstream {
     const isBroken = breaker.state !== "closed";
     const isUnwell = ({ state, isInTrouble }: UpstreamNode) => isBroken || state !== "up" || isInTrouble;
     return nodes.all.find((node) => isUnwell(node) && node.lastError !== undefined)?.lastError;
+  }
+
+  private openAgreement(): AgreementParts {
+    const { name, parts } = this;
+    const { clock, bodies, observer, nodes } = parts;
+    const news = new News(clock);
+    return {
+      upstream: name,
+      clock,
+      bodies,
+      whenOpen: (count, until) => nodes.whenOpen(count, until),
+      whyNone: () => nodes.whyNone(),
+      openNodes: () => nodes.all.filter(({ isOpen }) => isOpen).map(({ index }) => index),
+      ask: (call) => runCall(parts, call),
+      onResult: (result) => observer.agreement(name, result),
+      onDifference: (difference) => {
+        this.lastDifference = { ...difference, at: new Date(clock.wallNow()).toISOString() };
+        observer.differed(name, difference, news.isDue());
+      },
+    };
   }
 
   private noteState(): void {

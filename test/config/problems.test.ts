@@ -279,10 +279,22 @@ const rows: [about: string, text: string, problems: string[]][] = [
   ],
   [
     "more nodes that have to agree than there are",
-    `${A}  agree: 2\n`,
-    ["4:10 upstreams[0].agree: must not be more than the number of urls (1)"],
+    `${A}  agreement: { admin: 2 }\n`,
+    ["4:23 upstreams[0].agreement.admin: must not be more than the number of urls (1)"],
   ],
-  ["agreement of none", `${A}  agree: 0\n`, ["4:10 upstreams[0].agree: must be a whole number from 1 to 64"]],
+  [
+    "more nodes that have to give the same context than there are",
+    `${A}  agreement: { metadata: 2, contexts: 3 }\n`,
+    [
+      "4:26 upstreams[0].agreement.metadata: must not be more than the number of urls (1)",
+      "4:39 upstreams[0].agreement.contexts: must not be more than the number of urls (1)",
+    ],
+  ],
+  [
+    "the key that agreement.admin took the place of",
+    `${A}  agree: 2\n`,
+    ["4:3 upstreams[0].agree: is gone; agreement.admin takes its place"],
+  ],
   ["a timeout of nothing", `${A}  timeout: 0s\n`, ["4:12 upstreams[0].timeout: must be at least 1ms"]],
   [
     "a retry budget above one",

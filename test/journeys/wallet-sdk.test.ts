@@ -105,6 +105,19 @@ describe("the official wallet SDK, which sends its ledger's token to every regis
     expect(registry.calls.recent.filter(({ headers }) => headers.authorization !== undefined)).toEqual([]);
   });
 
+  test("works where two nodes have to say the same", async () => {
+    const nodes = [await startRegistry({}), await startRegistry({}), await startRegistry({})];
+    const agreement = { admin: 2, metadata: 2, contexts: 2 };
+    const { url } = await startGateway({
+      upstreams: [{ name: "amulet", admin: DSO, urls: nodes.map((node) => node.url), agreement }],
+    });
+    const functions = Object.entries(functionsOf(clientOf(url)));
+    for (const [name, call] of functions) await expect(call(), name).resolves.toBeTypeOf("object");
+    const asked = nodes.flatMap(({ calls }) => calls.recent.filter(({ method }) => method === "POST"));
+    const posts = functions.filter(([name]) => !/^(info|instruments?)$/.test(name));
+    expect(asked).toHaveLength(2 * posts.length);
+  });
+
   test("works with a key beside its token, and the key alone says who it is", async () => {
     const keysFile = join(folder(), "clients.jsonl");
     const { key, entry } = newClient("wallet-a", "wallet");

@@ -1,3 +1,4 @@
+import type { AgreementResult, Difference } from "../../src/upstream/agreement.ts";
 import type { ApiChange } from "../../src/upstream/nodes/supported-apis.ts";
 import type { AttemptEvent, CredentialLook, UpstreamObserver } from "../../src/upstream/observer.ts";
 
@@ -49,6 +50,13 @@ export class RecordingObserver implements UpstreamObserver {
   }
   adminMismatch(upstream: string, _node: string, { told }: { told: string }): void {
     this.events.push(`mismatch ${upstream} ${told}`);
+  }
+  agreement(upstream: string, { operation, outcome, questions }: AgreementResult): void {
+    this.events.push(`agreement ${upstream} ${operation} ${outcome} ${questions}`);
+  }
+  differed(upstream: string, { nodes, parts }: Difference, isNews: boolean): void {
+    this.events.push(`differed ${upstream} ${nodes.map((group) => group.join("+")).join(" ")}: ${parts.join()}`);
+    if (isNews) this.events.push(`differed-news ${upstream}`);
   }
   outOfStep(upstream: string, _node: string, fault: string): void {
     this.events.push(`out-of-step ${upstream} ${fault}`);

@@ -1,323 +1,239 @@
-import { describe, expect, onTestFinished, test } from "vitest";
-import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import { describe, expect, test } from "vitest";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
-import { Upstreams } from "../../src/upstream/upstreams.ts";
-import { ManualClock } from "../support/manual-clock.ts";
-import { findFreePort } from "../support/ports.ts";
-import {
-  acceptCall,
-  ADMIN,
-  inTime,
-  listCall,
-  openUpstream,
-  openUpstreams,
-  OTHER_ADMIN,
-  startRegistry,
-  streamedCall,
-  upstreamConfigs,
-} from "../support/upstream-registries.ts";
+import { type AgreementState, decideAgreement } from "../../src/upstream/agreement.ts";
+import { bodyOf, checkLiars, contextOf, CONTRACTS } from "../support/lying-nodes.ts";
+import { acceptCall, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
-const THIRD_ADMIN = "Third::1220cc";
-const INFO = { operation: "info", path: "/registry/metadata/v1/info" } as const;
+const votes = (...said: string[]) => new Map(said.map((vote, node) => [node, vote]));
+const again = (...nodes: number[]) => new Set(nodes);
+const state: AgreementState = { needed: 2, votes: votes(), pending: 0, left: 3, askedAgain: again() };
 
-async function startAll(...admins: string[]): Promise<SampleRegistry[]> {
-  return Promise.all(admins.map((admin) => startRegistry({ admin })));
+test.each<[string, Partial<AgreementState>, object]>([
+  ["as many as are needed at first", {}, { step: "ask", count: 2 }],
+  ["no more than there are", { left: 1 }, { step: "ask", count: 1 }],
+  ["nobody while enough are asked", { votes: votes("a"), pending: 1 }, { step: "wait" }],
+  ["one more for one that failed", { votes: votes("a"), pending: 0 }, { step: "ask", count: 1 }],
+  ["one more for one that differs", { votes: votes("a", "b") }, { step: "ask", count: 1 }],
+  [
+    "one more for one that differs while another is asked",
+    { needed: 3, votes: votes("a", "b"), pending: 1 },
+    { step: "ask", count: 1 },
+  ],
+  ["nobody once two say the same", { votes: votes("a", "b", "a"), pending: 1 }, { step: "answer", vote: "a" }],
+  [
+    "those again that differ, where all were asked",
+    { needed: 3, votes: votes("a", "a", "b"), left: 0 },
+    { step: "again", nodes: [2] },
+  ],
+  ["all again, where none leads", { votes: votes("a", "b"), left: 0 }, { step: "again", nodes: [0, 1] }],
+  ["nobody a third time", { votes: votes("a", "b"), left: 0, askedAgain: again(0, 1) }, { step: "give-up" }],
+  [
+    "the most again, where those that differed stay with it",
+    { needed: 3, votes: votes("a", "a", "b"), left: 0, askedAgain: again(2) },
+    { step: "again", nodes: [0, 1] },
+  ],
+  ["nobody again of too few", { needed: 3, votes: votes("a", "b"), left: 0 }, { step: "give-up" }],
+  ["nobody where none answered", { left: 0 }, { step: "give-up" }],
+])("asks %s", (_what, change, step) => {
+  expect(decideAgreement({ ...state, ...change })).toEqual(step);
+});
+
+test("13 nodes of which some lie: no answer leaves that fewer said than are needed, and none is refused that enough honest ones gave", async () => {
+  await checkLiars(1_500);
+});
+
+async function open(count: number, agreement: object, keys: Record<string, unknown> = {}) {
+  const registries = await Promise.all(Array.from({ length: count }, () => startRegistry()));
+  const opened = openUpstream(registries, { hedge: { enabled: false }, agreement, ...keys });
+  opened.upstreams.start();
+  await expect.poll(() => opened.upstream.state).toBe("up");
+  for (const { calls } of registries) calls.clear();
+  return { registries, ...opened };
 }
 
-async function deadUrl(): Promise<string> {
-  return `http://127.0.0.1:${await findFreePort()}`;
+function asked({ calls }: SampleRegistry): number {
+  return calls.total - calls.count("info");
 }
 
-/** What reached them but the question who they are. */
-function calls(registries: readonly SampleRegistry[]): number[] {
-  return registries.map((registry) => registry.calls.total - registry.calls.count("info"));
-}
+const lie = (registry: SampleRegistry, body: object, status = 200) =>
+  registry.script(({ operation }) => (operation === "info" ? undefined : { status, body: JSON.stringify(body) }));
 
-async function turn(): Promise<void> {
-  await new Promise((resolve) => setImmediate(resolve));
-}
+const fail = (registry: SampleRegistry) =>
+  registry.script(({ operation }) => (operation === "info" ? undefined : { raw: "" }));
 
-describe.each([
-  ["configured", ADMIN],
-  ["learned", undefined],
-])("with an admin that is %s, agree: 2", (_how, admin) => {
-  const keys = { agree: 2, ...(admin === undefined ? {} : { admin }) };
+const HONEST_CONTEXT = contextOf("new", CONTRACTS);
 
-  test("lets no request pass while one node alone names it, and says what is missing", async () => {
-    const [alone] = await startAll(ADMIN);
-    const { upstream, upstreams } = openUpstream([alone!, await deadUrl()], keys);
-    const refused = {
-      status: 503,
-      code: "agreement_missing",
-      retryAfter: 5,
-      message: expect.stringMatching(
-        /is not used yet: 2 of its nodes have to name .* \(agree\), and of 2 1 named "DSO::1220aa", 1 did not say yet/,
-      ),
-    };
-    for (let i = 0; i < 3; i++) {
-      await expect(upstream.call(acceptCall())).rejects.toMatchObject(refused);
-      await expect(upstream.call({ ...listCall(), ...INFO })).rejects.toMatchObject(refused);
-      await expect(upstream.stream(streamedCall())).rejects.toMatchObject(refused);
-      await expect(upstream.learnAdmin(inTime(5_000))).rejects.toMatchObject(refused);
+describe("with agreement.contexts: 2", () => {
+  test("two nodes are asked at once, and the answer has the bytes of one of them", async () => {
+    const { registries, upstream, observer } = await open(3, { contexts: 2 });
+    for (const [node, registry] of registries.entries()) lie(registry, bodyOf("honest", node, 0));
+    const answer = await upstream.call(acceptCall());
+    expect(registries.map(asked).reduce((sum, each) => sum + each)).toBe(2);
+    expect(JSON.parse(answer.body.toString())).toEqual(bodyOf("honest", answer.node, 0));
+    expect(observer.events).toContain("agreement amulet transfer_accept agreed 2");
+    expect(upstream.status()).toMatchObject({ running: 0, lastDifference: undefined });
+  });
+
+  test("a liar is outvoted, whichever is asked first, and told about once", async () => {
+    const { registries, upstream, observer } = await open(3, { contexts: 2 });
+    for (const registry of registries) lie(registry, HONEST_CONTEXT);
+    lie(registries[1]!, contextOf("stolen", CONTRACTS));
+    for (let i = 0; i < 30; i++) {
+      const { body, node } = await upstream.call(acceptCall());
+      expect([JSON.parse(body.toString()), node === 1]).toEqual([HONEST_CONTEXT, false]);
     }
-    expect(calls([alone!])).toEqual([0]);
-    expect(upstream.admin).toBe(admin);
-    expect(upstreams.byAdmin(ADMIN)).toBe(admin === undefined ? undefined : upstream);
-    expect(upstream.isProved).toBe(false);
-    expect(upstream.status()).toMatchObject({
-      state: "unproved",
-      agreement: { needed: 2, agreeing: 1, isReached: false },
-      nodes: [
-        { state: "unproved", admin: ADMIN, lastError: expect.stringMatching(/2 nodes have to name the same one/) },
-        { state: "unproved", admin: undefined },
-      ],
+    expect(observer.count("differed amulet")).toBeGreaterThan(0);
+    expect(observer.count("differed-news")).toBe(1);
+    expect(upstream.status().lastDifference).toMatchObject({
+      operation: "transfer_accept",
+      parts: ["choiceContextData"],
+      at: expect.stringMatching(/^20/),
     });
   });
 
-  test("uses both as soon as the second names it", async () => {
-    const both = await startAll(ADMIN, ADMIN);
-    const { upstream, observer } = openUpstream(both, keys);
-    const answers = await Promise.all(Array.from({ length: 20 }, () => upstream.call(acceptCall())));
-    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
-    expect(upstream.status()).toMatchObject({
-      state: "up",
-      admin: ADMIN,
-      agreement: { needed: 2, agreeing: 2, isReached: true },
-    });
-    expect(observer.count("proved")).toBe(1);
-    expect(observer.count("mismatch")).toBe(0);
-  });
-
-  test.each([0, 1, 2])("leaves out a minority that names another, whichever place it has: %i", async (place) => {
-    const registries = await startAll(...[0, 1, 2].map((each) => (each === place ? OTHER_ADMIN : ADMIN)));
-    const { upstream, upstreams, observer, forgotten } = openUpstream(registries, keys);
-    upstreams.start();
-    await expect.poll(() => upstream.status().nodes.map(({ state }) => state)).toContain("wrong-admin");
-    await expect.poll(() => upstream.state).toBe("degraded");
-    for (let i = 0; i < 10; i++) expect((await upstream.call(acceptCall())).status).toBe(200);
-    const { nodes } = upstream.status();
-    expect(nodes.map(({ state }) => state)).toEqual([0, 1, 2].map((each) => (each === place ? "wrong-admin" : "up")));
-    expect(nodes[place]!.lastError).toMatch(/names the admin "Other::1220bb" and not "DSO::1220aa"/);
-    expect(calls(registries)[place]).toBe(0);
-    expect(observer.count(`mismatch amulet ${OTHER_ADMIN}`)).toBeGreaterThan(0);
-    // It never took a request: what is cached of the registry is right.
-    expect(forgotten).toEqual([]);
-  });
-
-  test("a minority that speaks first teaches nothing", async () => {
-    const registries = await startAll(OTHER_ADMIN, ADMIN, ADMIN);
-    for (const late of registries.slice(1)) late.slow(50);
-    const { upstream } = openUpstream(registries, keys);
-    expect(await upstream.learnAdmin(inTime(5_000))).toBe(ADMIN);
-    expect(upstream.status().nodes.map(({ state }) => state)).toEqual(["wrong-admin", "up", "up"]);
-  });
-
-  test("a request waits for the agreement within its own deadline", async () => {
-    const [quick, hanging] = await startAll(ADMIN, ADMIN);
-    await hanging!.faults.set({ kind: "hang" });
-    const { upstream } = openUpstream([quick!, hanging!], keys);
-    await expect(upstream.call(acceptCall({ deadline: inTime(150) }))).rejects.toMatchObject({ status: 504 });
-    await hanging!.faults.clear();
-    expect(calls([quick!, hanging!])).toEqual([0, 0]);
-  });
-
-  test("goes on with what nodes have said when one of them goes away", async () => {
-    const both = await startAll(ADMIN, ADMIN);
-    const { upstream } = openUpstream(both, keys);
-    await upstream.learnAdmin(inTime(5_000));
-    await both[1]!.kill();
-    for (let i = 0; i < 10; i++) expect((await upstream.call(acceptCall())).status).toBe(200);
-    expect(upstream.status().agreement).toEqual({ needed: 2, agreeing: 2, isReached: true });
-  });
-
-  test("uses none any more when a node takes its word back, and all again when it gives it", async () => {
-    const both = await startAll(ADMIN, ADMIN);
-    const { upstream, upstreams, environment, observer, forgotten } = openUpstream(both, keys);
-    await upstream.learnAdmin(inTime(5_000));
-    await expect.poll(() => upstream.state).toBe("up");
-    await both[1]!.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });
-    upstream.hear(undefined);
-    upstream.start();
-    await expect.poll(() => upstream.state).toBe("disabled");
-    const before = calls(both);
+  test("nodes that all say something else are 502, which does not say what", async () => {
+    const { registries, upstream, observer } = await open(2, { contexts: 2 });
+    for (const [node, registry] of registries.entries()) lie(registry, bodyOf("factory", node, 0));
     await expect(upstream.call(acceptCall())).rejects.toMatchObject({
-      status: 503,
-      code: "upstream_disabled",
-      message: expect.stringMatching(
-        /disabled: 2 of its nodes have to name .*, and of 2 1 named "DSO::1220aa", 1 named "Other::1220bb"; correct/,
-      ),
+      status: 502,
+      code: "nodes_disagree",
+      message: expect.not.stringMatching(/choiceContextData|of 0|127/),
     });
-    expect(calls(both)).toEqual(before);
-    expect(upstream.status()).toMatchObject({
-      agreement: { agreeing: 1, isReached: false },
-      nodes: [{ state: "unproved" }, { state: "wrong-admin" }],
-    });
-    // It took requests, perhaps of another registry.
-    expect(forgotten).toEqual([ADMIN]);
-    expect(observer.count("node up → wrong-admin")).toBe(1);
-    await both[1]!.faults.clear();
-    // An operator says so, or a minute goes by.
-    const action = { upstream: "amulet", node: both[1]!.url, by: "no token", from: "loopback" };
-    await environment.coordinator.act({ action, lasts: undefined });
-    upstreams.heed();
-    await expect.poll(() => upstream.state).toBe("up");
+    expect(registries.map(asked)).toEqual([2, 2]);
+    expect(observer.events).toContain("agreement amulet transfer_accept disagreed 4");
+  });
+
+  test("a node that is late with what is new is asked once more", async () => {
+    const { registries, upstream } = await open(2, { contexts: 2 });
+    lie(registries[0]!, HONEST_CONTEXT);
+    let times = 0;
+    registries[1]!.script(({ operation }) =>
+      operation === "info" ? undefined : { status: 200, body: JSON.stringify(bodyOf("late", 1, times++)) },
+    );
     expect((await upstream.call(acceptCall())).status).toBe(200);
+    expect(times).toBe(2);
   });
 
-  test("counts the word of a cordoned node", async () => {
-    const both = await startAll(ADMIN, ADMIN);
-    const coordinator = new LocalCoordinator({ clock: new ManualClock() });
-    const { upstream } = openUpstream(both, keys, { coordinator });
-    const cordon = {
-      upstream: "amulet",
-      node: both[1]!.url,
-      state: "cordoned",
-      by: "no token",
-      from: "loopback",
-    } as const;
-    await coordinator.act({ action: cordon, lasts: undefined });
-    upstream.heed();
-    for (let i = 0; i < 5; i++) expect((await upstream.call(acceptCall())).node).toBe(0);
-    expect(calls(both)).toEqual([5, 0]);
-  });
-
-  test("three that name three have no registry", async () => {
-    const registries = await startAll(ADMIN, OTHER_ADMIN, THIRD_ADMIN);
-    const { upstream, upstreams } = openUpstream(registries, keys);
-    upstreams.start();
-    await expect.poll(() => upstream.state).toBe("disabled");
-    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 503, code: "upstream_disabled" });
-    expect(calls(registries)).toEqual([0, 0, 0]);
-  });
-});
-
-describe("two against two with agree: 2", () => {
-  test("are both left out where the admin is learned, and what was cached meanwhile is given up", async () => {
-    const registries = await startAll(ADMIN, ADMIN, OTHER_ADMIN, OTHER_ADMIN);
-    const first = Promise.withResolvers<undefined>();
-    for (const late of registries.slice(2)) late.script(() => first.promise);
-    const { upstream, upstreams, forgotten } = openUpstream(registries, { agree: 2 });
-    upstreams.start();
-    expect((await upstream.call(acceptCall())).status).toBe(200);
-    first.resolve(undefined);
-    await expect.poll(() => upstream.state).toBe("disabled");
-    const before = calls(registries);
-    await expect(upstream.call(acceptCall())).rejects.toMatchObject({
-      status: 503,
-      message: expect.stringMatching(/its nodes name different admins, "DSO::1220aa" and "Other::1220bb"; set admin/),
-    });
-    expect(calls(registries)).toEqual(before);
-    expect(calls(registries).slice(2)).toEqual([0, 0]);
-    expect(forgotten).toEqual([ADMIN]);
-  });
-
-  test("are decided by a configured admin", async () => {
-    const registries = await startAll(OTHER_ADMIN, ADMIN, OTHER_ADMIN, ADMIN);
-    const { upstream, upstreams } = openUpstream(registries, { agree: 2, admin: ADMIN });
-    upstreams.start();
-    await expect.poll(() => upstream.state).toBe("degraded");
+  test("two equal errors are an answer, and one is none", async () => {
+    const { registries, upstream } = await open(3, { contexts: 2 });
+    for (const registry of registries) lie(registry, HONEST_CONTEXT);
+    lie(registries[0]!, { error: "none" }, 404);
     for (let i = 0; i < 10; i++) expect((await upstream.call(acceptCall())).status).toBe(200);
-    expect(calls(registries)).toEqual([0, expect.any(Number), 0, expect.any(Number)]);
+    lie(registries[1]!, { error: "not there" }, 404);
+    lie(registries[2]!, { error: "gone" }, 404);
+    expect((await upstream.call(acceptCall())).status).toBe(404);
   });
-});
 
-test("a configured admin that no node names is a wrong admin, however many agree about another", async () => {
-  const registries = await startAll(OTHER_ADMIN, OTHER_ADMIN);
-  const { upstream, upstreams } = openUpstream(registries, { agree: 2, admin: ADMIN });
-  upstreams.start();
-  await expect.poll(() => upstream.state).toBe("wrong-admin");
-  await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 502, code: "wrong_admin" });
-  expect(calls(registries)).toEqual([0, 0]);
-});
+  test("nodes that do not answer are made up for, and where too few do it is 502, or their own failure", async () => {
+    const { registries, upstream } = await open(4, { contexts: 2 });
+    for (const registry of registries.slice(0, 2)) fail(registry);
+    for (const registry of registries.slice(2)) lie(registry, HONEST_CONTEXT);
+    for (let i = 0; i < 10; i++) expect((await upstream.call(acceptCall())).status).toBe(200);
+    fail(registries[2]!);
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ code: "nodes_disagree" });
+    fail(registries[3]!);
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ code: "upstream_reset" });
+  });
 
-test("a node alone cannot contest an admin that another upstream learned", async () => {
-  const [right, impostor, silent] = [await startRegistry(), await startRegistry(), await deadUrl()];
-  const { upstreams } = openUpstreams(
-    upstreamConfigs({ name: "right", urls: [right.url] }, { name: "newcomer", urls: [impostor.url, silent], agree: 2 }),
-  );
-  await upstreams.byName("right")!.learnAdmin(inTime(5_000));
-  await expect(upstreams.byName("newcomer")!.learnAdmin(inTime(5_000))).rejects.toMatchObject({ status: 503 });
-  expect(upstreams.byName("right")!.state).toBe("up");
-  expect(upstreams.byAdmin(ADMIN)?.name).toBe("right");
-});
+  test("a client that goes ends all questions", async () => {
+    const { registries, upstream } = await open(2, { contexts: 2 });
+    for (const { faults } of registries) await faults.set({ kind: "hang" });
+    const client = new AbortController();
+    const call = upstream.call(acceptCall({ signal: client.signal }));
+    await expect.poll(() => registries.map(({ calls }) => calls.open)).toEqual([1, 1]);
+    client.abort();
+    await expect(call).rejects.toMatchObject({ status: 499 });
+    await expect.poll(() => registries.map(({ calls }) => calls.open)).toEqual([0, 0]);
+    expect(upstream.status()).toMatchObject({ running: 0, queued: 0 });
+  });
 
-describe("a reload", () => {
-  async function reload(from: Record<string, unknown>, to: Record<string, unknown>, registries: SampleRegistry[]) {
-    const { upstreams, upstream, environment } = openUpstream(registries.slice(0, 2), from);
-    await upstream.learnAdmin(inTime(5_000));
-    await expect.poll(() => upstream.state).toBe("up");
-    const configs = upstreamConfigs({ name: "amulet", urls: registries.map(({ url }) => url), ...to });
-    const next = new Upstreams(configs, environment, upstreams);
-    onTestFinished(() => next.close());
-    await upstreams.closeExcept(next);
-    return next.byName("amulet")!;
-  }
+  test("each question takes a call of rateLimit, and where there is none left it is 429", async () => {
+    const { registries, upstream } = await open(
+      2,
+      { contexts: 2 },
+      { rateLimit: { requests: 20, per: "1m", maxWait: "0s" } },
+    );
+    for (const registry of registries) lie(registry, HONEST_CONTEXT);
+    const left = upstream.status().budgetLeft!;
+    for (let i = 0; i < Math.floor(left / 2); i++) expect((await upstream.call(acceptCall())).status).toBe(200);
+    expect(upstream.status().budgetLeft).toBe(left % 2);
+    for (let i = 0; i < 2; i++) await upstream.call(acceptCall()).catch(() => undefined);
+    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 429 });
+  });
 
-  test("that asks for as many as agree already goes on without asking", async () => {
-    const registries = await startAll(ADMIN, ADMIN);
-    const upstream = await reload({ agree: 1 }, { agree: 2 }, registries);
-    expect(upstream.state).toBe("up");
-    expect(registries.map((registry) => registry.calls.count("info"))).toEqual([1, 1]);
+  test("a call right at the start waits until two nodes have named their admin", async () => {
+    const registries = await Promise.all(Array.from({ length: 3 }, () => startRegistry()));
+    for (const registry of registries) lie(registry, HONEST_CONTEXT);
+    const { promise: released, resolve: release } = Promise.withResolvers<undefined>();
+    registries[2]!.script(() => released);
+    const { upstream } = openUpstream(registries, { agreement: { contexts: 2 } });
     expect((await upstream.call(acceptCall())).status).toBe(200);
+    release(undefined);
   });
 
-  test("that asks for more waits for a node that came with it", async () => {
-    const registries = await startAll(ADMIN, ADMIN, ADMIN);
-    const upstream = await reload({ agree: 2 }, { agree: 3 }, registries);
-    expect(upstream.state).toBe("unproved");
-    expect(upstream.admin).toBeUndefined();
-    expect((await upstream.call(acceptCall())).status).toBe(200);
-    expect(upstream.state).toBe("up");
+  test("where no node can be asked it is told why", async () => {
+    const dead = openUpstream(["http://127.0.0.1:1", "http://127.0.0.1:2"], { agreement: { contexts: 2 } });
+    await expect(dead.upstream.call(acceptCall())).rejects.toMatchObject({ code: "upstream_unreachable" });
+    const registry = await startRegistry();
+    const half = openUpstream([registry, "http://127.0.0.1:1"], { agreement: { contexts: 2 } });
+    lie(registry, HONEST_CONTEXT);
+    await expect(half.upstream.call(acceptCall())).rejects.toMatchObject({ code: "nodes_disagree" });
   });
 
-  test("that asks for more than agree uses none", async () => {
-    const registries = await startAll(ADMIN, ADMIN, OTHER_ADMIN);
-    const upstream = await reload({ agree: 2 }, { agree: 3 }, registries);
-    await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 503, code: "upstream_disabled" });
-    expect(calls(registries)).toEqual([0, 0, 0]);
+  test("metadata is asked of one", async () => {
+    const { registries, upstream } = await open(2, { contexts: 2 });
+    await upstream.call(listCall());
+    expect(registries.map(asked).reduce((sum, each) => sum + each)).toBe(1);
   });
 });
 
-describe("in the background", () => {
-  const random = () => 0.5;
+describe("with agreement.metadata: 2", () => {
+  const page = (id: string, totalSupply: string) => ({
+    instruments: [{ id, name: id, symbol: id, decimals: 10, supportedApis: {}, totalSupply }],
+  });
 
-  test("a node that waits for others is asked again like an unproved one, and agreement heals by itself", async () => {
-    const clock = new ManualClock();
-    const [first, second] = await startAll(ADMIN, ADMIN);
-    await second!.faults.set({ kind: "status", status: 500 });
-    const { upstream, upstreams, observer } = openUpstream([first!, second!], { agree: 2 }, { clock, random });
-    upstreams.start();
-    for (const [i, pause] of [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000].entries()) {
-      await expect.poll(() => [first!, second!].map((each) => each.calls.count("info"))).toEqual([i + 1, i + 1]);
-      await expect.poll(() => observer.count("check")).toBe(2 * (i + 1));
-      await turn();
-      clock.advance(pause - 1);
-      await turn();
-      expect(first!.calls.count("info")).toBe(i + 1);
-      clock.advance(1);
+  test("supply may move, and an instrument that one node alone has reaches nobody", async () => {
+    const { registries, upstream } = await open(3, { metadata: 2 });
+    for (const [node, registry] of registries.entries()) lie(registry, page("Amulet", `${node}.0`));
+    lie(registries[2]!, page("Fake", "1.0"));
+    for (let i = 0; i < 10; i++) {
+      const { body } = await upstream.call(listCall());
+      expect(body.toString()).toContain("Amulet");
     }
-    await expect.poll(() => observer.count("check")).toBe(16);
-    await turn();
-    await second!.faults.clear();
-    clock.advance(5_000);
-    await expect.poll(() => upstream.state).toBe("up");
-    expect(observer.events).toContain("upstream unproved → up amulet");
   });
 
-  test("what one process learns of a node that others count on, they ask it about at once", async () => {
-    const clock = new ManualClock();
-    const registries = await startAll(ADMIN, ADMIN, ADMIN);
-    const coordinator = new LocalCoordinator({ clock });
-    const options = { clock, coordinator, random };
-    const one = openUpstream(registries, { agree: 2 }, options);
-    // As another process hears it.
-    coordinator.announce = (news?: string) => one.upstreams.hear(news);
-    one.upstreams.start();
-    await expect.poll(() => one.upstream.state).toBe("up");
-    await registries[2]!.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });
-    // The other process never used the node.
-    const other = openUpstream(registries, { agree: 2 }, options);
-    other.upstreams.start();
-    await expect.poll(() => one.upstream.status().nodes.map(({ state }) => state)).toEqual(["up", "up", "wrong-admin"]);
+  test("nodes are asked without conditions: each has to say all", async () => {
+    const { registries, upstream } = await open(2, { metadata: 2 });
+    for (const registry of registries) lie(registry, page("Amulet", "1.0"));
+    const answer = await upstream.call(listCall({ fields: ["if-none-match", '"a"', "accept", "application/json"] }));
+    expect(answer.status).toBe(200);
+    for (const { calls } of registries) expect(calls.last!.headers["if-none-match"]).toBeUndefined();
+  });
+});
+
+describe("with agreement.observe: 1", () => {
+  test("one more node is asked when the answer has gone, and a difference is told and refuses nothing", async () => {
+    const { registries, upstream, observer } = await open(2, { observe: 1 });
+    for (const registry of registries) lie(registry, HONEST_CONTEXT);
+    expect((await upstream.call(acceptCall())).status).toBe(200);
+    await expect.poll(() => observer.events).toContain("agreement amulet transfer_accept same 1");
+    lie(registries[0]!, contextOf("stolen", CONTRACTS));
+    expect((await upstream.call(acceptCall())).status).toBe(200);
+    await expect.poll(() => observer.events).toContain("agreement amulet transfer_accept different 1");
+    expect(upstream.status().lastDifference).toMatchObject({ parts: ["choiceContextData"] });
+  });
+
+  test("a node that hangs holds up no answer, and few questions wait for it", async () => {
+    const registries = [await startRegistry(), await startRegistry()];
+    // The second is asked only where the first may not be.
+    const urls = registries.map(({ url }, node) => ({ url, weight: 1 - node }));
+    const { upstream, upstreams } = openUpstream([], { urls, agreement: { observe: 1 } });
+    upstreams.start();
+    await expect.poll(() => upstream.state).toBe("up");
+    for (const registry of registries) lie(registry, HONEST_CONTEXT);
+    await registries[1]!.faults.set({ kind: "hang", operations: ["transfer_accept"] });
+    registries[1]!.script(() => undefined);
+    for (let i = 0; i < 8; i++) expect((await upstream.call(acceptCall())).status).toBe(200);
+    await expect.poll(() => registries[1]!.calls.open).toBe(4);
   });
 });

@@ -1,4 +1,5 @@
 import { CALL_OUTCOMES, ATTEMPT_OUTCOMES, HEDGE_RESULTS, REFUSALS, CREDENTIAL_KEYS } from "../../upstream/observer.ts";
+import { AGREEMENT_OUTCOMES } from "../../upstream/agreement.ts";
 import { FAILURE_REASONS } from "../../upstream/failure.ts";
 import { NODE_STATES, UPSTREAM_MODES, UPSTREAM_STATES } from "../../upstream/status.ts";
 import { OPERATIONS } from "../../spec/operations.ts";
@@ -105,6 +106,21 @@ export const UPSTREAM = {
     resetBy: "reading",
     help: "Further attempts that the retry budget allows now.",
     labels: { upstream: ALIAS },
+  }),
+  agreements: counter("upstream_agreements", {
+    help: "Answers that several nodes were asked for, by what came of it; same and different: what one more node said afterwards.",
+    labels: { upstream: ALIAS, outcome: AGREEMENT_OUTCOMES },
+    panel: { title: "Agreement of nodes", unit: "per second", by: ["upstream", "outcome"] },
+  }),
+  agreementQuestions: counter("upstream_agreement_questions", {
+    help: "Calls to nodes because several have to say the same.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Calls for the sake of agreement", unit: "per second", by: ["upstream"] },
+  }),
+  agreementWait: counter("upstream_agreement_wait_seconds", {
+    help: "Time from the first node's answer to the agreement of enough, in all.",
+    labels: { upstream: ALIAS },
+    panel: { title: "Time waited for agreement, a second", unit: "seconds", by: ["upstream"] },
   }),
   upstreamHedges: counter("upstream_hedges", {
     help: "Second calls to another node because the first was slow.",

@@ -45,7 +45,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     summary: "{{ $labels.upstream }}: a node serves another registry than configured, or nodes contradict each other",
     runbook: {
       means:
-        "The node gets no requests, so nothing is misrouted. If it is the only one, or agree needs it, the registry is out.",
+        "The node gets no requests, so nothing is misrouted. If it is the only one, or agreement.admin needs it, the registry is out.",
       look: 'GET /status on the operations listener: lastError names both admins. The log: "node names another admin".',
       act: "Ask the registry's operator whether the URL or the admin changed; never set the new admin unasked. Then correct urls or admin and reload.",
     },
@@ -97,9 +97,9 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     summary: "{{ $labels.upstream }}: {{ $value }} more nodes have to name the same admin before any is used",
     runbook: {
       means:
-        "agree asks for more nodes than name the same admin, so none of them gets a request. Metadata is served from the cache until staleIfError ends. What a node has said counts while it is away: nodes were away since the start of a replica, or name another admin.",
+        "agreement.admin asks for more nodes than name the same admin, so none of them gets a request. Metadata is served from the cache until staleIfError ends. What a node has said counts while it is away: nodes were away since the start of a replica, or name another admin.",
       look: "GET /status on the operations listener: agreement, and of each node the admin that it named and its last error.",
-      act: "Nodes away: bring them back, or correct urls. Nodes that name another admin: as RegistryGatewayAdminMismatch. Do not lower agree to make this go away while nodes contradict each other.",
+      act: "Nodes away: bring them back, or correct urls. Nodes that name another admin: as RegistryGatewayAdminMismatch. Do not lower agreement.admin to make this go away while nodes contradict each other.",
     },
   },
   {

@@ -3,7 +3,7 @@ import type { Duration, Instant } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
 import { isOfVersion2 } from "../../spec/endpoints.ts";
-import type { StreamedCall } from "../call.ts";
+import type { Poll, StreamedCall } from "../call.ts";
 import { answerTimeout, connectTimeout, type Failure } from "../failure.ts";
 import type { UpstreamNode } from "../nodes/node.ts";
 import type { AttemptKind, AttemptOutcome, AttemptTrace } from "../observer.ts";
@@ -135,24 +135,40 @@ export function readingContext({ config, limits }: UpstreamParts, call: Streamed
   };
 }
 
+/** What a call wants of the node that is asked next. */
+interface Wanted {
+  readonly tried: readonly UpstreamNode[];
+  /** It is asked beside another. */
+  readonly isBeside: boolean;
+  readonly pagination?: string | undefined;
+  readonly poll?: Poll | undefined;
+}
+
 /**
  * The node for the next attempt: one that was not tried; where there is none and nothing runs beside, any.
  * @throws GatewayError 429, 502 or 503 where no node may be asked
  */
-export function chooseNode(
-  { orders, nodes, choice, config, clock }: UpstreamParts,
-  {
-    tried,
-    pagination,
-    isBeside,
-  }: { tried: readonly UpstreamNode[]; pagination?: string | undefined; isBeside: boolean },
-): UpstreamNode {
+export function chooseNode(parts: UpstreamParts, wanted: Wanted): UpstreamNode {
+  const { orders, nodes, config, clock } = parts;
   const now = clock.now();
   if (orders.isCacheOnly) throw orders.refusal();
   if (nodes.disabledBecause !== undefined) throw nodes.whyNone();
-  const node = choice.choose(now, tried, pagination) ?? (isBeside ? undefined : choice.choose(now, [], pagination));
+  const node = wanted.poll === undefined ? findNode(parts, wanted, now) : findPolled(parts, wanted.poll, now);
   if (node === undefined) throw nodes.whyNone();
   if (node.refusesUntil > now) throw leftAlone(config.name, node.refusesUntil - now);
+  return node;
+}
+
+function findNode({ choice }: UpstreamParts, { tried, pagination, isBeside }: Wanted, now: Instant) {
+  return choice.choose(now, tried, pagination) ?? (isBeside ? undefined : choice.choose(now, [], pagination));
+}
+
+function findPolled({ choice, nodes }: UpstreamParts, poll: Poll, now: Instant): UpstreamNode | undefined {
+  const barred = nodes.all.filter(({ index }) => poll.asked.has(index) || (poll.only ?? index) !== index);
+  const node = choice.choose(now, barred);
+  if (node === undefined || barred.includes(node)) return undefined;
+  poll.asked.add(node.index);
+  poll.node = node.index;
   return node;
 }
 

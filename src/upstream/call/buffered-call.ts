@@ -213,7 +213,7 @@ class CallRun {
     const { clock, choice, config, limits } = parts;
     const credentials = await parts.credentials?.fields({ deadline, signal: call.signal });
     if (this.admission.hasLeft) return;
-    const node = chooseNode(parts, { tried, pagination: call.pagination, isBeside });
+    const node = chooseNode(parts, { tried, pagination: call.pagination, isBeside, poll: call.poll });
     tried.push(node);
     const now = clock.now();
     const { attemptTimeout, hedge, name: upstream } = config;
@@ -238,7 +238,7 @@ class CallRun {
       },
       answer,
     );
-    if (!isSole && call.priority !== "background") {
+    if (!isSole && call.priority !== "background" && call.poll === undefined) {
       const mayHedge = kind === "first" && hedge.enabled && (call.priority === "post" || call.priority === "miss");
       const slow = parts.latencies.slow(call.operation);
       attempt.schedule = scheduleAttempt({ now, deadline, attemptTimeout, slow, mayHedge });
@@ -283,7 +283,7 @@ class CallRun {
       {
         reason,
         attempts: this.counted,
-        most: config.retry.attempts,
+        most: this.call.poll === undefined ? config.retry.attempts : 1,
         deadline: this.deadline,
         isHopeless: isHopeless(parts, reason, this.call),
         hasUntried: choice.hasOther(now, tried),

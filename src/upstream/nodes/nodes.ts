@@ -115,7 +115,7 @@ export class Nodes {
 
   /** Some node named its admin, and more have to name the same before it is used. */
   get isAgreementAwaited(): boolean {
-    return this.parts.config.agree > 1 && this.all.some(isWaiting);
+    return this.parts.config.agreement.admin > 1 && this.all.some(isWaiting);
   }
 
   /** How many nodes name the same admin, and how many have to; undefined where one is enough. */
@@ -175,6 +175,25 @@ export class Nodes {
       throw first instanceof ProofFailed ? first.failure.error : first;
     }
     this.throwIfDisabled();
+  }
+
+  /**
+   * Resolves when so many nodes take calls, or all that have not named their admin yet were asked. Rejects as
+   * {@link whenProved}, and when the deadline passes.
+   */
+  async whenOpen(count: number, until: Omit<Deadline, "late">): Promise<void> {
+    await this.whenProved(until);
+    const unproved = this.all.filter(({ state }) => state === "unproved");
+    if (unproved.length === 0 || countOpen(this.all) >= count) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let left = unproved.length;
+    const settle = (): void => {
+      left -= 1;
+      if (left === 0 || countOpen(this.all) >= count) resolve();
+    };
+    for (const node of unproved) this.checks.check(node, true).then(settle, settle);
+    const late = () => answerTimeout(this.parts.config.name).error;
+    await withDeadline(promise, { ...until, late }, this.parts.clock);
   }
 
   /** Another process found that this node is another registry: it gets no call before it was asked again, now. */

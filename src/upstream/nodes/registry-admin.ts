@@ -28,7 +28,7 @@ export interface RegistryAdminParts {
 
 /**
  * The admin of an upstream's registry: configured, or learned from nodes, which must not contradict each other. Where
- * `agree` asks for several nodes, it is the admin that so many of them name. What a node's info names makes the node,
+ * `agreement.admin` asks for several nodes, it is the admin that so many of them name. What a node's info names makes the node,
  * and maybe others, proved, or another registry's.
  */
 export class RegistryAdmin {
@@ -86,7 +86,7 @@ export class RegistryAdmin {
 
   private learn(): string | undefined {
     if (this.id === undefined) {
-      const agreed = [...this.countNames()].filter(([, count]) => count >= this.config.agree);
+      const agreed = [...this.countNames()].filter(([, count]) => count >= this.config.agreement.admin);
       if (agreed.length === 1) this.id = agreed[0]![0];
     }
     return this.id;
@@ -98,7 +98,7 @@ export class RegistryAdmin {
   }
 
   private isNamedEnough(admin: string): boolean {
-    return (this.countNames().get(admin) ?? 0) >= this.config.agree;
+    return (this.countNames().get(admin) ?? 0) >= this.config.agreement.admin;
   }
 
   private refuse(node: UpstreamNode, admin: string, expected: string): GatewayError {
@@ -112,7 +112,7 @@ export class RegistryAdmin {
     const tookCalls = state === "up" || state === "ejected" || (isRival && (state === "unproved" || !wasDisabled));
     if (tookCalls) onImpostor(node, expected);
     // Other processes may count on its word.
-    else if (this.config.agree > 1 && state !== "wrong-admin") onImpostor(node, undefined);
+    else if (this.config.agreement.admin > 1 && state !== "wrong-admin") onImpostor(node, undefined);
     this.reconsider();
     const text = `serves another registry than configured: ${node.lastError}; report it to the gateway's operator`;
     return unusable(this.config.name, text, "wrong_admin");
@@ -143,18 +143,18 @@ export class RegistryAdmin {
   }
 
   private sayAwaited(node: UpstreamNode): string {
-    return `its info names the admin ${quote(node.admin!)}, and ${this.config.agree} nodes have to name the same one`;
+    return `its info names the admin ${quote(node.admin!)}, and ${this.config.agreement.admin} nodes have to name the same one`;
   }
 
   /** What a call is told when none of these nodes may be asked. */
   whyNone(): GatewayError {
     const { nodes } = this;
-    const { name, agree } = this.config;
+    const { name, agreement } = this.config;
     if (this.contradiction !== undefined) {
       const text = `upstream "${name}" is disabled: ${this.contradiction}`;
       return new GatewayError("upstream_disabled", text, { retryAfter: COME_BACK });
     }
-    if (agree > 1 && nodes.some(isWaiting)) {
+    if (agreement.admin > 1 && nodes.some(isWaiting)) {
       const text = `upstream "${name}" is not used yet: ${this.sayCounts()}; try again in ${COME_BACK} s`;
       return new GatewayError("agreement_missing", text, { retryAfter: COME_BACK });
     }
@@ -166,29 +166,32 @@ export class RegistryAdmin {
 
   /** For `/status`; undefined where one node is enough. */
   status(): AgreementStatus | undefined {
-    const { agree } = this.config;
-    if (agree === 1) return undefined;
+    const { admin: needed } = this.config.agreement;
+    if (needed === 1) return undefined;
     const agreeing = this.countMost(this.countNames());
-    return { needed: agree, agreeing, isReached: agreeing >= agree && this.contradiction === undefined };
+    return { needed, agreeing, isReached: agreeing >= needed && this.contradiction === undefined };
   }
 
   private findContradiction(): string | undefined {
     const { id } = this;
-    const { admin: configured, agree } = this.config;
+    const {
+      admin: configured,
+      agreement: { admin: needed },
+    } = this.config;
     const other = id === undefined ? undefined : this.parts.claim(id);
     if (other !== undefined) return other;
     const counts = this.countNames();
     if (configured === undefined) {
-      const rivals = [...counts].filter(([admin, count]) => admin !== id && count >= agree).map(([admin]) => admin);
+      const rivals = [...counts].filter(([admin, count]) => admin !== id && count >= needed).map(([admin]) => admin);
       const [one, another] = id === undefined ? rivals : [id, ...rivals];
       if (one !== undefined && another !== undefined) {
         return `its nodes name different admins, ${quote(one)} and ${quote(another)}; set admin or correct urls`;
       }
     }
-    if (agree === 1) return undefined;
+    if (needed === 1) return undefined;
     const most = this.countMost(counts);
     const silent = this.nodes.filter(({ admin }) => admin === undefined).length;
-    if (most === 0 || most + silent >= agree) return undefined;
+    if (most === 0 || most + silent >= needed) return undefined;
     return `${this.sayCounts()}; correct urls or agree`;
   }
 
@@ -203,7 +206,7 @@ export class RegistryAdmin {
     const silent = this.nodes.filter(({ admin }) => admin === undefined).length;
     const parts = [...named, ...(silent === 0 ? [] : [`${silent} did not say yet`])];
     const wanted = this.config.admin === undefined ? "the same admin" : `the admin ${quote(this.config.admin)}`;
-    return `${this.config.agree} of its nodes have to name ${wanted} (agree), and of ${this.nodes.length} ${parts.join(", ")}`;
+    return `${this.config.agreement.admin} of its nodes have to name ${wanted} (agreement.admin), and of ${this.nodes.length} ${parts.join(", ")}`;
   }
 
   /** How many nodes name each admin. */

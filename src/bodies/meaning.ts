@@ -1,0 +1,123 @@
+import { digestOf } from "../digest.ts";
+import { isObject } from "../json.ts";
+import { isCached, type Operation, OPERATION_RECORDS } from "../spec/operations.ts";
+
+/**
+ * What the body of a success means, for comparing answers of several nodes. Two answers mean the same when their parts
+ * are the same. A part is named so that it may be logged: ids stand there as digests.
+ */
+export type Meaning = Readonly<Record<string, string>>;
+
+/** What counts of an instrument. Its supply moves from one answer to the next, and names of new members are not known. */
+const OF_INSTRUMENT = ["id", "name", "symbol", "decimals", "supportedApis", "paused"];
+const OF_CONTRACT = ["templateId", "contractId", "createdEventBlob", "synchronizerId"];
+
+/**
+ * What a success says to this operation. What is not of its form, or gives a key twice, means only itself: parsers differ
+ * in which of the two they take.
+ */
+export function meaningOf(operation: Operation, body: Buffer): Meaning {
+  const text = body.toString("utf8");
+  const json = parseExactly(text);
+  const parts = json === undefined ? undefined : partsOf(operation, json);
+  return parts ?? { body: digestOf(text) };
+}
+
+/** The names of the parts in which two meanings differ, in order, at most `most`. */
+export function differences(one: Meaning, other: Meaning, most: number): readonly string[] {
+  const names = new Set([...Object.keys(one), ...Object.keys(other)]);
+  return [...names]
+    .filter((name) => one[name] !== other[name])
+    .toSorted()
+    .slice(0, most);
+}
+
+function partsOf(operation: Operation, json: unknown): Meaning | undefined {
+  if (operation === "pass_through" || !isRecord(json)) return undefined;
+  if (!isCached(operation)) {
+    return OPERATION_RECORDS[operation].kind === "factory" ? factoryParts(json) : contextParts(json);
+  }
+  switch (operation) {
+    case "info":
+      return memberParts(json, ["adminId", "supportedApis"]);
+    case "instrument":
+      return memberParts(json, OF_INSTRUMENT);
+    case "instruments":
+      return pageParts(json);
+  }
+}
+
+function memberParts(json: Record<string, unknown>, names: readonly string[]): Meaning {
+  return Object.fromEntries(names.map((name) => [name, digestOf(canonical(json[name]))]));
+}
+
+/** Each instrument by its id, whatever the order. */
+function pageParts(json: Record<string, unknown>): Meaning | undefined {
+  const { instruments } = json;
+  if (!Array.isArray(instruments) || !instruments.every(isRecord)) return undefined;
+  const parts: Record<string, string> = memberParts(json, ["nextPageToken"]);
+  for (const each of instruments) {
+    const name = `instrument ${digestOf(canonical(each["id"])).slice(0, 12)}`;
+    // One that is there twice means something else than one that is there once.
+    parts[name] = digestOf(`${parts[name] ?? ""}${canonical(OF_INSTRUMENT.map((member) => each[member]))}`);
+  }
+  return parts;
+}
+
+function factoryParts(json: Record<string, unknown>): Meaning | undefined {
+  const { choiceContext } = json;
+  const context = isRecord(choiceContext) ? contextParts(choiceContext) : undefined;
+  return context && { ...memberParts(json, ["factoryId", "transferKind"]), ...context };
+}
+
+/** The data of the choice, and the set of contracts, whatever their order. */
+function contextParts(json: Record<string, unknown>): Meaning | undefined {
+  const { choiceContextData, disclosedContracts } = json;
+  if (!Array.isArray(disclosedContracts) || !disclosedContracts.every(isRecord)) return undefined;
+  const contracts = disclosedContracts.map((each) => canonical(OF_CONTRACT.map((member) => each[member])));
+  return {
+    choiceContextData: digestOf(canonical(choiceContextData)),
+    disclosedContracts: digestOf(contracts.toSorted().join(",")),
+  };
+}
+
+/** A number as it was written: two that differ beyond what JavaScript can tell apart are not the same. */
+class ExactNumber {
+  readonly text: string;
+
+  constructor(text: string) {
+    const value = Number(text);
+    this.text = Number.isSafeInteger(value) ? String(value) : text;
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return isObject(value) && !(value instanceof ExactNumber);
+}
+
+type Reviver = (this: unknown, key: string, value: unknown, context: { readonly source?: string }) => unknown;
+
+/** Undefined for what is not JSON, and where an object gives a key twice. */
+function parseExactly(text: string): unknown {
+  let members = 0;
+  const revive: Reviver = function revive(_key, value, { source }) {
+    if (isRecord(value)) members += Object.keys(value).length;
+    return typeof value === "number" ? new ExactNumber(source ?? String(value)) : value;
+  };
+  try {
+    const json: unknown = JSON.parse(text, revive as (key: string, value: unknown) => unknown);
+    const colons = text.replaceAll(/"[^"\\]*(?:\\.[^"\\]*)*"/gs, "").split(":").length - 1;
+    return colons === members ? json : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The same text for the same value, whatever the order of members and how it was written. */
+function canonical(value: unknown): string {
+  if (value instanceof ExactNumber) return value.text;
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (!isObject(value)) return JSON.stringify(value) ?? "";
+  const members = Object.keys(value).toSorted();
+  return `{${members.map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`).join(",")}}`;
+}
