@@ -42,6 +42,7 @@ export function createOperatorParts(
   const health = new HealthReport({
     clock,
     metrics,
+    refresh: () => registry.refresh(),
     replicas,
     status: () => server.status(),
     discovery: () => discovery.report(),

@@ -47,6 +47,7 @@ class Gateway {
     this.report = new HealthReport({
       clock: this.clock,
       metrics: this.metrics,
+      refresh: () => undefined,
       status: () => ({
         cache: { memory: { entries: 1, bytes: 1, maxBytes: 1_000 } },
         redis: { configured: false },

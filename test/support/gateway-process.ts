@@ -21,7 +21,7 @@ export interface ProcessOptions {
   /** The program; by default the built one. */
   readonly command?: readonly string[];
   /** Where its log goes when it is not read here. */
-  readonly stdout?: Socket;
+  readonly stdout?: Socket | number;
 }
 
 /** A gateway in a process of its own, whose file, signals and end a test controls. */

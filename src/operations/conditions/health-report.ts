@@ -11,6 +11,8 @@ import { RecentCounts } from "./recent-counts.ts";
 interface HealthSources {
   readonly clock: Clock;
   readonly metrics: Metrics;
+  /** Brings up to date what is only counted when it is read. */
+  readonly refresh: () => void;
   readonly status: () => ProcessStatus;
   readonly discovery: () => DiscoveryReport;
   readonly lastReload: () => ReloadReport | undefined;
@@ -39,9 +41,10 @@ export class HealthReport {
   }
 
   async look(): Promise<Health> {
-    const { clock, metrics, status, discovery, lastReload, operatorFaults, replicas } = this.sources;
+    const { clock, metrics, refresh, status, discovery, lastReload, operatorFaults, replicas } = this.sources;
     const replicaDifferences = replicas.settled();
     metrics.replicasDiffering.set(replicaDifferences.length);
+    refresh();
     const gauges = await gaugesAbove0(metrics);
     await this.recent.refresh();
     return this.watch.look({

@@ -1,0 +1,189 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Agent, request } from "undici";
+import { systemClock } from "../../src/clock.ts";
+import type { StatusAnswer } from "../../src/operations/answers.ts";
+import { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { GatewayProcess } from "../support/gateway-process.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
+
+const MAIN = join(import.meta.dirname, "../../src/main.ts");
+
+export const AMULET = `DSO::1220${"13f1b3a8".repeat(8)}`;
+export const BONDS = `bond-registry::1220${"2194ab45".repeat(8)}`;
+
+/** Between two requests of the clients. */
+const PAUSE = 40;
+
+/** What a drill needs besides registries and the gateway. */
+export interface Needs {
+  /** Clients speak TLS, with a certificate of this folder. */
+  readonly tls?: boolean;
+  readonly redis?: boolean;
+  /** The log goes to a disk that is full. */
+  readonly fullDisk?: boolean;
+}
+
+/**
+ * What a drill breaks: the registry amulet on two nodes, the registry bonds on one, the gateway in a process of its own with
+ * its files, Redis where it is needed, and clients that ask.
+ */
+export class Scene {
+  readonly amulet: readonly [SampleRegistry, SampleRegistry];
+  readonly bonds: SampleRegistry;
+  private readonly needs: Needs;
+  private readonly folder = mkdtempSync(join(tmpdir(), "drill-"));
+  private readonly agent = new Agent({ connect: { rejectUnauthorized: false } });
+  private server: RedisServer | undefined;
+  private process: GatewayProcess | undefined;
+  private isOver = false;
+  private clients: Promise<void> | undefined;
+
+  private constructor(needs: Needs) {
+    const clock = systemClock();
+    this.needs = needs;
+    this.amulet = [0, 1].map(() => new SampleRegistry({ admin: AMULET, clock, instruments: 3 })) as [
+      SampleRegistry,
+      SampleRegistry,
+    ];
+    this.bonds = new SampleRegistry({ admin: BONDS, clock, instruments: 60 });
+  }
+
+  static async start(needs: Needs): Promise<Scene> {
+    const scene = new Scene(needs);
+    try {
+      await scene.open();
+      return scene;
+    } catch (error) {
+      await scene.stop();
+      throw error;
+    }
+  }
+
+  /** The operations listener. */
+  get operations(): string {
+    return this.gateway.operations;
+  }
+
+  get redis(): RedisServer {
+    if (this.server === undefined) throw new Error("this drill has no Redis");
+    return this.server;
+  }
+
+  private get gateway(): GatewayProcess {
+    if (this.process === undefined) throw new Error("the gateway does not run");
+    return this.process;
+  }
+
+  async status(): Promise<StatusAnswer> {
+    const { body } = await request(`${this.operations}/status`);
+    return (await body.json()) as StatusAnswer;
+  }
+
+  /** Asks for status until this is so; false: it never was within `most` milliseconds. */
+  async until(isSo: (status: StatusAnswer) => boolean, most: number): Promise<boolean> {
+    const end = performance.now() + most;
+    while (performance.now() < end) {
+      const status = await this.status().catch(() => undefined);
+      if (status !== undefined && isSo(status)) return true;
+      await sleep(250);
+    }
+    return false;
+  }
+
+  /** Makes the listener's certificate anew, good for so many days. */
+  certify(days: number): void {
+    const [key, certificate] = [join(this.folder, "key.pem"), join(this.folder, "certificate.pem")];
+    const [newKey, newCertificate] = [`${key}.new`, `${certificate}.new`];
+    const kind = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost"];
+    const files = ["-days", String(days), "-keyout", newKey, "-out", newCertificate];
+    execFileSync("openssl", ["req", ...kind, ...files], { stdio: "ignore" });
+    renameSync(newKey, key);
+    renameSync(newCertificate, certificate);
+  }
+
+  /** Writes the token that bonds wants. */
+  writeToken(text: string): void {
+    writeFileSync(join(this.folder, "token"), text);
+  }
+
+  /** Writes the gateway's configuration file, as its operator would. */
+  writeConfig(text: string): void {
+    writeFileSync(`${this.gateway.file}.new`, text);
+    renameSync(`${this.gateway.file}.new`, this.gateway.file);
+  }
+
+  /** The configuration that the gateway began with. */
+  get config(): string {
+    return this.gateway.text(this.keys());
+  }
+
+  async stop(): Promise<void> {
+    this.isOver = true;
+    await this.clients;
+    await this.process?.stop();
+    await Promise.all([...this.amulet, this.bonds].map((registry) => registry.stop()));
+    await this.server?.stop();
+    await this.agent.destroy();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  private async open(): Promise<void> {
+    await Promise.all([...this.amulet, this.bonds].map((registry) => registry.start()));
+    if (this.needs.redis === true) this.server = await startRedis();
+    if (this.needs.tls === true) this.certify(90);
+    this.writeToken("a-token-of-bonds\n");
+    const stdout = this.needs.fullDisk === true ? openSync("/dev/full", "w") : undefined;
+    const command = [process.execPath, MAIN];
+    this.process = await GatewayProcess.start(this.keys(), { command, ...(stdout !== undefined && { stdout }) });
+    this.clients = this.ask();
+  }
+
+  private keys(): Record<string, unknown> {
+    const tls = { certFile: join(this.folder, "certificate.pem"), keyFile: join(this.folder, "key.pem") };
+    const auth = { bearerTokenFile: join(this.folder, "token") };
+    return {
+      ...(this.needs.tls === true && { listen: { tls } }),
+      ...(this.server !== undefined && { redis: { url: this.server.url } }),
+      log: { hits: 1 },
+      // A minute is as good as a day to an operator who watches.
+      cache: { ttl: { info: "2s", instruments: "2s", instrument: "2s" } },
+      upstreams: [
+        { name: "amulet", admin: AMULET, urls: this.amulet.map(({ url }) => url) },
+        { name: "bonds", admin: BONDS, urls: [this.bonds.url], timeout: "4s", auth },
+      ],
+    };
+  }
+
+  /** Two wallets, one at each registry: they read, and prepare transfers. */
+  private async ask(): Promise<void> {
+    const base = this.gateway.url.replace("http:", this.needs.tls === true ? "https:" : "http:");
+    const paths = ["metadata/v1/info", "metadata/v1/instruments", "metadata/v1/instruments?pageSize=5"];
+    const context = `transfer-instruction/v1/00${"ab".repeat(68)}/choice-contexts/accept`;
+    const turns = ["amulet", "bonds"].map(async (name) => {
+      for (let turn = 0; !this.isOver; turn += 1) {
+        const root = `${base}/api/token-standard/v0/registrars/${name}/registry`;
+        await this.send(
+          turn % 2 === 0 ? `${root}/${paths[(turn / 2) % paths.length]}` : `${root}/${context}`,
+          turn % 2 === 1,
+        );
+        await sleep(this.needs.fullDisk === true ? 0 : PAUSE);
+      }
+    });
+    await Promise.all(turns);
+  }
+
+  private async send(url: string, isPost: boolean): Promise<void> {
+    const post = { method: "POST", headers: { "content-type": "application/json" }, body: "{}" } as const;
+    const signal = AbortSignal.timeout(10_000);
+    try {
+      const { body } = await request(url, { dispatcher: this.agent, signal, ...(isPost && post) });
+      await body.dump();
+    } catch {
+      // What clients meet, status and console say.
+    }
+  }
+}
