@@ -3,7 +3,7 @@ import type { Drill } from "./drills.ts";
 import { Scene } from "./scene.ts";
 
 /** Until it is well, until what was broken is seen, until it is over: each within so many milliseconds. */
-const MOST = 120_000;
+const MOST = 360_000;
 
 interface DrillOptions {
   /** Is given what to print. */
