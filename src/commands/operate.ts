@@ -1,19 +1,8 @@
-import { Type } from "typebox";
-import { Compile } from "typebox/compile";
+import type { StatusAnswer } from "../operations/answers.ts";
+import { sayReached } from "../words/reached.ts";
 import { EXIT, UsageError } from "./command-line.ts";
-import {
-  doneLines,
-  type GatewayStatus,
-  healthLines,
-  inForceLines,
-  nodeLines,
-  readStatus,
-  Replicas,
-  sayScope,
-  upstreamLines,
-} from "./gateway-status.ts";
+import { doneLines, nodeLines, statusLines, upstreamLines } from "./gateway-status.ts";
 import { askGateway, OperationsError, type OperationsFlags } from "./operations-client.ts";
-import { saySize } from "../words/quantity.ts";
 import { printLine } from "./terminal.ts";
 
 interface PurgeFlags extends OperationsFlags {
@@ -30,41 +19,11 @@ interface ActionFlags extends OperationsFlags {
   readonly force?: unknown;
 }
 
-const purgeCheck = Compile(Type.Object({ purged: Type.Unknown(), scope: Type.String(), replicas: Replicas }));
-
 type Values = Readonly<Record<string, unknown>>;
 
 /** `status`: how a running gateway is. */
 export function status(flags: OperationsFlags): Promise<number> {
-  return showStatus(flags, (answer) => [
-    ...healthLines(answer),
-    "",
-    ...partLines(answer),
-    "",
-    ...upstreamLines(answer.upstreams),
-    ...(answer.inForce === undefined || answer.inForce.length === 0
-      ? []
-      : ["", "In force, by operators:", ...inForceLines(answer.inForce)]),
-  ]);
-}
-
-function partLines({ cache: { memory }, redis }: GatewayStatus): string[] {
-  const share = memory.maxBytes === 0 ? 0 : Math.round((memory.bytes / memory.maxBytes) * 100);
-  const lines = [
-    `memory   ${memory.entries} entries, ${saySize(memory.bytes)} of ${saySize(memory.maxBytes)} (${share} %)`,
-  ];
-  if (!redis.configured) lines.push("redis    not configured");
-  else {
-    const pending = redis.pendingPurges ?? 0;
-    const parts = [
-      redis.state === "away" ? "away: each replica goes on by itself" : (redis.state ?? "unknown"),
-      ...(redis.state === "up" ? [`${redis.replicas ?? "?"} replicas`] : []),
-      ...(redis.lastError === undefined || redis.lastError === null ? [] : [redis.lastError]),
-      ...(pending === 0 ? [] : [`${pending} purges wait to be written`]),
-    ];
-    lines.push(`redis    ${parts.join(", ")}`);
-  }
-  return lines;
+  return showStatus(flags, statusLines);
 }
 
 /** `nodes`: lists them, or changes how one is used. */
@@ -80,13 +39,8 @@ export function nodes(flags: ActionFlags, words: readonly string[]): Promise<num
   }
   if (!/^[0-9]{1,4}$/.test(node)) throw new UsageError("NODE is the place of a node in urls: 0 for the first");
   const weight = flags.weight === undefined ? {} : { weight: parseWeight(flags.weight) };
-  return act(flags, "nodes", {
-    upstream,
-    node: Number(node),
-    state,
-    ...weight,
-    ...pick(flags, ["for", "reason", "force"]),
-  });
+  const body = { upstream, node: Number(node), state, ...weight, ...pick(flags, ["for", "reason", "force"]) };
+  return askGateway(flags, { what: "POST nodes", body }, doneLines);
 }
 
 /** `upstreams`: lists them, or says whether one may be asked. */
@@ -99,7 +53,8 @@ export function upstreams(flags: ActionFlags, words: readonly string[]): Promise
   if (mode !== "cache-only" && mode !== "normal") {
     throw new UsageError("upstreams takes nothing, an upstream, cache-only UPSTREAM, or normal UPSTREAM");
   }
-  return act(flags, "upstreams", { upstream, mode, ...pick(flags, ["for", "reason"]) });
+  const body = { upstream, mode, ...pick(flags, ["for", "reason"]) };
+  return askGateway(flags, { what: "POST upstreams", body }, doneLines);
 }
 
 /** `purge`: takes what is named out of the cache, and says on which replicas. */
@@ -127,32 +82,18 @@ function purgeOne(flags: PurgeFlags, upstream: string | undefined): Promise<numb
   const { instrument } = flags;
   const { endpoint = instrument === undefined ? undefined : "instrument" } = flags;
   const body = { upstream, endpoint, instrument, ...pick(flags, ["soft"]) };
-  return askGateway(flags, { path: "purge", body }, (answer) => {
-    if (!purgeCheck.Check(answer)) return false;
+  return askGateway(flags, { what: "POST purge", body }, ({ replicas }) => {
     const what = [upstream ?? "everything", endpoint, instrument].filter((part) => typeof part === "string").join(", ");
-    printLine(`${flags.soft === true ? "made stale" : "purged"}: ${what}; ${sayScope(answer)}`);
-    return true;
+    return [`${flags.soft === true ? "made stale" : "purged"}: ${what}; ${sayReached(replicas)}`];
   });
 }
 
-function act(flags: OperationsFlags, path: string, body: object): Promise<number> {
-  return askGateway(flags, { path, body }, (answer) => printAll(doneLines(answer)));
-}
-
-function showStatus(flags: OperationsFlags, linesOf: (answer: GatewayStatus) => string[]): Promise<number> {
-  return askGateway(flags, { path: "status" }, (answer) => {
-    const read = readStatus(answer);
-    return printAll(read === undefined ? undefined : linesOf(read));
-  });
-}
-
-function printAll(lines: readonly string[] | undefined): boolean {
-  for (const line of lines ?? []) printLine(line);
-  return lines !== undefined;
+function showStatus(flags: OperationsFlags, linesOf: (answer: StatusAnswer) => string[]): Promise<number> {
+  return askGateway(flags, { what: "GET status" }, linesOf);
 }
 
 /** The upstreams to show: all, or the one that is named. */
-function only({ upstreams: all }: GatewayStatus, name: string | undefined): GatewayStatus["upstreams"] {
+function only({ upstreams: all }: StatusAnswer, name: string | undefined): StatusAnswer["upstreams"] {
   if (name === undefined) return all;
   const named = all.filter((upstream) => upstream.name === name);
   if (named.length === 0) throw new OperationsError(`the gateway has no upstream ${JSON.stringify(name)}`);

@@ -10,6 +10,15 @@ import { ConfigError } from "../config/problem.ts";
 import type { Config } from "../config/schema.ts";
 import { findTokenFault, readSecret } from "../config/secret.ts";
 import { faultOfFile, readTextFile } from "../config/text-file.ts";
+import type {
+  ActAnswer,
+  DiscoveryAnswer,
+  DiscoveryDecisionAnswer,
+  ExplainAnswer,
+  PurgeAnswer,
+  ReplicasAnswer,
+  StatusAnswer,
+} from "../operations/answers.ts";
 import { formatSize } from "../units.ts";
 import { configFileOf, EXIT, UsageError } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
@@ -22,11 +31,30 @@ export interface OperationsFlags {
   readonly json?: unknown;
 }
 
-/** What the command asks; with a `body` it is a POST of JSON. */
-export interface Question {
+/** What the commands ask of the listener, and what it answers. */
+interface Answers {
+  readonly "GET status": StatusAnswer;
+  readonly "GET replicas": ReplicasAnswer;
+  readonly "GET explain": ExplainAnswer;
+  readonly "GET discovery": DiscoveryAnswer;
+  readonly "POST discovery": DiscoveryDecisionAnswer;
+  readonly "POST purge": PurgeAnswer;
+  readonly "POST nodes": ActAnswer;
+  readonly "POST upstreams": ActAnswer;
+}
+
+interface Asked<What extends keyof Answers> {
+  readonly what: What;
+  readonly query?: Readonly<Record<string, string>>;
+  /** Of a POST. */
+  readonly body?: object;
+}
+
+/** A request to the listener; with a `body` it is a POST of JSON. */
+interface Question {
   /** With the query, without a slash at its beginning. */
   readonly path: string;
-  readonly body?: object;
+  readonly body?: object | undefined;
 }
 
 const DEADLINE: Duration = 10_000;
@@ -48,24 +76,26 @@ export interface OperationsTarget {
 }
 
 /**
- * Asks a gateway and prints what it answers: as JSON where `--json` is given, else by `print`. Where nothing comes of
+ * Asks a gateway and prints what it answers: as JSON where `--json` is given, else in these lines. Where nothing comes of
  * it, stderr says why.
  *
+ * @param linesOf an answer of another release, or of another program, may have another form than its type says
  * @returns the exit code
  * @throws UsageError for options that cannot be understood
  */
-export async function askGateway(
+export async function askGateway<What extends keyof Answers>(
   flags: OperationsFlags,
-  question: Question,
-  print: (answer: unknown) => boolean,
+  { what, query = {}, body }: Asked<What>,
+  linesOf: (answer: Answers[What]) => readonly string[],
 ): Promise<number> {
   try {
     const target = targetOf(flags);
-    const answer = await ask(target, question);
+    const parameters = new URLSearchParams(query).toString();
+    const path = `${what.replace(/^\w+ /, "")}${parameters === "" ? "" : `?${parameters}`}`;
+    const answer = await ask(target, { path, body });
     // Escapes that printing adds stand in strings alone, where they mean the same in JSON.
     if (flags.json === true) printLines(JSON.stringify(answer, undefined, 2));
-    else if (!print(answer))
-      throw new OperationsError(`the answer of ${target.url} is of another form: ${WRONG_LISTENER}`);
+    else for (const line of readable(target, () => linesOf(answer as Answers[What]))) printLine(line);
     return EXIT.ok;
   } catch (error) {
     if (error instanceof ConfigError) {
@@ -76,6 +106,16 @@ export async function askGateway(
     if (!(error instanceof OperationsError)) throw error;
     printLine(`registry-gateway: ${error.message}`, process.stderr);
     return EXIT.failure;
+  }
+}
+
+/** @throws OperationsError for an answer that lacks what is read of it */
+function readable({ url }: OperationsTarget, lines: () => readonly string[]): readonly string[] {
+  try {
+    return lines();
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new OperationsError(`the answer of ${url} is of another form: ${WRONG_LISTENER}`);
   }
 }
 

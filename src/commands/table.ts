@@ -1,12 +1,15 @@
 import { toPrintable } from "../words/printable.ts";
 
-/** A column of a table. */
-export interface Column {
+/** A column of a table, and what it says of a row; null: nothing. */
+export interface Column<Row> {
   readonly head: string;
+  readonly cell: (row: Row) => string | number | null;
   readonly isNumber?: true;
   /** Where its cells lose letters when the table is wider than the terminal; absent: they never do. */
   readonly shortened?: "middle" | "end";
 }
+
+type Look = Pick<Column<never>, "isNumber" | "shortened">;
 
 /** The narrowest and widest that a table or a text gets, whatever the terminal is. */
 const NARROWEST = 80;
@@ -19,17 +22,20 @@ const LEAST = 8;
 const GAP = "  ";
 
 /** How wide what is printed may be. */
-export function terminalWidth(): number {
+function terminalWidth(): number {
   const { columns = USUAL } = process.stdout as { readonly columns?: number };
   return Math.min(WIDEST, Math.max(NARROWEST, columns));
 }
 
-/** The lines of a table, its head first. Cells are made printable. */
-export function formatTable(columns: readonly Column[], rows: readonly (readonly string[])[], width: number): string[] {
-  const cells = [columns.map(({ head }) => head), ...rows.map((row) => row.map(toPrintable))];
+/** The lines of a table as wide as the terminal, its head first. Cells are made printable. */
+export function tableLines<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): string[] {
+  const cells = [
+    columns.map(({ head }) => head),
+    ...rows.map((row) => columns.map(({ cell }) => toPrintable(String(cell(row) ?? "-")))),
+  ];
   const widths = columns.map((_, i) => Math.max(...cells.map((row) => row[i]!.length)));
   const total = () => widths.reduce((sum, each) => sum + each, 0) + GAP.length * (columns.length - 1);
-  while (total() > width) {
+  while (total() > terminalWidth()) {
     const i = widestOf(columns, widths);
     if (i === undefined) break;
     widths[i]! -= 1;
@@ -43,7 +49,7 @@ export function formatTable(columns: readonly Column[], rows: readonly (readonly
 }
 
 /** The widest column that may lose a letter. */
-function widestOf(columns: readonly Column[], widths: readonly number[]): number | undefined {
+function widestOf(columns: readonly Look[], widths: readonly number[]): number | undefined {
   let widest: number | undefined;
   for (const [i, { shortened }] of columns.entries()) {
     if (shortened !== undefined && widths[i]! > (widest === undefined ? LEAST : widths[widest]!)) widest = i;
@@ -51,23 +57,23 @@ function widestOf(columns: readonly Column[], widths: readonly number[]): number
   return widest;
 }
 
-function shorten(cell: string, width: number, { shortened }: Column): string {
+function shorten(cell: string, width: number, { shortened }: Look): string {
   if (cell.length <= width) return cell;
   const tail = shortened === "middle" ? Math.floor((width - 1) / 2) : 0;
   return `${cell.slice(0, width - 1 - tail)}…${tail === 0 ? "" : cell.slice(-tail)}`;
 }
 
-function align(cell: string, width: number, { isNumber }: Column): string {
+function align(cell: string, width: number, { isNumber }: Look): string {
   return isNumber === true ? cell.padStart(width) : cell.padEnd(width);
 }
 
-/** `text` in lines of `width` at most, broken between words; all but the first begin with `indent`. */
-export function wrap(text: string, width: number, indent = "  "): string[] {
+/** `text` in lines that fit the terminal, broken between words; all but the first begin with `indent`. */
+export function wrap(text: string, indent = "    "): string[] {
   const lines: string[] = [];
   const [, margin = "", words = ""] = /^( *)(.*)$/.exec(toPrintable(text)) ?? [];
   let line = "";
   for (const word of words.split(" ")) {
-    if (line !== "" && line.length + 1 + word.length > width) {
+    if (line !== "" && line.length + 1 + word.length > terminalWidth()) {
       lines.push(line);
       line = `${indent}${word}`;
     } else {

@@ -6,7 +6,7 @@ export interface ShownEntry {
   readonly purged: boolean;
   readonly status: number;
   readonly variant: string;
-  readonly etag?: string;
+  readonly etag?: string | undefined;
   readonly bytes: number;
   readonly age: number;
   readonly lifetime: number;
@@ -23,10 +23,10 @@ export interface ShownEntry {
 
 /** What is said of a resource that may be cached: what `/explain` answers, of this or another version. */
 export interface ShownExplanation {
-  readonly policy: { readonly ttl: number; readonly notFoundTtl?: number; readonly maxTtl: number };
-  readonly epoch?: string;
+  readonly policy: { readonly ttl: number; readonly notFoundTtl?: number | undefined; readonly maxTtl: number };
+  readonly epoch?: string | undefined;
   readonly entries: readonly ShownEntry[];
-  readonly lastSkip?: { readonly reason: string; readonly ago: number };
+  readonly lastSkip?: { readonly reason: string; readonly ago: number } | undefined;
   readonly fetching: boolean;
 }
 

@@ -209,7 +209,7 @@ describe("nodes and upstreams send what they are told", () => {
       ["upstreams", "cache-only", "a", "--for", "5m"],
       "POST /upstreams",
       { upstream: "a", mode: "cache-only", for: "5m" },
-      "a: cache-only; on all replicas\n",
+      "a: cache-only; on this replica\n",
       { upstream: "a", node: null, state: null, weight: null, mode: "cache-only", reason: null, until: null },
     ],
   ])("%j", async (args, request, body, printed, action) => {
@@ -218,8 +218,7 @@ describe("nodes and upstreams send what they are told", () => {
         action.node === 1
           ? { took: named("a", "b"), missing: named("c"), of: 3 }
           : { took: named("a", "b", "c"), missing: [], of: 3 },
-      // An older gateway.
-      "POST /upstreams": undefined,
+      "POST /upstreams": { took: named("a"), missing: [], of: 1 },
     }[request];
     const seen: unknown[] = [];
     const url = await answerWith((incoming, response) => {

@@ -95,17 +95,21 @@ describe("what a registry says does not reach the operator's terminal as it is:"
   });
 
   test("status, nodes and upstreams", async () => {
-    const node = { url: EVIL, state: EVIL, lastError: EVIL, inFlight: 0, ejections: 0 };
-    const numbers = { running: 0, queued: 0, retriesLeft: 0 };
-    const upstream = { name: EVIL, admin: EVIL, state: EVIL, lastError: `x${EVIL}`, breaker: EVIL, ...numbers };
+    const measured = { latencyMs: 1, inFlight: 0, ejections: 0, weight: 1 };
+    const node = { url: EVIL, state: EVIL, lastError: EVIL, cordoned: false, ...measured };
+    const numbers = { running: 0, queued: 0, retriesLeft: 0, budgetLeft: null };
+    const words = { name: EVIL, admin: EVIL, state: EVIL, mode: EVIL, lastError: `x${EVIL}`, breaker: EVIL };
+    const finding = { severity: EVIL, text: EVIL, since: EVIL };
+    const action = { upstream: EVIL, node: 0, state: "cordoned", weight: null, mode: EVIL, reason: EVIL, until: EVIL };
     const url = await startEvil({
       version: EVIL,
       uptimeSeconds: 1,
       replica: { name: EVIL, revision: EVIL },
       cache: { memory: { entries: 0, bytes: 0, maxBytes: 0 } },
-      redis: { configured: true, state: "away", lastError: EVIL },
-      inForce: [{ upstream: EVIL, node: 0, state: "cordoned", reason: EVIL, until: EVIL }],
-      upstreams: [{ ...upstream, nodes: [node] }],
+      redis: { configured: true, state: "away", lastError: EVIL, pendingPurges: 0 },
+      health: { sentence: EVIL, findings: [finding, finding] },
+      inForce: [action],
+      upstreams: [{ ...words, ...numbers, nodes: [node] }],
     });
     for (const command of ["status", "nodes", "upstreams"]) {
       for (const more of [[], ["--json"]]) {

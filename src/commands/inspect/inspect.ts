@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from "../../clock.ts";
 import { normaliseNodeUrl } from "../../config/urls.ts";
 import { UsageError } from "../command-line.ts";
-import { terminalWidth, wrap } from "../table.ts";
+import { wrap } from "../table.ts";
 import { printLine } from "../terminal.ts";
 import {
   type Check,
@@ -73,12 +73,11 @@ export async function inspectRegistry(base: URL, clock: Clock): Promise<readonly
 const MARKS: Readonly<Record<Severity, string>> = { good: "✓", note: "·", warning: "!", error: "✗" };
 
 function print(findings: readonly Finding[], worst: Severity): void {
-  const width = terminalWidth();
   const rows = findings.map(({ about, severity, text }) => [`${MARKS[severity]} ${about}`, text]);
   const first = Math.max(...rows.map(([head]) => head!.length));
   for (const [at, [head, text]] of rows.entries()) {
     const isGood = ["good", "note"].includes(findings[at]!.severity);
-    const lines = wrap(`${head!.padEnd(first)}  ${text}`, width, " ".repeat(first + 2));
+    const lines = wrap(`${head!.padEnd(first)}  ${text}`, " ".repeat(first + 2));
     for (const line of lines) printLine(line);
     if (!isGood) printLine(`${" ".repeat(first + 2)}(${findings[at]!.source})`);
   }
