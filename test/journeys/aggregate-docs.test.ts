@@ -195,6 +195,14 @@ describe("the description of the API", () => {
     const conditional = await get(`${url}/openapi.json`, { headers: { "if-none-match": headers.get("etag")! } });
     expect([conditional.status, conditional.text]).toEqual([304, ""]);
     expect((await get(`${url}/docs`, { method: "HEAD" })).text).toBe("");
+    const viewer = await get(`${url}/docs/viewer.css`, { method: "HEAD" });
+    expect([viewer.status, viewer.text, viewer.headers.get("content-type")]).toEqual([
+      200,
+      "",
+      "text/css; charset=utf-8",
+    ]);
+    expect((await get(`${url}/docs/../package.json`)).status).toBe(404);
+    expect((await get(`${url}/docs/license.md`)).status).toBe(404);
     const posted = await get(`${url}/docs`, { method: "POST" });
     expect([posted.status, posted.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS"]);
   });
@@ -203,5 +211,6 @@ describe("the description of the API", () => {
     const { url } = await startAggregate({ amulet: {} }, { docs: false });
     expect((await get(`${url}/openapi.json`)).status).toBe(404);
     expect((await get(`${url}/docs`)).status).toBe(404);
+    expect((await get(`${url}/docs/viewer.js`)).status).toBe(404);
   });
 });
