@@ -68,7 +68,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
       means:
         "Redis answers and refuses: it is full (maxmemory with noeviction), a read-only replica, or its ACL forbids it. What is not written is fetched by each replica for itself; purges wait.",
       look: "Overview: Commands by outcome, Writes dropped. Redis: INFO memory, INFO replication, ACL LOG.",
-      act: "Full: maxmemory-policy volatile-lru or more memory. Read-only: point redis.url at the primary. ACL: docs/operations/sizing.md has the commands that are needed.",
+      act: "Full: maxmemory-policy volatile-lru or more memory. Read-only: point redis.url at the primary. ACL: docs/operations/maintenance.md has the rights that are needed.",
     },
   },
   {
