@@ -3,13 +3,17 @@ import { BASE, type Epoch, type Epochs } from "../epochs.ts";
 import type { Change } from "./changes.ts";
 import type { RedisConnection } from "./connection.ts";
 import { type Comparison, raisedAbove, repairsOf, takeEpoch, takeEpochs } from "./epoch-rules.ts";
-import type { PartitionView } from "./partitions.ts";
+import { isCurrent, MAX_WAIT, type PartitionView } from "./partitions.ts";
+import { READ_EVERY } from "./poller.ts";
 import type { Replicas } from "./replicas.ts";
 import { SEAL_AGAIN_AFTER, type TableParts } from "./shared-table.ts";
 import type { FoundTable, Tables } from "./tables.ts";
 
 /** So often is tried to write while other replicas write too: each time one of them is done. */
 const WRITE_ROUNDS = 64;
+
+/** A Redis that takes longer in the background is too slow to be asked by requests. */
+const TOO_SLOW: Duration = 200;
 
 export interface EpochExchangeOptions extends Omit<TableParts, "poller"> {
   /** What this process knows. */
@@ -34,8 +38,29 @@ export class EpochExchange {
     this.replicas = replicas;
   }
 
+  /** Writes a partition's purges and reads its epochs; the breaker is told how that went. Never rejects. */
+  async bringTogether(view: PartitionView, begun?: Promise<FoundTable>): Promise<void> {
+    const { stalls } = view;
+    const { session } = view.breaker;
+    view.dueAt = this.clock.now() + READ_EVERY;
+    view.missedMessage = false;
+    try {
+      while (view.pending.size > 0) await this.flush(view);
+      // One that begins to be too slow is given up; one that was has to be fast again.
+      const limit = isCurrent(view) ? TOO_SLOW : MAX_WAIT;
+      const isFast = await this.read(view, limit, begun);
+      // A purge was announced while the epochs were on their way: those may be older than the message.
+      if (view.missedMessage) await this.read(view, limit);
+      if (!isFast) view.breaker.fail(session);
+      else if (view.breaker.regain(session)) view.session = session;
+    } catch {
+      view.breaker.fail(session);
+    }
+    view.settledStalls = stalls;
+  }
+
   /** Reads, and mends what Redis lacks. Returns whether the reading took no longer than `limit`. */
-  async read(view: PartitionView, limit: Duration, reading = this.tables.read(view.table)): Promise<boolean> {
+  private async read(view: PartitionView, limit: Duration, reading = this.tables.read(view.table)): Promise<boolean> {
     const isFast = withReply(reading, limit, this.clock).then(
       () => true,
       (error: unknown) => !(error instanceof TimedOut),

@@ -6,16 +6,13 @@ import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
 import { EpochExchange } from "./epoch-exchange.ts";
 import { isCurrent, isDoubtful, MAX_WAIT, notePending, type PartitionView, PartitionViews } from "./partitions.ts";
-import { type Poller, READ_EVERY } from "./poller.ts";
+import type { Poller } from "./poller.ts";
 import type { Message } from "./messages.ts";
 import type { ScriptCall } from "./scripts.ts";
 import type { Replicas } from "./replicas.ts";
 import type { TableParts } from "./shared-table.ts";
 import { Usability } from "./usability.ts";
 import type { FoundTable } from "./tables.ts";
-
-/** A Redis that takes longer in the background is too slow to be asked by requests. */
-const TOO_SLOW: Duration = 200;
 
 export interface SharedEpochsOptions extends TableParts {
   observer: RedisObserver;
@@ -124,7 +121,8 @@ export class SharedEpochs {
    * @param begun the reading, where it was begun just now
    */
   learn(view: PartitionView, begun?: Promise<FoundTable>): Promise<void> {
-    view.reading ??= this.readAll(view, begun).finally(() => {
+    view.reading ??= this.exchange.bringTogether(view, begun).then(() => {
+      this.noteState();
       view.reading = undefined;
     });
     return view.reading;
@@ -247,27 +245,6 @@ export class SharedEpochs {
   private async settle(view: PartitionView): Promise<void> {
     // A reading that runs may have begun before.
     while (isDoubtful(view)) await this.learn(view);
-  }
-
-  private async readAll(view: PartitionView, begun?: Promise<FoundTable>): Promise<void> {
-    const { stalls } = view;
-    const { session } = view.breaker;
-    view.dueAt = this.clock.now() + READ_EVERY;
-    view.missedMessage = false;
-    try {
-      while (view.pending.size > 0) await this.exchange.flush(view);
-      // One that begins to be too slow is given up; one that was has to be fast again.
-      const limit = isCurrent(view) ? TOO_SLOW : MAX_WAIT;
-      const isFast = await this.exchange.read(view, limit, begun);
-      // A purge was announced while the epochs were on their way: those may be older than the message.
-      if (view.missedMessage) await this.exchange.read(view, limit);
-      if (!isFast) view.breaker.fail(session);
-      else if (view.breaker.regain(session)) view.session = session;
-    } catch {
-      view.breaker.fail(session);
-    }
-    view.settledStalls = stalls;
-    this.noteState();
   }
 
   private noteState(): void {
