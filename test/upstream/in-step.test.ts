@@ -206,7 +206,7 @@ describe("what came over a connection since it was last surely in step", () => {
     const forgotten: string[] = [];
     for (const each of asked) {
       const name = each.replace("!", "");
-      const exchange = log.begin(`/registry/metadata/v1/instruments/${encodeURIComponent(name)}`);
+      const exchange = log.begin("GET", `/registry/metadata/v1/instruments/${encodeURIComponent(name)}`);
       exchange.whenStray(() => forgotten.push(name));
       if (each.endsWith("!")) exchange.confirm();
     }

@@ -42,7 +42,7 @@ export abstract class Connection {
   abstract dispatch(request: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void;
 
   /** A request is on its way; undefined where streams have numbers, so that no answer can be another's. */
-  abstract asked(path: string): Exchange | undefined;
+  abstract asked(method: string, path: string): Exchange | undefined;
 
   /** All of the answer is here. Calls `done` when it is known as far as it can be whether that is the answer. */
   abstract answered(done: (error: Error | undefined) => void): void;

@@ -268,6 +268,7 @@ export class Connections {
   }
 
   private closeRetired(): void {
+    if (this.retired.length === 0) return;
     for (const connection of this.retired.splice(0)) connection.close();
   }
 

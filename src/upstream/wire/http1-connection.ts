@@ -79,10 +79,10 @@ export class Http1Connection extends Connection {
     this.client.dispatch({ ...request, path: prefix + request.path, headers }, handler);
   }
 
-  asked(path: string): Exchange {
+  asked(method: string, path: string): Exchange {
     this.askedAt = this.clock.now();
     this.socket.off("readable", this.onStray);
-    return this.log.begin(path);
+    return this.log.begin(method, path);
   }
 
   /** What is behind the answer in the same read is looked at first: the answer could be the one behind it. */

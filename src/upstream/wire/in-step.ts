@@ -83,23 +83,35 @@ export class StepRecord {
 
 /** A connection over which more came since it was last surely in step is not used again. */
 const MOST_UNSURE = 500;
+/** Requests whose ids are looked for in the text of a 404. */
+const MOST_RECENT = 32;
 
 /** One request over a connection, and what was made of its answer. */
 export class Exchange {
-  /** The id that it asks for, or else its path. */
-  readonly name: string;
+  readonly path: string;
+  readonly number: number;
+  /** The same was asked before, since the connection was surely in step: this answer could be that one's. */
+  readonly isRepeated: boolean;
   private readonly log: StepLog;
   private readonly forgets: (() => void)[] = [];
 
-  constructor(log: StepLog, name: string) {
+  constructor(log: StepLog, about: Pick<Exchange, "path" | "number" | "isRepeated">) {
     this.log = log;
-    this.name = name;
+    this.path = about.path;
+    this.number = about.number;
+    this.isRepeated = about.isRepeated;
+  }
+
+  /** The connection was out of step, so that this may be no answer. */
+  get isOutOfStep(): boolean {
+    return this.log.isOutOfStep;
   }
 
   /** `forget` is called should the answer turn out to be another request's. */
   whenStray(forget: () => void): void {
-    if (this.log.isOutOfStep) forget();
-    else if (this.log.holds(this)) this.forgets.push(forget);
+    if (this.log.isOutOfStep) return forget();
+    this.forgets.push(forget);
+    this.log.keep(this);
   }
 
   /** The answer named what was asked for: what came before it was in step. */
@@ -107,9 +119,9 @@ export class Exchange {
     this.log.confirm(this);
   }
 
-  /** The connection was out of step, so that this may be no answer. */
-  get isOutOfStep(): boolean {
-    return this.log.isOutOfStep;
+  /** Whether `text`, which does not name what was asked for, names what was asked before over the same connection. */
+  namesAnother(text: string): boolean {
+    return this.log.namesAnother(this, text);
   }
 
   /** No other answer comes over that connection. */
@@ -127,11 +139,6 @@ export class Exchange {
     this.log.forgetAll();
   }
 
-  /** Whether `text`, which does not name what was asked for, names what was asked before over the same connection. */
-  namesAnother(text: string): boolean {
-    return this.log.namesAnother(this, text);
-  }
-
   forget(): void {
     for (const forget of this.forgets.splice(0)) forget();
   }
@@ -141,52 +148,67 @@ export class Exchange {
 export class StepLog {
   readonly carrier: { close(): void; leaveStep(fault: StepFault): void };
   isOutOfStep = false;
-  /** In the order in which they were asked. */
-  private unsure: Exchange[] = [];
+  private count = 0;
+  /** The number of the exchange up to which it was surely in step. */
+  private sureUpTo = 0;
+  private latest: Exchange | undefined;
+  /** Of what was asked for and can be named by its answer: the number of the last request for it, the earliest first. */
+  private readonly asked = new Map<string, number>();
+  /** The exchanges that brought what is kept. */
+  private readonly kept = new Set<Exchange>();
+  private readonly recent: string[] = [];
 
   constructor(carrier: StepLog["carrier"]) {
     this.carrier = carrier;
   }
 
-  begin(path: string): Exchange {
-    const exchange = new Exchange(this, idIn(path) ?? path);
-    this.unsure.push(exchange);
-    return exchange;
+  begin(method: string, path: string): Exchange {
+    this.count += 1;
+    const isRepeated = this.asked.has(path);
+    if (method === "GET") {
+      this.asked.delete(path);
+      this.asked.set(path, this.count);
+    }
+    this.recent[this.count % MOST_RECENT] = path;
+    this.latest = new Exchange(this, { path, number: this.count, isRepeated });
+    return this.latest;
   }
 
   /** Too much would have to be forgotten if it was out of step. */
   get isFull(): boolean {
-    return this.unsure.length >= MOST_UNSURE;
+    return this.asked.size >= MOST_UNSURE || this.kept.size >= MOST_UNSURE;
   }
 
-  holds(exchange: Exchange): boolean {
-    return this.unsure.includes(exchange);
+  keep(exchange: Exchange): void {
+    if (exchange.number >= this.sureUpTo) this.kept.add(exchange);
   }
 
-  /**
-   * All up to this one was in step, unless the same was asked before, and this answer could be that one's. It stays, for
-   * what is asked next may be answered by it again.
-   */
+  /** All up to this one was in step, unless the same was asked before. It stays itself: it could be answered once more. */
   confirm(exchange: Exchange): void {
-    const at = this.unsure.indexOf(exchange);
-    if (at <= 0 || this.unsure.slice(0, at).some(({ name }) => name === exchange.name)) return;
-    this.unsure = this.unsure.slice(at);
+    if (exchange.isRepeated) return;
+    this.sureUpTo = Math.max(this.sureUpTo, exchange.number);
+    for (const [path, number] of this.asked) {
+      if (number >= exchange.number) break;
+      this.asked.delete(path);
+    }
+    for (const each of this.kept) if (each.number < exchange.number) this.kept.delete(each);
   }
 
   /** The answer to what was asked last named it. */
   confirmLatest(): void {
-    const latest = this.unsure.at(-1);
-    if (latest !== undefined) this.confirm(latest);
+    this.latest?.confirm();
   }
 
-  namesAnother({ name: own }: Exchange, text: string): boolean {
-    return !namesId(text, own) && this.unsure.some(({ name }) => name !== own && namesId(text, name));
+  namesAnother({ path }: Exchange, text: string): boolean {
+    if (namesId(text, idIn(path))) return false;
+    return this.recent.some((each) => each !== path && namesId(text, idIn(each)));
   }
 
   /** An answer was to another request: which of them is not known. */
   forgetAll(): void {
     this.isOutOfStep = true;
-    for (const exchange of this.unsure.splice(0)) exchange.forget();
+    for (const exchange of this.kept) exchange.forget();
+    this.kept.clear();
   }
 }
 
@@ -199,8 +221,8 @@ function idIn(path: string): string | undefined {
 const LEAST_ID = 4;
 
 /** Whether a text, as of an error, names this id, and not only a word that begins or ends with it. */
-function namesId(text: string, id: string): boolean {
-  if (id.length < LEAST_ID || id.startsWith("/")) return false;
+function namesId(text: string, id: string | undefined): boolean {
+  if (id === undefined || id.length < LEAST_ID) return false;
   const at = text.indexOf(id);
   return at !== -1 && !/[\w-]/.test((text[at - 1] ?? "") + (text[at + id.length] ?? ""));
 }

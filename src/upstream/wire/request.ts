@@ -124,7 +124,7 @@ export class WireRequest implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
-    this.exchange = this.connection?.asked(this.request.path);
+    this.exchange = this.connection?.asked(this.request.method, this.request.path);
     if (this.isOver) controller.abort(ABORTED);
   }
 
