@@ -78,7 +78,7 @@ function open(source: { jwksUrl: string } | { jwksFile: string }) {
     advance: async (duration: number, looks: number): Promise<void> => {
       const before = observer.looks.length;
       clock.advance(duration);
-      await vi.waitFor(() => expect(observer.looks.length).toBe(before + looks), { interval: 5, timeout: 10_000 });
+      await vi.waitFor(() => expect(observer.looks.length).toBe(before + looks), { interval: 5, timeout: 60_000 });
       await turn();
     },
   };
@@ -200,7 +200,7 @@ describe("the keys of an issuer at a URL", () => {
     const server = await listen();
     server.answer = (_request, response) => void response.writeHead(500).end();
     const { advance, observer } = open({ jwksUrl: server.url });
-    await vi.waitFor(() => expect(observer.looks.length).toBe(1));
+    await vi.waitFor(() => expect(observer.looks.length).toBe(1), { timeout: 60_000 });
     await turn();
     for (const pause of [10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000]) {
       await advance(pause - 1, 0);
@@ -248,14 +248,14 @@ describe("the keys of an issuer at a URL", () => {
     const server = await listen();
     server.answer = () => undefined;
     const { clock, observer, verdict } = open({ jwksUrl: server.url });
-    await vi.waitFor(() => expect(server.requests).toBe(1));
+    await vi.waitFor(() => expect(server.requests).toBe(1), { timeout: 60_000 });
     const waiting = verdict(first);
     await turn();
     clock.advance(2_000);
     expect(await waiting).toBe("client_keys_unavailable");
     expect(observer.looks).toEqual([]);
     clock.advance(3_000);
-    await vi.waitFor(() => expect(observer.news).toEqual(["did not answer within 5 s"]));
+    await vi.waitFor(() => expect(observer.news).toEqual(["did not answer within 5 s"]), { timeout: 60_000 });
   });
 
   test("that cannot be connected to are none, and are there when the issuer is back", async () => {

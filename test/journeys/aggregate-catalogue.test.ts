@@ -198,7 +198,7 @@ describe("the catalogue of instruments", () => {
     expect((await search(aggregate, { query: "newcomer" })).ids).toEqual([]);
     aggregate.registries.amulet!.catalogue.add(named("NEWCOMER", "New", "NEW"));
     await vi.waitFor(async () => expect((await search(aggregate, { query: "newcomer" })).ids).toEqual(["NEWCOMER"]), {
-      timeout: 15_000,
+      timeout: 60_000,
       interval: 200,
     });
   });

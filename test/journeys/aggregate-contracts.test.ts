@@ -55,10 +55,13 @@ describe("routing.learn", () => {
     const aggregate = await startAggregate({ amulet: {}, bonds: {} }, keys);
     expect((await ask(aggregate.registrar("amulet"), BONDS)).status).toBe(200);
     expect((await ask(aggregate.registrar("bonds"), BONDS)).status).toBe(200);
-    await vi.waitFor(async () => {
-      const { status, json } = await ask(aggregate.url, BONDS);
-      expect([status, json.error]).toEqual([400, expect.stringContaining("more than one registry has answered")]);
-    });
+    await vi.waitFor(
+      async () => {
+        const { status, json } = await ask(aggregate.url, BONDS);
+        expect([status, json.error]).toEqual([400, expect.stringContaining("more than one registry has answered")]);
+      },
+      { timeout: 60_000 },
+    );
   });
 });
 

@@ -157,7 +157,7 @@ describe("requests of a client that run at once", () => {
     const { gateway, ask, release } = await startHolding();
     await ask({ path: LISTING });
     const held = [ask({ path: DRAFT }), ask({ path: DRAFT, body: "{}" })];
-    await vi.waitFor(() => expect(gateway.registries.amulet.calls.open).toBe(2));
+    await vi.waitFor(() => expect(gateway.registries.amulet.calls.open).toBe(2), { timeout: 60_000 });
     for (let at = 0; at < 3; at++) {
       const answer = await ask({ path: DRAFT });
       expect([answer.status, answer.headers["registry-gateway-error"], answer.headers["retry-after"]]).toEqual([
@@ -187,11 +187,11 @@ describe("requests of a client that run at once", () => {
       sent.on("error", () => undefined).end();
       return sent;
     });
-    await vi.waitFor(() => expect(gateway.registries.amulet.calls.open).toBe(2));
+    await vi.waitFor(() => expect(gateway.registries.amulet.calls.open).toBe(2), { timeout: 60_000 });
     expect((await ask({ path: DRAFT })).status).toBe(429);
     for (const sent of leaving) sent.destroy();
     release();
-    await vi.waitFor(async () => expect((await ask({ path: DRAFT })).status).toBe(200));
+    await vi.waitFor(async () => expect((await ask({ path: DRAFT })).status).toBe(200), { timeout: 60_000 });
   });
 });
 
@@ -209,7 +209,7 @@ test("a tier with enforce: false answers everything, and counts and logs what it
     return { status: 200, body: "{}" };
   });
   const held = [ask({ path: DRAFT }), ask({ path: DRAFT, body: "{}" }), ask({ path: DRAFT })];
-  await vi.waitFor(() => expect(gateway.registries.amulet.calls.open).toBe(3));
+  await vi.waitFor(() => expect(gateway.registries.amulet.calls.open).toBe(3), { timeout: 60_000 });
   release();
   expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200, 200]);
   const answer = await fetch(`${gateway.operations}/clients`);

@@ -37,7 +37,7 @@ function tiersOf(views: Rights["views"] | undefined): Record<string, unknown> {
 
 /** Waits until the gateway has said once more that keys changed. */
 function applied(since = countChanges()): () => Promise<void> {
-  return () => vi.waitFor(() => expect(countChanges()).toBeGreaterThan(since), { interval: 50, timeout: 20_000 });
+  return () => vi.waitFor(() => expect(countChanges()).toBeGreaterThan(since), { interval: 50, timeout: 60_000 });
 }
 
 function countChanges(): number {

@@ -54,8 +54,10 @@ describe("a client with a token", () => {
     const ofExchange = { "x-api-key": tokenOf({ tier: "exchange" }) };
     expect((await send(gateway.url, { path: `${PREFIX}/gold${LISTING}`, headers: ofExchange })).status).toBe(200);
     const { lines } = gateway;
-    await vi.waitFor(() =>
-      expect(lines.filter(({ client, msg }) => client === "wallet-t" && msg === "request").length).toBeGreaterThan(3),
+    await vi.waitFor(
+      () =>
+        expect(lines.filter(({ client, msg }) => client === "wallet-t" && msg === "request").length).toBeGreaterThan(3),
+      { timeout: 60_000 },
     );
     expect(JSON.stringify(lines)).not.toContain(token.slice(-20));
   });
@@ -153,7 +155,7 @@ describe("a client with a token", () => {
     }
     expect(gateway.called()).toEqual([]);
     const refused = () => gateway.lines.filter(({ msg, status }) => msg === "request" && status === 401);
-    await vi.waitFor(() => expect(refused()).toHaveLength(bad.length));
+    await vi.waitFor(() => expect(refused()).toHaveLength(bad.length), { timeout: 60_000 });
     expect(new Set(refused().map(({ client }) => client))).toEqual(new Set(["none"]));
   });
 });

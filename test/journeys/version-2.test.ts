@@ -131,10 +131,10 @@ describe("a settlement at the plain base URL", () => {
     expect([refused.status, refused.headers["registry-gateway-error"]]).toEqual([400, "admin_missing"]);
     expect(errorOf(refused)).not.toContain("choiceArguments");
     await teach("amulet", first, "v1");
-    await vi.waitFor(async () => expect((await settle(settling(first))).status).toBe(200));
+    await vi.waitFor(async () => expect((await settle(settling(first))).status).toBe(200), { timeout: 60_000 });
     expect((await settle(settling(first, second))).status).toBe(400);
     await teach("amulet", second, "v2");
-    await vi.waitFor(async () => expect((await settle(settling(first, second))).status).toBe(200));
+    await vi.waitFor(async () => expect((await settle(settling(first, second))).status).toBe(200), { timeout: 60_000 });
     await teach("bonds", OF_BONDS, "v2");
     running().clearCalls();
     const mixed = await settle(settling(first, OF_BONDS));

@@ -11,7 +11,7 @@ const LISTING = "/registry/metadata/v1/instruments";
 
 /** Waits for what the background brings. */
 function eventually(check: () => void | Promise<void>): Promise<void> {
-  return vi.waitFor(check, { timeout: 10_000, interval: 20 });
+  return vi.waitFor(check, { timeout: 60_000, interval: 20 });
 }
 
 /** The queries of the listing that a registry was asked. */

@@ -3,7 +3,8 @@ import { array, assert, asyncProperty, boolean, constantFrom, infiniteStream, in
 import { afterEach, expect, test } from "vitest";
 import { clock, type Post, type Replica } from "../support/redis-replicas.ts";
 import { closeAll, isAcquainted, redisServer, replicaOn } from "../support/redis-scene.ts";
-import { type RedisServer, until } from "../support/redis.ts";
+import { type RedisServer } from "../support/redis.ts";
+import { until } from "../support/until.ts";
 
 afterEach(closeAll);
 

@@ -1,6 +1,7 @@
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { type Aggregate, tenRegistries, useAggregates, readListing } from "../../support/aggregate-registries.ts";
 import { startRedis } from "../../support/redis.ts";
+import { until } from "../../support/until.ts";
 
 const { startRegistries, startBefore } = useAggregates();
 
@@ -15,9 +16,9 @@ afterEach(async () => {
 
 /** Waits until a replica reads and writes Redis; until then it serves by itself. */
 async function untilShared({ operations }: Aggregate): Promise<void> {
-  await vi.waitFor(async () => {
+  await until(async () => {
     const { redis } = (await (await fetch(`${operations}/status`)).json()) as { redis: { state: string } };
-    expect(redis.state).toBe("up");
+    return redis.state === "up";
   });
 }
 
