@@ -16,7 +16,7 @@ export interface KeySetLook {
   /** Why they cannot be had or are no good, without addresses; undefined: they are in use. */
   readonly fault: string | undefined;
   /** Whether that is worth a line in the log. */
-  readonly isNews: boolean;
+  readonly isNew: boolean;
 }
 
 export interface KeySetParts {
@@ -51,7 +51,7 @@ export class KeySet {
     this.users += 1;
     if (this.users > 1) return;
     this.unfollow = this.parts.source.follow?.(() => this.read());
-    if (this.reported !== undefined) this.parts.onLook({ fault: this.reported.fault, isNews: false });
+    if (this.reported !== undefined) this.parts.onLook({ fault: this.reported.fault, isNew: false });
     if (this.dueAt <= this.parts.clock.now()) void this.read();
     else this.schedule();
   }
@@ -126,9 +126,9 @@ export class KeySet {
   private report(fault: string | undefined): void {
     const now = this.parts.clock.now();
     const isKnown = fault === undefined ? this.reported === undefined : this.reported?.fault === fault;
-    const isNews = !isKnown || (this.reported !== undefined && now - this.reported.at >= REMINDER);
+    const isNew = !isKnown || (this.reported !== undefined && now - this.reported.at >= REMINDER);
     if (fault === undefined) this.reported = undefined;
-    else if (isNews) this.reported = { fault, at: now };
-    this.parts.onLook({ fault, isNews });
+    else if (isNew) this.reported = { fault, at: now };
+    this.parts.onLook({ fault, isNew });
   }
 }

@@ -16,8 +16,8 @@ export interface RegistryEvent {
 /** Is notified of what discovery does; for metrics and logs. Must not throw. */
 export interface DiscoveryObserver {
   ran(outcome: RunOutcome): void;
-  /** `fault`: a sentence; undefined: it was read. `isNews`: worth a line. */
-  sourceRead(source: string, look: { readonly fault: string | undefined; readonly isNews: boolean }): void;
+  /** `fault`: a sentence; undefined: it was read. `isNew`: worth a line. */
+  sourceRead(source: string, look: { readonly fault: string | undefined; readonly isNew: boolean }): void;
   /** A source lists fewer registries than before: those that are used stay. */
   sourceShrank(source: string, before: number, now: number): void;
   /** These are the sources from now on. */

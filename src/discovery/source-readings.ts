@@ -95,11 +95,11 @@ export class SourceReadings {
     }
     reading.lastRun = this.clock.wallNow();
     reading.lastError = fault;
-    this.observer.sourceRead(source.name, { fault, isNews: this.isNews(reading, fault) });
+    this.observer.sourceRead(source.name, { fault, isNew: this.isNew(reading, fault) });
   }
 
   /** A fault when it begins, or is another one, but no more often than once an hour; and that it is over. */
-  private isNews(reading: SourceReading, fault: string | undefined): boolean {
+  private isNew(reading: SourceReading, fault: string | undefined): boolean {
     const now = this.clock.now();
     if (fault === undefined) {
       const wasReported = reading.reportedFault !== undefined;

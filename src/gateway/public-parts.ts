@@ -83,8 +83,8 @@ export function createPublicParts(options: ServerOptions): PublicParts {
   const { catalogue } = services.aggregation;
   observers.readGauges({ memory, catalogue, overload, coordination, snapshot: () => snapshots.latest, certificates });
   introduceReplica(options, { observers, overload, inFlight, snapshots });
-  coordinator.actions.onChange(() => snapshots.latest.upstreams.heed());
-  coordinator.onAnnounced((event) => snapshots.latest.upstreams.hear(event));
+  coordinator.actions.onChange(() => snapshots.latest.upstreams.followActions());
+  coordinator.onAnnounced((event) => snapshots.latest.upstreams.receive(event));
   const server = new Server({
     services,
     snapshots,

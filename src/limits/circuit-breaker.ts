@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
 import { consequences, type FailureReason } from "../upstream/failure.ts";
-import { News } from "../upstream/news.ts";
+import { Recurrence } from "../upstream/recurrence.ts";
 import type { BreakerChange, BreakerState } from "../upstream/observer.ts";
 
 /** More than fail at once as a rule; a client that makes up others pushes out its own. */
@@ -77,14 +77,14 @@ export class CircuitBreaker {
   /** Not asked before. */
   private askAt: Instant = -Infinity;
   private cancelTimer: CancelTimer | undefined;
-  private readonly news: News;
+  private readonly recurrence: Recurrence;
   private openedAt: Instant = 0;
   private isStopped = false;
 
   constructor(parts: CircuitBreakerParts) {
     this.parts = parts;
     this.exempt = new RecentRequests(parts.clock, EXEMPT_FOR);
-    this.news = new News(parts.clock);
+    this.recurrence = new Recurrence(parts.clock);
   }
 
   get state(): BreakerState {
@@ -182,9 +182,9 @@ export class CircuitBreaker {
 
   private change(to: BreakerState): void {
     const from = this.currentState;
-    const isNews = to === "closed" || (to === "open" && this.news.isDue());
-    if (to === "closed") this.news.end();
+    const isNew = to === "closed" || (to === "open" && this.recurrence.isDue());
+    if (to === "closed") this.recurrence.end();
     this.currentState = to;
-    this.parts.onChange({ from, to, openFor: this.parts.clock.now() - this.openedAt, isNews });
+    this.parts.onChange({ from, to, openFor: this.parts.clock.now() - this.openedAt, isNew });
   }
 }

@@ -2,7 +2,7 @@ import type { AbortSignalLike, CancelTimer, Clock, Instant } from "../clock.ts";
 import { clientGone, GatewayError } from "../errors.ts";
 import type { Priority } from "../upstream/call.ts";
 
-interface Entrant {
+interface WaitTerms {
   readonly priority: Priority;
   readonly deadline: Instant;
   readonly signal?: AbortSignalLike | undefined;
@@ -48,7 +48,7 @@ class Places {
    * Waits for a place that was not free. When the queue is full, a more urgent call displaces a less urgent one.
    * @throws {@link GatewayError} 503 when there is no room in the queue, 504 when the deadline passes.
    */
-  async enter({ priority, deadline, signal }: Entrant): Promise<void> {
+  async enter({ priority, deadline, signal }: WaitTerms): Promise<void> {
     if (this.waiting.size >= this.bounds.queue && !this.waiting.displace(priority, this.full())) throw this.full();
     // The place of whoever leaves is handed over: the count stays.
     await this.waiting.wait({ priority, until: deadline, signal, late: () => this.late() });

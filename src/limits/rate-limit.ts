@@ -5,7 +5,7 @@ import type { LimitAnswer, LimitWindow } from "../sharing/limits.ts";
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/operations.ts";
 import type { Priority } from "../upstream/call.ts";
-import { News } from "../upstream/news.ts";
+import { Recurrence } from "../upstream/recurrence.ts";
 import { PRIORITIES } from "./concurrency-limit.ts";
 import { CountedCalls } from "./counted-calls.ts";
 import { formatRefusal, LONGEST_RETRY_AFTER, parseRefusal } from "./refusal.ts";
@@ -27,8 +27,8 @@ interface RateLimitParts {
   readonly coordinator: AnnouncementsPort & LimitsPort;
   readonly clock: Clock;
   readonly groups: RateLimitGroups;
-  /** The upstream answered 429: calls are rationed to `share` of the limit. `isNews`: as {@link News}. */
-  readonly onRation: (share: number, isNews: boolean) => void;
+  /** The upstream answered 429: calls are rationed to `share` of the limit. `isNew`: as {@link Recurrence}. */
+  readonly onRation: (share: number, isNew: boolean) => void;
 }
 
 /** Up to which share of the window calls of a priority may fill it: the rest is kept for more urgent ones. */
@@ -57,14 +57,14 @@ export class RateLimit {
   private readonly limits: readonly LimitWindow[];
   /** Of a group: those of all its members. */
   private readonly counted: Map<string, CountedCalls>;
-  private readonly rations: News;
+  private readonly rations: Recurrence;
 
   constructor(parts: RateLimitParts) {
     const { rateLimit, groups, clock } = parts;
     this.parts = parts;
     this.limits = windowsOf(rateLimit);
     this.counted = rateLimit.group === undefined ? new Map() : groups.of(rateLimit.group);
-    this.rations = new News(clock);
+    this.rations = new Recurrence(clock);
   }
 
   /** Calls left in the window as last seen: the least of all windows. */

@@ -42,9 +42,9 @@ function createTokenObserver(metrics: Metrics, log: Logger): TokenObserver {
   };
   return {
     keysLeft: (issuer) => note(issuer, false),
-    keysRead(issuer, { fault, isNews }) {
+    keysRead(issuer, { fault, isNew }) {
       note(issuer, fault !== undefined);
-      if (!isNews) return;
+      if (!isNew) return;
       if (fault === undefined) log.info({ source: issuer }, "client keys can be used again");
       else log.error({ source: issuer, reason: fault }, "client keys cannot be used");
     },

@@ -14,9 +14,9 @@ export function createDiscoveryObserver(metrics: Metrics, log: Logger, clock: Cl
       metrics.discoverySourceSuccess.reset();
       for (const source of names) metrics.discoverySourceSuccess.set({ source }, now());
     },
-    sourceRead(source, { fault, isNews }) {
+    sourceRead(source, { fault, isNew }) {
       if (fault === undefined) metrics.discoverySourceSuccess.set({ source }, now());
-      if (!isNews) return;
+      if (!isNew) return;
       if (fault === undefined) log.info({ source }, "discovery source can be read again");
       else log.warn({ source, reason: withoutSecrets(fault) }, "discovery source fails");
     },

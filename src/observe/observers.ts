@@ -31,7 +31,7 @@ import { RecentRequests, RequestLog } from "./request-log.ts";
 import { recordRefused, recordRequest, type RequestObservers } from "./request-record.ts";
 import { Traffic } from "./traffic.ts";
 
-/** What is still so is told again. */
+/** What is still so is reported again. */
 const REMINDER: Duration = 600_000;
 
 export interface ServerObserverOptions {
@@ -74,17 +74,17 @@ function observeCertificate({
   log,
   clock,
 }: ServerObserverOptions): Pick<ListenerCertificateOptions, "onLook" | "onOutOfTime" | "onReplaced"> {
-  let told: string | undefined;
-  let toldAt: Instant = -Infinity;
+  let reported: string | undefined;
+  let reportedAt: Instant = -Infinity;
   return {
     onLook(fault) {
       metrics.listenerTlsUnusable.set(fault === undefined ? 0 : 1);
       if (fault === undefined) {
-        if (told !== undefined) log.info({}, "listener certificate can be used again");
-        told = undefined;
-      } else if (fault !== told || clock.now() - toldAt >= REMINDER) {
-        told = fault;
-        toldAt = clock.now();
+        if (reported !== undefined) log.info({}, "listener certificate can be used again");
+        reported = undefined;
+      } else if (fault !== reported || clock.now() - reportedAt >= REMINDER) {
+        reported = fault;
+        reportedAt = clock.now();
         log.error({ reason: withoutSecrets(fault) }, "listener certificate cannot be used");
       }
     },
@@ -265,8 +265,8 @@ function observeCalls(metrics: Metrics, log: Logger) {
       metrics.upstreamRefused.inc({ upstream, reason });
       if (log.isLevelEnabled("debug")) log.debug({ upstream, reason }, "call refused");
     },
-    rationed(upstream, share, isNews) {
-      if (isNews) log.warn({ upstream, share }, "upstream answered 429: calling it less");
+    rationed(upstream, share, isNew) {
+      if (isNew) log.warn({ upstream, share }, "upstream answered 429: calling it less");
     },
   } satisfies Partial<UpstreamObserver>;
 }
@@ -286,8 +286,8 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
       else if (to === "wrong-admin" || to === "disabled") log.error(line, "upstream state changed");
       else log.warn(line, "upstream state changed");
     },
-    breaker(upstream, calls, { from, to, openFor, isNews }) {
-      if (!isNews) return;
+    breaker(upstream, calls, { from, to, openFor, isNew }) {
+      if (!isNew) return;
       const line = { upstream, calls, from, to, openForSeconds: Math.round(openFor / 1000) };
       if (to === "open") log.warn(line, "breaker state changed");
       else log.info(line, "breaker state changed");
@@ -295,10 +295,10 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
     adminProved(upstream, admin) {
       log.info({ upstream, admin: hashId(admin) }, "admin proved");
     },
-    adminMismatch(upstream, url, { expected, told, isNew }) {
+    adminMismatch(upstream, url, { expected, named, isNew }) {
       if (!isNew) return;
       log.error(
-        { upstream, node: nodeIndex(upstream, url), expected: hashId(expected), named: hashId(told) },
+        { upstream, node: nodeIndex(upstream, url), expected: hashId(expected), named: hashId(named) },
         "node names another admin",
       );
     },
@@ -312,9 +312,9 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
       metrics.agreementQuestions.inc({ upstream }, questions);
       if (outcome === "agreed") metrics.agreementWait.inc({ upstream }, waited / 1_000);
     },
-    differed(upstream, { operation, nodes, parts }, isNews) {
+    differed(upstream, { operation, nodes, parts }, isNew) {
       const line = { upstream, operation, nodes: nodes.map((group) => group.join(" ")), parts };
-      if (isNews) log.error(line, "nodes say different things");
+      if (isNew) log.error(line, "nodes say different things");
       else log.debug(line, "nodes say different things");
     },
     supportedApisChanged(upstream, { added, removed }) {
@@ -322,9 +322,9 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
       const line = { upstream, added: added.map(withoutSecrets), removed: removed.map(withoutSecrets) };
       log.warn(line, "supportedApis changed");
     },
-    credential(upstream, key, { fault, isNews }) {
+    credential(upstream, key, { fault, isNew }) {
       metrics.credentialUnusable.set({ upstream, key }, fault === undefined ? 0 : 1);
-      if (!isNews) return;
+      if (!isNew) return;
       if (fault === undefined) log.info({ upstream, key }, "credential can be used again");
       else log.error({ upstream, key, reason: withoutSecrets(fault) }, "credential cannot be used");
     },
@@ -333,12 +333,12 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
 
 /** Says once that the key file is no good, and once that it is good again. */
 function createSealKeyLog(log: Logger): RedisObserver["sealKeyLooked"] {
-  let told: string | undefined;
+  let reported: string | undefined;
   return (fault) => {
-    if (fault === told) return;
+    if (fault === reported) return;
     if (fault === undefined) log.info({}, "seal key can be used again");
     else log.error({ reason: withoutSecrets(fault) }, "seal key cannot be used");
-    told = fault;
+    reported = fault;
   };
 }
 

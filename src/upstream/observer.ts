@@ -51,7 +51,7 @@ export interface BreakerChange {
   /** Since it left `closed`, milliseconds. */
   readonly openFor: Duration;
   /** It opened, closed, or has been open for another 10 minutes: worth a line in the log. */
-  readonly isNews: boolean;
+  readonly isNew: boolean;
 }
 /** Keys below an upstream whose credentials can turn out to be no good. */
 export const CREDENTIAL_KEYS = [
@@ -68,7 +68,7 @@ export interface CredentialLook {
   /** Why it is no good, without secrets; undefined: it is good. The last good one stays in use while it lasts. */
   readonly fault: string | undefined;
   /** It changed, or has been so for another 10 minutes: worth a line in the log. */
-  readonly isNews: boolean;
+  readonly isNew: boolean;
 }
 
 /** Why a call was refused before any attempt. */
@@ -99,17 +99,17 @@ export interface UpstreamObserver {
   /** The upstream's admin is known from now on. */
   adminProved(upstream: string, admin: string): void;
   /** A node's `/info` names another admin than expected. `isNew`: it did not, or was not asked, the last time. */
-  adminMismatch(upstream: string, node: string, admins: { expected: string; told: string; isNew: boolean }): void;
+  adminMismatch(upstream: string, node: string, admins: { expected: string; named: string; isNew: boolean }): void;
   /** Several nodes were asked for one answer, or one more when it had gone out. */
   agreement(upstream: string, result: AgreementResult): void;
-  /** Nodes say something else than others. `isNews`: worth a line in the log. */
-  differed(upstream: string, difference: Difference, isNews: boolean): void;
+  /** Nodes say something else than others. `isNew`: worth a line in the log. */
+  differed(upstream: string, difference: Difference, isNew: boolean): void;
   /** Answers of a node were to other requests, or to none. */
   outOfStep(upstream: string, node: string, fault: StepFault): void;
   /** The registry's info names other APIs than before: it was upgraded, or rolled back. */
   supportedApisChanged(upstream: string, change: ApiChange): void;
-  /** The upstream answered 429: calls are rationed to this share of `rateLimit` for a while. `isNews`: worth a line. */
-  rationed(upstream: string, share: number, isNews: boolean): void;
+  /** The upstream answered 429: calls are rationed to this share of `rateLimit` for a while. `isNew`: worth a line. */
+  rationed(upstream: string, share: number, isNew: boolean): void;
   /** What a key of the upstream names was looked at or fetched. */
   credential(upstream: string, key: CredentialKey, look: CredentialLook): void;
 }

@@ -4,7 +4,7 @@ import type { Config, UpstreamConfig } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
 import type { ActionsPort, AnnouncementsPort, LimitsPort } from "../sharing/ports.ts";
 import { digestOf } from "../digest.ts";
-import { OperatorOrders } from "./operator-orders.ts";
+import { OperatorActions } from "./operator-actions.ts";
 import { RetryBudget } from "../limits/retry-budget.ts";
 import { Latencies } from "./call/hedging.ts";
 import type { Credentials, OwnCredentials } from "./credentials/credentials.ts";
@@ -45,7 +45,7 @@ export interface UpstreamParts {
   readonly observer: UpstreamObserver;
   readonly nodes: Nodes;
   /** What operators did to it. */
-  readonly orders: OperatorOrders;
+  readonly operatorActions: OperatorActions;
   readonly choice: NodeChoice;
   readonly breaker: CircuitBreaker;
   /** Of what is passed through: paths of which nothing is known, and which clients choose as they like. */
@@ -53,7 +53,7 @@ export interface UpstreamParts {
   /** Requests that failed on a node, which is one of two to blame: its place in the list. */
   readonly doubtful: RecentRequests<number>;
   /** Requests that failed on every node they were sent to. */
-  readonly hopeless: RecentRequests<true>;
+  readonly failedEverywhere: RecentRequests<true>;
   readonly concurrency: ConcurrencyLimit;
   readonly rateLimit: RateLimit | undefined;
   readonly credentials: Credentials | undefined;
@@ -88,8 +88,12 @@ export function createParts(
   const { clock, bodies, random, observer, limits } = environment;
   const { auth: credentials } = hooks.own;
   const rateLimit = createRateLimit(config, environment, hooks.groups);
-  const orders = new OperatorOrders(config.name, environment.coordinator.actions, clock);
-  const { nodes, breaker, passThroughBreaker } = createNodes({ config, rateLimit, orders }, environment, hooks);
+  const operatorActions = new OperatorActions(config.name, environment.coordinator.actions, clock);
+  const { nodes, breaker, passThroughBreaker } = createNodes(
+    { config, rateLimit, operatorActions },
+    environment,
+    hooks,
+  );
   return {
     config,
     limits,
@@ -98,11 +102,11 @@ export function createParts(
     random,
     observer,
     nodes,
-    orders,
+    operatorActions,
     breaker,
     passThroughBreaker,
     doubtful: new RecentRequests(clock, REMEMBERED),
-    hopeless: new RecentRequests(clock, REMEMBERED),
+    failedEverywhere: new RecentRequests(clock, REMEMBERED),
     rateLimit,
     credentials,
     choice: new NodeChoice(nodes.all, random),
@@ -131,13 +135,13 @@ function createRateLimit(
     coordinator,
     clock,
     groups,
-    onRation: (share, isNews) => observer.rationed(config.name, share, isNews),
+    onRation: (share, isNew) => observer.rationed(config.name, share, isNew),
   });
 }
 
 /** The nodes, and the breakers that ask them for the registry's info and close when one gives it. */
 function createNodes(
-  { config, rateLimit, orders }: Pick<UpstreamParts, "config" | "rateLimit" | "orders">,
+  { config, rateLimit, operatorActions }: Pick<UpstreamParts, "config" | "rateLimit" | "operatorActions">,
   { clock, random, observer, coordinator, forget }: UpstreamEnvironment,
   { own, claim, onChange }: UpstreamHooks,
 ) {
@@ -149,7 +153,7 @@ function createNodes(
     observer,
     credentials: own.auth,
     rateLimit,
-    orders,
+    operatorActions,
     claim,
     target: {
       connectTimeout: timeout,

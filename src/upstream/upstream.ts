@@ -9,7 +9,7 @@ import { runCall } from "./call/buffered-call.ts";
 import { streamCall } from "./call/streamed-call.ts";
 import { type CredentialParts, openCredentials, type OwnCredentials } from "./credentials/credentials.ts";
 import { removed } from "./failure.ts";
-import { CredentialLooks, News } from "./news.ts";
+import { CredentialLooks, Recurrence } from "./recurrence.ts";
 import { RateLimitGroups } from "../limits/rate-limit-groups.ts";
 import type { UpstreamNode } from "./nodes/node.ts";
 import { CREDENTIAL_KEYS } from "./observer.ts";
@@ -71,7 +71,7 @@ export class Upstream {
     });
     this.several = this.openAgreement();
     if (old !== undefined) this.parts.nodes.adopt(old.parts.nodes);
-    this.heed();
+    this.followActions();
   }
 
   /** The party id of the registry's admin: configured, or learned from a node. */
@@ -138,9 +138,9 @@ export class Upstream {
   }
 
   /** What operators did may be another now: takes it from the coordinator. */
-  heed(): void {
-    const { orders, nodes, choice } = this.parts;
-    orders.heed();
+  followActions(): void {
+    const { operatorActions, nodes, choice } = this.parts;
+    operatorActions.followActions();
     nodes.followOrders();
     choice.reweigh();
   }
@@ -152,17 +152,17 @@ export class Upstream {
 
   /** What a call would get now because an operator lets nothing be asked of the registry; undefined: nothing. */
   refusal(): GatewayError | undefined {
-    const { orders } = this.parts;
-    return orders.isCacheOnly ? orders.refusal() : undefined;
+    const { operatorActions } = this.parts;
+    return operatorActions.isCacheOnly ? operatorActions.refusal() : undefined;
   }
 
-  /** See `Upstreams.hear`. */
-  hear(news: string | undefined): void {
+  /** See `Upstreams.receive`. */
+  receive(event: string | undefined): void {
     const { nodes, rateLimit } = this.parts;
-    if (news === undefined) return nodes.checkAll();
-    rateLimit?.receive(news);
+    if (event === undefined) return nodes.checkAll();
+    rateLimit?.receive(event);
     for (const node of nodes.all) {
-      if (node.state !== "wrong-admin" && news === impostorAt(node.url)) nodes.doubt(node);
+      if (node.state !== "wrong-admin" && event === impostorAt(node.url)) nodes.doubt(node);
     }
   }
 
@@ -207,13 +207,13 @@ export class Upstream {
   }
 
   status(): UpstreamStatus {
-    const { nodes, orders, breaker, passThroughBreaker, concurrency, rateLimit, retries } = this.parts;
+    const { nodes, operatorActions, breaker, passThroughBreaker, concurrency, rateLimit, retries } = this.parts;
     const limit = this.config.rateLimit;
     return {
       name: this.name,
       admin: this.admin,
       state: this.state,
-      mode: orders.isCacheOnly ? "cache-only" : "normal",
+      mode: operatorActions.isCacheOnly ? "cache-only" : "normal",
       agreement: nodes.agreement(),
       lastDifference: this.lastDifference,
       isContested: this.admin !== undefined && this.claims?.isContested(this.admin) === true,
@@ -248,9 +248,9 @@ export class Upstream {
   private throwIfRefused(): void {
     const { isClosed, parts } = this;
     if (isClosed) throw removed(this.name);
-    if (!parts.orders.isCacheOnly) return;
+    if (!parts.operatorActions.isCacheOnly) return;
     this.environment.observer.refused(this.name, "cache-only");
-    throw parts.orders.refusal();
+    throw parts.operatorActions.refusal();
   }
 
   private noteSettled(): void {
@@ -269,7 +269,7 @@ export class Upstream {
   private openAgreement(): AgreementParts {
     const { name, parts } = this;
     const { clock, bodies, observer, nodes } = parts;
-    const news = new News(clock);
+    const recurrence = new Recurrence(clock);
     return {
       upstream: name,
       clock,
@@ -281,7 +281,7 @@ export class Upstream {
       onResult: (result) => observer.agreement(name, result),
       onDifference: (difference) => {
         this.lastDifference = { ...difference, at: new Date(clock.wallNow()).toISOString() };
-        observer.differed(name, difference, news.isDue());
+        observer.differed(name, difference, recurrence.isDue());
       },
     };
   }

@@ -89,13 +89,13 @@ export class Upstreams {
    * What another process announced through the coordinator, or undefined when something may have been missed:
    * nodes are asked anew, those it is about before they get another call.
    */
-  hear(news: string | undefined): void {
-    for (const upstream of this.all) upstream.hear(news);
+  receive(event: string | undefined): void {
+    for (const upstream of this.all) upstream.receive(event);
   }
 
   /** What operators did may be another now. */
-  heed(): void {
-    for (const upstream of this.all) upstream.heed();
+  followActions(): void {
+    for (const upstream of this.all) upstream.followActions();
   }
 
   status(): UpstreamStatus[] {

@@ -19,9 +19,9 @@ function open(info: { verdict: Verdict }) {
       asked += 1;
       return Promise.resolve(info.verdict);
     },
-    onChange: ({ to, isNews }) => {
+    onChange: ({ to, isNew }) => {
       states.push(to);
-      if (isNews) news.push(to);
+      if (isNew) news.push(to);
     },
   });
   let made = 0;

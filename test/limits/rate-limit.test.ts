@@ -139,7 +139,7 @@ describe("upstreams of one group", () => {
     groups.reset(configs);
     const told: string[] = [];
     coordinator.announce = (news?: string) => void told.push(news!);
-    const onRation = (_share: number, isNews: boolean) => void (isNews && told.push("a line of the log"));
+    const onRation = (_share: number, isNew: boolean) => void (isNew && told.push("a line of the log"));
     const open = (name: string) => new RateLimit({ upstream: name, rateLimit, coordinator, clock, groups, onRation });
     const members = Object.fromEntries(names.map((name) => [name, open(name)]));
     const take = (name: string, priority: Priority = "post") =>

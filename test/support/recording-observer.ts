@@ -41,22 +41,22 @@ export class RecordingObserver implements UpstreamObserver {
   upstreamState(upstream: string, { from, to }: { from: string; to: string }): void {
     this.events.push(`upstream ${from} → ${to} ${upstream}`);
   }
-  breaker(upstream: string, calls: string, { to, isNews }: { to: string; isNews: boolean }): void {
+  breaker(upstream: string, calls: string, { to, isNew }: { to: string; isNew: boolean }): void {
     this.events.push(`breaker ${to} ${upstream} ${calls}`);
-    if (isNews) this.events.push(`breaker-news ${to} ${upstream} ${calls}`);
+    if (isNew) this.events.push(`breaker-news ${to} ${upstream} ${calls}`);
   }
   adminProved(upstream: string, admin: string): void {
     this.events.push(`proved ${upstream} ${admin}`);
   }
-  adminMismatch(upstream: string, _node: string, { told }: { told: string }): void {
-    this.events.push(`mismatch ${upstream} ${told}`);
+  adminMismatch(upstream: string, _node: string, { named }: { named: string }): void {
+    this.events.push(`mismatch ${upstream} ${named}`);
   }
   agreement(upstream: string, { operation, outcome, questions }: AgreementResult): void {
     this.events.push(`agreement ${upstream} ${operation} ${outcome} ${questions}`);
   }
-  differed(upstream: string, { nodes, parts }: Difference, isNews: boolean): void {
+  differed(upstream: string, { nodes, parts }: Difference, isNew: boolean): void {
     this.events.push(`differed ${upstream} ${nodes.map((group) => group.join("+")).join(" ")}: ${parts.join()}`);
-    if (isNews) this.events.push(`differed-news ${upstream}`);
+    if (isNew) this.events.push(`differed-news ${upstream}`);
   }
   outOfStep(upstream: string, _node: string, fault: string): void {
     this.events.push(`out-of-step ${upstream} ${fault}`);
@@ -67,7 +67,7 @@ export class RecordingObserver implements UpstreamObserver {
   rationed(upstream: string, share: number): void {
     this.events.push(`rationed ${upstream} ${share}`);
   }
-  credential(upstream: string, key: string, { fault, isNews }: CredentialLook): void {
-    if (isNews) this.events.push(`credential ${upstream} ${key} ${fault ?? "good"}`);
+  credential(upstream: string, key: string, { fault, isNew }: CredentialLook): void {
+    if (isNew) this.events.push(`credential ${upstream} ${key} ${fault ?? "good"}`);
   }
 }

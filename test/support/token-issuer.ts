@@ -91,7 +91,7 @@ export class RecordingTokenObserver {
   }
 
   get news(): readonly (string | undefined)[] {
-    return this.looks.filter(({ isNews }) => isNews).map(({ fault }) => fault);
+    return this.looks.filter(({ isNew }) => isNew).map(({ fault }) => fault);
   }
 }
 

@@ -136,7 +136,7 @@ describe.each([
     await upstream.learnAdmin(inTime(5_000));
     await expect.poll(() => upstream.state).toBe("up");
     await both[1]!.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });
-    upstream.hear(undefined);
+    upstream.receive(undefined);
     upstream.start();
     await expect.poll(() => upstream.state).toBe("disabled");
     const before = calls(both);
@@ -159,7 +159,7 @@ describe.each([
     // An operator says so, or a minute goes by.
     const action = { upstream: "amulet", node: both[1]!.url, by: "no token", from: "loopback" };
     await environment.coordinator.act({ action, lasts: undefined });
-    upstreams.heed();
+    upstreams.followActions();
     await expect.poll(() => upstream.state).toBe("up");
     expect((await upstream.call(acceptCall())).status).toBe(200);
   });
@@ -176,7 +176,7 @@ describe.each([
       from: "loopback",
     } as const;
     await coordinator.act({ action: cordon, lasts: undefined });
-    upstream.heed();
+    upstream.followActions();
     for (let i = 0; i < 5; i++) expect((await upstream.call(acceptCall())).node).toBe(0);
     expect(calls(both)).toEqual([5, 0]);
   });
@@ -318,7 +318,7 @@ describe("in the background", () => {
     const options = { clock, coordinator, random };
     const one = openUpstream(registries, { agreement: { admin: 2 } }, options);
     // As another process hears it.
-    coordinator.announce = (news?: string) => one.upstreams.hear(news);
+    coordinator.announce = (news?: string) => one.upstreams.receive(news);
     one.upstreams.start();
     await expect.poll(() => one.upstream.state).toBe("up");
     await registries[2]!.faults.set({ kind: "wrong-admin", admin: OTHER_ADMIN });

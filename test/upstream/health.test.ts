@@ -42,7 +42,7 @@ const EVENTS: readonly HealthEvent[] = [
   "unreachable",
   "failed",
   "late",
-  "outrun",
+  "overtaken",
   "failed-everywhere",
   "activated",
 ];
@@ -70,7 +70,7 @@ describe("the third call in a row", () => {
     ["failed", "failed", "ejected"],
     ["failed", "late", "ejected"],
     ["late", "unreachable", "ejected"],
-    ["outrun", "outrun", "unhealthy?"],
+    ["overtaken", "overtaken", "unhealthy?"],
   ])("after two that %s, and that %s: %s", (before, last, expected) => {
     const twice = [before, before].reduce((health, event) => nextHealth(health, event, AT), inState("up"));
     expect(twice.state).toBe("up");
@@ -78,9 +78,18 @@ describe("the third call in a row", () => {
   });
 
   test("counts anew after a good answer", () => {
-    const events: HealthEvent[] = ["failed", "failed", "answered", "failed", "late", "answered", "outrun", "outrun"];
+    const events: HealthEvent[] = [
+      "failed",
+      "failed",
+      "answered",
+      "failed",
+      "late",
+      "answered",
+      "overtaken",
+      "overtaken",
+    ];
     const health = events.reduce((each, event) => nextHealth(each, event, AT), inState("up"));
-    expect(health).toMatchObject({ state: "up", strikes: 0, outrun: 2 });
+    expect(health).toMatchObject({ state: "up", strikes: 0, overtaken: 2 });
   });
 });
 

@@ -283,9 +283,9 @@ test("what another process finds out about a node has it asked before it gets an
   // This process has open connections that were proved, which another one's word takes away.
   expect((await upstream.call(acceptCall())).status).toBe(200);
   const before = requestsOf(registry);
-  upstreams.hear("impostor of somebody else");
+  upstreams.receive("impostor of somebody else");
   expect((await upstream.call(acceptCall())).status).toBe(200);
-  for (const news of told) upstreams.hear(news);
+  for (const news of told) upstreams.receive(news);
   await expect(upstream.call(acceptCall())).rejects.toMatchObject({ status: 502 });
   expect(requestsOf(registry)).toBe(before + 1);
 });

@@ -381,7 +381,7 @@ describe("in the background", () => {
     expect(forgotten).toEqual([ADMIN, ADMIN]);
     const action = { upstream: "amulet", node: registry.url, by: "no token", from: "loopback" };
     await environment.coordinator.act({ action, lasts: undefined });
-    upstreams.heed();
+    upstreams.followActions();
     expect((await info()).status).toBe(200);
   });
 });

@@ -20,48 +20,48 @@ const node = (): NodeApis => ({ supportedApis: undefined });
 describe("a change of supportedApis", () => {
   test("is none when nodes are heard for the first time, whatever they say", () => {
     const { apis, nodes } = start();
-    expect(nodes.map((each, at) => apis.hear(each, at === 0 ? V1 : V2))).toEqual([undefined, undefined]);
-    expect(apis.hear(nodes[0], V1)).toBeUndefined();
+    expect(nodes.map((each, at) => apis.note(each, at === 0 ? V1 : V2))).toEqual([undefined, undefined]);
+    expect(apis.note(nodes[0], V1)).toBeUndefined();
   });
 
   test("is told once while nodes are upgraded one after the other, and again when they are rolled back", () => {
     const { clock, apis, nodes } = start();
-    for (const each of nodes) apis.hear(each, V1);
-    expect(apis.hear(nodes[0], V2)).toEqual(UPGRADE);
+    for (const each of nodes) apis.note(each, V1);
+    expect(apis.note(nodes[0], V2)).toEqual(UPGRADE);
     for (let look = 0; look < 5; look += 1) {
       clock.advance(300_000);
-      expect([apis.hear(nodes[1], V1), apis.hear(nodes[0], V2)]).toEqual([undefined, undefined]);
+      expect([apis.note(nodes[1], V1), apis.note(nodes[0], V2)]).toEqual([undefined, undefined]);
     }
-    expect(apis.hear(nodes[1], V2)).toBeUndefined();
-    expect(apis.hear(nodes[1], V1)).toEqual(ROLLBACK);
-    expect(apis.hear(nodes[0], V1)).toBeUndefined();
+    expect(apis.note(nodes[1], V2)).toBeUndefined();
+    expect(apis.note(nodes[1], V1)).toEqual(ROLLBACK);
+    expect(apis.note(nodes[0], V1)).toBeUndefined();
   });
 
   test("is told at most once a minute, and not forgotten when it lasts", () => {
     const { clock, apis, nodes } = start();
     const [only] = nodes;
-    apis.hear(only, V1);
+    apis.note(only, V1);
     const changes: unknown[] = [];
     for (let second = 0; second < 600; second += 1) {
-      changes.push(apis.hear(only, second % 2 === 0 ? V2 : V1));
+      changes.push(apis.note(only, second % 2 === 0 ? V2 : V1));
       clock.advance(1_000);
     }
     expect(changes.filter((each) => each !== undefined).length).toBeLessThanOrEqual(10);
     clock.advance(60_000);
-    apis.hear(only, V1);
+    apis.note(only, V1);
     clock.advance(60_000);
-    expect(apis.hear(only, V2)).toEqual(UPGRADE);
-    expect(apis.hear(only, V1)).toBeUndefined();
+    expect(apis.note(only, V2)).toEqual(UPGRADE);
+    expect(apis.note(only, V1)).toBeUndefined();
     clock.advance(60_000);
-    expect(apis.hear(only, V1)).toEqual(ROLLBACK);
+    expect(apis.note(only, V1)).toEqual(ROLLBACK);
   });
 
   test("goes on with what was known before a reload", () => {
     const { clock, apis, nodes } = start();
-    apis.hear(nodes[0], V1);
+    apis.note(nodes[0], V1);
     const reloaded = new SupportedApis(clock);
     reloaded.inherit(apis);
-    expect(reloaded.hear({ ...nodes[0] }, V2)).toEqual(UPGRADE);
+    expect(reloaded.note({ ...nodes[0] }, V2)).toEqual(UPGRADE);
   });
 
   test("is seen in the check of a connection, without any client that asks for the info", async () => {

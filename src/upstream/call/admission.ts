@@ -6,7 +6,7 @@ import type { Priority } from "../call.ts";
 import type { UpstreamParts } from "../parts.ts";
 
 /** A call that wants to begin. */
-export interface Entrant {
+export interface WaitTerms {
   readonly priority: Priority;
   readonly deadline: Instant;
   readonly signal?: AbortSignalLike | undefined;
@@ -31,16 +31,16 @@ export class Admission {
   }
 
   /** @throws GatewayError that is the call's answer */
-  async enter(entrant: Entrant): Promise<void> {
+  async enter(terms: WaitTerms): Promise<void> {
     const { nodes, observer, config, concurrency } = this.parts;
     while (!nodes.hasProved || nodes.disabledBecause !== undefined) {
       if (nodes.disabledBecause !== undefined) observer.refused(config.name, "disabled");
-      await nodes.whenProved(entrant);
+      await nodes.whenProved(terms);
     }
     if (this.hasLeft) return;
     this.throwIfBroken();
     if (this.tryEnter()) return;
-    await this.whileQueued(concurrency.enter(entrant));
+    await this.whileQueued(concurrency.enter(terms));
     this.held += 1;
     if (this.hasLeft) return this.leave();
     this.throwIfBroken();
@@ -52,15 +52,15 @@ export class Admission {
    * rest has to be streamed. It then counts among `concurrency.uploads` until {@link leaveUploads}.
    * @throws GatewayError that is the call's answer: 408, 413, 503 or 504.
    */
-  async enterUploads(upload: Upload, entrant: Entrant): Promise<void> {
+  async enterUploads(upload: Upload, terms: WaitTerms): Promise<void> {
     const { concurrency, clock, config, rateLimit } = this.parts;
     this.throwIfBroken();
     // A body that may never come has no call of rateLimit and has not the only place.
     const mayStall = rateLimit === undefined && config.concurrency.max > 1;
     if (mayStall && this.tryEnterUploads()) return;
-    await withDeadline(upload.whenReady(), { ...entrant, late: uploadTimeout }, clock);
+    await withDeadline(upload.whenReady(), { ...terms, late: uploadTimeout }, clock);
     if (this.hasLeft || upload.hasArrived || this.tryEnterUploads()) return;
-    await this.whileQueued(concurrency.uploads.enter(entrant));
+    await this.whileQueued(concurrency.uploads.enter(terms));
     this.holdsUpload = true;
     if (this.hasLeft || upload.hasArrived) this.leaveUploads();
   }

@@ -149,9 +149,9 @@ interface Wanted {
  * @throws GatewayError 429, 502 or 503 where no node may be asked
  */
 export function chooseNode(parts: UpstreamParts, wanted: Wanted): UpstreamNode {
-  const { orders, nodes, config, clock } = parts;
+  const { operatorActions, nodes, config, clock } = parts;
   const now = clock.now();
-  if (orders.isCacheOnly) throw orders.refusal();
+  if (operatorActions.isCacheOnly) throw operatorActions.refusal();
   if (nodes.disabledBecause !== undefined) throw nodes.whyNone();
   const node = wanted.poll === undefined ? findNode(parts, wanted, now) : findPolled(parts, wanted.poll, now);
   if (node === undefined) throw nodes.whyNone();

@@ -13,7 +13,7 @@ import { Attempt, chooseNode } from "./attempt.ts";
 import { decideHedge, scheduleAttempt } from "./hedging.ts";
 import {
   endOutrun,
-  isHopeless,
+  hasFailedEverywhere,
   noteLate,
   obeyRefusal,
   outcomeOfAnswer,
@@ -184,7 +184,7 @@ class CallRun {
         schedule: attempt.schedule,
         isAlone: this.running.length === 1 && !this.isStartingBeside,
         hasOther: parts.choice.hasOtherBeside(now, this.tried),
-        mayRetry: this.counted < parts.config.retry.attempts && !isHopeless(parts, "timeout", call),
+        mayRetry: this.counted < parts.config.retry.attempts && !hasFailedEverywhere(parts, "timeout", call),
       },
       now,
     );
@@ -285,7 +285,7 @@ class CallRun {
         attempts: this.counted,
         most: this.call.poll === undefined ? config.retry.attempts : 1,
         deadline: this.deadline,
-        isHopeless: isHopeless(parts, reason, this.call),
+        hasFailedEverywhere: hasFailedEverywhere(parts, reason, this.call),
         hasUntried: choice.hasOther(now, tried),
         othersFreeAt: others.length === 0 ? undefined : Math.min(...others.map(({ pausedUntil }) => pausedUntil)),
         random: parts.random(),

@@ -43,7 +43,7 @@ export function recordOutcome(attempt: Attempt, failure: Failure | undefined, fi
   const { nodes, doubtful } = parts;
   const { reason } = failure;
   if (consequences[reason].fault === "node") return nodes.report(node, "unreachable", failure);
-  nodes.report(node, isHopeless(parts, reason, call) ? "failed-everywhere" : "doubted", failure);
+  nodes.report(node, hasFailedEverywhere(parts, reason, call) ? "failed-everywhere" : "doubted", failure);
   if (nodes.all.length > 1) doubtful.set(digestOf(call), node.index);
 }
 
@@ -63,17 +63,17 @@ export function noteLate(attempt: Attempt, now: Instant): void {
   const { parts, node, call, startedAt } = attempt;
   // When no other node answers either, it is not this one's fault.
   if (!parts.nodes.all.some((each) => each !== node && each.lastGoodAt > startedAt)) return;
-  if (!isHopeless(parts, "timeout", call)) parts.nodes.report(node, "overdue");
+  if (!hasFailedEverywhere(parts, "timeout", call)) parts.nodes.report(node, "overdue");
 }
 
 /** Another node answered the same request sooner. */
-function accuse({ parts, call, kind, isBeside, isLate, node }: Attempt): void {
+function reportNode({ parts, call, kind, isBeside, isLate, node }: Attempt): void {
   if (isBeside) {
     // The earlier attempt was very late too: the request may take as long anywhere.
-    if (kind === "retry") parts.hopeless.set(digestOf(call), true);
+    if (kind === "retry") parts.failedEverywhere.set(digestOf(call), true);
     return;
   }
-  parts.nodes.report(node, isLate ? "late" : "outrun");
+  parts.nodes.report(node, isLate ? "late" : "overtaken");
 }
 
 /** Ends an attempt because another node was quicker. */
@@ -81,7 +81,7 @@ export function endOutrun(attempt: Attempt): void {
   attempt.close();
   // Without the lower bounds of those that were too slow, the tail would look shorter than it is.
   recordLatency(attempt);
-  accuse(attempt);
+  reportNode(attempt);
   if (attempt.kind === "hedge") attempt.parts.observer.hedge(attempt.parts.config.name, "lost");
   attempt.observe("cancelled");
 }
@@ -104,22 +104,28 @@ export function reportCall(
   breaker?.report(failure?.reason, elapsed, () => digestOf(call));
   if (failure === undefined || !isExhausted) return;
   const isHasty = isTimeout(failure) && !parts.breaker.isFairTrial(elapsed);
-  if (!isHasty && consequences[failure.reason].fault !== "node") parts.hopeless.set(digestOf(call), true);
+  if (!isHasty && consequences[failure.reason].fault !== "node") parts.failedEverywhere.set(digestOf(call), true);
 }
 
 /** Whether a failure of this request means nothing, and trying again helps nobody: it failed everywhere a moment ago. */
-export function isHopeless({ hopeless }: UpstreamParts, reason: FailureReason, call: StreamedCall): boolean {
-  return consequences[reason].fault !== "node" && !hopeless.isEmpty && hopeless.get(digestOf(call)) === true;
+export function hasFailedEverywhere(
+  { failedEverywhere }: UpstreamParts,
+  reason: FailureReason,
+  call: StreamedCall,
+): boolean {
+  return (
+    consequences[reason].fault !== "node" && !failedEverywhere.isEmpty && failedEverywhere.get(digestOf(call)) === true
+  );
 }
 
 /** A node answered the request: another one that failed it was to blame itself. */
 function clearUp(parts: UpstreamParts, node: UpstreamNode, call: StreamedCall): void {
-  const { doubtful, hopeless, nodes } = parts;
-  if (doubtful.isEmpty && hopeless.isEmpty) return;
+  const { doubtful, failedEverywhere, nodes } = parts;
+  if (doubtful.isEmpty && failedEverywhere.isEmpty) return;
   const digest = digestOf(call);
   const failed = doubtful.get(digest);
   doubtful.delete(digest);
-  hopeless.delete(digest);
+  failedEverywhere.delete(digest);
   if (failed !== undefined && failed !== node.index) nodes.report(nodes.all[failed]!, "failed");
 }
 

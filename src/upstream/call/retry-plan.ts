@@ -18,7 +18,7 @@ export interface RetryState {
   /** Of the whole call. */
   readonly deadline: Instant;
   /** The request failed on every node a moment ago. */
-  readonly isHopeless: boolean;
+  readonly hasFailedEverywhere: boolean;
   /** A node that was not tried takes requests, and asked for no pause. */
   readonly hasUntried: boolean;
   /** When the first of the nodes but the last one may be asked; undefined where there is no other. */
@@ -35,7 +35,7 @@ export interface RetryPlan {
 
 /** When and where to try again; undefined when it is not worth it, not allowed, or too late. */
 export function planRetry(state: RetryState, now: Instant): RetryPlan | undefined {
-  if (state.attempts >= state.most || state.isHopeless) return undefined;
+  if (state.attempts >= state.most || state.hasFailedEverywhere) return undefined;
   const plan = findPlan(state, now);
   return plan !== undefined && plan.at < state.deadline ? plan : undefined;
 }

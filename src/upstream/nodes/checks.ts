@@ -2,7 +2,7 @@ import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import type { GatewayError } from "../../errors.ts";
 import type { RateLimit } from "../../limits/rate-limit.ts";
-import type { OperatorOrders } from "../operator-orders.ts";
+import type { OperatorActions } from "../operator-actions.ts";
 import { ProofFailed } from "../wire/connection-failure.ts";
 import type { Connection } from "../wire/connection.ts";
 import { checkTimeout, pauseBeforeCheck } from "./health.ts";
@@ -13,7 +13,7 @@ interface CheckParts {
   readonly config: UpstreamConfig;
   readonly clock: Clock;
   readonly random: () => number;
-  readonly orders: OperatorOrders;
+  readonly operatorActions: OperatorActions;
   readonly rateLimit: RateLimit | undefined;
   readonly proof: NodeProof;
   /** Whether nodes are asked in the background. */
@@ -37,9 +37,9 @@ export class NodeChecks {
 
   /** Asks the node; rejects when that proves nothing. */
   check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
-    const { orders, clock, proof, whyNone } = this.parts;
+    const { operatorActions, clock, proof, whyNone } = this.parts;
     return this.share(node, async () => {
-      if (orders.isCacheOnly) throw orders.refusal();
+      if (operatorActions.isCacheOnly) throw operatorActions.refusal();
       if (node.health.barredUntil > clock.now()) throw whyNone();
       // No call left for a check says nothing about the node.
       await proof.pay(isWaitedFor, this.deadlineOf(node));

@@ -13,7 +13,7 @@ export type HealthState = NodeState | "unhealthy" | "half-open" | "barred";
  * `silent`, none could be had; `unasked`, no call was left to ask with.
  * What a call said: `answered`; `unreachable`, no request could reach it; `doubted`, it failed and the fault is unclear;
  * `overdue`, it has not ended long after it should; `failed`, it failed and another node answered the same request; `late`,
- * the same of one that was overdue; `outrun`, another node answered a little sooner; `failed-everywhere`, the request
+ * the same of one that was overdue; `overtaken`, another node answered a little sooner; `failed-everywhere`, the request
  * alone is to blame.
  * `activated`: an operator said that it is to be used.
  */
@@ -26,7 +26,7 @@ export type HealthEvent =
   | "answered"
   | "failed"
   | "late"
-  | "outrun"
+  | "overtaken"
   | "doubted"
   | "overdue"
   | "unreachable"
@@ -64,8 +64,8 @@ const NEXT: Readonly<Record<HealthState, Readonly<Partial<Record<Outcome, Health
 
 /** As many as the retry budget pays for at a quiet start: another node has to answer for a failure to count. */
 const MOST_STRIKES = 3;
-/** Any node is outrun now and then: so often in a row is worth a check. */
-const MOST_OUTRUN = 3;
+/** Any node is overtaken now and then: so often in a row is worth a check. */
+const MOST_OVERTAKEN = 3;
 /** Good answers after which a node that came back is up. */
 const PROBATION = 5;
 
@@ -83,9 +83,9 @@ const BAR_REMEMBERED: Duration = 24 * 3_600_000;
 /** How a node has been doing. */
 export interface Health {
   readonly state: HealthState;
-  /** Calls in a row that failed or were late, and that were outrun. */
+  /** Calls in a row that failed or were late, and that were overtaken. */
   readonly strikes: number;
-  readonly outrun: number;
+  readonly overtaken: number;
   /** Infos in a row that did not name the right admin, or could not be had. */
   readonly misses: number;
   /** Ejections one soon after the other. */
@@ -110,7 +110,7 @@ export interface Health {
 export const NEW_NODE: Health = {
   state: "unproved",
   strikes: 0,
-  outrun: 0,
+  overtaken: 0,
   misses: 0,
   relapses: 0,
   due: 0,
@@ -160,15 +160,15 @@ export function nextHealth(health: Health, event: HealthEvent, at: HealthContext
 }
 
 /** A good answer changes nothing about it: so do nearly all. */
-function isSound({ strikes, outrun, due, trouble }: Health): boolean {
-  return strikes === 0 && outrun === 0 && due === 0 && trouble === undefined;
+function isSound({ strikes, overtaken, due, trouble }: Health): boolean {
+  return strikes === 0 && overtaken === 0 && due === 0 && trouble === undefined;
 }
 
 function count(health: Health, event: HealthEvent): Partial<Health> {
   const { strikes, misses, trouble } = health;
   switch (event) {
     case "answered":
-      return { strikes: 0, outrun: 0, due: Math.max(health.due - 1, 0), trouble: undefined };
+      return { strikes: 0, overtaken: 0, due: Math.max(health.due - 1, 0), trouble: undefined };
     case "unreachable":
       return { strikes: strikes + 1, trouble: "info" };
     case "doubted":
@@ -177,8 +177,8 @@ function count(health: Health, event: HealthEvent): Partial<Health> {
     case "failed":
     case "late":
       return { strikes: strikes + 1 };
-    case "outrun":
-      return { outrun: health.outrun + 1 };
+    case "overtaken":
+      return { overtaken: health.overtaken + 1 };
     case "proved":
       return { misses: 0, hasProved: true, trouble: trouble === "info" ? undefined : trouble };
     case "silent":
@@ -198,7 +198,8 @@ function isWorthAsking(health: Health, event: HealthEvent, now: Instant): boolea
   if (!isInUse(health)) return false;
   const since = now - health.askedAt;
   if (event === "unreachable") return since >= PAUSE_UNREACHABLE;
-  const isDoubt = event === "doubted" || event === "overdue" || (event === "outrun" && health.outrun >= MOST_OUTRUN);
+  const isDoubt =
+    event === "doubted" || event === "overdue" || (event === "overtaken" && health.overtaken >= MOST_OVERTAKEN);
   return isDoubt && since >= PAUSE_DOUBTED;
 }
 
@@ -214,7 +215,7 @@ function enter(health: Health, next: HealthState, now: Instant): Partial<Health>
   if (next === "ejected") {
     return { misses: 0, relapses: now - health.upSince > FORGIVEN_AFTER ? 0 : health.relapses + 1 };
   }
-  if (next === "half-open") return { strikes: 0, outrun: 0, due: PROBATION, upSince: now };
+  if (next === "half-open") return { strikes: 0, overtaken: 0, due: PROBATION, upSince: now };
   if (next === "barred") return firstBar(health, now);
   return next === "up" && !isInUse(health) ? { relapses: 0, upSince: now } : {};
 }

@@ -3,7 +3,7 @@ import type { GatewayError } from "../../errors.ts";
 import type { Credentials } from "../credentials/credentials.ts";
 import { addressOf } from "../../config/urls.ts";
 import { answerTimeout, type Failure } from "../failure.ts";
-import type { OperatorOrders } from "../operator-orders.ts";
+import type { OperatorActions } from "../operator-actions.ts";
 import type { RateLimit } from "../../limits/rate-limit.ts";
 import { ProofFailed } from "../wire/connection-failure.ts";
 import type { StepFault } from "../wire/in-step.ts";
@@ -23,7 +23,7 @@ interface NodesParts extends Omit<RegistryAdminParts, "note"> {
   readonly credentials: Credentials | undefined;
   readonly rateLimit: RateLimit | undefined;
   readonly target: Omit<ConnectionTarget, "origin">;
-  readonly orders: OperatorOrders;
+  readonly operatorActions: OperatorActions;
   /** A check ended, or a node was ejected; `isWell`: a node was found well. */
   readonly onCheck: (isWell: boolean) => void;
 }
@@ -64,7 +64,7 @@ export class Nodes {
       ...parts,
       signal: this.closing,
       expected: () => this.admin,
-      told: (node, admin, supportedApis) => {
+      onNamed: (node, admin, supportedApis) => {
         this.named(node, admin);
         this.noteApis(node, supportedApis);
         this.throwIfDisabled();
@@ -99,7 +99,8 @@ export class Nodes {
   whyNone(): GatewayError {
     const { disabledBecause, all } = this;
     const cordoned = all.find(({ isCordoned, state }) => isCordoned && (state === "up" || state === "ejected"));
-    if (disabledBecause === undefined && cordoned !== undefined) return this.parts.orders.whyCordoned(cordoned.url);
+    if (disabledBecause === undefined && cordoned !== undefined)
+      return this.parts.operatorActions.whyCordoned(cordoned.url);
     return this.registry.whyNone();
   }
 
@@ -213,16 +214,16 @@ export class Nodes {
    * it gets another call, for much may have happened meanwhile.
    */
   followOrders(): void {
-    const { orders } = this.parts;
+    const { operatorActions } = this.parts;
     for (const node of this.all) {
-      node.follow(orders.ofNode(node.url));
-      const activeSince = orders.activeSince(node.url) ?? -Infinity;
+      node.follow(operatorActions.ofNode(node.url));
+      const activeSince = operatorActions.activeSince(node.url) ?? -Infinity;
       if (node.health.turns === 0 || activeSince < node.health.turnedAt) continue;
       this.note(node, "activated", node.lastError);
       this.checks.begin(node);
     }
-    if (orders.isCacheOnly === this.isPaused) return;
-    this.isPaused = orders.isCacheOnly;
+    if (operatorActions.isCacheOnly === this.isPaused) return;
+    this.isPaused = operatorActions.isCacheOnly;
     if (this.isPaused) this.checks.cancelAll();
     else if (this.mayCheck) for (const node of this.all) this.doubt(node);
   }
@@ -282,7 +283,7 @@ export class Nodes {
 
   /** The node's own info, which names the right admin, says which APIs the registry supports. */
   noteApis(node: UpstreamNode, supportedApis: readonly string[] | undefined): void {
-    const change = supportedApis === undefined ? undefined : this.supportedApis.hear(node, supportedApis);
+    const change = supportedApis === undefined ? undefined : this.supportedApis.note(node, supportedApis);
     if (change !== undefined) this.parts.observer.supportedApisChanged(this.parts.config.name, change);
   }
 

@@ -28,7 +28,7 @@ interface ProofParts {
   /** The admin that is expected; undefined before one is known. */
   readonly expected: () => string | undefined;
   /** The node named this admin, and these APIs. @throws GatewayError when a call may not go that way */
-  readonly told: (node: UpstreamNode, admin: string, supportedApis: readonly string[] | undefined) => void;
+  readonly onNamed: (node: UpstreamNode, admin: string, supportedApis: readonly string[] | undefined) => void;
   /** The node named none. Returns what those get who wait for it. */
   readonly failed: (node: UpstreamNode, failure: Failure) => ProofFailed;
 }
@@ -84,7 +84,7 @@ export class NodeProof {
 
   /** Asks over this connection, which stays the caller's. @throws ProofFailed */
   async askOver(connection: Connection, node: UpstreamNode, deadline: Instant): Promise<void> {
-    const { config, expected, told, failed } = this.parts;
+    const { config, expected, onNamed, failed } = this.parts;
     let admin: string;
     let supportedApis: readonly string[] | undefined;
     try {
@@ -98,7 +98,7 @@ export class NodeProof {
       throw connection.isInDoubt ? new ProofFailed(failure) : failed(node, failure);
     }
     try {
-      told(node, admin, supportedApis);
+      onNamed(node, admin, supportedApis);
     } catch (error) {
       const reason = node.state === "unproved" ? "unproved" : "wrong-admin";
       throw new ProofFailed({ reason, error: toGatewayError(error) });

@@ -120,9 +120,9 @@ export class RegistryAdmin {
 
   private markOther(node: UpstreamNode, expected: string): void {
     const { note, observer } = this.parts;
-    const told = node.admin!;
-    observer.adminMismatch(this.config.name, node.url, { expected, told, isNew: node.state !== "wrong-admin" });
-    note(node, "other-admin", `its info names the admin ${quote(told)} and not ${quote(expected)}`);
+    const named = node.admin!;
+    observer.adminMismatch(this.config.name, node.url, { expected, named, isNew: node.state !== "wrong-admin" });
+    note(node, "other-admin", `its info names the admin ${quote(named)} and not ${quote(expected)}`);
     node.connections.disown();
   }
 

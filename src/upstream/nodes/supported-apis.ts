@@ -34,23 +34,23 @@ export class SupportedApis {
   }
 
   /** A node named these. Returns what changed for the registry, if anything did. */
-  hear(node: NodeApis, told: readonly string[]): ApiChange | undefined {
+  note(node: NodeApis, apis: readonly string[]): ApiChange | undefined {
     const now = this.clock.now();
     const { known } = this;
-    if (known === undefined || node.supportedApis === undefined || isSame(node.supportedApis, told)) {
-      this.known ??= told;
-      node.supportedApis = told;
+    if (known === undefined || node.supportedApis === undefined || isSame(node.supportedApis, apis)) {
+      this.known ??= apis;
+      node.supportedApis = apis;
       return undefined;
     }
     // Nothing is noted: should it last, the next info says so again.
-    if (now - this.changedAt < LEAST_PAUSE && !isSame(known, told)) return undefined;
-    node.supportedApis = told;
-    if (isSame(known, told)) return undefined;
-    this.known = told;
+    if (now - this.changedAt < LEAST_PAUSE && !isSame(known, apis)) return undefined;
+    node.supportedApis = apis;
+    if (isSame(known, apis)) return undefined;
+    this.known = apis;
     this.changedAt = now;
     return {
-      added: told.filter((api) => !known.includes(api)),
-      removed: known.filter((api) => !told.includes(api)),
+      added: apis.filter((api) => !known.includes(api)),
+      removed: known.filter((api) => !apis.includes(api)),
     };
   }
 }

@@ -7,7 +7,7 @@ import { type ErrorCode, GatewayError } from "../errors.ts";
 const COME_BACK = 30;
 
 /** What operators did to one upstream and its nodes, see {@link Actions}. */
-export class OperatorOrders {
+export class OperatorActions {
   /** Nothing may be asked of the registry. */
   isCacheOnly = false;
   private readonly upstream: string;
@@ -19,11 +19,11 @@ export class OperatorOrders {
     this.upstream = upstream;
     this.actions = actions;
     this.clock = clock;
-    this.heed();
+    this.followActions();
   }
 
   /** They may have changed. */
-  heed(): void {
+  followActions(): void {
     this.cacheOnly = this.actions.find(this.upstream);
     this.isCacheOnly = this.cacheOnly !== undefined;
   }

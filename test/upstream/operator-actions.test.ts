@@ -16,7 +16,7 @@ async function openWell(count: number, keys: Record<string, unknown> = {}) {
   const coordinator = new LocalCoordinator({ clock: systemClock() });
   const opened = openUpstream(registries, keys, { coordinator });
   const { upstream, upstreams } = opened;
-  coordinator.actions.onChange(() => upstreams.heed());
+  coordinator.actions.onChange(() => upstreams.followActions());
   upstreams.start();
   await expect.poll(() => areUp(upstream)).toBe(true);
   for (const { calls } of registries) calls.clear();
@@ -44,7 +44,7 @@ describe("a cordoned node", () => {
     await opened.actOn(0, { state: "cordoned" });
     await callTimes(opened, 100);
     expect(callsOf(opened)).toEqual([0, 100]);
-    opened.upstreams.hear(undefined);
+    opened.upstreams.receive(undefined);
     await expect.poll(() => opened.registries[0]!.calls.count("info")).toBeGreaterThan(0);
     expect(opened.upstream.status().nodes.map(({ state, cordoned }) => [state, cordoned])).toEqual([
       ["up", true],
@@ -183,7 +183,7 @@ describe("cache-only mode", () => {
         message: expect.stringContaining("they move"),
       });
     }
-    opened.upstreams.hear(undefined);
+    opened.upstreams.receive(undefined);
     await new Promise((resolve) => setTimeout(resolve, 600));
     expect(opened.registries.map(({ calls }) => calls.count("info"))).toEqual([0, 0]);
     expect(callsOf(opened)).toEqual([0, 0]);
@@ -204,7 +204,7 @@ describe("cache-only mode", () => {
     const coordinator = new LocalCoordinator({ clock: systemClock() });
     await coordinator.act({ action: { ...operator, mode: "cache-only" }, lasts: undefined });
     const { upstream, upstreams } = openUpstream([registry], {}, { coordinator });
-    coordinator.actions.onChange(() => upstreams.heed());
+    coordinator.actions.onChange(() => upstreams.followActions());
     upstreams.start();
     await expect(upstream.learnAdmin(performance.now() + 7_200_000)).rejects.toMatchObject({ code: "cache_only" });
     await expect(upstream.call(acceptCall())).rejects.toMatchObject({ code: "cache_only" });
