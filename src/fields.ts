@@ -226,7 +226,7 @@ const DIGESTS: ReadonlySet<string> = new Set(["content-digest", "content-md5", "
 
 /**
  * The fields of an answer whose body was decoded on the way: another representation of the same thing (RFC 9110 §8.8.3,
- * RFC 9530 §3), so that digests of the coded one are wrong, and its `ETag` tells no more than what is alike.
+ * RFC 9530 §3), so that digests of the coded one are wrong, and its `ETag` says no more than what is alike.
  */
 export function fieldsOfDecodedBody(fields: Fields): string[] {
   const kept: string[] = [];

@@ -81,7 +81,7 @@ function contextParts(json: Record<string, unknown>): Meaning | undefined {
   };
 }
 
-/** A number as it was written: two that differ beyond what JavaScript can tell apart are not the same. */
+/** A number as it was written: two that differ beyond what JavaScript can distinguish are not the same. */
 class ExactNumber {
   readonly text: string;
 

@@ -35,7 +35,7 @@ export interface GatewayOptions {
   readonly loop?: () => LoopLoad;
   /** Memory of the process, in bytes; where it is not given, the history does not show it. */
   readonly residentBytes?: () => number | undefined;
-  /** Told as soon as an upstream's admin is known. */
+  /** Called as soon as an upstream's admin is known. */
   readonly onAdminProved?: (upstream: string, admin: string) => void;
   /** What became of the configuration file last, where it is read again. */
   readonly lastReload?: () => ReloadReport | undefined;

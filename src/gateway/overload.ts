@@ -39,9 +39,9 @@ export interface OverloadOptions {
   readonly clock: Clock;
   /** Where the loop is not measured, nothing is ever refused. */
   readonly load?: (() => LoopLoad) | undefined;
-  /** Told when shedding begins or ends, and how late the loop was then. */
+  /** Called when shedding begins or ends, and how late the loop was then. */
   readonly onChange: (isShedding: boolean, delay: Duration) => void;
-  /** Told of everything that is refused. */
+  /** Called for everything that is refused. */
   readonly onShed: (kind: ShedKind) => void;
 }
 
@@ -116,7 +116,7 @@ export class Overload {
 /** Milliseconds between two samples of the loop. */
 const RESOLUTION = 10;
 
-/** Measures this process's event loop from now on; each call tells of the time since the one before. */
+/** Measures this process's event loop from now on; each call covers the time since the one before. */
 export function measureLoop(): () => LoopLoad {
   const histogram = monitorEventLoopDelay({ resolution: RESOLUTION });
   histogram.enable();

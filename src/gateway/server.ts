@@ -27,7 +27,7 @@ export interface ServerParts {
   readonly inFlight: InFlight;
   /** Those of the process itself, those of upstreams apart. */
   readonly certificates: () => readonly CertificateStatus[];
-  /** Told of the snapshot that a reload brings: upstreams may have come and gone. */
+  /** Called for the snapshot that a reload brings: upstreams may have come and gone. */
   readonly onReload: (before: Upstreams, after: Upstreams) => void;
 }
 

@@ -41,7 +41,7 @@ export interface ServerObserverOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly tracing: Tracing | undefined;
-  /** Told as soon as an upstream's admin is known. */
+  /** Called as soon as an upstream's admin is known. */
   readonly onAdminProved?: (upstream: string, admin: string) => void;
 }
 
@@ -94,7 +94,7 @@ function observeCertificate({
   };
 }
 
-/** What the parts of a process that answers clients tell of their work, as metrics, log lines and traces. */
+/** What the parts of a process that answers clients say of their work, as metrics, log lines and traces. */
 export class ServerObservers {
   readonly cache: CacheObserver;
   readonly metadata: MetadataObserver;
@@ -149,7 +149,7 @@ export class ServerObservers {
     };
   }
 
-  /** Observes upstreams; `current` tells which place a node has in the configuration in use. */
+  /** Observes upstreams; `current` says which place a node has in the configuration in use. */
   upstreams(current: () => Upstreams): UpstreamObserver {
     const { metrics, log, onAdminProved } = this.options;
     const observer = createUpstreamObserver(metrics, log, (name, url) => {

@@ -101,7 +101,7 @@ export class MetadataResource implements Resource {
     });
   }
 
-  /** A stored page tells the tokens it issued apart from invented ones, and holds its instruments one by one. */
+  /** A stored page distinguishes the tokens it issued from invented ones, and holds its instruments one by one. */
   stored(entry: Entry, fetched: Fetched): void {
     if (!this.isPage || entry.status !== 200) return;
     const { pages, upstream } = this.registry;

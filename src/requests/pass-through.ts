@@ -43,7 +43,7 @@ type ProxyCallback = (
   answer?: { statusCode: number; headers: Record<string, string | string[]>; body: Readable },
 ) => void;
 
-/** Every call has an upstream of its own: so its connection can be told which call it is for. */
+/** Every call has an upstream of its own: so its connection can learn which call it is for. */
 function originOf(request: FastifyRequest): string {
   return `http://${request.id}.invalid`;
 }
@@ -101,7 +101,7 @@ export function registerPassThrough(app: FastifyInstance, uploads: Uploads): voi
 
 function sendCall({ context, upstream, call }: PreparedCall, done: ProxyCallback): void {
   upstream.stream(call).then((answer) => {
-    // The head has gone out by then: the log is the only place that can tell.
+    // The head has gone out by then: the log is the only place that can show it.
     answer.body.once("error", (error) => {
       context.error = toGatewayError(error);
     });

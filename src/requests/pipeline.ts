@@ -199,7 +199,7 @@ function refuseAndClose(context: RequestContext, error: GatewayError): void {
   refuse(context, error);
 }
 
-/** Sends what was found; where the sending fails, the client is told so. */
+/** Sends what was found; where the sending fails, the client learns so. */
 function replyWith(context: RequestContext, found: Answer | GatewayError): void {
   try {
     if (found instanceof Error) refuse(context, found);

@@ -9,7 +9,7 @@ import type { Poll, UpstreamAnswer, UpstreamCall } from "./call.ts";
 
 /** A node that differs may be late with what is new: it is asked once more, after so long. */
 const ASK_AGAIN_AFTER: Duration = 250;
-/** Differences that are told. */
+/** Differences that are reported. */
 const MOST_DIFFERENCES = 10;
 
 /** How many nodes have to say the same before an answer to this operation leaves. */
@@ -89,7 +89,7 @@ export interface AgreementParts {
   readonly bodies: BodyReader;
   /** Resolves when so many nodes take calls, or all that may yet have been asked. */
   readonly whenOpen: (count: number, until: Pick<UpstreamCall, "deadline" | "signal">) => Promise<void>;
-  /** What a call is told when no node may be asked. */
+  /** What a call gets when no node may be asked. */
   readonly whyNone: () => GatewayError;
   /** Places of the nodes that take calls. */
   readonly openNodes: () => readonly number[];
@@ -188,7 +188,7 @@ class Ballot {
     void this.put({ asked: new Set(), only: node, node }, ASK_AGAIN_AFTER);
   }
 
-  /** The answer that is given, or the error; either is told. */
+  /** The answer that is given, or the error; either is reported. */
   concluded(outcome: AgreementResult["outcome"], key: string | undefined): UpstreamAnswer {
     const { parts, call, votes, questions } = this;
     const { operation } = call;
@@ -240,7 +240,7 @@ function differenceOf(operation: Operation, groups: readonly (readonly Vote[])[]
   };
 }
 
-/** Asks one more node when an answer has gone out, and tells whether it says the same. Never rejects. */
+/** Asks one more node when an answer has gone out, and reports whether it means the same. Never rejects. */
 export async function compareWithAnother(
   parts: AgreementParts,
   call: UpstreamCall,

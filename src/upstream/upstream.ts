@@ -131,7 +131,7 @@ export class Upstream {
     return isDeepStrictEqual(this.config, config) && isDeepStrictEqual(this.environment.limits, limits);
   }
 
-  /** Another upstream was removed or told its admin: finds out anew whether two have the same. */
+  /** Another upstream was removed or named its admin: finds out anew whether two have the same. */
   reconsider(): void {
     this.parts.nodes.reconsider();
     this.noteState();

@@ -80,7 +80,7 @@ export async function checkVersions(client: RegistryClient, { info }: Inspected)
   return findings.list;
 }
 
-/** A 404 in the registry's own words may be about the contract; undefined where that cannot be told. */
+/** A 404 in the registry's own words may be about the contract; undefined where that cannot be known. */
 function isServedBy(asked: Asked): boolean | undefined {
   if (asked.status === 405 || asked.status === 501) return false;
   if (asked.status !== 404) return asked.status < 500 && asked.status !== 429 ? true : undefined;

@@ -53,7 +53,7 @@ export async function checkLatency(client: RegistryClient): Promise<readonly Fin
   return findings.list;
 }
 
-/** Last: it tells what all others met. */
+/** Last: it says what all others met. */
 export async function checkLimits({ refused, limits, requests }: RegistryClient): Promise<readonly Finding[]> {
   const findings = new Findings("rate limit", "RFC 6585 §4, RFC 9110 §10.2.3");
   const [first] = refused;

@@ -64,7 +64,7 @@ export async function inspectRegistry(base: URL, clock: Clock): Promise<readonly
       const text = `no answer: ${cause instanceof Error ? cause.message || message : message}`;
       findings.push({ about, severity: "error", text, source: "RFC 9112" });
     }
-    // Whoever it is, it is no registry: what else it answers says nothing.
+    // It is no registry, then: what else it answers means nothing.
     if (about === "admin" && inspected.info === undefined) break;
   }
   return findings;

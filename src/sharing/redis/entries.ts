@@ -48,7 +48,7 @@ type Reply = readonly [time: number, chain: Buffer | null, epochs: readonly (Buf
 
 /**
  * The tier of the cache that replicas share. A lookup is one round trip that brings entry and epochs; with Redis away
- * it is a miss without any. Ages need no agreed clocks: Redis tells how long an entry has been there.
+ * it is a miss without any. Ages need no agreed clocks: Redis says how long an entry has been there.
  */
 export class RedisStore implements Store {
   private readonly connection: RedisConnection;

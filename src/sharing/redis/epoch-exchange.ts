@@ -18,7 +18,7 @@ const TOO_SLOW: Duration = 200;
 export interface EpochExchangeOptions extends Omit<TableParts, "poller"> {
   /** What this process knows. */
   readonly epochs: Epochs;
-  /** Told of what was purged here and elsewhere. */
+  /** Called for what was purged here and elsewhere. */
   readonly replicas: Pick<Replicas, "took" | "wrote">;
 }
 
@@ -149,7 +149,7 @@ export class EpochExchange {
     });
   }
 
-  /** Takes over one epoch that was told of, if it is newer. */
+  /** Takes over one epoch that was announced, if it is newer. */
   take(view: PartitionView, scope: string, epoch: Epoch): Comparison {
     const taken = takeEpoch(this.epochs, view.partition, scope, epoch);
     if (taken === "newer") this.replicas.took({ table: view.tag, name: scope, text: epoch });

@@ -16,14 +16,14 @@ import type { FoundTable } from "./tables.ts";
 
 export interface SharedEpochsOptions extends TableParts {
   observer: RedisObserver;
-  /** Told of what was purged here and elsewhere. */
+  /** Called for what was purged here and elsewhere. */
   replicas: Pick<Replicas, "took" | "wrote">;
-  /** Told when {@link SharedEpochs.isUsable} changed. */
+  /** Called when {@link SharedEpochs.isUsable} changed. */
   changed: (isUsable: boolean) => void;
 }
 
 /**
- * Keeps the epochs of this process and those in Redis the same: written when purged, told by message, read again in
+ * Keeps the epochs of this process and those in Redis the same: written when purged, sent by message, read again in
  * short intervals and with every entry. Redis may be asked only after the purges made without it are written there and
  * its epochs were read since the last failure.
  */

@@ -35,7 +35,7 @@ export interface LimitExchangeOptions {
   readonly clock: Clock;
 }
 
-/** Tells Redis what was called here, and asks it for calls. */
+/** Reports to Redis what was called here, and asks it for calls. */
 export class LimitExchange {
   private readonly connection: RedisConnection;
   private readonly epochs: SharedEpochs;

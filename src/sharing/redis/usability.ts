@@ -1,6 +1,6 @@
 import type { RedisObserver } from "./observer.ts";
 
-/** Whether requests ask Redis, as metrics, the log and who waits for it are told. */
+/** Whether requests ask Redis, for metrics, the log and those who wait for it. */
 export class Usability {
   private readonly observer: Pick<RedisObserver, "stateChanged">;
   private readonly changed: (isUp: boolean) => void;

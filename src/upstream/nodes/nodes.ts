@@ -95,7 +95,7 @@ export class Nodes {
     return this.registry.contradiction;
   }
 
-  /** What a call is told when no node may be asked. */
+  /** What a call gets when no node may be asked. */
   whyNone(): GatewayError {
     const { disabledBecause, all } = this;
     const cordoned = all.find(({ isCordoned, state }) => isCordoned && (state === "up" || state === "ejected"));
@@ -170,7 +170,7 @@ export class Nodes {
       await withDeadline(Promise.any(checks), { ...until, late }, this.parts.clock);
     } catch (error) {
       const isOver = error instanceof AggregateError;
-      // What each of them was told is of less use than how far they agree.
+      // What each of them got is of less use than how far they agree.
       if (isOver && this.isAgreementAwaited) throw this.whyNone();
       const first: unknown = isOver ? error.errors[0] : error;
       throw first instanceof ProofFailed ? first.failure.error : first;
@@ -243,7 +243,7 @@ export class Nodes {
   }
 
   /**
-   * Asks all nodes for their info: true when one tells it within `attemptTimeout`, false when none does, undefined when
+   * Asks all nodes for their info: true when one gives it within `attemptTimeout`, false when none does, undefined when
    * there is no call left to ask with.
    */
   async askInfo(): Promise<boolean | undefined> {

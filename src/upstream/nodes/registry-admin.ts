@@ -146,7 +146,7 @@ export class RegistryAdmin {
     return `its info names the admin ${quote(node.admin!)}, and ${this.config.agreement.admin} nodes have to name the same one`;
   }
 
-  /** What a call is told when none of these nodes may be asked. */
+  /** What a call gets when none of these nodes may be asked. */
   whyNone(): GatewayError {
     const { nodes } = this;
     const { name, agreement } = this.config;
