@@ -1,6 +1,6 @@
 import { digestOf } from "../digest.ts";
 import { isObject } from "../json.ts";
-import { isCached, type Operation, OPERATION_RECORDS } from "../spec/operations.ts";
+import { cachedRecord, isCached, type Operation, OPERATION_RECORDS } from "../spec/operations.ts";
 
 /**
  * What the body of a success means, for comparing answers of several nodes. Two answers mean the same when their parts
@@ -8,8 +8,7 @@ import { isCached, type Operation, OPERATION_RECORDS } from "../spec/operations.
  */
 export type Meaning = Readonly<Record<string, string>>;
 
-/** What counts of an instrument. Its supply moves from one answer to the next, and names of new members are not known. */
-const OF_INSTRUMENT = ["id", "name", "symbol", "decimals", "supportedApis", "paused"];
+const OF_INSTRUMENT = cachedRecord("instrument").compared;
 const OF_CONTRACT = ["templateId", "contractId", "createdEventBlob", "synchronizerId"];
 
 /**
@@ -37,14 +36,8 @@ function partsOf(operation: Operation, json: unknown): Meaning | undefined {
   if (!isCached(operation)) {
     return OPERATION_RECORDS[operation].kind === "factory" ? factoryParts(json) : contextParts(json);
   }
-  switch (operation) {
-    case "info":
-      return memberParts(json, ["adminId", "supportedApis"]);
-    case "instrument":
-      return memberParts(json, OF_INSTRUMENT);
-    case "instruments":
-      return pageParts(json);
-  }
+  const { address, compared } = cachedRecord(operation);
+  return address === "page" ? pageParts(json, compared) : memberParts(json, compared);
 }
 
 function memberParts(json: Record<string, unknown>, names: readonly string[]): Meaning {
@@ -52,10 +45,10 @@ function memberParts(json: Record<string, unknown>, names: readonly string[]): M
 }
 
 /** Each instrument by its id, whatever the order. */
-function pageParts(json: Record<string, unknown>): Meaning | undefined {
+function pageParts(json: Record<string, unknown>, compared: readonly string[]): Meaning | undefined {
   const { instruments } = json;
   if (!Array.isArray(instruments) || !instruments.every(isRecord)) return undefined;
-  const parts: Record<string, string> = memberParts(json, ["nextPageToken"]);
+  const parts: Record<string, string> = memberParts(json, compared);
   for (const each of instruments) {
     const name = `instrument ${digestOf(canonical(each["id"])).slice(0, 12)}`;
     // One that is there twice means something else than one that is there once.

@@ -39,6 +39,8 @@ export interface CachedRecord extends EndpointRecord {
   readonly data: string;
   /** What such a body has. An answer that lacks it, and has what another endpoint's has, is one to another request. */
   readonly members: Readonly<Record<string, "string" | "object" | "array">>;
+  /** Members in which answers of several nodes have to be the same; of a page, besides its instruments. */
+  readonly compared: readonly string[];
   /** `cache.ttl` and `cache.maxTtl`. */
   readonly ttl: string;
   readonly maxTtl: string;
@@ -95,6 +97,7 @@ export const OPERATION_RECORDS = {
     data: "info",
     answer: "GetRegistryInfoResponse",
     members: { adminId: "string" },
+    compared: ["adminId", "supportedApis"],
     ttl: "10m",
     maxTtl: "24h",
     aggregate: "info",
@@ -112,6 +115,7 @@ export const OPERATION_RECORDS = {
     data: "list",
     answer: "ListInstrumentsResponse",
     members: { instruments: "array" },
+    compared: ["nextPageToken"],
     ttl: "30s",
     maxTtl: "10m",
     aggregate: "listing",
@@ -129,6 +133,8 @@ export const OPERATION_RECORDS = {
     data: "list",
     answer: "Instrument",
     members: { id: "string", symbol: "string" },
+    // Its supply moves from one answer to the next.
+    compared: ["id", "name", "symbol", "decimals", "supportedApis", "paused"],
     ttl: "30s",
     maxTtl: "10m",
     aggregate: "search",

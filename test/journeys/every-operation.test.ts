@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { differences, meaningOf } from "../../src/bodies/meaning.ts";
 import type { CacheContents } from "../../src/operations/answers.ts";
 import { endpointOf, endpointPath } from "../../src/spec/endpoints.ts";
 import { ENDPOINT_EXAMPLES } from "../../src/spec/openapi-examples.ts";
@@ -76,6 +77,16 @@ describe.each(NAMES)("%s", (operation) => {
 });
 
 describe.each(CACHED_OPERATIONS)("the cached %s", (operation) => {
+  test("is compared by the members that its record names", () => {
+    const { compared } = cachedRecord(operation);
+    const example = ENDPOINT_EXAMPLES[operation].answer as Readonly<Record<string, unknown>>;
+    const meaning = (body: object) => meaningOf(operation, Buffer.from(JSON.stringify(body)));
+    expect(differences(meaning(example), meaning({ ...example, more: 1 }), 9)).toEqual([]);
+    for (const name of compared) {
+      expect(differences(meaning(example), meaning({ ...example, [name]: "other" }), 9)).toEqual([name]);
+    }
+  });
+
   test("is shown among what is stored, and purged with what holds the same data and nothing else", async () => {
     const { ask, read, purge } = await open();
     for (const each of CACHED_OPERATIONS) await ask(each);
