@@ -8,9 +8,6 @@ import { Redis } from "ioredis";
 import { findFreePort } from "./ports.ts";
 import { findProgram, REDIS_SERVER } from "./programs.ts";
 
-export { findFreePort } from "./ports.ts";
-export { until } from "./until.ts";
-
 /** A real redis-server on loopback, in a folder of its own, that never outlives the test process. */
 export interface RedisServer {
   readonly port: number;
