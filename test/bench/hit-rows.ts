@@ -30,9 +30,9 @@ interface HitRow {
 
 /** What a memory hit may cost, by what it is compared with. */
 const LIMITS: Limits = {
-  "bare node:http": { bound: 0.8 },
-  Varnish: { bound: 0.85 },
-  "nginx proxy_cache": { bound: 1.1 },
+  "bare node:http": { bound: 1 },
+  Varnish: { bound: 1 },
+  "nginx proxy_cache": { bound: 1.2 },
 };
 
 /** What one may cost that comes alone: there is nothing to answer it together with. */
