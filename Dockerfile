@@ -18,6 +18,7 @@ COPY tsconfig.json vite.config.ts ./
 COPY src ./src
 COPY console ./console
 COPY viewer ./viewer
+COPY client ./client
 # The commit, which --build-arg names: there is no repository here.
 ARG SOURCE_REVISION=-
 RUN npm run build && chmod 755 dist/main.js

@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
+import type { UserConfig } from "vite";
 import { describe, expect, test } from "vitest";
+import viteConfig from "../../vite.config.ts";
 import { parseDockerfile } from "../support/dockerfile.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -27,6 +29,27 @@ describe("the Dockerfile", () => {
     for (const base of argsOf("FROM"))
       expect(base).toMatch(new RegExp(`^(--platform=\\S+ )?node:${version.replaceAll(".", "\\.")}-[a-z-]+`));
     expect(readFileSync(join(ROOT, ".node-version"), "utf8").trim()).toBe(version);
+  });
+
+  // The client's folder was missing: everything passed, and no image could be built.
+  test("copies every folder that the build reads", () => {
+    const copied = argsOf("COPY")
+      .filter((args) => !args.startsWith("--from"))
+      .flatMap((args) => args.split(/\s+/).slice(0, -1));
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+      readonly scripts: { readonly build: string };
+    };
+    const modes = [...scripts.build.matchAll(/vite build(?: --mode (\w+))?/g)].map(([, mode = "production"]) => mode);
+    const roots = modes.flatMap((mode) => {
+      const { root = ROOT, build } = viteConfig({ mode, command: "build" }) as UserConfig;
+      const input = build?.rolldownOptions?.input ?? {};
+      const files = typeof input === "string" ? [input] : Object.values(input);
+      return root === ROOT ? files : [relative(ROOT, root)];
+    });
+    const projects = [...scripts.build.matchAll(/tsc -p (\S+)/g)].map(([, project]) => project!);
+    const folders = new Set([...roots, ...projects].map((path) => path.split("/", 1)[0]!));
+    expect(folders.size).toBeGreaterThan(2);
+    expect([...folders].filter((folder) => !copied.includes(folder))).toEqual([]);
   });
 
   test("runs as a user without rights, by number, so that Kubernetes can tell", () => {
