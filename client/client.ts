@@ -62,10 +62,15 @@ const PREFIX = "/api/token-standard/v0/registrars";
 
 /** A typed client of a gateway. It may live as long as the program; it holds nothing open. */
 export function createClient(options: ClientOptions): GatewayClient {
-  const { apiKey, token, fetch: send = globalThis.fetch, retries = 2, timeout = 30_000 } = options;
   const url = options.url.replace(/\/+$/, "");
+  return clientAt(url, url, options);
+}
+
+/** The client of a base URL at the gateway. */
+function clientAt(baseUrl: string, gateway: string, options: ClientOptions): GatewayClient {
+  const { apiKey, token, fetch: send = globalThis.fetch, retries = 2, timeout = 30_000 } = options;
   const client = createFetchClient<paths>({
-    baseUrl: url,
+    baseUrl,
     ...(apiKey === undefined ? {} : { headers: { "X-API-Key": apiKey } }),
     fetch: (request) => sendWithRetries(request, { send, retries, timeout }),
   });
@@ -79,7 +84,7 @@ export function createClient(options: ClientOptions): GatewayClient {
     },
   });
   return Object.assign(client, {
-    registry: (admin: string) => createClient({ ...options, url: `${url}${PREFIX}/${encodeURIComponent(admin)}` }),
+    registry: (admin: string) => clientAt(`${gateway}${PREFIX}/${encodeURIComponent(admin)}`, gateway, options),
   });
 }
 

@@ -170,7 +170,9 @@ test("keys and tokens are sent, and a token is asked for each request", async ()
   let number = 0;
   const client = createClient({ url, apiKey: "rgk_x", token: async () => `t${++number}` });
   await client.GET(INFO);
-  await client.registry("a").GET(INFO);
+  // That of a registry knows the gateway's others.
+  await client.registry("b").registry("a").GET(INFO);
+  expect(asked.map(({ url: path }) => path)).toEqual([INFO, `/api/token-standard/v0/registrars/a${INFO}`]);
   expect(asked.map(({ headers }) => [headers["x-api-key"], headers.authorization])).toEqual([
     ["rgk_x", "Bearer t1"],
     ["rgk_x", "Bearer t2"],
