@@ -147,7 +147,7 @@ export class Pins {
     }
   }
 
-  /** Takes what is news in it. Returns the version of each of its pins; undefined: it could not be read. */
+  /** Takes what is new in it. Returns the version of each of its pins; undefined: it could not be read. */
   private readFile(): ReadonlyMap<string, number> | undefined {
     try {
       const found = this.file.read();
@@ -166,7 +166,7 @@ export class Pins {
     }
   }
 
-  /** True where it is news. */
+  /** True where it is new. */
   private take(pin: Pin): boolean {
     const known = this.pins.get(pin.admin);
     if (known === undefined && this.pins.size >= MAX_PINS) return false;

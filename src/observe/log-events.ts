@@ -194,7 +194,7 @@ export const LOG_EVENTS = {
   },
   "nodes say different things": {
     levels: ["error", "debug"],
-    says: "Nodes of one registry gave answers that do not mean the same: told as an error once in ten minutes for each registry, else at debug.",
+    says: "Nodes of one registry gave answers that do not mean the same: reported as an error once in ten minutes for each registry, else at debug.",
     fields: {
       upstream: ALIAS,
       operation: "the operation",

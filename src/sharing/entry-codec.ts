@@ -11,7 +11,7 @@ const LONGEST: Duration = 1e15;
 const Milliseconds = Type.Number({ minimum: -LONGEST, maximum: LONGEST });
 /** Before the moment of writing, but for steps of clocks. */
 const Past = Type.Number({ minimum: -LONGEST, maximum: 1_000 });
-const Lasting = Type.Number({ minimum: 0, maximum: LONGEST });
+const Span = Type.Number({ minimum: 0, maximum: LONGEST });
 /** Bounds what is only compared. */
 const Opaque = Type.String({ maxLength: 65_536 });
 const Note = Type.String({ maxLength: 256, pattern: "^[\\x20-\\x7e]*$" });
@@ -41,7 +41,7 @@ const Header = Type.Tuple([
   Milliseconds,
   // Stale prohibited, lifetime, and the origins of lifetime, stale-while-revalidate and stale-if-error.
   Type.Boolean(),
-  Lasting,
+  Span,
   Type.Tuple([Note, Note, Note]),
   // Vary, fields.
   Type.Array(Type.String({ pattern: NAME.source, maxLength: 1_024 }), { maxItems: 1_024 }),
