@@ -21,7 +21,9 @@ Usage:
                            [--paging keyset|index|ignored] [--latency 400ms]
                            [--style splice|utility] [--versions v1,v2] [--unknown-paths own|html]
                            [--strict] [--fault 429:0.1] [--fault 503*3@info …]
-      A sample registry for those who integrate and have none, with faults on demand.
+                           [--nodes N] [--lie blob:3 …] [--roll-over 10s]
+      A sample registry for those who integrate and have none, with faults on demand, and on nodes
+      some of which lie.
   registry-gateway inspect URL [--json]
       What the registry at a base URL is like, for those who build wallets or registries: admin,
       versions, pages, errors, freshness, CORS, TLS, limits, and what differs from the standard.

@@ -1,5 +1,11 @@
 import { FAULT_NAMES, FAULT_QUERY } from "../sandbox/faults.ts";
-import { type Sandbox, SandboxOptionError, type SandboxOptions, startSandbox } from "../sandbox/sandbox.ts";
+import {
+  type Sandbox,
+  type SandboxNode,
+  SandboxOptionError,
+  type SandboxOptions,
+  startSandbox,
+} from "../sandbox/sandbox.ts";
 import { EXIT, parsePort, UsageError } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
 
@@ -11,6 +17,8 @@ const FLAGS: Readonly<Partial<Record<keyof SandboxOptions, string>>> = {
   version: "versions",
   faults: "fault",
   contracts: "contract",
+  lies: "lie",
+  rollOver: "roll-over",
 };
 
 /**
@@ -26,7 +34,7 @@ export async function sandbox(options: Readonly<Record<string, unknown>>): Promi
     if (error instanceof SandboxOptionError)
       throw new UsageError(`--${FLAGS[error.option] ?? error.option} ${error.problem}`);
     if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
-    printLine("the port is taken: choose another with --port (0: any free one)", process.stderr);
+    printLine("a port is taken: choose another with --port (0: any free one)", process.stderr);
     return EXIT.failure;
   }
   printLines(instructions(registry));
@@ -39,7 +47,16 @@ export async function sandbox(options: Readonly<Record<string, unknown>>): Promi
 
 /** The options of the command line as those of `startSandbox`, which looks at their values. */
 function sandboxOptions(options: Readonly<Record<string, unknown>>): SandboxOptions {
-  const { "unknown-paths": unknownPaths, versions, fault, contract, port, ...same } = options;
+  const {
+    "unknown-paths": unknownPaths,
+    "roll-over": rollOver,
+    versions,
+    fault,
+    contract,
+    lie,
+    port,
+    ...same
+  } = options;
   if (versions !== undefined && versions !== "v1" && versions !== "v1,v2") {
     throw new UsageError("--versions takes v1 or v1,v2");
   }
@@ -50,12 +67,14 @@ function sandboxOptions(options: Readonly<Record<string, unknown>>): SandboxOpti
     unknownPaths,
     faults: fault,
     contracts: contract,
+    lies: lie,
+    rollOver,
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
 function instructions(registry: Sandbox): string {
-  const { admin, url } = registry;
+  const { admin, url, nodes } = registry;
   return `A sample registry is running.
 
   base URL  ${url}
@@ -69,17 +88,29 @@ ${FAULT_NAMES.join(", ")}:
 
   curl -si '${url}/registry/metadata/v1/info?${FAULT_QUERY}=html-404'
 
-Put the gateway before it: registry-gateway start --upstream ${url}
-It drops queries but passes ids on, so an id that says so gets a fault, too, wherever it stands: ids of instruments and
+${nodes.length === 1 ? `Put the gateway before it: registry-gateway start --upstream ${url}` : instructionsForNodes(nodes)}
+The gateway drops queries but passes ids on, so an id that says so gets a fault, too, wherever it stands: ids of instruments and
 contracts in paths, page tokens, and ids in bodies:
 
   curl -si -X POST 'http://127.0.0.1:8080/registry/allocations/v2/fault-409/choice-contexts/withdraw'
 
-It says what it was asked, and lets what names an id fail as often as told:
+The registry says what it was asked, and lets what names an id fail as often as told:
 
   curl -s '${url}/sandbox/calls'
   curl -s '${url}/sandbox/fail' -d '{"id": "Amulet", "times": 2, "fault": "503"}'
 
 Stop with Ctrl-C.
+`;
+}
+
+function instructionsForNodes(nodes: readonly SandboxNode[]): string {
+  const urls = nodes.map(({ url, lie }) => `      - ${url}${lie === undefined ? "" : ` # ${lie}`}`);
+  return `The registry has ${nodes.length} nodes. Put the gateway before them by a file for registry-gateway start --config FILE:
+
+upstreams:
+  - name: sandbox
+    urls:
+${urls.join("\n")}
+    agreement: { metadata: 2, contexts: 2 }
 `;
 }

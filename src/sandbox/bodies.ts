@@ -33,6 +33,11 @@ export class ContextBodies {
     this.style = options.style;
   }
 
+  /** The round that is open from now on. */
+  open(round: number): void {
+    this.contracts.open(round);
+  }
+
   transferFactory(choiceArguments: Record<string, unknown>, excludeDebugFields: boolean): TransferFactory {
     const transferKind = this.transferKind(choiceArguments["transfer"]);
     const { factoryId, choiceContext } = this.allocationFactory(excludeDebugFields);

@@ -106,16 +106,27 @@ export type DebugFields = "shown" | "absent" | "null";
 const SYNCHRONIZER_ID = `global-domain::1220${randomHex(mulberry32(hashText("synchronizer")), 64)}`;
 const NO_DEBUG = { debugPackageName: null, debugPayload: null, debugCreatedAt: null };
 
-/** The contracts of one registry: the same name and label always give the same contract, byte for byte. */
+/** Those that others take the place of when a new round opens. */
+const OF_ROUND: ReadonlySet<ContractName> = new Set(["openRound", "configState", "instrumentConfiguration"]);
+
+/** The contracts of one registry: the same name, label and round always give the same contract, byte for byte. */
 export class DisclosedContracts {
   private readonly admin: string;
   private readonly seed: number;
   /** Contracts without a label; those with one are as many as clients invent ids, so they are made anew each time. */
   private readonly common = new Map<ContractName, DisclosedContract>();
+  private round = 0;
 
   constructor(admin: string, seed: number) {
     this.admin = admin;
     this.seed = seed;
+  }
+
+  /** The round that is open from now on; 0 at first. */
+  open(round: number): void {
+    if (round === this.round) return;
+    this.round = round;
+    for (const name of OF_ROUND) this.common.delete(name);
   }
 
   /** The contract `name`; `label` distinguishes those that exist once per transfer, allocation or party. */
@@ -140,7 +151,7 @@ export class DisclosedContracts {
   private commonContract(name: ContractName): DisclosedContract {
     let contract = this.common.get(name);
     if (contract === undefined) {
-      contract = this.create(name, "");
+      contract = this.create(name, OF_ROUND.has(name) && this.round !== 0 ? `round ${this.round}` : "");
       this.common.set(name, contract);
     }
     return contract;

@@ -25,6 +25,8 @@ export interface RegistryFacts {
   contracts: (id: string) => boolean;
   /** Whether factory calls must name instruments that it has, and say what is transferred. */
   isStrict: boolean;
+  /** The round that is open now. */
+  round: () => number;
 }
 
 /** What a batch may hold: the standard asks for 25 legs and 50 allocations at least. */
@@ -43,6 +45,8 @@ export class RegistryAnswers {
 
   /** The answer to `call`; as the registry of `admin` when that is given, which is how a node turns out a wrong one. */
   answer(call: Call, route: Route, admin = this.facts.admin): Answer {
+    // The whole answer is of one round.
+    this.bodies.open(this.facts.round());
     const refusals = REFUSALS[this.facts.style];
     const method = call.method === "HEAD" ? "GET" : call.method;
     if (route.subject === "nothing") {

@@ -11,6 +11,7 @@ import type { ErrorStyle } from "./error-style.ts";
 import { type CallFault, faultAskedFor, FaultKnobs, isBreaking } from "./faults.ts";
 import { breakAnswer, spoilAnswer } from "./faulty-answer.ts";
 import { type Instrument, sampleInstruments } from "./instrument.ts";
+import { lieAbout, type Liar } from "./lies.ts";
 import { Listener, type ListenerTls } from "./listener.ts";
 import type { MaxPageSize, PageStyle } from "./paging.ts";
 import { hashText, mulberry32 } from "./random.ts";
@@ -66,6 +67,10 @@ export interface SampleRegistryOptions {
   givesFaults?: boolean;
   /** Whether `/sandbox/…` controls it (see `control`); by default it does not. */
   isControlled?: boolean;
+  /** The round that is open now, of which its contexts are; by default 0. */
+  round?: () => number;
+  /** In what it differs from the honest nodes of its registry; by default in nothing. */
+  liar?: Liar | undefined;
 }
 
 /** A faithful registry of the API over real HTTP on loopback, with knobs for what goes wrong in the field. */
@@ -114,6 +119,7 @@ export class SampleRegistry {
       unknownPaths: options.unknownPaths ?? "own",
       contracts: options.contracts ?? (() => true),
       isStrict: options.isStrict ?? false,
+      round: options.round ?? (() => 0),
     });
   }
 
@@ -211,10 +217,15 @@ export class SampleRegistry {
     exchange: { call: Call; route: Route; response: ServerResponse },
   ): Promise<void> {
     const { call, route, response } = exchange;
-    const answerAs = (admin?: string): Answer => this.decorate(this.answers.answer(call, route, admin), call);
+    const answerAs = (admin?: string): Answer => this.decorate(this.said(call, route, admin), call);
     if (fault === undefined || fault.kind === "slow") return sendAnswer(answerAs(), response);
     if (isBreaking(fault)) return breakAnswer(fault, response, answerAs);
     return sendAnswer(spoilAnswer(fault, answerAs), response);
+  }
+
+  private said(call: Call, route: Route, admin: string | undefined): Answer {
+    const answer = this.answers.answer(call, route, admin);
+    return this.options.liar === undefined ? answer : lieAbout(answer, route.operation, this.options.liar);
   }
 
   private decorate(plain: Answer, call: Call): Answer {

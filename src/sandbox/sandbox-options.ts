@@ -1,10 +1,12 @@
 import { readFileSync } from "node:fs";
-import { systemClock } from "../clock.ts";
+import { type Clock, type Duration, systemClock } from "../clock.ts";
 import { OPERATIONS } from "../spec/operations.ts";
 import { parseDuration } from "../units.ts";
 import { type CallFault, FAULT_NAMES, faultNamed, type FaultScope } from "./faults.ts";
 import type { Instrument } from "./instrument.ts";
+import { type Lie, LIES } from "./lies.ts";
 import type { PageStyle } from "./paging.ts";
+import { mulberry32 } from "./random.ts";
 import type { SampleRegistryOptions } from "./registry.ts";
 
 /** A sandbox; each option has the same meaning on the command line. */
@@ -33,6 +35,12 @@ export interface SandboxOptions {
   readonly style?: "splice" | "utility";
   /** The 404 of a path that it does not have: in its own words, the default, or as a web page. */
   readonly unknownPaths?: "own" | "html";
+  /** How many nodes of the registry run, 1 by default; all on free ports, or from `port` on. */
+  readonly nodes?: number | string;
+  /** Which of them lie, the last: `always`, `blob:3` (three of them). All others are honest and say the same. */
+  readonly lies?: readonly string[];
+  /** A new round opens so often, at one node after the other: milliseconds, or a text such as `10s`. */
+  readonly rollOver?: number | string;
 }
 
 /** An option of a sandbox that cannot be understood; `message` names it and says what it takes. */
@@ -51,6 +59,13 @@ export class SandboxOptionError extends Error {
 
 const SANDBOX_ADMIN = `sandbox::1220${"13f1b3a8".repeat(8)}`;
 const MAX_INSTRUMENTS = 100_000;
+const MAX_NODES = 50;
+/** From the first node to the last: so long they differ when a round opens. */
+const ROLL_OVER_SPREAD: Duration = 200;
+/** A slow liar takes so long. */
+const SLOW: Duration = 2_000;
+/** Instruments on a page of a node that cuts pages in its own way. */
+const CUT = 10;
 
 const PAGING: Readonly<Record<string, PageStyle>> = {
   keyset: "keyset",
@@ -58,12 +73,8 @@ const PAGING: Readonly<Record<string, PageStyle>> = {
   ignored: "ignores-paging",
 };
 
-/**
- * The registry that these options describe.
- *
- * @throws SandboxOptionError
- */
-export function registryOptions(options: SandboxOptions): SampleRegistryOptions {
+/** What all nodes have in common. */
+function registryOptions(options: SandboxOptions): SampleRegistryOptions {
   const { admin = SANDBOX_ADMIN, host, port, contracts, strict = false } = options;
   const known = contracts === undefined ? undefined : new Set(contracts);
   return {
@@ -73,7 +84,7 @@ export function registryOptions(options: SandboxOptions): SampleRegistryOptions 
     ...(port === undefined ? {} : { port }),
     instruments: readInstruments(options.instruments ?? 60),
     pageStyle: PAGING[choose("paging", options.paging, ["keyset", "index", "ignored"])]!,
-    latency: readLatency(options.latency ?? 0),
+    latency: readDuration("latency", options.latency ?? 0, "400ms or 2s"),
     errorStyle: choose("style", options.style, ["splice", "utility"]),
     supportsV2: choose("version", options.version, ["v2", "v1"]) === "v2",
     unknownPaths: choose("unknownPaths", options.unknownPaths, ["own", "html"]),
@@ -84,6 +95,67 @@ export function registryOptions(options: SandboxOptions): SampleRegistryOptions 
     isStrict: strict,
     allowsBrowsers: true,
   };
+}
+
+/** A node of a sandbox: a registry, and in what it differs from the honest nodes of it. */
+export interface NodeOptions {
+  readonly lie: Lie | undefined;
+  readonly registry: SampleRegistryOptions;
+}
+
+/**
+ * The nodes that these options describe.
+ *
+ * @throws SandboxOptionError
+ */
+export function nodeOptions(options: SandboxOptions): readonly NodeOptions[] {
+  const registry = registryOptions(options);
+  const count = readNodes(options.nodes ?? 1);
+  const lies = (options.lies ?? []).flatMap(readLie);
+  if (lies.length > count) throw new SandboxOptionError("lies", `names ${lies.length} nodes, and there are ${count}`);
+  const rounds = roundsOf(registry.clock, options.rollOver);
+  return Array.from({ length: count }, (_, place) => {
+    const lie = lies[place - count + lies.length];
+    const liar = lie && { lie, name: `node ${place}`, random: mulberry32(place) };
+    const round = rounds((place / Math.max(1, count - 1)) * ROLL_OVER_SPREAD);
+    const { port = 0, latency } = registry;
+    const node: SampleRegistryOptions = {
+      ...registry,
+      port: port === 0 ? 0 : port + place,
+      // Where nothing rolls over, it is still in the round before the first.
+      round: lie === "late" ? () => round() - 1 : round,
+      liar,
+    };
+    if (lie === "slow") node.latency = SLOW + (latency as Duration);
+    if (lie === "cuts") Object.assign(node, { defaultPageSize: CUT, maxPageSize: { limit: CUT, beyond: "clamp" } });
+    return { lie, registry: node };
+  });
+}
+
+/** By how much later a node takes part: the number of the round that is open at it. */
+function roundsOf(clock: Clock, rollOver: number | string | undefined) {
+  if (rollOver === undefined) return () => () => 0;
+  const every = readDuration("rollOver", rollOver, "10s or 1m");
+  if (every < 2 * ROLL_OVER_SPREAD)
+    throw new SandboxOptionError("rollOver", `takes ${2 * ROLL_OVER_SPREAD}ms at least`);
+  const begin = clock.now();
+  return (later: Duration) => () => Math.max(0, Math.floor((clock.now() - begin - later) / every));
+}
+
+function readNodes(value: number | string): number {
+  const count = /^[0-9]{1,3}$/.test(String(value)) ? Number(value) : 0;
+  if (count >= 1 && count <= MAX_NODES) return count;
+  throw new SandboxOptionError("nodes", `takes a number from 1 to ${MAX_NODES}`);
+}
+
+/** `blob:3` for each of three nodes. */
+function readLie(text: string): readonly Lie[] {
+  const [, name, count = "1"] = /^([a-z]+)(?::([1-9][0-9]?))?$/.exec(text) ?? [];
+  const lie = LIES.find((each) => each === name);
+  if (lie === undefined) {
+    throw new SandboxOptionError("lies", `takes one of ${LIES.join(", ")}, and for how many nodes: blob:3`);
+  }
+  return Array.from({ length: Number(count) }, () => lie);
 }
 
 /** @throws SandboxOptionError */
@@ -130,10 +202,10 @@ function isInstrument(value: unknown): value is Instrument {
   return texts && Number.isInteger(decimals) && typeof supportedApis === "object" && supportedApis !== null;
 }
 
-function readLatency(value: number | string): number {
-  const latency = typeof value === "string" ? parseDuration(value) : value;
-  if (latency !== undefined && latency >= 0 && Number.isFinite(latency)) return latency;
-  throw new SandboxOptionError("latency", "takes a duration such as 400ms or 2s");
+function readDuration(option: "latency" | "rollOver", value: number | string, examples: string): Duration {
+  const duration = typeof value === "string" ? parseDuration(value) : value;
+  if (duration !== undefined && duration >= 0 && Number.isFinite(duration)) return duration;
+  throw new SandboxOptionError(option, `takes a duration such as ${examples}`);
 }
 
 /** One of `choices`; the first where the option is not given. */

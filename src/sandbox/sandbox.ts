@@ -1,17 +1,18 @@
 import { describeCall, type SandboxCall } from "./control.ts";
 import { SampleRegistry } from "./registry.ts";
-import { readFaults, registryOptions, type SandboxOptions } from "./sandbox-options.ts";
+import type { Lie } from "./lies.ts";
+import { nodeOptions, readFaults, type SandboxOptions } from "./sandbox-options.ts";
 
 export { SandboxOptionError, type SandboxOptions } from "./sandbox-options.ts";
 export type { SandboxCall } from "./control.ts";
 export type { Instrument } from "./instrument.ts";
 
-/** A sample registry that is running. */
-export interface Sandbox {
+/** A node of a sample registry. */
+export interface SandboxNode {
   /** Its base URL, without `/registry`. */
   readonly url: string;
-  /** Party id of its instrument admin. */
-  readonly admin: string;
+  /** In what it differs from the honest nodes; undefined for one of these. */
+  readonly lie: Lie | undefined;
   /** The last 1,000 requests, oldest first. */
   readonly calls: readonly SandboxCall[];
   /**
@@ -20,7 +21,14 @@ export interface Sandbox {
    *
    * @throws SandboxOptionError for a fault that there is not
    */
-  fail(id: string, times?: number, fault?: string): void;
+  readonly fail: (id: string, times?: number, fault?: string) => void;
+}
+
+/** A sample registry that is running; of its nodes it is the first itself. */
+export interface Sandbox extends SandboxNode {
+  /** Party id of its instrument admin. */
+  readonly admin: string;
+  readonly nodes: readonly SandboxNode[];
   /** Ends it and all its connections. */
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -34,18 +42,44 @@ export interface Sandbox {
  */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const faults = readFaults(options.faults ?? []);
-  const registry = new SampleRegistry(registryOptions(options));
-  await registry.faults.set(...faults);
-  await registry.start();
-  const close = (): Promise<void> => registry.stop();
+  const started: { readonly registry: SampleRegistry; readonly node: SandboxNode }[] = [];
+  const close = async (): Promise<void> => {
+    await Promise.all(started.map(({ registry }) => registry.stop()));
+  };
+  try {
+    for (const { lie, registry: given } of nodeOptions(options)) {
+      const registry = new SampleRegistry(given);
+      await registry.faults.set(...faults);
+      await registry.start();
+      started.push({ registry, node: describeNode(registry, lie) });
+    }
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  const nodes = started.map(({ node }) => node);
+  const first = nodes[0]!;
+  return {
+    admin: started[0]!.registry.admin,
+    nodes,
+    url: first.url,
+    lie: first.lie,
+    get calls() {
+      return first.calls;
+    },
+    fail: first.fail,
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+function describeNode(registry: SampleRegistry, lie: Lie | undefined): SandboxNode {
   return {
     url: registry.url,
-    admin: registry.admin,
+    lie,
     get calls() {
       return registry.calls.recent.map(describeCall);
     },
     fail: (id, times = 1, fault = "500") => registry.faults.failFor(id, readFaults([fault])[0]!, times),
-    close,
-    [Symbol.asyncDispose]: close,
   };
 }

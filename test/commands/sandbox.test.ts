@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import { parse } from "yaml";
 import { FAULT_NAMES } from "../../src/sandbox/faults.ts";
 import { runHere, useCommands } from "../support/command.ts";
+import { testConfig } from "../support/gateway.ts";
 
 const run = useCommands();
 const INFO = "/registry/metadata/v1/info";
@@ -138,6 +140,18 @@ test("a lenient sandbox answers an empty transfer and an unknown instrument", as
   }
 });
 
+test("nodes of one registry, some of which lie, are printed as a file for a gateway", async () => {
+  const command = run(["sandbox", "--port", "0", "--nodes", "3", "--lie", "colluding:1", "--roll-over", "10s"]);
+  const [, text] = await command.printed(/(upstreams:[^]*?agreement: [^\n]*)/);
+  const { upstreams } = parse(text!) as { upstreams: { urls: string[] }[] };
+  const admins = upstreams[0]!.urls.map(async (url) => (await (await fetch(url + INFO)).json()) as object);
+  expect(await Promise.all(admins)).toEqual(
+    Array.from({ length: 3 }, () => expect.objectContaining({ adminId: ADMIN })),
+  );
+  expect(text).toMatch(/# colluding/);
+  expect(testConfig(parse(text!) as Record<string, unknown>).upstreams[0]?.agreement).toMatchObject({ contexts: 2 });
+});
+
 test("a fault with a number of times befalls that many calls", async () => {
   const url = await start("--fault", "503*2@info");
   const statuses: number[] = [];
@@ -173,6 +187,10 @@ test.each([
   [["--fault", "200"], "--fault takes a status"],
   [["--fault", "__proto__"], "--fault takes a status"],
   [["--port", "70000"], "--port takes a port"],
+  [["--nodes", "many"], "--nodes takes a number"],
+  [["--nodes", "2", "--lie", "blob:3"], "--lie names 3 nodes"],
+  [["--lie", "blobs"], "--lie takes one of"],
+  [["--roll-over", "now"], "--roll-over takes a duration"],
 ])("%j is refused", async (args, why) => {
   const { code, stderr } = await runHere(["sandbox", ...args]);
   expect(code).toBe(1);

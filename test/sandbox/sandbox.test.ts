@@ -1,7 +1,14 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { type Sandbox, SandboxOptionError, type SandboxOptions, startSandbox } from "../../src/sandbox/sandbox.ts";
+import { type Lie, LIES } from "../../src/sandbox/lies.ts";
+import {
+  type Sandbox,
+  type SandboxNode,
+  SandboxOptionError,
+  type SandboxOptions,
+  startSandbox,
+} from "../../src/sandbox/sandbox.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
 
 const folder = useTemporaryFolder();
@@ -13,6 +20,7 @@ async function start(options?: SandboxOptions): Promise<Sandbox> {
 }
 
 const INSTRUMENTS = "/registry/metadata/v1/instruments";
+const INFO = "/registry/metadata/v1/info";
 
 function statusesOf(urls: readonly string[]): Promise<number[]> {
   return urls.reduce<Promise<number[]>>(
@@ -37,6 +45,91 @@ test("two sandboxes with the same options answer the same bytes", async () => {
   const path = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
   const ask = async ({ url }: Sandbox) => (await fetch(url + path, { method: "POST" })).text();
   expect(await ask(one)).toBe(await ask(other));
+});
+
+const CONTEXT = "/registry/transfer-instruction/v1/00aa/choice-contexts/accept";
+
+/** Status and answer of a node, as of one that is compared with another. */
+async function said({ url }: SandboxNode, path: string) {
+  const answer = await fetch(url + path, { method: path.startsWith(INSTRUMENTS) || path === INFO ? "GET" : "POST" });
+  const text = await answer.text();
+  return {
+    status: answer.status,
+    text,
+    json: JSON.parse(text) as { disclosedContracts: { createdEventBlob: string }[] },
+  };
+}
+
+test("the last nodes lie as told, and all others say the same", async () => {
+  const { nodes, url } = await start({ nodes: 12, lies: LIES.filter((lie) => lie !== "slow") });
+  expect(nodes.map(({ lie }) => lie)).toEqual([
+    undefined,
+    undefined,
+    undefined,
+    ...LIES.filter((lie) => lie !== "slow"),
+  ]);
+  expect(nodes[0]!.url).toBe(url);
+  const at = (lie: Lie) => nodes.find((node) => node.lie === lie)!;
+  const honest = await said(nodes[0]!, CONTEXT);
+  const listed = await said(nodes[0]!, INSTRUMENTS);
+  for (const path of [CONTEXT, INSTRUMENTS, INFO]) {
+    expect((await said(nodes[1]!, path)).text).toBe((await said(nodes[2]!, path)).text);
+  }
+  for (const { lie, url: other } of nodes) {
+    const info = await (await fetch(other + INFO)).text();
+    expect([lie, info]).toEqual([lie, (await said(nodes[0]!, INFO)).text]);
+  }
+  for (const lie of ["always", "colluding", "late", "blob", "duplicates", "order"] as const) {
+    expect([lie, (await said(at(lie), CONTEXT)).text === honest.text]).toEqual([lie, false]);
+  }
+  for (const lie of ["always", "colluding", "duplicates", "order", "cuts"] as const) {
+    expect([lie, (await said(at(lie), INSTRUMENTS)).text === listed.text]).toEqual([lie, false]);
+  }
+  expect((await said(at("error"), CONTEXT)).status).toBe(404);
+  const [{ createdEventBlob: one }, { createdEventBlob: other }] = [honest, await said(at("blob"), CONTEXT)].map(
+    ({ json }) => json.disclosedContracts[0]!,
+  ) as [{ createdEventBlob: string }, { createdEventBlob: string }];
+  const [bytes, altered] = [Buffer.from(one, "base64"), Buffer.from(other, "base64")];
+  expect(altered).toHaveLength(bytes.length);
+  expect(altered.filter((byte, i) => byte !== bytes[i])).toHaveLength(1);
+  const drawn = await Promise.all(Array.from({ length: 30 }, async () => (await said(at("sometimes"), CONTEXT)).text));
+  expect(new Set(drawn).size).toBe(2);
+  expect(drawn).toContain(honest.text);
+});
+
+test("liars that collude say the same, others do not, and a slow one takes two seconds", async () => {
+  const { nodes } = await start({ nodes: 5, lies: ["colluding:2", "always:2", "slow"] });
+  const [one, other, third, fourth] = await Promise.all(nodes.slice(0, 4).map((node) => said(node, CONTEXT)));
+  expect([one!.text === other!.text, one!.text === third!.text, third!.text === fourth!.text]).toEqual([
+    true,
+    false,
+    false,
+  ]);
+  const begin = performance.now();
+  await said(nodes[4]!, CONTEXT);
+  expect(performance.now() - begin).toBeGreaterThan(1_900);
+});
+
+test("a new round opens at one node after the other, and a factory of it has other contracts", async () => {
+  const { nodes } = await start({ nodes: 3, rollOver: "400ms" });
+  const factory = async ({ url }: SandboxNode) => {
+    const path = "/registry/allocation-instruction/v1/allocation-factory";
+    const headers = { "content-type": "application/json" };
+    return (await fetch(url + path, { method: "POST", headers, body: '{"choiceArguments":{}}' })).text();
+  };
+  const before = await factory(nodes[2]!);
+  // The last is in the round before while the first is in the next.
+  await expect
+    .poll(async () => (await factory(nodes[0]!)) !== before && (await factory(nodes[2]!)) === before, { interval: 10 })
+    .toBe(true);
+  await expect.poll(async () => (await factory(nodes[0]!)) === (await factory(nodes[2]!)), { interval: 10 }).toBe(true);
+});
+
+test("a port that is taken leaves no other node running", async () => {
+  const { url } = await start();
+  const taken = Number(new URL(url).port);
+  await expect(startSandbox({ port: taken - 1, nodes: 2 })).rejects.toThrow(/EADDRINUSE/);
+  await expect(fetch(`http://127.0.0.1:${taken - 1}${INFO}`)).rejects.toThrow();
 });
 
 test("with a list of contracts all others are unknown", async () => {
@@ -112,6 +205,14 @@ test.each<[SandboxOptions, RegExp]>([
   [{ faults: ["999"] }, /takes a status/],
   [{ faults: ["503@nothing"] }, /one of the endpoints/],
   [{ version: "v3" as "v2" }, /version takes v2 or v1/],
+  [{ nodes: 0 }, /nodes takes a number from 1 to 50/],
+  [{ nodes: 51 }, /nodes takes a number/],
+  [{ nodes: "2x" }, /nodes takes a number/],
+  [{ lies: ["often"] }, /lies takes one of always, sometimes/],
+  [{ nodes: 3, lies: ["always:0"] }, /lies takes one of/],
+  [{ nodes: 3, lies: ["always:2", "blob:2"] }, /lies names 4 nodes, and there are 3/],
+  [{ rollOver: "often" }, /rollOver takes a duration/],
+  [{ rollOver: 399 }, /rollOver takes 400ms at least/],
 ])("%j is refused", async (options, why) => {
   const error = await startSandbox(options).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(SandboxOptionError);
