@@ -9,10 +9,12 @@ const THOROUGH = [
   "test/journeys/byte-identity.test.ts",
   "test/journeys/clients-under-change.test.ts",
   "test/long/push/hostile-json.test.ts",
+  "test/long/push/lying-nodes.test.ts",
   "test/journeys/page-walk.test.ts",
   "test/journeys/random-requests.test.ts",
   "test/journeys/routing-properties.test.ts",
   "test/journeys/version-2.test.ts",
+  "test/journeys/whom-to-believe.test.ts",
 ];
 
 /** Tests that take minutes, one file after the other; `--project push` or `--project nightly` for one of the groups. */

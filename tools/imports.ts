@@ -56,7 +56,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   upstream: {
     rooms: ["bodies", "config", "sharing", "spec", "upstream/call", "upstream/credentials", "limits", "upstream/nodes"],
     types: ["upstream/wire"],
-    packages: [],
+    packages: ["lru-cache"],
   },
   discovery: {
     rooms: ["bodies", "config", "sharing", "upstream", "upstream/nodes", "upstream/wire", "words"],

@@ -9,6 +9,9 @@ import { cachedRecord, isCached, type Operation, OPERATION_RECORDS } from "../sp
 export type Meaning = Readonly<Record<string, string>>;
 
 const OF_INSTRUMENT = cachedRecord("instrument").compared;
+const OF_PAGE = cachedRecord("instruments").compared;
+/** Begins the name of a part that is an instrument. */
+const INSTRUMENT = "instrument ";
 const OF_CONTRACT = ["templateId", "contractId", "createdEventBlob", "synchronizerId"];
 
 /**
@@ -44,15 +47,30 @@ function memberParts(json: Record<string, unknown>, names: readonly string[]): M
   return Object.fromEntries(names.map((name) => [name, digestOf(canonical(json[name]))]));
 }
 
+/** A listing's meaning when one more page of it was read: where it was cut does not count. */
+export function mergeListing(before: Meaning, page: Meaning): Meaning {
+  const merged: Record<string, string> = { ...before };
+  for (const [name, digest] of Object.entries(page)) {
+    if (OF_PAGE.includes(name)) continue;
+    merged[name] = name.startsWith(INSTRUMENT) && Object.hasOwn(merged, name) ? twice(merged[name]!, digest) : digest;
+  }
+  return merged;
+}
+
+/** One that is there twice means something else than one that is there once. */
+function twice(first: string, second: string): string {
+  return digestOf(first + second);
+}
+
 /** Each instrument by its id, whatever the order. */
 function pageParts(json: Record<string, unknown>, compared: readonly string[]): Meaning | undefined {
   const { instruments } = json;
   if (!Array.isArray(instruments) || !instruments.every(isRecord)) return undefined;
   const parts: Record<string, string> = memberParts(json, compared);
   for (const each of instruments) {
-    const name = `instrument ${digestOf(canonical(each["id"])).slice(0, 12)}`;
-    // One that is there twice means something else than one that is there once.
-    parts[name] = digestOf(`${parts[name] ?? ""}${canonical(OF_INSTRUMENT.map((member) => each[member]))}`);
+    const name = `${INSTRUMENT}${digestOf(canonical(each["id"])).slice(0, 12)}`;
+    const digest = digestOf(canonical(OF_INSTRUMENT.map((member) => each[member])));
+    parts[name] = Object.hasOwn(parts, name) ? twice(parts[name]!, digest) : digest;
   }
   return parts;
 }

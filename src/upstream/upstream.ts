@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AbortSignalLike, Instant } from "../clock.ts";
-import { type AgreementParts, askSeveral, compareWithAnother, neededFor } from "./agreement.ts";
+import { type AgreementParts, askSeveral, compareWithAnother, Paginations, neededFor } from "./agreement.ts";
 import { firstEnds } from "../config/certificates.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import type { GatewayError } from "../errors.ts";
@@ -272,12 +272,15 @@ export class Upstream {
     const recurrence = new Recurrence(clock);
     return {
       upstream: name,
+      attemptTimeout: this.config.attemptTimeout,
+      paginations: new Paginations(),
       clock,
       bodies,
       whenOpen: (count, until) => nodes.whenOpen(count, until),
       whyNone: () => nodes.whyNone(),
       openNodes: () => nodes.all.filter(({ isOpen }) => isOpen).map(({ index }) => index),
       ask: (call) => runCall(parts, call),
+      payForLate: () => parts.retries.spend(),
       onResult: (result) => observer.agreement(name, result),
       onDifference: (difference) => {
         this.lastDifference = { ...difference, at: new Date(clock.wallNow()).toISOString() };

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { type AgreementState, decideAgreement } from "../../src/upstream/agreement.ts";
-import { bodyOf, checkLiars, contextOf, CONTRACTS } from "../support/lying-nodes.ts";
+import { bodyOf, checkLiars, checkLyingListings, contextOf, CONTRACTS } from "../support/lying-nodes.ts";
 import { acceptCall, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
 const votes = (...said: string[]) => new Map(said.map((vote, node) => [node, vote]));
 const again = (...nodes: number[]) => new Set(nodes);
-const state: AgreementState = { needed: 2, votes: votes(), pending: 0, left: 3, askedAgain: again() };
+const state: AgreementState = { needed: 2, votes: votes(), pending: 0, late: 0, left: 3, askedAgain: again() };
 
 test.each<[string, Partial<AgreementState>, object]>([
   ["as many as are needed at first", {}, { step: "ask", count: 2 }],
@@ -19,6 +19,8 @@ test.each<[string, Partial<AgreementState>, object]>([
     { needed: 3, votes: votes("a", "b"), pending: 1 },
     { step: "ask", count: 1 },
   ],
+  ["one more for one that is late", { votes: votes("a"), pending: 1, late: 1 }, { step: "ask", count: 1 }],
+  ["nobody while one that is late may still answer", { pending: 2, late: 2, left: 0 }, { step: "wait" }],
   ["nobody once two say the same", { votes: votes("a", "b", "a"), pending: 1 }, { step: "answer", vote: "a" }],
   [
     "those again that differ, where all were asked",
@@ -40,6 +42,10 @@ test.each<[string, Partial<AgreementState>, object]>([
 
 test("13 nodes of which some lie: no answer leaves that fewer said than are needed, and none is refused that enough honest ones gave", async () => {
   await checkLiars(1_500);
+});
+
+test("13 nodes of which some lie, and which cut pages in their own ways: the same of each page", async () => {
+  await checkLyingListings(500);
 });
 
 async function open(count: number, agreement: object, keys: Record<string, unknown> = {}) {

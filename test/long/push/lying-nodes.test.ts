@@ -1,6 +1,13 @@
 import { test } from "vitest";
-import { checkLiars } from "../../support/lying-nodes.ts";
+import { checkLiars, checkLyingListings } from "../../support/lying-nodes.ts";
+import { runs } from "../../support/thorough.ts";
 
-test("10,000 times 13 nodes, some of which lie: none is believed alone, and enough honest ones are", async () => {
-  await checkLiars(10_000);
+const RUNS = runs(2_500, 10_000);
+
+test(`${RUNS} times 13 nodes, some of which lie: none is believed alone, and enough honest ones are`, async () => {
+  await checkLiars(RUNS);
+});
+
+test(`${RUNS} times 13 nodes, some of which lie and all of which cut pages in their own ways: the same`, async () => {
+  await checkLyingListings(RUNS);
 });
