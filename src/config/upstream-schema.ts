@@ -199,6 +199,18 @@ const treatment = {
       description: "Share of answers that one more node is asked about afterwards; what differs is counted and logged.",
     }),
   }),
+  contexts: group("When one call for a factory or a choice context answers several clients.", {
+    share: flag(
+      false,
+      "Byte-identical POSTs with the same forwarded credentials that run at the same time get one call's answer.",
+    ),
+    maxAge: scalar("duration", {
+      default: "0s",
+      most: 3_600_000,
+      description:
+        "An answer that the registry itself marks with max-age is given to equal POSTs, no longer than that and than this. 0s: never.",
+    }),
+  }),
   proof: group("How often nodes are asked again whose registry they are.", {
     every: scalar("duration", {
       default: "5m",

@@ -14,6 +14,7 @@ import { ListenerCertificate } from "../connections/listener-certificate.ts";
 import { type HistorySample, sampleOf } from "../observe/history-sample.ts";
 import { type ServerObserverOptions, ServerObservers } from "../observe/observers.ts";
 import { BackgroundReader } from "../registry/background-reader.ts";
+import { Contexts } from "../registry/contexts.ts";
 import { purgeScopes } from "../registry/metadata-key.ts";
 import type { Services } from "../requests/context.ts";
 import { InFlight } from "../requests/in-flight.ts";
@@ -55,8 +56,10 @@ export function createPublicParts(options: ServerOptions): PublicParts {
   const cache = new HttpCache({ memory, shared, coordinator, clock, random, observer: observers.cache });
   const { snapshots, bodies } = createSnapshots(options, { cache, observers, overload });
   const inFlight = new InFlight();
+  const contexts = new Contexts({ clock, coordinator, observer: observers.contexts });
   const services = createServices(options, {
     cache,
+    contexts,
     bodies,
     observers: observers.requests,
     inFlight,
@@ -81,7 +84,15 @@ export function createPublicParts(options: ServerOptions): PublicParts {
   const ofRedis = config.redis?.tls === undefined ? [] : redisCertificates(config.redis.tls);
   const certificates = () => [...(certificate?.certificates() ?? []), ...ofRedis];
   const { catalogue } = services.aggregation;
-  observers.readGauges({ memory, catalogue, overload, coordination, snapshot: () => snapshots.latest, certificates });
+  observers.readGauges({
+    memory,
+    contexts,
+    catalogue,
+    overload,
+    coordination,
+    snapshot: () => snapshots.latest,
+    certificates,
+  });
   introduceReplica(options, { observers, overload, inFlight, snapshots });
   coordinator.actions.onChange(() => snapshots.latest.upstreams.followActions());
   coordinator.onAnnounced((event) => snapshots.latest.upstreams.receive(event));
@@ -173,7 +184,7 @@ function createSnapshots(
 /** What requests find in the process, with what works for them in the background. */
 function createServices(
   { clock, random, version, coordination: { coordinator } }: ServerOptions,
-  parts: Pick<Services, "cache" | "bodies" | "observers" | "inFlight" | "snapshots">,
+  parts: Pick<Services, "cache" | "contexts" | "bodies" | "observers" | "inFlight" | "snapshots">,
 ): Services {
   const aggregation = createAggregation({ clock, coordinator, upstreams: () => parts.snapshots.latest.upstreams });
   const backgroundReader = new BackgroundReader({

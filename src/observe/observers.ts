@@ -9,6 +9,7 @@ import type { RedisObserver } from "../sharing/redis/observer.ts";
 import { COMMAND_OUTCOMES, type CommandOutcome } from "../sharing/redis/observer.ts";
 import { fieldValue } from "../fields.ts";
 import type { ListenerCertificateOptions } from "../connections/listener-certificate.ts";
+import type { ContextsObserver } from "../registry/contexts.ts";
 import type { MetadataObserver } from "../registry/registry-metadata.ts";
 import { isCached, type Operation } from "../spec/operations.ts";
 import type { UpstreamObserver } from "../upstream/observer.ts";
@@ -48,6 +49,7 @@ export interface ServerObserverOptions {
 /** What the gauges show of a server; asked when the metrics are read. */
 export interface ObservedParts {
   readonly memory: MemoryStore;
+  readonly contexts: GaugeSources["contexts"];
   readonly catalogue: GaugeSources["catalogue"];
   /** Whether work is refused, and how late the event loop was when it was last looked at. */
   readonly overload: { readonly isShedding: boolean; readonly delay: Duration };
@@ -98,6 +100,7 @@ function observeCertificate({
 export class ServerObservers {
   readonly cache: CacheObserver;
   readonly metadata: MetadataObserver;
+  readonly contexts: ContextsObserver;
   readonly overload: {
     onChange(isShedding: boolean, delay: Duration): void;
     onShed(kind: "metadata" | "call"): void;
@@ -116,6 +119,7 @@ export class ServerObservers {
     this.options = options;
     this.cache = tracing === undefined ? cache : traceCache(cache, tracing);
     this.metadata = createMetadataObserver(metrics);
+    this.contexts = { callSpared: (upstream, by) => metrics.callsSpared.inc({ upstream, by }) };
     this.overload = {
       onChange(isShedding, delay) {
         const line = { delayMs: Math.round(delay) };
@@ -181,13 +185,14 @@ export class ServerObservers {
   }
 
   /** Lets the gauges show, whenever they are read, how things are then. */
-  readGauges({ memory, catalogue, overload, coordination, snapshot, certificates }: ObservedParts): void {
+  readGauges({ memory, contexts, catalogue, overload, coordination, snapshot, certificates }: ObservedParts): void {
     const { metrics, registry, clock } = this.options;
     registry.onRead(() => {
       const { upstreams, config } = snapshot();
       refreshGauges(metrics, {
         upstreams: upstreams.all,
         memory,
+        contexts,
         catalogue,
         maxBytes: config.cache.memory.maxBytes,
         traffic: this.traffic,

@@ -16,6 +16,8 @@ export interface RecentRequest {
   readonly upstream: string;
   readonly status: number;
   readonly outcome: string;
+  /** It got the answer of another request's call. */
+  readonly collapsed?: boolean;
   /** Both absent of hits in memory. */
   readonly durationMs?: number;
   /** Of the answer's body. */

@@ -29,6 +29,8 @@ export interface EndedRequest {
   readonly error: GatewayError | undefined;
   readonly bytes: number;
   readonly age: number | undefined;
+  /** How it went on where nothing was kept for it. */
+  readonly forwarded: { readonly collapsed?: boolean | undefined } | undefined;
   readonly trace: RequestTrace | undefined;
   readonly snapshot: { readonly config: { readonly log: { readonly hits: number } } };
   /** What its URL addresses. */
@@ -103,6 +105,7 @@ export function recordRequest(context: EndedRequest, options: RequestRecordOptio
     ...hashedId(context),
     status,
     outcome,
+    ...(context.forwarded?.collapsed === true ? { collapsed: true } : {}),
     durationMs: Math.round(seconds * 1e6) / 1e3,
     bytes,
     ...(error === undefined ? {} : { code: error.code, reason: error.proxyError, cause: causeOf(error) }),

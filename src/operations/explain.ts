@@ -20,6 +20,8 @@ export interface PathExplanation {
 
 const NOT_KEPT = {
   call: "factories and choice contexts depend on parties, holdings and the moment: each request is a call, and no answer is kept",
+  equal:
+    "factories and choice contexts depend on parties, holdings and the moment: equal ones get one answer, as upstreams[].contexts says",
   passedThrough: "what is passed through is streamed and never kept",
   unproved: "the registry has not named its admin yet, under which entries are kept",
 };
@@ -57,7 +59,9 @@ export function createExplain({ clock, cache, snapshots }: Pick<Services, "clock
     const { operation, kind } = target.endpoint;
     if (kind !== "metadata") {
       const isOpen = kind === "factory" && named === undefined;
-      const reason = isOpen ? `${NOT_KEPT.call}; ${BY_BODY}` : NOT_KEPT.call;
+      const { share, maxAge } = upstream.config.contexts;
+      const call = share || maxAge > 0 ? NOT_KEPT.equal : NOT_KEPT.call;
+      const reason = isOpen ? `${call}; ${BY_BODY}` : call;
       return { ...about, operation, cached: false, reason };
     }
     if (admin === undefined) return { ...about, operation, cached: false, reason: NOT_KEPT.unproved };

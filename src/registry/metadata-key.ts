@@ -27,6 +27,16 @@ export function purgeScopes(operation?: CachedOperation, id?: string): readonly 
   return id === undefined ? [cachedRecord(operation).data] : [PAGES, `${operation}:${id}`];
 }
 
+/** Those of an answer to a question about these contracts, which a purge of the registry takes as well. */
+export function contractScopes(ids: readonly string[]): readonly string[] {
+  return [ALL, ...ids.map(contractScope)];
+}
+
+/** The scope of what is kept about one contract. */
+export function contractScope(id: string): string {
+  return `contract:${id}`;
+}
+
 /** Those of all its entries; the same arrays for thousands of keys. */
 const SHARED_SCOPES = forEachCached(({ address, data }) => (address === "page" ? [ALL, data, PAGES] : [ALL, data]));
 

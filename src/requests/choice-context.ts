@@ -3,6 +3,7 @@ import type { ContractAdmins } from "../aggregate/contract-admins.ts";
 import { probeContract } from "../aggregate/contract-probe.ts";
 import { checkAnswer } from "../bodies/answer.ts";
 import type { RequestContent } from "../bodies/request.ts";
+import { formatCacheStatus } from "../cache/rfc/reuse.ts";
 import { GatewayError } from "../errors.ts";
 import { clientFields, type Fields, filterFields, neverKept, nominatedFields, traceFieldsOf } from "../fields.ts";
 import { adminPathsOf } from "../spec/body-admin.ts";
@@ -41,7 +42,7 @@ interface ClientCall {
 
 /**
  * Factories and choice contexts, of both versions: the body is checked, its admin compared with every other place that names one, and the same bytes go
- * to that registry. Answers are never kept: they depend on parties, holdings and the moment.
+ * to that registry. Answers depend on parties, holdings and the moment: none is given twice unless `upstreams[].contexts` says so.
  */
 export async function answerChoiceContext(context: RequestContext, bytes: Buffer | undefined): Promise<Answer> {
   const { services, snapshot, request } = context;
@@ -60,7 +61,27 @@ export async function answerChoiceContext(context: RequestContext, bytes: Buffer
   const byItself = route === "plain" ? "plain" : "learned";
   routeTo(context, upstream, resolved === undefined ? byItself : namedBy(context, header));
   checkStrictly(call, upstream);
-  return answerOf(call, upstream, await send(call, upstream, upstream.config.forwardAuthorization !== false));
+  return ask(call, upstream);
+}
+
+/** The registry's answer, or one that `upstreams[].contexts` lets be given instead. */
+async function ask(call: ClientCall, upstream: Upstream): Promise<Answer> {
+  const { context, target, body, deadlineOf } = call;
+  const { answer, status, age } = await context.services.contexts.ask(upstream, {
+    call: callOf(call, upstream, upstream.config.forwardAuthorization !== false),
+    contracts: target.id === undefined ? (body?.allocations ?? []) : [target.id],
+    headers: context.request.headers,
+    check: (unchecked) => check(call, upstream, unchecked),
+    deadline: deadlineOf(upstream),
+    signal: clientSignal(context),
+  });
+  const { fields, ...rest } = answerOf(call, upstream, answer);
+  if (status === undefined) return { ...rest, fields };
+  context.forwarded = status;
+  context.age = age;
+  if (age !== undefined) context.outcome = "hit";
+  const aged = age === undefined ? fields : [...filterFields(fields, (name) => name !== "age"), "age", String(age)];
+  return { ...rest, fields: [...aged, "cache-status", formatCacheStatus(status)] };
 }
 
 /**
@@ -116,34 +137,36 @@ function checkStrictly({ body }: ClientCall, upstream: Upstream): void {
   if (problem !== undefined) throw new GatewayError("invalid_request", problem);
 }
 
-function send(
-  { context, target, bytes, deadlineOf }: ClientCall,
-  upstream: Upstream,
-  forwardAuthorization: boolean,
-): Promise<UpstreamAnswer> {
-  return upstream.call({
+/** The same bytes for that registry. */
+function callOf({ context, target, bytes }: ClientCall, upstream: Upstream, forwardAuthorization: boolean) {
+  return {
     operation: target.endpoint.operation,
     method: "POST",
     path: endpointPath(target.endpoint, target.id),
     fields: forwardedFields(context, upstream, forwardAuthorization),
     body: bytes ?? EMPTY,
     priority: "post",
-    deadline: deadlineOf(upstream),
-    signal: clientSignal(context),
     trace: context.trace,
-  });
+  } as const;
+}
+
+/** @throws GatewayError 502 for an answer that breaks the schema, where that is not passed on */
+function check({ context, target }: ClientCall, upstream: Upstream, answer: UpstreamAnswer): string | undefined {
+  const { metadata } = context.services.observers;
+  return checkAnswer(upstream, answer, () => metadata.schemaViolated(upstream.name, target.endpoint.operation));
 }
 
 /** What the client gets of a registry's answer. */
-function answerOf({ context, target }: ClientCall, upstream: Upstream, answer: UpstreamAnswer): Answer {
-  const { services } = context;
-  const { kind, operation } = target.endpoint;
-  if (kind === "context" && answer.status === 200) learnContract(context, upstream);
-  checkAnswer(upstream, answer, () => services.observers.metadata.schemaViolated(upstream.name, operation));
-  const passed = clientFields(answer.fields, answer.status, upstream.config.cache.forwardResponseHeaders);
+function answerOf(
+  { context, target }: ClientCall,
+  upstream: Upstream,
+  { status, fields: received, body }: Pick<UpstreamAnswer, "status" | "fields" | "body">,
+): Answer {
+  if (target.endpoint.kind === "context" && status === 200) learnContract(context, upstream);
+  const passed = clientFields(received, status, upstream.config.cache.forwardResponseHeaders);
   const fields = filterFields(neverKept(passed), (name) => name !== "content-type");
   fields.push("content-type", "application/json");
-  return { status: answer.status, fields, body: answer.body };
+  return { status, fields, body };
 }
 
 /**
@@ -218,9 +241,16 @@ async function probeRegistries(call: ClientCall): Promise<Answer> {
   const { snapshot, client } = call.context;
   const all = snapshot.upstreams.all.filter((each) => maySee(client?.tier, each));
   for (const each of all) checkStrictly(call, each);
-  // No client's token is shown to registries that it may not be meant for.
-  const probed = await probeContract(all, (each) => send(call, each, false), howToName(snapshot));
+  const { deadlineOf } = call;
+  const signal = clientSignal(call.context);
+  const probed = await probeContract(
+    all,
+    // No client's token is shown to registries that it may not be meant for.
+    (each) => each.call({ ...callOf(call, each, false), deadline: deadlineOf(each), signal }),
+    howToName(snapshot),
+  );
   routeTo(call.context, probed.upstream, "probe");
+  check(call, probed.upstream, probed.answer);
   return answerOf(call, probed.upstream, probed.answer);
 }
 

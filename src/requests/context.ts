@@ -12,6 +12,7 @@ import { GatewayError, toGatewayError } from "../errors.ts";
 import type { RequestObservers } from "../observe/request-record.ts";
 import type { RequestTrace } from "../observe/tracing/tracing.ts";
 import type { BackgroundReader } from "../registry/background-reader.ts";
+import type { Contexts } from "../registry/contexts.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import type { Operation } from "../spec/operations.ts";
 import { formatSize } from "../units.ts";
@@ -47,6 +48,7 @@ export interface Services {
   readonly random: () => number;
   readonly version: string;
   readonly cache: HttpCache;
+  readonly contexts: Contexts;
   readonly bodies: BodyReader;
   readonly aggregation: Aggregation;
   /** Reads listings of registries in the background. */

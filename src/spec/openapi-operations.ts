@@ -8,10 +8,9 @@ import * as schemas from "./schemas.ts";
 /** Groups of operations, in the order in which they are shown. */
 export const TAGS = {
   "token metadata": "Which registry this is, and which instruments it has. Cached.",
-  "transfer instruction": "What a transfer, and its acceptance, rejection or withdrawal, needs. Never cached.",
-  allocation: "What the execution, settlement, withdrawal or cancellation of allocations needs. Never cached.",
-  "allocation instruction":
-    "What the creation of allocations, and their acceptance or withdrawal, needs. Never cached.",
+  "transfer instruction": "What a transfer, and its acceptance, rejection or withdrawal, needs.",
+  allocation: "What the execution, settlement, withdrawal or cancellation of allocations needs.",
+  "allocation instruction": "What the creation of allocations, and their acceptance or withdrawal, needs.",
   "other paths": "Drafts and other families of APIs, passed through.",
   catalogue: "All registries behind this gateway, and their instruments.",
   "this API": "The description that you read.",

@@ -74,6 +74,7 @@ test("what a file leaves out has the documented defaults, and what is off is abs
         hedge: { enabled: true, quantile: 0.95, budget: 0.05 },
         http2: "auto",
         agreement: { admin: 1, metadata: 1, contexts: 1, observe: 0 },
+        contexts: { share: false, maxAge: 0 },
         basePaths: [],
         extraPaths: [],
         proof: { every: 300_000 },

@@ -19,7 +19,7 @@ test("what the console asks for grows by a kilobyte or two for each upstream, an
   expect((await send(gateway.operations, { path: "/nodes", body: JSON.stringify(cordon) })).status).toBe(200);
   for (const [path, mostEach] of [
     ["/status", 1_200],
-    ["/config", 2_500],
+    ["/config", 2_600],
     ["/readyz", 100],
   ] as const) {
     const answer = await send(gateway.operations, { path, headers: { "accept-encoding": "gzip" } });

@@ -18,7 +18,7 @@ export interface StorableInput {
   readonly status: number;
   /** Undefined when the policy does not honour the upstream. */
   readonly directives: ResponseDirectives | undefined;
-  readonly policy: CachePolicy;
+  readonly policy: Pick<CachePolicy, "notFoundTtl" | "errors">;
   /** Whether the upstream stated a freshness lifetime. */
   readonly explicit: boolean;
   readonly varies: readonly string[] | "*";
@@ -135,7 +135,7 @@ export function withoutInsistence(asked: RequestDirectives): RequestDirectives {
 
 /** How `entry` may be used now (RFC 9111 §4, §4.2.4, §5.2.1). */
 export function judgeReuse(entry: Entry, now: Instant, asked: RequestDirectives): Reuse {
-  if (now < entry.freshUntil) return satisfies(entry, now, asked) ? "fresh" : "forced";
+  if (now < entry.freshUntil) return isFreshFor(entry, now, asked) ? "fresh" : "forced";
   if (asked.noCache || entry.staleProhibited) return "validate";
   if (asked.maxStale !== undefined)
     return now < entry.freshUntil + asked.maxStale && isYoungEnough(entry, now, asked) ? "max-stale" : "validate";
@@ -157,12 +157,17 @@ export function isFailure(status: number): boolean {
   return status >= 500 || status === 429;
 }
 
-function satisfies(entry: Entry, now: Instant, asked: RequestDirectives): boolean {
-  if (asked.noCache || !isYoungEnough(entry, now, asked)) return false;
+/** Whether an answer is fresh, and fresh enough for a request. */
+export function isFreshFor(
+  entry: Pick<Entry, "freshUntil" | "bornAt">,
+  now: Instant,
+  asked: RequestDirectives,
+): boolean {
+  if (now >= entry.freshUntil || asked.noCache || !isYoungEnough(entry, now, asked)) return false;
   return asked.minFresh === undefined || entry.freshUntil - now >= asked.minFresh;
 }
 
-function isYoungEnough(entry: Entry, now: Instant, { maxAge }: RequestDirectives): boolean {
+function isYoungEnough(entry: Pick<Entry, "bornAt">, now: Instant, { maxAge }: RequestDirectives): boolean {
   return maxAge === undefined || now - entry.bornAt <= maxAge;
 }
 

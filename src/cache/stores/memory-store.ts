@@ -192,7 +192,7 @@ function ownBytes(entry: Entry): Entry {
 }
 
 /** The bytes in memory of their own: what Node makes of less than 32 KiB mostly lies in a pool of 64 KiB. */
-function ownCopy(bytes: Buffer): Buffer {
+export function ownCopy(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);
   return copy;

@@ -101,6 +101,9 @@ export const HANDSHAKE_FAILURE = [
 export const CATALOGUE_BOUND = ["pages", "bytes", "instruments", "time", "bytes_of_all", "catalogue"] as const;
 export type CatalogueBound = (typeof CATALOGUE_BOUND)[number];
 
+/** What answered a factory or context without a call of its own: one that was running, or an answer that was kept. */
+export const CALL_SPARED_BY = ["shared", "kept"] as const;
+
 /** Of the fetches that one replica makes for all. */
 export const LEASE_STATE = ["held", "awaited"] as const;
 

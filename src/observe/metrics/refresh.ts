@@ -22,6 +22,8 @@ import { type MetricKey, METRICS } from "./table.ts";
 export interface GaugeSources {
   readonly upstreams: readonly { readonly config: UpstreamConfig; status(): UpstreamStatus }[];
   readonly memory: Pick<MemoryStore, "bytes" | "entries">;
+  /** Of factories and choice contexts. */
+  readonly contexts: { readonly bytes: number };
   /** Of the instruments that are searched; of a registry by its admin. */
   readonly catalogue: {
     readonly size: number;
@@ -64,6 +66,7 @@ export function refreshGauges(metrics: Metrics, sources: GaugeSources): void {
     metrics.agePromise.set({ operation }, Math.max(0, ...ages) / 1000);
   }
   metrics.catalogueBytes.set(catalogue.size);
+  metrics.contextBytes.set(sources.contexts.bytes);
   refreshCertificates(metrics, "none", sources.certificates, sources.wallNow);
   for (const { config, status } of upstreams.map((each) => ({ config: each.config, status: each.status() }))) {
     refreshUpstream(metrics, config, status);

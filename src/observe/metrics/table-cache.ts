@@ -3,7 +3,7 @@ import { SKIP_REASONS, STALE_REASONS, REFRESH_OUTCOMES } from "../../cache/obser
 import { PURGE_REACHES } from "../../sharing/ports.ts";
 import { CACHED_OPERATIONS } from "../../spec/operations.ts";
 import { AGE, counter, gauge, histogram } from "./definition.ts";
-import { ALIAS, ALIAS_OR_NONE, CATALOGUE_BOUND, LEASE_STATE } from "./labels.ts";
+import { ALIAS, ALIAS_OR_NONE, CALL_SPARED_BY, CATALOGUE_BOUND, LEASE_STATE } from "./labels.ts";
 
 /** What the cache does, and how old what it serves is. */
 export const CACHE = {
@@ -62,6 +62,18 @@ export const CACHE = {
   cacheMaxBytes: gauge("cache_max_bytes", {
     resetBy: "reading",
     help: "Bound of the memory tier.",
+  }),
+  callsSpared: counter("context_calls_spared", {
+    help:
+      "Factories and choice contexts that clients got without a call of their own (upstreams[].contexts): shared, by a call " +
+      "that was running; kept, by an answer that the registry lets be reused.",
+    labels: { upstream: ALIAS, by: CALL_SPARED_BY },
+    panel: { title: "Contexts without a call of their own", unit: "per second", by: ["upstream", "by"] },
+  }),
+  contextBytes: gauge("context_bytes", {
+    resetBy: "reading",
+    help: "What the kept factories and choice contexts take: 16 MiB at most.",
+    panel: { title: "Bytes of kept contexts", unit: "bytes" },
   }),
   catalogueBytes: gauge("catalogue_bytes", {
     resetBy: "reading",

@@ -36,8 +36,8 @@ export const TRAFFIC = {
   requestDuration: histogram("request_duration", {
     help: "From the request's head to the answer's last byte.",
     labels: { operation: OPERATION, outcome: OUTCOME },
-    // What is not cached is either sent on or refused.
-    series: () => CACHED * OUTCOME.length + UNCACHED * 2,
+    // What is not cached is sent on, refused, or answered by what was kept of a factory or context.
+    series: () => CACHED * OUTCOME.length + UNCACHED * 3,
     panel: { title: "Latency by outcome", unit: "seconds", by: ["outcome"] },
   }),
   requestsInFlight: gauge("requests_in_flight", {
