@@ -35,6 +35,7 @@ Usage:
   registry-gateway explain URL
       Why an answer of a running gateway was or was not cached, and what the next request gets.
   registry-gateway purge UPSTREAM [--endpoint ${CACHED_OPERATIONS.join("|")}] [--instrument ID] [--soft]
+  registry-gateway purge UPSTREAM --contract ID
   registry-gateway purge --all [URL …] [--soft]
       Take answers out of the cache, on all replicas. --soft: they become stale.
   registry-gateway nodes [UPSTREAM]

@@ -9,6 +9,7 @@ interface PurgeFlags extends OperationsFlags {
   readonly all?: unknown;
   readonly endpoint?: unknown;
   readonly instrument?: unknown;
+  readonly contract?: unknown;
   readonly soft?: unknown;
 }
 
@@ -64,7 +65,7 @@ export async function purge(flags: PurgeFlags, words: readonly string[]): Promis
     if (upstream === undefined || more.length > 0) throw new UsageError("purge takes an upstream, or --all [URL …]");
     return purgeOne(flags, upstream);
   }
-  refuseOptions(flags, ["endpoint", "instrument"], "an upstream");
+  refuseOptions(flags, ["endpoint", "instrument", "contract"], "an upstream");
   if (upstream === undefined) return purgeOne(flags, undefined);
   if (flags.url !== undefined || words.some((word) => !URL.canParse(word))) {
     throw new UsageError("purge --all takes URLs of operations listeners, or one by --url");
@@ -79,11 +80,12 @@ export async function purge(flags: PurgeFlags, words: readonly string[]): Promis
 
 /** @param upstream undefined: everything */
 function purgeOne(flags: PurgeFlags, upstream: string | undefined): Promise<number> {
-  const { instrument } = flags;
+  const { instrument, contract } = flags;
   const { endpoint = instrument === undefined ? undefined : "instrument" } = flags;
-  const body = { upstream, endpoint, instrument, ...pick(flags, ["soft"]) };
+  const body = { upstream, endpoint, instrument, contract, ...pick(flags, ["soft"]) };
   return askGateway(flags, { what: "POST purge", body }, ({ replicas }) => {
-    const what = [upstream ?? "everything", endpoint, instrument].filter((part) => typeof part === "string").join(", ");
+    const named = [upstream ?? "everything", endpoint, instrument, contract];
+    const what = named.filter((part) => typeof part === "string").join(", ");
     return [`${flags.soft === true ? "made stale" : "purged"}: ${what}; ${sayReached(replicas)}`];
   });
 }

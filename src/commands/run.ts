@@ -72,7 +72,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     run: async (values) => (await import("./replicas.ts")).replicas(values),
   },
   purge: {
-    options: { ...operations, all: flag, endpoint: text, instrument: text, soft: flag },
+    options: { ...operations, all: flag, endpoint: text, instrument: text, contract: text, soft: flag },
     positionals: [0, 64],
     run: async (values, words) => (await import("./operate.ts")).purge(values, words),
   },

@@ -50,7 +50,7 @@ export class Audit {
     });
     this.entries.length = Math.min(this.entries.length, KEPT);
     // Ids stay out of the log; an admin has its alias there.
-    const { instrument: _, admin: __, ...shown } = what as Readonly<Record<string, unknown>>;
+    const { instrument: _, contract: __, admin: ___, ...shown } = what as Readonly<Record<string, unknown>>;
     this.log.info({ did, ...shown, ...operator, reach: scope }, "operator action");
   }
 

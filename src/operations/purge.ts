@@ -4,7 +4,7 @@ import type { Clock, Duration } from "../clock.ts";
 import type { Coordinator, Dependencies, PurgeReach } from "../sharing/ports.ts";
 import { softScope } from "../sharing/epochs.ts";
 import { GatewayError } from "../errors.ts";
-import { purgeScopes } from "../registry/metadata-key.ts";
+import { contractScope, purgeScopes } from "../registry/metadata-key.ts";
 import { CACHED_OPERATIONS } from "../spec/operations.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
@@ -15,6 +15,7 @@ const PurgeRequest = Type.Object(
     upstream: Type.Optional(Type.String()),
     endpoint: Type.Optional(Type.Enum(CACHED_OPERATIONS)),
     instrument: Type.Optional(Type.String()),
+    contract: Type.Optional(Type.String()),
     soft: Type.Optional(Type.Boolean()),
   },
   { additionalProperties: false },
@@ -42,7 +43,8 @@ export interface PurgeParts {
 }
 
 /**
- * Purges what `body` names: everything, one upstream, one kind of resource of it, or one instrument. Softly: what is
+ * Purges what `body` names: everything, one upstream, one kind of resource of it, one instrument, or what is kept about one
+ * contract. Softly: what is
  * stored becomes stale instead of going.
  *
  * @throws GatewayError 400 for a body of another form, 404 for an unknown upstream, 503 while its admin is not known
@@ -50,34 +52,44 @@ export interface PurgeParts {
 export async function purge(parts: PurgeParts, body: unknown): Promise<PurgeResult> {
   const { coordinator, upstreams } = parts;
   const purged = checkPurge(body);
-  const { upstream: name, endpoint, instrument, soft } = purged;
+  const { upstream: name, soft } = purged;
   const named = (scopes: readonly string[]) => (soft === true ? scopes.map(softScope) : scopes);
   if (name === undefined) return { purged, reach: await coordinator.purge(undefined, named(purgeScopes())) };
   const upstream = upstreamOf(upstreams, name);
   const admin = upstream.admin ?? (parts.hasRedis ? await learnAdmin(upstream, parts.clock) : undefined);
   // Entries are kept under the admin: while it is not known there are none, but in a Redis that had them before.
   if (admin === undefined) return { purged, reach: "replica" };
-  return { purged, reach: await coordinator.purge(admin, named(purgeScopes(endpoint, instrument))) };
+  return { purged, reach: await coordinator.purge(admin, named(scopesOf(purged))) };
 }
 
 /** @throws GatewayError 400 for what is no purge */
 function checkPurge(body: unknown): Purge {
   if (!validator.Check(body)) {
     const endpoints = CACHED_OPERATIONS.map((each) => JSON.stringify(each)).join(", ");
-    const takes = `upstream, endpoint (one of ${endpoints}) and instrument, as strings, and soft (true or false)`;
+    const takes = `upstream, endpoint (one of ${endpoints}), instrument and contract, as strings, and soft (true or false)`;
     throw new GatewayError(
       "invalid_request",
       `the purge is not valid: it is a JSON object that takes ${takes}, and nothing else`,
     );
   }
-  const { upstream: name, endpoint, instrument } = body;
-  if (name === undefined && (endpoint !== undefined || instrument !== undefined)) {
-    throw new GatewayError("invalid_request", "the purge is not valid: endpoint and instrument need an upstream");
+  const { upstream: name, endpoint, instrument, contract } = body;
+  if (name === undefined && (endpoint ?? instrument ?? contract) !== undefined) {
+    throw new GatewayError(
+      "invalid_request",
+      "the purge is not valid: endpoint, instrument and contract need an upstream",
+    );
+  }
+  if (contract !== undefined && endpoint !== undefined) {
+    throw new GatewayError("invalid_request", "the purge is not valid: endpoint and contract exclude each other");
   }
   if (instrument !== undefined && endpoint !== "instrument") {
     throw new GatewayError("invalid_request", 'the purge is not valid: instrument needs "endpoint": "instrument"');
   }
   return body;
+}
+
+function scopesOf({ endpoint, instrument, contract }: Purge): readonly string[] {
+  return contract === undefined ? purgeScopes(endpoint, instrument) : [contractScope(contract)];
 }
 
 /** @throws GatewayError 404 */
@@ -93,10 +105,11 @@ function upstreamOf(upstreams: Upstreams, name: string): Upstream {
  * @throws GatewayError 400 and 404, as {@link purge}
  */
 export function takenBy(upstreams: Upstreams, body: unknown): (key: Dependencies) => boolean {
-  const { upstream: name, endpoint, instrument } = checkPurge(body);
+  const purged = checkPurge(body);
+  const { upstream: name } = purged;
   if (name === undefined) return () => true;
   const { admin } = upstreamOf(upstreams, name);
-  const scopes = purgeScopes(endpoint, instrument);
+  const scopes = scopesOf(purged);
   return (key) => key.partition === admin && scopes.some((scope) => key.scopes.includes(scope));
 }
 
