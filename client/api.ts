@@ -1,9 +1,29 @@
 // Generated from the OpenAPI document (npm run generate).
 
+/** A path that knows these methods alone. */
+type Path<Methods> = Methods & {
+  [Name in Exclude<"get" | "put" | "post" | "delete" | "options" | "head" | "patch" | "trace", keyof Methods>]?: never;
+};
+
+/** An answer, by the media type of its body; `never`: without one. */
+interface Answer<Content> {
+  headers: { [name: string]: unknown };
+  content: Content;
+}
+
+/** Header fields that a request may have. */
+interface Fields {
+  /** Party id or alias of the admin, where the path names none. */
+  "X-Instrument-Admin"?: string;
+  /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
+  "X-Request-Id"?: string;
+  /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
+  "Request-Timeout"?: string;
+}
+
 /** What every endpoint takes and gives. */
 export interface paths {
-  "/registry/metadata/v1/info": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+  "/registry/metadata/v1/info": Path<{
     /** What the registry is and supports */
     get: {
       parameters: {
@@ -11,36 +31,15 @@ export interface paths {
           /** On the plain base URL of several registries: answer without those that fail, and name them in X-Registry-Partial. */
           partial?: boolean;
         };
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
-        path?: never;
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
-      requestBody?: never;
       responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["GetRegistryInfoResponse"] };
-        };
-        304: { headers: { [name: string]: unknown }; content?: never };
+        200: Answer<{ "application/json": components["schemas"]["GetRegistryInfoResponse"] }>;
+        304: Answer<never>;
       };
     };
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/metadata/v1/instruments": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+  }>;
+  "/registry/metadata/v1/instruments": Path<{
     /** All instruments, in pages */
     get: {
       parameters: {
@@ -52,38 +51,17 @@ export interface paths {
           /** On the plain base URL of several registries: answer without those that fail, and name them in X-Registry-Partial. */
           partial?: boolean;
         };
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
-        path?: never;
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
-      requestBody?: never;
       responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: {
-            "application/json": components["schemas"]["ListInstrumentsResponse"] | components["schemas"]["MergedPage"];
-          };
-        };
-        304: { headers: { [name: string]: unknown }; content?: never };
+        200: Answer<{
+          "application/json": components["schemas"]["ListInstrumentsResponse"] | components["schemas"]["MergedPage"];
+        }>;
+        304: Answer<never>;
       };
     };
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/metadata/v1/instruments/{instrumentId}": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+  }>;
+  "/registry/metadata/v1/instruments/{instrumentId}": Path<{
     /** One instrument */
     get: {
       parameters: {
@@ -91,753 +69,278 @@ export interface paths {
           /** On the plain base URL of several registries: answer without those that fail, and name them in X-Registry-Partial. */
           partial?: boolean;
         };
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Instrument id, as one percent-encoded segment. */
           instrumentId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
-      requestBody?: never;
       responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: {
-            "application/json": components["schemas"]["Instrument"] | components["schemas"]["MergedInstrument"];
-          };
-        };
-        304: { headers: { [name: string]: unknown }; content?: never };
+        200: Answer<{
+          "application/json": components["schemas"]["Instrument"] | components["schemas"]["MergedInstrument"];
+        }>;
+        304: Answer<never>;
       };
     };
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/transfer-instruction/v1/transfer-factory": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/transfer-instruction/v1/transfer-factory": Path<{
     /** Factory and context for a direct transfer */
     post: {
-      parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
-        path?: never;
-        cookie?: never;
-      };
+      parameters: { header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout"> };
       requestBody: { content: { "application/json": components["schemas"]["GetFactoryRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["TransferFactoryWithChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["TransferFactoryWithChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/accept": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/accept": Path<{
     /** Context to accept a transfer instruction */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           transferInstructionId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/reject": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/reject": Path<{
     /** Context to reject a transfer instruction */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           transferInstructionId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/withdraw": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/transfer-instruction/v1/{transferInstructionId}/choice-contexts/withdraw": Path<{
     /** Context to withdraw a transfer instruction */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           transferInstructionId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/allocations/v1/{allocationId}/choice-contexts/execute-transfer": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/allocations/v1/{allocationId}/choice-contexts/execute-transfer": Path<{
     /** Context to execute the transfer of an allocation */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           allocationId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/allocations/v1/{allocationId}/choice-contexts/withdraw": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/allocations/v1/{allocationId}/choice-contexts/withdraw": Path<{
     /** Context to withdraw an allocation */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           allocationId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/allocations/v1/{allocationId}/choice-contexts/cancel": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/allocations/v1/{allocationId}/choice-contexts/cancel": Path<{
     /** Context to cancel an allocation */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           allocationId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/allocation-instruction/v1/allocation-factory": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/allocation-instruction/v1/allocation-factory": Path<{
     /** Factory and context to create allocations */
     post: {
-      parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
-        path?: never;
-        cookie?: never;
-      };
+      parameters: { header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout"> };
       requestBody: { content: { "application/json": components["schemas"]["GetFactoryRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["FactoryWithChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["FactoryWithChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/transfer-instruction/v2/transfer-factory": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/transfer-instruction/v2/transfer-factory": Path<{
     /** Factory and context for a direct transfer (version 2) */
     post: {
-      parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
-        path?: never;
-        cookie?: never;
-      };
+      parameters: { header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout"> };
       requestBody: { content: { "application/json": components["schemas"]["GetFactoryRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["TransferFactoryWithChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["TransferFactoryWithChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/transfer-instruction/v2/{transferInstructionId}/choice-contexts/accept": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/transfer-instruction/v2/{transferInstructionId}/choice-contexts/accept": Path<{
     /** Context to accept a transfer instruction (version 2) */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           transferInstructionId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/transfer-instruction/v2/{transferInstructionId}/choice-contexts/reject": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/transfer-instruction/v2/{transferInstructionId}/choice-contexts/reject": Path<{
     /** Context to reject a transfer instruction (version 2) */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           transferInstructionId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/transfer-instruction/v2/{transferInstructionId}/choice-contexts/withdraw": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/transfer-instruction/v2/{transferInstructionId}/choice-contexts/withdraw": Path<{
     /** Context to withdraw a transfer instruction (version 2) */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           transferInstructionId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/allocation-instruction/v2/allocation-factory": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/allocation-instruction/v2/allocation-factory": Path<{
     /** Factory and context to create allocations (version 2) */
     post: {
-      parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
-        path?: never;
-        cookie?: never;
-      };
+      parameters: { header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout"> };
       requestBody: { content: { "application/json": components["schemas"]["GetFactoryRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["FactoryWithChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["FactoryWithChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/allocation-instruction/v2/{allocationInstructionId}/choice-contexts/accept": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/allocation-instruction/v2/{allocationInstructionId}/choice-contexts/accept": Path<{
     /** Context to accept an allocation instruction (version 2) */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           allocationInstructionId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/allocation-instruction/v2/{allocationInstructionId}/choice-contexts/withdraw": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/allocation-instruction/v2/{allocationInstructionId}/choice-contexts/withdraw": Path<{
     /** Context to withdraw an allocation instruction (version 2) */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           allocationInstructionId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/allocation/v2/settlement-factory": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/allocation/v2/settlement-factory": Path<{
     /** Factory and context to settle a batch of allocations (version 2) */
     post: {
-      parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
-        path?: never;
-        cookie?: never;
-      };
+      parameters: { header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout"> };
       requestBody: { content: { "application/json": components["schemas"]["GetFactoryRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["FactoryWithChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["FactoryWithChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/allocations/v2/{allocationId}/choice-contexts/withdraw": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/allocations/v2/{allocationId}/choice-contexts/withdraw": Path<{
     /** Context to withdraw an allocation (version 2) */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           allocationId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/allocations/v2/{allocationId}/choice-contexts/cancel": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
-    get?: never;
-    put?: never;
+  }>;
+  "/registry/allocations/v2/{allocationId}/choice-contexts/cancel": Path<{
     /** Context to cancel an allocation (version 2) */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Party id or alias of the admin, where the path names none. */
-          "X-Instrument-Admin"?: string;
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Contract id, as one percent-encoded segment. */
           allocationId: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Instrument-Admin" | "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": components["schemas"]["GetChoiceContextRequest"] } };
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["ChoiceContext"] };
-        };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["ChoiceContext"] }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/{path}": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+  }>;
+  "/registry/{path}": Path<{
     /** Any other path, passed through to the registry untouched */
     get: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Any other path of the registry, slashes included. */
           path: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Request-Id" | "Request-Timeout">;
       };
-      requestBody?: never;
-      responses: { 200: { headers: { [name: string]: unknown }; content: { "*/*": unknown } } };
+      responses: { 200: Answer<{ "*/*": unknown }> };
     };
-    put?: never;
     /** Any other path, passed through to the registry untouched */
     post: {
       parameters: {
-        query?: never;
-        header?: {
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
         path: {
           /** Any other path of the registry, slashes included. */
           path: string;
         };
-        cookie?: never;
+        header?: Pick<Fields, "X-Request-Id" | "Request-Timeout">;
       };
       requestBody?: { content: { "application/json": unknown } };
-      responses: { 200: { headers: { [name: string]: unknown }; content: { "*/*": unknown } } };
+      responses: { 200: Answer<{ "*/*": unknown }> };
     };
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/catalog/v1/registries": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+  }>;
+  "/catalog/v1/registries": Path<{
     /** The registries behind this gateway */
     get: {
-      parameters: {
-        query?: never;
-        header?: {
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
-        path?: never;
-        cookie?: never;
-      };
-      requestBody?: never;
+      parameters: { header?: Pick<Fields, "X-Request-Id" | "Request-Timeout"> };
       responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["CatalogueRegistries"] };
-        };
-        304: { headers: { [name: string]: unknown }; content?: never };
+        200: Answer<{ "application/json": components["schemas"]["CatalogueRegistries"] }>;
+        304: Answer<never>;
       };
     };
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/catalog/v1/instruments": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+  }>;
+  "/catalog/v1/instruments": Path<{
     /** Search the instruments of all registries */
     get: {
       parameters: {
@@ -855,119 +358,32 @@ export interface paths {
           /** The `nextPageToken` of the page before. */
           pageToken?: string;
         };
-        header?: {
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
-        path?: never;
-        cookie?: never;
+        header?: Pick<Fields, "X-Request-Id" | "Request-Timeout">;
       };
-      requestBody?: never;
-      responses: {
-        200: {
-          headers: { [name: string]: unknown };
-          content: { "application/json": components["schemas"]["CataloguePage"] };
-        };
-        304: { headers: { [name: string]: unknown }; content?: never };
-      };
+      responses: { 200: Answer<{ "application/json": components["schemas"]["CataloguePage"] }>; 304: Answer<never> };
     };
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/openapi.json": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+  }>;
+  "/openapi.json": Path<{
     /** This description */
     get: {
-      parameters: {
-        query?: never;
-        header?: {
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
-        path?: never;
-        cookie?: never;
-      };
-      requestBody?: never;
-      responses: {
-        200: { headers: { [name: string]: unknown }; content: { "application/json": Record<string, never> } };
-        304: { headers: { [name: string]: unknown }; content?: never };
-      };
+      parameters: { header?: Pick<Fields, "X-Request-Id" | "Request-Timeout"> };
+      responses: { 200: Answer<{ "application/json": Record<string, never> }>; 304: Answer<never> };
     };
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/docs": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+  }>;
+  "/docs": Path<{
     /** This description to read */
     get: {
-      parameters: {
-        query?: never;
-        header?: {
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
-        path?: never;
-        cookie?: never;
-      };
-      requestBody?: never;
-      responses: {
-        200: { headers: { [name: string]: unknown }; content: { "text/html": unknown } };
-        304: { headers: { [name: string]: unknown }; content?: never };
-      };
+      parameters: { header?: Pick<Fields, "X-Request-Id" | "Request-Timeout"> };
+      responses: { 200: Answer<{ "text/html": unknown }>; 304: Answer<never> };
     };
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/": {
-    parameters: { query?: never; header?: never; path?: never; cookie?: never };
+  }>;
+  "/": Path<{
     /** What this gateway has, as HTML, or as JSON where Accept prefers that */
     get: {
-      parameters: {
-        query?: never;
-        header?: {
-          /** Names the request in the gateway's log and at the registry: at most 128 of A-Z a-z 0-9 . _ : / + = @ ~ - */
-          "X-Request-Id"?: string;
-          /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
-          "Request-Timeout"?: string;
-        };
-        path?: never;
-        cookie?: never;
-      };
-      requestBody?: never;
-      responses: {
-        200: { headers: { [name: string]: unknown }; content: { "text/html": unknown } };
-        304: { headers: { [name: string]: unknown }; content?: never };
-      };
+      parameters: { header?: Pick<Fields, "X-Request-Id" | "Request-Timeout"> };
+      responses: { 200: Answer<{ "text/html": unknown }>; 304: Answer<never> };
     };
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
+  }>;
 }
 
 /** Bodies, by the name that they have in the standard. */

@@ -32,6 +32,8 @@ interface Operation {
   readonly responses: Readonly<Record<string, { readonly $ref?: string; readonly content?: Content }>>;
 }
 
+type PathItem = Readonly<Record<string, Operation>>;
+
 type Content = Readonly<Record<string, { readonly schema?: Schema }>>;
 
 /**
@@ -50,10 +52,24 @@ export function renderClientTypes(): string {
   });
   return format(`// Generated from the OpenAPI document (npm run generate).
 
+/** A path that knows these methods alone. */
+type Path<Methods> = Methods & { [Name in Exclude<"${METHODS.join('" | "')}", keyof Methods>]?: never };
+
+/** An answer, by the media type of its body; \`never\`: without one. */
+interface Answer<Content> {
+  headers: { [name: string]: unknown };
+  content: Content;
+}
+
+/** Header fields that a request may have. */
+interface Fields {
+${[...headerFieldsOf(document)].map(([name, each]) => renderProperty(name, withDescription(each), false)).join("\n")}
+}
+
 /** What every endpoint takes and gives. */
 export interface paths {
 ${Object.entries(document.paths)
-  .map(([path, methods]) => renderPath(document, path, methods as Record<string, Operation>))
+  .map(([path, item]) => renderPath(document, path, item as PathItem))
   .join("\n")}
 }
 
@@ -77,43 +93,57 @@ function format(text: string): string {
 
 const METHODS = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-function renderPath(document: ApiDocument, path: string, methods: Readonly<Record<string, Operation>>): string {
-  const lines = METHODS.map((method) =>
-    methods[method] === undefined ? `${method}?: never;` : renderOperation(document, method, methods[method]),
-  );
-  return `${JSON.stringify(path)}: {
-parameters: { query?: never; header?: never; path?: never; cookie?: never };
-${lines.join("\n")}
-};`;
+/** Each by its name; an operation takes some of them. */
+function headerFieldsOf(document: ApiDocument): ReadonlyMap<string, Parameter> {
+  const operations = Object.values(document.paths).flatMap((each) => operationsOf(each as PathItem));
+  const headers = operations.flatMap(([, each]) => parametersOf(document, each)).filter((each) => each.in === "header");
+  return new Map(headers.map((each) => [each.name, each]));
+}
+
+/** What a path knows besides methods is said of its operations, too. */
+function operationsOf(path: PathItem): [method: string, Operation][] {
+  return Object.entries(path).filter(([method]) => METHODS.includes(method));
+}
+
+function parametersOf(document: ApiDocument, { parameters = [] }: Operation): Parameter[] {
+  return parameters.map((each) => resolved(document, each) as Parameter);
+}
+
+function renderPath(document: ApiDocument, path: string, item: PathItem): string {
+  const lines = operationsOf(item).map(([method, each]) => renderOperation(document, method, each));
+  return `${JSON.stringify(path)}: Path<{ ${lines.join("\n")} }>;`;
 }
 
 function renderOperation(document: ApiDocument, method: string, operation: Operation): string {
-  const parameters = (operation.parameters ?? []).map((each) => resolved(document, each) as Parameter);
-  const kinds = (["query", "header", "path"] as const).map((kind) => {
-    const list = parameters.filter((each) => each.in === kind);
-    if (list.length === 0) return `${kind}?: never;`;
-    const isNeeded = list.some(({ required }) => required === true);
-    const lines = list.map((each) => renderProperty(each.name, withDescription(each), each.required === true));
-    return `${kind}${isNeeded ? "" : "?"}: { ${lines.join("\n")} };`;
-  });
   const { requestBody } = operation;
   const body =
     requestBody === undefined
-      ? "requestBody?: never;"
-      : `requestBody${requestBody.required === true ? "" : "?"}: { content: ${renderContent(requestBody.content)} };`;
+      ? ""
+      : `requestBody${requestBody.required === true ? "" : "?"}: { content: ${renderContent(requestBody.content)} };\n`;
   // An error is thrown, so no answer of a call has its body.
   const good = Object.entries(operation.responses).filter(([status]) => Number(status) < 400);
   const responses = good.map(([status, given]) => {
     const { content } = resolved(document, given) as { readonly content?: Content };
-    const rendered = content === undefined ? "content?: never" : `content: ${renderContent(content)}`;
-    return `${status}: { headers: { [name: string]: unknown }; ${rendered} };`;
+    return `${status}: Answer<${content === undefined ? "never" : renderContent(content)}>;`;
   });
   return `/** ${operation.summary} */
 ${method}: {
-parameters: { ${kinds.join("\n")} cookie?: never };
-${body}
-responses: { ${responses.join("\n")} };
+parameters: { ${renderParameters(parametersOf(document, operation))} };
+${body}responses: { ${responses.join("\n")} };
 };`;
+}
+
+function renderParameters(parameters: readonly Parameter[]): string {
+  const named = (["query", "path"] as const).flatMap((kind) => {
+    const list = parameters.filter((each) => each.in === kind);
+    if (list.length === 0) return [];
+    const isNeeded = list.some(({ required }) => required === true);
+    const lines = list.map((each) => renderProperty(each.name, withDescription(each), each.required === true));
+    return [`${kind}${isNeeded ? "" : "?"}: { ${lines.join("\n")} };`];
+  });
+  const fields = parameters.filter((each) => each.in === "header").map(({ name }) => JSON.stringify(name));
+  const header = fields.length === 0 ? [] : [`header?: Pick<Fields, ${fields.join(" | ")}>;`];
+  return [...named, ...header].join("\n");
 }
 
 function withDescription({ schema, description }: Parameter): Schema {
