@@ -1,8 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
-import { consequences, type FailureReason } from "../upstream/failure.ts";
-import { Recurrence } from "../upstream/recurrence.ts";
-import type { BreakerChange, BreakerState } from "../upstream/observer.ts";
+import { Recurrence } from "./recurrence.ts";
 
 /** More than fail at once as a rule; a client that makes up others pushes out its own. */
 const MAX_REQUESTS = 256;
@@ -47,6 +45,25 @@ const FIRST_PAUSE: Duration = 1_000;
 const LONGEST_PAUSE: Duration = 8_000;
 /** A request that failed while the registry was well is not held against it for so long. */
 const EXEMPT_FOR: Duration = 60_000;
+
+export type BreakerState = "closed" | "open" | "half-open";
+
+export interface BreakerChange {
+  readonly from: BreakerState;
+  readonly to: BreakerState;
+  /** Since it left `closed`, milliseconds. */
+  readonly openFor: Duration;
+  /** It opened, closed, or has been open for another 10 minutes: worth a line in the log. */
+  readonly isNew: boolean;
+}
+
+/** How a call ended, as far as the breaker goes by it. */
+export interface CallEnd {
+  /** Who is to blame that there was no answer; `none`: there was one, or nobody is. */
+  readonly fault: "node" | "unclear" | "none";
+  readonly isTimeout: boolean;
+  readonly elapsed: Duration;
+}
 
 interface CircuitBreakerParts {
   readonly clock: Clock;
@@ -97,15 +114,11 @@ export class CircuitBreaker {
     return Math.max(this.askAt - this.parts.clock.now(), FIRST_PAUSE);
   }
 
-  /**
-   * A call ended after `elapsed`, with this failure or with an answer; `digest` names its request. A timeout that a
-   * client in a hurry brought about means nothing, nor does a 429.
-   */
-  report(reason: FailureReason | undefined, elapsed: Duration, digest: () => string): void {
-    if (this.currentState !== "closed" || reason === "http-429") return;
-    const fault = reason === undefined ? "none" : consequences[reason].fault;
+  /** A call ended; `digest` names its request. A timeout that a client in a hurry brought about means nothing. */
+  report({ fault, isTimeout, elapsed }: CallEnd, digest: () => string): void {
+    if (this.currentState !== "closed") return;
     if (fault === "none") return this.noteAnswer();
-    if ((reason === "timeout" || reason === "connect-timeout") && !this.isFairTrial(elapsed)) return;
+    if (isTimeout && !this.isFairTrial(elapsed)) return;
     if (fault === "unclear") {
       const request = digest();
       if (this.exempt.get(request) === true) return;

@@ -1,6 +1,5 @@
 import type { Clock, Instant } from "../clock.ts";
-import type { Priority } from "../upstream/call.ts";
-import { WaitQueue } from "./concurrency-limit.ts";
+import { type Priority, WaitQueue } from "./wait-queue.ts";
 
 /** Calls that are counted together: of an upstream or its group, all of them or those to one endpoint. */
 export class CountedCalls {

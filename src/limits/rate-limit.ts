@@ -4,12 +4,11 @@ import type { AnnouncementsPort, LimitsPort } from "../sharing/ports.ts";
 import type { LimitAnswer, LimitWindow } from "../sharing/limits.ts";
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/operations.ts";
-import type { Priority } from "../upstream/call.ts";
-import { Recurrence } from "../upstream/recurrence.ts";
-import { PRIORITIES } from "./concurrency-limit.ts";
 import { CountedCalls } from "./counted-calls.ts";
 import { formatRefusal, LONGEST_RETRY_AFTER, parseRefusal } from "./refusal.ts";
 import type { RateLimitGroups } from "./rate-limit-groups.ts";
+import { Recurrence } from "./recurrence.ts";
+import { PRIORITIES, type Priority } from "./wait-queue.ts";
 
 export type RateLimitConfig = NonNullable<UpstreamConfig["rateLimit"]>;
 

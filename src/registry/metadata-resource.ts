@@ -1,14 +1,14 @@
 import { checkAnswer } from "../bodies/answer.ts";
+import type { CacheKey, Entry } from "../sharing/entries.ts";
 import { chainDigest, type ListedPage } from "../bodies/page.ts";
-import type { Entry } from "../cache/entry.ts";
 import type { CachePolicy, Fetched, FetchRequest, Resource } from "../cache/resource.ts";
 import { forwardedFields } from "../cache/rfc/request-fields.ts";
-import type { CacheKey } from "../cache/stores/tiers.ts";
 import type { Duration } from "../clock.ts";
 import type { GatewayError } from "../errors.ts";
 import { type Fields, filterFields, TRACE_FIELDS, traceFieldsOf } from "../fields.ts";
 import { cachedRecord } from "../spec/operations.ts";
-import type { Priority, UpstreamAnswer } from "../upstream/call.ts";
+import type { Priority } from "../limits/wait-queue.ts";
+import type { UpstreamAnswer } from "../upstream/call.ts";
 import { chainOf, type MetadataAddress, metadataKey, metadataPath } from "./metadata-key.ts";
 import { PAGE_SIZES } from "./page-size-negotiation.ts";
 import type { RegistryMetadata, Requester } from "./registry-metadata.ts";

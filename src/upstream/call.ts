@@ -3,11 +3,9 @@ import type { AnswerContent } from "../bodies/answer.ts";
 import type { Upload } from "../bodies/upload.ts";
 import type { AbortSignalLike, Instant } from "../clock.ts";
 import type { Fields } from "../fields.ts";
+import type { Priority } from "../limits/wait-queue.ts";
 import type { Operation } from "../spec/operations.ts";
 import type { CallTrace } from "./observer.ts";
-
-/** Who waits for a call, most urgent first: a POST, a cold miss, a refresh behind a stale answer, background work. */
-export type Priority = "post" | "miss" | "refresh" | "background";
 
 /** Has a call made once, on one node, because others are asked the same. */
 export interface Poll {

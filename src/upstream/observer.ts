@@ -1,5 +1,5 @@
-import type { Duration } from "../clock.ts";
 import type { Fields } from "../fields.ts";
+import type { BreakerChange } from "../limits/circuit-breaker.ts";
 import type { Operation } from "../spec/operations.ts";
 import type { AgreementResult, Difference } from "./agreement.ts";
 import type { FailureReason } from "./failure.ts";
@@ -44,15 +44,6 @@ export const HEDGE_RESULTS = ["started", "won", "lost", "refused"] as const;
 type HedgeResult = (typeof HEDGE_RESULTS)[number];
 /** Whose calls a breaker stops: those of the registry's API, or what is passed through. */
 export type BreakerScope = "api" | "pass-through";
-export type BreakerState = "closed" | "open" | "half-open";
-export interface BreakerChange {
-  readonly from: BreakerState;
-  readonly to: BreakerState;
-  /** Since it left `closed`, milliseconds. */
-  readonly openFor: Duration;
-  /** It opened, closed, or has been open for another 10 minutes: worth a line in the log. */
-  readonly isNew: boolean;
-}
 /** Keys below an upstream whose credentials can turn out to be no good. */
 export const CREDENTIAL_KEYS = [
   "auth.bearerTokenFile",

@@ -1,6 +1,6 @@
 import type { CertificateStatus } from "../config/certificates.ts";
 import type { Difference } from "./agreement.ts";
-import type { BreakerState } from "./observer.ts";
+import type { BreakerState } from "../limits/circuit-breaker.ts";
 
 /** `unproved`: its admin is not known yet, or not named by as many nodes as `agreement.admin` asks for; `wrong-admin`: it serves another registry; `ejected`: out for a while. */
 export const NODE_STATES = ["unproved", "up", "ejected", "wrong-admin"] as const;

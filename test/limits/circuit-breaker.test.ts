@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { CircuitBreaker } from "../../src/limits/circuit-breaker.ts";
-import type { FailureReason } from "../../src/upstream/failure.ts";
+import { consequences, type FailureReason } from "../../src/upstream/failure.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { acceptCall, inTime, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
@@ -27,7 +27,9 @@ function open(info: { verdict: Verdict }) {
   let made = 0;
   /** Calls one after the other; by default each for something else. */
   const report = async (reason: FailureReason | undefined, count: number, request?: string) => {
-    for (let i = 0; i < count; i++) breaker.report(reason, 10_000, () => request ?? `request ${made++}`);
+    const fault = reason === undefined ? "none" : consequences[reason].fault;
+    const end = { fault, isTimeout: reason === "timeout", elapsed: 10_000 };
+    for (let i = 0; i < count; i++) breaker.report(end, () => request ?? `request ${made++}`);
     await settled();
   };
   const pass = async (duration: number) => {
@@ -66,7 +68,7 @@ describe("the breaker", () => {
   test("an answer that comes while the info is asked keeps it closed", async () => {
     const { breaker, report } = open({ verdict: false });
     const asking = report("http-503", 10);
-    breaker.report(undefined, 10, () => "another");
+    breaker.report({ fault: "none", isTimeout: false, elapsed: 10 }, () => "another");
     await asking;
     expect(breaker.state).toBe("closed");
   });

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { GatewayError } from "../../src/errors.ts";
-import type { Priority } from "../../src/upstream/call.ts";
 import { RetryBudget } from "../../src/limits/retry-budget.ts";
 import { LatencyQuantile } from "../../src/upstream/call/hedging.ts";
-import { ConcurrencyLimit, WaitQueue } from "../../src/limits/concurrency-limit.ts";
+import { ConcurrencyLimit } from "../../src/limits/concurrency-limit.ts";
+import { type Priority, WaitQueue } from "../../src/limits/wait-queue.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { acceptCall, openUpstreams, startRegistry, upstreamConfigs } from "../support/upstream-registries.ts";
 

@@ -4,7 +4,7 @@ import type { CertificateStatus } from "../../config/certificates.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import type { LeaseStatus } from "../../sharing/redis/leases.ts";
 import { CACHED_OPERATIONS, type CachedOperation } from "../../spec/operations.ts";
-import type { BreakerState } from "../../upstream/observer.ts";
+import type { BreakerState } from "../../limits/circuit-breaker.ts";
 import {
   type AgreementStatus,
   NODE_STATES,

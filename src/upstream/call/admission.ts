@@ -2,7 +2,7 @@ import { type Upload, uploadTimeout } from "../../bodies/upload.ts";
 import { type AbortSignalLike, type Instant, withDeadline } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
 import type { CircuitBreaker } from "../../limits/circuit-breaker.ts";
-import type { Priority } from "../call.ts";
+import type { Priority } from "../../limits/wait-queue.ts";
 import type { UpstreamParts } from "../parts.ts";
 
 /** A call that wants to begin. */

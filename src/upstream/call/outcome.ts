@@ -101,7 +101,11 @@ export function reportCall(
   failure: Failure | undefined,
   elapsed: Duration,
 ): void {
-  breaker?.report(failure?.reason, elapsed, () => digestOf(call));
+  // That a registry wants fewer calls says nothing of how it is.
+  if (failure?.reason !== "http-429") {
+    const fault = failure === undefined ? "none" : consequences[failure.reason].fault;
+    breaker?.report({ fault, isTimeout: failure !== undefined && isTimeout(failure), elapsed }, () => digestOf(call));
+  }
   if (failure === undefined || !isExhausted) return;
   const isHasty = isTimeout(failure) && !parts.breaker.isFairTrial(elapsed);
   if (!isHasty && consequences[failure.reason].fault !== "node") parts.failedEverywhere.set(digestOf(call), true);
