@@ -26,24 +26,27 @@ const ROOMS: Readonly<Record<string, Room>> = {
   bodies: { rooms: ["spec"], packages: ["lru-cache", "secure-json-parse"] },
   sharing: {
     rooms: ["sharing/redis"],
-    types: ["cache", "cache/stores", "config"],
+    types: ["config"],
     packages: ["lru-cache"],
   },
   "sharing/redis": {
-    rooms: ["cache/stores", "config", "sharing"],
-    types: ["cache"],
+    rooms: ["config", "sharing"],
     packages: ["ioredis", "lru-cache"],
   },
-  "cache/rfc": { rooms: [], types: ["cache"], packages: ["lru-cache", "structured-headers"] },
-  "cache/stores": { rooms: ["cache", "cache/rfc"], types: ["sharing"], packages: ["lru-cache"] },
+  "cache/rfc": { rooms: [], types: ["cache", "sharing"], packages: ["lru-cache", "structured-headers"] },
+  "cache/stores": { rooms: ["cache", "cache/rfc", "sharing"], packages: ["lru-cache"] },
   cache: { rooms: ["cache/rfc", "cache/stores"], types: ["sharing"], packages: ["lru-cache"] },
-  limits: { rooms: ["spec", "upstream"], types: ["config", "sharing"], packages: ["lru-cache"] },
+  limits: { rooms: ["spec"], types: ["config", "sharing"], packages: ["lru-cache"] },
   "upstream/wire": {
     rooms: ["words", "bodies", "upstream"],
     types: ["config", "sharing"],
     packages: ["structured-headers", "undici"],
   },
-  "upstream/credentials": { rooms: ["config", "upstream", "upstream/wire"], types: ["sharing"], packages: [] },
+  "upstream/credentials": {
+    rooms: ["config", "upstream", "limits", "upstream/wire"],
+    types: ["sharing"],
+    packages: [],
+  },
   "upstream/nodes": {
     rooms: ["bodies", "config", "upstream", "upstream/credentials", "limits", "upstream/wire"],
     types: ["sharing"],
@@ -63,8 +66,8 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["lru-cache", "undici"],
   },
   registry: {
-    rooms: ["bodies", "cache", "cache/rfc", "cache/stores", "spec", "upstream", "upstream/wire"],
-    types: ["config", "sharing"],
+    rooms: ["bodies", "cache", "cache/rfc", "cache/stores", "sharing", "spec", "upstream", "upstream/wire"],
+    types: ["config", "limits"],
     packages: ["lru-cache"],
   },
   aggregate: {
@@ -115,7 +118,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   "observe/metrics": {
     rooms: ["bodies", "cache", "config", "sharing", "sharing/redis", "discovery", "observe", "spec", "upstream"],
-    types: ["cache/stores", "clients", "connections"],
+    types: ["cache/stores", "clients", "connections", "limits"],
     packages: ["@prometheus-io/client", "@opentelemetry/*"],
   },
   "observe/tracing": {

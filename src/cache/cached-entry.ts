@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from "node:http";
+import type { Entry } from "../sharing/entries.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { clientFields, type Fields, fieldValue, type FurtherFields } from "../fields.ts";
 import { type Coding, CodingChoice, CODINGS, IDENTITY, isCompressible } from "./compression.ts";
-import type { Entry } from "./entry.ts";
 import type { FetchResult } from "./fetch.ts";
 import type { CacheObserver, StaleReason } from "./observer.ts";
 import type { CacheAnswer, CacheOutcome, CachePolicy, CacheTier, Resource } from "./resource.ts";

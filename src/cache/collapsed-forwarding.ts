@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { LRUCache } from "lru-cache";
 import { Abort, type AbortSignalLike, type Clock, type Duration, type Instant, withDeadline } from "../clock.ts";
+import type { CacheKey } from "../sharing/entries.ts";
 import type { EpochsPort, LeasesPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { CachedEntry } from "./cached-entry.ts";
@@ -9,7 +10,7 @@ import type { CacheObserver, SkipReason } from "./observer.ts";
 import type { Resource } from "./resource.ts";
 import { isAuthorized, selectingNames, variantOf } from "./rfc/request-fields.ts";
 import { isFailure } from "./rfc/reuse.ts";
-import type { CacheKey, Tiers } from "./stores/tiers.ts";
+import type { Tiers } from "./stores/tiers.ts";
 
 /** Until when a request waits, and how its client says that it left. */
 export interface WaitLimits {

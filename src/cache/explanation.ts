@@ -1,13 +1,13 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
+import type { CacheKey, EntryOrigins } from "../sharing/entries.ts";
 import type { EpochsPort } from "../sharing/ports.ts";
 import { fieldValue } from "../fields.ts";
 import type { CachedEntry } from "./cached-entry.ts";
 import { CODINGS } from "./compression.ts";
 import type { CollapsedForwarding, HitForMiss } from "./collapsed-forwarding.ts";
-import type { EntryOrigins } from "./entry.ts";
 import type { SkipReason } from "./observer.ts";
 import type { CachePolicy, CacheTier, Resource } from "./resource.ts";
-import type { CacheKey, Tiers } from "./stores/tiers.ts";
+import type { Tiers } from "./stores/tiers.ts";
 
 /** Why a resource is answered as it is; for people. Durations in milliseconds, negative when over. */
 export interface Explanation {

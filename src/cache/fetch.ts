@@ -1,10 +1,11 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock, Instant } from "../clock.ts";
+import type { Entry } from "../sharing/entries.ts";
 import type { EpochsPort, LeasesPort, FetchOutcome, Lease } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import { isHeadTooLarge } from "../fields.ts";
 import { CachedEntry } from "./cached-entry.ts";
-import { deriveResponse, type Entry, type JudgedResponse, judgeResponse } from "./entry.ts";
+import { deriveResponse, type JudgedResponse, judgeResponse } from "./entry.ts";
 import type { CacheObserver, SkipReason } from "./observer.ts";
 import type { Fetched, FetchRequest, FillSource, Resource } from "./resource.ts";
 import { conditionalFields, confirms, freshen } from "./rfc/conditional.ts";

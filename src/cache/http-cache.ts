@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
+import type { Store } from "../sharing/entries.ts";
 import type { EpochsPort, LeasesPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import { type CachedEntry, type Forwarding, Responder } from "./cached-entry.ts";
@@ -19,7 +20,7 @@ import {
   withoutInsistence,
 } from "./rfc/reuse.ts";
 import type { MemoryStore } from "./stores/memory-store.ts";
-import { type Store, Tiers } from "./stores/tiers.ts";
+import { Tiers } from "./stores/tiers.ts";
 
 export interface HttpCacheOptions {
   readonly memory: MemoryStore;

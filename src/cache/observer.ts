@@ -1,5 +1,5 @@
 import type { CacheOutcome, CacheTier } from "./resource.ts";
-import type { CacheKey } from "./stores/tiers.ts";
+import type { CacheKey } from "../sharing/entries.ts";
 
 /** Why an answer was not stored. */
 export const SKIP_REASONS = [

@@ -1,10 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
+import type { CacheKey, Entry } from "../sharing/entries.ts";
 import type { AbortSignalLike, Duration, Instant } from "../clock.ts";
 import type { GatewayError } from "../errors.ts";
 import type { Fields, FurtherFields } from "../fields.ts";
-import type { Entry } from "./entry.ts";
 import type { CacheStatus } from "./rfc/reuse.ts";
-import type { CacheKey } from "./stores/tiers.ts";
 
 /** How one kind of resource is cached: the configuration's say, the upstream's directives are the other half. */
 export interface CachePolicy {

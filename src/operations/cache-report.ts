@@ -1,7 +1,7 @@
 import type { CachedEntry } from "../cache/cached-entry.ts";
 import type { MemoryStore } from "../cache/stores/memory-store.ts";
-import type { CacheKey } from "../cache/stores/tiers.ts";
 import type { Clock, Instant } from "../clock.ts";
+import type { CacheKey } from "../sharing/entries.ts";
 import type { EpochsPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import { readKeyName } from "../registry/metadata-key.ts";

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { type CacheKey, cacheKey } from "../cache/stores/tiers.ts";
+import { type CacheKey, cacheKey } from "../sharing/entries.ts";
 import { endpointOf, endpointPath } from "../spec/endpoints.ts";
 import { CACHED_OPERATIONS, cachedRecord, type CachedOperation, forEachCached } from "../spec/operations.ts";
 

@@ -1,5 +1,5 @@
-import type { Store } from "../cache/stores/tiers.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
+import type { Store } from "./entries.ts";
 import type { RedisConfig } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
 import type { Coordinator } from "./ports.ts";

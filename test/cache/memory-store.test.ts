@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Entry } from "../../src/cache/entry.ts";
+import { cacheKey, type CacheKey, type Entry } from "../../src/sharing/entries.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
-import { type CacheKey, cacheKey } from "../../src/cache/stores/tiers.ts";
 import { policy } from "../support/cache-policy.ts";
 
 const MIB = 2 ** 20;

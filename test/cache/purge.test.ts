@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { cacheKey } from "../../src/cache/stores/tiers.ts";
+import { cacheKey } from "../../src/sharing/entries.ts";
 import { CacheFixture, field, RemoteStore } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Entry } from "../../src/cache/entry.ts";
+import type { Entry } from "../../src/sharing/entries.ts";
 import {
   isUsableOnError,
   judgeReuse,

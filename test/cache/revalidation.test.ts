@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type Entry, judgeResponse } from "../../src/cache/entry.ts";
+import type { Entry } from "../../src/sharing/entries.ts";
+import { judgeResponse } from "../../src/cache/entry.ts";
 import { conditionalFields, confirms, freshen } from "../../src/cache/rfc/conditional.ts";
 import type { Fields } from "../../src/fields.ts";
 import { policy } from "../support/cache-policy.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { CachePolicy } from "../../src/cache/resource.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
-import type { Store } from "../../src/cache/stores/tiers.ts";
+import type { Store } from "../../src/sharing/entries.ts";
 import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import { CacheFixture, field, RemoteStore, type Script } from "../support/cache-fixture.ts";
 import { MINUTE, SECOND } from "../support/cache-policy.ts";

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { cacheKey } from "../../src/cache/stores/tiers.ts";
+import { cacheKey } from "../../src/sharing/entries.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";
 import { clock } from "../support/redis-replicas.ts";
 import { ask, closeAll, entryOf, healing, later, redisServer, replicaOn, usable } from "../support/redis-scene.ts";

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import type { Entry } from "../../src/cache/entry.ts";
-import { cacheKey } from "../../src/cache/stores/tiers.ts";
-import { decodeEntry, encodeEntry } from "../../src/sharing/entry-codec.ts";
+import { cacheKey, type Entry } from "../../src/sharing/entries.ts";
+import { decodeEntry, encodeEntry } from "../../src/sharing/redis/entry-codec.ts";
 import { Keys } from "../../src/sharing/redis/keys.ts";
 
 const KEY = cacheKey({ partition: "DSO::1220", id: "info", scopes: ["all", "info"] });

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
 import { crc32 } from "node:zlib";
-import type { Entry } from "../../src/cache/entry.ts";
-import { decodeEntry, encodeEntry } from "../../src/sharing/entry-codec.ts";
+import type { Entry } from "../../src/sharing/entries.ts";
+import { decodeEntry, encodeEntry } from "../../src/sharing/redis/entry-codec.ts";
 import { Keys } from "../../src/sharing/redis/keys.ts";
 import { parseMessage } from "../../src/sharing/redis/messages.ts";
 import { startGateway } from "../support/gateway.ts";

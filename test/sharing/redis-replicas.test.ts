@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { cacheKey } from "../../src/cache/stores/tiers.ts";
+import { cacheKey } from "../../src/sharing/entries.ts";
 import type { PurgeReach } from "../../src/sharing/ports.ts";
 import { measureLoopTime } from "../support/loop-time.ts";
 import { startSlowProxy } from "../support/redis-proxy.ts";

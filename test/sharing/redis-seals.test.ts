@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { FileWatcher } from "../../src/config/watched-files.ts";
+import { cacheKey } from "../../src/sharing/entries.ts";
 import type { Action } from "../../src/sharing/actions.ts";
-import { cacheKey } from "../../src/cache/stores/tiers.ts";
 import { coordinateByRedis, type Row } from "../../src/sharing/coordination.ts";
 import { Keys } from "../../src/sharing/redis/keys.ts";
 import { Seals } from "../../src/sharing/redis/seals.ts";

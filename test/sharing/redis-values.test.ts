@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { cacheKey, type Entry } from "../../src/sharing/entries.ts";
 import { crc32 } from "node:zlib";
 import { afterEach, describe, expect, test } from "vitest";
-import type { Entry } from "../../src/cache/entry.ts";
-import { cacheKey } from "../../src/cache/stores/tiers.ts";
 import { digestOf } from "../../src/digest.ts";
 import { clock } from "../support/redis-replicas.ts";
 import { closeAll, entryOf, redisServer, replicaOn, usable } from "../support/redis-scene.ts";

@@ -1,11 +1,10 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Entry } from "../../src/cache/entry.ts";
 import { HttpCache } from "../../src/cache/http-cache.ts";
 import type { CacheObserver } from "../../src/cache/observer.ts";
 import type { CacheAnswer, CachePolicy, Fetched, FetchRequest, Resource } from "../../src/cache/resource.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
-import { cacheKey, type Store } from "../../src/cache/stores/tiers.ts";
 import type { Duration } from "../../src/clock.ts";
+import { cacheKey, type Entry, type Store } from "../../src/sharing/entries.ts";
 import type { Coordinator } from "../../src/sharing/ports.ts";
 import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import { GatewayError } from "../../src/errors.ts";

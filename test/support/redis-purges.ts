@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { HttpCache } from "../../src/cache/http-cache.ts";
 import type { CachePolicy, Fetched, Resource } from "../../src/cache/resource.ts";
 import { MemoryStore } from "../../src/cache/stores/memory-store.ts";
-import { type CacheKey, cacheKey } from "../../src/cache/stores/tiers.ts";
+import { type CacheKey, cacheKey } from "../../src/sharing/entries.ts";
 import type { PurgeReach } from "../../src/sharing/ports.ts";
 import { mulberry32 } from "../../src/sandbox/random.ts";
 import { type SlowProxy, startSlowProxy } from "./redis-proxy.ts";

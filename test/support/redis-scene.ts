@@ -1,6 +1,5 @@
-import type { Entry } from "../../src/cache/entry.ts";
-import type { CacheKey } from "../../src/cache/stores/tiers.ts";
 import { measureLoopTime } from "./loop-time.ts";
+import type { CacheKey, Entry } from "../../src/sharing/entries.ts";
 import { clock, type Replica, startReplica } from "./redis-replicas.ts";
 import { type RedisServer, startRedis } from "./redis.ts";
 import { until } from "./until.ts";

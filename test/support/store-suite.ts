@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { Entry } from "../../src/cache/entry.ts";
-import { type CacheKey, cacheKey, type Store } from "../../src/cache/stores/tiers.ts";
+import { cacheKey, type CacheKey, type Entry, type Store } from "../../src/sharing/entries.ts";
 import type { Coordinator } from "../../src/sharing/ports.ts";
 import { until } from "./until.ts";
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
+import type { Entry } from "../../sharing/entries.ts";
 import type { IncomingHttpHeaders } from "node:http";
 import { type Fields, fieldValue, filterFields } from "../../fields.ts";
-import type { Entry } from "../entry.ts";
 import { formatHttpDate, parseHttpDate } from "./freshness.ts";
 
 /** What a client's conditions are compared with. */

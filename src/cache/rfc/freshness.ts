@@ -1,6 +1,6 @@
 import type { Duration, Instant } from "../../clock.ts";
+import type { Entry, EntryOrigins } from "../../sharing/entries.ts";
 import { type Fields, fieldValue, fieldValues } from "../../fields.ts";
-import type { Entry, EntryOrigins } from "../entry.ts";
 import type { CachePolicy } from "../resource.ts";
 import { type Governing, parseDeltaSeconds } from "./cache-control.ts";
 

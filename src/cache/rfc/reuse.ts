@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
+import type { Entry } from "../../sharing/entries.ts";
 import { LRUCache } from "lru-cache";
 import { parseList, serializeItem, serializeList, Token, type BareItem } from "structured-headers";
 import type { Duration, Instant } from "../../clock.ts";
 import { fieldValue, type Fields, OWN_NAME } from "../../fields.ts";
-import type { Entry } from "../entry.ts";
 import type { SkipReason } from "../observer.ts";
 import type { CachePolicy } from "../resource.ts";
 import { type DirectiveMap, parseDeltaSeconds, parseDirectives, type ResponseDirectives } from "./cache-control.ts";

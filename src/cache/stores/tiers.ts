@@ -1,44 +1,14 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Clock, Duration, MaybePromise } from "../../clock.ts";
-import type { EpochsPort, Dependencies } from "../../sharing/ports.ts";
+import type { Clock, Duration } from "../../clock.ts";
+import type { CacheKey, Entry, Store } from "../../sharing/entries.ts";
+import type { EpochsPort } from "../../sharing/ports.ts";
 import { fieldValue } from "../../fields.ts";
 import { CachedEntry } from "../cached-entry.ts";
 import { CODED, Compressor } from "../compression.ts";
-import { type Entry, softened } from "../entry.ts";
+import { softened } from "../entry.ts";
 import type { Resource } from "../resource.ts";
 import { isAuthorized, selectingNames, variantOf } from "../rfc/request-fields.ts";
 import type { MemoryStore } from "./memory-store.ts";
-
-/** Variants of one resource that a tier keeps; beyond this the oldest goes, or all begin anew. */
-export const MAX_VARIANTS = 16;
-
-/** Names one resource in the cache. */
-export interface CacheKey extends Dependencies {
-  /** Unique within the partition: endpoint and id, or endpoint, page size and token. */
-  readonly id: string;
-  /** Unique in the whole cache: partition and id. Made once, for all that is kept by it. */
-  readonly name: string;
-}
-
-/** A key with its name. */
-export function cacheKey<Parts extends Omit<CacheKey, "name">>(parts: Parts): Parts & Pick<CacheKey, "name"> {
-  return { ...parts, name: `${parts.partition}\n${parts.id}` };
-}
-
-/**
- * A tier of the cache. It answers what it holds, fresh or stale; whether that may be used is the caller's decision.
- * No method rejects: a tier that is away answers undefined.
- */
-export interface Store {
-  /**
-   * The variants stored under the key (one unless the upstream's `Vary` made several), within half a second: a tier that
-   * is slower than that answers undefined.
-   */
-  get(key: CacheKey): MaybePromise<readonly Entry[] | undefined>;
-  /** Stores `entry`, replacing the variant it stands for. */
-  set(key: CacheKey, entry: Entry): void;
-  delete(key: CacheKey): void;
-}
 
 /** Instants that went through the shared tier come back this inexact at most. */
 const JITTER: Duration = 1_000;

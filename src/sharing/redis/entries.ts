@@ -1,9 +1,8 @@
 import { crc32 } from "node:zlib";
-import type { Entry } from "../../cache/entry.ts";
-import { type CacheKey, MAX_VARIANTS, type Store } from "../../cache/stores/tiers.ts";
+import { type CacheKey, type Entry, MAX_VARIANTS, type Store } from "../entries.ts";
 import { type Clock, type Duration, type Instant, withReply, type MaybePromise } from "../../clock.ts";
 import { digestOf } from "../../digest.ts";
-import { decodeEntry, encodeEntry } from "../entry-codec.ts";
+import { decodeEntry, encodeEntry } from "./entry-codec.ts";
 import { BASE, softScope } from "../epochs.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";

@@ -1,9 +1,8 @@
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
-import type { Entry } from "../cache/entry.ts";
-import type { CacheKey } from "../cache/stores/tiers.ts";
-import type { Duration, Instant } from "../clock.ts";
-import { isHeadTooLarge } from "../fields.ts";
+import type { Duration, Instant } from "../../clock.ts";
+import { isHeadTooLarge } from "../../fields.ts";
+import type { CacheKey, Entry } from "../entries.ts";
 
 /** Longer than anything that HTTP can state (`Expires` in the year 9999), and sums with it are still exact. */
 const LONGEST: Duration = 1e15;

@@ -1,5 +1,5 @@
-import { MAX_VARIANTS } from "../../cache/stores/tiers.ts";
 import { BASE } from "../epochs.ts";
+import { MAX_VARIANTS } from "../entries.ts";
 import { BOUNDED, defineScript, NOW, PLAIN } from "./scripts.ts";
 import { VALUE_OF } from "./values.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { cacheKey } from "../../../src/cache/stores/tiers.ts";
+import { cacheKey } from "../../../src/sharing/entries.ts";
 import { digestOf } from "../../../src/digest.ts";
 import { measureLoopTime } from "../../support/loop-time.ts";
 import { startCluster } from "../../support/redis-cluster.ts";
