@@ -118,6 +118,26 @@ describe("the official wallet SDK, which sends its ledger's token to every regis
     expect(asked).toHaveLength(2 * posts.length);
   });
 
+  test("works where equal questions have one answer", async () => {
+    const cacheHeaders = () => ({ "cache-control": "max-age=60" });
+    const nodes = [await startRegistry({ cacheHeaders }), await startRegistry({ cacheHeaders })];
+    const contexts = { share: true, maxAge: "1m" };
+    const { url } = await startGateway({
+      upstreams: [
+        { name: "amulet", admin: DSO, urls: nodes.map((node) => node.url), agreement: { contexts: 2 }, contexts },
+      ],
+    });
+    const functions = Object.entries(functionsOf(clientOf(url)));
+    for (const [name, call] of functions) {
+      const answers = [...(await Promise.all([call(), call()])), await call()];
+      expect(answers[1], name).toEqual(answers[0]);
+      expect(answers[2], name).toEqual(answers[0]);
+    }
+    const asked = nodes.flatMap(({ calls }) => calls.recent.filter(({ method }) => method === "POST"));
+    const posts = functions.filter(([name]) => !/^(info|instruments?)$/.test(name));
+    expect(asked).toHaveLength(2 * posts.length);
+  });
+
   test("works with a key beside its token, and the key alone says who it is", async () => {
     const keysFile = join(folder(), "clients.jsonl");
     const { key, entry } = newClient("wallet-a", "wallet");
