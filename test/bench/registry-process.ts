@@ -9,7 +9,7 @@ export interface RegistryOptions {
   readonly page: string;
   readonly instrument: string;
   readonly factory: string;
-  /** Milliseconds before a metadata answer other than info's. */
+  /** Milliseconds before an answer other than info's. */
   readonly delay: number;
 }
 
@@ -27,13 +27,17 @@ const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) =>
   if (url === `${METADATA}info`) return send(response, info);
   const status = url.startsWith(INSTRUMENTS) && url !== INSTRUMENTS + known ? 404 : 200;
   const body = status === 404 ? NOT_FOUND : url.startsWith(INSTRUMENTS) ? instrument : page;
+  answerLater(response, body, status);
+});
+
+function answerLater(response: ServerResponse, body: string, status: number): void {
   if (delay === 0) send(response, body, status);
   else setTimeout(send, delay, response, body, status);
-});
+}
 
 /** As a registry does, it reads the whole request first. */
 function answerPost(request: IncomingMessage, response: ServerResponse): void {
-  request.resume().once("end", () => send(response, factory));
+  request.resume().once("end", () => answerLater(response, factory, 200));
 }
 
 function send(response: ServerResponse, body: string, status = 200): void {

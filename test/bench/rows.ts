@@ -1,4 +1,5 @@
 import { aggregateRows } from "./aggregate-rows.ts";
+import { agreementRows } from "./agreement-rows.ts";
 import { clientRows } from "./client-rows.ts";
 import { hitRows } from "./hit-rows.ts";
 import { overheadRows } from "./overhead-rows.ts";
@@ -14,6 +15,7 @@ export const ROWS: readonly Row[] = [
   ...hitRows,
   missRow,
   ...postRows,
+  ...agreementRows,
   ...latencyRows,
   worstBodyRow,
   ...redisRows,
