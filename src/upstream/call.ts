@@ -6,6 +6,7 @@ import type { Fields } from "../fields.ts";
 import type { Priority } from "../limits/wait-queue.ts";
 import type { Operation } from "../spec/operations.ts";
 import type { CallTrace } from "./observer.ts";
+import type { Exchange } from "./wire/in-step.ts";
 
 /** Has a call made once, on one node, because others are asked the same. */
 export interface Poll {
@@ -41,24 +42,6 @@ export interface UpstreamCall {
   readonly trace?: CallTrace | undefined;
 }
 
-/** The exchange that brought an answer, as far as it matters whether that was to another request. */
-export interface AnswerOrigin {
-  /** What came over its connection was out of step: this may be no answer to what was asked. */
-  readonly isOutOfStep: boolean;
-  /** `forget` is called should it turn out so: an answer is surely in step only when a later one names what was asked. */
-  whenStray(forget: () => void): void;
-  /** The answer named what was asked for. */
-  confirm(): void;
-  /** Whether the text of an error names what was asked for before, and not what was asked for now. */
-  namesAnother(text: string): boolean;
-  /** No other answer comes from there. */
-  close(): void;
-  /** The answer was to another request. */
-  leaveStep(fault: "another"): void;
-  /** Nothing that came from there since it was surely in step is to be kept. */
-  forgetAll(): void;
-}
-
 /** A complete, readable answer. */
 export interface UpstreamAnswer {
   readonly status: number;
@@ -70,8 +53,8 @@ export interface UpstreamAnswer {
   readonly content: AnswerContent | undefined;
   readonly requestedAt: Instant;
   readonly receivedAt: Instant;
-  /** Undefined with answers of which nothing is kept. */
-  readonly origin?: AnswerOrigin | undefined;
+  /** What was asked over its connection; undefined where no answer can be another's. */
+  readonly origin?: Exchange | undefined;
   /** Which node answered: its place in the configured list, never its address. */
   readonly node: number;
 }

@@ -41,21 +41,19 @@ const EVENTS: readonly HealthEvent[] = [
   "overdue",
   "unreachable",
   "failed",
-  "late",
-  "overtaken",
   "failed-everywhere",
   "activated",
 ];
 
 // One line for each state, one word for each event above: the state it leads to, `-` where it stays, `?` where its info is asked.
 const TABLE: Readonly<Record<HealthState, string>> = {
-  unproved: "up - wrong-admin - - - - - - - - - - -",
-  up: "- unproved barred - - - unhealthy? unhealthy? unhealthy? - - - - -",
-  unhealthy: "up unproved barred ejected up - ? ? ? - - - - -",
-  ejected: "half-open unproved barred - - - - - - - - - - -",
-  "half-open": "- unproved barred ejected - - ? ? ejected ejected ejected - - -",
-  "wrong-admin": "up unproved - - - - - - - - - - - -",
-  barred: "up unproved - - - - - - - - - - - wrong-admin",
+  unproved: "up - wrong-admin - - - - - - - - -",
+  up: "- unproved barred - - - unhealthy? unhealthy? unhealthy? - - -",
+  unhealthy: "up unproved barred ejected up - ? ? ? - - -",
+  ejected: "half-open unproved barred - - - - - - - - -",
+  "half-open": "- unproved barred ejected - - ? ? ejected ejected - -",
+  "wrong-admin": "up unproved - - - - - - - - - -",
+  barred: "up unproved - - - - - - - - - wrong-admin",
 };
 
 describe.each(Object.entries(TABLE) as [HealthState, string][])("a node that is %s", (state, line) => {
@@ -68,9 +66,7 @@ describe.each(Object.entries(TABLE) as [HealthState, string][])("a node that is 
 describe("the third call in a row", () => {
   test.each<[HealthEvent, HealthEvent, string]>([
     ["failed", "failed", "ejected"],
-    ["failed", "late", "ejected"],
-    ["late", "unreachable", "ejected"],
-    ["overtaken", "overtaken", "unhealthy?"],
+    ["failed", "unreachable", "ejected"],
   ])("after two that %s, and that %s: %s", (before, last, expected) => {
     const twice = [before, before].reduce((health, event) => nextHealth(health, event, AT), inState("up"));
     expect(twice.state).toBe("up");
@@ -78,18 +74,9 @@ describe("the third call in a row", () => {
   });
 
   test("counts anew after a good answer", () => {
-    const events: HealthEvent[] = [
-      "failed",
-      "failed",
-      "answered",
-      "failed",
-      "late",
-      "answered",
-      "overtaken",
-      "overtaken",
-    ];
+    const events: HealthEvent[] = ["failed", "failed", "answered", "failed", "failed", "answered"];
     const health = events.reduce((each, event) => nextHealth(each, event, AT), inState("up"));
-    expect(health).toMatchObject({ state: "up", strikes: 0, overtaken: 2 });
+    expect(health).toMatchObject({ state: "up", strikes: 0 });
   });
 });
 
@@ -215,7 +202,6 @@ test("calls go to nodes that are up, unhealthy or half-open, and all three are s
 
 test.each<[HealthState, HealthEvent, string]>([
   ["up", "failed", "failed 3 times in a row"],
-  ["up", "late", "does not answer"],
   ["half-open", "unreachable", "failed again"],
   ["unhealthy", "silent", "what the check said"],
 ])("an ejected node that was %s says why after %s", (state, event, why) => {

@@ -2,10 +2,11 @@ import { type AnswerContent, readAnswerBody } from "../../bodies/answer.ts";
 import { AT_ONCE, TooCostly } from "../../bodies/body-reader.ts";
 import { toGatewayError } from "../../errors.ts";
 import { isCached, OPERATION_RECORDS } from "../../spec/operations.ts";
-import type { AnswerOrigin, UpstreamAnswer, UpstreamCall } from "../call.ts";
+import type { UpstreamAnswer, UpstreamCall } from "../call.ts";
 import { type Failure, tooCostly } from "../failure.ts";
 import { decodeAnswer, isCoded, type RawAnswer, readAnswer, type Reading } from "../wire/answer.ts";
 import { connectionFailure, OutOfStep } from "../wire/connection-failure.ts";
+import type { Exchange } from "../wire/in-step.ts";
 import { type Attempt, readingContext } from "./attempt.ts";
 
 /** What an attempt brought, read: decoded, parsed, and distinguished by its status. Never rejects. */
@@ -36,7 +37,7 @@ function readBody(attempt: Attempt, body: Buffer): AnswerContent | Promise<Answe
 export function compareWithCall({ parts, call, request, node }: Attempt, reading: Reading): Reading {
   const { answer, failure } = reading;
   if (answer === undefined) return reading;
-  const { origin } = request;
+  const { exchange: origin } = request;
   if (origin?.isOutOfStep === true)
     return failed(connectionFailure(parts.config.name, new OutOfStep("unasked"), false));
   if (isToAnother(call, answer) || isOfAnother(call, answer, origin)) {
@@ -85,7 +86,7 @@ function isToAnother(
 function isOfAnother(
   { operation }: Pick<UpstreamCall, "operation">,
   { status, body }: UpstreamAnswer,
-  origin: AnswerOrigin | undefined,
+  origin: Exchange | undefined,
 ): boolean {
   return (
     status === 404 && operation !== "pass_through" && origin?.namesAnother(body.toString("utf8", 0, 4_096)) === true

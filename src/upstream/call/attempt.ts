@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import type { Duration, Instant } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
-import type { Fields } from "../../fields.ts";
+import { type Fields, filterFields, TRACE_FIELDS } from "../../fields.ts";
 import { isOfVersion2 } from "../../spec/endpoints.ts";
 import type { Poll, StreamedCall } from "../call.ts";
 import { answerTimeout, connectTimeout, type Failure } from "../failure.ts";
@@ -9,7 +9,7 @@ import type { UpstreamNode } from "../nodes/node.ts";
 import type { AttemptKind, AttemptOutcome, AttemptTrace } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
 import { isOwnRefusal, type ReadingContext } from "../wire/answer.ts";
-import { type AnswerListener, isConditional, requestFields, tracedFields, WireRequest } from "../wire/request.ts";
+import { type AnswerListener, WireRequest } from "../wire/request.ts";
 import { ALONE, type Schedule } from "./hedging.ts";
 
 /** What an attempt begins with. */
@@ -38,8 +38,6 @@ export class Attempt {
   readonly deadline: Instant;
   readonly request: WireRequest;
   schedule: Schedule = ALONE;
-  /** So late that it speaks against its node. */
-  isLate = false;
   isOver = false;
   /** Since when nothing is waited for but the node. */
   quietSince: Instant;
@@ -121,6 +119,55 @@ export class Attempt {
     if (failure !== undefined) this.observe("failure", failure);
     else this.observe(status !== undefined && status < 400 ? "success" : "error");
   }
+}
+
+/** What a caller may not decide: the framing and the codings are the client's own. */
+const OWN: ReadonlySet<string> = new Set([
+  "accept-encoding",
+  "connection",
+  "content-length",
+  "expect",
+  "host",
+  "keep-alive",
+  "proxy-authorization",
+  "te",
+  "transfer-encoding",
+  "upgrade",
+  "via",
+]);
+
+/** Says that the request came over a gateway (RFC 9110 §7.6.3): by which way before that is nobody's business here. */
+const VIA = "1.1 registry-gateway";
+
+/**
+ * The fields to send: the caller's, identity coding asked for, with `credentials` in place of `credentialField`.
+ * `hasStreamedBody`: its length is known only from what the client said of it.
+ */
+function requestFields(
+  fields: Fields,
+  credentialField: string | undefined,
+  credentials: Fields | undefined,
+  hasStreamedBody: boolean,
+): string[] {
+  const sent = ["accept-encoding", "identity", "via", VIA];
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i]!;
+    if (!OWN.has(name) && name !== credentialField) sent.push(name, fields[i + 1]!);
+  }
+  if (credentials !== undefined) sent.push(...credentials);
+  const length = hasStreamedBody ? fields.indexOf("content-length") : -1;
+  if (length !== -1) sent.push("content-length", fields[length + 1]!);
+  return sent;
+}
+
+/** `fields` with those of a trace instead of the client's. */
+function tracedFields(fields: Fields, traceFields: Fields): Fields {
+  return [...filterFields(fields, (name) => !TRACE_FIELDS.has(name)), ...traceFields];
+}
+
+/** Whether 304 may be the answer (RFC 9110 §13.1). */
+function isConditional(fields: Fields): boolean {
+  return fields.includes("if-none-match") || fields.includes("if-modified-since");
 }
 
 /** What has to be known to read an answer of this node. */

@@ -1,12 +1,13 @@
 import type { Instant } from "../../clock.ts";
 import { clientGone, GatewayError, isClientGone } from "../../errors.ts";
-import type { AnswerOrigin, UpstreamAnswer, UpstreamCall } from "../call.ts";
+import type { UpstreamAnswer, UpstreamCall } from "../call.ts";
 import { answerTimeout, consequences, type Failure } from "../failure.ts";
 import type { UpstreamNode } from "../nodes/node.ts";
 import type { AttemptKind, CallOutcome } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
 import type { Reading } from "../wire/answer.ts";
-import { AwaitedAnswer } from "../wire/request.ts";
+import { AwaitedAnswer } from "../wire/awaited-answer.ts";
+import type { Exchange } from "../wire/in-step.ts";
 import { Admission } from "./admission.ts";
 import { compareWithCall, readOutcome } from "./answer.ts";
 import { Attempt, chooseNode } from "./attempt.ts";
@@ -76,7 +77,7 @@ class CallRun {
   /** One beside another waits for its call of `rateLimit`, or for credentials. */
   private isStartingBeside = false;
   /** Where answers came from that were to other requests. */
-  private readonly strayed: AnswerOrigin[] = [];
+  private readonly strayed: Exchange[] = [];
   /** Ends the wait that is going on. */
   private wake: (isDue?: boolean) => void = ignore;
 
@@ -178,7 +179,7 @@ class CallRun {
   /** Decides about one that has not ended and is slow, or late. */
   private decideBeside(attempt: Attempt, now: Instant): void {
     const { parts, call } = this;
-    noteLate(attempt, now);
+    if (now >= attempt.schedule.lateAt) noteLate(attempt);
     const { action, schedule } = decideHedge(
       {
         schedule: attempt.schedule,
@@ -261,8 +262,8 @@ class CallRun {
     recordOutcome(attempt, failure, answer?.fields);
     if (failure !== undefined) obeyRefusal(attempt, failure, answer?.fields);
     attempt.observeEnd(failure);
-    const { origin } = attempt.request;
-    if (failure?.reason === "out-of-step" && origin !== undefined) this.strayed.push(origin);
+    const { exchange } = attempt.request;
+    if (failure?.reason === "out-of-step" && exchange !== undefined) this.strayed.push(exchange);
     return compared;
   }
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Duration, Instant } from "../../clock.ts";
+import type { Duration } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
 import type { CircuitBreaker } from "../../limits/circuit-breaker.ts";
@@ -56,24 +56,11 @@ function recordLatency({ parts, call, kind, node, elapsed }: Attempt): void {
   if (parts.nodes.all.length > 1) parts.latencies.record(call.operation, elapsed);
 }
 
-/** Notes that an attempt is late, if it is. */
-export function noteLate(attempt: Attempt, now: Instant): void {
-  if (attempt.isLate || now < attempt.schedule.lateAt) return;
-  attempt.isLate = true;
-  const { parts, node, call, startedAt } = attempt;
+/** An attempt is so late that it speaks against its node. */
+export function noteLate({ parts, node, call, startedAt }: Attempt): void {
   // When no other node answers either, it is not this one's fault.
   if (!parts.nodes.all.some((each) => each !== node && each.lastGoodAt > startedAt)) return;
   if (!hasFailedEverywhere(parts, "timeout", call)) parts.nodes.report(node, "overdue");
-}
-
-/** Another node answered the same request sooner. */
-function reportNode({ parts, call, kind, isBeside, isLate, node }: Attempt): void {
-  if (isBeside) {
-    // The earlier attempt was very late too: the request may take as long anywhere.
-    if (kind === "retry") parts.failedEverywhere.set(digestOf(call), true);
-    return;
-  }
-  parts.nodes.report(node, isLate ? "late" : "overtaken");
 }
 
 /** Ends an attempt because another node was quicker. */
@@ -81,7 +68,8 @@ export function endOutrun(attempt: Attempt): void {
   attempt.close();
   // Without the lower bounds of those that were too slow, the tail would look shorter than it is.
   recordLatency(attempt);
-  reportNode(attempt);
+  // The earlier attempt was very late, too: the request may take as long anywhere.
+  if (attempt.isBeside && attempt.kind === "retry") attempt.parts.failedEverywhere.set(digestOf(attempt.call), true);
   if (attempt.kind === "hedge") attempt.parts.observer.hedge(attempt.parts.config.name, "lost");
   attempt.observe("cancelled");
 }

@@ -3,7 +3,7 @@ import { CollectedBody } from "../../bodies/collected-body.ts";
 import { endToEndFields, type Fields, fieldsOfDecodedBody } from "../../fields.ts";
 import type { StreamedAnswer } from "../call.ts";
 import type { Failure } from "../failure.ts";
-import { findBusy, isConflict, type ReadingContext, refusedAnswer, refuseHead, retryAfter } from "../wire/answer.ts";
+import { findBusy, type ReadingContext, refusedAnswer, refuseHead } from "../wire/answer.ts";
 import { connectionFailure } from "../wire/connection-failure.ts";
 import { isDecoded, shapeBody } from "../wire/content-coding.ts";
 import { withOwnMembers } from "../wire/member-fields.ts";
@@ -25,16 +25,6 @@ export interface StreamListener {
 
 const LEFT = new Error("the client reads no more of the answer");
 
-/** Bytes of a 429's body that are looked at: registries say so at once. */
-const LOOKED_AT = 4_096;
-
-/** What a 429 without `Retry-After` says so far: it may be about the ledger, and ask for no fewer calls. */
-interface UnclearBusy {
-  readonly busy: Failure;
-  readonly fields: Fields;
-  start: Buffer;
-}
-
 /** Passes an answer on as it comes, no faster than the client reads it. */
 export class StreamedAnswerReader implements AnswerListener {
   /** The node may have more, and whoever reads the answer is behind. */
@@ -51,7 +41,6 @@ export class StreamedAnswerReader implements AnswerListener {
   private output: Readable | undefined;
   /** Of an answer that is passed on and says that the registry is busy. */
   private busy: Failure | undefined;
-  private unclear: UnclearBusy | undefined;
   /** The node has sent all of its answer. */
   private isComplete = false;
   /** The head of the answer was passed on: what it says of its coding is true as far as was looked. */
@@ -74,9 +63,7 @@ export class StreamedAnswerReader implements AnswerListener {
     const refusal = refuseHead({ status, fields, passed }, context);
     if (refusal !== undefined) return listener.ended(refusal, false);
     this.busy = findBusy(status, passed, context.upstream);
-    if (status === 429 && retryAfter(passed) === undefined && !isCoded) {
-      this.unclear = { busy: this.busy!, fields: passed, start: Buffer.alloc(0) };
-    } else listener.head(this.busy, passed);
+    listener.head(this.busy, passed);
     this.source = this.createSource();
     this.output = shapeBody({ status, fields, body: this.source }, context, {
       ready: (body) => {
@@ -94,10 +81,6 @@ export class StreamedAnswerReader implements AnswerListener {
 
   onData(chunk: Buffer): void {
     this.listener.progressed();
-    if (this.unclear !== undefined) {
-      this.unclear.start = Buffer.concat([this.unclear.start, chunk]);
-      if (this.unclear.start.length >= LOOKED_AT) this.clearUp();
-    }
     const fault = this.piece.add(chunk);
     if (fault !== undefined) return this.listener.ended(refusedAnswer(fault, this.context), false);
     if (this.isPassingOn) return;
@@ -107,34 +90,21 @@ export class StreamedAnswerReader implements AnswerListener {
 
   onComplete(): void {
     this.isComplete = true;
-    this.clearUp();
     this.passOn();
     this.source!.push(null);
     if (this.isPassedOn) this.listener.ended(this.busy, true);
   }
 
   onFailure(error: unknown): void {
-    this.clearUp();
     const failure = connectionFailure(this.context.upstream, error, this.source !== undefined);
     this.listener.ended(failure, false);
   }
 
   /** Nothing more is wanted of the answer; what was passed on of it breaks with `reason`. */
   abort(reason: Error | undefined): void {
-    this.clearUp();
     if (reason === undefined) return;
     this.source?.destroy(reason);
     this.output?.destroy(reason);
-  }
-
-  /** Decides what a 429 was about, from what came of it. */
-  private clearUp(): void {
-    const { unclear } = this;
-    if (unclear === undefined) return;
-    this.unclear = undefined;
-    const { fields, start } = unclear;
-    this.busy = { ...unclear.busy, isConflict: isConflict(429, fields, start) };
-    this.listener.head(this.busy, fields);
   }
 
   private passOn(): void {

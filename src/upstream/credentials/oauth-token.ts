@@ -11,7 +11,7 @@ import { type ErrorCode, GatewayError, isClientGone } from "../../errors.ts";
 import type { RawAnswer } from "../wire/answer.ts";
 import type { ConnectionTarget } from "../wire/socket.ts";
 import { Connections } from "../wire/connections.ts";
-import { fetchAnswer } from "../wire/request.ts";
+import { fetchAnswer } from "../wire/awaited-answer.ts";
 
 export type OAuthConfig = NonNullable<AuthConfig["oauth2"]>;
 

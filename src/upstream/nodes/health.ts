@@ -12,9 +12,8 @@ export type HealthState = NodeState | "unhealthy" | "half-open" | "barred";
  * What an info said: `proved`, the expected admin; `awaited`, an admin that more nodes have to name; `other-admin`;
  * `silent`, none could be had; `unasked`, no call was left to ask with.
  * What a call said: `answered`; `unreachable`, no request could reach it; `doubted`, it failed and the fault is unclear;
- * `overdue`, it has not ended long after it should; `failed`, it failed and another node answered the same request; `late`,
- * the same of one that was overdue; `overtaken`, another node answered a little sooner; `failed-everywhere`, the request
- * alone is to blame.
+ * `overdue`, it has not ended long after it should; `failed`, it failed and another node answered the same request;
+ * `failed-everywhere`, the request alone is to blame.
  * `activated`: an operator said that it is to be used.
  */
 export type HealthEvent =
@@ -25,8 +24,6 @@ export type HealthEvent =
   | "unasked"
   | "answered"
   | "failed"
-  | "late"
-  | "overtaken"
   | "doubted"
   | "overdue"
   | "unreachable"
@@ -55,7 +52,6 @@ const NEXT: Readonly<Record<HealthState, Readonly<Partial<Record<Outcome, Health
     recovered: "up",
     failed: "ejected",
     unreachable: "ejected",
-    late: "ejected",
     silent: "ejected",
     awaited: "unproved",
     turned: "barred",
@@ -64,8 +60,6 @@ const NEXT: Readonly<Record<HealthState, Readonly<Partial<Record<Outcome, Health
 
 /** As many as the retry budget pays for at a quiet start: another node has to answer for a failure to count. */
 const MOST_STRIKES = 3;
-/** Any node is overtaken now and then: so often in a row is worth a check. */
-const MOST_OVERTAKEN = 3;
 /** Good answers after which a node that came back is up. */
 const PROBATION = 5;
 
@@ -83,9 +77,8 @@ const BAR_REMEMBERED: Duration = 24 * 3_600_000;
 /** How a node has been doing. */
 export interface Health {
   readonly state: HealthState;
-  /** Calls in a row that failed or were late, and that were overtaken. */
+  /** Calls in a row that failed. */
   readonly strikes: number;
-  readonly overtaken: number;
   /** Infos in a row that did not name the right admin, or could not be had. */
   readonly misses: number;
   /** Ejections one soon after the other. */
@@ -110,7 +103,6 @@ export interface Health {
 export const NEW_NODE: Health = {
   state: "unproved",
   strikes: 0,
-  overtaken: 0,
   misses: 0,
   relapses: 0,
   due: 0,
@@ -160,25 +152,22 @@ export function nextHealth(health: Health, event: HealthEvent, at: HealthContext
 }
 
 /** A good answer changes nothing about it: so do nearly all. */
-function isSound({ strikes, overtaken, due, trouble }: Health): boolean {
-  return strikes === 0 && overtaken === 0 && due === 0 && trouble === undefined;
+function isSound({ strikes, due, trouble }: Health): boolean {
+  return strikes === 0 && due === 0 && trouble === undefined;
 }
 
 function count(health: Health, event: HealthEvent): Partial<Health> {
   const { strikes, misses, trouble } = health;
   switch (event) {
     case "answered":
-      return { strikes: 0, overtaken: 0, due: Math.max(health.due - 1, 0), trouble: undefined };
+      return { strikes: 0, due: Math.max(health.due - 1, 0), trouble: undefined };
     case "unreachable":
       return { strikes: strikes + 1, trouble: "info" };
     case "doubted":
     case "failed-everywhere":
       return { trouble: "answer" };
     case "failed":
-    case "late":
       return { strikes: strikes + 1 };
-    case "overtaken":
-      return { overtaken: health.overtaken + 1 };
     case "proved":
       return { misses: 0, hasProved: true, trouble: trouble === "info" ? undefined : trouble };
     case "silent":
@@ -198,15 +187,13 @@ function isWorthAsking(health: Health, event: HealthEvent, now: Instant): boolea
   if (!isInUse(health)) return false;
   const since = now - health.askedAt;
   if (event === "unreachable") return since >= PAUSE_UNREACHABLE;
-  const isDoubt =
-    event === "doubted" || event === "overdue" || (event === "overtaken" && health.overtaken >= MOST_OVERTAKEN);
-  return isDoubt && since >= PAUSE_DOUBTED;
+  return (event === "doubted" || event === "overdue") && since >= PAUSE_DOUBTED;
 }
 
 function outcomeOf(health: Health, event: HealthEvent): Outcome {
   if (event === "other-admin" && health.hasProved) return "turned";
   if (event === "answered" && health.due === 0) return "recovered";
-  const isStrike = event === "failed" || event === "unreachable" || event === "late";
+  const isStrike = event === "failed" || event === "unreachable";
   return isStrike && health.state !== "half-open" && health.strikes >= MOST_STRIKES ? "struck-out" : event;
 }
 
@@ -215,7 +202,7 @@ function enter(health: Health, next: HealthState, now: Instant): Partial<Health>
   if (next === "ejected") {
     return { misses: 0, relapses: now - health.upSince > FORGIVEN_AFTER ? 0 : health.relapses + 1 };
   }
-  if (next === "half-open") return { strikes: 0, overtaken: 0, due: PROBATION, upSince: now };
+  if (next === "half-open") return { strikes: 0, due: PROBATION, upSince: now };
   if (next === "barred") return firstBar(health, now);
   return next === "up" && !isInUse(health) ? { relapses: 0, upSince: now } : {};
 }
@@ -233,7 +220,6 @@ function longerBar(health: Health, now: Instant): Partial<Health> {
 /** Why a node was ejected that was as `before` when this event came; `why`: what the event says of itself. */
 export function whyEjected(before: Health, event: HealthEvent, why: string | undefined): string {
   if (event === "silent") return why ?? "";
-  if (event === "late") return "does not answer";
   return before.state === "half-open" ? "failed again" : `failed ${before.strikes + 1} times in a row`;
 }
 

@@ -10,7 +10,8 @@ import { decodeAnswer, isCoded, isConflict, isOwnRefusal, readAnswer, retryAfter
 import { connectionFailure, ConnectionGone, ProofFailed } from "../wire/connection-failure.ts";
 import type { Connection } from "../wire/connection.ts";
 import { Opening } from "../wire/connections.ts";
-import { type ConnectionSource, fetchAnswer } from "../wire/request.ts";
+import { fetchAnswer } from "../wire/awaited-answer.ts";
+import type { ConnectionSource } from "../wire/request.ts";
 import type { UpstreamNode } from "./node.ts";
 import { isPartyId } from "./registry-admin.ts";
 

@@ -1,8 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import type { AnswerContent } from "../../bodies/answer.ts";
-import { AT_ONCE } from "../../bodies/body-reader.ts";
-import { CollectedBody, type CollectFault } from "../../bodies/collected-body.ts";
-import type { Clock, Instant } from "../../clock.ts";
+import type { CollectFault } from "../../bodies/collected-body.ts";
+import type { Instant } from "../../clock.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import { ERROR_FIELD, type ErrorCode, GatewayError } from "../../errors.ts";
 import {
@@ -23,11 +22,9 @@ import {
   undecodable,
   unusable,
 } from "../failure.ts";
-import { connectionFailure } from "./connection-failure.ts";
 import { contentCodings, decodeBody, DecodedTooLarge } from "./content-coding.ts";
 import { isHtml, readErrorText } from "./error-text.ts";
 import { withOwnMembers } from "./member-fields.ts";
-import type { AnswerListener } from "./request.ts";
 
 /** A complete answer as it came from the wire. */
 export interface RawAnswer {
@@ -36,103 +33,6 @@ export interface RawAnswer {
   readonly body: Buffer;
   readonly requestedAt: Instant;
   readonly receivedAt: Instant;
-}
-
-export interface CollectorOptions {
-  readonly clock: Clock;
-  /** For the texts of errors. */
-  readonly upstream: string;
-  /** Largest body, bytes. */
-  readonly maxBody: number;
-  readonly requestedAt: Instant;
-}
-
-/** Large answers that are complete; no more than there are calls at once. */
-const complete: (() => void)[] = [];
-
-/**
- * Does what there is to do with large answers one in a turn of the event loop: to put one together takes some
- * milliseconds, and twenty may end in the same turn.
- */
-function inTurn(finish: () => void): void {
-  if (complete.push(finish) === 1) setImmediate(finishNext);
-}
-
-function finishNext(): void {
-  const finish = complete.shift();
-  if (complete.length > 0) setImmediate(finishNext);
-  finish?.();
-}
-
-/**
- * Keeps an answer as it comes until it is complete, if it does not grow too large. Calls one of the two abstract methods,
- * once, unless it was stopped. Anybody who learns of a failure aborts the request.
- */
-export abstract class AnswerCollector implements AnswerListener {
-  private readonly options: CollectorOptions;
-  private status = 0;
-  private fields: Fields = [];
-  private body: CollectedBody;
-  private isOver = false;
-
-  constructor(options: CollectorOptions) {
-    this.options = options;
-    this.body = new CollectedBody(options.maxBody);
-  }
-
-  protected abstract collected(raw: RawAnswer): void;
-  protected abstract failed(failure: Failure): void;
-
-  /** Nothing is wanted of it any more. */
-  stop(): void {
-    this.isOver = true;
-  }
-
-  onHead(status: number, fields: Fields): void {
-    this.status = status;
-    this.fields = fields;
-    const { upstream, maxBody } = this.options;
-    const refusal = refuseTransferCoding(fields, upstream);
-    if (refusal !== undefined) return this.fail(refusal);
-    const length = fields.indexOf("content-length");
-    if (length === -1) return;
-    const announced = Number(fields[length + 1]);
-    if (announced > maxBody) this.refuse("too-large");
-    else this.body = new CollectedBody(maxBody, { announced });
-  }
-
-  onData(chunk: Buffer): void {
-    if (this.isOver) return;
-    const fault = this.body.add(chunk);
-    if (fault !== undefined) this.refuse(fault);
-  }
-
-  onComplete(): void {
-    const receivedAt = this.options.clock.now();
-    if (this.body.length > AT_ONCE) inTurn(() => this.finish(receivedAt));
-    else this.finish(receivedAt);
-  }
-
-  onFailure(error: unknown): void {
-    this.fail(connectionFailure(this.options.upstream, error, this.status !== 0));
-  }
-
-  private finish(receivedAt: Instant): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    const { status, fields } = this;
-    this.collected({ status, fields, body: this.body.take(), requestedAt: this.options.requestedAt, receivedAt });
-  }
-
-  private refuse(fault: CollectFault): void {
-    this.fail(refusedAnswer(fault, this.options));
-  }
-
-  private fail(failure: Failure): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.failed(failure);
-  }
 }
 
 /** Of an answer whose body is not taken. */
@@ -227,13 +127,10 @@ function readByStatus(raw: RawAnswer, content: AnswerContent, context: ReadingCo
 /** A JSON body of gRPC's ABORTED, or of a contract that is being reassigned: registries send it as 429. */
 const CONFLICT = /^\s*\{.*(?:ABORTED|reassign)/is;
 
-function startOf(body: Buffer): string {
-  return body.toString("utf8", 0, 4_096);
-}
-
 /**
  * Why an answer that may be passed on speaks for another node, or for calling less: a 429, 502, 503 or 504. Its error
- * only serves to decide: a client gets the answer itself.
+ * only serves to decide: a client gets the answer itself. Without `body`, which is streamed, a 429 that does not say for
+ * how long may be the ledger's about one contract.
  */
 export function findBusy(status: number, fields: Fields, upstream: string, body?: Buffer): Failure | undefined {
   const reason = BUSY[status];
@@ -241,12 +138,13 @@ export function findBusy(status: number, fields: Fields, upstream: string, body?
   const text = `upstream "${upstream}" answered ${status}`;
   const asked = retryAfter(fields);
   const error = new GatewayError("upstream_busy", text, { status, retryAfter: asked });
-  return { reason, error, isConflict: body !== undefined && isConflict(status, fields, body) };
+  return { reason, error, isConflict: isConflict(status, fields, body) };
 }
 
 /** Whether it is a 429 of the ledger's about one contract, which says nothing of how much is asked. */
-export function isConflict(status: number, fields: Fields, body: Buffer): boolean {
-  return status === 429 && retryAfter(fields) === undefined && CONFLICT.test(startOf(body));
+export function isConflict(status: number, fields: Fields, body: Buffer | undefined): boolean {
+  if (status !== 429 || retryAfter(fields) !== undefined) return false;
+  return body === undefined || CONFLICT.test(body.toString("utf8", 0, 4_096));
 }
 
 /** Why an answer of this status is not passed on whatever its body says; undefined when it may be. */
@@ -298,7 +196,7 @@ export function refuseHead(
 }
 
 /** Why the framing of an answer is not understood: only `chunked` was undone by the time it is read (RFC 9112 §7). */
-function refuseTransferCoding(fields: Fields, upstream: string): Failure | undefined {
+export function refuseTransferCoding(fields: Fields, upstream: string): Failure | undefined {
   const value = fieldValue(fields, "transfer-encoding");
   if (value === undefined || /^(?:identity *, *)?(?:chunked|identity)$/i.test(value)) return undefined;
   return { reason: "protocol", error: unusable(upstream, "uses a transfer coding that it was not asked for") };

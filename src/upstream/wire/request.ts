@@ -1,10 +1,6 @@
 import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
-import type { AbortSignalLike, Instant } from "../../clock.ts";
-import { type Fields, fieldsFromRaw, filterFields, TRACE_FIELDS } from "../../fields.ts";
-import { answerTimeout, type Failure, removed } from "../failure.ts";
-import { AnswerCollector, type CollectorOptions, type RawAnswer } from "./answer.ts";
-import type { AnswerOrigin } from "../call.ts";
+import { type Fields, fieldsFromRaw } from "../../fields.ts";
 import { ConnectionGone, OutOfStep, ProxyRefused, TooManyInterim } from "./connection-failure.ts";
 import type { Connection } from "./connection.ts";
 import { type Connections, type ConnectionUse, Opening } from "./connections.ts";
@@ -50,6 +46,8 @@ const ABORTED = new Error("the answer is not needed any more");
 export class WireRequest implements Dispatcher.DispatchHandler {
   /** Of the answer; undefined until it has begun. */
   status: number | undefined;
+  /** What was asked over its connection, where it matters whether the answer is in step; streams have numbers. */
+  exchange: Exchange | undefined;
   private readonly source: ConnectionSource;
   private readonly request: Dispatcher.DispatchOptions;
   private readonly listener: AnswerListener;
@@ -58,7 +56,6 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   private connection: Connection | undefined;
   private opening: Opening | undefined;
   private controller: Dispatcher.DispatchController | undefined;
-  private exchange: Exchange | undefined;
   private wasRefused = false;
   private interim = 0;
   private isFresh = false;
@@ -115,11 +112,6 @@ export class WireRequest implements Dispatcher.DispatchHandler {
       this.source.discard(this.connection);
       this.connection = undefined;
     }
-  }
-
-  /** Over which connection the answer comes, as far as it matters whether that is in step. */
-  get origin(): AnswerOrigin | undefined {
-    return this.exchange;
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -224,100 +216,4 @@ function refusalOf(connection: Connection | undefined, status: number): Error | 
   if (!(connection instanceof Http1Connection)) return undefined;
   if (connection.isTooEarly) return new OutOfStep("early");
   return status === 407 && connection.isForwarded ? new ProxyRefused() : undefined;
-}
-
-/** What a caller may not decide: the framing and the codings are the client's own. */
-const OWN: ReadonlySet<string> = new Set([
-  "accept-encoding",
-  "connection",
-  "content-length",
-  "expect",
-  "host",
-  "keep-alive",
-  "proxy-authorization",
-  "te",
-  "transfer-encoding",
-  "upgrade",
-  "via",
-]);
-
-/** Says that the request came over a gateway (RFC 9110 §7.6.3): by which way before that is nobody's business here. */
-const VIA = "1.1 registry-gateway";
-
-/**
- * The fields to send: the caller's, identity coding asked for, with `credentials` in place of `credentialField`.
- * `hasStreamedBody`: its length is known only from what the client said of it.
- */
-export function requestFields(
-  fields: Fields,
-  credentialField: string | undefined,
-  credentials: Fields | undefined,
-  hasStreamedBody: boolean,
-): string[] {
-  const sent = ["accept-encoding", "identity", "via", VIA];
-  for (let i = 0; i < fields.length; i += 2) {
-    const name = fields[i]!;
-    if (!OWN.has(name) && name !== credentialField) sent.push(name, fields[i + 1]!);
-  }
-  if (credentials !== undefined) sent.push(...credentials);
-  const length = hasStreamedBody ? fields.indexOf("content-length") : -1;
-  if (length !== -1) sent.push("content-length", fields[length + 1]!);
-  return sent;
-}
-
-/** `fields` with those of a trace instead of the client's. */
-export function tracedFields(fields: Fields, traceFields: Fields): Fields {
-  return [...filterFields(fields, (name) => !TRACE_FIELDS.has(name)), ...traceFields];
-}
-
-/** Whether 304 may be the answer (RFC 9110 §13.1). */
-export function isConditional(fields: Fields): boolean {
-  return fields.includes("if-none-match") || fields.includes("if-modified-since");
-}
-
-/** Hands over an answer when all of it is here, or why it does not come. */
-export class AwaitedAnswer extends AnswerCollector {
-  private readonly settle: (outcome: RawAnswer | Failure) => void;
-
-  constructor(options: CollectorOptions, settle: (outcome: RawAnswer | Failure) => void) {
-    super(options);
-    this.settle = settle;
-  }
-
-  protected collected(raw: RawAnswer): void {
-    this.settle(raw);
-  }
-
-  protected failed(failure: Failure): void {
-    this.settle(failure);
-  }
-}
-
-export interface FetchOptions extends Omit<CollectorOptions, "requestedAt"> {
-  readonly deadline: Instant;
-  /** Aborts when the upstream is closed. */
-  readonly signal?: AbortSignalLike | undefined;
-}
-
-/** The answer to one request that is no call: a check of a node, a token. Never rejects. */
-export function fetchAnswer(
-  source: ConnectionSource,
-  request: NodeRequest,
-  options: FetchOptions,
-): Promise<RawAnswer | Failure> {
-  const { clock, upstream, deadline, signal } = options;
-  return new Promise((resolve) => {
-    const requestedAt = clock.now();
-    const settle = (outcome: RawAnswer | Failure): void => {
-      cancelTimer();
-      signal?.removeEventListener("abort", onAbort);
-      wire.abort();
-      resolve(outcome);
-    };
-    const onAbort = (): void => settle({ reason: "unproved", error: removed(upstream) });
-    const cancelTimer = clock.after(deadline - requestedAt, () => settle(answerTimeout(upstream)));
-    signal?.addEventListener("abort", onAbort);
-    const wire = new WireRequest(source, request, new AwaitedAnswer({ ...options, requestedAt }, settle));
-    wire.send();
-  });
 }
