@@ -59,139 +59,16 @@ export const HEADER_FIELDS = {
 
 export type HeaderName = keyof typeof HEADER_FIELDS;
 
-type ClientErrorCode = keyof typeof CLIENT_ERRORS;
-
-interface ErrorAnswer {
-  /** Of the example; undefined for a registry's own error. */
-  readonly code: ClientErrorCode | undefined;
-  /** Where it is not the code's. */
-  readonly status?: string;
-  readonly description: string;
-  readonly fields: readonly HeaderName[];
-  readonly example: string;
-}
-
-/** Errors of the gateway's own and of registries, by the name they have in the document. */
-export const ERROR_ANSWERS = {
-  BadRequest: {
-    code: "admin_missing",
-    description: "The request is malformed, does not say which registry it means, or names two.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error"],
-    example:
-      "registry-gateway: the request does not say which registry it means: send it to " +
-      "/api/token-standard/v0/registrars/{admin}/registry/ or name the instrument admin in the header x-instrument-admin",
-  },
-  Unauthorized: {
-    code: "credential_expired",
-    description: "The request shows no credential where one is needed, or a bad one.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error", "WWW-Authenticate"],
-    example: "registry-gateway: the API key has expired: ask the gateway's operator for a new one",
-  },
-  Forbidden: {
-    code: "upstream_forbidden",
-    description: "The client may not use this registry.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error"],
-    example:
-      'registry-gateway: this client may not use the registry "bonds" named in the path; use another one, or ask the ' +
-      "gateway's operator to allow it",
-  },
-  NotFound: {
-    code: "no_such_path",
-    description:
-      "The registry has no such thing, or no version 2 (its paths end in /v1/ then), or the gateway no such registry or path.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error"],
-    example: "registry-gateway: no such path; the token-registry API is below /registry/",
-  },
-  RequestTimeout: {
-    code: "request_timeout",
-    description: "The request took too long to arrive.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error"],
-    example: "registry-gateway: the request took too long to arrive",
-  },
-  Ambiguous: {
-    code: "instrument_ambiguous",
-    description: "Several registries have an instrument with this id. The text names them.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error"],
-    example:
-      "registry-gateway: several registries have an instrument with this id; ask one of them: " +
-      "/api/token-standard/v0/registrars/amulet of DSO::1220…, /api/token-standard/v0/registrars/bonds of bonds::1220…",
-  },
-  Reassigned: {
-    code: undefined,
-    status: "409",
-    description:
-      "The contract is being reassigned to another synchronizer: try again in some seconds. The registry's own.",
-    fields: ["X-Request-Id"],
-    example: "The contract is being reassigned to another synchronizer. Try again later.",
-  },
-  ContentTooLarge: {
-    code: "body_too_large",
-    description: "The body is larger than the gateway takes.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error"],
-    example: "registry-gateway: the body is larger than 1048576 bytes",
-  },
-  UnsupportedMediaType: {
-    code: "unsupported_media_type",
-    description: "The body is not JSON in UTF-8, or it is compressed.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error"],
-    example: "registry-gateway: the body must be sent with the header content-type: application/json",
-  },
-  TooManyRequests: {
-    code: "too_many_requests",
-    description: "The registry's rate limit is used up.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error", "Retry-After"],
-    example:
-      'registry-gateway: the gateway may ask upstream "amulet" 120 times in 60 s, and that is used up; try again in 5 s',
-  },
-  OverLimit: {
-    code: "client_rate_limited",
-    description: "The client's limit is used up, or the registry's.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error", "Retry-After", "RateLimit", "RateLimit-Policy"],
-    example:
-      "registry-gateway: this client has sent all requests that its tier wallet allows for now; try again in 3 s",
-  },
-  InternalError: {
-    code: "internal_error",
-    description: "A fault of the gateway, or the registry's own 500.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error"],
-    example: "registry-gateway: internal server error",
-  },
-  BadGateway: {
-    code: "upstream_unreachable",
-    description: "The registry refused, broke off, or answered something that cannot be passed on.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error", "Proxy-Status"],
-    example:
-      'registry-gateway: upstream "amulet" refused the connection; it is down or its URL is wrong; try again later',
-  },
-  Unavailable: {
-    code: "circuit_open",
-    description: "The registry fails and is given a pause, or the gateway has too much to do or stops.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error", "Retry-After", "Proxy-Status"],
-    example: 'registry-gateway: upstream "amulet" fails on all its nodes and is given a pause; try again in 5 s',
-  },
-  GatewayTimeout: {
-    code: "upstream_timeout",
-    description: "The registry did not answer before the deadline.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error", "Proxy-Status"],
-    example: 'registry-gateway: upstream "amulet" did not answer in time; try again later',
-  },
-  OtherError: {
-    code: "method_not_allowed",
-    status: "default",
-    description: "Any other error: 405, 414, 431, or what the registry answered.",
-    fields: ["X-Request-Id", "Registry-Gateway-Error"],
-    example: "registry-gateway: the method is not allowed here; use GET, HEAD, OPTIONS",
-  },
-} as const satisfies Readonly<Record<string, ErrorAnswer>>;
-
-export type ErrorName = keyof typeof ERROR_ANSWERS;
-
-const OF_ANY: readonly ErrorName[] = ["BadRequest", "NotFound", "InternalError", "OtherError"];
-const OF_REGISTRY: readonly ErrorName[] = ["TooManyRequests", "BadGateway", "Unavailable", "GatewayTimeout"];
-const OF_BODY: readonly ErrorName[] = ["RequestTimeout", "ContentTooLarge", "UnsupportedMediaType"];
+/** Statuses of the errors that an operation may answer, besides those of {@link CLIENT_STATUSES}. */
+const OF_ANY = ["400", "404", "500", "default"];
+const OF_REGISTRY = ["429", "502", "503", "504"];
+const OF_BODY = ["408", "413", "415"];
 
 /** Of every operation, where the gateway knows who calls. */
-export const OF_CLIENT: readonly ErrorName[] = ["Unauthorized", "Forbidden", "OverLimit"];
+export const CLIENT_STATUSES: readonly string[] = ["401", "403", "429"];
+
+/** The registry's own 409 to a call. */
+const REASSIGNED = "reassigned";
 
 /**
  * What an operation's answer is: `cached` and `composed` (of what is cached) have an age and validators, `call` is never
@@ -201,7 +78,7 @@ export type AnswerKind = "cached" | "composed" | "call" | "streamed" | "page";
 
 interface KindOfAnswer {
   readonly fields: readonly HeaderName[];
-  readonly errors: readonly ErrorName[];
+  readonly errors: readonly string[];
 }
 
 const OF_CACHED: readonly HeaderName[] = ["X-Request-Id", "Cache-Status", "Age", "ETag", "Cache-Control"];
@@ -209,10 +86,7 @@ const OF_CACHED: readonly HeaderName[] = ["X-Request-Id", "Cache-Status", "Age",
 export const ANSWER_KINDS: Readonly<Record<AnswerKind, KindOfAnswer>> = {
   cached: { fields: OF_CACHED, errors: [...OF_ANY, ...OF_REGISTRY] },
   composed: { fields: OF_CACHED, errors: OF_ANY },
-  call: {
-    fields: ["X-Request-Id", "Cache-Control"],
-    errors: [...OF_ANY, "Reassigned", ...OF_BODY, ...OF_REGISTRY],
-  },
+  call: { fields: ["X-Request-Id", "Cache-Control"], errors: [...OF_ANY, REASSIGNED, ...OF_BODY, ...OF_REGISTRY] },
   streamed: { fields: ["X-Request-Id"], errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY] },
   page: { fields: ["X-Request-Id", "ETag", "Cache-Control"], errors: OF_ANY },
 };
@@ -236,26 +110,54 @@ export const COMMON_PARAMETERS = {
   },
 } as const;
 
-/** The description of an error, as one of the document's `components.responses`. */
-export function describeError(name: ErrorName, schema: unknown): object {
-  const { code, description, fields, example }: ErrorAnswer = ERROR_ANSWERS[name];
-  const own = code === undefined ? {} : { code, requestId: HEADER_FIELDS["X-Request-Id"].example };
-  const retryAfter = fields.includes("Retry-After") ? { retryAfter: HEADER_FIELDS["Retry-After"].example } : {};
+/** The header fields that an error has besides its id and its code. */
+const FIELDS_OF_ERRORS: Readonly<Record<string, readonly HeaderName[]>> = {
+  "401": ["WWW-Authenticate"],
+  "429": ["Retry-After"],
+  "502": ["Proxy-Status"],
+  "503": ["Retry-After", "Proxy-Status"],
+  "504": ["Proxy-Status"],
+};
+
+/** Errors by their status, as components of the document. @param ofClients some are about who calls */
+export function describeErrors(schema: unknown, ofClients: boolean): Record<string, object> {
+  const statuses = [...new Set([...OF_ANY, ...OF_REGISTRY, ...OF_BODY, ...CLIENT_STATUSES, "409"])];
+  const own = statuses.map((status) => [status, describeError(status, statuses, schema, ofClients)] as const);
+  const error = "The contract is being reassigned to another synchronizer. Try again later.";
+  const reassigned = {
+    description:
+      "The contract is being reassigned to another synchronizer: try again in some seconds. The registry's own.",
+    headers: headerRefs(["X-Request-Id"]),
+    content: { "application/json": { schema, example: { error } } },
+  };
+  return { ...Object.fromEntries(own), [REASSIGNED]: reassigned };
+}
+
+function describeError(status: string, described: readonly string[], schema: unknown, ofClients: boolean): object {
+  const errors = Object.entries(CLIENT_ERRORS).filter(([code, each]) => {
+    const known = described.includes(String(each.status)) ? String(each.status) : "default";
+    return known === status && code !== "client_gone";
+  });
+  const [code, { means }] = errors[0]!;
+  const fields = FIELDS_OF_ERRORS[status] ?? [];
+  const limits: readonly HeaderName[] = ofClients && status === "429" ? ["RateLimit", "RateLimit-Policy"] : [];
+  const example = {
+    error: `registry-gateway: ${means}`,
+    code,
+    requestId: HEADER_FIELDS["X-Request-Id"].example,
+    ...(fields.includes("Retry-After") ? { retryAfter: HEADER_FIELDS["Retry-After"].example } : {}),
+  };
   return {
-    description,
-    headers: headerRefs(fields),
-    content: { "application/json": { schema, example: { error: example, ...own, ...retryAfter } } },
+    description: `${status === "default" ? "Any other error" : "An error"} of the registry's own, or by its code: ${errors.map(([each]) => `\`${each}\``).join(", ")}.`,
+    headers: headerRefs(["X-Request-Id", "Registry-Gateway-Error", ...fields, ...limits]),
+    content: { "application/json": { schema, example } },
   };
 }
 
 /** References to the given errors, by status. */
-export function errorRefs(names: readonly ErrorName[]): Record<string, object> {
-  return Object.fromEntries(names.map((name) => [statusOf(name), { $ref: `#/components/responses/${name}` }] as const));
-}
-
-function statusOf(name: ErrorName): string {
-  const { code, status }: ErrorAnswer = ERROR_ANSWERS[name];
-  return status ?? String(CLIENT_ERRORS[code!].status);
+export function errorRefs(names: readonly string[]): Record<string, object> {
+  const refs = names.map((name) => [name === REASSIGNED ? "409" : name, { $ref: `#/components/responses/${name}` }]);
+  return Object.fromEntries(refs) as Record<string, object>;
 }
 
 /** References to the given header fields, by name. */

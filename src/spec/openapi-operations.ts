@@ -1,7 +1,15 @@
 import { type TSchema, Type } from "typebox";
 import { type Endpoint, idNameOf } from "./endpoints.ts";
-import type { AnswerKind } from "./openapi-answers.ts";
+import {
+  ANSWER_KINDS,
+  type AnswerKind,
+  CLIENT_STATUSES,
+  COMMON_PARAMETERS,
+  errorRefs,
+  headerRefs,
+} from "./openapi-answers.ts";
 import { CATALOGUE_EXAMPLE, ENDPOINT_EXAMPLES, REGISTRIES_EXAMPLE } from "./openapi-examples.ts";
+import type { ApiOptions } from "./openapi.ts";
 import { cachedRecord, OPERATION_RECORDS } from "./operations.ts";
 import * as schemas from "./schemas.ts";
 
@@ -18,40 +26,26 @@ export const TAGS = {
 
 export type Tag = keyof typeof TAGS;
 
-/** One operation in the API's description. */
-export interface ApiOperation {
+/** One operation, before what all of them have is added. */
+interface OwnParts {
   readonly id: string;
   readonly tag: Tag;
   readonly summary: string;
   readonly description?: string | undefined;
-  readonly parameters: readonly ApiParameter[];
-  readonly body?: ApiBody | undefined;
-  readonly ok: ApiAnswer;
-}
-
-export interface ApiBody {
-  readonly schema: TSchema;
-  readonly isRequired: boolean;
-  readonly example?: unknown;
-}
-
-/** A success. */
-export interface ApiAnswer {
+  readonly parameters?: readonly object[];
+  readonly requestBody?: object | undefined;
   readonly kind: AnswerKind;
-  readonly description: string;
-  readonly type: string;
-  readonly schema?: TSchema | undefined;
-  /** Bodies to show, by what they are an example of. */
-  readonly examples?: Readonly<Record<string, unknown>> | undefined;
+  /** Of the success. */
+  readonly answer: {
+    /** The summary, where there is no other. */
+    readonly description?: string;
+    readonly type: string;
+    readonly schema?: TSchema;
+    /** Bodies to show, by what they are an example of. */
+    readonly examples?: Readonly<Record<string, unknown>>;
+  };
   /** Put together from several registries, some of which may be missing. */
   readonly isMerged?: boolean;
-}
-
-export interface ApiParameter {
-  readonly name: string;
-  readonly in: "path" | "query" | "header";
-  readonly description: string;
-  readonly schema: TSchema;
 }
 
 const PAGE_SIZE = query("pageSize", "Instruments per page.", Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }));
@@ -63,133 +57,150 @@ const PARTIAL = query(
 );
 
 /** One of the endpoints of the standard. */
-export function describeEndpoint(
-  endpoint: Endpoint,
-  { adminHeader, isAggregate }: { readonly adminHeader: string; readonly isAggregate: boolean },
-): ApiOperation {
+export function describeEndpoint(endpoint: Endpoint, options: ApiOptions): object {
   const { operation, kind } = endpoint;
   const { tag, summary, answer: name } = OPERATION_RECORDS[operation];
   const cached = kind === "metadata" ? cachedRecord(operation) : undefined;
-  const merged = isAggregate ? cached?.merged : undefined;
+  const merged = options.isAggregate ? cached?.merged : undefined;
   const [answer, mergedAnswer] = [schemas.SCHEMAS[name], schemas.SCHEMAS[merged?.answer ?? name]];
   const example = ENDPOINT_EXAMPLES[operation];
-  const parameters: ApiParameter[] = [];
   const idName = idNameOf(endpoint);
-  if (idName !== undefined) {
-    const what = kind === "metadata" ? "Instrument id" : "Contract id";
-    parameters.push({
-      name: idName,
-      in: "path",
-      description: `${what}, as one percent-encoded segment.`,
-      schema: Type.String(),
-    });
-  }
-  if (cached?.address === "page") parameters.push(PAGE_SIZE, PAGE_TOKEN);
-  if (merged !== undefined) parameters.push(PARTIAL);
-  parameters.push({
-    name: adminHeader,
-    in: "header",
-    description: "Party id or alias of the admin, where the path names none.",
-    schema: Type.String(),
-  });
-  return {
-    id: operation,
-    tag,
-    summary,
-    description: merged?.text,
-    parameters,
-    body: bodyOf(kind, example.request),
-    ok: {
-      kind: kind === "metadata" ? "cached" : "call",
-      description: summary,
-      type: "application/json",
-      schema: mergedAnswer === answer ? answer : Type.Union([answer, mergedAnswer]),
-      examples: {
-        "one registry": example.answer,
-        ...(merged === undefined || example.merged === undefined ? {} : { "all registries": example.merged }),
+  const admin = "Party id or alias of the admin, where the path names none.";
+  return describeOperation(
+    {
+      id: operation,
+      tag,
+      summary,
+      description: merged?.text,
+      parameters: [
+        ...(idName === undefined
+          ? []
+          : [inPath(idName, `${cached ? "Instrument" : "Contract"} id, as one percent-encoded segment.`)]),
+        ...(cached?.address === "page" ? [PAGE_SIZE, PAGE_TOKEN] : []),
+        ...(merged === undefined ? [] : [PARTIAL]),
+        { name: options.adminHeader, in: "header", description: admin, schema: Type.String() },
+      ],
+      requestBody: bodyOf(kind, example.request),
+      kind: cached === undefined ? "call" : "cached",
+      answer: {
+        type: "application/json",
+        schema: mergedAnswer === answer ? answer : Type.Union([answer, mergedAnswer]),
+        examples: {
+          "one-registry": example.answer,
+          ...(merged === undefined || example.merged === undefined ? {} : { "all-registries": example.merged }),
+        },
       },
       isMerged: merged !== undefined,
     },
-  };
+    options,
+  );
 }
 
 /** Drafts and other families of APIs. */
-export function passThroughOperations(): Readonly<Record<string, Readonly<Record<"get" | "post", ApiOperation>>>> {
-  const path: ApiParameter = {
-    name: "path",
-    in: "path",
-    description: "Any other path of the registry, slashes included.",
-    schema: Type.String(),
+export function describePassThrough(options: ApiOptions): object {
+  const get: OwnParts = {
+    id: "pass_through",
+    tag: "other paths",
+    summary: "Any other path, passed through to the registry untouched",
+    parameters: [inPath("path", "Any other path of the registry, slashes included.")],
+    kind: "streamed",
+    answer: { description: "Whatever the registry answers", type: "*/*" },
   };
-  const summary = "Any other path, passed through to the registry untouched";
-  const ok: ApiAnswer = { kind: "streamed", description: "Whatever the registry answers", type: "*/*" };
-  const get: ApiOperation = { id: "pass_through", tag: "other paths", summary, parameters: [path], ok };
+  const requestBody = { required: false, content: { "application/json": { schema: Type.Unknown() } } };
+  const post = { ...get, id: "pass_through_post", requestBody };
+  return { get: describeOperation(get, options), post: describeOperation(post, options) };
+}
+
+/** The gateway's own pages, all of them GETs, by path. */
+export function describePages(options: ApiOptions): Readonly<Record<string, object>> {
+  const page = (id: string, summary: string, answer: OwnParts["answer"]): object =>
+    describeOperation({ id, tag: "this API", summary, kind: "page", answer }, options);
+  const pages = {
+    "/openapi.json": page("openapi", "This description", { type: "application/json", schema: Type.Object({}) }),
+    "/docs": page("docs", "This description to read", { type: "text/html" }),
+    "/": page("home", "What this gateway has, as HTML, or as JSON where Accept prefers that", { type: "text/html" }),
+  };
+  return options.isAggregate ? { ...describeCatalogue(options), ...pages } : pages;
+}
+
+function describeCatalogue(options: ApiOptions): Readonly<Record<string, object>> {
+  const ofCatalogue = { tag: "catalogue", kind: "composed", isMerged: true } as const;
+  const answer = (description: string, schema: TSchema, catalogue: unknown) =>
+    ({ description, type: "application/json", schema, examples: { catalogue } }) as const;
   return {
-    "/registry/{path}": {
-      get,
-      post: { ...get, id: "pass_through_post", body: { schema: Type.Unknown(), isRequired: false } },
+    "/catalog/v1/registries": describeOperation(
+      {
+        ...ofCatalogue,
+        id: "catalog_registries",
+        summary: "The registries behind this gateway",
+        answer: answer("The registries", schemas.CatalogueRegistries, REGISTRIES_EXAMPLE),
+      },
+      options,
+    ),
+    "/catalog/v1/instruments": describeOperation(
+      {
+        ...ofCatalogue,
+        id: "catalog_instruments",
+        summary: "Search the instruments of all registries",
+        description:
+          "Upper and lower case and accents make no difference; instruments of which a field begins with the query come " +
+          "first. X-Registry-Partial names registries whose instruments are not known, or not all of them.",
+        parameters: [
+          query("query", "Searched for in id, name and symbol.", Type.String()),
+          query("admin", "Only the registry of this party id or alias.", Type.String()),
+          query("symbol", "Only instruments with this symbol.", Type.String()),
+          query("paused", "Only instruments that are paused, or only those that are not.", Type.Boolean()),
+          PAGE_SIZE,
+          PAGE_TOKEN,
+        ],
+        answer: answer("The instruments that were found", schemas.CataloguePage, CATALOGUE_EXAMPLE),
+      },
+      options,
+    ),
+  };
+}
+
+/** An operation as the document has it, with what all have: common parameters, errors, the 304 of what has an ETag. */
+function describeOperation(parts: OwnParts, { strangers }: ApiOptions): object {
+  const { id, tag, summary, description, parameters = [], requestBody, kind, answer, isMerged = false } = parts;
+  const { fields, errors } = ANSWER_KINDS[kind];
+  const { type, schema, examples = {} } = answer;
+  const shown = Object.entries(examples).map(([name, value]) => [name, { value }] as const);
+  const content = { ...(schema && { schema }), ...(shown.length > 0 && { examples: Object.fromEntries(shown) }) };
+  const headers = headerRefs(isMerged ? [...fields, "X-Registry-Partial"] : fields);
+  const known = "The client has it already: its If-None-Match or If-Modified-Since says so.";
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    ...(description !== undefined && { description }),
+    parameters: [...parameters, ...COMMON_PARAMETER_REFS],
+    ...(requestBody && { requestBody }),
+    responses: {
+      "200": { description: answer.description ?? summary, headers, content: { [type]: content } },
+      ...(fields.includes("ETag") && { "304": { description: known, headers: headerRefs(fields) } }),
+      ...errorRefs(errors),
+      ...errorRefs(strangers === "unlimited" ? [] : CLIENT_STATUSES),
+      ...errorRefs(id === "instrument" && isMerged ? ["409"] : []),
     },
   };
 }
 
-/** The gateway's own pages. */
-export function catalogueOperations(isAggregate: boolean): Readonly<Record<string, ApiOperation>> {
-  const pages: Record<string, ApiOperation> = {
-    "/openapi.json": describePage("openapi", "This description", {
-      type: "application/json",
-      schema: Type.Object({}),
-    }),
-    "/docs": describePage("docs", "This description to read", { type: "text/html" }),
-    "/": describePage("home", "What this gateway has, as HTML, or as JSON where Accept prefers that", {
-      type: "text/html",
-    }),
-  };
-  if (!isAggregate) return pages;
-  return {
-    "/catalog/v1/registries": {
-      id: "catalog_registries",
-      tag: "catalogue",
-      summary: "The registries behind this gateway",
-      parameters: [],
-      ok: describeCatalogue("The registries", schemas.CatalogueRegistries, REGISTRIES_EXAMPLE),
-    },
-    "/catalog/v1/instruments": {
-      id: "catalog_instruments",
-      tag: "catalogue",
-      summary: "Search the instruments of all registries",
-      description:
-        "Upper and lower case and accents make no difference; instruments of which a field begins with the query come " +
-        "first. X-Registry-Partial names registries whose instruments are not known, or not all of them.",
-      parameters: [
-        query("query", "Searched for in id, name and symbol.", Type.String()),
-        query("admin", "Only the registry of this party id or alias.", Type.String()),
-        query("symbol", "Only instruments with this symbol.", Type.String()),
-        query("paused", "Only instruments that are paused, or only those that are not.", Type.Boolean()),
-        PAGE_SIZE,
-        PAGE_TOKEN,
-      ],
-      ok: describeCatalogue("The instruments that were found", schemas.CataloguePage, CATALOGUE_EXAMPLE),
-    },
-    ...pages,
-  };
-}
+const COMMON_PARAMETER_REFS = Object.keys(COMMON_PARAMETERS).map((name) => ({
+  $ref: `#/components/parameters/${name}`,
+}));
 
-function bodyOf(kind: Endpoint["kind"], example: unknown): ApiBody | undefined {
+function bodyOf(kind: Endpoint["kind"], example: unknown): object | undefined {
   if (kind === "metadata") return undefined;
-  return kind === "factory"
-    ? { schema: schemas.FactoryRequest, isRequired: true, example }
-    : { schema: schemas.ContextRequest, isRequired: false, example };
+  const isFactory = kind === "factory";
+  const schema = isFactory ? schemas.FactoryRequest : schemas.ContextRequest;
+  return { required: isFactory, content: { "application/json": { schema, example } } };
 }
 
-function describePage(id: string, summary: string, answer: Pick<ApiAnswer, "type" | "schema">): ApiOperation {
-  return { id, tag: "this API", summary, parameters: [], ok: { kind: "page", description: summary, ...answer } };
+function inPath(name: string, description: string): object {
+  return { name, in: "path", description, schema: Type.String(), required: true };
 }
 
-function describeCatalogue(description: string, schema: TSchema, example: unknown): ApiAnswer {
-  const examples = { catalogue: example };
-  return { kind: "composed", description, type: "application/json", schema, examples, isMerged: true };
-}
-
-function query(name: string, description: string, schema: TSchema): ApiParameter {
+function query(name: string, description: string, schema: TSchema): object {
   return { name, in: "query", description, schema };
 }

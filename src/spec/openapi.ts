@@ -1,26 +1,6 @@
 import { type Endpoint, endpointPath, ENDPOINTS, idNameOf } from "./endpoints.ts";
-import {
-  ANSWER_KINDS,
-  COMMON_PARAMETERS,
-  describeError,
-  type ErrorName,
-  errorRefs,
-  ERROR_ANSWERS,
-  HEADER_FIELDS,
-  type HeaderName,
-  headerRefs,
-  OF_CLIENT,
-} from "./openapi-answers.ts";
-import {
-  type ApiAnswer,
-  type ApiBody,
-  type ApiOperation,
-  type ApiParameter,
-  catalogueOperations,
-  describeEndpoint,
-  passThroughOperations,
-  TAGS,
-} from "./openapi-operations.ts";
+import { COMMON_PARAMETERS, describeErrors, HEADER_FIELDS } from "./openapi-answers.ts";
+import { describeEndpoint, describePages, describePassThrough, TAGS } from "./openapi-operations.ts";
 import { ErrorBody, type SchemaName, SCHEMAS } from "./schemas.ts";
 
 /** What the description depends on. */
@@ -60,7 +40,7 @@ export function describeApi(options: ApiOptions): ApiDocument {
   const paths = describePaths(options);
   const components = {
     schemas: Object.fromEntries(Object.entries(SCHEMAS).map(([name, each]) => [name, inner(each, each)])),
-    responses: describeErrors(),
+    responses: describeErrors(inner(ErrorBody), options.strangers !== "unlimited"),
     headers: HEADER_FIELDS,
     parameters: COMMON_PARAMETERS,
   };
@@ -143,28 +123,15 @@ function describeTags({ isAggregate }: ApiOptions): object[] {
     .map(([name, description]) => ({ name, description }));
 }
 
-function describePaths(options: ApiOptions): Record<string, Record<string, unknown>> {
-  const paths: Record<string, Record<string, unknown>> = {};
+function describePaths(options: ApiOptions): ApiDocument["paths"] {
+  const paths: Record<string, object> = {};
   for (const endpoint of ENDPOINTS) {
-    const operation = describeEndpoint(endpoint, options);
-    paths[pathOf(endpoint)] = {
-      [endpoint.kind === "metadata" ? "get" : "post"]: describeOperation(operation, options),
-    };
+    const method = endpoint.kind === "metadata" ? "get" : "post";
+    paths[pathOf(endpoint)] = { [method]: describeEndpoint(endpoint, options) };
   }
-  for (const [path, methods] of Object.entries(passThroughOperations())) {
-    paths[path] = Object.fromEntries(
-      Object.entries(methods).map(([method, each]) => [method, describeOperation(each, options)]),
-    );
-  }
-  for (const [path, operation] of Object.entries(catalogueOperations(options.isAggregate))) {
-    paths[path] = { servers: [PLAIN], get: describeOperation(operation, options) };
-  }
-  return paths;
-}
-
-function describeErrors(): Record<string, unknown> {
-  const names = Object.keys(ERROR_ANSWERS) as ErrorName[];
-  return Object.fromEntries(names.map((name) => [name, describeError(name, inner(ErrorBody))]));
+  paths["/registry/{path}"] = describePassThrough(options);
+  for (const [path, get] of Object.entries(describePages(options))) paths[path] = { servers: [PLAIN], get };
+  return inner(paths) as ApiDocument["paths"];
 }
 
 /** The components that `paths` refer to, directly or through others. */
@@ -190,56 +157,6 @@ const REFERENCE = /"\$ref":"#\/components\/(([a-z]+)\/([^"]+))"/g;
 
 function pathOf(endpoint: Endpoint): string {
   return endpointPath(endpoint, "\0").replace("%00", `{${idNameOf(endpoint)!}}`);
-}
-
-function describeOperation(
-  { summary, description, id, tag, parameters, body, ok }: ApiOperation,
-  { strangers }: ApiOptions,
-): object {
-  const errors: ErrorName[] = [...ANSWER_KINDS[ok.kind].errors];
-  if (strangers !== "unlimited") errors.push(...OF_CLIENT);
-  if (id === "instrument" && ok.isMerged === true) errors.push("Ambiguous");
-  return {
-    operationId: id,
-    tags: [tag],
-    summary,
-    ...(description === undefined ? {} : { description }),
-    parameters: [...parameters.map(describeParameter), ...COMMON_PARAMETER_REFS],
-    ...(body === undefined ? {} : { requestBody: describeBody(body) }),
-    responses: { "200": describeAnswer(ok), ...describeNotModified(ok), ...errorRefs(errors) },
-  };
-}
-
-const COMMON_PARAMETER_REFS = Object.keys(COMMON_PARAMETERS).map((name) => ({
-  $ref: `#/components/parameters/${name}`,
-}));
-
-function describeBody({ schema, isRequired, example }: ApiBody): object {
-  const shown = example === undefined ? {} : { example };
-  return { required: isRequired, content: { "application/json": { schema: inner(schema), ...shown } } };
-}
-
-function describeAnswer({ kind, description, type, schema, examples, isMerged }: ApiAnswer): object {
-  const fields: HeaderName[] = [...ANSWER_KINDS[kind].fields];
-  if (isMerged === true) fields.push("X-Registry-Partial");
-  const shown = Object.entries(examples ?? {}).map(([name, value]) => [name.replaceAll(" ", "-"), { value }]);
-  const content = {
-    ...(schema === undefined ? {} : { schema: inner(schema) }),
-    ...(shown.length === 0 ? {} : { examples: Object.fromEntries(shown) as object }),
-  };
-  return { description, headers: headerRefs(fields), content: { [type]: content } };
-}
-
-/** The 304 of answers that have an ETag. */
-function describeNotModified({ kind }: ApiAnswer): Record<string, object> {
-  const { fields } = ANSWER_KINDS[kind];
-  if (!fields.includes("ETag")) return {};
-  const description = "The client has it already: its If-None-Match or If-Modified-Since says so.";
-  return { "304": { description, headers: headerRefs(fields) } };
-}
-
-function describeParameter({ name, in: place, description, schema }: ApiParameter): object {
-  return { name, in: place, description, schema: inner(schema), ...(place === "path" ? { required: true } : {}) };
 }
 
 /** A schema as JSON, with references in the place of those that have a name, `self` excepted. */
