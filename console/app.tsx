@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ActionDialog } from "./components/action-dialog.tsx";
 import { Replicas } from "./components/replicas.tsx";
 import { sayDate } from "./format.ts";
+import { AuditPage } from "./pages/audit.tsx";
 import { CachePage } from "./pages/cache.tsx";
 import { ClientsPage } from "./pages/clients.tsx";
 import { ConfigurationPage } from "./pages/configuration.tsx";
@@ -25,6 +26,7 @@ const TITLES: Readonly<Record<Page, string>> = {
   requests: "Requests",
   clients: "Clients",
   discovery: "Discovery",
+  audit: "Audit",
   configuration: "Configuration",
 };
 
@@ -154,6 +156,8 @@ function CurrentPage({ route }: { readonly route: Route }) {
       return <ClientsPage />;
     case "discovery":
       return <DiscoveryPage />;
+    case "audit":
+      return <AuditPage />;
     case "configuration":
       return <ConfigurationPage />;
   }

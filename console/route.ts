@@ -1,4 +1,13 @@
-export const PAGES = ["overview", "registries", "cache", "requests", "clients", "discovery", "configuration"] as const;
+export const PAGES = [
+  "overview",
+  "registries",
+  "cache",
+  "requests",
+  "clients",
+  "discovery",
+  "audit",
+  "configuration",
+] as const;
 export type Page = (typeof PAGES)[number];
 
 /** What is shown: the part of the address behind `#`. */

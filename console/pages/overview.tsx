@@ -6,12 +6,12 @@ import { NOTHING, sayBytes, sayDate, sayMilliseconds, sayNumber, sayRate, saySha
 import { SEVERITY_TONES } from "../health.ts";
 import { lastMinuteOf, lineOf, totalOf } from "../history.ts";
 import type { Intent } from "../intent.ts";
+import { AuditTable } from "./audit.tsx";
 import { OverviewCharts } from "./overview-charts.tsx";
 import { usePoll } from "../polling.ts";
 import { formatRoute } from "../route.ts";
 import { store, useStore } from "../store.ts";
 import { sayDuration } from "../../src/words/quantity.ts";
-import { sayReached } from "../../src/words/reached.ts";
 
 /** Is it well, what is going on, what is in force. */
 export function OverviewPage() {
@@ -29,10 +29,12 @@ export function OverviewPage() {
       ) : (
         <OverviewCharts history={history} />
       )}
-      <Audit />
+      <LastActions />
     </>
   );
 }
+
+const MOST_ACTIONS = 8;
 
 /** As many findings as help; what follows is on the page of the registries. */
 const MOST_FINDINGS = 8;
@@ -204,29 +206,19 @@ function UndoButton({ action, url }: { readonly action: InForceAction; readonly 
   );
 }
 
-/** What operators did lately. */
-function Audit() {
-  const { value, problem } = usePoll<AuditAnswer>({ load: (signal) => store.ask("audit", { signal }), every: 10_000 });
+/** What operators did last; the page of the audit has what was before. */
+function LastActions() {
+  const { value, problem } = usePoll<AuditAnswer>({
+    load: (signal) => store.ask("audit", { query: { limit: MOST_ACTIONS }, signal }),
+    every: 10_000,
+  });
   return (
     <Section title="What operators did">
-      {value === undefined ? (
-        <Blank problem={problem}>Asking…</Blank>
-      ) : (
-        <DataTable
-          caption="What operators did"
-          rows={value.actions}
-          keyOf={({ at, did, what }) => `${at} ${did} ${JSON.stringify(what)}`}
-          textOf={({ did, what, by }) => `${did} ${JSON.stringify(what)} ${by}`}
-          empty="Nothing since this gateway started; the log keeps what was before."
-          columns={[
-            { title: "When", cell: ({ at }) => <When at={at} />, sort: ({ at }) => at },
-            { title: "Did", cell: ({ did }) => did, sort: ({ did }) => did },
-            { title: "What", cell: ({ what }) => <code class="wrap">{JSON.stringify(what)}</code> },
-            { title: "By", cell: ({ by }) => by },
-            { title: "From", cell: ({ from }) => from },
-            { title: "Reached", cell: ({ scope, replicas }) => (replicas === null ? scope : sayReached(replicas)) },
-          ]}
-        />
+      {value === undefined ? <Blank problem={problem}>Asking…</Blank> : <AuditTable actions={value.actions} />}
+      {typeof value?.next === "string" && (
+        <p>
+          <a href={formatRoute({ page: "audit" })}>What was done before</a>
+        </p>
       )}
     </Section>
   );

@@ -32,6 +32,8 @@ Usage:
       How a running gateway is: cache, Redis, upstreams, what operators did.
   registry-gateway replicas
       The replicas at the same Redis: build, load, and in what they differ.
+  registry-gateway audit [--limit N] [--before TIME]
+      What operators did, the latest first: 50, or N, of what was done before TIME (RFC 3339).
   registry-gateway explain URL
       Why an answer of a running gateway was or was not cached, and what the next request gets.
   registry-gateway purge UPSTREAM [--endpoint ${CACHED_OPERATIONS.join("|")}] [--instrument ID] [--soft]
@@ -50,7 +52,7 @@ Usage:
       What was found in lists and where it is pinned; or let what waits be used, or not. With URLs
       only if they are what waits.
 
-      These eight ask the operations listener. Its address and token are those of the config file
+      These nine ask the operations listener. Its address and token are those of the config file
       (--config FILE, with the same default as start); or --url URL and --token-file FILE name
       them. --json prints the answer as JSON.
   registry-gateway clients new NAME [--tier TIER] [--expires 90d]

@@ -12,6 +12,7 @@ import { findTokenFault, readSecret } from "../config/secret.ts";
 import { faultOfFile, readTextFile } from "../config/text-file.ts";
 import type {
   ActAnswer,
+  AuditAnswer,
   DiscoveryAnswer,
   DiscoveryDecisionAnswer,
   ExplainAnswer,
@@ -35,6 +36,7 @@ export interface OperationsFlags {
 interface Answers {
   readonly "GET status": StatusAnswer;
   readonly "GET replicas": ReplicasAnswer;
+  readonly "GET audit": AuditAnswer;
   readonly "GET explain": ExplainAnswer;
   readonly "GET discovery": DiscoveryAnswer;
   readonly "POST discovery": DiscoveryDecisionAnswer;

@@ -71,6 +71,11 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     positionals: 0,
     run: async (values) => (await import("./replicas.ts")).replicas(values),
   },
+  audit: {
+    options: { ...operations, limit: text, before: text },
+    positionals: 0,
+    run: async (values) => (await import("./audit.ts")).audit(values),
+  },
   purge: {
     options: { ...operations, all: flag, endpoint: text, instrument: text, contract: text, soft: flag },
     positionals: [0, 64],

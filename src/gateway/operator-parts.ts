@@ -65,7 +65,7 @@ export function createOperatorParts(
     act: (request) => server.act(request),
     discovery,
     replicas,
-    whoTook: (since, reach) => coordination.coordinator.whoTook(since, reach),
+    shared: coordination.coordinator,
     inForce: () => server.status().inForce,
     isWritten: (did) => isWritten(did, coordination, discovery),
     health: () => health.look(),

@@ -7,7 +7,7 @@ import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts"
 import type { HistoryReport } from "../observe/history.ts";
 import type { RequestsReport } from "../observe/request-log.ts";
 import type { ActionReport, ActResult } from "./actions.ts";
-import type { AuditEntry } from "./audit.ts";
+import type { AuditPage } from "./audit.ts";
 import type { ClientsReport } from "./clients-report.ts";
 import type { Health } from "./conditions/health.ts";
 import type { ConfigReport } from "./config-report.ts";
@@ -45,11 +45,8 @@ export type HistoryAnswer = HistoryReport;
 /** `GET /requests?limit=&since=<cursor>&outcome=&code=&upstream=&client=` */
 export type RequestsAnswer = RequestsReport;
 
-/** `GET /audit` */
-export interface AuditAnswer {
-  /** The latest first. */
-  readonly actions: readonly AuditEntry[];
-}
+/** `GET /audit?before=&limit=` */
+export type AuditAnswer = AuditPage;
 
 /** `GET /replicas` */
 export type ReplicasAnswer = ReplicasReport;

@@ -1,25 +1,58 @@
-import type { IncomingMessage } from "node:http";
-import { BlockList, isIP } from "node:net";
+import { randomBytes } from "node:crypto";
 import type { CancelTimer, Clock, Duration } from "../clock.ts";
-import type { PurgeReach } from "../sharing/ports.ts";
+import { GatewayError } from "../errors.ts";
+import { type AuditPort, LONGEST_RECORD, type PurgeReach, PURGE_REACHES, type RecordPage } from "../sharing/ports.ts";
+import { Type } from "typebox";
+import { Compile } from "typebox/compile";
 import type { ReplicasReached } from "../sharing/replicas.ts";
 import type { Logger } from "../observe/log.ts";
-import type { Credential } from "./access.ts";
+import { thisReplica } from "../version.ts";
 import type { ActionReport, Operator } from "./actions.ts";
 
+/** As many as are in memory, and as one answer has. */
 const KEPT = 500;
 
 const REMIND_EVERY: Duration = 600_000;
 
+/** How often is looked whether what waited for Redis is there by now. */
+const SETTLE_EVERY: Duration = 1_000;
+
+/** Characters of a value that an operator wrote; ids and reasons are shorter. */
+const LONGEST_VALUE = 300;
+
 /** What an operator did, as `GET /audit` shows it. */
 export interface AuditEntry extends Operator {
+  /** Sorts as the actions were done. */
+  readonly id: string;
   readonly at: string;
   readonly did: "purge" | "node" | "upstream" | "discovery";
   /** As it was asked for. */
   readonly what: unknown;
+  /** The replica that was asked. */
+  readonly replica: string;
   readonly scope: PurgeReach;
   /** Which replicas took it, as its answer said; null: that was not asked, or is not known yet. */
   readonly replicas: ReplicasReached | null;
+}
+
+/** What `GET /audit` answers. */
+export interface AuditPage {
+  /** The latest first. */
+  readonly actions: readonly AuditEntry[];
+  /** What `before` takes to read on; null: there is nothing before. */
+  readonly next: string | null;
+  /** Of all replicas, for a month; false: of this one since it started, because there is no Redis or it is away. */
+  readonly isShared: boolean;
+  /** How many of this page cannot be read: sealed with a key that is gone. */
+  readonly unreadable: number;
+}
+
+interface AuditOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly shared: AuditPort;
+  /** Redis is there, and nothing of what operators did so waits to be written to it. */
+  readonly isWritten: (did: AuditEntry["did"]) => boolean;
 }
 
 interface Noted extends Pick<AuditEntry, "what" | "scope"> {
@@ -27,77 +60,166 @@ interface Noted extends Pick<AuditEntry, "what" | "scope"> {
   readonly replicas: Promise<ReplicasReached> | undefined;
 }
 
-/** What was done through this listener, the latest first, and what the operator is reminded of while it is in force. */
+/** What operators did, the latest first, and what they are reminded of while it is in force. */
 export class Audit {
-  private readonly clock: Clock;
-  private readonly log: Logger;
+  private readonly options: AuditOptions;
+  /** What was done through this listener. */
   private readonly entries: AuditEntry[] = [];
-  private cancelTimer: CancelTimer | undefined;
+  private count = 0;
+  private cancelReminder: CancelTimer | undefined;
+  private cancelSettling: CancelTimer | undefined;
 
-  constructor(clock: Clock, log: Logger) {
-    this.clock = clock;
-    this.log = log;
+  constructor(options: AuditOptions) {
+    this.options = options;
   }
 
   /** Notes what was done: one entry, and one line in the log. Who took it is added once it is known. */
   note(did: AuditEntry["did"], operator: Operator, { what, scope, replicas }: Noted): void {
-    const at = new Date(this.clock.wallNow()).toISOString();
-    const entry = { at, did, ...operator, what, scope, replicas: null };
-    this.entries.unshift(entry);
-    void replicas?.then((reached) => {
-      const index = this.entries.indexOf(entry);
-      if (index !== -1) this.entries[index] = { ...entry, replicas: reached };
-    });
-    this.entries.length = Math.min(this.entries.length, KEPT);
+    const now = this.options.clock.wallNow();
+    const shown = shorten(what as Readonly<Record<string, unknown>>);
+    const at = new Date(now).toISOString();
+    const replica = thisReplica.name;
+    this.put({ id: this.nextId(now), at, did, ...operator, what: shown, replica, scope, replicas: null });
+    const { id } = this.entries[0]!;
+    void replicas?.then((reached) => this.change(id, { replicas: reached }));
+    if (scope === "pending") this.settleLater();
     // Ids stay out of the log; an admin has its alias there.
-    const { instrument: _, contract: __, admin: ___, ...shown } = what as Readonly<Record<string, unknown>>;
-    this.log.info({ did, ...shown, ...operator, reach: scope }, "operator action");
+    const { instrument: _, contract: __, admin: ___, ...logged } = shown;
+    this.options.log.info({ did, ...logged, ...operator, reach: scope }, "operator action");
   }
 
-  /** @param isWritten nothing of what was done so waits for Redis any more: what was pending has reached all */
-  latest(isWritten: (did: AuditEntry["did"]) => boolean): readonly AuditEntry[] {
-    for (const [i, entry] of this.entries.entries()) {
-      if (entry.scope === "pending" && isWritten(entry.did)) this.entries[i] = { ...entry, scope: "fleet" };
-    }
-    return this.entries;
+  /** What was done before `before`, by all replicas where Redis is there. */
+  async page({ before, limit }: RecordPage): Promise<AuditPage> {
+    this.settle();
+    const found = await this.options.shared.records({ before, limit });
+    const last = found?.last;
+    const isOnPage = ({ id }: AuditEntry) =>
+      (before === undefined || id < before) && (last === undefined || id >= last);
+    const read = (found?.records ?? []).map(readEntry).filter((entry) => entry !== undefined);
+    const entries = new Map(read.map((entry) => [entry.id, entry]));
+    for (const entry of this.entries.filter(isOnPage)) entries.set(entry.id, entry);
+    const all = [...entries.values()].toSorted((a, b) => (a.id < b.id ? 1 : -1));
+    const actions = all.slice(0, limit);
+    const next = all.length > limit ? actions.at(-1)!.id : (last ?? null);
+    const unreadable = found === undefined ? 0 : found.unreadable + found.records.length - read.length;
+    return { actions, next, isShared: found !== undefined, unreadable };
   }
 
   /** From now on, a line in the log for each action in force, every ten minutes. */
   remind(inForce: () => readonly ActionReport[]): void {
-    this.cancelTimer = this.clock.after(REMIND_EVERY, () => {
-      for (const action of inForce()) this.log.warn({ ...action }, "operator action in force");
+    this.cancelReminder = this.options.clock.after(REMIND_EVERY, () => {
+      for (const action of inForce()) this.options.log.warn({ ...action }, "operator action in force");
       this.remind(inForce);
     });
   }
 
   close(): void {
-    this.cancelTimer?.();
+    this.cancelReminder?.();
+    this.cancelSettling?.();
+  }
+
+  /** The time with what orders those of one millisecond, and what no other replica has. */
+  private nextId(now: number): string {
+    this.count = (this.count + 1) % 36 ** 4;
+    const count = this.count.toString(36).padStart(4, "0");
+    return `${String(now).padStart(13, "0")}-${count}${randomBytes(4).toString("hex")}`;
+  }
+
+  private put(entry: AuditEntry): void {
+    this.entries.unshift(entry);
+    this.entries.length = Math.min(this.entries.length, KEPT);
+    this.share(entry);
+  }
+
+  private change(id: string, changes: Partial<AuditEntry>): void {
+    const index = this.entries.findIndex((entry) => entry.id === id);
+    if (index === -1) return;
+    this.entries[index] = { ...this.entries[index]!, ...changes };
+    this.share(this.entries[index]);
+  }
+
+  private share(entry: AuditEntry): void {
+    const text = JSON.stringify(entry);
+    // Names of very many replicas.
+    this.options.shared.record(
+      entry.id,
+      text.length > LONGEST_RECORD ? JSON.stringify({ ...entry, replicas: null }) : text,
+    );
+  }
+
+  /** What was pending has reached all where nothing like it waits for Redis any more. */
+  private settle(): void {
+    const pending = this.entries.filter(({ scope }) => scope === "pending");
+    for (const { id, did } of pending) if (this.options.isWritten(did)) this.change(id, { scope: "fleet" });
+  }
+
+  private settleLater(): void {
+    this.cancelSettling?.();
+    this.cancelSettling = this.options.clock.after(SETTLE_EVERY, () => {
+      this.settle();
+      if (this.entries.some(({ scope }) => scope === "pending")) this.settleLater();
+    });
   }
 }
 
-const PRIVATE = new BlockList();
-for (const [network, length] of [
-  ["10.0.0.0", 8],
-  ["172.16.0.0", 12],
-  ["192.168.0.0", 16],
-  ["169.254.0.0", 16],
-  ["100.64.0.0", 10],
-] as const) {
-  PRIVATE.addSubnet(network, length, "ipv4");
-}
-PRIVATE.addSubnet("fc00::", 7, "ipv6");
-PRIVATE.addSubnet("fe80::", 10, "ipv6");
+const Name = Type.Object({ name: Type.String(), version: Type.String(), revision: Type.String() });
 
-/** Who sends a request that was let in, by name where there is one: no address and no secret, but which kind of either. */
-export function operatorOf({ socket }: IncomingMessage, { shown, identity }: Credential): Operator {
-  const by = identity?.name === undefined ? shown : `${identity.name} (${shown})`;
-  return { by, from: kindOf(socket.remoteAddress ?? "") };
+/** The form of an entry in Redis, where others may write. */
+const entryValidator = Compile(
+  Type.Object({
+    id: Type.String(),
+    at: Type.String(),
+    did: Type.Union(["purge", "node", "upstream", "discovery"].map((did) => Type.Literal(did))),
+    by: Type.String(),
+    from: Type.String(),
+    what: Type.Object({}),
+    replica: Type.String(),
+    scope: Type.Union(PURGE_REACHES.map((reach) => Type.Literal(reach))),
+    replicas: Type.Union([
+      Type.Null(),
+      Type.Object({ took: Type.Array(Name), missing: Type.Array(Name), of: Type.Integer({ minimum: 0 }) }),
+    ]),
+  }),
+);
+
+/** Undefined: it is no entry. */
+function readEntry(text: string): AuditEntry | undefined {
+  try {
+    const entry: unknown = JSON.parse(text);
+    return entryValidator.Check(entry) ? entry : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
-function kindOf(remote: string): string {
-  const address = remote.replace(/^::ffff:(?=\d+\.)/, "");
-  if (address === "::1" || address.startsWith("127.")) return "loopback";
-  const family = isIP(address);
-  if (family === 0) return "unknown address";
-  return PRIVATE.check(address, family === 4 ? "ipv4" : "ipv6") ? "private address" : "public address";
+/** What an operator asked for, with values that a page can show. */
+function shorten(what: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const cut = (value: unknown) =>
+    typeof value === "string" && value.length > LONGEST_VALUE ? `${value.slice(0, LONGEST_VALUE)}…` : value;
+  return Object.fromEntries(Object.entries(what).map(([key, value]) => [key, cut(value)]));
+}
+
+/** An id of an entry, or milliseconds since the Unix epoch, which is before all that were done then. */
+const CURSOR = /^[0-9]{13}(?:-[0-9a-z]{12})?$/;
+
+/**
+ * `before` is the `next` of an earlier page, or a time (RFC 3339); `limit` from 1 to 500.
+ *
+ * @throws GatewayError 400 for anything else
+ */
+export function parseAuditQuery(query: unknown): RecordPage {
+  const { before, limit = String(KEPT), ...others } = query as Readonly<Record<string, unknown>>;
+  const refuse = (text: string): never => {
+    throw new GatewayError("invalid_query", text);
+  };
+  if (Object.keys(others).length > 0) refuse("this path takes before and limit, each of them once");
+  const count = typeof limit === "string" && /^[0-9]{1,3}$/.test(limit) ? Number(limit) : 0;
+  if (count < 1 || count > KEPT) refuse(`limit must be a whole number from 1 to ${KEPT}, given once`);
+  if (before === undefined) return { limit: count };
+  const time = typeof before === "string" && /^\d{4}-\d\d-\d\dT/.test(before) ? Date.parse(before) : Number.NaN;
+  if (time >= 0) return { before: String(time).padStart(13, "0"), limit: count };
+  if (typeof before === "string" && CURSOR.test(before)) return { before, limit: count };
+  return refuse(
+    "before must be next of an earlier answer of this path, or a time such as 2026-11-24T09:30:00Z, given once",
+  );
 }

@@ -5,7 +5,8 @@ import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts"
 import { GatewayError } from "../errors.ts";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
-import { type Audit, operatorOf } from "./audit.ts";
+import { operatorOf } from "./access.ts";
+import type { Audit } from "./audit.ts";
 import { bodyOf } from "./request-body.ts";
 
 /** What the listener says of discovery, and has it do. */
@@ -33,8 +34,7 @@ const validator = Compile(DecisionRequest);
 interface DiscoveryParts {
   readonly clock: Clock;
   readonly discovery: DiscoveryOperations;
-  /** See {@link Coordinator.whoTook}. */
-  whoTook: Coordinator["whoTook"];
+  readonly shared: Pick<Coordinator, "whoTook">;
 }
 
 /** `GET /discovery`, and `POST`, by which an operator approves or refuses what waits. */
@@ -53,7 +53,7 @@ export function addDiscovery(app: FastifyInstance, parts: DiscoveryParts, audit:
     const since = clock.now();
     const { registry, reach } = await discovery.decide(admin, approve, urls);
     const what = { admin, ...(upstream !== undefined && { upstream }), approve };
-    const replicas = reach === "pending" ? undefined : parts.whoTook(since, reach);
+    const replicas = reach === "pending" ? undefined : parts.shared.whoTook(since, reach);
     audit.note("discovery", operatorOf(request.raw, request.credential), { what, scope: reach, replicas });
     if (reach === "pending") {
       const text = "decided on this replica only: Redis is away. It is written to Redis when that is back";

@@ -14,8 +14,15 @@ import { answerUnparsed, requestIdOf } from "../requests/send.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
-import { Audit, type AuditEntry, operatorOf } from "./audit.ts";
-import { checkAccess, checkMayAct, type Credential, type OperationsAccess, type PathKind } from "./access.ts";
+import { Audit, type AuditEntry, parseAuditQuery } from "./audit.ts";
+import {
+  checkAccess,
+  checkMayAct,
+  type Credential,
+  type OperationsAccess,
+  operatorOf,
+  type PathKind,
+} from "./access.ts";
 import { addConsole, PAGES } from "./console-files.ts";
 import { addDiscovery, type DiscoveryOperations } from "./discovery.ts";
 import type { PurgeResult } from "./purge.ts";
@@ -34,8 +41,7 @@ export interface OperationsOptions extends ReportsOptions {
   /** See `act`. */
   act(request: ActRequest): Promise<ActResult>;
   readonly discovery: DiscoveryOperations;
-  /** See {@link Coordinator.whoTook}. */
-  whoTook: Coordinator["whoTook"];
+  readonly shared: Pick<Coordinator, "record" | "records" | "whoTook">;
   /** What operators did that has effect now. */
   inForce(): readonly ActionReport[];
   /** Redis is there, and nothing of what operators did so waits to be written to it. */
@@ -110,8 +116,8 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   addReports(app, options);
   addSession(app, sessions, options);
   addConsole(app, options.console);
-  const audit = new Audit(options.clock, options.log);
-  app.get("/audit", async (_request, reply) => reply.send({ actions: audit.latest((did) => options.isWritten(did)) }));
+  const audit = new Audit(options);
+  app.get("/audit", async ({ query }, reply) => reply.send(await audit.page(parseAuditQuery(query))));
   addActions(app, options, audit);
   addDiscovery(app, options, audit);
   app.addHook("onReady", async () => audit.remind(() => options.inForce()));
@@ -185,7 +191,7 @@ function addActions(app: FastifyInstance, options: OperationsOptions, audit: Aud
     const since = clock.now();
     const { purged, reach } = await options.purge(bodyOf(request));
     metrics.purges.inc({ reach });
-    const replicas = reach === "pending" ? undefined : options.whoTook(since, reach);
+    const replicas = reach === "pending" ? undefined : options.shared.whoTook(since, reach);
     audit.note("purge", operatorOf(request.raw, request.credential), { what: purged, scope: reach, replicas });
     if (reach === "pending") {
       const text = "purged on this replica only: Redis is away. The purge is written to Redis before it is read again";
@@ -199,7 +205,7 @@ function addActions(app: FastifyInstance, options: OperationsOptions, audit: Aud
       const body = bodyOf(request);
       const operator = operatorOf(request.raw, request.credential);
       const { action, reach } = await options.act({ on, body, operator });
-      const replicas = reach === "pending" ? undefined : options.whoTook(since, reach);
+      const replicas = reach === "pending" ? undefined : options.shared.whoTook(since, reach);
       audit.note(on, operator, { what: body, scope: reach, replicas });
       if (reach === "pending") {
         const text = "done on this replica only: Redis is away. It is written to Redis when that is back";

@@ -4,9 +4,8 @@ import type { Clock, Duration, Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { isObject } from "../json.ts";
 import type { Logger } from "../observe/log.ts";
-import { NO_CREDENTIAL, type OperationsAccess } from "./access.ts";
+import { NO_CREDENTIAL, type OperationsAccess, operatorOf } from "./access.ts";
 import type { SessionAnswer } from "./answers.ts";
-import { operatorOf } from "./audit.ts";
 import type { Identity, Operators } from "./operators.ts";
 import { bodyOf } from "./request-body.ts";
 

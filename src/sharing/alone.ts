@@ -60,6 +60,14 @@ export class LocalCoordinator implements Coordinator {
     return Promise.resolve("replica");
   }
 
+  record(): void {
+    // There is nobody else to show it.
+  }
+
+  records(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
   whoTook(): Promise<ReplicasReached> {
     const { name, version, revision } = thisReplica;
     return Promise.resolve({ took: [{ name, version, revision }], missing: [], of: 1 });

@@ -80,6 +80,34 @@ export interface ActionsPort {
   act(order: ActionOrder): Promise<PurgeReach>;
 }
 
+/** A page of records: the latest before an id. */
+export interface RecordPage {
+  /** Undefined: from the latest on. */
+  readonly before?: string | undefined;
+  readonly limit: number;
+}
+
+export interface FoundRecords {
+  /** Their texts, the latest first. */
+  readonly records: readonly string[];
+  /** How many of the page are not the gateway's, or sealed with a key that is gone. */
+  readonly unreadable: number;
+  /** The id of the page's last; undefined: there are no more behind it. */
+  readonly last: string | undefined;
+}
+
+/** Characters of a record. */
+export const LONGEST_RECORD = 8_192;
+
+/** What operators did, kept for a month for all replicas to show. */
+export interface AuditPort {
+  /** Keeps a record, in the place of one with the same id. Ids have no space, and sort as what they stand for happened. */
+  record(id: string, text: string): void;
+
+  /** Undefined: nothing is shared, or it cannot be read now. */
+  records(page: RecordPage): Promise<FoundRecords | undefined>;
+}
+
 /** One fetch for all who want the same. */
 export interface LeasesPort {
   /** The lease for `key`, or undefined when another request or process has it. */
@@ -122,6 +150,6 @@ export interface AnnouncementsPort {
  * No method rejects: when what is shared is away, adapters answer from what this process knows.
  */
 export interface Coordinator
-  extends EpochsPort, ActionsPort, LeasesPort, LimitsPort, FactsPort, AnnouncementsPort, ReplicasPort {
+  extends EpochsPort, ActionsPort, AuditPort, LeasesPort, LimitsPort, FactsPort, AnnouncementsPort, ReplicasPort {
   close(): Promise<void>;
 }

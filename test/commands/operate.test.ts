@@ -127,6 +127,26 @@ describe("nodes and upstreams", () => {
 });
 
 describe("purge", () => {
+  test("shows what operators did, page by page", async () => {
+    const { operations } = await startOne();
+    const url = ["--url", operations];
+    for (const mode of ["cache-only", "normal"]) {
+      expect((await runHere(["upstreams", mode, "amulet", ...url])).code).toBe(0);
+    }
+    const first = await runHere(["audit", "--limit", "1", ...url]);
+    expect([first.code, first.stderr]).toEqual([0, ""]);
+    expect(first.stdout).toMatch(
+      /^AT +BY +DID +WHAT +REACHED\n\S+Z +no token +upstream +\{"upstream":"amulet","mode":"normal"\}/,
+    );
+    const [, next] = /--before (\S+)/.exec(first.stdout)!;
+    const second = await runHere(["audit", "--before", next!, ...url]);
+    expect(second.stdout).toContain('"cache-only"');
+    expect(second.stdout).not.toMatch(/"normal"|--before/);
+    expect((await runHere(["audit", "--limit", "0", ...url])).stderr).toContain(
+      "limit must be a whole number from 1 to 500",
+    );
+  });
+
   test("purges what it names, so that the next request asks the registry", async () => {
     const started = await startOne();
     const { operations } = started;

@@ -29,7 +29,16 @@ export interface OpenOptions extends BrowserContextOptions {
 }
 
 /** The pages that the navigation leads to. */
-export const PAGES = ["Overview", "Registries", "Cache", "Requests", "Clients", "Discovery", "Configuration"] as const;
+export const PAGES = [
+  "Overview",
+  "Registries",
+  "Cache",
+  "Requests",
+  "Clients",
+  "Discovery",
+  "Audit",
+  "Configuration",
+] as const;
 
 /** Real registries, gateways and pages; what was begun last ends first, with the test. */
 export interface ConsoleScene {

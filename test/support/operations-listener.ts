@@ -9,6 +9,7 @@ import type { Config } from "../../src/config/schema.ts";
 import type { OperationsAccess } from "../../src/operations/access.ts";
 import { Operators } from "../../src/operations/operators.ts";
 import { createOperationsListener, type OperationsOptions } from "../../src/operations/listener.ts";
+import { LocalCoordinator } from "../../src/sharing/alone.ts";
 import { testConfig } from "./gateway.ts";
 
 /** Who may ask, with tokens as the configuration names them. */
@@ -58,7 +59,7 @@ export function useOperationsListener(): Start {
         decide: () => Promise.reject(new Error("nothing is decided here")),
       },
       replicas: { report: async () => ({ replicas: [], unknown: 0, differences: [] }) },
-      whoTook: async () => ({ took: [{ name: "here", version: "-", revision: "-" }], missing: [], of: 1 }),
+      shared: new LocalCoordinator({ clock }),
       inForce: () => [],
       isWritten: () => false,
       health: async () => ({ severity: null, sentence: "No registry is configured.", findings: [], more: 0 }),

@@ -1,7 +1,7 @@
 import type { Clock, Duration, Instant, MaybePromise } from "../../clock.ts";
 import { thisReplica } from "../../version.ts";
 import { type ActionOrder, Actions } from "../actions.ts";
-import type { Coordinator, Dependencies, FetchOutcome, Lease, PurgeReach } from "../ports.ts";
+import type { Coordinator, Dependencies, FetchOutcome, FoundRecords, Lease, PurgeReach, RecordPage } from "../ports.ts";
 import type { Replica, ReplicaReport, ReplicasReached, ReplicaState } from "../replicas.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
@@ -9,6 +9,7 @@ import { Poller } from "./poller.ts";
 import type { Message } from "./messages.ts";
 import { Replicas } from "./replicas.ts";
 import { SharedActions } from "./actions.ts";
+import { SharedAudit } from "./audit.ts";
 import { Announcements } from "./announcements.ts";
 import { SharedChains } from "./chains.ts";
 import { SharedEpochs } from "./epochs.ts";
@@ -64,6 +65,7 @@ export class RedisCoordinator implements Coordinator {
   private readonly connection: RedisConnection;
   private readonly parts: TableParts;
   private readonly sharedActions: SharedActions;
+  private readonly audit: SharedAudit;
   private readonly replicaTable: Replicas;
   private readonly leases: SharedLeases;
   private readonly facts: SharedFacts;
@@ -89,6 +91,7 @@ export class RedisCoordinator implements Coordinator {
     const { parts, replicaTable: replicas } = this;
     this.pins = new SharedTable({ ...parts, kind: "pin", key, tag: "pins", accepts: () => true, replicas });
     this.sharedActions = new SharedActions(this.parts, this.actions, this.replicaTable);
+    this.audit = new SharedAudit(this.parts);
     this.leases = new SharedLeases({ connection, epochs: this.epochs, clock, observer });
     this.limits = new RedisLimits({ connection, epochs: this.epochs, members: this.replicaTable.members, clock });
     this.facts = new SharedFacts({ connection, epochs: this.epochs, clock, observer });
@@ -99,6 +102,7 @@ export class RedisCoordinator implements Coordinator {
         this.sharedActions.shared.look();
         this.pins.look();
         this.epochs.connectionChanged();
+        this.audit.connected();
       },
       disconnected: () => this.epochs.connectionChanged(),
       missed: () => this.announcements.received(undefined),
@@ -158,6 +162,14 @@ export class RedisCoordinator implements Coordinator {
     return this.sharedActions.act(order);
   }
 
+  record(id: string, text: string): void {
+    this.audit.record(id, text);
+  }
+
+  records(page: RecordPage): Promise<FoundRecords | undefined> {
+    return this.audit.records(page);
+  }
+
   whoTook(since: Instant, reach: PurgeReach): Promise<ReplicasReached> {
     return this.replicaTable.whoTook(since, reach);
   }
@@ -199,7 +211,7 @@ export class RedisCoordinator implements Coordinator {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.leases.close(), this.replicaTable.close()]);
+    await Promise.all([this.leases.close(), this.replicaTable.close(), this.audit.close()]);
     this.parts.poller.close();
     this.epochs.close();
     this.sharedActions.close();

@@ -64,6 +64,11 @@ export class Keys {
     return this.table(`pins${this.sealed}`);
   }
 
+  /** What operators did, as the audit shows it: a sorted set of id and record. */
+  get audit(): string {
+    return this.table(`audit${this.sealed}`);
+  }
+
   /** The replicas alive: a table of id → what it says of itself. */
   get replicas(): string {
     return this.table("replicas");

@@ -13,7 +13,7 @@ const MARK = "!";
 
 /** What a text was sealed for: its kind, its key in Redis (or channel), and its place there, which is not in the key. */
 export interface SealedPlace {
-  readonly kind: RedisValue;
+  readonly kind: RedisValue | "audit";
   readonly key: string;
   readonly field?: string | undefined;
 }
