@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { ScriptedAnswer } from "../../src/sandbox/script.ts";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
+import { mulberry32 } from "../../src/sandbox/random.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { useGateways } from "../support/gateways.ts";
 import { startRawServer } from "../support/raw-server.ts";
@@ -333,6 +334,84 @@ describe("with contexts.share", () => {
     expect((await ask(gateway)).headers["cache-status"]).toMatch(/^registry-gateway;hit;ttl=5\d$/);
   });
 });
+
+interface Told {
+  readonly authorization: string;
+  readonly url: string;
+  readonly body: string;
+  /** When the registry was asked. */
+  readonly at: number;
+}
+
+test("800 random questions, purges and departures: never another's answer, nor one from before a purge", async () => {
+  const { registry, gateway } = await start({ contexts: { share: true, maxAge: "1m" }, forwardAuthorization: "calls" });
+  const random = mulberry32(34);
+  const one = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)]!;
+  registry.script(async ({ method, url, headers, body }) => {
+    if (method !== "POST") return undefined;
+    const values = { authorization: headers.authorization, url, body: body.toString(), at: performance.now() };
+    const marks = one(["max-age=60", "max-age=60", "max-age=0", "no-store"]);
+    return {
+      status: random() < 0.05 ? 409 : 200,
+      headers: ["content-type", "application/json", "cache-control", marks],
+      body: JSON.stringify({ choiceContextData: { values }, disclosedContracts: [], error: "contention" }),
+      delay: random() * 8,
+    };
+  });
+  const ids = ["00aa", "00ab", "00ac"];
+  /** By contract: when its last purge began, of those that have been answered. */
+  const purged = new Map(ids.map((id) => [id, 0]));
+  const wrong: unknown[] = [];
+  const counts = { answered: 0, left: 0, purges: 0 };
+
+  async function question(): Promise<void> {
+    const id = one(ids);
+    const asked = {
+      authorization: `Bearer ${one(["x", "y", "z"])}`,
+      url: ACCEPT.replace("00aa", id),
+      body: one(["{}", "{ }"]),
+    };
+    const insists = random() < 0.1;
+    const notBefore = insists ? performance.now() : purged.get(id)!;
+    const leaving = new AbortController();
+    if (random() < 0.2) setTimeout(() => leaving.abort(), random() * 8);
+    const { authorization, body } = asked;
+    const headers = { "content-type": "application/json", authorization, "cache-control": insists ? "no-cache" : "" };
+    try {
+      const answer = await fetch(gateway.url + asked.url, { method: "POST", headers, body, signal: leaving.signal });
+      const told = (await answer.json()) as { choiceContextData: { values: Told } };
+      const { at, ...of } = told.choiceContextData.values;
+      if (JSON.stringify(of) !== JSON.stringify(asked) || at < notBefore) wrong.push({ asked, of, at, notBefore });
+      counts.answered += 1;
+    } catch {
+      counts.left += 1;
+    }
+  }
+
+  async function purgeOne(): Promise<void> {
+    const id = one(ids);
+    const isAll = random() < 0.3;
+    const begun = performance.now();
+    await purge(gateway, isAll ? { upstream: "amulet" } : { upstream: "amulet", contract: id });
+    for (const each of isAll ? ids : [id]) purged.set(each, Math.max(purged.get(each)!, begun));
+    counts.purges += 1;
+  }
+
+  let left = 800;
+  async function client(): Promise<void> {
+    while (left > 0) {
+      left -= 1;
+      await (random() < 0.03 ? purgeOne() : question());
+    }
+  }
+  await Promise.all(Array.from({ length: 16 }, client));
+  expect(wrong).toEqual([]);
+  expect(counts.answered + counts.left + counts.purges).toBe(800);
+  expect(Math.min(counts.left, counts.purges)).toBeGreaterThan(5);
+  const saved = await spared(gateway);
+  expect(saved["shared"]).toBeGreaterThan(30);
+  expect(saved["kept"]).toBeGreaterThan(30);
+}, 30_000);
 
 test("without it each question is a call, whatever the registry marks", async () => {
   const { registry, gateway } = await start({});
