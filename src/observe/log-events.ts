@@ -32,6 +32,7 @@ export const LOG_EVENTS = {
       "contract?": "hash of the contract id",
       status: "HTTP status; 499: the client went away first",
       outcome: "hit, stale, revalidated, miss, bypass, or refused: answered with an error of the gateway's own",
+      "collapsed?": "true: it got the answer of another request's call",
       "durationMs?": "from the request's head to the answer's last byte; not with fresh memory hits",
       "bytes?": "of the answer's body, but 0 of one that is passed through; not with fresh memory hits",
       "code?": "of an error of the gateway's own, as in Registry-Gateway-Error",

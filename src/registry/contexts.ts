@@ -92,9 +92,9 @@ export class Contexts {
   async ask(upstream: AskedUpstream, question: ContextQuestion): Promise<ContextAnswer> {
     const { clock, observer } = this.options;
     const { share, maxAge } = upstream.config.contexts;
-    const dependencies = dependenciesOf(upstream, question);
-    const epoch = (share || maxAge > 0) && dependencies !== undefined ? this.epochOf(dependencies) : undefined;
-    if (epoch === undefined || upstream.refusal() !== undefined) {
+    const dependencies = share || maxAge > 0 ? dependenciesOf(upstream, question) : undefined;
+    const epoch = dependencies && this.epochOf(dependencies);
+    if (dependencies === undefined || epoch === undefined || upstream.refusal() !== undefined) {
       const answer = await upstream.call({ ...question.call, deadline: question.deadline, signal: question.signal });
       question.check(answer);
       return { answer, status: undefined, age: undefined };
@@ -109,8 +109,7 @@ export class Contexts {
       return { answer: kept, status: { ttl }, age: Math.floor((now - kept.bornAt) / 1_000) };
     }
     const forward = kept !== undefined && now < kept.freshUntil ? "request" : "uri-miss";
-    const call = (limits: WaitLimits) =>
-      this.call(upstream, question, { id, epoch, dependencies: dependencies! }, limits);
+    const call = (limits: WaitLimits) => this.call(upstream, question, { id, epoch, dependencies }, limits);
     if (!share) return { answer: await call(question), status: { forward }, age: undefined };
     const running = asked.noCache || asked.maxAge === 0 ? undefined : this.running.get(id);
     if (running !== undefined) observer.callSpared(upstream.name, "shared");
