@@ -5,8 +5,7 @@ import type { Clock } from "../clock.ts";
 import type { ClientsConfig } from "../config/schema.ts";
 import { digestOf } from "../digest.ts";
 import { GatewayError } from "../errors.ts";
-import type { Client, Identity, Tier } from "./client.ts";
-import { isClientName } from "./client-name.ts";
+import { type Client, type Identity, isClientName, type Tier } from "./client.ts";
 
 export type CertificateName = NonNullable<ClientsConfig["certificates"]>["name"];
 

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from "node:http";
 import type { TLSSocket } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
+import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
 import type { ClientsConfig, Config } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
 import { GatewayError } from "../errors.ts";
-import { AnonymousClients } from "./anonymous-clients.ts";
 import { ClientAddresses } from "./client-address.ts";
 import { CertificateClients, type CertificateOptions } from "./client-certificate.ts";
 import { ClientKeys, type KeyHolder, type KeysObserver } from "./client-keys.ts";
@@ -182,6 +182,31 @@ export class Clients {
   private byToken(token: string): Identity | Promise<Identity> {
     const { tokens } = this.parts;
     return tokens === undefined ? NO_TOKENS : (tokens.verified(token) ?? tokens.verify(token));
+  }
+}
+
+/**
+ * Addresses that are known at once. They have a table of their own: a flood of addresses forgets other anonymous clients,
+ * and none that shows a credential. Forgetting costs a client that was quiet nothing: its limits were full again.
+ */
+const MOST_ADDRESSES = 50_000;
+
+/** Clients without a credential, by where they call from. */
+class AnonymousClients {
+  readonly tier: Tier;
+  private readonly clients = new LRUCache<string, Client>({ max: MOST_ADDRESSES });
+
+  constructor(tier: Tier) {
+    this.tier = tier;
+  }
+
+  /** @param address as it is counted: of IPv6, the first 64 bits */
+  at(address: string): Client {
+    const known = this.clients.get(address);
+    if (known !== undefined) return known;
+    const client: Client = { kind: "anonymous", name: "anonymous", tier: this.tier, id: `address:${address}` };
+    this.clients.set(address, client);
+    return client;
   }
 }
 

@@ -1,6 +1,6 @@
 import type { ClientsConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
-import { isClientName } from "./client-name.ts";
+import { isClientName } from "./client.ts";
 
 /** An issuer of tokens as it is configured. */
 export type IssuerConfig = ClientsConfig["jwt"][number];

@@ -5,7 +5,7 @@ import type { Environment } from "./environment.ts";
 import { asData } from "./keys.ts";
 import { ConfigError } from "./problem.ts";
 import type { Problem } from "./problem.ts";
-import { readYaml } from "./reading.ts";
+import { Reading } from "./reading.ts";
 import { readRoot } from "./read.ts";
 import { checkRules } from "./rules.ts";
 import { configSchema } from "./schema.ts";
@@ -44,7 +44,7 @@ function byPlace(a: Problem, b: Problem): number {
 
 /** The configuration in `text`, or everything that is wrong with it. Reads only the files that `…File` keys name. */
 export function parseConfig({ text, file, env }: ConfigSource): ParsedConfig {
-  const reading = readYaml({ text, env, folder: dirname(resolve(file)) });
+  const reading = new Reading(text, env, dirname(resolve(file)));
   const { files } = reading;
   const refuse = (): ParsedConfig => ({
     problems: reading.problems.toSorted(byPlace),

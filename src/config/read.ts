@@ -35,7 +35,7 @@ function followAlias(reading: Reading, node: unknown, path: string): Node | null
 
 /** The scalar with the environment's variables put in; undefined, with a problem, when a reference is wrong. */
 function readScalar(reading: Reading, value: unknown, path: string): Given | undefined {
-  if (typeof value !== "string" || reading.env === undefined) return { value, replaced: false };
+  if (typeof value !== "string") return { value, replaced: false };
   const { text, replaced, faults } = substitute(value, reading.env);
   for (const fault of faults) reading.report(path, fault);
   return faults.length > 0 ? undefined : { value: text, replaced };

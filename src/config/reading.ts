@@ -15,64 +15,35 @@ export function withoutKeys(text: string): string {
   return text.replaceAll(/rgk_[\w-]{8,}/g, "rgk_…");
 }
 
-/** Text to read, and what it is read with. */
-interface Source {
-  readonly text: string;
-  /** Undefined: references to variables stay as they are. */
-  readonly env?: Environment;
-  readonly folder: string;
-  /** Where the text begins in its file, counted from 1. */
-  readonly firstLine?: number;
-}
-
-/** YAML, with its errors as problems: where there is any, the tree is a guess. */
-export function readYaml({ text, env, folder, firstLine = 1 }: Source): Reading {
-  const lines = new LineCounter();
-  // Repeated keys are found while reading, where their path is known.
-  const document = parseDocument(text, {
-    lineCounter: lines,
-    prettyErrors: false,
-    uniqueKeys: false,
-    stringKeys: true,
-    // "silent" would let a second document pass without an error.
-    logLevel: "error",
-  });
-  const reading = new Reading({ document, lines, env, folder, firstLine });
-  for (const { pos, message } of [...document.errors, ...document.warnings]) {
-    reading.reportAt(pos[0], "", `not valid YAML: ${message}`);
-  }
-  return reading;
-}
-
-interface ReadingSource {
-  readonly document: Document;
-  readonly lines: LineCounter;
-  readonly env: Environment | undefined;
-  readonly folder: string;
-  readonly firstLine: number;
-}
-
 /** The reading of one file: what it is read with, and what was found so far. */
 export class Reading {
   readonly problems: Problem[] = [];
   readonly document: Document;
-  /** Undefined: references are not replaced. */
-  readonly env: Environment | undefined;
+  readonly env: Environment;
   /** Relative file names start here. */
   readonly folder: string;
   /** Files that keys name → their version when they were looked at. */
   readonly files = new Map<string, string>();
-  private readonly lines: LineCounter;
-  private readonly firstLine: number;
+  private readonly lines = new LineCounter();
   private readonly positions = new Map<string, Position>();
   private readonly given = new Map<string, Given>();
 
-  constructor(source: ReadingSource) {
-    this.document = source.document;
-    this.lines = source.lines;
-    this.env = source.env;
-    this.folder = source.folder;
-    this.firstLine = source.firstLine;
+  /** Reads YAML, with its errors as problems: where there is any, the tree is a guess. */
+  constructor(text: string, env: Environment, folder: string) {
+    this.env = env;
+    this.folder = folder;
+    // Repeated keys are found while reading, where their path is known.
+    this.document = parseDocument(text, {
+      lineCounter: this.lines,
+      prettyErrors: false,
+      uniqueKeys: false,
+      stringKeys: true,
+      // "silent" would let a second document pass without an error.
+      logLevel: "error",
+    });
+    for (const { pos, message } of [...this.document.errors, ...this.document.warnings]) {
+      this.reportAt(pos[0], "", `not valid YAML: ${message}`);
+    }
   }
 
   /** Notes where the value at `path` stands. */
@@ -144,17 +115,17 @@ export class Reading {
   private at(offset: number): Position {
     const { line, col } = this.lines.linePos(offset);
     // An empty text has no lines.
-    return { line: Math.max(line, 1) + this.firstLine - 1, column: Math.max(col, 1) };
+    return { line: Math.max(line, 1), column: Math.max(col, 1) };
   }
 
   /** Where the value at `path` stands, or what is around it. */
-  positionOf(path: string): Position {
+  private positionOf(path: string): Position {
     let key = path;
     while (key !== "") {
       const position = this.positions.get(key);
       if (position !== undefined) return position;
       key = key.slice(0, Math.max(key.lastIndexOf("."), key.lastIndexOf("["), 0));
     }
-    return this.positions.get("") ?? { line: this.firstLine, column: 1 };
+    return this.positions.get("") ?? { line: 1, column: 1 };
   }
 }

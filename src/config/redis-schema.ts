@@ -1,6 +1,5 @@
 import { Type } from "typebox";
-import { scalar, group, off, text } from "./keys.ts";
-import { tlsKeys } from "./tls-schema.ts";
+import { scalar, group, off, text, tlsKeys } from "./keys.ts";
 
 /** A user and a password; Redis before ACLs knows a password only. */
 function loginKeys(where: string) {

@@ -1,7 +1,4 @@
-import { FileFault, readTextFile } from "./text-file.ts";
-
-/** What is wrong with a secret, as the rest of a sentence that begins with where it is from; undefined when it is good. */
-export type FindFault = (secret: string) => string | undefined;
+import { type FindFault, readGoodFile } from "./text-file.ts";
 
 /** A secret is one line: whatever it goes into, a line break in it means that something else was read. */
 export const findSecretFault: FindFault = (secret) => {
@@ -21,10 +18,7 @@ export const findTokenFault: FindFault = (secret) =>
  * @throws when the file cannot be read, or what it holds is no good. The message names the file and no secret.
  */
 export function readSecret(file: string, findFault: FindFault = findSecretFault): string {
-  const secret = readTextFile(file).trim();
-  const fault = findFault(secret);
-  if (fault !== undefined) throw new FileFault(file, fault);
-  return secret;
+  return readGoodFile(file, (text) => findFault(text.trim())).trim();
 }
 
 const SEAL_KEY_BYTES = 32;
@@ -55,10 +49,7 @@ export const findSealKeyFault: FindFault = (text) => {
  * @throws when the file cannot be read, or what it holds is no good. The message names the file and no secret.
  */
 export function readSealKeys(file: string): readonly Buffer[] {
-  const text = readTextFile(file);
-  const fault = findSealKeyFault(text);
-  if (fault !== undefined) throw new FileFault(file, fault);
-  return text
+  return readGoodFile(file, findSealKeyFault)
     .trim()
     .split("\n")
     .map((line) => Buffer.from(line.trim(), "base64"));

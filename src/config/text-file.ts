@@ -47,6 +47,20 @@ export function readTextFile(file: string, largest = LARGEST_FILE): string {
   }
 }
 
+/** What is wrong with a text, as the rest of a sentence that begins with where it is from; undefined when it is good. */
+export type FindFault = (text: string) => string | undefined;
+
+/**
+ * The text of a file, once it was found to be good.
+ * @throws as {@link readTextFile}, and {@link FileFault} for a text with a fault. Messages repeat nothing of it.
+ */
+export function readGoodFile(file: string, findFault: FindFault): string {
+  const text = readTextFile(file);
+  const fault = findFault(text);
+  if (fault !== undefined) throw new FileFault(file, fault);
+  return text;
+}
+
 /** Why a file could not be used, without its path. */
 export function faultOfFile(error: unknown): string {
   if (error instanceof FileFault) return error.fault;

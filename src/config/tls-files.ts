@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
-import { FileFault, readTextFile } from "./text-file.ts";
+import { FileFault, type FindFault, readGoodFile } from "./text-file.ts";
 
 /** PEM texts for a TLS handshake. */
 export interface TlsMaterial {
@@ -61,20 +61,12 @@ function findPairFault({ cert, key }: TlsMaterial): string | undefined {
  * @throws when one cannot be read or is no good, or the key is not the certificate's. The message names the file.
  */
 export function readTls({ caFile, certFile, keyFile }: TlsFiles): TlsMaterial {
-  const read = (file: string | undefined, findFault: (pem: string) => string | undefined): string | undefined => {
-    if (file === undefined) return undefined;
-    const pem = readTextFile(file);
-    const fault = findFault(pem);
-    if (fault !== undefined) throw new FileFault(file, fault);
-    return pem;
-  };
-  const ca = read(caFile, findCertificateFault);
-  const cert = read(certFile, findCertificateFault);
-  const key = read(keyFile, findKeyFault);
+  const read = (name: keyof TlsMaterial, file: string | undefined, findFault: FindFault): TlsMaterial =>
+    file === undefined ? {} : { [name]: readGoodFile(file, findFault) };
   const material = {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
+    ...read("ca", caFile, findCertificateFault),
+    ...read("cert", certFile, findCertificateFault),
+    ...read("key", keyFile, findKeyFault),
   };
   const fault = findPairFault(material);
   if (fault !== undefined) throw new FileFault(keyFile ?? certFile ?? "", fault);

@@ -1,7 +1,6 @@
 import { Type } from "typebox";
 import { cacheOverridesSchema } from "./cache-schema.ts";
-import { burst, choice, count, flag, scalar, group, off, share, text } from "./keys.ts";
-import { tlsKeys } from "./tls-schema.ts";
+import { burst, choice, count, flag, scalar, group, off, share, text, tlsKeys } from "./keys.ts";
 
 /** Safe as a path segment and as a metric label. */
 const NAME = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$";

@@ -1,7 +1,8 @@
 import type { Deadline, MaybePromise } from "../../clock.ts";
 import { type CertificateStatus, certificatesOf } from "../../config/certificates.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
-import { type FindFault, findSecretFault, findTokenFault, readSecret } from "../../config/secret.ts";
+import { findSecretFault, findTokenFault, readSecret } from "../../config/secret.ts";
+import type { FindFault } from "../../config/text-file.ts";
 import { readTls, type TlsMaterial } from "../../config/tls-files.ts";
 import { type FileWatcher, WatchedFiles } from "../../config/watched-files.ts";
 import { GatewayError } from "../../errors.ts";
