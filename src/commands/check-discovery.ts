@@ -1,14 +1,8 @@
-import { Abort, type Clock, systemClock } from "../clock.ts";
-import type { Config, DiscoveryConfig } from "../config/schema.ts";
+import { Abort, systemClock } from "../clock.ts";
+import type { Config } from "../config/schema.ts";
 import { FileWatcher } from "../config/watched-files.ts";
-import { isUsed } from "../discovery/candidate.ts";
-import { isRefused, isSameSet, type Pin } from "../discovery/pin.ts";
-import { PinFile } from "../discovery/pin-file.ts";
 import { type Proof, Prober } from "../discovery/prober.ts";
 import { createSources, type Source } from "../discovery/sources.ts";
-
-/** Registries that are asked at once. */
-const CONCURRENCY = 16;
 
 interface Listed {
   readonly admin: string;
@@ -25,26 +19,21 @@ interface Listed {
 export async function checkDiscovery(config: Config, print: (line: string) => void): Promise<boolean> {
   const { discovery, limits, upstreams } = config;
   if (discovery === undefined) return true;
+  const { sources, defaults, allowPrivate } = discovery;
   const clock = systemClock();
   const listed = new Map<string, Listed>();
   let isGood = true;
-  for (const source of createSources(discovery.sources, { clock, allowPrivate: discovery.allowPrivate })) {
+  for (const source of createSources(sources, { clock, allowPrivate })) {
     isGood = (await readSource(source, listed, print)) && isGood;
   }
-  const pins = readPins(discovery, print);
-  isGood = pins !== undefined && isGood;
   const written = new Set(upstreams.map(({ admin }) => admin?.toLowerCase()));
+  const prober = new Prober({ clock, files: new FileWatcher(clock), limits, defaults, allowPrivate });
   const asked = [...listed.values()].filter(({ admin }) => !written.has(admin.toLowerCase()));
-  const lines = await proveAll(asked, createProber(discovery, limits, clock), (each, proof) => {
-    isGood = proof.proved.length > 0 && isGood;
-    return describe(each, proof, pins?.get(each.admin), discovery.approve);
-  });
-  for (const line of lines) print(line);
-  for (const [admin, pin] of pins ?? []) {
-    if (isUsed(pin) && !listed.has(admin))
-      print(`discovery: ${admin}: pinned, and no source lists it; it stays in use`);
-  }
-  return isGood;
+  // The prober bounds how many are asked at once.
+  const proofs = await Promise.all(asked.map(({ admin, urls }) => prober.prove(admin, urls)));
+  prober.close();
+  for (const [at, proof] of proofs.entries()) for (const line of describe(asked[at]!, proof)) print(line);
+  return isGood && proofs.every(({ proved }) => proved.length > 0);
 }
 
 async function readSource(
@@ -66,55 +55,12 @@ async function readSource(
   }
 }
 
-function readPins(discovery: DiscoveryConfig, print: (line: string) => void): Map<string, Pin> | undefined {
-  try {
-    return new Map((new PinFile(discovery.pinFile).read() ?? []).map((pin) => [pin.admin, pin]));
-  } catch (error) {
-    print(`discovery.pinFile: it ${(error as Error).message}`);
-    return undefined;
-  }
-}
-
-function createProber({ defaults, allowPrivate }: DiscoveryConfig, limits: Config["limits"], clock: Clock): Prober {
-  return new Prober({ clock, files: new FileWatcher(clock), limits, defaults, allowPrivate });
-}
-
-async function proveAll(
-  listed: readonly Listed[],
-  prober: Prober,
-  sayOf: (each: Listed, proof: Proof) => string[],
-): Promise<string[]> {
-  const lines: string[][] = [];
-  const queue = listed.entries();
-  const work = async (): Promise<void> => {
-    for (const [at, each] of queue) lines[at] = sayOf(each, await prober.prove(each.admin, each.urls));
-  };
-  await Promise.all(Array.from({ length: CONCURRENCY }, work));
-  prober.close();
-  return lines.flat();
-}
-
-function describe(each: Listed, proof: Proof, pin: Pin | undefined, approve: DiscoveryConfig["approve"]): string[] {
-  const { admin, urls, source } = each;
+function describe({ admin, urls, source }: Listed, { proved, mended, strangers, silent }: Proof): string[] {
   const place = `discovery: ${admin}`;
-  const proved = `${proof.proved.length} of ${urls.length} URLs of ${source} prove it`;
   return [
-    `${place}: ${proved}; ${fateOf(each, proof, pin, approve)}`,
-    ...proof.mended.map(({ from, to }) => `${place}: ${from} is meant to be ${to}`),
-    ...[...proof.strangers].map(([url, other]) => `${place}: ${url} is the registry of ${other}`),
-    ...[...proof.silent].map(([url, problem]) => `${place}: ${url}: ${problem}`),
+    `${place}: ${proved.length} of ${urls.length} URLs of ${source} prove it`,
+    ...mended.map(({ from, to }) => `${place}: ${from} is meant to be ${to}`),
+    ...[...strangers].map(([url, other]) => `${place}: ${url} is the registry of ${other}`),
+    ...[...silent].map(([url, problem]) => `${place}: ${url}: ${problem}`),
   ];
-}
-
-/** What a running gateway would do with it. */
-function fateOf({ urls }: Listed, proof: Proof, pin: Pin | undefined, approve: DiscoveryConfig["approve"]): string {
-  if (isUsed(pin)) {
-    if (isSameSet(pin.published, urls)) return "pinned like this";
-    return isRefused(pin, urls)
-      ? "pinned at other URLs; this change was refused"
-      : "pinned at other URLs: this change waits";
-  }
-  if (proof.proved.length === 0) return "not used";
-  if (isRefused(pin, urls)) return "was refused";
-  return approve === "none" ? "new: waits for approval" : "new: would be used";
 }

@@ -16,9 +16,6 @@ export interface ImportOptions {
   readonly network?: unknown;
 }
 
-/** Registries that are asked at once. */
-const CONCURRENCY = 8;
-
 /**
  * `import FILE`: turns a published asset list into the `upstreams` of a config file, on stdout; what is wrong goes to
  * stderr. With `--verify` every registry is asked who it is.
@@ -76,14 +73,11 @@ async function verifyAll(registries: readonly ListedRegistry[], allowPrivate: bo
     allowPrivate,
     mostQuestions: Infinity,
   });
-  const verified: ImportedRegistry[] = [];
-  const queue = registries.entries();
-  async function work(): Promise<void> {
-    for (const [at, registry] of queue) verified[at] = await verifyOne(registry, prober);
+  try {
+    return await Promise.all(registries.map((registry) => verifyOne(registry, prober)));
+  } finally {
+    prober.close();
   }
-  await Promise.all(Array.from({ length: CONCURRENCY }, work));
-  prober.close();
-  return verified;
 }
 
 async function verifyOne(registry: ListedRegistry, prober: Prober): Promise<ImportedRegistry> {

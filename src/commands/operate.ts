@@ -1,8 +1,11 @@
-import type { StatusAnswer } from "../operations/answers.ts";
+import type { DiscoveryAnswer, ExplainAnswer, ReplicasAnswer, StatusAnswer } from "../operations/answers.ts";
+import { describeEntry, describeOutlook } from "../words/explanation.ts";
+import { sayCount, sayDuration, saySize } from "../words/quantity.ts";
 import { sayReached } from "../words/reached.ts";
 import { EXIT, UsageError } from "./command-line.ts";
 import { doneLines, nodeLines, statusLines, upstreamLines } from "./gateway-status.ts";
 import { askGateway, OperationsError, type OperationsFlags } from "./operations-client.ts";
+import { tableLines, wrap } from "./table.ts";
 import { printLine } from "./terminal.ts";
 
 interface PurgeFlags extends OperationsFlags {
@@ -118,4 +121,104 @@ function pick(flags: object, names: readonly string[]): Values {
 function refuseOptions(flags: object, names: readonly string[], goesWith: string): void {
   const given = names.find((name) => (flags as Values)[name] !== undefined);
   if (given !== undefined) throw new UsageError(`--${given} goes with ${goesWith}`);
+}
+
+/** `explain URL`: says what a running gateway has of a URL of its public listener, and would do with a request. */
+export function explain(url: string, flags: OperationsFlags): Promise<number> {
+  // A fragment never reaches a server.
+  const path = url.replace(/^https?:\/\/[^/?#]*/i, "").replace(/#.*$/s, "");
+  if (!path.startsWith("/")) throw new UsageError("explain takes a URL or a path of the gateway");
+  return askGateway(flags, { what: "GET explain", query: { path } }, (answer) =>
+    explanationLines(answer).flatMap((line) => wrap(line)),
+  );
+}
+
+function explanationLines({ upstream, admin, operation, tiers, reason, explanation }: ExplainAnswer): string[] {
+  const told =
+    explanation === undefined
+      ? [`Never answered from the cache: ${reason ?? "no reason given"}.`]
+      : [
+          ...describeOutlook(explanation),
+          ...explanation.entries.flatMap((entry, i) => ["", ...describeEntry(entry, i + 1)]),
+        ];
+  return [
+    `registry: ${upstream}${admin === undefined ? "" : `, admin ${admin}`}`,
+    `operation: ${operation}`,
+    ...(tiers === undefined ? [] : [`clients of these tiers may ask: ${tiers.join(", ") || "none"}`]),
+    "",
+    ...told,
+  ];
+}
+
+/** `replicas`: those at the same Redis, and in what they differ. */
+export function replicas(flags: OperationsFlags): Promise<number> {
+  return askGateway(flags, { what: "GET replicas" }, replicaLines);
+}
+
+function replicaLines({ replicas: all, unknown, differences }: ReplicasAnswer): string[] {
+  const table = tableLines(all, [
+    { head: "REPLICA", shortened: "middle", cell: ({ name, isSelf }) => (isSelf ? `${name} (answers)` : name) },
+    { head: "BUILD", cell: ({ version, revision }) => (revision === "-" ? version : `${version} ${revision}`) },
+    { head: "UP", isNumber: true, cell: ({ uptimeSeconds: up }) => (up === null ? null : sayDuration(up * 1_000)) },
+    { head: "REQUESTS/S", isNumber: true, cell: ({ load }) => load && load.requestsPerSecond },
+    { head: "BUSY", isNumber: true, cell: ({ load }) => load && `${Math.round(load.busy * 100)} %` },
+    { head: "MEMORY", isNumber: true, cell: ({ load }) => (load?.residentBytes ? saySize(load.residentBytes) : null) },
+    { head: "DIFFERS IN", shortened: "end", cell: ({ differs }) => (differs.length === 0 ? null : differs.join(", ")) },
+  ]);
+  const more =
+    unknown === 0
+      ? []
+      : [`${sayCount(unknown, "more replica")} cannot be read: of an earlier release, or with other seal keys`];
+  const notes = [...more, ...differences].flatMap((line) => wrap(line));
+  return [...table, ...(notes.length === 0 ? [] : ["", ...notes])];
+}
+
+/** `discovery`: what a running gateway has found, or decides about what waits. */
+export function discovery(flags: OperationsFlags, words: readonly string[]): Promise<number> {
+  const [verb, admin, ...urls] = words;
+  if (verb === undefined) return askGateway(flags, { what: "GET discovery" }, discoveryLines);
+  if ((verb !== "approve" && verb !== "refuse") || admin === undefined) {
+    throw new UsageError(
+      "discovery takes nothing, approve ADMIN, or refuse ADMIN, with the URLs that you saw proposed",
+    );
+  }
+  const body = { admin, approve: verb === "approve", ...(urls.length > 0 && { urls }) };
+  return askGateway(flags, { what: "POST discovery", body }, ({ registry, replicas }) => {
+    const places = registry === null || registry.urls.length === 0 ? "" : ` at ${registry.urls.join(", ")}`;
+    const now = registry === null ? "taken away" : `${registry.state}${places}`;
+    return [`${verb === "approve" ? "approved" : "refused"}: ${admin}: ${now}; ${sayReached(replicas)}`];
+  });
+}
+
+function discoveryLines({ sources, registries, pinFileError }: DiscoveryAnswer): string[] {
+  if (sources.length === 0) return ["discovery is not configured"];
+  return [
+    ...tableLines(sources, [
+      { head: "SOURCE", cell: ({ name }) => name },
+      { head: "FOUND", isNumber: true, cell: ({ found }) => found },
+      { head: "READ", cell: ({ lastRun }) => lastRun ?? "never" },
+      { head: "ERROR", shortened: "end", cell: ({ lastError }) => lastError ?? "" },
+    ]),
+    ...(pinFileError === null ? [] : ["", `The pin file ${pinFileError}.`]),
+    "",
+    ...tableLines(registries, [
+      { head: "REGISTRY", cell: ({ name }) => name },
+      { head: "STATE", cell: ({ state }) => state },
+      { head: "NODES", isNumber: true, cell: ({ urls }) => urls.length },
+      { head: "ADMIN", shortened: "middle", cell: ({ admin }) => admin },
+    ]),
+    ...registries.flatMap(detailsOf).flatMap((line) => wrap(line)),
+  ];
+}
+
+/** What has to be known of a registry besides its state. */
+function detailsOf({ name, urls, proposed, mended = [], problem }: DiscoveryAnswer["registries"][number]): string[] {
+  const used = urls.length === 0 ? "" : `; used is ${urls.join(", ")}`;
+  return [
+    ...(proposed === undefined
+      ? []
+      : [`${name}: since ${proposed.since} ${proposed.source} lists ${proposed.urls.join(", ")}${used}`]),
+    ...mended.map(({ from, to }) => `${name}: ${from} is meant to be ${to}`),
+    ...(problem === undefined ? [] : [`${name}: ${problem}`]),
+  ];
 }

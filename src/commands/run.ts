@@ -69,7 +69,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   replicas: {
     options: operations,
     positionals: 0,
-    run: async (values) => (await import("./replicas.ts")).replicas(values),
+    run: async (values) => (await import("./operate.ts")).replicas(values),
   },
   audit: {
     options: { ...operations, limit: text, before: text },
@@ -94,13 +94,13 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   discovery: {
     options: operations,
     positionals: [0, 66],
-    run: async (values, words) => (await import("./discovery.ts")).discovery(values, words),
+    run: async (values, words) => (await import("./operate.ts")).discovery(values, words),
   },
   explain: {
     options: { ...operations, operations: text },
     positionals: 1,
     run: async ({ operations: named, ...values }, [url]) =>
-      (await import("./explain.ts")).explain(url!, { url: named, ...values }),
+      (await import("./operate.ts")).explain(url!, { url: named, ...values }),
   },
   clients: {
     options: { tier: text, expires: text, config: text },

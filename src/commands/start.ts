@@ -14,10 +14,9 @@ import { collectProcessMetrics } from "../observe/metrics/process.ts";
 import { withoutSecrets } from "../observe/redaction.ts";
 import { version } from "../version.ts";
 import { configFileOf, EXIT, parsePort, UsageError } from "./command-line.ts";
-import { handleFaults } from "./faults.ts";
 import { Reloader } from "./reloader.ts";
 import { residentBytes } from "./process-memory.ts";
-import { printLine, printLines } from "./terminal.ts";
+import { printLines } from "./terminal.ts";
 
 interface StartOptions {
   readonly config?: unknown;
@@ -51,7 +50,9 @@ export async function start(options: StartOptions): Promise<number> {
   handleFaults(log);
   watchFileDescriptors(clock, log);
   const signal = stopSignal();
-  const learned = new LearnedAdmins(config, (line) => printLine(line, process.stderr));
+  const listening = Promise.withResolvers<number>();
+  const announce = (upstream: string, admin: string): void =>
+    void listening.promise.then((port) => printLines(sayAdmin(config, port, upstream, admin), process.stderr));
   const reloads: { by?: Reloader } = {};
   // Not before the configuration is known to be good: it is most of what this program loads.
   const { createGateway } = await import("../gateway/gateway.ts");
@@ -64,12 +65,12 @@ export async function start(options: StartOptions): Promise<number> {
     loop: measureLoop(),
     residentBytes,
     lastReload: () => reloads.by?.last,
-    ...(file === undefined ? { onAdminProved: (upstream, admin) => learned.learn(upstream, admin) } : {}),
+    ...(file === undefined ? { onAdminProved: announce } : {}),
   });
   collectProcessMetrics(gateway.metrics, gateway.registry, log);
   try {
     const { publicPort } = await gateway.start();
-    learned.listening(publicPort);
+    listening.resolve(publicPort);
   } catch (error) {
     log.fatal({ err: error }, "cannot start");
     await gateway.stop({ grace: false });
@@ -135,6 +136,22 @@ function createReloader(
   });
 }
 
+/**
+ * What becomes of faults that nothing caught. After an exception nobody knows what was left half done, so the process
+ * ends and is started anew. A promise that failed unheard left nothing half done but its own work: serving goes on.
+ */
+function handleFaults(log: Logger): void {
+  // Lines wait for others for a moment: however the process ends, they are written first.
+  process.on("exit", () => log.flush());
+  process.on("uncaughtException", (error) => {
+    log.fatal({ err: error }, "unexpected error");
+    process.exit(EXIT.failure);
+  });
+  process.on("unhandledRejection", (reason) => {
+    log.error({ err: reason }, "unexpected rejection");
+  });
+}
+
 /** Resolves with the first signal that asks to stop; a second one stops at once. */
 function stopSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
@@ -149,37 +166,9 @@ function stopSignal(): Promise<NodeJS.Signals> {
   });
 }
 
-/** For a gateway that was started with flags alone: says which registries it found, and how to address them. */
-export class LearnedAdmins {
-  private readonly config: Config;
-  private readonly print: (line: string) => void;
-  private readonly early: (readonly [upstream: string, admin: string])[] = [];
-  private port: number | undefined;
-
-  /** @param print called with each line */
-  constructor(config: Config, print: (line: string) => void) {
-    this.config = config;
-    this.print = print;
-  }
-
-  /** An upstream's admin is known. */
-  learn(upstream: string, admin: string): void {
-    if (this.port === undefined) this.early.push([upstream, admin]);
-    else this.announce(upstream, admin);
-  }
-
-  /** The gateway can be reached at `port` from now on. */
-  listening(port: number): void {
-    this.port = port;
-    for (const [upstream, admin] of this.early.splice(0)) this.announce(upstream, admin);
-  }
-
-  private announce(upstream: string, admin: string): void {
-    const { listen, routing } = this.config;
-    const host =
-      isLoopback(listen.host) || listen.host === "0.0.0.0" || listen.host === "::" ? "localhost" : listen.host;
-    const base = `http://${host}:${this.port}${routing.prefix}/${encodeURIComponent(admin)}`;
-    this.print(`${upstream}: instrument admin ${admin}`);
-    this.print(`  base URL ${base}`);
-  }
+/** Which registry was found at an upstream, and how to address it. */
+export function sayAdmin({ listen, routing }: Config, port: number, upstream: string, admin: string): string {
+  const isLocal = isLoopback(listen.host) || listen.host === "0.0.0.0" || listen.host === "::";
+  const base = `http://${isLocal ? "localhost" : listen.host}:${port}${routing.prefix}/${encodeURIComponent(admin)}`;
+  return `${upstream}: instrument admin ${admin}\n  base URL ${base}`;
 }
