@@ -5,15 +5,17 @@ import { readdirSync, readFileSync } from "node:fs";
  * the scheduler counted, not ticks. Linux only. Descendants that have ended are not counted.
  */
 export function cpuTime(pid: number): number {
-  let total = 0;
-  for (const each of processTree(pid)) {
-    for (const thread of list(`/proc/${each}/task`)) total += threadTime(each, thread);
-  }
-  return total;
+  return processTree([pid]).reduce((sum, each) => sum + ownCpuTime(each), 0);
 }
 
-function processTree(root: number): number[] {
-  const tree = [root];
+/** The same of the process alone. */
+export function ownCpuTime(pid: number): number {
+  return list(`/proc/${pid}/task`).reduce((sum, thread) => sum + threadTime(pid, thread), 0);
+}
+
+/** The processes and all their descendants. */
+export function processTree(roots: readonly number[]): readonly number[] {
+  const tree = [...roots];
   const parents = list("/proc")
     .filter((name) => /^[0-9]+$/.test(name))
     .map((name) => ({ pid: Number(name), parent: parentOf(name) }));

@@ -1,0 +1,73 @@
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { startProgram, stop } from "../../bench/child.ts";
+import { untilListening } from "../../bench/server.ts";
+import { findFreePort } from "../../support/ports.ts";
+import { HAPROXY, provideProgram } from "../../support/programs.ts";
+import { type Contestant, type Scene, writeConfiguration } from "../contestant.ts";
+
+/** HAProxy with its small-object cache. It has no purge, serves nothing stale, and does not join requests. */
+export const haproxy: Contestant = {
+  name: "HAProxy",
+  async start(scene) {
+    const program = provideProgram(HAPROXY);
+    const port = await findFreePort();
+    const file = writeConfiguration(scene, "haproxy.cfg", configuration(scene, port));
+    const log = join(scene.folder, "haproxy.log");
+    // It says more of a mistake than a start does.
+    const checked = spawnSync(program, ["-c", "-f", file], { encoding: "utf8" });
+    if (checked.status !== 0) throw new Error(checked.stderr);
+    const child = startProgram(program, ["-W", "-f", file], log);
+    await untilListening(child, port, log);
+    return {
+      bases: ({ number }) => [`http://127.0.0.1:${port}/r${number}`],
+      pids: () => [child.pid!],
+      // Its master starts a new worker, and the old one finishes what it has.
+      restart: async () => void child.kill("SIGUSR2"),
+      stop: () => stop(child),
+    };
+  },
+};
+
+function configuration({ registries }: Scene, port: number): string {
+  const backends = registries.map(
+    ({ number, ports, maxAge }) => `
+backend r${number}
+  http-request del-header authorization
+  http-request cache-use infos if { path_end /info } METH_GET
+  http-request cache-use lists if !{ path_end /info } METH_GET
+  # After these: the key is the path as it is then, and would be the same for all registries.
+  http-request replace-path /[^/]+(/.*) \\1
+  http-response deny deny_status 502 if { status 200 } !{ res.hdr(content-type) -m sub json }
+  ${maxAge === undefined ? 'http-response set-header cache-control "max-age=600"' : ""}
+  http-response cache-store infos if { capture.req.uri -m end /info }
+  http-response cache-store lists if !{ capture.req.uri -m end /info }
+  ${ports.map((each, node) => `server n${node} 127.0.0.1:${each} observe layer4 error-limit 1 on-error mark-down check inter 10s`).join("\n  ")}`,
+  );
+  return `
+global
+  maxconn 8000
+cache infos
+  total-max-size 16
+  max-object-size 1000000
+  max-age 600
+cache lists
+  total-max-size 64
+  max-object-size 1000000
+  max-age 30
+defaults
+  mode http
+  balance roundrobin
+  retries 2
+  option redispatch 1
+  retry-on conn-failure empty-response response-timeout 502 503
+  timeout connect 1s
+  timeout client 75s
+  timeout server 5s
+  http-reuse always
+frontend wallets
+  bind 127.0.0.1:${port}
+  use_backend %[path,word(1,/)]
+${backends.join("\n")}
+`;
+}
