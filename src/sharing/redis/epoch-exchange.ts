@@ -2,15 +2,12 @@ import { type Clock, type Duration, TimedOut, withReply } from "../../clock.ts";
 import { BASE, type Epoch, type Epochs } from "../epochs.ts";
 import type { Change } from "./changes.ts";
 import type { RedisConnection } from "./connection.ts";
-import { type Comparison, raisedAbove, repairsOf, takeEpoch, takeEpochs } from "./epoch-rules.ts";
+import { type Comparison, repairsOf, takeEpoch, takeEpochs } from "./epoch-rules.ts";
 import { isCurrent, MAX_WAIT, type PartitionView } from "./partitions.ts";
 import { READ_EVERY } from "./poller.ts";
 import type { Replicas } from "./replicas.ts";
 import { SEAL_AGAIN_AFTER, type TableParts } from "./shared-table.ts";
 import type { FoundTable, Tables } from "./tables.ts";
-
-/** So often is tried to write while other replicas write too: each time one of them is done. */
-const WRITE_ROUNDS = 64;
 
 /** A Redis that takes longer in the background is too slow to be asked by requests. */
 const TOO_SLOW: Duration = 200;
@@ -38,19 +35,19 @@ export class EpochExchange {
     this.replicas = replicas;
   }
 
-  /** Writes a partition's purges and reads its epochs; the breaker is told how that went. Never rejects. */
+  /** Reads a partition's epochs and writes its purges; the breaker is told how that went. Never rejects. */
   async bringTogether(view: PartitionView, begun?: Promise<FoundTable>): Promise<void> {
     const { stalls } = view;
     const { session } = view.breaker;
     view.dueAt = this.clock.now() + READ_EVERY;
     view.missedMessage = false;
     try {
-      while (view.pending.size > 0) await this.flush(view);
       // One that begins to be too slow is given up; one that was has to be fast again.
       const limit = isCurrent(view) ? TOO_SLOW : MAX_WAIT;
       const isFast = await this.read(view, limit, begun);
       // A purge was announced while the epochs were on their way: those may be older than the message.
       if (view.missedMessage) await this.read(view, limit);
+      while (view.pending.size > 0) await this.flush(view);
       if (!isFast) view.breaker.fail(session);
       else if (view.breaker.regain(session)) view.session = session;
     } catch {
@@ -59,7 +56,7 @@ export class EpochExchange {
     view.settledStalls = stalls;
   }
 
-  /** Reads, and mends what Redis lacks. Returns whether the reading took no longer than `limit`. */
+  /** Reads, and writes what Redis lacks. Returns whether the reading took no longer than `limit`. */
   private async read(view: PartitionView, limit: Duration, reading = this.tables.read(view.table)): Promise<boolean> {
     const isFast = withReply(reading, limit, this.clock).then(
       () => true,
@@ -73,7 +70,7 @@ export class EpochExchange {
     return isFast;
   }
 
-  /** Writes the purges that are not in Redis yet; those made while it is at it go with the next time. */
+  /** Writes the purges that are not in Redis yet; those made while it is at it may go with the next time. */
   flush(view: PartitionView): Promise<void> {
     view.flushing ??= this.flushOnce(view).finally(() => {
       view.flushing = undefined;
@@ -82,59 +79,37 @@ export class EpochExchange {
   }
 
   private async flushOnce(view: PartitionView): Promise<void> {
-    if (view.pending.size === 0) return;
-    const batch = [...view.pending];
-    let found = await this.tables.read(view.table);
-    for (let round = 0; round < WRITE_ROUNDS; round += 1) {
-      this.takeAll(view, found);
-      const { base } = this.epochs.read(view.partition);
-      const isAnew = view.pending.has(BASE);
-      if (!isAnew && found.rows.get(BASE) !== base) {
-        found = await this.agree(view, found);
-        continue;
-      }
-      const current = found;
-      const raised = new Map(batch.map(([scope, noted]) => [scope, raisedAbove(noted, current, scope)]));
-      const messages = [...raised].map(([scope, epoch]) => this.message(view, scope, epoch));
-      const written = await this.tables.write(view.table, found, {
-        isAnew,
-        rows: new Map([[BASE, base], ...raised]),
-        messages,
-      });
-      found = written.found;
-      if (!written.isWritten) continue;
-      for (const [scope, noted] of batch) {
-        if (view.pending.get(scope) === noted) view.pending.delete(scope);
-        this.take(view, scope, raised.get(scope)!);
-        this.replicas.wrote({ table: view.tag, name: scope, text: raised.get(scope)! }, found.time);
-      }
-      return;
-    }
-    throw new Error("other replicas write the same epochs without end");
+    await this.agree(view, await this.tables.read(view.table));
   }
 
   /**
-   * Takes over what is newer in Redis, and writes there what is missing, older or foreign. Then the others are asked to
-   * look: they may know of purges that Redis and this process do not.
+   * Takes over what is newer in Redis, and writes there the purges of this process, and what is missing, older or foreign.
+   * After such repairs the others are asked to look: they may know of purges that Redis and this process do not.
    */
-  private async agree(view: PartitionView, first: FoundTable): Promise<FoundTable> {
-    let found = first;
-    for (let round = 0; round < WRITE_ROUNDS; round += 1) {
-      this.takeAll(view, found);
-      const { isAnew, epochs } = repairsOf(this.epochs.read(view.partition), found);
-      const isRepair = epochs.size > 0;
-      const rows = isRepair || !this.mustSealAgain(view, found) ? epochs : found.rows;
-      if (rows.size === 0 && !found.hasForeign) return found;
-      const messages = isRepair ? [this.connection.message({ kind: "look", tag: view.tag })] : [];
-      const written = await this.tables.write(view.table, found, { isAnew, rows, messages });
-      found = written.found;
-      if (!written.isWritten) continue;
-      // What was purged here meanwhile is newer, and stays.
-      for (const [scope, epoch] of epochs) this.take(view, scope, epoch);
-      view.isKnown = true;
-      return found;
-    }
-    throw new Error("other replicas write the same epochs without end");
+  private async agree(view: PartitionView, first: FoundTable): Promise<void> {
+    let purges: ReadonlyMap<string, Epoch> = new Map();
+    let epochs: ReadonlyMap<string, Epoch> = new Map();
+    await this.tables.settle(view.table, first, {
+      decide: (found) => {
+        this.takeAll(view, found);
+        purges = new Map(view.pending);
+        const repairs = repairsOf(this.epochs.read(view.partition), found, purges);
+        ({ epochs } = repairs);
+        if (epochs.size === 0 && this.mustSealAgain(view, found)) return { rows: found.rows, messages: [] };
+        const messages = [...purges.keys()].map((scope) => this.message(view, scope, epochs.get(scope)!));
+        if (repairs.isMended) messages.push(this.connection.message({ kind: "look", tag: view.tag }));
+        return { isAnew: repairs.isAnew, rows: epochs, messages };
+      },
+      written: (_changes, time) => {
+        // What was purged here meanwhile is newer, and stays.
+        for (const [scope, epoch] of epochs) this.take(view, scope, epoch);
+        for (const [scope, noted] of purges) {
+          if (view.pending.get(scope) === noted) view.pending.delete(scope);
+          this.replicas.wrote({ table: view.tag, name: scope, text: epochs.get(scope)! }, time);
+        }
+        view.isKnown = true;
+      },
+    });
   }
 
   /** Whether epochs that came with an entry, as they are in Redis, are those known here or newer. */

@@ -14,6 +14,8 @@ export type Comparison =
 export interface EpochRepairs {
   /** All others go. */
   readonly isAnew: boolean;
+  /** There are others than those of the purges. */
+  readonly isMended: boolean;
   readonly epochs: ReadonlyMap<string, Epoch>;
 }
 
@@ -43,31 +45,37 @@ export function takeEpochs(epochs: Epochs, view: PartitionView, { rows }: FoundT
 }
 
 /**
- * What Redis lacks, after all that is newer there was taken over. Nothing in Redis: this process's epochs are written back,
- * all in one go: a base without its scopes would let entries through that a scope's purge had ended. An older or foreign
- * epoch: neither is right for certain (a failover lost a purge, two groups of replicas went on alone, or gateways without
- * this one's seal key purged), so the scope gets one that is newer than both.
+ * What Redis lacks, after all that is newer there was taken over: purges of this process that are not there yet, by scope,
+ * and what else differs. Nothing in Redis: this process's epochs are written back, all in one go: a base without its scopes
+ * would let entries through that a scope's purge had ended. An older or foreign epoch: neither is right for certain (a
+ * failover lost a purge, two groups of replicas went on alone, or gateways without this one's seal key purged), so the scope
+ * gets one that is newer than both.
  */
-export function repairsOf(ours: EpochSet, { texts, rows }: FoundTable): EpochRepairs {
+export function repairsOf(ours: EpochSet, found: FoundTable, purges: ReadonlyMap<string, Epoch>): EpochRepairs {
+  const raised = [...purges].map(([scope, noted]): [string, Epoch] => [scope, raisedAbove(noted, found, scope)]);
+  if (purges.has(BASE)) return { isAnew: true, isMended: false, epochs: new Map(raised) };
+  const { texts, rows } = found;
   const base = rows.get(BASE);
   if (base !== ours.base) {
     const text = texts.get(BASE);
-    return text === undefined
-      ? { isAnew: true, epochs: new Map([[BASE, ours.base], ...ours.scopes]) }
-      : { isAnew: true, epochs: new Map([[BASE, epochAfter(ours.base, base ?? text)]]) };
+    const lost: [string, Epoch][] = [[BASE, ours.base], ...ours.scopes];
+    const anew: [string, Epoch][] = text === undefined ? lost : [[BASE, epochAfter(ours.base, base ?? text)]];
+    return { isAnew: true, isMended: true, epochs: new Map([...anew, ...raised]) };
   }
-  const changed = new Map<string, Epoch>();
+  const mended = new Map<string, Epoch>();
   for (const scope of new Set([...ours.scopes.keys(), ...texts.keys()])) {
-    if (scope === BASE) continue;
+    if (scope === BASE || purges.has(scope)) continue;
     const [own, text] = [ours.scopes.get(scope), texts.get(scope)];
     if (rows.has(scope) && rows.get(scope) === own) continue;
-    changed.set(scope, text === undefined ? own! : epochAfter(own, rows.get(scope) ?? text));
+    mended.set(scope, text === undefined ? own! : epochAfter(own, rows.get(scope) ?? text));
   }
-  return { isAnew: false, epochs: changed };
+  // Purges hold within the base that was found: written where it is still there.
+  const within: [string, Epoch][] = raised.length > 0 ? [[BASE, base]] : [];
+  return { isAnew: false, isMended: mended.size > 0, epochs: new Map([...within, ...mended, ...raised]) };
 }
 
 /** The epoch of a purge: the one that was noted for it, unless Redis has one that is as new. */
-export function raisedAbove(noted: Epoch, { texts, rows }: FoundTable, scope: string): Epoch {
+function raisedAbove(noted: Epoch, { texts, rows }: FoundTable, scope: string): Epoch {
   const last = rows.get(scope) ?? texts.get(scope);
   return last === undefined || last === noted || epochCount(last) < epochCount(noted) ? noted : epochAfter(noted, last);
 }

@@ -223,15 +223,12 @@ export class SharedEpochs {
     return this.views.of(partition);
   }
 
-  /** Those whose purges are to be written first are not read with the others. */
   private due() {
     const now = this.clock.now();
     const isDue = (view: PartitionView) =>
       isCurrent(view) ? now >= view.dueAt || isDoubtful(view) : view.breaker.mayTry;
-    const due = [...this.views.all()].filter((view) => view.reading === undefined && isDue(view));
-    for (const view of due) if (view.pending.size > 0) void this.learn(view);
-    return due
-      .filter(({ pending }) => pending.size === 0)
+    return [...this.views.all()]
+      .filter((view) => view.reading === undefined && isDue(view))
       .map((view) => ({ table: view.table, take: (reading: Promise<FoundTable>) => this.learn(view, reading) }));
   }
 

@@ -6,9 +6,6 @@ import type { RedisValue } from "./observer.ts";
 import type { Replicas } from "./replicas.ts";
 import { type FoundTable, newTable, type Table, type Tables } from "./tables.ts";
 
-/** So often is tried to write while other replicas write too: each time one of them is done. */
-const WRITE_ROUNDS = 64;
-
 /** Rows that are sealed with a key on its way out are sealed anew no more often. */
 export const SEAL_AGAIN_AFTER: Duration = 5_000;
 
@@ -128,27 +125,24 @@ export class SharedTable implements SharedRows {
   }
 
   private async exchange(reading?: Promise<FoundTable>): Promise<void> {
-    const { connection, tables, tag } = this.options;
+    const { connection, tables, tag, replicas } = this.options;
     if (!connection.isConnected) throw new Error("not connected to Redis");
-    let found = await (reading ?? tables.read(this.table));
-    for (let round = 0; round < WRITE_ROUNDS; round += 1) {
-      const { rows, isQuiet } = this.merge(rowsOf(found), found.time);
-      this.noteTaken(found);
-      this.readAt = found.time;
-      const texts = new Map([...rows].map(([name, row]) => [name, row && formatRow(row)]));
-      if (found.isOutdated && this.mustSealAgain())
-        for (const [name, text] of found.rows) if (!texts.has(name)) texts.set(name, text);
-      this.firstRead.resolve();
-      if (texts.size === 0 && !found.hasForeign) return;
-      const messages = rows.size === 0 || isQuiet === true ? [] : [connection.message({ kind: "look", tag })];
-      const written = await tables.write(this.table, found, { rows: texts, messages });
-      found = written.found;
-      if (!written.isWritten) continue;
-      this.noteWritten(texts, found.time);
-      // Another replica wrote other rows in between.
-      if (found.version === "") found = await tables.read(this.table);
-    }
-    throw new Error("other replicas write the same rows without end");
+    await tables.settle(this.table, await (reading ?? tables.read(this.table)), {
+      decide: (found) => {
+        const { rows, isQuiet } = this.merge(rowsOf(found), found.time);
+        this.noteTaken(found);
+        this.readAt = found.time;
+        const texts = new Map([...rows].map(([name, row]) => [name, row && formatRow(row)]));
+        if (found.isOutdated && this.mustSealAgain())
+          for (const [name, text] of found.rows) if (!texts.has(name)) texts.set(name, text);
+        this.firstRead.resolve();
+        const messages = rows.size === 0 || isQuiet === true ? [] : [connection.message({ kind: "look", tag })];
+        return { rows: texts, messages };
+      },
+      written: ({ rows }, time) => {
+        for (const [name, text] of rows) if (text !== undefined) replicas?.wrote({ table: tag, name, text }, time);
+      },
+    });
   }
 
   /** What was found there and is merged counts here from now on. */
@@ -161,11 +155,6 @@ export class SharedTable implements SharedRows {
       replicas.took({ table: tag, name, text });
     }
     for (const name of this.taken.keys()) if (!rows.has(name)) this.taken.delete(name);
-  }
-
-  private noteWritten(texts: ReadonlyMap<string, string | undefined>, time: Instant): void {
-    const { replicas, tag } = this.options;
-    for (const [name, text] of texts) if (text !== undefined) replicas?.wrote({ table: tag, name, text }, time);
   }
 
   private mustSealAgain(): boolean {

@@ -1,11 +1,13 @@
-import type { Clock, Duration } from "../../clock.ts";
+import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { RedisConnection } from "./connection.ts";
-import type { RedisObserver } from "./observer.ts";
-import type { RedisValue } from "./observer.ts";
+import type { RedisObserver, RedisValue } from "./observer.ts";
 import { readTables, VERSION, writeTable } from "./table-scripts.ts";
 
 /** Tables that are read with one script: nothing else runs in Redis meanwhile. */
 const MOST_AT_ONCE = 32;
+
+/** So often is tried to write while other replicas write too: each time one of them is done. */
+const WRITE_ROUNDS = 64;
 
 /** Opened texts of one table that are kept to be compared, and the length of the longest of them. */
 const MOST_KEPT = 1_024;
@@ -69,9 +71,17 @@ export interface TableChanges {
 }
 
 /** What a write came to: whether it was written, and what Redis has now. */
-export interface TableWrite {
+interface TableWrite {
   readonly isWritten: boolean;
   readonly found: FoundTable;
+}
+
+/** How a table is brought to what this process knows. */
+export interface Settlement {
+  /** What is to be written where Redis has what is `found`. Without rows nothing is. */
+  decide(found: FoundTable): TableChanges;
+  /** What was decided last is in Redis since `time` (Redis's clock, ms). */
+  written(changes: TableChanges, time: Instant): void;
 }
 
 export function newTable(form: TableForm): Table {
@@ -112,8 +122,31 @@ export class Tables {
     return found;
   }
 
-  /** Writes where Redis still has what was `found`. Rejects while Redis is away. */
-  async write(table: Table, found: FoundTable, { isAnew = false, rows, messages }: TableChanges): Promise<TableWrite> {
+  /**
+   * Writes what is decided, and decides again by what is there then, until nothing is left to write. Resolves with what
+   * Redis has in the end; rejects while Redis is away.
+   */
+  async settle(table: Table, first: FoundTable, { decide, written }: Settlement): Promise<FoundTable> {
+    let found = first;
+    for (let round = 0; round < WRITE_ROUNDS; round += 1) {
+      const changes = decide(found);
+      if (changes.rows.size === 0 && !found.hasForeign) return found;
+      const { isWritten, found: then } = await this.write(table, found, changes);
+      found = then;
+      if (!isWritten) continue;
+      written(changes, found.time);
+      // Another replica wrote other rows in between.
+      if (table.isVersioned && found.version === "") found = await this.read(table);
+    }
+    throw new Error("other replicas write the same rows without end");
+  }
+
+  /** Writes where Redis still has what was `found`. */
+  private async write(
+    table: Table,
+    found: FoundTable,
+    { isAnew = false, rows, messages }: TableChanges,
+  ): Promise<TableWrite> {
     const triples: string[] = [];
     const sealed = new Map(isAnew ? [] : found.texts);
     for (const [name, plain] of rows) {
