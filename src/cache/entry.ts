@@ -91,6 +91,16 @@ export function softened(entry: Entry, at: Instant, softEpoch: string): Entry {
   };
 }
 
+/** Whole seconds, never negative (RFC 9111 §5.1). */
+export function ageOf({ bornAt }: Entry, now: Instant): number {
+  return Math.max(0, Math.floor((now - bornAt) / 1000));
+}
+
+/** Whole seconds of freshness left, negative when stale. */
+export function ttlOf({ freshUntil }: Entry, now: Instant): number {
+  return Math.floor((freshUntil - now) / 1000);
+}
+
 function whyNotWorthwhile({ fetched, policy }: ReceivedResponse, entry: Entry, known: boolean): SkipReason | undefined {
   if (fetched.unstorable !== undefined) return "unstorable";
   if (!known) return "ttl";

@@ -75,7 +75,7 @@ export async function explain(resource: Resource, cache: ExplainedCache): Promis
 }
 
 function describe(
-  { entry, coded }: CachedEntry,
+  { entry, forms: { coded } }: CachedEntry,
   now: Instant,
   { tier, purged }: Pick<ExplainedEntry, "tier" | "purged">,
 ): ExplainedEntry {

@@ -3,7 +3,7 @@ import { type Clock, type Duration, type Instant, settledWithin } from "../clock
 import type { Store } from "../sharing/entries.ts";
 import type { EpochsPort, LeasesPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
-import { type CachedEntry, type Forwarding, Responder } from "./cached-entry.ts";
+import type { CachedEntry } from "./cached-entry.ts";
 import { CollapsedForwarding, HitForMiss, waitFor } from "./collapsed-forwarding.ts";
 import { explain, type Explanation } from "./explanation.ts";
 import { Fetcher, type FetchResult, isFor } from "./fetch.ts";
@@ -19,6 +19,7 @@ import {
   type RequestDirectives,
   withoutInsistence,
 } from "./rfc/reuse.ts";
+import { type Forwarding, Responder } from "./responder.ts";
 import type { MemoryStore } from "./stores/memory-store.ts";
 import { Tiers } from "./stores/tiers.ts";
 
@@ -200,8 +201,9 @@ export class HttpCache {
     cached.hits += 1;
     if (cached.isDueAhead(now)) this.fetches.refresh(resource, headers, cached);
     const answer = this.responder.hit(resource, headers, cached, now);
-    if (cached.wanted !== cached.asked) this.tiers.compress(resource.key, cached);
-    if (cached.forms !== cached.countedForms) this.tiers.recount(resource.key, cached);
+    const { forms } = cached;
+    if (forms.wanted !== forms.asked) this.tiers.compress(resource.key, cached);
+    if (forms.count !== forms.counted) this.tiers.recount(resource.key, cached);
     return answer;
   }
 

@@ -62,9 +62,9 @@ describe("the memory tier", () => {
     for (const each of all) {
       const cached = store.variants(each)?.[0];
       if (cached === undefined) continue;
-      for (let form = 0; form < 8; form += 1) cached.hit(form, 0, policy());
+      for (let form = 0; form < 8; form += 1) cached.forms.hit(form, 0, policy());
       store.recount(each, cached);
-      expect(cached.countedForms).toBe(8);
+      expect(cached.forms.counted).toBe(8);
     }
     // The text of the fields alone, seven times more.
     expect((store.bytes - before + (60 - store.entries) * (before / 60)) / store.entries).toBeGreaterThan(14_000);
@@ -123,9 +123,9 @@ describe("the memory tier", () => {
     const old = store.put(key("a"), entry())!;
     const now = store.put(key("a"), entry())!;
     store.attach(key("a"), old, 1, Buffer.alloc(10));
-    expect(old.coded[1]).toBeUndefined();
+    expect(old.forms.coded[1]).toBeUndefined();
     store.attach(key("a"), now, 1, Buffer.alloc(10));
-    expect(store.variants(key("a"))?.[0]?.coded[1]).toHaveLength(10);
+    expect(store.variants(key("a"))?.[0]?.forms.coded[1]).toHaveLength(10);
   });
 
   test("tells partitions apart", () => {

@@ -127,13 +127,13 @@ export class MemoryStore implements Store {
   /** Keeps the body in another coding beside its entry, if that is still stored. */
   attach(key: CacheKey, cached: CachedEntry, coding: Coding, body: Buffer): void {
     if (this.shelfOf(cached).peek(key.name)?.includes(cached) !== true) return;
-    cached.coded[coding] = ownCopy(body);
+    cached.forms.coded[coding] = ownCopy(body);
     this.recount(key, cached);
   }
 
   /** Counts anew what an entry takes, if it is still stored. */
   recount(key: CacheKey, cached: CachedEntry): void {
-    cached.countedForms = cached.forms;
+    cached.forms.counted = cached.forms.count;
     const shelf = this.shelfOf(cached);
     const variants = shelf.peek(key.name);
     // A new array, for the size to be counted anew.
@@ -204,12 +204,12 @@ function sizeOf(variants: Variants, id: string): number {
 }
 
 /** What an entry takes, without the name of its key. */
-function bytesOf({ entry, coded, forms }: CachedEntry): number {
+function bytesOf({ entry, forms: { coded, count } }: CachedEntry): number {
   let size = ENTRY_OVERHEAD + entry.body.buffer.byteLength + entry.variant.length;
   for (const body of coded) size += body?.length ?? 0;
   let characters = 0;
   for (const text of entry.fields) characters += text.length;
   // Twice: as stored, and in the head of one form.
   size += 2 * characters + STRING_OVERHEAD * entry.fields.length;
-  return forms > 1 ? size + (forms - 1) * (FORM_OVERHEAD + characters) : size;
+  return count > 1 ? size + (count - 1) * (FORM_OVERHEAD + characters) : size;
 }

@@ -130,12 +130,13 @@ export class Tiers {
 
   /** Has the codings made in the background that clients would rather have, once each. */
   compress(key: CacheKey, cached: CachedEntry): void {
-    if (!cached.compressible || cached.wanted === cached.asked) return;
+    const { forms } = cached;
+    if (!forms.compressible || forms.wanted === forms.asked) return;
     for (const coding of CODED) {
-      if ((cached.wanted & ~cached.asked & (1 << coding)) === 0) continue;
+      if ((forms.wanted & ~forms.asked & (1 << coding)) === 0) continue;
       this.compressor.compress(cached.entry.body, coding, (body) => this.memory.attach(key, cached, coding, body));
     }
-    cached.asked = cached.wanted;
+    forms.asked = forms.wanted;
   }
 
   /** What is kept for the answers of an entry has grown. */
