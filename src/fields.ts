@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from "node:http";
 import { ERROR_FIELD } from "./errors.ts";
 
 /**
@@ -132,42 +131,16 @@ export type FurtherFields = readonly string[] | "*";
 
 /** What of a registry's {@link endToEndFields} a client gets, in order. */
 export function clientFields(fields: Fields, status: number, further: FurtherFields): string[] {
-  const isNamed = (name: string) => (further === "*" || further.includes(name)) && !isNeverPassed(name);
-  return filterFields(
-    fields,
-    (name) =>
-      PASSED.has(name) || (name === "location" && status === 201) || (name !== OWN_TARGETED_FIELD && isNamed(name)),
-  );
+  const isNamed = (name: string) => (further === "*" || further.includes(name)) && name !== OWN_TARGETED_FIELD;
+  const passes = (name: string) =>
+    PASSED.has(name) || (name === "location" && status === 201) || (isNamed(name) && !isNeverPassed(name));
+  return filterFields(fields, passes);
 }
 
 /** The field that is for the gateway's cache alone (RFC 9213 §2.2): the cache reads it, and no client gets it. */
 export const OWN_TARGETED_FIELD = "registry-gateway-cache-control";
 
-/** By these caches decide: an answer without one that it came with would be kept longer, or given to others. */
-export const DECIDING_FIELDS: ReadonlySet<string> = new Set([
-  OWN_TARGETED_FIELD,
-  "age",
-  "cache-control",
-  "cdn-cache-control",
-  "date",
-  "expires",
-  "pragma",
-  "vary",
-]);
-
-/**
- * What of an upstream's fields may reach the cache, in order. What `Connection` names ends here, but for fields that are
- * meant for all who hold the answer: it must not name those (RFC 9110 §7.6.1).
- */
-export function endToEndFields(fields: Fields): string[] {
-  const connection = fieldValue(fields, "connection");
-  const named = connection === undefined ? undefined : new Set(connection.toLowerCase().split(/[\s,]+/));
-  return filterFields(
-    fields,
-    (name) => !isNeverPassed(name) && (named?.has(name) !== true || DECIDING_FIELDS.has(name)),
-  );
-}
-
+/** These tell caches whether, and how long, to keep an answer. */
 const OF_CACHES: ReadonlySet<string> = new Set([
   OWN_TARGETED_FIELD,
   "cache-control",
@@ -175,6 +148,26 @@ const OF_CACHES: ReadonlySet<string> = new Set([
   "expires",
   "pragma",
 ]);
+
+/** By these caches decide: an answer without one that it came with would be kept longer, or given to others. */
+export const DECIDING_FIELDS: ReadonlySet<string> = new Set([...OF_CACHES, "age", "date", "vary"]);
+
+/** Fields that `Connection` makes hop-by-hop (RFC 9110 §7.6.1). */
+export function nominatedFields({ connection }: { readonly connection?: string | undefined }): ReadonlySet<string> {
+  if (connection === undefined || connection === "keep-alive" || connection === "close") return NONE;
+  return new Set(connection.toLowerCase().split(/[\s,]+/));
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+/**
+ * What of an upstream's fields may reach the cache, in order. What `Connection` names ends here, but for fields that are
+ * meant for all who hold the answer: it must not name those (RFC 9110 §7.6.1).
+ */
+export function endToEndFields(fields: Fields): string[] {
+  const nominated = nominatedFields({ connection: fieldValue(fields, "connection") });
+  return filterFields(fields, (name) => !isNeverPassed(name) && (!nominated.has(name) || DECIDING_FIELDS.has(name)));
+}
 
 /** The fields of an answer that no cache is to keep: it says so, and nothing in it says otherwise. */
 export function neverKept(fields: Fields): string[] {
@@ -205,99 +198,33 @@ export function proxyStatus(parameter: "error" | "received-status", value: strin
   return `${OWN_NAME};${parameter}=${value}`;
 }
 
+/** Digests of a body's bytes as they were coded. */
+const DIGESTS: ReadonlySet<string> = new Set(["content-digest", "content-md5", "digest", "repr-digest"]);
+
 /** Fields that describe the bytes of a body, and are wrong once the body is another one. */
 const OF_THE_BODY: ReadonlySet<string> = new Set([
+  ...DIGESTS,
   "content-type",
   "content-language",
   "content-location",
   "content-disposition",
   "content-range",
-  "content-md5",
-  "content-digest",
-  "repr-digest",
-  "digest",
   "accept-ranges",
   "etag",
   "last-modified",
 ]);
-
-/** Digests of a body's bytes as they were coded. */
-const DIGESTS: ReadonlySet<string> = new Set(["content-digest", "content-md5", "digest", "repr-digest"]);
 
 /**
  * The fields of an answer whose body was decoded on the way: another representation of the same thing (RFC 9110 §8.8.3,
  * RFC 9530 §3), so that digests of the coded one are wrong, and its `ETag` says no more than what is alike.
  */
 export function fieldsOfDecodedBody(fields: Fields): string[] {
-  const kept: string[] = [];
-  for (let i = 0; i < fields.length; i += 2) {
-    const name = fields[i]!;
-    const value = fields[i + 1]!;
-    if (DIGESTS.has(name)) continue;
-    kept.push(name, name === "etag" && value.startsWith('"') ? `W/${value}` : value);
-  }
-  return kept;
+  const kept = filterFields(fields, (name) => !DIGESTS.has(name));
+  return kept.map((text, i) => (kept[i - 1] === "etag" && i % 2 === 1 && text.startsWith('"') ? `W/${text}` : text));
 }
 
 /** {@link endToEndFields} for an answer whose body was replaced by JSON of ours. */
 export function fieldsOfReplacedBody(fields: Fields): string[] {
-  const kept: string[] = ["content-type", "application/json"];
-  const endToEnd = endToEndFields(fields);
-  for (let i = 0; i < endToEnd.length; i += 2) {
-    if (!OF_THE_BODY.has(endToEnd[i]!)) kept.push(endToEnd[i]!, endToEnd[i + 1]!);
-  }
-  return kept;
+  const kept = filterFields(endToEndFields(fields), (name) => !OF_THE_BODY.has(name));
+  return ["content-type", "application/json", ...kept];
 }
-
-/** What a client says of its trace, in good form. */
-export type TraceFields =
-  | readonly []
-  | readonly ["traceparent", string]
-  | readonly ["traceparent", string, "tracestate", string];
-
-/** Names of the fields that carry a trace on (W3C Trace Context). */
-export const TRACE_FIELDS: ReadonlySet<string> = new Set(["traceparent", "tracestate"]);
-
-/** §3.2.2: version 0, and of versions to come what they have in common with it. */
-const VERSION_0 = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
-const LATER_VERSION =
-  /^(?!00|ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[!-+\--~]{1,200})?$/;
-
-/** §3.3.1: the list and its members; what is longer need not be passed on. */
-const MOST_STATE = 512;
-const MOST_MEMBERS = 32;
-const MEMBER = /^([a-z0-9][a-z0-9_*/@-]{0,255})=[ -+\--<>-~]{0,255}[!-+\--<>-~]$/;
-
-/**
- * The `traceparent` and `tracestate` of a request as they may go on: none without a good `traceparent`, and of a
- * `tracestate` in bad form nothing. Registries and collectors parse what they are sent.
- */
-export function traceFieldsOf({ traceparent, tracestate }: IncomingHttpHeaders): TraceFields {
-  if (typeof traceparent !== "string" || !(VERSION_0.test(traceparent) || LATER_VERSION.test(traceparent))) return [];
-  return typeof tracestate === "string" && isTraceState(tracestate)
-    ? ["traceparent", traceparent, "tracestate", tracestate]
-    : ["traceparent", traceparent];
-}
-
-/** Members may be empty, and no key comes twice. */
-function isTraceState(text: string): boolean {
-  if (text.length > MOST_STATE) return false;
-  const members = text.split(",").map((member) => member.trim());
-  const keys = members.filter((member) => member !== "").map((member) => MEMBER.exec(member)?.[1]);
-  return (
-    keys.length > 0 && keys.length <= MOST_MEMBERS && !keys.includes(undefined) && new Set(keys).size === keys.length
-  );
-}
-
-/** Fields that `Connection` makes hop-by-hop (RFC 9110 §7.6.1). */
-export function nominatedFields({ connection }: { readonly connection?: string | undefined }): ReadonlySet<string> {
-  if (connection === undefined || connection === "keep-alive" || connection === "close") return NONE;
-  return new Set(
-    connection
-      .toLowerCase()
-      .split(",")
-      .map((name) => name.trim()),
-  );
-}
-
-const NONE: ReadonlySet<string> = new Set();

@@ -5,7 +5,8 @@ import type { CachePolicy, Fetched, FetchRequest, Resource } from "../cache/reso
 import { forwardedFields } from "../cache/rfc/request-fields.ts";
 import type { Duration } from "../clock.ts";
 import type { GatewayError } from "../errors.ts";
-import { type Fields, filterFields, TRACE_FIELDS, traceFieldsOf } from "../fields.ts";
+import { type Fields, filterFields } from "../fields.ts";
+import { TRACE_FIELDS, traceFieldsOf } from "../trace-context.ts";
 import { cachedRecord } from "../spec/operations.ts";
 import type { Priority } from "../limits/wait-queue.ts";
 import type { UpstreamAnswer } from "../upstream/call.ts";

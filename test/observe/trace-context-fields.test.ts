@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { traceFieldsOf } from "../../src/fields.ts";
+import { traceFieldsOf } from "../../src/trace-context.ts";
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN = "00f067aa0ba902b7";

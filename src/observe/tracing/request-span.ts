@@ -11,7 +11,8 @@ import {
   type Tracer,
 } from "@opentelemetry/api";
 import type { Clock, Duration } from "../../clock.ts";
-import { type Fields, traceFieldsOf } from "../../fields.ts";
+import { type Fields } from "../../fields.ts";
+import { traceFieldsOf } from "../../trace-context.ts";
 import type { AttemptTopic, AttemptTrace } from "../../upstream/observer.ts";
 import type { Attributes, RequestSummary, RequestTrace } from "./tracing.ts";
 
