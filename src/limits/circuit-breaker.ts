@@ -87,9 +87,8 @@ export class CircuitBreaker {
   private readonly failedRequests = new Set<string>();
   /** Requests that failed while the info was given. */
   private readonly exempt: RecentRequests<true>;
-  private isAsking = false;
-  /** A call was answered while the info was asked. */
-  private isAnswered = false;
+  /** Set while the info is asked: whether a call was answered meanwhile. */
+  private asking: { isAnswered: boolean } | undefined;
   private pause: Duration = FIRST_PAUSE;
   /** Not asked before. */
   private askAt: Instant = -Infinity;
@@ -149,7 +148,7 @@ export class CircuitBreaker {
   }
 
   private noteAnswer(): void {
-    this.isAnswered = true;
+    if (this.asking !== undefined) this.asking.isAnswered = true;
     if (this.failures > 0) this.forget();
   }
 
@@ -160,14 +159,14 @@ export class CircuitBreaker {
 
   private async ask(): Promise<void> {
     const { clock, askInfo } = this.parts;
-    if (this.isAsking || this.isStopped || clock.now() < this.askAt) return;
+    if (this.asking !== undefined || this.isStopped || clock.now() < this.askAt) return;
     if (clock.now() - this.askAt > LONGEST_PAUSE) this.pause = FIRST_PAUSE;
-    this.isAsking = true;
-    this.isAnswered = false;
+    const asking = { isAnswered: false };
+    this.asking = asking;
     const isWell = await askInfo();
-    this.isAsking = false;
+    this.asking = undefined;
     if (this.isStopped || this.currentState !== "closed") return;
-    if (isWell === false && !this.isAnswered) {
+    if (isWell === false && !asking.isAnswered) {
       this.openedAt = clock.now();
       return this.open();
     }

@@ -4,9 +4,8 @@ import type { AnnouncementsPort, LimitsPort } from "../sharing/ports.ts";
 import type { LimitAnswer, LimitWindow } from "../sharing/limits.ts";
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/operations.ts";
-import { CountedCalls } from "./counted-calls.ts";
+import { CountedCalls, type RateLimitGroups } from "./counted-calls.ts";
 import { formatRefusal, LONGEST_RETRY_AFTER, parseRefusal } from "./refusal.ts";
-import type { RateLimitGroups } from "./rate-limit-groups.ts";
 import { Recurrence } from "./recurrence.ts";
 import { PRIORITIES, type Priority } from "./wait-queue.ts";
 

@@ -11,7 +11,7 @@ import type { Credentials, OwnCredentials } from "./credentials/credentials.ts";
 import { CircuitBreaker, RecentRequests } from "../limits/circuit-breaker.ts";
 import { ConcurrencyLimit } from "../limits/concurrency-limit.ts";
 import { RateLimit } from "../limits/rate-limit.ts";
-import type { RateLimitGroups } from "../limits/rate-limit-groups.ts";
+import type { RateLimitGroups } from "../limits/counted-calls.ts";
 import { NodeChoice } from "./nodes/node-choice.ts";
 import { Nodes } from "./nodes/nodes.ts";
 import type { BreakerScope, UpstreamObserver } from "./observer.ts";

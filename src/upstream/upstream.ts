@@ -10,7 +10,7 @@ import { streamCall } from "./call/streamed-call.ts";
 import { CredentialLooks } from "./credentials/credential-looks.ts";
 import { type CredentialParts, openCredentials, type OwnCredentials } from "./credentials/credentials.ts";
 import { removed } from "./failure.ts";
-import { RateLimitGroups } from "../limits/rate-limit-groups.ts";
+import { RateLimitGroups } from "../limits/counted-calls.ts";
 import { Recurrence } from "../limits/recurrence.ts";
 import type { UpstreamNode } from "./nodes/node.ts";
 import { CREDENTIAL_KEYS } from "./observer.ts";

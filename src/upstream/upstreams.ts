@@ -1,5 +1,5 @@
 import type { UpstreamConfig } from "../config/schema.ts";
-import { RateLimitGroups } from "../limits/rate-limit-groups.ts";
+import { RateLimitGroups } from "../limits/counted-calls.ts";
 import type { UpstreamEnvironment } from "./parts.ts";
 import type { UpstreamStatus } from "./status.ts";
 import { Upstream } from "./upstream.ts";

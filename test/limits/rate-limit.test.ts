@@ -6,7 +6,7 @@ import { type LimitAnswer, type LimitClaim, LocalLimits } from "../../src/sharin
 import type { UpstreamConfig } from "../../src/config/schema.ts";
 import { RateLimit } from "../../src/limits/rate-limit.ts";
 import type { Priority } from "../../src/limits/wait-queue.ts";
-import { RateLimitGroups } from "../../src/limits/rate-limit-groups.ts";
+import { RateLimitGroups } from "../../src/limits/counted-calls.ts";
 import type { RateLimitConfig } from "../../src/limits/rate-limit.ts";
 import { upstreamsOf } from "../../src/upstream/found.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
