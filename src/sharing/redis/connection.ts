@@ -52,8 +52,6 @@ export class RedisConnection {
   readonly seals: Seals;
   readonly isCluster: boolean;
   readonly writes: Writes;
-  /** For people: why the last command or connection failed. */
-  lastError: string | undefined;
   private readonly clock: Clock;
   private readonly observer: RedisObserver;
   private readonly client: RedisClient;
@@ -80,18 +78,15 @@ export class RedisConnection {
   /** Connects, now and whenever the connection is lost. */
   start(listener: ConnectionListener): void {
     this.client.on("ready", () => {
-      this.faults.hasConnected = true;
-      this.lastError = undefined;
+      this.faults.connected();
       listener.connected();
     });
     this.client.on("close", () => listener.disconnected(this.lastError ?? "connection closed"));
-    this.subscriber.on("ready", () => {
-      this.lastError = undefined;
-    });
+    this.subscriber.on("ready", () => this.faults.forget());
     this.messages.start(this.subscriber, {
       missed: () => listener.missed(),
       received: (message) => listener.received(message),
-      failed: (error) => this.note(error),
+      failed: (error) => this.faults.note(error),
     });
     for (const client of [this.client, this.subscriber]) {
       client.on("error", (error: unknown) => this.noteConnection(error));
@@ -109,6 +104,11 @@ export class RedisConnection {
   /** See {@link Subscription.format}. */
   message(message: Message): string {
     return this.messages.format(message);
+  }
+
+  /** For people: why the last command or connection failed. */
+  get lastError(): string | undefined {
+    return this.faults.last;
   }
 
   /** Whether there is a connection to send something through. */
@@ -129,7 +129,7 @@ export class RedisConnection {
       this.observer.commandEnded(name, "ok", this.clock.now() - start);
       return reply;
     } catch (error) {
-      this.note(error);
+      this.faults.note(error);
       this.observer.commandEnded(name, error instanceof TimedOut ? "timeout" : "error", this.clock.now() - start);
       throw error;
     }
@@ -156,31 +156,42 @@ export class RedisConnection {
     if (this.isClosed) return;
     client.connect().catch((error: unknown) => {
       // "Connection is closed" says less than the error that closed it, which has an event of its own.
-      if (this.lastError === undefined) this.note(error);
+      if (this.lastError === undefined) this.faults.note(error);
     });
   }
 
   private noteConnection(error: unknown): void {
-    this.note(error);
+    this.faults.note(error);
     const why = this.isClosed ? undefined : this.faults.tell(error);
     if (why !== undefined) this.observer.connectionFailed(why);
   }
-
-  private note(error: unknown): void {
-    this.lastError = error instanceof Error ? error.message : String(error);
-  }
 }
 
-/** Why there is no connection: said once, though it is tried twice a second. */
+/** What failed last, and why there is no connection: said once, though it is tried twice a second. */
 class ConnectionFaults {
+  /** For people; undefined: nothing since there is a connection. */
+  last: string | undefined;
   /** There was a connection: what passes by itself is known by the change of state that it causes. */
-  hasConnected = false;
+  private hasConnected = false;
   private readonly clock: Clock;
   /** Why connecting failed → when it may be reported again. */
   private readonly quietUntil = new Map<string, Instant>();
 
   constructor(clock: Clock) {
     this.clock = clock;
+  }
+
+  connected(): void {
+    this.hasConnected = true;
+    this.forget();
+  }
+
+  note(error: unknown): void {
+    this.last = error instanceof Error ? error.message : String(error);
+  }
+
+  forget(): void {
+    this.last = undefined;
   }
 
   /** Undefined: it was reported lately, or is reported otherwise. */

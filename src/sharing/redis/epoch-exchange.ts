@@ -1,6 +1,6 @@
 import { type Clock, type Duration, TimedOut, withReply } from "../../clock.ts";
 import { BASE, type Epoch, type Epochs } from "../epochs.ts";
-import type { Change } from "./changes.ts";
+import type { Change } from "./member.ts";
 import type { RedisConnection } from "./connection.ts";
 import { type Comparison, repairsOf, takeEpoch, takeEpochs } from "./epoch-rules.ts";
 import { isCurrent, MAX_WAIT, type PartitionView } from "./partitions.ts";

@@ -1,7 +1,7 @@
 import { type Clock, type Duration, type Instant, valueWithin, withReply } from "../../clock.ts";
 import type { Dependencies, PurgeReach } from "../ports.ts";
 import { BASE, type Epoch, Epochs } from "../epochs.ts";
-import type { CircuitBreaker } from "./circuit-breaker.ts";
+import { type CircuitBreaker, Usability } from "./circuit-breaker.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
 import { EpochExchange } from "./epoch-exchange.ts";
@@ -11,7 +11,6 @@ import type { Message } from "./messages.ts";
 import type { ScriptCall } from "./scripts.ts";
 import type { Replicas } from "./replicas.ts";
 import type { TableParts } from "./shared-table.ts";
-import { Usability } from "./usability.ts";
 import type { FoundTable } from "./tables.ts";
 
 export interface SharedEpochsOptions extends TableParts {

@@ -79,9 +79,9 @@ interface TableWrite {
 /** How a table is brought to what this process knows. */
 export interface Settlement {
   /** What is to be written where Redis has what is `found`. Without rows nothing is. */
-  decide(found: FoundTable): TableChanges;
+  readonly decide: (found: FoundTable) => TableChanges;
   /** What was decided last is in Redis since `time` (Redis's clock, ms). */
-  written(changes: TableChanges, time: Instant): void;
+  readonly written: (changes: TableChanges, time: Instant) => void;
 }
 
 export function newTable(form: TableForm): Table {
