@@ -1,7 +1,8 @@
 import type { Readable } from "node:stream";
 import type { Duration, Instant } from "../../clock.ts";
 import { GatewayError } from "../../errors.ts";
-import { type Fields, filterFields, TRACE_FIELDS } from "../../fields.ts";
+import { type Fields, filterFields } from "../../fields.ts";
+import { TRACE_FIELDS } from "../../trace-context.ts";
 import { isOfVersion2 } from "../../spec/endpoints.ts";
 import type { Poll, StreamedCall } from "../call.ts";
 import { answerTimeout, connectTimeout, type Failure } from "../failure.ts";
