@@ -1,29 +1,33 @@
-import type { CancelTimer, Clock, Duration, Instant } from "../../clock.ts";
-import type { UpstreamConfig } from "../../config/schema.ts";
-import type { GatewayError } from "../../errors.ts";
-import type { RateLimit } from "../../limits/rate-limit.ts";
+import type { CancelTimer, Duration, Instant } from "../../clock.ts";
+import { type GatewayError, toGatewayError } from "../../errors.ts";
+import { quote } from "../../json.ts";
+import { connectTimeout, type Failure, unusable } from "../failure.ts";
 import type { OperatorActions } from "../operator-actions.ts";
-import { ProofFailed } from "../wire/connection-failure.ts";
+import { connectionFailure, ProofFailed } from "../wire/connection-failure.ts";
 import type { Connection } from "../wire/connection.ts";
+import { Opening } from "../wire/connections.ts";
 import { checkTimeout, pauseBeforeCheck } from "./health.ts";
 import type { UpstreamNode } from "./node.ts";
-import type { NodeProof } from "./proof.ts";
+import { askInfo, type Info, noCallLeft, type ProofParts, unproved } from "./proof.ts";
+import { isPartyId } from "./registry-admin.ts";
 
-interface CheckParts {
-  readonly config: UpstreamConfig;
-  readonly clock: Clock;
+interface CheckParts extends ProofParts {
   readonly random: () => number;
   readonly operatorActions: OperatorActions;
-  readonly rateLimit: RateLimit | undefined;
-  readonly proof: NodeProof;
   /** Whether nodes are asked in the background. */
   readonly mayCheck: () => boolean;
+  /** The admin that is expected; undefined before one is known. */
+  readonly expected: () => string | undefined;
+  /** The node's info is here. @throws GatewayError when a call may not go to the node */
+  readonly onInfo: (node: UpstreamNode, info: Info) => void;
+  /** The node named no admin. Returns what those get who wait for it. */
+  readonly failed: (node: UpstreamNode, failure: Failure) => ProofFailed;
   /** The node could not be asked, for no fault of its own. */
   readonly unasked: (node: UpstreamNode) => void;
   readonly whyNone: () => GatewayError;
 }
 
-/** When nodes are asked for their info: one check of a node for all who wait for it, and the next in time. */
+/** Asks nodes which registry they are: one check of a node for all who wait for it, and the next in time. */
 export class NodeChecks {
   private readonly parts: CheckParts;
   private readonly nodes: readonly UpstreamNode[];
@@ -37,13 +41,13 @@ export class NodeChecks {
 
   /** Asks the node; rejects when that proves nothing. */
   check(node: UpstreamNode, isWaitedFor: boolean): Promise<void> {
-    const { operatorActions, clock, proof, whyNone } = this.parts;
+    const { operatorActions, clock, whyNone } = this.parts;
     return this.share(node, async () => {
       if (operatorActions.isCacheOnly) throw operatorActions.refusal();
       if (node.health.barredUntil > clock.now()) throw whyNone();
       // No call left for a check says nothing about the node.
-      await proof.pay(isWaitedFor, this.deadlineOf(node));
-      await proof.ask(node, this.deadlineOf(node));
+      await this.pay(isWaitedFor, this.deadlineOf(node));
+      await this.ask(node);
     });
   }
 
@@ -55,13 +59,12 @@ export class NodeChecks {
 
   /** Asks these nodes; undefined when there is no call left to ask with by then. */
   async beginAll(nodes: readonly UpstreamNode[], deadline: Instant): Promise<Promise<void>[] | undefined> {
-    const { proof } = this.parts;
     try {
-      for (const _ of nodes) await proof.pay(true, deadline);
+      for (const _ of nodes) await this.pay(true, deadline);
     } catch {
       return undefined;
     }
-    return nodes.map((node) => this.share(node, () => proof.ask(node, this.deadlineOf(node))));
+    return nodes.map((node) => this.share(node, () => this.ask(node)));
   }
 
   /**
@@ -69,11 +72,13 @@ export class NodeChecks {
    * where there is a call for it at once: another one may be opened.
    */
   async prove(node: UpstreamNode, connection: Connection): Promise<void> {
-    const { proof } = this.parts;
     const deadline = this.deadlineOf(node);
-    if (connection.isInDoubt) await proof.pay(false, deadline);
-    else await proof.payForCall(deadline);
-    await proof.askOver(connection, node, deadline);
+    try {
+      await this.pay(!connection.isInDoubt, deadline);
+    } catch (error) {
+      throw new ProofFailed({ reason: "http-429", error: toGatewayError(error) });
+    }
+    await this.askOver(connection, node, deadline);
   }
 
   /** Asks the node again when that is due, in place of what was scheduled before. */
@@ -108,5 +113,59 @@ export class NodeChecks {
     const { config, clock } = this.parts;
     const attempt: Duration = Math.min(config.attemptTimeout, config.timeout);
     return clock.now() + checkTimeout(node.health, this.nodes.length === 1 ? config.timeout : attempt);
+  }
+
+  /** Takes a call to ask with. @throws GatewayError 429 when there is none left */
+  private async pay(isWaitedFor: boolean, deadline: Instant): Promise<void> {
+    const { rateLimit, config } = this.parts;
+    if (rateLimit === undefined) return;
+    if (isWaitedFor) return rateLimit.take({ operation: "info", priority: "post", deadline });
+    if (!(await rateLimit.tryTake("info", "refresh"))) throw noCallLeft(config.name);
+  }
+
+  /** Asks over a new connection, with a call that was paid for. @throws ProofFailed */
+  private async ask(node: UpstreamNode): Promise<void> {
+    const { clock, config, signal, failed } = this.parts;
+    const deadline = this.deadlineOf(node);
+    const opening = new Opening();
+    const stop = () => opening.abort();
+    let isLate = false;
+    const cancelTimer = clock.after(deadline - clock.now(), () => {
+      isLate = true;
+      stop();
+    });
+    signal.addEventListener("abort", stop);
+    try {
+      await node.connections.check(opening, (connection) => this.askOver(connection, node, deadline));
+    } catch (error) {
+      if (error instanceof ProofFailed) throw error;
+      throw failed(node, isLate ? connectTimeout(config.name) : connectionFailure(config.name, error, false));
+    } finally {
+      cancelTimer();
+      signal.removeEventListener("abort", stop);
+    }
+  }
+
+  /** Asks over this connection, which stays the caller's. @throws ProofFailed */
+  private async askOver(connection: Connection, node: UpstreamNode, deadline: Instant): Promise<void> {
+    const { config, expected, onInfo, failed } = this.parts;
+    let info: Info;
+    try {
+      info = await askInfo(node, connection, deadline, this.parts);
+      if (expected() === undefined && !isPartyId(info.adminId)) {
+        const text = `names the admin ${quote(info.adminId)} in its info, which is no party id`;
+        throw unproved(unusable(config.name, text));
+      }
+    } catch (error) {
+      const failure = connectionFailure(config.name, error, false);
+      // What comes over a connection in doubt says nothing about the node.
+      throw connection.isInDoubt ? new ProofFailed(failure) : failed(node, failure);
+    }
+    try {
+      onInfo(node, info);
+    } catch (error) {
+      const reason = node.state === "unproved" ? "unproved" : "wrong-admin";
+      throw new ProofFailed({ reason, error: toGatewayError(error) });
+    }
   }
 }

@@ -13,7 +13,6 @@ import type { AgreementStatus, NodeState } from "../status.ts";
 import { NodeChecks } from "./checks.ts";
 import { type HealthEvent, isInUse, nextHealth, stateOf, whyEjected } from "./health.ts";
 import { UpstreamNode } from "./node.ts";
-import { NodeProof } from "./proof.ts";
 import { hasProved, isWaiting, RegistryAdmin, type RegistryAdminParts } from "./registry-admin.ts";
 import { SupportedApis } from "./supported-apis.ts";
 
@@ -60,12 +59,13 @@ export class Nodes {
     this.all = config.urls.map((node, index) => new UpstreamNode(index, addressOf(node), nodeParts));
     this.registry = new RegistryAdmin(this.all, { ...parts, note: (node, event, why) => this.note(node, event, why) });
     this.supportedApis = new SupportedApis(parts.clock);
-    const proof = new NodeProof({
+    this.checks = new NodeChecks(this.all, {
       ...parts,
       signal: this.closing,
+      mayCheck: () => this.mayCheck,
       expected: () => this.admin,
-      onNamed: (node, admin, supportedApis) => {
-        this.named(node, admin);
+      onInfo: (node, { adminId, supportedApis }) => {
+        this.named(node, adminId);
         this.noteApis(node, supportedApis);
         this.throwIfDisabled();
       },
@@ -75,11 +75,6 @@ export class Nodes {
         parts.onCheck(false);
         return new ProofFailed(failure);
       },
-    });
-    this.checks = new NodeChecks(this.all, {
-      ...parts,
-      proof,
-      mayCheck: () => this.mayCheck,
       unasked: (node) => this.note(node, "unasked", undefined),
       whyNone: () => this.whyNone(),
     });
