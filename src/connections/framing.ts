@@ -72,21 +72,11 @@ export function hasBody({ headers }: IncomingMessage): boolean {
 const NAME_AND_PORT = /^(?:[A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})+(?::[0-9]*)?$/;
 const IPV6_AND_PORT = /^\[([0-9A-Fa-f:.]+)\](?::[0-9]*)?$/;
 
-/** Clients of one gateway name it by few names: what was good is good again. */
-const known = new Set<string>();
-const MOST_KNOWN = 100;
-const LONGEST_KNOWN = 255;
-
 /** Whether `text` is a host with or without a port, as `Host` and `http` URLs have it (RFC 9110 §4.2.1, §7.2). */
 export function isAuthority(text: string): boolean {
-  if (known.has(text)) return true;
-  if (!NAME_AND_PORT.test(text)) {
-    const address = IPV6_AND_PORT.exec(text)?.[1];
-    if (address === undefined || !isIPv6(address)) return false;
-  }
-  if (known.size === MOST_KNOWN) known.clear();
-  if (text.length <= LONGEST_KNOWN) known.add(text);
-  return true;
+  if (NAME_AND_PORT.test(text)) return true;
+  const address = IPV6_AND_PORT.exec(text)?.[1];
+  return address !== undefined && isIPv6(address);
 }
 
 function countHosts(rawHeaders: readonly string[]): number {

@@ -5,7 +5,7 @@ import { RegistryMetadata, type RegistryMetadataOptions } from "../registry/regi
 import type { Snapshot } from "../requests/context.ts";
 import { HitMemo } from "../requests/hit.ts";
 import { createCors } from "../requests/send.ts";
-import { addressingOf, TargetReader } from "../requests/target.ts";
+import { addressingOf } from "../requests/target.ts";
 import { type FoundRegistries, NOTHING_FOUND, upstreamsOf } from "../upstream/found.ts";
 import type { UpstreamEnvironment } from "../upstream/parts.ts";
 import { Upstreams } from "../upstream/upstreams.ts";
@@ -58,13 +58,13 @@ export class Snapshots {
   }
 }
 
-function createSnapshot(parts: Omit<Snapshot, "cors" | "hits" | "targets" | "addresses">): Snapshot {
+function createSnapshot(parts: Omit<Snapshot, "cors" | "hits" | "addressing" | "addresses">): Snapshot {
   const { cache, cors, routing, listen } = parts.config;
   return {
     ...parts,
     cors: createCors(cors, routing.adminHeader),
     addresses: new ClientAddresses(listen.trustedProxies),
     hits: new HitMemo(cache.memory.maxBytes),
-    targets: new TargetReader(addressingOf(routing.prefix, parts.upstreams.all)),
+    addressing: addressingOf(routing.prefix, parts.upstreams.all),
   };
 }

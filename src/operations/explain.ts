@@ -3,7 +3,7 @@ import { GatewayError } from "../errors.ts";
 import { cachedRecord } from "../spec/operations.ts";
 import type { Services, Snapshot } from "../requests/context.ts";
 import { isAggregate, plainUpstream, resolveUpstream } from "../requests/resolve-upstream.ts";
-import { parsePageQuery } from "../requests/target.ts";
+import { parsePageQuery, parseTarget } from "../requests/target.ts";
 
 /** What `GET /explain` answers: which registry a path means, and what the cache has and would do. */
 export interface PathExplanation {
@@ -36,7 +36,7 @@ export function createExplain({ clock, cache, snapshots }: Pick<Services, "clock
   return async function explain(path) {
     const snapshot = snapshots.latest;
     const { routing } = snapshot.config;
-    const target = snapshot.targets.read(path);
+    const target = parseTarget(path, snapshot.addressing);
     if (target.kind === "local") throw new GatewayError("no_such_path", "the path is not below /registry/");
     const rules = { ...routing, upstreams: snapshot.upstreams };
     const named = resolveUpstream(

@@ -22,7 +22,7 @@ import type { Admission } from "./gate.ts";
 import type { HitMemo, HitTarget } from "./hit.ts";
 import type { InFlight } from "./in-flight.ts";
 import { type Cors, requestIdOf } from "./send.ts";
-import type { Target, TargetReader } from "./target.ts";
+import { type Addressing, parseTarget, type Target } from "./target.ts";
 
 /**
  * What a request works with: immutable, and taken once, when the request begins. A reload swaps it for the requests to
@@ -37,7 +37,7 @@ export interface Snapshot {
   /** Where requests come from. */
   readonly addresses: ClientAddresses;
   readonly hits: HitMemo;
-  readonly targets: TargetReader;
+  readonly addressing: Addressing;
   /** Undefined where everybody may call, without limits. */
   readonly clients: Clients | undefined;
 }
@@ -153,11 +153,11 @@ export function clientClosed({ response, signal }: RequestContext): void {
   if (!response.writableFinished) signal?.abort();
 }
 
-function targetOf(url: string, { config, targets }: Snapshot): Target | GatewayError {
+function targetOf(url: string, { config, addressing }: Snapshot): Target | GatewayError {
   const { uri } = config.limits;
   if (url.length > uri) return new GatewayError("uri_too_long", `the URL is longer than ${formatSize(uri)}`);
   try {
-    return targets.read(url);
+    return parseTarget(url, addressing);
   } catch (error) {
     return toGatewayError(error);
   }

@@ -5,6 +5,7 @@ import { type Duration, withDeadline } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { clientSignal, type RequestContext, type Snapshot } from "./context.ts";
 import { isDescription } from "./pages.ts";
+import { parseTarget } from "./target.ts";
 
 /** Whether a request may come in, decided before anything is done for it. */
 export interface Admission {
@@ -19,19 +20,15 @@ const UNLIMITED: LimitState = { isOver: false, retryAfter: 0, fields: [] };
 /** Of a request whose client is still to be found out. */
 export const NOT_YET_ADMITTED: Admission = { client: undefined, limitState: UNLIMITED, refusal: undefined };
 
-const SLASH = "/".charCodeAt(0);
-const DOCS = "d".charCodeAt(0);
-const OPENAPI = "o".charCodeAt(0);
+/** A path, or the URL of one, that may be the description's. */
+const MAY_BE_DESCRIPTION = /^(?:[^/]|\/(?:docs|openapi))/;
 
 /** Whether it makes no difference who sends the request: preflights, and the pages that say how to call. */
 export function needsNoClient({ method, url }: IncomingMessage, snapshot: Snapshot): boolean {
   if (method === "OPTIONS") return true;
-  // Most paths differ from these in their second character.
-  const second = url!.charCodeAt(1);
-  if (second !== DOCS && second !== OPENAPI && url!.charCodeAt(0) === SLASH) return false;
-  if (!url!.includes("/docs") && !url!.includes("/openapi.json")) return false;
+  if (!MAY_BE_DESCRIPTION.test(url!)) return false;
   try {
-    const target = snapshot.targets.read(url!);
+    const target = parseTarget(url!, snapshot.addressing);
     return target.kind === "local" && isDescription(target.path, snapshot);
   } catch {
     return false;

@@ -107,32 +107,6 @@ export function parseTarget(url: string, { prefix, basePaths, extraPaths }: Addr
   return { kind: "local", path, query };
 }
 
-/** So many URLs are remembered, and none that is longer: clients choose them. */
-const MOST_URLS = 1_000;
-const LONGEST_URL = 512;
-
-/** Reads request targets; those of factories, which come again and again, once. */
-export class TargetReader {
-  private readonly addressing: Addressing;
-  private readonly known = new Map<string, RegistryTarget>();
-
-  constructor(addressing: Addressing) {
-    this.addressing = addressing;
-  }
-
-  /** See {@link parseTarget}. */
-  read(url: string): Target {
-    const known = this.known.get(url);
-    if (known !== undefined) return known;
-    const target = parseTarget(url, this.addressing);
-    if (target.kind === "endpoint" && target.id === undefined && target.query === "" && url.length <= LONGEST_URL) {
-      if (this.known.size === MOST_URLS) this.known.clear();
-      this.known.set(url, target);
-    }
-    return target;
-  }
-}
-
 /** How a registry is addressed, for error texts. */
 export function addressForm(prefix: string): string {
   return `${prefix}/{admin}/registry/`;
@@ -234,6 +208,7 @@ function belowRegistry(segments: readonly string[]): string[] | undefined {
  * characters
  */
 function decodeSegment(segment: string): string {
+  if (PLAIN.test(segment)) return segment;
   const decoded = decodeOrUndefined(segment);
   if (decoded === undefined) throw new GatewayError("malformed_path", "the path is not percent-encoded UTF-8");
   if (decoded === "") throw new GatewayError("malformed_path", "the path has an empty segment");
@@ -306,6 +281,8 @@ function originForm(url: string): string {
 
 /** Visible ASCII but `#`, which no request target holds (RFC 9112 §3.2). */
 const PRINTABLE = /^[\x21\x22\x24-\x7e]+$/;
+/** Most segments: nothing in them is encoded, climbs or separates. */
+const PLAIN = /^[\w:~-]+$/;
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 /** `.` or `..` between slashes of either kind, also with parameters behind it, which servlet containers cut off. */

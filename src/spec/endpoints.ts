@@ -22,6 +22,9 @@ export const ENDPOINTS: readonly Endpoint[] = Object.entries(OPERATION_RECORDS).
   ([operation, { kind, path }]) => ({ operation, kind, segments: path.split("/") }) as Endpoint,
 );
 
+/** By the name and the version of the API that they are of. */
+const BY_API = Map.groupBy(ENDPOINTS, ({ segments: [name, version] }) => `${name}/${version}`);
+
 /** What the decoded segments below `/registry` address. */
 export type EndpointMatch =
   | { readonly match: "endpoint"; readonly endpoint: Endpoint; readonly id: string | undefined }
@@ -31,13 +34,14 @@ export type EndpointMatch =
 
 /** Finds the endpoint that the decoded `segments` below `/registry` address. */
 export function matchEndpoint(segments: readonly string[]): EndpointMatch {
-  for (const endpoint of ENDPOINTS) {
+  const ofApi = BY_API.get(`${segments[0]}/${segments[1]}`) ?? [];
+  for (const endpoint of ofApi) {
     if (endpoint.segments.length === segments.length && agrees(endpoint.segments, segments)) {
       const at = endpoint.segments.findIndex(isId);
       return { match: "endpoint", endpoint, id: at === -1 ? undefined : segments[at] };
     }
   }
-  const malformed = ENDPOINTS.find((endpoint) => agreesButForSlashes(endpoint.segments, segments));
+  const malformed = ofApi.find((endpoint) => agreesButForSlashes(endpoint.segments, segments));
   return malformed === undefined ? { match: "other" } : { match: "malformed-id", endpoint: malformed };
 }
 
