@@ -218,6 +218,15 @@ const CLOSE_BRACKET = 0x5d;
 export const COMMA = 0x2c;
 const LOWER_U = 0x75;
 
+/** What a text is as JSON; undefined where it is none. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Whether a parsed value is a JSON object. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);

@@ -20,6 +20,7 @@ import type {
   ReplicasAnswer,
   StatusAnswer,
 } from "../operations/answers.ts";
+import { parseJson } from "../json.ts";
 import { formatSize } from "../units.ts";
 import { configFileOf, EXIT, UsageError } from "./command-line.ts";
 import { printLine, printLines } from "./terminal.ts";
@@ -221,15 +222,6 @@ async function readText(body: Readable, url: string): Promise<string> {
   } catch (error) {
     if (!(error instanceof NotCollected)) throw error;
     throw new OperationsError(`${url} answers with more than ${formatSize(MAX_ANSWER)}: ${WRONG_LISTENER}`);
-  }
-}
-
-/** Undefined: it is no JSON. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
   }
 }
 

@@ -1,5 +1,5 @@
 import { isIPv4, isIPv6 } from "node:net";
-import { isObject } from "../json.ts";
+import { isObject, parseJson } from "../json.ts";
 import { suggest } from "./suggestion.ts";
 
 // Why a text of `clients`, `listen.trustedProxies` or a keys file is none of its form, as the rest of a sentence that begins with it;
@@ -29,13 +29,9 @@ export function findAlgorithmFault(text: string): string | undefined {
 
 /** Public keys of an issuer (RFC 7517 §5). */
 export function findJwksFault(text: string): string | undefined {
-  let keys: unknown;
-  try {
-    const set: unknown = JSON.parse(text);
-    keys = isObject(set) ? set.keys : undefined;
-  } catch {
-    return "is not JSON";
-  }
+  const set = parseJson(text);
+  if (set === undefined) return "is not JSON";
+  const keys = isObject(set) ? set.keys : undefined;
   if (!Array.isArray(keys) || !keys.every(isObject)) return 'is no JSON Web Key Set: {"keys": […]}';
   if (keys.length === 0) return "holds no key";
   if (keys.some((key) => "d" in key || key.kty === "oct"))

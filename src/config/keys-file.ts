@@ -1,4 +1,4 @@
-import { isObject, keyTree, repeatedKey } from "../json.ts";
+import { isObject, keyTree, parseJson, repeatedKey } from "../json.ts";
 import { TIER_NAME } from "./clients-schema.ts";
 import { notations } from "./notations.ts";
 import { ConfigError } from "./problem.ts";
@@ -60,8 +60,8 @@ class KeysReading {
 
   readLine(text: string, line: number): void {
     if (text.length > MAX_LINE) return this.report(line, "", "is longer than 4 KiB");
-    const value = parseObject(text);
-    if (value === undefined) return this.report(line, "", "must be one JSON object, as clients new prints it");
+    const value = parseJson(text);
+    if (!isObject(value)) return this.report(line, "", "must be one JSON object, as clients new prints it");
     const before = this.problems.length;
     const unknown = Object.keys(value).find((name) => !MEMBERS.includes(name));
     if (unknown !== undefined) {
@@ -114,15 +114,6 @@ class KeysReading {
       firstOf.digest.set(digest, same ?? key);
       firstOf.name.set(name, other ?? key);
     }
-  }
-}
-
-function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value = JSON.parse(text) as unknown;
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
   }
 }
 

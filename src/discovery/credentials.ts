@@ -1,5 +1,5 @@
 import type { Duration } from "../clock.ts";
-import { isObject } from "../json.ts";
+import { isObject, parseJson } from "../json.ts";
 import type { Download } from "./download.ts";
 import { readRegistryUrls } from "./name-service.ts";
 
@@ -24,7 +24,7 @@ export function credentialsUrl(scan: string, party: string): string {
  */
 export function readCredentials({ status, text }: Download, party: string, now: number): readonly string[] {
   if (status !== 200) throw new Error(`answered ${status}`);
-  const answer = parse(text);
+  const answer = parseJson(text);
   if (!isObject(answer) || !Array.isArray(answer.credentials)) throw new Error("answered no credentials");
   // Asked for one key of one party: what needs pages is something else.
   if (typeof answer.nextPageToken === "string" && answer.nextPageToken !== "") throw new Error("answered in pages");
@@ -73,12 +73,4 @@ function timeOf(value: unknown, otherwise: number): number {
 
 function isValid({ createdAt, validFrom, validUntil }: Claim, now: number): boolean {
   return createdAt <= now && validFrom <= now && now < validUntil;
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }

@@ -1,5 +1,5 @@
 import { findNodeUrlFault, normaliseNodeUrl } from "../config/urls.ts";
-import { isObject } from "../json.ts";
+import { isObject, parseJson } from "../json.ts";
 import type { Download } from "./download.ts";
 
 /** What scans say where the registry of an admin is. */
@@ -23,9 +23,9 @@ export function entryUrl(scan: string, party: string): string {
  * @throws Error when the answer says neither; the message is the rest of a sentence that begins with "it"
  */
 export function readEntry({ status, text }: Download): readonly string[] {
-  if (status === 404 && isJsonObject(text)) return [];
+  if (status === 404 && isObject(parseJson(text))) return [];
   if (status !== 200) throw new Error(`answered ${status}`);
-  const answer = parse(text);
+  const answer = parseJson(text);
   const entry = isObject(answer) ? answer.entry : undefined;
   if (!isObject(entry)) throw new Error("answered no name-service entry");
   const { description } = entry;
@@ -67,19 +67,6 @@ export function agreeOn(answers: readonly (readonly string[] | undefined)[], agr
 }
 
 function metaOf(description: string): Readonly<Record<string, unknown>> {
-  const json = parse(description);
+  const json = parseJson(description);
   return isObject(json) && isObject(json.meta) ? json.meta : {};
-}
-
-function isJsonObject(text: string): boolean {
-  return isObject(parse(text));
-}
-
-/** Undefined: it is no JSON. */
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }

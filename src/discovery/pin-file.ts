@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { faultOfFile, readTextFile } from "../config/text-file.ts";
-import { isObject } from "../json.ts";
+import { isObject, parseJson } from "../json.ts";
 import { parsePin, type Pin } from "./pin.ts";
 
 /** Written into the file: a release that reads pins differently refuses those of another. */
@@ -77,12 +77,8 @@ async function syncFolder(folder: string): Promise<void> {
 }
 
 function parse(text: string): Pin[] {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    throw new Error("is broken: it is no JSON");
-  }
+  const json = parseJson(text);
+  if (json === undefined) throw new Error("is broken: it is no JSON");
   if (!isObject(json) || json.format !== FORMAT || !Array.isArray(json.pins)) {
     throw new Error("is broken, or of another version of this program");
   }

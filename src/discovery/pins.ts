@@ -2,6 +2,7 @@ import { type Clock, type Duration, type Instant, settledWithin, sleep } from ".
 import type { FileWatcher } from "../config/watched-files.ts";
 import type { MergedRows, Row, SharedRows } from "../sharing/coordination.ts";
 import { digestOf } from "../digest.ts";
+import { parseJson } from "../json.ts";
 import { byAge, parsePin, type Pin } from "./pin.ts";
 import { PinFile } from "./pin-file.ts";
 
@@ -238,10 +239,6 @@ function rowOf(pin: Pin): Row {
 
 /** Undefined for what was not written by this program. */
 function pinIn(name: string, { version, text }: Row): Pin | undefined {
-  try {
-    const pin = parsePin(JSON.parse(text));
-    return pin?.version === version && digestOf(pin.admin) === name ? pin : undefined;
-  } catch {
-    return undefined;
-  }
+  const pin = parsePin(parseJson(text));
+  return pin?.version === version && digestOf(pin.admin) === name ? pin : undefined;
 }

@@ -7,8 +7,7 @@ import type { FoundRegistries, FoundRegistry } from "../upstream/found.ts";
 import { aliasFrom } from "../config/alias.ts";
 import { type Candidate, isUsed, judge, pinOf, problemOf } from "./candidate.ts";
 import { Candidates } from "./candidates.ts";
-import { DiscoveryEvents } from "./events.ts";
-import type { DiscoveryObserver } from "./observer.ts";
+import { DiscoveryEvents, type DiscoveryObserver } from "./events.ts";
 import { isSameSet, type Pin } from "./pin.ts";
 import { Pins } from "./pins.ts";
 import { mendings, type Proof, Prober } from "./prober.ts";
@@ -64,7 +63,9 @@ export class Search {
     this.options = options;
     this.config = config;
     this.events = new DiscoveryEvents(clock, observer);
-    this.readings = new SourceReadings(createSources(config.sources, { clock, allowPrivate }), clock, observer);
+    const sources = createSources(config.sources, { clock, allowPrivate });
+    observer.sources(sources.map(({ name }) => name));
+    this.readings = new SourceReadings(sources, clock, this.events);
     this.prober = new Prober({ clock, files, limits, defaults, allowPrivate });
     const changed = () => void this.apply();
     this.pins = new Pins({

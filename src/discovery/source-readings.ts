@@ -1,11 +1,8 @@
-import type { AbortSignalLike, Clock, Instant } from "../clock.ts";
+import type { AbortSignalLike, Clock } from "../clock.ts";
 import type { Offer } from "./candidate.ts";
-import type { DiscoveryObserver } from "./observer.ts";
+import type { DiscoveryEvents } from "./events.ts";
 import type { SourceReport } from "./report.ts";
 import type { Listing, Source } from "./sources.ts";
-
-/** What is still so is reported again. */
-const REMINDER = 3_600_000;
 
 interface SourceReading {
   readonly source: Source;
@@ -14,30 +11,23 @@ interface SourceReading {
   /** Wall-clock time. */
   lastRun: number | undefined;
   lastError: string | undefined;
-  reportedFault: string | undefined;
-  reportedAt: Instant;
-  shrankAt: Instant;
 }
 
 /** The sources with what each said last: one that cannot be read still says what it said before. */
 export class SourceReadings {
   private readonly readings: readonly SourceReading[];
   private readonly clock: Clock;
-  private readonly observer: DiscoveryObserver;
+  private readonly events: DiscoveryEvents;
 
-  constructor(sources: readonly Source[], clock: Clock, observer: DiscoveryObserver) {
+  constructor(sources: readonly Source[], clock: Clock, events: DiscoveryEvents) {
     this.clock = clock;
-    this.observer = observer;
+    this.events = events;
     this.readings = sources.map((source) => ({
       source,
       listing: undefined,
       lastRun: undefined,
       lastError: undefined,
-      reportedFault: undefined,
-      reportedAt: -Infinity,
-      shrankAt: -Infinity,
     }));
-    observer.sources(sources.map(({ name }) => name));
   }
 
   /** Each source was read at least once. */
@@ -88,36 +78,14 @@ export class SourceReadings {
       reading.listing = withUndecided(listing, before);
       // What is left out of a list for good is no reason to read it again sooner.
       fault = listing.undecided.size === 0 ? undefined : listing.problems[0];
-      this.noteShrinking(reading, before);
+      this.events.sourceShrank(source.name, before?.registries.size ?? 0, reading.listing.registries.size);
     } catch (error) {
       if (signal.aborted) return;
       fault = (error as Error).message;
     }
     reading.lastRun = this.clock.wallNow();
     reading.lastError = fault;
-    this.observer.sourceRead(source.name, { fault, isNew: this.isNew(reading, fault) });
-  }
-
-  /** A fault when it begins, or is another one, but no more often than once an hour; and that it is over. */
-  private isNew(reading: SourceReading, fault: string | undefined): boolean {
-    const now = this.clock.now();
-    if (fault === undefined) {
-      const wasReported = reading.reportedFault !== undefined;
-      reading.reportedFault = undefined;
-      return wasReported;
-    }
-    if (reading.reportedFault !== undefined || now - reading.reportedAt < REMINDER) return false;
-    reading.reportedFault = fault;
-    reading.reportedAt = now;
-    return true;
-  }
-
-  private noteShrinking(reading: SourceReading, before: Listing | undefined): void {
-    const [was, is] = [before?.registries.size ?? 0, reading.listing!.registries.size];
-    const now = this.clock.now();
-    if (is >= was || now - reading.shrankAt < REMINDER) return;
-    reading.shrankAt = now;
-    this.observer.sourceShrank(reading.source.name, was, is);
+    this.events.sourceRead(source.name, fault);
   }
 }
 

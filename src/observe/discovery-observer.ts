@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import type { DiscoveryObserver } from "../discovery/observer.ts";
+import type { DiscoveryObserver } from "../discovery/events.ts";
 import { REGISTRY_STATES } from "../discovery/report.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";

@@ -4,11 +4,11 @@ import { ContextBodies } from "./bodies.ts";
 import type { Call } from "./call-log.ts";
 import type { Catalogue } from "./catalogue.ts";
 import { REFUSALS, type ErrorStyle } from "./error-style.ts";
+import { supportedApis } from "./instrument.ts";
 import { selectPage, type Paging } from "./paging.ts";
 import { type CheckedBody, checkBody } from "./request-check.ts";
 import type { Route } from "./route.ts";
 import { refuseArguments } from "./strict-arguments.ts";
-import { supportedApis } from "./supported-apis.ts";
 
 /** What a registry's answers depend on. */
 export interface RegistryFacts {

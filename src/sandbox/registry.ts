@@ -3,23 +3,21 @@ import { collect } from "../bodies/collected-body.ts";
 import type { Clock, Duration } from "../clock.ts";
 import type { Operation } from "../spec/operations.ts";
 import { type Answer, jsonAnswer, tooManyRequestsAnswer } from "./answer.ts";
-import { allowBrowsers } from "./browser-access.ts";
 import { type Call, CallLog } from "./call-log.ts";
 import { Catalogue } from "./catalogue.ts";
 import { CONTROL, control } from "./control.ts";
 import type { ErrorStyle } from "./error-style.ts";
 import { type CallFault, faultAskedFor, FaultKnobs, isBreaking } from "./faults.ts";
 import { breakAnswer, spoilAnswer } from "./faulty-answer.ts";
-import { type Instrument, sampleInstruments } from "./instrument.ts";
+import { type Instrument, sampleInstruments, supportedApis } from "./instrument.ts";
 import { lieAbout, type Liar } from "./lies.ts";
-import { Listener, type ListenerTls } from "./listener.ts";
+import { allowBrowsers, Listener, type ListenerTls } from "./listener.ts";
 import type { MaxPageSize, PageStyle } from "./paging.ts";
 import { hashText, mulberry32 } from "./random.ts";
 import { type RateLimit, SlidingWindow } from "./rate-limit.ts";
 import { RegistryAnswers, withEtag } from "./registry-answers.ts";
 import { readRoute, type Route } from "./route.ts";
 import { delay, type Script, sendScripted } from "./script.ts";
-import { supportedApis } from "./supported-apis.ts";
 
 export interface SampleRegistryOptions {
   /** The party id it is the registry of. */

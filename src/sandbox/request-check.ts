@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { jsonAnswer, type Answer } from "./answer.ts";
 import type { Refusals } from "./error-style.ts";
-import { isObject } from "../json.ts";
+import { isObject, parseJson } from "../json.ts";
 
 /** A request body that passed the checks. */
 export interface CheckedBody {
@@ -37,14 +37,6 @@ function namesAnotherAdmin(choiceArguments: Record<string, unknown>, admin: stri
   });
 }
 
-function parseJson(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString());
-  } catch {
-    return undefined;
-  }
-}
-
 function isGoodMeta(meta: unknown, flat: boolean): boolean {
   if (meta === undefined || meta === null) return true;
   return isObject(meta) && (!flat || Object.values(meta).every((value) => typeof value === "string"));
@@ -59,7 +51,7 @@ export function checkBody(
   const { refusals } = rules;
   const type = request.headers["content-type"];
   if (type !== undefined && !/^application\/json\b/i.test(type)) return { refused: refusals.wrongContentType() };
-  const body = request.body.length === 0 && !isFactory ? {} : parseJson(request.body);
+  const body = request.body.length === 0 && !isFactory ? {} : parseJson(request.body.toString());
   if (!isObject(body)) return { refused: refusals.malformedBody() };
   const { choiceArguments = {}, excludeDebugFields = false, meta } = body;
   if (excludeDebugFields !== null && typeof excludeDebugFields !== "boolean") {

@@ -10,7 +10,7 @@ const folder = useTemporaryFolder();
 
 const SOURCE = join(import.meta.dirname, "../../src/discovery/pin-file.ts");
 const PINS = 400;
-const KILLS = 5;
+const KILLS = 2;
 
 /** Writes 400 pins of one version after the other, and says each that is written. */
 const WRITER = `

@@ -1,4 +1,4 @@
-import { supportedApis } from "../../src/sandbox/supported-apis.ts";
+import { supportedApis } from "../../src/sandbox/instrument.ts";
 import { describe, expect, test } from "vitest";
 import { useGateways } from "../support/gateways.ts";
 import { DSO } from "../support/sample.ts";

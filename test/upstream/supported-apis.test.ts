@@ -1,4 +1,4 @@
-import { supportedApis } from "../../src/sandbox/supported-apis.ts";
+import { supportedApis } from "../../src/sandbox/instrument.ts";
 import { describe, expect, test } from "vitest";
 import { readAnswerBody } from "../../src/bodies/answer.ts";
 import { type NodeApis, SupportedApis } from "../../src/upstream/nodes/supported-apis.ts";

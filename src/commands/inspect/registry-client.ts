@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import { collect } from "../../bodies/collected-body.ts";
 import { type Clock, sleep } from "../../clock.ts";
+import { parseJson } from "../../json.ts";
 
 /** One answer of the registry that is inspected. */
 export interface Asked {
@@ -67,14 +68,6 @@ export class RegistryClient {
     for (const name of response.headers.keys()) if (/^(x-)?ratelimit/.test(name)) this.limits.add(name);
     const bytes = response.body === null ? Buffer.alloc(0) : await collect(Readable.fromWeb(response.body), MOST_BYTES);
     const text = bytes.toString("utf8");
-    return { status: response.status, headers: response.headers, text, json: parse(text), took };
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
+    return { status: response.status, headers: response.headers, text, json: parseJson(text), took };
   }
 }

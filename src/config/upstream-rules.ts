@@ -1,0 +1,150 @@
+import { isDeepStrictEqual } from "node:util";
+import { isNeverPassed, OWN_TARGETED_FIELD } from "../fields.ts";
+import { RESERVED_ALIASES } from "./alias.ts";
+import { checkHeaderName, checkTls, checkTwice, RESERVED_HEADERS } from "./common-rules.ts";
+import type { Draft, UpstreamDraft } from "./dependent-defaults.ts";
+import type { Reading } from "./reading.ts";
+import { formatDuration } from "../units.ts";
+
+/** A party id whose fingerprint is in lower case: both cases occur and mean the same. */
+function normaliseParty(party: string): string {
+  const end = party.lastIndexOf("::");
+  return end === -1 ? party : party.slice(0, end) + party.slice(end).toLowerCase();
+}
+
+export function checkForwardedHeaders(reading: Reading, path: string, headers: unknown): void {
+  if (!Array.isArray(headers)) return;
+  for (const [index, header] of headers.entries()) {
+    const place = `${path}[${index}]`;
+    if (header === "*") reading.report(place, '"*" stands alone: it means all headers');
+    else if (header === "authorization" || RESERVED_HEADERS.has(header)) {
+      reading.report(place, `${header} cannot be forwarded by name`);
+    }
+  }
+}
+
+export function checkAnswerFields(reading: Reading, path: string, names: unknown): void {
+  if (!Array.isArray(names)) return;
+  for (const [index, name] of names.entries()) {
+    const place = `${path}[${index}]`;
+    if (name === "*") reading.report(place, '"*" stands alone: it means all fields');
+    else if (typeof name === "string" && (isNeverPassed(name) || name === OWN_TARGETED_FIELD)) {
+      reading.report(place, `${name} is never sent on`);
+    }
+  }
+}
+
+/** Reports what is wrong between the keys of one upstream. */
+export function checkUpstream(reading: Reading, path: string, upstream: UpstreamDraft): void {
+  const { timeout, attemptTimeout, auth, agreement, urls } = upstream;
+  for (const key of ["admin", "metadata", "contexts"] as const) {
+    const needed = agreement?.[key];
+    if (needed === undefined || urls === undefined || needed <= Math.max(1, urls.length)) continue;
+    reading.report(`${path}.agreement.${key}`, `must not be more than the number of urls (${urls.length})`);
+  }
+  if (timeout !== undefined && attemptTimeout !== undefined && attemptTimeout > timeout) {
+    reading.report(`${path}.attemptTimeout`, `must not be longer than timeout (${formatDuration(timeout)})`);
+  }
+  if (upstream.name !== undefined && RESERVED_ALIASES.includes(upstream.name)) {
+    reading.report(`${path}.name`, `"${upstream.name}" has a meaning of its own in routing.plain: take another name`);
+  }
+  checkTwice(
+    reading,
+    "node",
+    (upstream.urls ?? []).map((node, index) => [`${path}.urls[${index}]`, typeof node === "string" ? node : node?.url]),
+  );
+  const takesAuthorization =
+    auth?.bearerToken !== undefined ||
+    auth?.bearerTokenFile !== undefined ||
+    auth?.oauth2 !== undefined ||
+    auth?.header?.name === "authorization";
+  if ((upstream.forwardAuthorization ?? false) !== false && takesAuthorization) {
+    reading.report(`${path}.forwardAuthorization`, "cannot go with auth: both set Authorization");
+  }
+  checkHeaderName(reading, `${path}.auth.header.name`, auth?.header?.name);
+  checkTls(reading, `${path}.tls`, upstream.tls);
+  if (reading.isGiven(`${path}.cache.forwardRequestHeaders`)) {
+    checkForwardedHeaders(reading, `${path}.cache.forwardRequestHeaders`, upstream.cache?.forwardRequestHeaders);
+  }
+  if (reading.isGiven(`${path}.cache.forwardResponseHeaders`)) {
+    checkAnswerFields(reading, `${path}.cache.forwardResponseHeaders`, upstream.cache?.forwardResponseHeaders);
+  }
+}
+
+/** What upstreams that share a rate limit have to agree on. */
+const SHARED_KEYS = ["requests", "per", "burst", "perEndpoint"] as const;
+
+function checkRateLimitGroups(
+  reading: Reading,
+  upstreams: readonly { readonly path: string; readonly upstream: UpstreamDraft }[],
+): void {
+  const firsts = new Map<string, (typeof upstreams)[number]>();
+  for (const each of upstreams) {
+    const { rateLimit } = each.upstream;
+    if (rateLimit?.group === undefined) continue;
+    const first = firsts.get(rateLimit.group);
+    if (first === undefined) {
+      firsts.set(rateLimit.group, each);
+      continue;
+    }
+    for (const key of SHARED_KEYS) {
+      if (isDeepStrictEqual(rateLimit[key], first.upstream.rateLimit?.[key])) continue;
+      const others = `${first.path}.rateLimit.${key}`;
+      const names = [first.upstream.name, each.upstream.name].map((name) => `"${name ?? "?"}"`).join(" and ");
+      reading.report(
+        `${each.path}.rateLimit.${key}`,
+        `is not what ${others} says: ${names} share the group "${rateLimit.group}" and so one limit`,
+      );
+    }
+  }
+}
+
+/** Base paths say which registry is meant: one of them must not mean two, nor be below another or `routing.prefix`. */
+export function checkBasePaths(reading: Reading, { upstreams, routing }: Draft): void {
+  const given = (upstreams ?? []).flatMap((upstream, index) =>
+    (upstream?.basePaths ?? []).map((path, at) => [`upstreams[${index}].basePaths[${at}]`, path] as const),
+  );
+  checkTwice(reading, "base path", given);
+  const prefix = routing?.prefix;
+  for (const [place, path] of given) {
+    if (path === undefined) continue;
+    if (prefix !== undefined && `${path}/`.startsWith(`${prefix}/`)) {
+      reading.report(place, "must not be below routing.prefix, where registries have their base URLs");
+    }
+    const above = given.find(([, other]) => other !== undefined && path.startsWith(`${other}/`));
+    if (above !== undefined) reading.report(place, `must not be below the base path at ${above[0]}`);
+  }
+}
+
+/** Reports what is wrong in each upstream, and between several. */
+export function checkUpstreams(reading: Reading, upstreams: readonly (UpstreamDraft | undefined)[]): void {
+  const all = upstreams.map((upstream, index) => ({ path: `upstreams[${index}]`, upstream: upstream ?? {} }));
+  for (const { path, upstream } of all) checkUpstream(reading, path, upstream);
+  checkTwice(
+    reading,
+    "name",
+    all.map(({ path, upstream }) => [`${path}.name`, upstream.name]),
+  );
+  checkTwice(
+    reading,
+    "admin",
+    all.map(({ path, upstream: { admin } }) => [`${path}.admin`, admin && normaliseParty(admin)]),
+  );
+  for (const { path, upstream } of all) {
+    const namesake = all.find((other) => other.upstream.name !== undefined && other.upstream.name === upstream.admin);
+    // In a path either may stand for the registry: one word must not mean two of them.
+    if (namesake !== undefined) reading.report(`${path}.admin`, `is the name at ${namesake.path}.name`);
+  }
+  checkRateLimitGroups(reading, all);
+  if (upstreams.length === 0 && !reading.isGiven("discovery") && !reading.hasProblem("upstreams")) {
+    const isGiven = reading.isGiven("upstreams");
+    reading.report("upstreams", isGiven ? "is empty: give at least one" : "is missing: it must be a list of upstreams");
+  }
+  if (
+    upstreams.length > 0 &&
+    !reading.isGiven("discovery") &&
+    upstreams.every((upstream) => upstream?.enabled === false)
+  ) {
+    reading.report("upstreams", "every upstream is disabled: enable at least one");
+  }
+}
