@@ -10,6 +10,7 @@ const THOROUGH = [
   "test/journeys/clients-under-change.test.ts",
   "test/long/push/hostile-json.test.ts",
   "test/long/push/lying-nodes.test.ts",
+  "test/long/push/stray-answers.test.ts",
   "test/journeys/page-walk.test.ts",
   "test/journeys/random-requests.test.ts",
   "test/journeys/routing-properties.test.ts",

@@ -7,6 +7,7 @@ export interface RawServer {
   readonly sockets: ReadonlySet<Socket>;
   /** Connections accepted so far. */
   readonly accepted: number;
+  stop(): Promise<void>;
 }
 
 /** A TCP server that does to each connection what `serve` does, and ends with the test. */
@@ -22,11 +23,13 @@ export async function startRawServer(serve: (socket: Socket) => void): Promise<R
     serve(socket);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(async () => {
+  const stop = async (): Promise<void> => {
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => server.close(resolve));
-  });
+  };
+  onTestFinished(stop);
   return {
+    stop,
     port: (server.address() as AddressInfo).port,
     sockets,
     get accepted() {

@@ -19,8 +19,21 @@ export interface StrayOptions {
   readonly latency?: number;
 }
 
+export interface StrayRegistry {
+  readonly url: string;
+  readonly counts: { answers: number; strays: number; connections: number };
+  /** It answers as it should from now on. */
+  behave(): void;
+  stop(): Promise<void>;
+}
+
 /** A registry over bare TCP whose every answer names what was asked, and which strays. */
-export async function startStrayRegistry({ seed = 1, share, strays, latency = 4 }: StrayOptions) {
+export async function startStrayRegistry({
+  seed = 1,
+  share,
+  strays,
+  latency = 4,
+}: StrayOptions): Promise<StrayRegistry> {
   const random = mulberry32(seed);
   const counts = { answers: 0, strays: 0, connections: 0 };
   let isOn = true;
@@ -40,10 +53,10 @@ export async function startStrayRegistry({ seed = 1, share, strays, latency = 4 
   return {
     url: `http://127.0.0.1:${server.port}`,
     counts,
-    /** It answers as it should from now on. */
     behave(): void {
       isOn = false;
     },
+    stop: () => server.stop(),
   };
 }
 
@@ -76,14 +89,19 @@ function readRequests(socket: Socket, asked: (method: string, path: string) => v
 }
 
 function answerTo(method: string, path: string): string {
+  const text = bodyTo(method, path);
+  return `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`;
+}
+
+/** What it answers: each names what was asked. */
+export function bodyTo(method: string, path: string): string {
   const last = decodeURIComponent(path.split("/").at(-1)!);
   let body: unknown;
   if (path.endsWith("/info")) body = { adminId: ADMIN, supportedApis: {} };
   else if (method === "POST") body = { choiceContextData: { values: { asked: path } }, disclosedContracts: [] };
   else if (path.includes("/instruments/")) body = instrument(last);
   else body = { instruments: [instrument(path)], nextPageToken: null };
-  const text = JSON.stringify(body);
-  return `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`;
+  return JSON.stringify(body);
 }
 
 function instrument(id: string) {
@@ -98,6 +116,8 @@ export interface StrayLoad {
 
 /** Instruments, pages and contexts that were asked for, by what came of them. */
 export interface StrayCounts {
+  /** Pages and contexts, which do not say what they are an answer to. */
+  readonly askedForOthers: number;
   readonly right: number;
   readonly failed: number;
   readonly wrongInstruments: number;
@@ -112,10 +132,19 @@ export async function callUnderStrays(
   { requests, concurrency, seed = 2 }: StrayLoad,
 ): Promise<StrayCounts> {
   const random = mulberry32(seed);
-  const counts = { right: 0, failed: 0, wrongInstruments: 0, wrongInfos: 0, wrongPages: 0, wrongContexts: 0 };
+  const counts = {
+    askedForOthers: 0,
+    right: 0,
+    failed: 0,
+    wrongInstruments: 0,
+    wrongInfos: 0,
+    wrongPages: 0,
+    wrongContexts: 0,
+  };
   let next = 0;
   const one = async (index: number): Promise<void> => {
     const { kind, isRight, call } = questionOf(index, random());
+    if (kind === "wrongPages" || kind === "wrongContexts") counts.askedForOthers += 1;
     try {
       const { status, body } = await upstream.call({ ...call, deadline: inTime(5_000) });
       if (status !== 200) counts.failed += 1;
