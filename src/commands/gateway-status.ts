@@ -90,12 +90,19 @@ function stateOf({ state, cordoned, outOfStep }: Node): string {
 }
 
 function reasons(upstreams: readonly Upstream[]): string[] {
-  const lines = upstreams.flatMap(({ name, state, lastError, nodes }) => {
+  const lines = upstreams.flatMap(({ name, state, lastError, lastDifference, nodes }) => {
     const ofNodes = nodes.flatMap(({ lastError: error }, i) => (error === null ? [] : [[`${name}, node ${i}`, error]]));
     const isSaid = lastError === null || state === "up" || ofNodes.some(([, error]) => error === lastError);
-    return isSaid ? ofNodes : [[name, lastError], ...ofNodes];
+    const differences = lastDifference === null ? [] : [[name, sayDifference(lastDifference)]];
+    return [...(isSaid ? [] : [[name, lastError]]), ...ofNodes, ...differences];
   });
   return lines.length === 0 ? [] : ["", ...lines.flatMap(([who, why]) => wrap(`${who}: ${why}`))];
+}
+
+/** Nodes by what they said, and in which parts of the answer that differed. */
+function sayDifference({ operation, nodes, parts, at }: NonNullable<Upstream["lastDifference"]>): string {
+  const groups = nodes.map((group) => `${group.length === 1 ? "node" : "nodes"} ${group.join(", ")}`).join(" against ");
+  return `${groups} in ${operation} at ${at}: ${parts.join(", ")}`;
 }
 
 /** What became of a `POST` to `/nodes` or `/upstreams`. */

@@ -312,8 +312,8 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
       metrics.nodeOutOfStep.inc({ upstream, node: String(node) });
       log.error({ upstream, node, fault }, "node answers out of step");
     },
-    agreement(upstream, { outcome, questions, waited }) {
-      metrics.agreements.inc({ upstream, outcome });
+    agreement(upstream, { operation, outcome, questions, waited }) {
+      metrics.agreements.inc({ upstream, kind: kindOf(operation), outcome });
       metrics.agreementQuestions.inc({ upstream }, questions);
       if (outcome === "agreed") metrics.agreementWait.inc({ upstream }, waited / 1_000);
     },

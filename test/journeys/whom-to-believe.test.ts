@@ -160,6 +160,15 @@ test("nodes that all say something else are a 502 that does not say what; log an
   });
   for (const part of lastDifference.parts) expect(part).toMatch(/^instrument [\w-]{12}$/);
   expect(status).not.toContain("Amulet of");
+  const { stdout } = await runHere(["status", "--url", gateway.operations]);
+  expect(stdout.replaceAll(/\s+/g, " ")).toMatch(
+    /many: node \d against node \d against node \d in instruments at 20\S+: instrument [\w-]{12}/,
+  );
+  const metrics = await (await fetch(`${gateway.operations}/metrics`)).text();
+  for (const kind of ["metadata", "other"]) {
+    const series = `registry_gateway_upstream_agreements_total{upstream="many",kind="${kind}",outcome="disagreed"} 1`;
+    expect(metrics).toContain(series);
+  }
   const line = gateway.lines.find(({ msg }) => msg === "nodes say different things");
   expect(line).toMatchObject({ operation: "transfer_accept", parts: expect.arrayContaining(["choiceContextData"]) });
 });

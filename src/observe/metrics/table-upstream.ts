@@ -109,8 +109,8 @@ export const UPSTREAM = {
   }),
   agreements: counter("upstream_agreements", {
     help: "Answers that several nodes were asked for, by what came of it; same and different: what one more node said afterwards.",
-    labels: { upstream: ALIAS, outcome: AGREEMENT_OUTCOMES },
-    panel: { title: "Agreement of nodes", unit: "per second", by: ["upstream", "outcome"] },
+    labels: { upstream: ALIAS, kind: CALL_KIND, outcome: AGREEMENT_OUTCOMES },
+    panel: { title: "Agreement of nodes", unit: "per second", by: ["upstream", "kind", "outcome"] },
   }),
   agreementQuestions: counter("upstream_agreement_questions", {
     help: "Calls to nodes because several have to say the same.",
@@ -160,6 +160,7 @@ export const UPSTREAM = {
   nodeOutOfStep: counter("node_out_of_step", {
     help: "Times that answers of a node were to other requests than they came for, or to none. The node is its place in urls, from 0.",
     labels: { upstream: ALIAS, node: NODE_PLACE },
+    panel: { title: "Nodes that answer out of step", unit: "per second", by: ["upstream", "node"] },
   }),
   supportedApisChanges: counter("upstream_supported_apis_changes", {
     help: "Times that the registry's info named other APIs than before, as after an upgrade.",
