@@ -147,7 +147,7 @@ export const UPSTREAM = {
   }),
   agreementMissing: gauge("upstream_agreement_missing", {
     resetBy: "reading",
-    help: "Nodes that have yet to name the same admin before any is used (agree); 0 where one node is enough.",
+    help: "Nodes that have yet to name the same admin before any is used (agreement.admin); 0 where one node is enough.",
     labels: { upstream: ALIAS },
     aggregation: "max",
   }),
