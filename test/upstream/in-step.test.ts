@@ -1,10 +1,12 @@
 import type { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
+import type { Poll } from "../../src/upstream/call.ts";
 import { StepLog, StepRecord } from "../../src/upstream/wire/in-step.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { startRawServer } from "../support/raw-server.ts";
 import { callUnderStrays, startStrayRegistry } from "../support/stray-registry.ts";
-import { acceptCall, ADMIN, inTime, listCall, openUpstream } from "../support/upstream-registries.ts";
+import { ShiftedClock } from "../support/shifted-clock.ts";
+import { acceptCall, ADMIN, inTime, listCall, openUpstream, startRegistry } from "../support/upstream-registries.ts";
 
 const INTERIM = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
 
@@ -165,6 +167,39 @@ describe("bytes that nobody asked for", () => {
     abort.abort();
     await Promise.allSettled(waiting);
     expect((await upstream.call(acceptCall())).status).toBe(200);
+  });
+
+  test("three times in an hour have the node used last, and an hour later like any other", async () => {
+    const clock = new ShiftedClock();
+    const well = await startRegistry({ clock });
+    let last: Socket | undefined;
+    const server = await startRawServer((socket) => {
+      socket.on("data", (chunk: Buffer) => {
+        const path = chunk.toString("latin1").split(" ")[1]!;
+        if (path.endsWith("/info")) socket.write(answer({ adminId: ADMIN, supportedApis: {} }));
+        else own(path, (last = socket));
+      });
+    });
+    const urls = [`http://127.0.0.1:${server.port}`, well.url];
+    const { upstream, upstreams, observer } = openUpstream(urls, { hedge: { enabled: false } }, { clock });
+    upstreams.start();
+    await expect.poll(() => upstream.state).toBe("up");
+    const ask = (poll?: Poll) => upstream.call(acceptCall({ deadline: clock.now() + 5_000, poll }));
+    const nodesOf = async () => {
+      const answers = await Promise.all(Array.from({ length: 12 }, () => ask()));
+      return new Set(answers.map(({ node }) => node));
+    };
+    for (let times = 1; times <= 3; times++) {
+      await ask({ asked: new Set(), only: 0, node: undefined });
+      last!.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+      await expect.poll(() => observer.count("out-of-step")).toBe(times);
+    }
+    expect(await nodesOf()).toEqual(new Set([1]));
+    await well.kill();
+    await expect.poll(async () => (await ask()).node).toBe(0);
+    await well.revive();
+    clock.advance(3_600_001);
+    await expect.poll(nodesOf).toEqual(new Set([0, 1]));
   });
 
   test("together with the answer, in one read, make it none: it could be the one behind it", async () => {
