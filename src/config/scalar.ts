@@ -72,7 +72,7 @@ function lookAt(path: string, { replaced }: Given, content: FileContent): NamedF
   const faulty = (fault: string): NamedFile => ({ path, version, fault });
   try {
     const text = readTextFile(path);
-    const fault = text.trim() === "" ? "is empty" : content.findFault(text);
+    const fault = text === "" ? "is empty" : content.findFault(text);
     return { path, version, fault: fault === undefined ? undefined : `${name} ${fault}` };
   } catch (error) {
     const why = faultOfFile(error);

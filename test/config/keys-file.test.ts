@@ -33,6 +33,18 @@ test("each line is a key, whatever ends it, and blank lines are none", () => {
   expect(parseKeys("\n")).toEqual({ keys: [], problems: [] });
 });
 
+// A configuration with such a file was refused, "is empty", though `clients check` called the file good.
+test("a configuration may name a file without keys, which has one blank line", () => {
+  const file = join(folder(), "none.jsonl");
+  const text = stringify({ clients: { keysFile: file }, upstreams: [{ name: "a", urls: ["https://a.example"] }] });
+  const problems = (keys: string) => {
+    writeFileSync(file, keys);
+    return parseConfig({ text, file: "gateway.yaml", env: {} }).problems.map(({ message }) => message);
+  };
+  expect(problems("\n")).toEqual([]);
+  expect(problems("")).toEqual([expect.stringContaining("is empty")]);
+});
+
 test.each<[what: string, text: string, problem: string]>([
   ["nothing", "", "0 : is empty: a file without keys has one blank line"],
   ["half a line", `${GOOD}{"name":"b","ti`, "2 : must be one JSON object, as clients new prints it"],
