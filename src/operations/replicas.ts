@@ -51,12 +51,12 @@ interface Difference {
 
 /** The replicas, in what they differ, and since when. */
 export class ReplicaWatch {
-  private readonly port: Pick<ReplicasPort, "replicas" | "countUnknown">;
+  private readonly port: Pick<ReplicasPort, "replicas" | "lost" | "countUnknown">;
   private readonly clock: Clock;
   /** Bounded by what there is: what is over is forgotten at the next look. */
   private since = new Map<string, Instant>();
 
-  constructor(port: Pick<ReplicasPort, "replicas" | "countUnknown">, clock: Clock) {
+  constructor(port: Pick<ReplicasPort, "replicas" | "lost" | "countUnknown">, clock: Clock) {
     this.port = port;
     this.clock = clock;
   }
@@ -74,6 +74,11 @@ export class ReplicaWatch {
     const now = this.clock.now();
     const settled = this.look(this.port.replicas()).filter(({ text }) => now - this.since.get(text)! >= SETTLES_IN);
     return settled.map(({ text }) => text);
+  }
+
+  /** The names of those that ended without saying so. */
+  lost(): readonly string[] {
+    return this.port.lost().map(({ name }) => name);
   }
 
   private look(replicas: readonly Replica[]): readonly Difference[] {

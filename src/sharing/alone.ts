@@ -77,6 +77,10 @@ export class LocalCoordinator implements Coordinator {
     return [{ ...thisReplica, state: this.stateOf?.() }];
   }
 
+  lost(): readonly [] {
+    return [];
+  }
+
   countUnknown(): Promise<number> {
     return Promise.resolve(0);
   }

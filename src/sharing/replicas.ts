@@ -57,6 +57,13 @@ export interface Replica extends ReplicaReport {
   readonly state?: ReplicaState | undefined;
 }
 
+/** A replica that ended without saying so, while Redis was there. */
+export interface LostReplica {
+  readonly name: string;
+  /** When this process noticed. */
+  readonly since: Instant;
+}
+
 /** Which replicas go by what an operator did. */
 export interface ReplicasReached {
   /** Those that do, the one that answers first. */
@@ -74,6 +81,8 @@ export interface ReplicasReached {
 export interface ReplicasPort {
   /** Those known alive, this one first. */
   replicas(): readonly Replica[];
+  /** Those that ended without saying so and were not replaced, the latest first; forgotten after half an hour. */
+  lost(): readonly LostReplica[];
   /** How many there are besides that cannot be read: of an earlier release, or with other seal keys. */
   countUnknown(): Promise<number>;
   /** Announces each second what `state` says of this one. */

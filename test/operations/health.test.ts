@@ -33,6 +33,7 @@ interface Scene extends Partial<ProcessStatus> {
   readonly discovery?: Partial<DiscoveryReport>;
   readonly operatorFaults?: ReadonlyMap<string, string>;
   readonly replicaDifferences?: readonly string[];
+  readonly replicasLost?: readonly string[];
 }
 
 class Gateway {
@@ -59,7 +60,7 @@ class Gateway {
       discovery: () => ({ ...NO_DISCOVERY, ...this.scene.discovery }),
       lastReload: () => this.scene.lastReload as ReloadReport | undefined,
       operatorFaults: () => this.scene.operatorFaults ?? new Map(),
-      replicas: { settled: () => this.scene.replicaDifferences ?? [] },
+      replicas: { settled: () => this.scene.replicaDifferences ?? [], lost: () => this.scene.replicasLost ?? [] },
     });
   }
 
@@ -175,6 +176,10 @@ const SCENES: Readonly<Record<string, Scene | ((metrics: Metrics) => void)>> = {
     redis: { configured: true, state: "up", pendingPurges: 0, clockAheadMs: -3_000 } as ProcessStatus["redis"],
   },
   RegistryGatewayOperationsTokenUnusable: { operatorFaults: new Map([["ada", "is empty"]]) },
+  RegistryGatewayReplicaGone: {
+    redis: { configured: true, state: "up" } as ProcessStatus["redis"],
+    replicasLost: ["b/2"],
+  },
   RegistryGatewayReplicasDiffer: { replicaDifferences: ["b follows another configuration than a"] },
   RegistryGatewaySealsBroken: ({ redisRejectedValues }) =>
     redisRejectedValues.inc({ value: "entry", reason: "seal" }, 4),

@@ -29,6 +29,25 @@ test("a replica whose clock is wrong says by how much, and the others that their
   expect(Math.abs(aheadOf(wrong)! + 60_000)).toBeLessThan(10_000);
 });
 
+test("a replica that ends without saying so is named by the others, until another takes its place", async () => {
+  const server = await redisServer();
+  const proxy = later(await startSlowProxy(server.port));
+  const lostBy = ({ coordinator }: Replica) => coordinator.lost().map(({ name }) => name);
+  const [a, b, stops] = [await replicaOn(server), await replicaOn(server), await replicaOn(server)];
+  const dies = await replicaOn({ url: `redis://127.0.0.1:${proxy.port}` });
+  const counts = (count: number) => [a, b].every(({ coordinator }) => coordinator.status().replicas === count);
+  await until(() => counts(4));
+  await stops.close();
+  await until(() => counts(3));
+  expect([lostBy(a), lostBy(b)]).toEqual([[], []]);
+  proxy.blackhole = true;
+  await until(() => counts(2));
+  await until(() => lostBy(a).length === 1 && lostBy(b).length === 1);
+  expect(lostBy(a)).toEqual([dies.coordinator.replicas()[0]!.name]);
+  await replicaOn(server);
+  await until(() => lostBy(a).length === 0 && lostBy(b).length === 0);
+});
+
 describe("news", () => {
   function listen(replica: Replica): (string | undefined)[] {
     const heard: (string | undefined)[] = [];

@@ -14,6 +14,8 @@ export interface Facts extends ProcessStatus {
   readonly operatorFaults: ReadonlyMap<string, string>;
   /** In what replicas differ, and have for a while: a sentence each. */
   readonly replicaDifferences: readonly string[];
+  /** Names of replicas that ended without saying so. */
+  readonly replicasLost: readonly string[];
   /** Of gauges that are above 0: their labels. */
   readonly gauges: Readonly<Record<ReadGauge, readonly Readonly<Record<string, string>>[]>>;
   readonly recent: Pick<RecentCounts, "risen" | "period">;

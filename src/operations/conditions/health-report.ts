@@ -17,7 +17,7 @@ interface HealthSources {
   readonly discovery: () => DiscoveryReport;
   readonly lastReload: () => ReloadReport | undefined;
   readonly operatorFaults: () => ReadonlyMap<string, string>;
-  readonly replicas: Pick<ReplicaWatch, "settled">;
+  readonly replicas: Pick<ReplicaWatch, "settled" | "lost">;
 }
 
 /** How the gateway is, looked at when somebody asks and every thirty seconds: since when something is so is known then. */
@@ -53,6 +53,7 @@ export class HealthReport {
       discovery: discovery(),
       operatorFaults: operatorFaults(),
       replicaDifferences,
+      replicasLost: replicas.lost(),
       gauges,
       recent: this.recent,
       wallNow: clock.wallNow(),

@@ -32,11 +32,14 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
       { value: `(${REPLICAS_BEFORE} - ${REPLICAS} + (${TARGETS_DOWN} or 0 * ${REPLICAS}))`, is: ">", bound: 0 },
     ],
     for: "10m",
-    find: "outside",
+    find: ({ redis, replicasLost }) =>
+      redis.configured && redis.state === "up"
+        ? replicasLost.map((name) => ({ text: `the replica ${name} is gone, and did not say that it stops` }))
+        : [],
     summary: "{{ $labels.job }}: a replica that was there is gone, or does not answer Prometheus",
     runbook: {
       means: "The other replicas answer its clients. With fewer of them an outage is nearer, and each has more to do.",
-      look: "Prometheus: Status, Targets. The orchestrator's events of the replica; its last log lines and exit code.",
+      look: "registry-gateway status names it where there is Redis. Prometheus: Status, Targets. The orchestrator's events of the replica; its last log lines and exit code.",
       act: "Exit code 78: the configuration is bad. Taken away on purpose: it ends by itself within half an hour, or as soon as Prometheus no longer scrapes it.",
     },
   },

@@ -2,7 +2,7 @@ import type { Clock, Duration, Instant, MaybePromise } from "../../clock.ts";
 import { thisReplica } from "../../version.ts";
 import { type ActionOrder, Actions } from "../actions.ts";
 import type { Coordinator, Dependencies, FetchOutcome, FoundRecords, Lease, PurgeReach, RecordPage } from "../ports.ts";
-import type { Replica, ReplicaReport, ReplicasReached, ReplicaState } from "../replicas.ts";
+import type { LostReplica, Replica, ReplicaReport, ReplicasReached, ReplicaState } from "../replicas.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
 import { Poller } from "./poller.ts";
@@ -176,6 +176,10 @@ export class RedisCoordinator implements Coordinator {
 
   replicas(): readonly Replica[] {
     return this.replicaTable.replicas();
+  }
+
+  lost(): readonly LostReplica[] {
+    return this.replicaTable.members.lost();
   }
 
   countUnknown(): Promise<number> {

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Clock, Duration, Instant } from "../../clock.ts";
 import type { Row } from "../coordination.ts";
+import type { LostReplica } from "../replicas.ts";
 import { heldTo, type Member, memberIn } from "./member.ts";
 
 /** A replica that says nothing for as long is gone. */
@@ -11,6 +12,10 @@ export const CHANGING_OVER: Duration = 1_500;
 
 /** How many there may be, for a replica that has not seen the others yet: a share too small costs a wait, no more. */
 const ASSUMED = 4;
+
+/** A replica that is lost was taken away for good after so long. */
+const LOST_FOR: Duration = 30 * 60_000;
+const MOST_LOST = 64;
 
 /** Who is alive besides this replica, as Redis said last, and what share of a whole is this one's. */
 export class Membership {
@@ -24,6 +29,10 @@ export class Membership {
   /** Those before Redis went away: in a Redis that is back, the others may not have said yet that they live. */
   private before: readonly string[] = [];
   private connectedAt: Instant = Infinity;
+  /** Until when by Redis's clock each of the others had said that it lives, over this connection. */
+  private saidUntil = new Map<string, Instant>();
+  /** By id, with how many replicas there were with it. */
+  private readonly gone = new Map<string, LostReplica & { readonly before: number }>();
   /** It was connected for long enough to have seen the others. */
   private isAcquainted = false;
 
@@ -58,6 +67,14 @@ export class Membership {
   connected(): void {
     this.connectedAt = this.clock.now();
     this.before = this.isAcquainted ? this.ids : [];
+    this.saidUntil = new Map();
+  }
+
+  /** See {@link ReplicasPort.lost}. */
+  lost(): readonly LostReplica[] {
+    const gone = [...this.gone.values()].toReversed();
+    const replaced = Math.max(0, ...gone.map(({ before }) => before)) - this.count;
+    return gone.slice(0, Math.max(0, replaced)).map(({ name, since }) => ({ name, since }));
   }
 
   /** Takes over what Redis has at `time` of its clock. Returns the ids of those that are gone. */
@@ -65,6 +82,7 @@ export class Membership {
     const isAlive = ({ until }: Row) => until !== undefined && until > time && until <= time + 2 * SILENT_AFTER;
     const others = [...rows].filter(([id]) => id !== this.id);
     const alive = others.filter(([, row]) => isAlive(row));
+    this.noteLost(new Map(alive.map(([id, { until }]) => [id, until!])), time);
     this.others = new Map(alive.map(([id, { text }]) => [id, heldTo(memberIn(text)!, time)]));
     if (this.clock.now() - this.connectedAt >= CHANGING_OVER) {
       this.before = [];
@@ -72,5 +90,18 @@ export class Membership {
     }
     this.ids = [...new Set([this.id, ...this.others.keys(), ...this.before])].sort();
     return others.filter(([, row]) => !isAlive(row)).map(([id]) => id);
+  }
+
+  /** One that stops takes its row away before that ends; of one that is lost the row ends. */
+  private noteLost(alive: ReadonlyMap<string, Instant>, time: Instant): void {
+    const now = this.clock.now();
+    for (const [id, until] of this.saidUntil) {
+      if (alive.has(id) || time < until) continue;
+      this.gone.set(id, { name: this.others.get(id)?.name ?? "unknown", since: now, before: this.count });
+    }
+    for (const [id, { since }] of this.gone) {
+      if (alive.has(id) || now - since > LOST_FOR || this.gone.size > MOST_LOST) this.gone.delete(id);
+    }
+    this.saidUntil = new Map(alive);
   }
 }

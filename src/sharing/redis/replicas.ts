@@ -38,7 +38,7 @@ export interface ReplicasOptions extends TableParts {
  * The replicas at one Redis: each says every second that it lives and how it does, and at once what it took from the shared
  * tables.
  */
-export class Replicas implements ReplicasPort {
+export class Replicas implements Omit<ReplicasPort, "lost"> {
   readonly members: Membership;
   private readonly options: ReplicasOptions;
   private readonly shared: SharedTable;
