@@ -13,8 +13,8 @@ interface DrillOptions {
 }
 
 export interface DrillOutcome {
-  /** Whether `status` named the alert. */
-  readonly isSeen: boolean;
+  /** After how many seconds `status` named the alert; undefined: it did not. */
+  readonly seenAfter: number | undefined;
   /** Whether what had the alert was mended, and seen to be. */
   readonly isOver: boolean;
   /** As it was then. */
@@ -44,7 +44,7 @@ export async function runDrill(drill: Drill, { say, isSeen }: DrillOptions): Pro
     // What was dropped stays counted for ten minutes, and a call that failed or was late as well.
     const isOver = isCounted(drill.alert) || (await scene.until((each) => !isNamed(each), MOST));
     say(isOver ? "Mended." : "It is mended, and still said.");
-    return { isSeen: wasSeen, isOver, status };
+    return { seenAfter: wasSeen ? seconds : undefined, isOver, status };
   } finally {
     await scene.stop();
   }

@@ -8,12 +8,15 @@ import { systemClock } from "../../src/clock.ts";
 import type { StatusAnswer } from "../../src/operations/answers.ts";
 import { SampleRegistry } from "../../src/sandbox/registry.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
+import { listOf } from "../support/discovery.ts";
 import { type RedisServer, startRedis } from "../support/redis.ts";
 
 const MAIN = join(import.meta.dirname, "../../src/main.ts");
 
 export const AMULET = `DSO::1220${"13f1b3a8".repeat(8)}`;
 export const BONDS = `bond-registry::1220${"2194ab45".repeat(8)}`;
+
+const FUNDS = `fund-registry::1220${"7c01d9e2".repeat(8)}`;
 
 /** Between two requests of the clients. */
 const PAUSE = 40;
@@ -23,6 +26,12 @@ export interface Needs {
   /** Clients speak TLS, with a certificate of this folder. */
   readonly tls?: boolean;
   readonly redis?: boolean;
+  /** There is a second replica. */
+  readonly replica?: boolean;
+  /** Clients may have keys, in a file. */
+  readonly clients?: boolean;
+  /** A third registry is found in a published list. */
+  readonly list?: boolean;
   /** The log goes to a disk that is full. */
   readonly fullDisk?: boolean;
 }
@@ -34,11 +43,14 @@ export interface Needs {
 export class Scene {
   readonly amulet: readonly [SampleRegistry, SampleRegistry];
   readonly bonds: SampleRegistry;
+  /** What the published list names at first. */
+  readonly found: SampleRegistry;
   private readonly needs: Needs;
   private readonly folder = mkdtempSync(join(tmpdir(), "drill-"));
   private readonly agent = new Agent({ connect: { rejectUnauthorized: false } });
   private server: RedisServer | undefined;
   private process: GatewayProcess | undefined;
+  private replica: GatewayProcess | undefined;
   private isOver = false;
   private clients: Promise<void> | undefined;
 
@@ -50,6 +62,7 @@ export class Scene {
       SampleRegistry,
     ];
     this.bonds = new SampleRegistry({ admin: BONDS, clock, instruments: 60 });
+    this.found = new SampleRegistry({ admin: FUNDS, clock, instruments: 3 });
   }
 
   static async start(needs: Needs): Promise<Scene> {
@@ -105,9 +118,33 @@ export class Scene {
     renameSync(newCertificate, certificate);
   }
 
+  /** Writes the file of the listener's certificate. */
+  writeCertificate(text: string): void {
+    this.put("certificate.pem", text);
+  }
+
   /** Writes the token that bonds wants. */
   writeToken(text: string): void {
-    writeFileSync(join(this.folder, "token"), text);
+    this.put("token", text);
+  }
+
+  /** Writes the file with the keys of clients. */
+  writeKeys(text: string): void {
+    this.put("clients.jsonl", text);
+  }
+
+  /** Publishes a list that has the registry that is found at this URL. */
+  list(url: string): void {
+    this.put("list.json", listOf({ [FUNDS]: url }));
+  }
+
+  async startReplica(): Promise<void> {
+    this.replica = await GatewayProcess.start(this.keys(), { command: [process.execPath, MAIN] });
+  }
+
+  async killReplica(): Promise<void> {
+    this.replica?.signal("SIGKILL");
+    await this.replica?.stop();
   }
 
   /** Writes the gateway's configuration file, as its operator would. */
@@ -124,22 +161,36 @@ export class Scene {
   async stop(): Promise<void> {
     this.isOver = true;
     await this.clients;
-    await this.process?.stop();
-    await Promise.all([...this.amulet, this.bonds].map((registry) => registry.stop()));
+    await Promise.all([this.process?.stop(), this.replica?.stop()]);
+    await Promise.all(this.registries.map((registry) => registry.stop()));
     await this.server?.stop();
     await this.agent.destroy();
     rmSync(this.folder, { recursive: true, force: true });
   }
 
   private async open(): Promise<void> {
-    await Promise.all([...this.amulet, this.bonds].map((registry) => registry.start()));
+    await Promise.all(this.registries.map((registry) => registry.start()));
     if (this.needs.redis === true) this.server = await startRedis();
     if (this.needs.tls === true) this.certify(90);
     this.writeToken("a-token-of-bonds\n");
+    this.writeKeys("\n");
+    this.list(this.found.url);
     const stdout = this.needs.fullDisk === true ? openSync("/dev/full", "w") : undefined;
     const command = [process.execPath, MAIN];
     this.process = await GatewayProcess.start(this.keys(), { command, ...(stdout !== undefined && { stdout }) });
+    if (this.needs.replica === true) await this.startReplica();
     this.clients = this.ask();
+  }
+
+  private get registries(): readonly SampleRegistry[] {
+    return [...this.amulet, this.bonds, this.found];
+  }
+
+  /** As editors do: another file in the place of the old one. */
+  private put(name: string, text: string): void {
+    const file = join(this.folder, name);
+    writeFileSync(`${file}.new`, text);
+    renameSync(`${file}.new`, file);
   }
 
   private keys(): Record<string, unknown> {
@@ -148,6 +199,17 @@ export class Scene {
     return {
       ...(this.needs.tls === true && { listen: { tls } }),
       ...(this.server !== undefined && { redis: { url: this.server.url } }),
+      ...(this.needs.clients === true && {
+        clients: { keysFile: join(this.folder, "clients.jsonl"), tiers: { anonymous: {} } },
+      }),
+      ...(this.needs.list === true && {
+        discovery: {
+          every: "1s",
+          sources: [{ file: join(this.folder, "list.json"), network: "MainNet" }],
+          pinFile: join(this.folder, "pins.json"),
+          allowPrivate: true,
+        },
+      }),
       log: { hits: 1 },
       // A minute is as good as a day to an operator who watches.
       cache: { ttl: { info: "2s", instruments: "2s", instrument: "2s" } },

@@ -19,7 +19,10 @@ function replica(name: string, state: Partial<ReplicaState> = {}, build = "abc")
 function watchOf(...replicas: Replica[]) {
   const clock = new ManualClock();
   const scene = { replicas, unknown: 0 };
-  const watch = new ReplicaWatch({ replicas: () => scene.replicas, lost: () => [], countUnknown: async () => scene.unknown }, clock);
+  const watch = new ReplicaWatch(
+    { replicas: () => scene.replicas, lost: () => [], countUnknown: async () => scene.unknown },
+    clock,
+  );
   return { clock, scene, watch };
 }
 
