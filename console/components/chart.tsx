@@ -185,7 +185,8 @@ function plotOptions(element: HTMLElement, { lines, say, most, onHover }: PlotOp
     height: HEIGHT,
     legend: { show: false },
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false }, sync: { key: "console" } },
-    padding: [8, 8, 0, 0],
+    // To the right there is room for half of a time, the last label.
+    padding: [8, 28, 0, 0],
     scales: { y: { range: (_plot, _least, greatest) => [0, most ?? (greatest > 0 ? greatest * 1.1 : 1)] } },
     axes: [
       {

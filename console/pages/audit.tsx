@@ -30,14 +30,16 @@ export function AuditPage() {
         {unreadable > 0 && ` ${unreadable} of this page cannot be read: they are sealed with a key that is gone.`}
       </p>
       <AuditTable actions={actions} />
-      <nav class="pages" aria-label="Pages of the audit">
-        <button type="button" disabled={way.length === 0} onClick={() => setWay(way.slice(0, -1))}>
-          Later
-        </button>{" "}
-        <button type="button" disabled={next === null} onClick={() => next !== null && setWay([...way, next])}>
-          Earlier
-        </button>
-      </nav>
+      {(way.length > 0 || next !== null) && (
+        <nav class="pages" aria-label="Pages of the audit">
+          <button type="button" disabled={way.length === 0} onClick={() => setWay(way.slice(0, -1))}>
+            Later
+          </button>
+          <button type="button" disabled={next === null} onClick={() => next !== null && setWay([...way, next])}>
+            Earlier
+          </button>
+        </nav>
+      )}
     </Section>
   );
 }

@@ -4,7 +4,8 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Page, Request, Response } from "playwright-core";
 import { expect, test } from "vitest";
-import { confirm, useConsoleScene } from "../../support/console-scene.ts";
+import { confirm, goTo, PAGES, spillsOf, useConsoleScene, violationsOf } from "../../support/console-scene.ts";
+import { startRedis } from "../../support/redis.ts";
 import { DSO } from "../../support/sample.ts";
 import { SteadyLoad } from "../../support/steady-load.ts";
 
@@ -91,6 +92,31 @@ test("with 500 registries the page paints and has its numbers within 1.5 s, acts
   expect(told).toBeLessThan(FIRST_NUMBERS);
   expect(took).toBeLessThan(ACTION);
   expect(tasks.filter((duration) => duration > LONGEST_TASK)).toEqual([]);
+});
+
+test("300 registries at two replicas: no page is wider than its window, and axe finds nothing, from 360 to 3840 px", async () => {
+  const upstreams = await startRegistries(300);
+  const redis = await startRedis();
+  scene.defer(() => redis.stop());
+  const keys = { redis: { url: redis.url }, upstreams };
+  const gateway = await scene.gateway(keys);
+  await scene.gateway(keys);
+  const wrong: string[] = [];
+  for (const width of [360, 1280, 3840]) {
+    const page = await scene.open(gateway, { viewport: { width, height: 900 } });
+    await page.getByText("All 300 registries are well.").waitFor();
+    await page.getByText(/, 1 of 2 replicas/).waitFor();
+    for (const title of PAGES) {
+      await goTo(page, title);
+      await page.getByText(/^Asking/).waitFor({ state: "detached" });
+      const found = [...(await spillsOf(page)), ...(await violationsOf(page))];
+      wrong.push(...found.map((each) => `${width} px, ${title}: ${each}`));
+      const folder = process.env.SCREENSHOTS;
+      if (folder !== undefined) await page.screenshot({ path: `${folder}/${title}-${width}.png` });
+    }
+    await page.context().close();
+  }
+  expect(wrong).toEqual([]);
 });
 
 /** Several, so that what one costs is more than what a measurement is off by. */

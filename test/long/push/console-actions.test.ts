@@ -102,6 +102,8 @@ test("a cordon keeps calls from its node until it is undone, and the last node i
     ["node", "console session"],
   ]);
   await rowOf(page, "What operators did", "console session").first().waitFor();
+  await goTo(page, "Audit");
+  await rowOf(page, "What operators did", "disk <b>full</b>").waitFor();
 });
 
 test("a weight of 0 leaves a node without calls while the other is well", async () => {
