@@ -19,6 +19,8 @@ interface Fields {
   "X-Request-Id"?: string;
   /** Seconds that the client is going to wait. The gateway gives up then, or earlier. */
   "Request-Timeout"?: string;
+  /** Goes on behind this id. */
+  "Last-Event-ID"?: string;
 }
 
 /** What every endpoint takes and gives. */
@@ -363,6 +365,21 @@ export interface paths {
       responses: { 200: Answer<{ "application/json": components["schemas"]["CataloguePage"] }>; 304: Answer<never> };
     };
   }>;
+  "/catalog/v1/changes": Path<{
+    /** Follow the changes of all registries and their instruments */
+    get: {
+      parameters: {
+        query?: {
+          /** Asks for one answer: the changes behind this id; empty: the id to begin with. */
+          since?: string;
+        };
+        header?: Pick<Fields, "Last-Event-ID" | "X-Request-Id" | "Request-Timeout">;
+      };
+      responses: {
+        200: Answer<{ "application/json": components["schemas"]["CatalogueChanges"]; "text/event-stream": string }>;
+      };
+    };
+  }>;
   "/openapi.json": Path<{
     /** This description */
     get: {
@@ -480,6 +497,42 @@ export interface components {
         asOf: string | null;
       }[];
     };
+    /** Change of the catalogue. */
+    CatalogueChange: {
+      /** To go on behind this change. */
+      id: string;
+      /** `registry_changed`: it supports other APIs. `registry_relisted`: its instruments are others in ways that are not told one by one, so that they have to be listed again. */
+      type:
+        | "registry_added"
+        | "registry_removed"
+        | "registry_changed"
+        | "registry_relisted"
+        | "instrument_added"
+        | "instrument_removed"
+        | "instrument_changed"
+        | "instrument_paused"
+        | "instrument_unpaused";
+      /** Party id of the registry's admin. */
+      admin: string;
+      /** Alias of the registry when it changed. */
+      registry: string;
+      /** When the registry answered so, ISO 8601. */
+      at: string;
+      /** Of `registry_added` and `registry_changed`. */
+      supportedApis?: components["schemas"]["SupportedApis"] | null;
+      /** Of changes of an instrument: its id, and those of name, symbol, decimals and supportedApis that are new; all of them, and paused, where it was added. */
+      instrument?: { id: string; [name: string]: unknown };
+    };
+    /** Changes of the catalogue since an id. */
+    CatalogueChanges: {
+      changes: components["schemas"]["CatalogueChange"][];
+      /** The `since` to ask with next. */
+      lastId: string;
+      /** The changes since that id cannot be told: list the catalogue again, and go on from `lastId`. */
+      reset: boolean;
+      /** There are more already. */
+      more: boolean;
+    };
     /** Choice context. */
     ChoiceContext: {
       choiceContextData: { [name: string]: unknown };
@@ -588,6 +641,7 @@ export interface components {
         | "overloaded"
         | "client_keys_unavailable"
         | "stopping"
+        | "too_many_subscribers"
         | "upstream_connect_timeout"
         | "upstream_timeout"
         | "queue_timeout"

@@ -30,7 +30,25 @@ export interface ClientOptions {
 export interface GatewayClient extends Client<paths> {
   /** The client of one registry: by the party id of its admin, or its alias. */
   registry(admin: string): GatewayClient;
+  /**
+   * The changes of all registries of the gateway as they come, and over connections that end. Begins with a `reset`, or goes on
+   * behind `lastId`. Ends when `signal` aborts.
+   *
+   * @throws {@link GatewayError} for a status that asking again does not help
+   */
+  changes(options?: ChangesOptions): AsyncGenerator<CatalogueEvent, void, undefined>;
 }
+
+export interface ChangesOptions {
+  /** The `id` of the last event that was taken. */
+  readonly lastId?: string;
+  readonly signal?: AbortSignal;
+}
+
+/** `reset`: the changes since the last id cannot be told, or there was none. List the catalogue, then go on. */
+export type CatalogueEvent =
+  | { readonly event: "reset"; readonly id: string }
+  | { readonly event: "change"; readonly id: string; readonly change: components["schemas"]["CatalogueChange"] };
 
 /** An answer that is none: the error body of the gateway or of a registry. */
 export class GatewayError extends Error {
@@ -84,6 +102,7 @@ function clientAt(baseUrl: string, gateway: string, options: ClientOptions): Gat
     },
   });
   return Object.assign(client, {
+    changes: (asked: ChangesOptions = {}) => followChanges(gateway, options, asked),
     registry: (admin: string) => clientAt(`${gateway}${PREFIX}/${encodeURIComponent(admin)}`, gateway, options),
   });
 }
@@ -111,6 +130,78 @@ async function sendWithRetries(request: Request, { send, retries, timeout }: Sen
     if (answer !== undefined && performance.now() + pause >= deadline) return answer;
     await answer?.body?.cancel();
     await waited(pause, signal);
+  }
+}
+
+/** Milliseconds without a byte after which a stream is taken for dead: three heartbeats. */
+const SILENCE = 45_000;
+
+async function* followChanges(
+  gateway: string,
+  { apiKey, token, fetch: send = globalThis.fetch }: ClientOptions,
+  { lastId, signal }: ChangesOptions,
+): AsyncGenerator<CatalogueEvent, void, undefined> {
+  let id = lastId;
+  let retry = 1_000;
+  while (signal?.aborted !== true) {
+    const headers = new Headers({ Accept: "text/event-stream" });
+    if (apiKey !== undefined) headers.set("X-API-Key", apiKey);
+    if (token !== undefined)
+      headers.set("Authorization", `Bearer ${typeof token === "string" ? token : await token()}`);
+    if (id !== undefined) headers.set("Last-Event-ID", id);
+    const silence = new AbortController();
+    const stop = (): void => silence.abort();
+    signal?.addEventListener("abort", stop, { once: true });
+    let timer = setTimeout(stop, SILENCE);
+    let pause = retry;
+    try {
+      const response = await send(new Request(`${gateway}/catalog/v1/changes`, { headers, signal: silence.signal }));
+      if (response.status >= 400) {
+        const error = new GatewayError(response, await bodyOf(response));
+        if (!RETRIED.has(response.status)) throw error;
+        pause = Math.max(retry, 1_000 * (error.retryAfter ?? 0));
+      } else {
+        for await (const frame of framesOf(response)) {
+          clearTimeout(timer);
+          timer = setTimeout(stop, SILENCE);
+          id = frame.get("id") ?? id;
+          retry = pause = Number(frame.get("retry") ?? retry);
+          const data = frame.get("data");
+          if (data === undefined) continue;
+          const said = JSON.parse(data) as components["schemas"]["CatalogueChange"];
+          yield frame.get("event") === "reset"
+            ? { event: "reset", id: said.id }
+            : { event: "change", id: said.id, change: said };
+        }
+      }
+    } catch (error) {
+      if (error instanceof GatewayError) throw error;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", stop);
+      silence.abort();
+    }
+    await waited(pause, signal ?? new AbortController().signal).catch(() => undefined);
+  }
+}
+
+/** The fields of each event of a stream, by name. */
+async function* framesOf({ body }: Response): AsyncGenerator<ReadonlyMap<string, string>, void, undefined> {
+  const reader = body!.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const frames = (rest + value).split("\n\n");
+    rest = frames.pop()!;
+    for (const frame of frames) {
+      yield new Map(
+        frame.split("\n").map((line) => {
+          const colon = line.indexOf(": ");
+          return [line.slice(0, Math.max(0, colon)), line.slice(colon + 2)] as const;
+        }),
+      );
+    }
   }
 }
 

@@ -349,6 +349,12 @@ export const CLIENT_ERRORS = {
     means: "The gateway is being stopped or has just changed its configuration.",
     remedy: "Try again at once: another replica answers.",
   },
+  too_many_subscribers: {
+    status: 503,
+    proxyError: "connection_limit_reached",
+    means: "As many clients follow the changes of the catalogue as this gateway allows.",
+    remedy: "Try again after `Retry-After`, or ask for changes with `?since=`.",
+  },
   upstream_connect_timeout: {
     status: 504,
     proxyError: "connection_timeout",

@@ -1,16 +1,19 @@
 import { Catalogue, type CatalogueOptions } from "./catalogue.ts";
+import { Changes, type ChangesOptions } from "./changes.ts";
 import { ContractAdmins } from "./contract-admins.ts";
 
 /** What the aggregate keeps while the process lives, over reloads. */
 export interface Aggregation {
   readonly catalogue: Catalogue;
+  readonly changes: Changes;
   readonly contracts: ContractAdmins;
 }
 
-export function createAggregation(options: CatalogueOptions): Aggregation {
+export function createAggregation(options: CatalogueOptions & ChangesOptions): Aggregation {
   const { coordinator } = options;
   return {
     catalogue: new Catalogue(options),
+    changes: new Changes(options),
     contracts: new ContractAdmins(coordinator),
   };
 }

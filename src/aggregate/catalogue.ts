@@ -32,7 +32,7 @@ export class Catalogue {
   private readonly upstreams: CatalogueOptions["upstreams"];
   private readonly registries = new Map<string, RegistryInstruments>();
   private bytes = 0;
-  private taking: Promise<void> = Promise.resolve();
+  private taking: Promise<unknown> = Promise.resolve();
 
   constructor({ clock, coordinator, upstreams }: CatalogueOptions) {
     this.clock = clock;
@@ -41,13 +41,13 @@ export class Catalogue {
   }
 
   /** Takes in what was read in the background: one listing after the other, for each gets the room that is left. */
-  take(listing: WholeListing): Promise<void> {
+  take(listing: WholeListing): Promise<RegistryInstruments> {
     const taken = this.taking.then(() => this.takeNext(listing));
     this.taking = taken.catch(() => undefined);
     return taken;
   }
 
-  private async takeNext(listing: WholeListing): Promise<void> {
+  private async takeNext(listing: WholeListing): Promise<RegistryInstruments> {
     const { admin } = listing;
     if (this.isCrowdedBy(listing)) this.forgetUnserved();
     const previous = this.registries.get(admin);
@@ -56,6 +56,7 @@ export class Catalogue {
     this.forget(admin);
     this.registries.set(admin, instruments);
     this.bytes += instruments.size;
+    return instruments;
   }
 
   /** What is kept of a registry, whether or not it may still be served; undefined: nothing. */

@@ -112,6 +112,12 @@ const aggregate = group("The merged listing of all upstreams.", {
     }),
   ),
   partial: flag(false, "Answer without the registries that fail, and name them in X-Registry-Partial."),
+  maxSubscribers: count({
+    default: 1_000,
+    minimum: 0,
+    maximum: 100_000,
+    description: "Clients that follow /catalog/v1/changes at the same time, of each replica; those beyond get 503.",
+  }),
 });
 
 const limits = group("Largest messages.", {

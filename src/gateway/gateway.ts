@@ -123,6 +123,7 @@ async function stop(
   const { shutdown } = server.config;
   if (grace) await sleep(shutdown.grace, clock);
   certificate?.close();
+  services.changeStreams.close();
   await drain({ listener, connections, inFlight, clock, timeout: shutdown.timeout });
   overload.stop();
   await close(services.backgroundReader.stop());

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { createAggregation } from "../aggregate/aggregation.ts";
+import type { ChangesObserver } from "../aggregate/changes.ts";
 import { BodyReader } from "../bodies/body-reader.ts";
 import { ListedPages } from "../bodies/page.ts";
 import { HttpCache } from "../cache/http-cache.ts";
@@ -16,6 +17,7 @@ import { type ServerObserverOptions, ServerObservers } from "../observe/observer
 import { BackgroundReader } from "../registry/background-reader.ts";
 import { Contexts } from "../registry/contexts.ts";
 import { purgeScopes } from "../registry/metadata-key.ts";
+import { ChangeStreams } from "../requests/changes.ts";
 import type { Services } from "../requests/context.ts";
 import { InFlight } from "../requests/in-flight.ts";
 import { createPublicListener } from "../requests/listener.ts";
@@ -62,6 +64,7 @@ export function createPublicParts(options: ServerOptions): PublicParts {
     contexts,
     bodies,
     observers: observers.requests,
+    changes: observers.changes,
     inFlight,
     snapshots,
   });
@@ -84,10 +87,12 @@ export function createPublicParts(options: ServerOptions): PublicParts {
   const ofRedis = config.redis?.tls === undefined ? [] : redisCertificates(config.redis.tls);
   const certificates = () => [...(certificate?.certificates() ?? []), ...ofRedis];
   const { catalogue } = services.aggregation;
+  const subscribers = () => services.changeStreams.size;
   observers.readGauges({
     memory,
     contexts,
     catalogue,
+    subscribers,
     overload,
     coordination,
     snapshot: () => snapshots.latest,
@@ -103,7 +108,11 @@ export function createPublicParts(options: ServerOptions): PublicParts {
     coordination,
     inFlight,
     certificates,
-    onReload: (before, after) => observers.show(after, before),
+    onReload: (before, after) => {
+      observers.show(after, before);
+      services.aggregation.changes.look();
+      services.changeStreams.follow();
+    },
   });
   const sample = () =>
     sampleOf(options.metrics, {
@@ -183,16 +192,27 @@ function createSnapshots(
 
 /** What requests find in the process, with what works for them in the background. */
 function createServices(
-  { clock, random, version, coordination: { coordinator } }: ServerOptions,
-  parts: Pick<Services, "cache" | "contexts" | "bodies" | "observers" | "inFlight" | "snapshots">,
+  { clock, random, version, coordination: { coordinator, changes: shared } }: ServerOptions,
+  { changes: observer, ...parts }: ServiceParts,
 ): Services {
-  const aggregation = createAggregation({ clock, coordinator, upstreams: () => parts.snapshots.latest.upstreams });
+  const upstreams = () => parts.snapshots.latest.upstreams;
+  const aggregation = createAggregation({ clock, coordinator, shared, upstreams, observer });
   const backgroundReader = new BackgroundReader({
     clock,
     random,
     registries: () => [...parts.snapshots.latest.registries.values()],
     isListing: () => isAggregate(parts.snapshots.latest),
-    listed: (listing) => aggregation.catalogue.take(listing),
+    listed: async (listing) => aggregation.changes.take(await aggregation.catalogue.take(listing)),
   });
-  return { clock, random, version, aggregation, backgroundReader, ...parts };
+  const { changes } = aggregation;
+  const changeStreams = new ChangeStreams({ clock, random, changes, backgroundReader, snapshots: parts.snapshots });
+  return { clock, random, version, aggregation, backgroundReader, changeStreams, ...parts };
+}
+
+/** Of what services are made, and work with. */
+interface ServiceParts extends Pick<
+  Services,
+  "cache" | "contexts" | "bodies" | "observers" | "inFlight" | "snapshots"
+> {
+  readonly changes: ChangesObserver;
 }

@@ -4,6 +4,7 @@ import type { TieredLimitsOptions } from "../clients/client-limits.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import type { CertificateStatus } from "../config/certificates.ts";
 import { addressOf } from "../config/urls.ts";
+import { CHANGE_TYPES, type ChangeType } from "../spec/schemas.ts";
 import type { Coordination } from "../sharing/coordination.ts";
 import type { RedisObserver } from "../sharing/redis/observer.ts";
 import { COMMAND_OUTCOMES, type CommandOutcome } from "../sharing/redis/observer.ts";
@@ -51,6 +52,7 @@ export interface ObservedParts {
   readonly memory: MemoryStore;
   readonly contexts: GaugeSources["contexts"];
   readonly catalogue: GaugeSources["catalogue"];
+  readonly subscribers: () => number;
   /** Whether work is refused, and how late the event loop was when it was last looked at. */
   readonly overload: { readonly isShedding: boolean; readonly delay: Duration };
   readonly coordination: Pick<Coordination, "redisStatus">;
@@ -101,6 +103,7 @@ export class ServerObservers {
   readonly cache: CacheObserver;
   readonly metadata: MetadataObserver;
   readonly contexts: ContextsObserver;
+  readonly changes: { changed(type: ChangeType): void };
   readonly overload: {
     onChange(isShedding: boolean, delay: Duration): void;
     onShed(kind: "metadata" | "call"): void;
@@ -120,6 +123,12 @@ export class ServerObservers {
     this.cache = tracing === undefined ? cache : traceCache(cache, tracing);
     this.metadata = createMetadataObserver(metrics);
     this.contexts = { callSpared: (upstream, by) => metrics.callsSpared.inc({ upstream, by }) };
+    this.changes = {
+      // A later release may know others.
+      changed(type) {
+        if (CHANGE_TYPES.includes(type)) metrics.changes.inc({ type });
+      },
+    };
     this.overload = {
       onChange(isShedding, delay) {
         const line = { delayMs: Math.round(delay) };
@@ -185,7 +194,16 @@ export class ServerObservers {
   }
 
   /** Lets the gauges show, whenever they are read, how things are then. */
-  readGauges({ memory, contexts, catalogue, overload, coordination, snapshot, certificates }: ObservedParts): void {
+  readGauges({
+    memory,
+    contexts,
+    catalogue,
+    subscribers,
+    overload,
+    coordination,
+    snapshot,
+    certificates,
+  }: ObservedParts): void {
     const { metrics, registry, clock } = this.options;
     registry.onRead(() => {
       const { upstreams, config } = snapshot();
@@ -200,6 +218,7 @@ export class ServerObservers {
         certificates: certificates(),
         wallNow: clock.wallNow(),
       });
+      metrics.subscribers.set(subscribers());
       metrics.eventLoopDelay.set(overload.delay / 1000);
       metrics.shedding.set(overload.isShedding ? 1 : 0);
     });

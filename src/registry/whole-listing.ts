@@ -80,6 +80,9 @@ export interface WholeListing {
   readonly epoch: string;
   /** When the registry answered with the oldest of its pages. */
   readonly asOf: Instant;
+  /** The same of the newest of them, and of {@link info}. */
+  readonly newestAsOf: Instant;
+  readonly infoAsOf: Instant;
   /** When the first of its pages is no longer fresh. */
   readonly freshUntil: Instant;
 }
@@ -115,6 +118,7 @@ export async function readWholeListing(
   const epoch = listingEpoch(registry.coordinator, admin);
   const listing = new Listing(registry, admin);
   const info = await readInfo(registry, admin, request());
+  const infoAsOf = clock.now() - (info?.age ?? 0) * 1000;
   const pages: ListedPage[] = [];
   const cacheControl = new Set<string>();
   const digest = createHash("sha256");
@@ -122,6 +126,7 @@ export async function readWholeListing(
   let instruments = 0;
   let freshUntil = Infinity;
   let asOf = Infinity;
+  let newestAsOf = -Infinity;
   let cutShortBy: ListingBound | undefined;
   let found: FoundPage | undefined = await listing.first(request());
   while (found !== undefined) {
@@ -132,7 +137,9 @@ export async function readWholeListing(
     for (const value of fieldValues(answer.fields, "cache-control")) cacheControl.add(value);
     instruments += page.ids.length;
     freshUntil = Math.min(freshUntil, clock.now() + Math.max(0, answer.ttl ?? 0) * 1000);
-    asOf = Math.min(asOf, clock.now() - answer.age * 1000);
+    const answeredAt = clock.now() - answer.age * 1000;
+    asOf = Math.min(asOf, answeredAt);
+    newestAsOf = Math.max(newestAsOf, answeredAt);
     const token = page.nextPageToken;
     const bound = share.take(answer.body!.length) ?? (instruments < MAX_INSTRUMENTS ? undefined : "instruments");
     if (token !== undefined) cutShortBy = bound;
@@ -142,7 +149,8 @@ export async function readWholeListing(
     found = (await listing.after(found, request()))?.found;
   }
   const [all, sum] = [[...cacheControl], digest.digest("base64url")];
-  return { admin, info, pages, cacheControl: all, digest: sum, cutShortBy, epoch, asOf, freshUntil };
+  const times = { asOf, newestAsOf, infoAsOf, freshUntil };
+  return { admin, info, pages, cacheControl: all, digest: sum, cutShortBy, epoch, ...times };
 }
 
 /** Pages of one registry that are fetched before a client asks for them. */

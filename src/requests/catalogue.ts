@@ -19,7 +19,7 @@ export const CATALOGUE_REGISTRIES = "/catalog/v1/registries";
 export const CATALOGUE_INSTRUMENTS = "/catalog/v1/instruments";
 
 /** How long the first client waits for listings that no client has asked for in a while. */
-const FIRST_READ_WAIT = 5_000;
+export const FIRST_READ_WAIT = 5_000;
 
 /** The catalogue of all registries and their instruments, from what was read in the background. */
 export async function answerCatalogue(context: RequestContext): Promise<ComposedAnswer> {
@@ -101,7 +101,7 @@ function selectRegistries(snapshot: Snapshot, tier: Tier | undefined, admin: str
  * @throws GatewayError 400 for a parameter that is none of `known`, given twice, or not percent-encoded UTF-8: a filter
  * that is not understood must not look as if it had been applied
  */
-function readParameters(query: string, known: readonly string[]): Map<string, string> {
+export function readParameters(query: string, known: readonly string[]): Map<string, string> {
   const parameters = new Map<string, string>();
   const unknown: string[] = [];
   for (const pair of query.split("&")) {

@@ -18,6 +18,7 @@ import type { Operation } from "../spec/operations.ts";
 import { formatSize } from "../units.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
+import type { ChangeStreams } from "./changes.ts";
 import type { Admission } from "./gate.ts";
 import type { HitMemo, HitTarget } from "./hit.ts";
 import type { InFlight } from "./in-flight.ts";
@@ -53,6 +54,8 @@ export interface Services {
   readonly aggregation: Aggregation;
   /** Reads listings of registries in the background. */
   readonly backgroundReader: BackgroundReader;
+  /** The clients that follow changes of the catalogue. */
+  readonly changeStreams: ChangeStreams;
   readonly observers: RequestObservers;
   readonly inFlight: InFlight;
   /** The latest is for a request that begins now. */

@@ -61,7 +61,7 @@ export interface Home {
   readonly name: "registry-gateway";
   readonly docs?: string;
   readonly openapi?: string;
-  readonly catalog?: { readonly registries: string; readonly instruments: string };
+  readonly catalog?: { readonly registries: string; readonly instruments: string; readonly changes: string };
   readonly registries: readonly {
     readonly name: string;
     /** Null while it is not known yet. */
@@ -77,6 +77,8 @@ export function renderHome({ docs, openapi, catalog, registries }: Home): HtmlPa
     [openapi, "the same as OpenAPI 3.1"],
     [catalog?.registries, "its registries: admins, health, supported APIs"],
     [catalog?.instruments, "the instruments of all registries, searchable"],
+    // What a browser would show of a stream has no end.
+    [catalog && `${catalog.changes}?since=`, "what changes, since an id or as it comes"],
   ] as const;
   const links = pages.flatMap(([path, about]) => (path === undefined ? [] : [`<li>${link(path)}: ${about}</li>`]));
   const rows = registries.map(

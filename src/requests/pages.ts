@@ -5,6 +5,7 @@ import { weightOf } from "../cache/rfc/request-fields.ts";
 import { GatewayError } from "../errors.ts";
 import { describeApi } from "../spec/openapi.ts";
 import { basePathOf, registriesOf } from "./aggregate.ts";
+import { answerChanges, CATALOGUE_CHANGES } from "./changes.ts";
 import { answerCatalogue, CATALOGUE_INSTRUMENTS, CATALOGUE_REGISTRIES } from "./catalogue.ts";
 import type { Tier } from "../clients/client.ts";
 import type { RequestContext, Snapshot } from "./context.ts";
@@ -20,7 +21,7 @@ const HOME = "/";
 const OPENAPI = "/openapi.json";
 const DOCS = "/docs";
 
-const CATALOGUE = new Set([CATALOGUE_REGISTRIES, CATALOGUE_INSTRUMENTS]);
+const CATALOGUE = new Set([CATALOGUE_REGISTRIES, CATALOGUE_INSTRUMENTS, CATALOGUE_CHANGES]);
 /** The files of the viewer, by the paths at which {@link DOCS} asks for them. */
 const VIEWER_FILES = new Map(["viewer.js", "viewer.css"].map((name) => [`${DOCS}/${name}`, name]));
 const viewer = new StaticFiles(BUILT_VIEWER);
@@ -59,9 +60,10 @@ export function isOwnPage(path: string, snapshot: Snapshot): boolean {
   return (CATALOGUE.has(path) && isAggregate(snapshot)) || isDescription(path, snapshot);
 }
 
-/** The gateway's own pages: the catalogue, the description of the API, and what names both. */
-export async function answerPage(context: RequestContext): Promise<Answer> {
+/** The gateway's own pages: the catalogue, the description of the API, and what names both. Undefined: it is a stream. */
+export async function answerPage(context: RequestContext): Promise<Answer | undefined> {
   const { path } = context.target as LocalTarget;
+  if (path === CATALOGUE_CHANGES) return answerChanges(context);
   if (CATALOGUE.has(path)) return answerCatalogue(context);
   const { services, request } = context;
   const file = VIEWER_FILES.get(path);
@@ -141,7 +143,7 @@ function makePages(snapshot: Snapshot, tier: Tier | undefined, version: string):
 
 /** What `/` answers: names and paths, nothing that changes but with the configuration and as admins become known. */
 function describeHome(snapshot: Snapshot, tier: Tier | undefined): Home {
-  const catalog = { registries: CATALOGUE_REGISTRIES, instruments: CATALOGUE_INSTRUMENTS };
+  const catalog = { registries: CATALOGUE_REGISTRIES, instruments: CATALOGUE_INSTRUMENTS, changes: CATALOGUE_CHANGES };
   return {
     name: "registry-gateway",
     ...(snapshot.config.docs ? { docs: DOCS, openapi: OPENAPI } : {}),

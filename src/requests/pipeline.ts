@@ -17,8 +17,8 @@ import {
 import { type AnswerHit, createHitAnswers } from "./hit.ts";
 import { type Answer, commonFieldsOf, errorAnswer, reportOf, requestIdOf, sendAnswer, withRequestId } from "./send.ts";
 
-/** Answers the requests of one route; what it throws is answered as an error. */
-export type AnswerRoute = (context: RequestContext, body: unknown) => Promise<Answer>;
+/** Answers the requests of one route; what it throws is answered as an error. Undefined: it sends the answer itself. */
+export type AnswerRoute = (context: RequestContext, body: unknown) => Promise<Answer | undefined>;
 
 /** A request as the server hands it over. */
 interface Received {
@@ -63,13 +63,13 @@ export class Pipeline {
     return async ({ context, body }, reply) => {
       reply.hijack();
       const { trace } = context;
-      let found: Answer | GatewayError;
+      let found: Answer | GatewayError | undefined;
       try {
         found = await (trace === undefined ? answer(context, body) : trace.run(() => answer(context, body)));
       } catch (error) {
         found = toGatewayError(error);
       }
-      replyWith(context, found);
+      if (found !== undefined) replyWith(context, found);
     };
   }
 

@@ -179,6 +179,7 @@ export function createCors({ origins, allowHeaders }: Config["cors"], adminHeade
     "authorization",
     "x-api-key",
     "if-none-match",
+    "last-event-id",
     "cache-control",
     "x-requested-with",
     "content-type",

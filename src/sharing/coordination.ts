@@ -36,11 +36,27 @@ export interface SharedRows {
   close(): Promise<void>;
 }
 
+/** Larger texts that replicas keep for each other for a while, each under a name that stands for its contents. */
+export interface SharedTexts {
+  /** Rejects while what is shared is away. One that is too long is not kept. */
+  write(name: string, text: string, ttl: Duration): Promise<void>;
+  /** Undefined: it is not there. Rejects while what is shared is away. */
+  read(name: string): Promise<string | undefined>;
+}
+
+/** The changes of the catalogue, and the instruments that they were found by. */
+export interface SharedChanges {
+  readonly log: SharedRows;
+  readonly texts: SharedTexts;
+}
+
 /** What this process shares with others, and through what. */
 export interface Coordination {
   readonly coordinator: Coordinator;
   /** Pins of registries that were found; undefined where nothing is shared beyond this machine. */
   readonly pins?: SharedRows;
+  /** Undefined where nothing is shared. */
+  readonly changes?: SharedChanges;
   /** The tier of the cache behind this process's memory. */
   readonly store: Store | undefined;
   /** The `redis` part of `/status`. */
@@ -80,16 +96,18 @@ export async function coordinateByRedis(
   config: RedisConfig,
   { clock, files, observer, largestBody }: RedisParts,
 ): Promise<Coordination> {
-  const [{ RedisConnection }, { RedisCoordinator }, { RedisStore }] = await Promise.all([
+  const [{ RedisConnection }, { RedisCoordinator }, { RedisStore }, { Texts }] = await Promise.all([
     import("./redis/connection.ts"),
     import("./redis/coordinator.ts"),
     import("./redis/entries.ts"),
+    import("./redis/texts.ts"),
   ]);
   const connection = new RedisConnection({ config, clock, files, observer });
   const coordinator = new RedisCoordinator({ connection, clock, observer });
   return {
     coordinator,
     pins: coordinator.pins,
+    changes: { log: coordinator.changes, texts: new Texts(connection, observer) },
     store: new RedisStore({ connection, coordinator, clock, observer, largestBody }),
     redisStatus: () => ({ configured: true, ...coordinator.status() }),
     whenReady: (timeout) => coordinator.whenReady(timeout),

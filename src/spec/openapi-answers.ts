@@ -72,9 +72,9 @@ const REASSIGNED = "reassigned";
 
 /**
  * What an operation's answer is: `cached` and `composed` (of what is cached) have an age and validators, `call` is never
- * kept, `streamed` is the registry's, `page` the gateway's own.
+ * kept, `streamed` is the registry's, `page` the gateway's own, `changes` are told as they come.
  */
-export type AnswerKind = "cached" | "composed" | "call" | "streamed" | "page";
+export type AnswerKind = "cached" | "composed" | "call" | "streamed" | "page" | "changes";
 
 interface KindOfAnswer {
   readonly fields: readonly HeaderName[];
@@ -89,6 +89,7 @@ export const ANSWER_KINDS: Readonly<Record<AnswerKind, KindOfAnswer>> = {
   call: { fields: ["X-Request-Id", "Cache-Control"], errors: [...OF_ANY, REASSIGNED, ...OF_BODY, ...OF_REGISTRY] },
   streamed: { fields: ["X-Request-Id"], errors: [...OF_ANY, ...OF_BODY, ...OF_REGISTRY] },
   page: { fields: ["X-Request-Id", "ETag", "Cache-Control"], errors: OF_ANY },
+  changes: { fields: ["X-Request-Id", "Cache-Control"], errors: [...OF_ANY, "503"] },
 };
 
 /** Header fields that every operation takes, by the name they have in the document. */

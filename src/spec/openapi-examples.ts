@@ -196,3 +196,16 @@ export const REGISTRIES_EXAMPLE = {
 };
 
 export const CATALOGUE_EXAMPLE = { instruments: [{ admin: ADMIN, registry: "amulet", ...INSTRUMENT }] };
+
+const CHANGE_EXAMPLE = {
+  id: "m3Qx0b1fZ8K2sVtA",
+  type: "instrument_changed",
+  admin: ADMIN,
+  registry: "amulet",
+  at: "2026-11-20T12:00:00.000Z",
+  instrument: { id: "Amulet", symbol: "CC" },
+};
+
+export const CHANGES_EXAMPLE = { changes: [CHANGE_EXAMPLE], lastId: CHANGE_EXAMPLE.id, reset: false, more: false };
+
+export const CHANGE_EVENTS_EXAMPLE = `id: ${CHANGE_EXAMPLE.id}\nevent: change\ndata: ${JSON.stringify(CHANGE_EXAMPLE)}\n\n`;

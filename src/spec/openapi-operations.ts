@@ -8,7 +8,13 @@ import {
   errorRefs,
   headerRefs,
 } from "./openapi-answers.ts";
-import { CATALOGUE_EXAMPLE, ENDPOINT_EXAMPLES, REGISTRIES_EXAMPLE } from "./openapi-examples.ts";
+import {
+  CATALOGUE_EXAMPLE,
+  CHANGE_EVENTS_EXAMPLE,
+  CHANGES_EXAMPLE,
+  ENDPOINT_EXAMPLES,
+  REGISTRIES_EXAMPLE,
+} from "./openapi-examples.ts";
 import type { ApiOptions } from "./openapi.ts";
 import { cachedRecord, OPERATION_RECORDS } from "./operations.ts";
 import * as schemas from "./schemas.ts";
@@ -43,6 +49,8 @@ interface OwnParts {
     readonly schema?: TSchema;
     /** Bodies to show, by what they are an example of. */
     readonly examples?: Readonly<Record<string, unknown>>;
+    /** What it is as server-sent events, where it can be that, too. */
+    readonly events?: string;
   };
   /** Put together from several registries, some of which may be missing. */
   readonly isMerged?: boolean;
@@ -157,6 +165,31 @@ function describeCatalogue(options: ApiOptions): Readonly<Record<string, object>
       },
       options,
     ),
+    "/catalog/v1/changes": describeOperation(
+      {
+        id: "catalog_changes",
+        tag: "catalogue",
+        summary: "Follow the changes of all registries and their instruments",
+        description:
+          "Server-sent events: `change` with a CatalogueChange, and `reset` where the changes since the client's last id cannot be " +
+          "told, as on a stream without one: list the catalogue then. With `since`, one answer in JSON. Ids hold over replicas that share " +
+          "a Redis, and over restarts.",
+        parameters: [
+          query(
+            "since",
+            "Asks for one answer: the changes behind this id; empty: the id to begin with.",
+            Type.String(),
+          ),
+          { name: "Last-Event-ID", in: "header", description: "Goes on behind this id.", schema: Type.String() },
+        ],
+        kind: "changes",
+        answer: {
+          ...answer("The changes, as events or as one answer", schemas.CatalogueChanges, CHANGES_EXAMPLE),
+          events: CHANGE_EVENTS_EXAMPLE,
+        },
+      },
+      options,
+    ),
   };
 }
 
@@ -164,9 +197,12 @@ function describeCatalogue(options: ApiOptions): Readonly<Record<string, object>
 function describeOperation(parts: OwnParts, { strangers }: ApiOptions): object {
   const { id, tag, summary, description, parameters = [], requestBody, kind, answer, isMerged = false } = parts;
   const { fields, errors } = ANSWER_KINDS[kind];
-  const { type, schema, examples = {} } = answer;
+  const { type, schema, examples = {}, events } = answer;
   const shown = Object.entries(examples).map(([name, value]) => [name, { value }] as const);
   const content = { ...(schema && { schema }), ...(shown.length > 0 && { examples: Object.fromEntries(shown) }) };
+  const stream = events !== undefined && {
+    "text/event-stream": { schema: Type.String(), examples: { events: { value: events } } },
+  };
   const headers = headerRefs(isMerged ? [...fields, "X-Registry-Partial"] : fields);
   const known = "The client has it already: its If-None-Match or If-Modified-Since says so.";
   return {
@@ -177,7 +213,7 @@ function describeOperation(parts: OwnParts, { strangers }: ApiOptions): object {
     parameters: [...parameters, ...COMMON_PARAMETER_REFS],
     ...(requestBody && { requestBody }),
     responses: {
-      "200": { description: answer.description ?? summary, headers, content: { [type]: content } },
+      "200": { description: answer.description ?? summary, headers, content: { [type]: content, ...stream } },
       ...(fields.includes("ETag") && { "304": { description: known, headers: headerRefs(fields) } }),
       ...errorRefs(errors),
       ...errorRefs(strangers === "unlimited" ? [] : CLIENT_STATUSES),

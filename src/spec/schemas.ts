@@ -156,6 +156,61 @@ export const CatalogueRegistries = Type.Object(
   { description: "The registries behind the gateway." },
 );
 
+/** What can become of a registry, or of one of its instruments. */
+export const CHANGE_TYPES = [
+  "registry_added",
+  "registry_removed",
+  "registry_changed",
+  "registry_relisted",
+  "instrument_added",
+  "instrument_removed",
+  "instrument_changed",
+  "instrument_paused",
+  "instrument_unpaused",
+] as const;
+export type ChangeType = (typeof CHANGE_TYPES)[number];
+
+export const CatalogueChange = Type.Object(
+  {
+    id: Type.String({ description: "To go on behind this change." }),
+    type: Type.Enum([...CHANGE_TYPES], {
+      description:
+        "`registry_changed`: it supports other APIs. `registry_relisted`: its instruments are others in ways that are not told " +
+        "one by one, so that they have to be listed again.",
+    }),
+    admin: Type.String({ description: "Party id of the registry's admin." }),
+    registry: Type.String({ description: "Alias of the registry when it changed." }),
+    at: Type.String({ description: "When the registry answered so, ISO 8601." }),
+    supportedApis: Type.Optional(
+      Type.Union([SupportedApis, Type.Null()], { description: "Of `registry_added` and `registry_changed`." }),
+    ),
+    instrument: Type.Optional(
+      Type.Object(
+        { id: Type.String() },
+        {
+          ...open,
+          description:
+            "Of changes of an instrument: its id, and those of name, symbol, decimals and supportedApis that are new; all of them, " +
+            "and paused, where it was added.",
+        },
+      ),
+    ),
+  },
+  { description: "Change of the catalogue." },
+);
+
+export const CatalogueChanges = Type.Object(
+  {
+    changes: Type.Array(CatalogueChange),
+    lastId: Type.String({ description: "The `since` to ask with next." }),
+    reset: Type.Boolean({
+      description: "The changes since that id cannot be told: list the catalogue again, and go on from `lastId`.",
+    }),
+    more: Type.Boolean({ description: "There are more already." }),
+  },
+  { description: "Changes of the catalogue since an id." },
+);
+
 const anyObject = Type.Object({}, open);
 
 export const FactoryRequest = Type.Object(
@@ -197,6 +252,8 @@ export const SCHEMAS = {
   CatalogueInstrument,
   CataloguePage,
   CatalogueRegistries,
+  CatalogueChange,
+  CatalogueChanges,
   ChoiceContext,
   DisclosedContract,
   TransferFactoryWithChoiceContext: TransferFactory,

@@ -196,3 +196,66 @@ test("for a browser it is one file of less than 10 kB gzipped, which imports not
   expect(code).not.toMatch(/\bimport\b|node:/);
   expect(gzipSync(code).length).toBeLessThan(10_000);
 });
+
+describe("the changes of the catalogue", () => {
+  /** A stream that says this, once for each connection, and then ends. */
+  async function streams(...texts: string[]): Promise<{ url: string; asked: IncomingMessage[] }> {
+    return startServer((_request, response) => {
+      const text = texts.shift();
+      if (text === undefined) return void response.writeHead(204).end();
+      if (text === "") return answerJson(response, 503, { error: "full" }, { "retry-after": "0" });
+      if (text === "refused") return answerJson(response, 401, { error: "no key", code: "credential_missing" });
+      response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
+    });
+  }
+
+  const event = (name: string, id: string): string => `id: ${id}\nevent: ${name}\ndata: {"id":"${id}"}\n\n`;
+
+  test("go on behind the last id over connections that end and a 503, and end with a refusal", async () => {
+    const { url, asked } = await streams(
+      `retry: 1\n\n${event("reset", "a")}${event("change", "b")}:\nid: c\n\n`,
+      "",
+      event("change", "d") + event("change", "broken off").slice(0, -2),
+      "refused",
+    );
+    const seen: string[] = [];
+    const follow = async () => {
+      for await (const { event: name, id } of createClient({ url }).changes()) seen.push(`${name} ${id}`);
+    };
+    expect(await thrownBy(follow())).toMatchObject({ status: 401, code: "credential_missing" });
+    expect(seen).toEqual(["reset a", "change b", "change d"]);
+    expect(asked.map(({ headers }) => headers["last-event-id"])).toEqual([undefined, "c", "c", "d"]);
+  });
+
+  test("end when their signal aborts, and when their reader leaves", async () => {
+    const { url, asked } = await startServer((_request, response) => {
+      response.writeHead(200).write(event("reset", "a"));
+    });
+    const abort = new AbortController();
+    for await (const { id } of createClient({ url }).changes({ lastId: "z", signal: abort.signal })) {
+      expect(id).toBe("a");
+      abort.abort();
+    }
+    for await (const _each of createClient({ url, apiKey: "k" }).changes()) break;
+    await expect.poll(() => asked.every(({ socket }) => socket.destroyed)).toBe(true);
+    expect(asked.map(({ headers }) => [headers["last-event-id"], headers["x-api-key"]])).toEqual([
+      ["z", undefined],
+      [undefined, "k"],
+    ]);
+  });
+
+  test("come from a gateway", async () => {
+    const sandboxes = await Promise.all(["one::1220aa", "two::1220bb"].map((admin) => startSandbox({ admin })));
+    onTestFinished(async () => void (await Promise.all(sandboxes.map((each) => each.close()))));
+    const upstreams = sandboxes.map(({ url, admin }) => ({ name: admin.split(":")[0], admin, urls: [url] }));
+    const gateway = await startGateway({ upstreams });
+    onTestFinished(() => gateway.stop());
+    const added: string[] = [];
+    for await (const each of createClient({ url: gateway.url }).changes()) {
+      if (each.event === "reset") expect(added).toEqual([]);
+      else added.push(`${each.change.type} ${each.change.admin}`);
+      if (added.length === 2) break;
+    }
+    expect(added.toSorted()).toEqual(["registry_added one::1220aa", "registry_added two::1220bb"]);
+  });
+});

@@ -54,7 +54,7 @@ test("what a file leaves out has the documented defaults, and what is off is abs
       probe: false,
     },
     cache: { memory: { maxBytes: 64 * 2 ** 20, maxObject: 4 * 2 ** 20 }, ...CACHE },
-    aggregate: { partial: false },
+    aggregate: { partial: false, maxSubscribers: 1_000 },
     limits: { requestBody: 2 ** 20, responseBody: 8 * 2 ** 20, uri: 8192 },
     cors: { origins: ["*"], allowHeaders: [] },
     log: { level: "info", hits: 0 },

@@ -59,6 +59,7 @@ describe("the description of the API", () => {
       "/registry/{path}",
       "/catalog/v1/registries",
       "/catalog/v1/instruments",
+      "/catalog/v1/changes",
       "/openapi.json",
       "/docs",
       "/",

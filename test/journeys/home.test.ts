@@ -36,7 +36,11 @@ describe("the page at /", () => {
       name: "registry-gateway",
       docs: "/docs",
       openapi: "/openapi.json",
-      catalog: { registries: "/catalog/v1/registries", instruments: "/catalog/v1/instruments" },
+      catalog: {
+        registries: "/catalog/v1/registries",
+        instruments: "/catalog/v1/instruments",
+        changes: "/catalog/v1/changes",
+      },
       registries: ["amulet", "bonds"].map((name) => ({
         name,
         admin: `${name}::1220`,
@@ -50,6 +54,7 @@ describe("the page at /", () => {
       "/openapi.json",
       "/catalog/v1/registries",
       "/catalog/v1/instruments",
+      "/catalog/v1/changes?since=",
       "/api/token-standard/v0/registrars/amulet/registry/metadata/v1/info",
       "/api/token-standard/v0/registrars/bonds/registry/metadata/v1/info",
     ]);

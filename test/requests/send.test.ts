@@ -19,7 +19,7 @@ describe("CORS", () => {
     );
     const preflight = cors.preflightFields(origin);
     expect(fieldValue(preflight, "access-control-allow-headers")).toBe(
-      "authorization, x-api-key, if-none-match, cache-control, x-requested-with, content-type, x-instrument-admin, " +
+      "authorization, x-api-key, if-none-match, last-event-id, cache-control, x-requested-with, content-type, x-instrument-admin, " +
         "x-request-id, traceparent, request-timeout",
     );
     expect(fieldValue(preflight, "access-control-allow-methods")).toBe("GET, HEAD, POST, OPTIONS");

@@ -3,7 +3,7 @@ import { systemClock } from "../../src/clock.ts";
 import type { Instrument } from "../../src/sandbox/instrument.ts";
 import { SampleRegistry, type SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import { useGateways } from "./gateways.ts";
-import type { GatewayUnderTest } from "./gateway.ts";
+import type { GatewayTestOptions, GatewayUnderTest } from "./gateway.ts";
 
 /** Instruments whose ids begin with `prefix`, in the order of their ids. */
 export function instrumentsOf(prefix: string, count: number): Instrument[] {
@@ -33,8 +33,16 @@ export type RegistryOptions = Readonly<Record<string, Partial<SampleRegistryOpti
 /** Starts sample registries and gateways before them; all stop after each test. */
 export function useAggregates(): {
   startRegistries: (options: RegistryOptions) => Promise<Record<string, SampleRegistry>>;
-  startAggregate: (options: RegistryOptions, keys?: Record<string, unknown>) => Promise<Aggregate>;
-  startBefore: (registries: Record<string, SampleRegistry>, keys?: Record<string, unknown>) => Promise<Aggregate>;
+  startAggregate: (
+    options: RegistryOptions,
+    keys?: Record<string, unknown>,
+    gateway?: GatewayTestOptions,
+  ) => Promise<Aggregate>;
+  startBefore: (
+    registries: Record<string, SampleRegistry>,
+    keys?: Record<string, unknown>,
+    gateway?: GatewayTestOptions,
+  ) => Promise<Aggregate>;
 } {
   const startGateway = useGateways();
   const running: SampleRegistry[] = [];
@@ -60,9 +68,10 @@ export function useAggregates(): {
   async function startBefore(
     registries: Record<string, SampleRegistry>,
     keys: Record<string, unknown> = {},
+    options: GatewayTestOptions = {},
   ): Promise<Aggregate> {
     const upstreams = Object.entries(registries).map(([name, { admin, url }]) => ({ name, admin, urls: [url] }));
-    const gateway = await startGateway({ upstreams, ...keys });
+    const gateway = await startGateway({ upstreams, ...keys }, options);
     const called = (operation: "info" | "instruments" | "instrument") =>
       Object.values(registries).reduce((sum, { calls }) => sum + calls.count(operation), 0);
     return { ...gateway, registries, called };
@@ -71,7 +80,7 @@ export function useAggregates(): {
   return {
     startRegistries,
     startBefore,
-    startAggregate: async (options, keys) => startBefore(await startRegistries(options), keys),
+    startAggregate: async (options, keys, gateway) => startBefore(await startRegistries(options), keys, gateway),
   };
 }
 

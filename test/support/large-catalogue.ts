@@ -99,6 +99,8 @@ function listingOf({
     cutShortBy: undefined,
     epoch,
     asOf,
+    newestAsOf: asOf,
+    infoAsOf: asOf,
     freshUntil: asOf + 600_000,
   };
 }

@@ -8,6 +8,7 @@ import {
 } from "../../src/sharing/redis/connection.ts";
 import type { RedisObserver } from "../../src/sharing/redis/observer.ts";
 import { RedisCoordinator } from "../../src/sharing/redis/coordinator.ts";
+import { Texts } from "../../src/sharing/redis/texts.ts";
 import { RedisStore } from "../../src/sharing/redis/entries.ts";
 import { thisReplica } from "../../src/version.ts";
 import type { CommandOutcome, RedisValue, Rejection } from "../../src/sharing/redis/observer.ts";
@@ -16,6 +17,7 @@ import type { Message } from "../../src/sharing/redis/messages.ts";
 /** One replica's share of a Redis: what the gateway builds of the same parts. */
 export interface Replica {
   readonly coordinator: RedisCoordinator;
+  readonly texts: Texts;
   readonly store: RedisStore;
   readonly events: RedisEvents;
   close: () => Promise<void>;
@@ -131,6 +133,7 @@ export async function startReplica(
   });
   const replica = {
     coordinator,
+    texts: new Texts(connection, events),
     store: new RedisStore({ connection, coordinator, clock, observer: events, largestBody: () => LARGEST_BODY }),
     events,
     close: () => coordinator.close(),

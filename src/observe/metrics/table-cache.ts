@@ -2,6 +2,7 @@ import { CACHE_OUTCOMES } from "../../cache/resource.ts";
 import { SKIP_REASONS, STALE_REASONS, REFRESH_OUTCOMES } from "../../cache/observer.ts";
 import { PURGE_REACHES } from "../../sharing/ports.ts";
 import { CACHED_OPERATIONS } from "../../spec/operations.ts";
+import { CHANGE_TYPES } from "../../spec/schemas.ts";
 import { AGE, counter, gauge, histogram } from "./definition.ts";
 import { ALIAS, ALIAS_OR_NONE, CALL_SPARED_BY, CATALOGUE_BOUND, LEASE_STATE } from "./labels.ts";
 
@@ -88,6 +89,16 @@ export const CACHE = {
     labels: { upstream: ALIAS, reason: CATALOGUE_BOUND },
     aggregation: "max",
     panel: { title: "Registries not wholly in the catalogue", unit: "state", by: ["upstream", "reason"] },
+  }),
+  changes: counter("catalogue_changes", {
+    help: "Changes of the catalogue that this replica learned of while it ran, found by itself or by another one.",
+    labels: { type: CHANGE_TYPES },
+    panel: { title: "Changes of the catalogue", unit: "per second", by: ["type"] },
+  }),
+  subscribers: gauge("catalogue_subscribers", {
+    resetBy: "reading",
+    help: "Clients that follow the changes of the catalogue as they come.",
+    panel: { title: "Subscribers to changes", unit: "count" },
   }),
   leases: gauge("leases", {
     resetBy: "reading",

@@ -62,6 +62,8 @@ export class RedisCoordinator implements Coordinator {
   readonly actions: Actions;
   /** Pins of registries that were found; what is a pin is decided by whom they belong to. */
   readonly pins: SharedTable;
+  /** What changed in the catalogue; what is a change is decided by whom they belong to. */
+  readonly changes: SharedTable;
   private readonly connection: RedisConnection;
   private readonly parts: TableParts;
   private readonly sharedActions: SharedActions;
@@ -90,6 +92,13 @@ export class RedisCoordinator implements Coordinator {
     const { pins: key } = connection.keys;
     const { parts, replicaTable: replicas } = this;
     this.pins = new SharedTable({ ...parts, kind: "pin", key, tag: "pins", accepts: () => true, replicas });
+    this.changes = new SharedTable({
+      ...parts,
+      kind: "change",
+      key: connection.keys.changes,
+      tag: "changes",
+      accepts: () => true,
+    });
     this.sharedActions = new SharedActions(this.parts, this.actions, this.replicaTable);
     this.audit = new SharedAudit(this.parts);
     this.leases = new SharedLeases({ connection, epochs: this.epochs, clock, observer });
@@ -101,6 +110,7 @@ export class RedisCoordinator implements Coordinator {
         this.replicaTable.connected();
         this.sharedActions.shared.look();
         this.pins.look();
+        this.changes.look();
         this.epochs.connectionChanged();
         this.audit.connected();
       },
@@ -229,7 +239,7 @@ export class RedisCoordinator implements Coordinator {
 
   private look(tag: string): void {
     this.epochs.look(tag);
-    for (const table of [this.sharedActions.shared, this.replicaTable, this.pins]) table.look(tag);
+    for (const table of [this.sharedActions.shared, this.replicaTable, this.pins, this.changes]) table.look(tag);
   }
 
   private received(message: Message): void {

@@ -69,6 +69,16 @@ export class Keys {
     return this.table(`audit${this.sealed}`);
   }
 
+  /** The changes of the catalogue: a table of the last ones, and of the registries that they are of. */
+  get changes(): string {
+    return this.table(`changes${this.sealed}`);
+  }
+
+  /** A larger text that replicas keep, by what stands for its contents. */
+  text(name: string): string {
+    return `${this.prefix}t${this.sealed}:${name}`;
+  }
+
   /** The replicas alive: a table of id → what it says of itself. */
   get replicas(): string {
     return this.table("replicas");

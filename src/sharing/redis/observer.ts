@@ -15,6 +15,8 @@ export const REDIS_VALUES = [
   "replica",
   "message",
   "pin",
+  "change",
+  "text",
 ] as const;
 export type RedisValue = (typeof REDIS_VALUES)[number];
 

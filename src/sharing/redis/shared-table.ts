@@ -45,6 +45,8 @@ export class SharedTable implements SharedRows {
   private readonly taken = new Map<string, string>();
   private readonly firstRead = Promise.withResolvers<void>();
   private merge: Merge = () => ({ rows: new Map() });
+  /** Rows as they were read last: a table that has not changed comes as the very same map. */
+  private parsed: { readonly of: FoundTable["rows"]; readonly rows: ReadonlyMap<string, Row> } | undefined;
   private running: Promise<void> | undefined;
   private next: Promise<void> | undefined;
   private readAt: Instant = -Infinity;
@@ -129,7 +131,7 @@ export class SharedTable implements SharedRows {
     if (!connection.isConnected) throw new Error("not connected to Redis");
     await tables.settle(this.table, await (reading ?? tables.read(this.table)), {
       decide: (found) => {
-        const { rows, isQuiet } = this.merge(rowsOf(found), found.time);
+        const { rows, isQuiet } = this.merge(this.rowsOf(found), found.time);
         this.noteTaken(found);
         this.readAt = found.time;
         const texts = new Map([...rows].map(([name, row]) => [name, row && formatRow(row)]));
@@ -143,6 +145,14 @@ export class SharedTable implements SharedRows {
         for (const [name, text] of rows) if (text !== undefined) replicas?.wrote({ table: tag, name, text }, time);
       },
     });
+  }
+
+  private rowsOf({ rows }: FoundTable): ReadonlyMap<string, Row> {
+    if (this.parsed?.of !== rows) {
+      const read = new Map([...rows].map(([name, plain]) => [name, readRow(plain)!]));
+      this.parsed = { of: rows, rows: read };
+    }
+    return this.parsed.rows;
   }
 
   /** What was found there and is merged counts here from now on. */
@@ -163,10 +173,6 @@ export class SharedTable implements SharedRows {
     this.sealAgainAt = now + SEAL_AGAIN_AFTER;
     return true;
   }
-}
-
-function rowsOf({ rows }: FoundTable): Map<string, Row> {
-  return new Map([...rows].map(([name, plain]) => [name, readRow(plain)!]));
 }
 
 /** Undefined for what is not a row. */

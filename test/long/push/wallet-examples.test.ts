@@ -9,20 +9,15 @@ import { type Sandbox, startSandbox } from "../../../src/sandbox/sandbox.ts";
 import { useConsoleScene } from "../../support/console-scene.ts";
 import { type GatewayUnderTest, startGateway } from "../../support/gateway.ts";
 import { InstalledPackage, npm, ROOT } from "../../support/installed-package.ts";
+import { readWalletExamples } from "../../support/wallet-examples.ts";
 import { until } from "../../support/until.ts";
-
-/** The code of docs/wallets.md, by the file name that each block has. */
-function readExamples(): ReadonlyMap<string, string> {
-  const page = readFileSync(join(ROOT, "docs/wallets.md"), "utf8");
-  return new Map([...page.matchAll(/```\w+ file=(\S+)\n([\s\S]*?)```/g)].map(([, name, code]) => [name!, code!]));
-}
 
 interface Manifest {
   readonly devDependencies: Readonly<Record<string, string>>;
 }
 
 const execute = promisify(execFile);
-const examples = readExamples();
+const examples = readWalletExamples();
 let installed: InstalledPackage;
 let registries: readonly Sandbox[];
 let gateway: GatewayUnderTest;
@@ -60,6 +55,7 @@ test.each([
   ["sdk.mjs", "amulet 5\nbonds 5\n"],
   ["client.mjs", "amulet 5\nbonds 5\n404 admin_unknown\n"],
   ["fetch.mjs", "5\n"],
+  ["changes.mjs", "amulet 5\nbonds 5\n"],
 ])("%s runs in Node as it is written", async (name, prints) => {
   expect(await run(process.execPath, [name])).toBe(prints);
 });

@@ -1,0 +1,430 @@
+import type { Clock, Duration, Instant } from "../clock.ts";
+import { digestOf } from "../digest.ts";
+import type { MergedRows, Row, SharedChanges } from "../sharing/coordination.ts";
+import type { ChangeType } from "../spec/schemas.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
+import type { RegistryInstruments } from "./catalogue.ts";
+import type { Batch, Change, Position } from "./change.ts";
+import { ChangeLog } from "./change-log.ts";
+import { type FollowedRegistry, formatRegistry, NOT_FOLLOWED, parseRegistry } from "./followed-registry.ts";
+import {
+  changesBetween,
+  formatKnown,
+  type KnownInstruments,
+  knownInstruments,
+  parseKnown,
+} from "./known-instruments.ts";
+
+export interface ChangesOptions {
+  readonly clock: Clock;
+  /** Undefined: this process is alone. */
+  readonly shared: SharedChanges | undefined;
+  /** As they are configured now. */
+  readonly upstreams: () => Pick<Upstreams, "all" | "byAdmin">;
+  readonly observer: ChangesObserver;
+}
+
+export interface ChangesObserver {
+  /** A change is known here from now on. */
+  changed(type: ChangeType): void;
+}
+
+/** A registry as it was last read here. */
+interface Reading {
+  readonly admin: string;
+  readonly name: string;
+  /** Undefined where they are too many to be followed. */
+  readonly instruments: KnownInstruments | undefined;
+  /** Undefined where its info could not be had. */
+  readonly supportedApis: object | undefined;
+  readonly oldest: Instant;
+  readonly newest: Instant;
+  readonly infoAsOf: Instant;
+  /** The digest of the instruments before, where nobody has them any more. */
+  lost: string | undefined;
+}
+
+/** Characters of the instruments of all registries that are followed. */
+const MOST_KNOWN = 48 * 1024 * 1024;
+
+/** Registries that are followed; their rows share a table with the changes. */
+const MOST_REGISTRIES = 1_000;
+
+/** Ages are whole seconds: of two readings within one it is not known which was first. */
+const SAME_TIME: Duration = 1_000;
+
+/** With what is shared away for longer, this process goes on by itself. */
+const ALONE_AFTER: Duration = 10_000;
+
+/** Replicas say so often that they have a registry, and forget one that none has said so of for so long. */
+const SAY_EVERY: Duration = 300_000;
+const FORGET_AFTER: Duration = 900_000;
+
+/** For so long a replica that was configured before it went cannot bring a registry back. */
+const GONE_FOR: Duration = 86_400_000;
+
+/** How long instruments are kept for replicas that have to compare with them, and how soon they are written again. */
+const KEEP: Duration = 7 * 86_400_000;
+const KEEP_AGAIN_AFTER: Duration = 86_400_000;
+
+/** Another replica may have written other instruments while those before were read. */
+const ROUNDS = 4;
+
+/** So often a history that others write is tried to be followed in one go; each round is a row of theirs or one of ours. */
+const LOCAL_ROUNDS = 10_000;
+
+/**
+ * What changed in the catalogue, found by comparing each reading of a registry with what was known of it. Replicas have one
+ * history: each change is written by the replica that writes first, and all read them in the order in which they were
+ * written. Alone, and while what is shared is away, the history is this process's own.
+ */
+export class Changes {
+  private readonly options: ChangesOptions;
+  private readonly log = new ChangeLog();
+  private readonly registries = new Map<string, FollowedRegistry>();
+  /** Rows of registries, by admin, as they were found. */
+  private registryRows = new Map<string, Row>();
+  private readonly pending = new Map<string, Reading>();
+  /** The instruments of each registry as they are known here, by admin. */
+  private readonly known = new Map<string, KnownInstruments>();
+  /** What was taken out of the texts of a listing. */
+  private readonly read = new WeakMap<readonly string[], KnownInstruments>();
+  private readonly kept = new Map<string, { readonly digest: string; readonly at: Instant }>();
+  /** Since when each registry is configured here, and since when it is not any more. */
+  private readonly came = new Map<string, Instant>();
+  private readonly left = new Map<string, Instant>();
+  private found: ReadonlyMap<string, Row> | undefined;
+  private awaySince: Instant | undefined;
+  private listener: () => void = () => undefined;
+  /** Changes with each history: a place in one means nothing in another. */
+  private histories = 0;
+  private isWanted = false;
+  /** What others know cannot be asked for just now. */
+  private isAlone = false;
+
+  constructor(options: ChangesOptions) {
+    this.options = options;
+    options.shared?.log.follow((rows, time) => this.merge(rows, time));
+  }
+
+  /** Has `listener` called whenever there are further changes, or another history. */
+  onChange(listener: () => void): void {
+    this.listener = listener;
+  }
+
+  /** Reads the history, and begins one where there is none. */
+  async begin(): Promise<void> {
+    this.isWanted = true;
+    if (this.log.last !== undefined) return;
+    await this.exchange();
+    if (this.log.last === undefined) this.goOnAlone();
+  }
+
+  /** Where the history ends; to be asked for after {@link begin}. */
+  get end(): { readonly position: Position; readonly history: number } {
+    const { n, changes } = this.log.last!;
+    return { position: { n, count: changes.length }, history: this.histories };
+  }
+
+  get history(): number {
+    return this.histories;
+  }
+
+  get last(): Batch | undefined {
+    return this.log.last;
+  }
+
+  /** See {@link ChangeLog.find}. */
+  find(id: string): Position | undefined {
+    return this.log.find(id);
+  }
+
+  /** See {@link ChangeLog.from}. */
+  from(position: Position): readonly Batch[] | undefined {
+    return this.log.from(position);
+  }
+
+  /** Finds out what a reading changes. Never rejects. */
+  async take(instruments: RegistryInstruments): Promise<void> {
+    const { admin, asOf, newestAsOf, infoAsOf, cutShortBy } = instruments.listing;
+    const name = this.options.upstreams().byAdmin(admin)?.name;
+    if (name === undefined) return;
+    const known = cutShortBy === undefined ? await this.knownOf(admin, instruments) : undefined;
+    const reading: Reading = {
+      admin,
+      name,
+      instruments: known,
+      supportedApis: instruments.supportedApis,
+      oldest: asOf,
+      newest: newestAsOf,
+      infoAsOf,
+      lost: undefined,
+    };
+    this.pending.set(admin, reading);
+    await this.keep(reading);
+    for (let round = 0; round < ROUNDS && this.pending.get(admin) === reading; round += 1) {
+      await this.exchange();
+      if (this.pending.get(admin) !== reading || !(await this.fetchKnown(reading))) return;
+    }
+  }
+
+  /** The registries that are configured may be others. */
+  look(): void {
+    if (this.options.shared === undefined && this.log.last !== undefined) this.goOnAlone();
+  }
+
+  /** What they are as followed; undefined where all registries together have too many. */
+  private async knownOf(admin: string, instruments: RegistryInstruments): Promise<KnownInstruments | undefined> {
+    let others = 0;
+    for (const [each, { size }] of this.known) if (each !== admin) others += size;
+    const size = instruments.size + others;
+    if (size > MOST_KNOWN) return undefined;
+    const { ids, texts } = instruments;
+    // A listing that has not changed comes as the very same texts.
+    const known = this.read.get(texts) ?? (await knownInstruments(ids, texts));
+    this.read.set(texts, known);
+    return known;
+  }
+
+  /** Has replicas that come later know what to compare with. */
+  private async keep({ admin, instruments }: Reading): Promise<void> {
+    const { shared, clock } = this.options;
+    if (shared === undefined || instruments === undefined) return;
+    const { digest } = instruments;
+    const kept = this.kept.get(admin);
+    if (kept?.digest === digest && clock.now() - kept.at < KEEP_AGAIN_AFTER) return;
+    try {
+      await shared.texts.write(digest, await formatKnown(instruments), KEEP);
+      this.kept.set(admin, { digest, at: clock.now() });
+    } catch {
+      // Written with a later reading.
+    }
+  }
+
+  /** Has the instruments known that a reading is compared with. False: they cannot be had now. */
+  private async fetchKnown(reading: Reading): Promise<boolean> {
+    const { shared } = this.options;
+    const digest = this.registries.get(reading.admin)?.digest;
+    if (shared === undefined || digest === undefined) return false;
+    try {
+      const text = await shared.texts.read(digest);
+      const known = text === undefined ? undefined : await parseKnown(text, digest);
+      if (known === undefined) reading.lost = digest;
+      else this.known.set(reading.admin, known);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Reads what others wrote, and writes what is pending; where that cannot be, for long enough, without the others. */
+  private async exchange(): Promise<void> {
+    const { shared, clock } = this.options;
+    if (shared === undefined) return this.goOnAlone();
+    try {
+      await shared.log.synchronise();
+      this.awaySince = undefined;
+    } catch {
+      this.kept.clear();
+      this.awaySince ??= clock.now();
+      if (clock.now() - this.awaySince >= ALONE_AFTER) this.goOnAlone();
+    }
+  }
+
+  /** Does with the rows that are known here what is done with those that are shared. */
+  private goOnAlone(): void {
+    let rows = new Map(this.rows());
+    for (let round = 0; round < LOCAL_ROUNDS; round += 1) {
+      this.isAlone = true;
+      const { rows: changed } = this.merge(rows, this.options.clock.wallNow());
+      this.isAlone = false;
+      if (changed.size === 0) return;
+      rows = new Map(rows);
+      for (const [name, row] of changed) {
+        if (row === undefined) rows.delete(name);
+        else rows.set(name, row);
+      }
+    }
+  }
+
+  private rows(): ReadonlyMap<string, Row> {
+    return new Map([...this.log.known(), ...this.registryRows]);
+  }
+
+  /** Takes over what was found, and says what is missing there. */
+  private merge(found: ReadonlyMap<string, Row>, time: Instant): MergedRows {
+    if (found !== this.found) {
+      const before = this.log.last;
+      const finding = this.log.take(found);
+      if (finding.kind === "less") {
+        // What was lost there may be more than that.
+        this.kept.clear();
+        return { rows: new Map([...finding.missing, ...this.newerRegistries(found)]) };
+      }
+      this.found = found;
+      if (finding.kind === "more" && before !== undefined) this.report(before);
+      this.takeRegistries(found);
+      if (finding.kind === "other") this.histories += 1;
+      if (this.log.last !== before) this.listener();
+    }
+    return this.write(time);
+  }
+
+  private report(before: Batch): void {
+    for (const { n, changes } of this.log.from({ n: before.n, count: 0 }) ?? []) {
+      if (n > before.n) for (const { type } of changes) this.options.observer.changed(type);
+    }
+  }
+
+  private newerRegistries(found: ReadonlyMap<string, Row>): Map<string, Row> {
+    return new Map([...this.registryRows].filter(([name, { version }]) => version > (found.get(name)?.version ?? -1)));
+  }
+
+  private takeRegistries(found: ReadonlyMap<string, Row>): void {
+    this.registries.clear();
+    this.registryRows = new Map();
+    for (const [name, row] of found) {
+      const registry = name.startsWith("r") ? parseRegistry(row.text) : undefined;
+      if (registry === undefined || rowOf(registry.admin) !== name) continue;
+      this.registries.set(registry.admin, registry);
+      this.registryRows.set(name, row);
+    }
+    for (const admin of this.known.keys()) if (this.registries.get(admin)?.isGone !== false) this.known.delete(admin);
+  }
+
+  /** What is to be written next: one thing at a time, so that each is decided by what is there by then. */
+  private write(time: Instant): MergedRows {
+    if (this.log.last === undefined) {
+      if (!this.isWanted && this.pending.size === 0) return NOTHING;
+      return { rows: this.log.rowsOf({ admin: "", registry: "", at: time }, [])! };
+    }
+    this.followConfiguration();
+    for (const reading of this.pending.values()) {
+      const rows = this.rowsOfReading(reading, time);
+      if (rows !== undefined) return { rows };
+    }
+    return this.writeConfigured(time);
+  }
+
+  /** Undefined: it changes nothing, or what to compare it with has to be had first. */
+  private rowsOfReading(reading: Reading, time: Instant): Map<string, Row | undefined> | undefined {
+    const { admin, name, instruments, supportedApis } = reading;
+    const before = this.registries.get(admin);
+    const digest = instruments?.digest ?? NOT_FOLLOWED;
+    const [oldest, newest] = [this.shared(reading.oldest, time), this.shared(reading.newest, time)];
+    const readAt = this.shared(reading.infoAsOf, time);
+    const isInfoNew = supportedApis !== undefined && readAt > (before?.apisAt ?? -Infinity) + SAME_TIME;
+    const apis = isInfoNew ? digestOf(JSON.stringify(supportedApis)) : (before?.apis ?? "");
+    const apisAt = isInfoNew ? readAt : (before?.apisAt ?? 0);
+    const read = { admin, name, digest, apis, oldest, newest, apisAt, seen: time, isGone: false };
+    if (before === undefined || before.isGone) {
+      // A registry that went: for those that were configured before, it stays away.
+      const isLate = before !== undefined && this.shared(this.came.get(admin) ?? -Infinity, time) <= before.since;
+      if (isLate || this.registries.size >= MOST_REGISTRIES) return this.settle(reading);
+      const changes: Change[] = [{ type: "registry_added", supportedApis: supportedApis ?? null }];
+      return this.rowsFor({ ...read, since: time }, changes, newest);
+    }
+    // One that was read by another replica since is the later one.
+    const isNewer = newest > before.newest + SAME_TIME && oldest >= before.oldest - SAME_TIME;
+    const isListed = before.digest !== digest && isNewer;
+    if (!isListed && before.apis === apis) return this.settle(reading, before.digest === digest);
+    const changes: Change[] = [];
+    if (before.apis !== apis && before.apis !== "")
+      changes.push({ type: "registry_changed", supportedApis: supportedApis! });
+    if (isListed) {
+      const base = this.known.get(admin);
+      const isBase = base?.digest === before.digest;
+      const isComparable = instruments !== undefined && before.digest !== NOT_FOLLOWED;
+      const isSought = this.options.shared !== undefined && !this.isAlone && reading.lost !== before.digest;
+      if (isComparable && !isBase && isSought) return undefined;
+      if (isComparable && isBase) for (const change of changesBetween(base, instruments)) changes.push(change);
+      else changes.push({ type: "registry_relisted" });
+    }
+    const known = isListed ? read : { ...before, name, apis, apisAt, seen: time };
+    return this.rowsFor({ ...known, since: before.since }, changes, isListed ? newest : apisAt);
+  }
+
+  /** There is nothing more to be done with a reading. */
+  private settle({ admin, instruments }: Reading, isKnown = true): undefined {
+    this.pending.delete(admin);
+    if (isKnown && instruments !== undefined) this.known.set(admin, instruments);
+    return undefined;
+  }
+
+  /** The rows of a registry's changes, and of the registry as it is known then. */
+  private rowsFor(registry: FollowedRegistry, changes: readonly Change[], at: number): Map<string, Row | undefined> {
+    const rows = new Map<string, Row | undefined>();
+    if (changes.length > 0) {
+      const relisted: Change[] = [
+        ...changes.filter(({ type }) => type === "registry_changed"),
+        { type: "registry_relisted" },
+      ];
+      const told = this.log.rowsOf({ ...registry, registry: registry.name, at }, changes);
+      const written = told ?? this.log.rowsOf({ ...registry, registry: registry.name, at }, relisted)!;
+      for (const [name, row] of written) rows.set(name, row);
+    }
+    return rows.set(rowOf(registry.admin), this.registryRow(registry));
+  }
+
+  private registryRow(registry: FollowedRegistry): Row {
+    const before = this.registryRows.get(rowOf(registry.admin))?.version ?? 0;
+    return formatRegistry(registry, before + 1);
+  }
+
+  /** Registries that went, and that replicas still have those that are here. */
+  private writeConfigured(time: Instant): MergedRows {
+    const here: FollowedRegistry[] = [];
+    for (const registry of this.registries.values()) {
+      const { admin, since, seen, isGone } = registry;
+      if (isGone) {
+        if (since + GONE_FOR < time) return { rows: new Map([[rowOf(admin), undefined]]), isQuiet: true };
+        continue;
+      }
+      if (this.came.has(admin)) {
+        here.push(registry);
+        continue;
+      }
+      const left = this.left.get(admin);
+      const hasLeft = left !== undefined && this.shared(left, time) > since;
+      if (!hasLeft && seen + FORGET_AFTER > time) continue;
+      return { rows: this.rowsFor({ ...registry, since: time, isGone: true }, [{ type: "registry_removed" }], time) };
+    }
+    if (!here.some(({ seen }) => seen + SAY_EVERY < time)) return NOTHING;
+    const rows = here.map((each) => [rowOf(each.admin), this.registryRow({ ...each, seen: time })] as const);
+    return { rows: new Map(rows), isQuiet: true };
+  }
+
+  /** Notes which registries came to be configured here, and which are not any more. */
+  private followConfiguration(): void {
+    const now = this.options.clock.now();
+    const { all } = this.options.upstreams();
+    const admins = new Set(all.map(({ admin }) => admin));
+    // One that has not named its admin may be any of those that were.
+    const isOpen = admins.has(undefined);
+    for (const admin of admins) {
+      if (admin === undefined || this.came.has(admin)) continue;
+      this.came.set(admin, now);
+      this.left.delete(admin);
+    }
+    if (isOpen) return;
+    for (const admin of this.came.keys()) {
+      if (admins.has(admin)) continue;
+      this.came.delete(admin);
+      this.left.set(admin, now);
+      this.pending.delete(admin);
+    }
+    for (const admin of this.left.keys()) if (this.registries.get(admin)?.isGone !== false) this.left.delete(admin);
+  }
+
+  /** An instant of this process by the clock of what is shared. */
+  private shared(instant: Instant, time: Instant): number {
+    return time - (this.options.clock.now() - instant);
+  }
+}
+
+const NOTHING: MergedRows = { rows: new Map() };
+
+/** The name of a registry's row. */
+function rowOf(admin: string): string {
+  return `r${digestOf(admin, 22)}`;
+}

@@ -1,0 +1,105 @@
+import { createHash } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
+import { promisify } from "node:util";
+import { gunzip, gzip } from "node:zlib";
+import { isObject } from "../json.ts";
+import type { Change } from "./change.ts";
+
+/** What of an instrument is followed besides that it is there, in the order of {@link FieldsText}. */
+const FIELDS = ["name", "symbol", "decimals", "supportedApis", "paused"] as const;
+
+/** The values of {@link FIELDS} as one JSON text; `null` for what the registry does not say. */
+type FieldsText = string;
+
+/** The instruments of one registry as far as their changes are followed. */
+export interface KnownInstruments {
+  /** Stands for all of it. */
+  readonly digest: string;
+  readonly fields: ReadonlyMap<string, FieldsText>;
+  /** Characters, about. */
+  readonly size: number;
+}
+
+/** Instruments that are looked at without letting anything else run: a few milliseconds' worth. */
+const BATCH = 1_000;
+
+/** Characters; an id and the fields of most instruments have a hundred. */
+const OVERHEAD = 64;
+
+/** Takes out of instruments what is followed. `texts` are those of `ids`. */
+export async function knownInstruments(ids: readonly string[], texts: readonly string[]): Promise<KnownInstruments> {
+  const fields = new Map<string, FieldsText>();
+  const digest = createHash("sha256");
+  let size = 0;
+  for (const [at, id] of ids.entries()) {
+    if (at % BATCH === BATCH - 1) await setImmediate();
+    const text = fieldsOf(JSON.parse(texts[at]!));
+    fields.set(id, text);
+    digest.update(JSON.stringify([id, text]));
+    size += id.length + text.length + OVERHEAD;
+  }
+  return { digest: digest.digest("base64url"), fields, size };
+}
+
+function fieldsOf(instrument: unknown): FieldsText {
+  const { name, symbol, decimals, supportedApis, paused } = isObject(instrument) ? instrument : {};
+  return JSON.stringify([name, symbol, decimals, supportedApis, paused === true]);
+}
+
+/** What was changed from one to the other; what went first. */
+export function changesBetween(before: KnownInstruments, after: KnownInstruments): Change[] {
+  const changes: Change[] = [];
+  for (const id of before.fields.keys()) {
+    if (!after.fields.has(id)) changes.push({ type: "instrument_removed", instrument: { id } });
+  }
+  for (const [id, text] of after.fields) {
+    const known = before.fields.get(id);
+    if (known === text) continue;
+    const now = valuesOf(text);
+    if (known === undefined) {
+      changes.push({ type: "instrument_added", instrument: { id, ...now } });
+      continue;
+    }
+    const { paused: wasPaused, ...then } = valuesOf(known);
+    const { paused, ...values } = now;
+    const changed = Object.entries(values).filter(
+      ([name, value]) => JSON.stringify(value) !== JSON.stringify(then[name as keyof typeof then]),
+    );
+    if (changed.length > 0) {
+      changes.push({ type: "instrument_changed", instrument: { id, ...Object.fromEntries(changed) } });
+    }
+    if (paused === wasPaused) continue;
+    changes.push({ type: paused === true ? "instrument_paused" : "instrument_unpaused", instrument: { id } });
+  }
+  return changes;
+}
+
+function valuesOf(text: FieldsText): Record<(typeof FIELDS)[number], unknown> {
+  const values = JSON.parse(text) as readonly unknown[];
+  return Object.fromEntries(FIELDS.map((name, at) => [name, values[at]])) as ReturnType<typeof valuesOf>;
+}
+
+/** Bytes of a text of known instruments, unpacked. */
+const LARGEST_TEXT = 32 * 1024 * 1024;
+
+/** As a text that {@link parseKnown} reads. */
+export async function formatKnown({ fields }: KnownInstruments): Promise<string> {
+  return (await promisify(gzip)(JSON.stringify([...fields]))).toString("base64");
+}
+
+/** Undefined for a text that is not what `digest` stands for. */
+export async function parseKnown(text: string, digest: string): Promise<KnownInstruments | undefined> {
+  try {
+    const json = await promisify(gunzip)(Buffer.from(text, "base64"), { maxOutputLength: LARGEST_TEXT });
+    const fields = new Map(JSON.parse(json.toString("utf8")) as [string, FieldsText][]);
+    const hash = createHash("sha256");
+    let size = 0;
+    for (const [id, each] of fields) {
+      hash.update(JSON.stringify([id, each]));
+      size += id.length + each.length + OVERHEAD;
+    }
+    return hash.digest("base64url") === digest ? { digest, fields, size } : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,291 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { readPage, ListedPage } from "../../src/bodies/page.ts";
+import type { CacheAnswer } from "../../src/cache/resource.ts";
+import { Catalogue } from "../../src/aggregate/catalogue.ts";
+import { changeText } from "../../src/aggregate/change.ts";
+import { Changes } from "../../src/aggregate/changes.ts";
+import { LocalCoordinator } from "../../src/sharing/alone.ts";
+import type { WholeListing } from "../../src/registry/whole-listing.ts";
+import { digestOf } from "../../src/digest.ts";
+import type { Upstream } from "../../src/upstream/upstream.ts";
+import { type RedisServer, startRedis } from "../support/redis.ts";
+import { ShiftedClock } from "../support/shifted-clock.ts";
+import { type Replica, startReplica } from "../support/redis-replicas.ts";
+import { until } from "../support/until.ts";
+
+const clock = new ShiftedClock();
+let readings = 0;
+const stopping: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const stop of stopping.splice(0).toReversed()) await stop();
+});
+
+/** Follows changes of the registries that are configured; readings are given by hand. */
+class Follower {
+  readonly changes: Changes;
+  configured: readonly string[] = ["amulet", "bonds"];
+  private readonly catalogue: Catalogue;
+
+  constructor(replica?: Replica) {
+    const upstreams = () => {
+      const all = this.configured.map((name) => ({ name, admin: `${name}::1220` }) as Upstream);
+      return { all, byAdmin: (admin: string) => all.find((each) => each.admin === admin) };
+    };
+    const shared = replica && { log: replica.coordinator.changes, texts: replica.texts };
+    this.changes = new Changes({ clock, shared, upstreams, observer: { changed: () => undefined } });
+    this.catalogue = new Catalogue({ clock, coordinator: new LocalCoordinator({ clock }), upstreams });
+  }
+
+  /** A registry was read, later than any before. */
+  async read(name: string, instruments: readonly object[], supportedApis: object = {}): Promise<void> {
+    await this.changes.take(await this.catalogue.take(listingOf(name, instruments, supportedApis)));
+  }
+
+  /** All changes since the beginning that is known, as texts without their time. */
+  get told(): string[] {
+    const { last } = this.changes;
+    const batches = last === undefined ? [] : this.changes.from({ n: Math.max(0, last.n - 1_000), count: 0 });
+    return (batches ?? []).flatMap((batch) => batch.changes.map((_, at) => changeText(batch, at + 1)));
+  }
+
+  get types(): string[] {
+    return this.told.map((text) => {
+      const { type, registry, instrument } = JSON.parse(text) as {
+        type: string;
+        registry: string;
+        instrument?: { id: string };
+      };
+      return `${type} ${registry}${instrument === undefined ? "" : ` ${instrument.id}`}`;
+    });
+  }
+}
+
+function listingOf(name: string, instruments: readonly object[], supportedApis: object): WholeListing {
+  const body = Buffer.from(JSON.stringify({ instruments }));
+  const parts = readPage(body);
+  if (typeof parts === "string") throw new Error(parts);
+  // Redis's clock cannot be set forward: each reading is of two seconds later than the one before all the same.
+  readings += 1;
+  const now = clock.now() + 2_000 * readings;
+  const info = { body: Buffer.from(JSON.stringify({ adminId: "", supportedApis })) } as CacheAnswer;
+  return {
+    admin: `${name}::1220`,
+    info,
+    pages: [new ListedPage(body, parts)],
+    cacheControl: [],
+    digest: body.toString(),
+    cutShortBy: undefined,
+    epoch: "",
+    asOf: now,
+    newestAsOf: now,
+    infoAsOf: now,
+    freshUntil: now + 60_000,
+  };
+}
+
+const instrument = (id: string, symbol = id) => ({ id, name: id, symbol, decimals: 10, supportedApis: {} });
+
+describe("alone", () => {
+  test("the first reading says that a registry came, the next ones what changed", async () => {
+    const follower = new Follower();
+    await follower.read("amulet", [instrument("A"), instrument("B")]);
+    await follower.read("amulet", [instrument("B"), instrument("A")]);
+    await follower.read("amulet", [instrument("B", "X"), instrument("C")]);
+    expect(follower.types).toEqual([
+      "registry_added amulet",
+      "instrument_removed amulet A",
+      "instrument_changed amulet B",
+      "instrument_added amulet C",
+    ]);
+  });
+
+  test("a listing that changes too much at once is to be read again, and so is one with an instrument too large", async () => {
+    const follower = new Follower();
+    const many = Array.from({ length: 40_000 }, (_, at) => instrument(digestOf(String(at))));
+    await follower.read("amulet", []);
+    await follower.read("amulet", many);
+    await follower.read("amulet", [instrument("A"), { ...instrument("B"), name: "n".repeat(300_000) }]);
+    await follower.read("amulet", [instrument("A")]);
+    expect(follower.types).toEqual([
+      "registry_added amulet",
+      "registry_relisted amulet",
+      "registry_relisted amulet",
+      "instrument_removed amulet B",
+    ]);
+  });
+
+  test("ten thousand changes of one reading are told one by one, in rows of bounded length", async () => {
+    const follower = new Follower();
+    const list = (symbol: string) => Array.from({ length: 10_000 }, (_, at) => instrument(`I-${at}`, `${symbol}${at}`));
+    await follower.read("amulet", list("A"));
+    const { position } = follower.changes.end;
+    await follower.read("amulet", list("B"));
+    const batches = follower.changes.from(position)!.slice(1);
+    expect(batches.length).toBeGreaterThan(5);
+    const ids = batches.flatMap(({ changes }) => changes.map(({ instrument: each }) => each!.id));
+    expect(ids).toEqual(list("").map(({ id }) => id));
+  });
+
+  test("what is kept is bounded: the first ids are not known any more, the last ones are", async () => {
+    const follower = new Follower();
+    await follower.read("amulet", []);
+    const ids: string[] = [];
+    for (let at = 0; at < 2_300; at += 1) {
+      await follower.read("amulet", [instrument(`I-${at}`)]);
+      ids.push(follower.changes.last!.id);
+    }
+    expect(follower.changes.find(ids[0]!)).toBeUndefined();
+    expect(follower.changes.find(ids.at(-1_500)!)).toBeDefined();
+    expect(follower.changes.from(follower.changes.find(ids.at(-1_500)!)!)).toHaveLength(1_500);
+  });
+});
+
+describe("replicas at one Redis", () => {
+  async function scene(): Promise<{
+    redis: RedisServer;
+    start: () => Promise<Follower & { stop: () => Promise<unknown> }>;
+  }> {
+    const redis = await startRedis();
+    stopping.push(() => redis.stop());
+    const start = async () => {
+      const replica = await startReplica({ url: redis.url });
+      const follower = new Follower(replica);
+      stopping.push(() => replica.close());
+      await replica.coordinator.whenReady(5_000);
+      return Object.assign(follower, { stop: () => replica.close() });
+    };
+    return { redis, start };
+  }
+
+  test("tell each change once and in the same order, whichever of them finds it", async () => {
+    const { start } = await scene();
+    const [a, b, c] = [await start(), await start(), await start()];
+    const followers = [a, b, c];
+    for (let at = 0; at < 20; at += 1) {
+      const amulet = [instrument(`A-${at}`)];
+      const bonds = [instrument("B", String(at))];
+      // All three find the same, at the same time.
+      await Promise.all(followers.flatMap((each) => [each.read("amulet", amulet), each.read("bonds", bonds)]));
+    }
+    await until(() => followers.every(({ told }) => told.length === a.told.length));
+    expect(b.told).toEqual(a.told);
+    expect(c.told).toEqual(a.told);
+    expect(new Set(a.types).size).toBe(2 + 19 * 2 + 1);
+    expect(a.types.filter((type) => type.startsWith("instrument_changed"))).toHaveLength(19);
+    expect(a.types.filter((type) => type.startsWith("instrument_added"))).toHaveLength(19);
+    expect(a.types.filter((type) => type.startsWith("registry_added"))).toHaveLength(2);
+  });
+
+  test("go on where the one before ended that is the only one, and tell what changed meanwhile", async () => {
+    const { start } = await scene();
+    const first = await start();
+    await first.read("amulet", [instrument("A"), instrument("B")]);
+    const { id } = first.changes.last!;
+    await first.stop();
+    const second = await start();
+    await second.read("amulet", [instrument("B", "NEW"), instrument("C")]);
+    const position = second.changes.find(id)!;
+    expect(position).toBeDefined();
+    expect(second.types.slice(1)).toEqual([
+      "instrument_removed amulet A",
+      "instrument_changed amulet B",
+      "instrument_added amulet C",
+    ]);
+  });
+
+  test("say that a listing is to be read again where nobody has what it was before", async () => {
+    const { redis, start } = await scene();
+    const first = await start();
+    await first.read("amulet", [instrument("A")]);
+    await first.stop();
+    for (const key of await redis.client.keys("rg:t*")) await redis.client.del(key);
+    const second = await start();
+    await second.read("amulet", [instrument("B")]);
+    expect(second.types).toEqual(["registry_added amulet", "registry_relisted amulet"]);
+  });
+
+  test("keep their ids over a Redis that comes back empty", async () => {
+    const { redis, start } = await scene();
+    const [a, b] = [await start(), await start()];
+    await a.read("amulet", [instrument("A")]);
+    await a.read("amulet", [instrument("B")]);
+    await until(() => b.told.length === 3);
+    const { id } = a.changes.last!;
+    const { history } = b.changes;
+    await redis.client.flushall();
+    await a.read("amulet", [instrument("C")]);
+    await until(() => b.told.length === 5);
+    expect(b.told).toEqual(a.told);
+    expect(a.changes.find(id)).toBeDefined();
+    expect(b.changes.history).toBe(history);
+    const c = await start();
+    await c.changes.begin();
+    expect(c.changes.find(id)).toBeDefined();
+  });
+
+  test("go on alone while Redis is away for long; where two did, one of them begins another history", async () => {
+    const { redis, start } = await scene();
+    const [a, b] = [await start(), await start()];
+    await a.read("amulet", [instrument("A")]);
+    await until(() => b.told.length === 1);
+    const { id } = a.changes.last!;
+    await redis.kill();
+    const histories = [a.changes.history, b.changes.history];
+    for (const [follower, name] of [
+      [a, "FROM-A"],
+      [b, "FROM-B"],
+    ] as const) {
+      await follower.read("amulet", [instrument(name)]);
+      expect(follower.types).toEqual(["registry_added amulet"]);
+      clock.advance(11_000);
+      await follower.read("amulet", [instrument(name)]);
+      // One of them never read what was before.
+      const told =
+        name === "FROM-A"
+          ? ["instrument_removed amulet A", "instrument_added amulet FROM-A"]
+          : ["registry_relisted amulet"];
+      expect(follower.types.slice(1)).toEqual(told);
+    }
+    await redis.start();
+    await until(() => a.told.join() === b.told.join());
+    const changed = [a, b].filter(({ changes }, at) => changes.history !== histories[at]);
+    expect(changed).toHaveLength(1);
+    // Both know the ids from before.
+    expect([a.changes.find(id), b.changes.find(id)]).toEqual([expect.anything(), expect.anything()]);
+  });
+
+  test("take a registry away once, when it is gone from the configuration of one, and not bring it back by an old one", async () => {
+    const { start } = await scene();
+    const [a, b] = [await start(), await start()];
+    for (const each of [a, b]) for (const name of ["amulet", "bonds"]) await each.read(name, [instrument("A")]);
+    await until(() => a.told.length === 2 && b.told.length === 2);
+    a.configured = ["amulet"];
+    await until(() => a.told.length === 3);
+    // Its configuration is older.
+    await b.read("bonds", [instrument("B")]);
+    b.configured = ["amulet"];
+    await b.read("amulet", [instrument("A")]);
+    expect(a.types).toEqual(["registry_added amulet", "registry_added bonds", "registry_removed bonds"]);
+    expect(b.told).toEqual(a.told);
+    b.configured = ["amulet", "bonds"];
+    await b.read("amulet", [instrument("A")]);
+    await b.read("bonds", [instrument("B")]);
+    await until(() => a.types.at(-1) === "registry_added bonds");
+  });
+
+  test("do not take what is foreign in Redis for changes, and write over it", async () => {
+    const { redis, start } = await scene();
+    const a = await start();
+    await a.read("amulet", [instrument("A")]);
+    const key = (await redis.client.keys("rg:2:changes*"))[0]!;
+    for (const text of ["x", "9 - {", '9 - ["id","a","b",1e99,[]]', "9 - zAAAA"]) {
+      await redis.client.hset(key, "c9", text, "c2", text, "rfoo", text);
+      await redis.client.hset(key, "=version", String(Math.random()));
+      await a.read("amulet", [instrument(`I${text.length}`)]);
+      expect(a.types.at(-1)).toBe(`instrument_added amulet I${text.length}`);
+    }
+    const b = await start();
+    await b.changes.begin();
+    expect(b.told).toEqual(a.told);
+  });
+});
