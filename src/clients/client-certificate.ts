@@ -1,16 +1,12 @@
 import type { X509Certificate } from "node:crypto";
 import type { TLSSocket } from "node:tls";
-import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
 import type { ClientsConfig } from "../config/schema.ts";
 import { digestOf } from "../digest.ts";
 import { GatewayError } from "../errors.ts";
-import { type Client, type Identity, isClientName, type Tier } from "./client.ts";
+import { type Identity, isClientName, type Tier } from "./client.ts";
 
 export type CertificateName = NonNullable<ClientsConfig["certificates"]>["name"];
-
-/** Clients that are remembered. */
-const REMEMBERED = 10_000;
 
 // Made once: they say nothing of a certificate.
 const UNTRUSTED = new GatewayError(
@@ -44,7 +40,6 @@ export interface CertificateOptions {
 export class CertificateClients {
   readonly options: CertificateOptions;
   private readonly bySocket = new WeakMap<TLSSocket, Shown>();
-  private readonly clients = new LRUCache<string, Client>({ max: REMEMBERED });
 
   constructor(options: CertificateOptions) {
     this.options = options;
@@ -75,12 +70,7 @@ export class CertificateClients {
   private identityOf(certificate: X509Certificate): Identity {
     const { tier } = this.options;
     const name = certificateName(certificate, this.options.name);
-    if (name === undefined) return NO_NAME;
-    const known = this.clients.get(name);
-    if (known !== undefined) return known;
-    const client: Client = { kind: "certificate", name, tier, id: `certificate:${digestOf(name)}` };
-    this.clients.set(name, client);
-    return client;
+    return name === undefined ? NO_NAME : { kind: "certificate", name, tier, id: `certificate:${digestOf(name)}` };
   }
 }
 

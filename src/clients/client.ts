@@ -15,10 +15,7 @@ export interface Tier {
   allows(upstream: string): boolean;
 }
 
-/**
- * One who calls. There is one object for each as long as it is known, so that the state of its limits can hang on it: of a
- * key's client by its name, over reloads of the keys file; of an anonymous one by its address, in a bounded table.
- */
+/** One who calls. Several objects may stand for the same one: its limits are counted by its `id`. */
 export interface Client {
   readonly kind: "key" | "token" | "certificate" | "anonymous";
   /** For log lines and labels: `anonymous` for all anonymous ones. Never a credential, never an address. */

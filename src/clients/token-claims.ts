@@ -1,6 +1,6 @@
 import type { ClientsConfig } from "../config/schema.ts";
 import { GatewayError } from "../errors.ts";
-import { isClientName } from "./client.ts";
+import { isClientName, type Tier } from "./client.ts";
 
 /** An issuer of tokens as it is configured. */
 export type IssuerConfig = ClientsConfig["jwt"][number];
@@ -8,7 +8,7 @@ export type IssuerConfig = ClientsConfig["jwt"][number];
 /** Whom a token names. */
 export interface TokenSubject {
   readonly name: string;
-  readonly tier: string;
+  readonly tier: Tier;
 }
 
 // Made once: they say nothing of a token, and a flood of bad ones is to cost little.
@@ -29,10 +29,10 @@ const NO_TIER = new GatewayError(
 export function subjectOf(
   claims: Readonly<Record<string, unknown>>,
   { clientClaim, tierClaim, tier }: IssuerConfig,
-  tiers: ReadonlyMap<string, unknown>,
+  tiers: ReadonlyMap<string, Tier>,
 ): TokenSubject | GatewayError {
   const name = Object.hasOwn(claims, clientClaim) ? claims[clientClaim] : undefined;
   if (typeof name !== "string" || !isClientName(name)) return NO_NAME;
-  const named = Object.hasOwn(claims, tierClaim) ? claims[tierClaim] : tier;
-  return typeof named === "string" && tiers.has(named) ? { name, tier: named } : NO_TIER;
+  const named = tiers.get((Object.hasOwn(claims, tierClaim) ? claims[tierClaim] : tier) as string);
+  return named === undefined ? NO_TIER : { name, tier: named };
 }

@@ -13,7 +13,7 @@ import { type IssuerConfig, subjectOf, type TokenSubject } from "./token-claims.
 import { issuerOf, readToken, type TokenForm } from "./token-form.ts";
 import type { VerificationKey } from "./verification-key.ts";
 
-/** Tokens that are remembered, those that were verified and those that were refused apart; and clients. */
+/** Tokens that are remembered, those that were verified and those that were refused apart. */
 const REMEMBERED = 10_000;
 
 /** A refused token is refused without a look for so long: keys may change. */
@@ -58,7 +58,6 @@ interface Issuer {
 interface Verified {
   readonly client: Client;
   readonly issuer: Issuer;
-  readonly subject: TokenSubject;
   readonly key: VerificationKey;
   /** Milliseconds since the Unix epoch: `exp` and the issuer's tolerance. */
   readonly expiresAt: number;
@@ -111,8 +110,6 @@ export class Tokens {
   private readonly issuers: ReadonlyMap<string, Issuer>;
   private readonly known = new LRUCache<string, Verified>({ max: REMEMBERED });
   private readonly refused = new LRUCache<string, Refused>({ max: REMEMBERED });
-  /** By subject and tier: its tokens come and go. */
-  private readonly clients = new LRUCache<string, Client>({ max: REMEMBERED });
   private readonly pending = new Map<string, Promise<Identity>>();
   private checks = 0;
 
@@ -181,9 +178,10 @@ export class Tokens {
     for (const [digest, before] of [...previous.known.entries()].toReversed()) {
       const issuer = this.issuers.get(before.issuer.config.issuer);
       if (issuer === undefined || !isDeepStrictEqual(issuer.config, before.issuer.config)) continue;
-      if (this.parts.tiers.get(before.subject.tier) === before.client.tier) this.keep(before.client);
-      const client = this.clientOf(before.subject, issuer);
-      if (client !== undefined) this.known.set(digest, { ...before, client, issuer });
+      const tier = this.parts.tiers.get(before.client.tier.name);
+      if (tier === undefined) continue;
+      const client = tier === before.client.tier ? before.client : { ...before.client, tier };
+      this.known.set(digest, { ...before, client, issuer });
     }
   }
 
@@ -251,12 +249,12 @@ export class Tokens {
       }
       const expiresAt = Number(form.claims["exp"]) * 1_000 + clockTolerance;
       const subject = Number.isFinite(expiresAt) ? subjectOf(form.claims, issuer.config, this.parts.tiers) : BAD_CLAIMS;
-      const client = subject instanceof GatewayError ? subject : this.clientOf(subject, issuer);
-      if (client === undefined || client instanceof GatewayError || subject instanceof GatewayError) {
-        error = client instanceof GatewayError ? client : BAD_CLAIMS;
+      if (subject instanceof GatewayError) {
+        error = subject;
         break;
       }
-      this.known.set(digest, { client, issuer, subject, key, expiresAt });
+      const client = clientOf(subject, issuer);
+      this.known.set(digest, { client, issuer, key, expiresAt });
       return client;
     }
     // One that is too early is in time a moment later.
@@ -264,19 +262,10 @@ export class Tokens {
     if (error !== WRONG_CLAIMS["nbf"]) this.refused.set(digest, { error, until });
     return error;
   }
+}
 
-  private clientOf(subject: TokenSubject, { config, host }: Issuer): Client | undefined {
-    const tier = this.parts.tiers.get(subject.tier);
-    if (tier === undefined) return undefined;
-    const id = `token:${digestOf(config.issuer)}:${digestOf(subject.name)}`;
-    const known = this.clients.get(`${id} ${tier.name}`);
-    return known ?? this.keep({ kind: "token", name: subject.name, tier, issuer: host, id });
-  }
-
-  private keep(client: Client): Client {
-    this.clients.set(`${client.id} ${client.tier.name}`, client);
-    return client;
-  }
+function clientOf({ name, tier }: TokenSubject, { config, host }: Issuer): Client {
+  return { kind: "token", name, tier, issuer: host, id: `token:${digestOf(config.issuer)}:${digestOf(name)}` };
 }
 
 interface ShownToken {

@@ -167,7 +167,7 @@ function stopSignal(): Promise<NodeJS.Signals> {
 }
 
 /** Which registry was found at an upstream, and how to address it. */
-export function sayAdmin({ listen, routing }: Config, port: number, upstream: string, admin: string): string {
+function sayAdmin({ listen, routing }: Config, port: number, upstream: string, admin: string): string {
   const isLocal = isLoopback(listen.host) || listen.host === "0.0.0.0" || listen.host === "::";
   const base = `http://${isLocal ? "localhost" : listen.host}:${port}${routing.prefix}/${encodeURIComponent(admin)}`;
   return `${upstream}: instrument admin ${admin}\n  base URL ${base}`;

@@ -157,7 +157,7 @@ describe("a token", () => {
         clientOf(await tokens.verify(signToken(header, each, ec))),
       ),
     );
-    expect(clients[1]).toBe(clients[0]);
+    expect(clients[1]).toEqual(clients[0]);
     expect(clients[2]!.id).not.toBe(clients[0]!.id);
     expect(clients[3]!.tier.name).toBe("exchange");
     expect(clients[0]).toMatchObject({ kind: "token", issuer: "login.example" });
