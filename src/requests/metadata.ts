@@ -1,7 +1,5 @@
-import type { IncomingHttpHeaders } from "node:http";
 import type { CacheRequest } from "../cache/resource.ts";
-import type { CacheStatus } from "../cache/rfc/reuse.ts";
-import type { AbortSignalLike, Instant } from "../clock.ts";
+import type { Instant } from "../clock.ts";
 import { cachedRecord, type CachedOperation } from "../spec/operations.ts";
 import { answerAggregate } from "./aggregate.ts";
 import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext } from "./context.ts";
@@ -32,7 +30,7 @@ export async function answerMetadata(context: RequestContext): Promise<Answer> {
   const { upstream } = found;
   checkMayUse(context.client?.tier, upstream);
   context.upstream = upstream;
-  const answer = await services.cache.respond(found.resource, new MetadataRequest(context, deadlineOf(upstream)));
+  const answer = await services.cache.respond(found.resource, requestOf(context, deadlineOf(upstream)));
   context.outcome = answer.outcome;
   context.age = answer.age;
   if (header === undefined && remembered === undefined) snapshot.hits.remember(request.url!, found);
@@ -40,27 +38,20 @@ export async function answerMetadata(context: RequestContext): Promise<Answer> {
 }
 
 /** A client's request as the cache sees it. */
-class MetadataRequest implements CacheRequest {
-  readonly method: "GET" | "HEAD";
-  readonly headers: IncomingHttpHeaders;
-  readonly deadline: Instant;
-  private readonly context: RequestContext;
-
-  constructor(context: RequestContext, deadline: Instant) {
-    this.method = context.request.method as "GET" | "HEAD";
-    this.headers = context.request.headers;
-    this.deadline = deadline;
-    this.context = context;
-  }
-
-  forwarded(status: CacheStatus): void {
-    this.context.forwarded = status;
-  }
-
-  /** Made when it is first asked for: what is cached in any tier needs none, and it is not cheap. */
-  get signal(): AbortSignalLike {
-    return clientSignal(this.context);
-  }
+function requestOf(context: RequestContext, deadline: Instant): CacheRequest {
+  const { method, headers } = context.request;
+  return {
+    method: method as "GET" | "HEAD",
+    headers,
+    deadline,
+    forwarded(status) {
+      context.forwarded = status;
+    },
+    // Made when it is first asked for: what is cached in any tier needs none.
+    get signal() {
+      return clientSignal(context);
+    },
+  };
 }
 
 /** What the request asks for; undefined on the plain base URL of all registries. */
