@@ -33,7 +33,6 @@ const MOST_OBSERVED = 4;
 
 /** One configured registry: calls to it go to the node that is likely to answer soonest. */
 export class Upstream {
-  readonly name: string;
   readonly config: UpstreamConfig;
   private readonly environment: UpstreamEnvironment;
   private readonly own: OwnCredentials;
@@ -45,14 +44,13 @@ export class Upstream {
   /** Answers that one more node is asked about now. */
   private observed = 0;
   private lastState: UpstreamState = "unproved";
-  private isRetired = false;
-  private isClosed = false;
+  /** `retired`: it is being closed, and takes calls only of requests that began with it. */
+  private life: "open" | "retired" | "closed" = "open";
   private running = 0;
   private onIdle: (() => void) | undefined;
 
   constructor(config: UpstreamConfig, environment: UpstreamEnvironment, relations: UpstreamRelations = {}) {
     const { claims, groups = new RateLimitGroups(), old } = relations;
-    this.name = config.name;
     this.config = config;
     this.environment = environment;
     const { clock, files, observer } = environment;
@@ -67,12 +65,16 @@ export class Upstream {
       own: this.own,
       groups,
       // What nodes of an earlier configuration still say must not take an admin from who has it now.
-      claim: (admin) => (this.isRetired ? undefined : claims?.claim(admin, config.name)),
+      claim: (admin) => (this.life !== "open" ? undefined : claims?.claim(admin, config.name)),
       onChange: () => this.noteState(),
     });
     this.several = this.openAgreement();
     if (old !== undefined) this.parts.nodes.adopt(old.parts.nodes);
     this.followActions();
+  }
+
+  get name(): string {
+    return this.config.name;
   }
 
   /** The party id of the registry's admin: configured, or learned from a node. */
@@ -111,12 +113,12 @@ export class Upstream {
    * requests that began with this upstream and may still call it, it refuses none before they are over.
    */
   async close(users?: Promise<unknown>): Promise<void> {
-    this.isRetired = true;
+    this.life = "retired";
     this.parts.nodes.stopChecks();
     this.parts.breaker.stop();
     this.parts.passThroughBreaker.stop();
     if (users !== undefined) await users;
-    this.isClosed = true;
+    this.life = "closed";
     if (this.running > 0) {
       await new Promise<void>((resolve) => {
         this.onIdle = resolve;
@@ -247,8 +249,8 @@ export class Upstream {
 
   /** @throws GatewayError when no call may begin at all */
   private throwIfRefused(): void {
-    const { isClosed, parts } = this;
-    if (isClosed) throw removed(this.name);
+    const { life, parts } = this;
+    if (life === "closed") throw removed(this.name);
     if (!parts.operatorActions.isCacheOnly) return;
     this.environment.observer.refused(this.name, "cache-only");
     throw parts.operatorActions.refusal();

@@ -63,7 +63,8 @@ class StreamedRun implements StreamListener {
   /** From the admission to the end of the answer. Never rejects. */
   async run(): Promise<void> {
     const { call, settle } = this;
-    call.signal?.addEventListener("abort", this.onAbort);
+    const onAbort = (): void => this.end.reject(clientGone());
+    call.signal?.addEventListener("abort", onAbort);
     this.begin().catch(this.end.reject);
     try {
       const failure = await this.end.promise;
@@ -75,7 +76,7 @@ class StreamedRun implements StreamListener {
       settle.reject(error as Error);
     } finally {
       this.cancelTimer?.();
-      call.signal?.removeEventListener("abort", this.onAbort);
+      call.signal?.removeEventListener("abort", onAbort);
       this.admission.leave();
     }
   }
@@ -182,8 +183,6 @@ class StreamedRun implements StreamListener {
     });
     return upload;
   }
-
-  private readonly onAbort = (): void => this.end.reject(clientGone());
 
   /** When it ends. */
   private get due(): Instant {

@@ -101,6 +101,8 @@ const BY_CODE: Readonly<Record<string, Wording>> = {
   EACCES: UNREACHABLE,
   EPERM: UNREACHABLE,
   PRIVATE_ADDRESS: PRIVATE,
+  PROXY_REFUSED: PROXY,
+  TOO_MANY_INTERIM: PROTOCOL,
   HOSTNAME_MISMATCH: CERTIFICATE,
   INVALID_CA: CERTIFICATE,
   INVALID_PURPOSE: CERTIFICATE,
@@ -137,13 +139,11 @@ function findWording(code: string, answering: boolean): Wording | undefined {
 export function connectionFailure(upstream: string, error: unknown, answering: boolean): Failure {
   if (error instanceof ProofFailed) return error.failure;
   if (error instanceof OutOfStep) return failureOf(upstream, OUT_OF_STEP, error);
-  if (error instanceof TooManyInterim) return failureOf(upstream, PROTOCOL, error);
   if (error instanceof ConnectTimeout || errorCode(error) === "UND_ERR_CONNECT_TIMEOUT")
     return connectTimeout(upstream);
   // No connection was made: the gateway has nothing to show.
   if (error instanceof GatewayError) return { reason: "credentials", error };
   const code = errorCode(error);
-  if (error instanceof ProxyRefused) return failureOf(upstream, PROXY, error);
   // What no wire can cause is a mistake of ours.
   if (code === "UND_ERR_INVALID_ARG") {
     return { reason: "internal", error: new GatewayError("internal_error", "internal server error", { cause: error }) };
@@ -156,6 +156,32 @@ function failureOf(upstream: string, { reason, code, type, text }: Wording, caus
   return { reason, error: new GatewayError(code, `upstream "${upstream}" ${text}`, { proxyError: type, cause }) };
 }
 
+/** A fault that neither Node nor undici has an error for; its code as theirs. */
+class WireFault extends Error {
+  readonly code: string;
+
+  constructor(code: string, text: string, cause?: unknown) {
+    super(text, { cause });
+    this.name = "WireFault";
+    this.code = code;
+  }
+}
+
+/** An answer, or the wait for one, ended before its end. */
+export function brokenOff(): Error {
+  return new WireFault("ECONNRESET", "the answer was broken off");
+}
+
+/** The proxy cannot be reached, or leads nowhere. */
+export function proxyRefused(cause?: unknown): Error {
+  return new WireFault("PROXY_REFUSED", "the proxy does not lead to the node", cause);
+}
+
+/** Interim answers (1xx) without end. */
+export function tooManyInterim(): Error {
+  return new WireFault("TOO_MANY_INTERIM", "too many interim answers");
+}
+
 /** The connection was closed before a request could be sent on it. */
 export class ConnectionGone extends Error {
   readonly code = "ECONNRESET";
@@ -163,16 +189,6 @@ export class ConnectionGone extends Error {
   constructor() {
     super("the connection is closed");
     this.name = "ConnectionGone";
-  }
-}
-
-/** An answer, or the wait for one, ended before its end. */
-export class BrokenOff extends Error {
-  readonly code = "ECONNRESET";
-
-  constructor() {
-    super("the answer was broken off");
-    this.name = "BrokenOff";
   }
 }
 
@@ -184,22 +200,6 @@ export class OutOfStep extends Error {
     super("the answer is not to this request");
     this.name = "OutOfStep";
     this.fault = fault;
-  }
-}
-
-/** The proxy cannot be reached, or leads nowhere. */
-export class ProxyRefused extends Error {
-  constructor(cause?: unknown) {
-    super("the proxy does not lead to the node", { cause });
-    this.name = "ProxyRefused";
-  }
-}
-
-/** Interim answers (1xx) without end. */
-export class TooManyInterim extends Error {
-  constructor() {
-    super("too many interim answers");
-    this.name = "TooManyInterim";
   }
 }
 

@@ -9,7 +9,7 @@ import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import type { CancelTimer, Clock } from "../../clock.ts";
-import { BrokenOff, ConnectionGone, ConnectTimeout } from "./connection-failure.ts";
+import { brokenOff, ConnectionGone, ConnectTimeout } from "./connection-failure.ts";
 import { Connection } from "./connection.ts";
 import type { ConnectionTarget } from "./socket.ts";
 
@@ -196,7 +196,7 @@ class StreamExchange {
     const isWhole = this.hasBegun && stream.rstCode === NGHTTP2_NO_ERROR && this.error === undefined && !this.due;
     if (isWhole && !this.isAborted) return handler.onResponseEnd?.(control, {});
     if (stream.rstCode === NGHTTP2_REFUSED_STREAM && !this.hasBegun) this.error = new ConnectionGone();
-    handler.onResponseError?.(control, this.error ?? new BrokenOff());
+    handler.onResponseError?.(control, this.error ?? brokenOff());
   }
 
   private controller(): Control {

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import { type Fields, fieldsFromRaw } from "../../fields.ts";
-import { ConnectionGone, OutOfStep, ProxyRefused, TooManyInterim } from "./connection-failure.ts";
+import { ConnectionGone, OutOfStep, proxyRefused, tooManyInterim } from "./connection-failure.ts";
 import type { Connection } from "./connection.ts";
 import { type Connections, type ConnectionUse, Opening } from "./connections.ts";
 import { Http1Connection } from "./http1-connection.ts";
@@ -49,27 +49,22 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   /** What was asked over its connection, where it matters whether the answer is in step; streams have numbers. */
   exchange: Exchange | undefined;
   private readonly source: ConnectionSource;
-  private readonly request: Dispatcher.DispatchOptions;
+  private readonly request: NodeRequest;
   private readonly listener: AnswerListener;
-  /** What it wants of a connection. */
-  private readonly use: ConnectionUse;
   private connection: Connection | undefined;
+  /** Of the connection that was opened for it last; undefined where there was one. */
   private opening: Opening | undefined;
   private controller: Dispatcher.DispatchController | undefined;
   private wasRefused = false;
-  private interim = 0;
-  private isFresh = false;
   private isPaused = false;
   private isOver = false;
-  private chunks = 0;
+  /** Interim answers, and then chunks of the body. */
+  private received = 0;
 
   constructor(source: ConnectionSource, request: NodeRequest, listener: AnswerListener) {
-    const { method, path, fields, body, wantsUnused = false } = request;
     this.source = source;
-    this.use = wantsUnused ? "unused" : method;
+    this.request = request;
     this.listener = listener;
-    // undici takes the flat list as it is and does not change it.
-    this.request = { origin: source.origin, method, path, headers: fields as string[], body: body ?? null };
   }
 
   /** Sends it, or begins to open the connection that it is sent on. */
@@ -126,19 +121,20 @@ export class WireRequest implements Dispatcher.DispatchHandler {
     if (refusal !== undefined) return this.refuse(controller, refusal);
     // Interim responses say nothing that a client could use (RFC 9110 §15.2).
     if (status < 200) {
-      this.interim += 1;
-      if (this.interim > MOST_INTERIM) this.refuse(controller, new TooManyInterim());
+      this.received += 1;
+      if (this.received > MOST_INTERIM) this.refuse(controller, tooManyInterim());
       return;
     }
     this.status = status;
+    this.received = 0;
     this.listener.onHead(status, fieldsFromRaw((controller.rawHeaders ?? []) as readonly Buffer[]));
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.isOver) return;
     this.listener.onData(chunk);
-    this.chunks += 1;
-    if (this.chunks % CHUNKS_IN_A_TURN !== 0 || this.isOver) return;
+    this.received += 1;
+    if (this.received % CHUNKS_IN_A_TURN !== 0 || this.isOver) return;
     controller.pause();
     setImmediate(() => {
       if (!this.isPaused) controller.resume();
@@ -170,11 +166,16 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   /** It was never sent, over a connection that others had used before; or its stream was refused, for the first time. */
   private mayGoElsewhere(connection: Connection | undefined, error: Error): boolean {
     if (!(error instanceof ConnectionGone) || connection === undefined) return false;
-    if (!this.isSent) return !this.isFresh;
+    if (!this.isSent) return this.opening === undefined;
     if (this.wasRefused || this.request.body instanceof Readable) return false;
     this.wasRefused = true;
     this.controller = undefined;
     return true;
+  }
+
+  /** What it wants of a connection. */
+  private get use(): ConnectionUse {
+    return this.request.wantsUnused === true ? "unused" : this.request.method;
   }
 
   /** Ends it because of what has come of the answer. */
@@ -187,7 +188,6 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   private open(): void {
     const opening = new Opening();
     this.opening = opening;
-    this.isFresh = true;
     this.source.open(opening, this.use).then(
       (connection) => {
         if (this.isOver) this.source.release(connection);
@@ -200,9 +200,10 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   }
 
   private sendOver(connection: Connection): void {
-    this.opening = undefined;
     this.connection = connection;
-    connection.dispatch(this.request, this);
+    const { method, path, fields, body = null } = this.request;
+    // undici takes the flat list as it is and does not change it.
+    connection.dispatch({ origin: this.source.origin, method, path, headers: fields as string[], body }, this);
   }
 
   private fail(error: unknown): void {
@@ -215,5 +216,5 @@ export class WireRequest implements Dispatcher.DispatchHandler {
 function refusalOf(connection: Connection | undefined, status: number): Error | undefined {
   if (!(connection instanceof Http1Connection)) return undefined;
   if (connection.isTooEarly) return new OutOfStep("early");
-  return status === 407 && connection.isForwarded ? new ProxyRefused() : undefined;
+  return status === 407 && connection.isForwarded ? proxyRefused() : undefined;
 }

@@ -4,7 +4,7 @@ import { connect as connectTls } from "node:tls";
 import type { AbortSignalLike, Clock, Duration, Instant } from "../../clock.ts";
 import type { TlsMaterial } from "../../config/tls-files.ts";
 import { GatewayError } from "../../errors.ts";
-import { ConnectionGone, ConnectTimeout, ProxyRefused } from "./connection-failure.ts";
+import { ConnectionGone, ConnectTimeout, proxyRefused } from "./connection-failure.ts";
 import { isPrivateHost, lookUpPublic, PrivateAddress } from "./public-address.ts";
 
 /** Where connections lead and how. */
@@ -99,7 +99,7 @@ async function openTunnel(proxy: URL, target: URL, until: Until): Promise<Socket
       : connected(connectTcp(placeOf(proxy)), "connect", until));
     return target.protocol === "http:" ? socket : await throughProxy(socket, proxy, target, until);
   } catch (error) {
-    throw error instanceof ConnectTimeout || error instanceof ConnectionGone ? error : new ProxyRefused(error);
+    throw error instanceof ConnectTimeout || error instanceof ConnectionGone ? error : proxyRefused(error);
   }
 }
 
