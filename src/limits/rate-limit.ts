@@ -32,8 +32,11 @@ interface RateLimitParts {
 /** Up to which share of the window calls of a priority may fill it: the rest is kept for more urgent ones. */
 const SHARES: Readonly<Record<Priority, number>> = { post: 1, miss: 0.8, refresh: 0.65, background: 0.5 };
 
-/** Calls do not all travel equally long: granted in one window, they may arrive in a shorter one. */
-const TRAVEL_SHARE = 0.01;
+/**
+ * Calls do not all travel equally long: granted in one window, they may arrive in a shorter one. What the way varies by has
+ * nothing to do with the window, but a short window is no longer by more than a tenth.
+ */
+const TRAVEL: Duration = 100;
 const LONGEST_TRAVEL: Duration = 1_000;
 
 /** A refusal is believed for this long at most: what replicas count together may be anybody's who can write there. */
@@ -229,10 +232,14 @@ interface Asked {
 /** The windows of a limit, each a little longer, for calls do not all travel equally long. */
 function windowsOf({ requests, per, burst }: RateLimitConfig): LimitWindow[] {
   const window = (name: string, most: number, length: Duration) => {
-    return { name, requests: most, per: Math.ceil(length + Math.min(length * TRAVEL_SHARE, LONGEST_TRAVEL)) };
+    return { name, requests: most, per: Math.ceil(length + travelIn(length)) };
   };
   const whole = window("calls", requests, per);
   return burst === undefined ? [whole] : [whole, window("burst", burst.requests, burst.per)];
+}
+
+function travelIn(length: Duration): Duration {
+  return Math.min(Math.max(length / 100, Math.min(TRAVEL, length / 10)), LONGEST_TRAVEL);
 }
 
 function sayRates({ requests, per, burst }: RateLimitConfig): string {
