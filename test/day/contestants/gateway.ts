@@ -5,6 +5,7 @@ import { type BenchGateway, startGateway } from "../../bench/gateway.ts";
 import { untilListening } from "../../bench/server.ts";
 import { isRunning } from "../../support/child-processes.ts";
 import { findFreePort } from "../../support/ports.ts";
+import { buildProgram, PROGRAM } from "../../support/program.ts";
 import { findProgram, REDIS_SERVER } from "../../support/programs.ts";
 import { until } from "../../support/until.ts";
 import type { Contestant, PlacedRegistry, Scene } from "../contestant.ts";
@@ -34,12 +35,14 @@ export const gatewayWithRedis: Contestant = {
 };
 
 async function startReplicas(scene: Scene, count: number, redis?: string) {
+  await buildProgram();
   const port = await findFreePort();
+  const config = configuration(scene.registries, port, redis);
   let started = 0;
   const start = async () => {
     started += 1;
     const folder = join(scene.folder, `replica-${started}`);
-    const replica = await startGateway({ config: configuration(scene.registries, port, redis), folder });
+    const replica = await startGateway({ config, folder, program: PROGRAM });
     await until(async () => (await fetch(`http://127.0.0.1:${replica.operationsPort}/readyz`)).ok);
     return replica;
   };
@@ -51,12 +54,11 @@ async function startReplicas(scene: Scene, count: number, redis?: string) {
     ],
     pids: () => replicas.map(({ pid }) => pid),
     async purge({ alias }: PlacedRegistry) {
-      const answer = await fetch(`http://127.0.0.1:${replicas[0]!.operationsPort}/purge`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({ upstream: alias }),
-      });
-      if (!answer.ok) throw new Error(`purge: ${answer.status}`);
+      const body = JSON.stringify({ upstream: alias });
+      const headers = { "content-type": "application/json" };
+      const url = `http://127.0.0.1:${replicas[0]!.operationsPort}/purge`;
+      // As an operator does who was told that Redis was away.
+      await until(async () => (await fetch(url, { method: "POST", headers, body })).ok);
     },
     /** One after the other: a new one is ready before an old one drains. */
     async restart() {
@@ -76,13 +78,13 @@ async function startReplicas(scene: Scene, count: number, redis?: string) {
 function configuration(registries: readonly PlacedRegistry[], port: number, redis: string | undefined) {
   return {
     listen: { host: "127.0.0.1", port, reusePort: true },
-    shutdown: { grace: "1s" },
     ...(redis !== undefined && { redis: { url: redis } }),
     upstreams: registries.map(({ alias, admin, ports, limit }) => ({
       name: alias,
       admin,
       urls: ports.map((each) => `http://127.0.0.1:${each}`),
-      rateLimit: { requests: limit.requests, per: `${limit.per / 1000}s` },
+      // Wallets have ten seconds.
+      rateLimit: { requests: limit.requests, per: `${limit.per / 1000}s`, maxWait: "8s" },
     })),
   };
 }
