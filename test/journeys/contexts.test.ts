@@ -300,6 +300,9 @@ describe("with contexts.share", () => {
     const answers = await Promise.all([ask(gateway), ask(gateway)]);
     expect(answers.map(({ status }) => status)).toEqual([504, 504]);
     expect(answers[0].text).toContain("amulet");
+    // It counts as what it is, and not as given up by its clients.
+    const { text } = await send(gateway.operations, { path: "/metrics" });
+    expect(text).toMatch(/^registry_gateway_upstream_attempts_total\{upstream="amulet",outcome="failure"\} 1$/m);
   });
 
   test("only what nodes agree on is shared and kept", async () => {
