@@ -17,8 +17,9 @@ export interface DrillOutcome {
   readonly seenAfter: number | undefined;
   /** Whether what had the alert was mended, and seen to be. */
   readonly isOver: boolean;
-  /** As it was then. */
+  /** As it was then, and what the log had said by then. */
   readonly status: StatusAnswer;
+  readonly logged: ReadonlySet<unknown>;
 }
 
 /** Provokes it, waits until `status` names the alert, and mends it. */
@@ -35,7 +36,7 @@ export async function runDrill(drill: Drill, { say, isSeen }: DrillOptions): Pro
     const before = performance.now();
     await drill.provoke(scene);
     const wasSeen = await scene.until(isNamed, MOST);
-    const status = await scene.status();
+    const [status, { logged }] = [await scene.status(), scene];
     const seconds = Math.round((performance.now() - before) / 1_000);
     say(`\n${wasSeen ? `After ${seconds} s` : `Not seen within ${seconds} s`}: ${status.health.sentence}`);
     for (const { severity, id, text } of status.health.findings) say(`  ${severity}  ${text}  (${id})`);
@@ -44,7 +45,7 @@ export async function runDrill(drill: Drill, { say, isSeen }: DrillOptions): Pro
     // What was dropped stays counted for ten minutes, and a call that failed or was late as well.
     const isOver = isCounted(drill.alert) || (await scene.until((each) => !isNamed(each), MOST));
     say(isOver ? "Mended." : "It is mended, and still said.");
-    return { seenAfter: wasSeen ? seconds : undefined, isOver, status };
+    return { seenAfter: wasSeen ? seconds : undefined, isOver, status, logged };
   } finally {
     await scene.stop();
   }

@@ -91,6 +91,11 @@ export class Scene {
     return this.process;
   }
 
+  /** The messages in the gateway's log so far. */
+  get logged(): ReadonlySet<unknown> {
+    return new Set(this.gateway.lines.map(({ msg }) => msg));
+  }
+
   async status(): Promise<StatusAnswer> {
     const { body } = await request(`${this.operations}/status`);
     return (await body.json()) as StatusAnswer;

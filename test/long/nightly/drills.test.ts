@@ -66,14 +66,16 @@ test("there is a drill for each of twenty faults", () => {
 
 describe.each(Object.entries(DRILLS))("drill %s", (_name, drill) => {
   test(
-    `${drill.breaks}: status names it in time, at most one page says so, and it is over once it is mended`,
+    `${drill.breaks}: status names it in time, at most one page says so, the runbook finds it, and it is over once it is mended`,
     async () => {
       const outcome = await runDrill(drill, { say: () => undefined, isSeen: async () => undefined });
-      const { seenAfter, isOver, status } = outcome;
+      const { seenAfter, isOver, status, logged } = outcome;
       expect(seenAfter, status.health.sentence).toBeLessThanOrEqual(drill.within);
       expect(isOver).toBe(true);
-      const isPage = CONDITIONS.some(({ alert, severity }) => alert === drill.alert && severity === "page");
-      expect(pagesOf(alertsOf(status.health))).toEqual(isPage ? [drill.alert] : []);
+      const { severity, runbook } = CONDITIONS.find(({ alert }) => alert === drill.alert)!;
+      expect(pagesOf(alertsOf(status.health))).toEqual(severity === "page" ? [drill.alert] : []);
+      // Where the runbook sends an operator to the log, the line is there.
+      for (const [, message] of runbook.look.matchAll(/"([^"]+)"/g)) expect([...logged]).toContain(message);
     },
     TIMEOUT,
   );
