@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createMetrics } from "../../src/observe/metrics.ts";
 import type { Metrics } from "../../src/observe/metrics.ts";
+import { LOG_EVENTS } from "../../src/observe/log-events.ts";
 import { CONDITIONS } from "../../src/operations/conditions/conditions.ts";
 import type { Health } from "../../src/operations/conditions/health.ts";
 import { HealthReport } from "../../src/operations/conditions/health-report.ts";
@@ -84,6 +85,13 @@ test("all that is well is one sentence, and nothing to look at", async () => {
     more: 0,
   });
   expect((await new Gateway({ upstreams: [upstream("a")] }).look()).sentence).toBe("The registry is well.");
+});
+
+// One named a line that there is not.
+test("a runbook that names a line of the log names one that there is", () => {
+  const named = CONDITIONS.flatMap(({ runbook }) => [...runbook.look.matchAll(/[Tt]he log: "([^"]+)"/g)]);
+  expect(named.length).toBeGreaterThan(5);
+  for (const [, message] of named) expect(Object.keys(LOG_EVENTS)).toContain(message);
 });
 
 test("the worst comes first, and the sentence says it", async () => {

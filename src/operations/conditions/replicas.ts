@@ -245,7 +245,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     summary: "{{ $labels.instance }} refused the configuration file and goes on with the earlier one",
     runbook: {
       means: "Clients notice nothing, but at its next start this replica will not come up.",
-      look: 'The log: "configuration refused" lists every problem with line and key.',
+      look: 'The log: "configuration refused: the one in use stays" lists every problem with line and key.',
       act: "registry-gateway check --config FILE, correct it, reload.",
     },
   },
