@@ -104,7 +104,10 @@ test("300 registries at two replicas: no page is wider than its window, and axe 
   const wrong: string[] = [];
   for (const width of [360, 1280, 3840]) {
     const page = await scene.open(gateway, { viewport: { width, height: 900 } });
-    await page.getByText(/^All 300 registries are well/).first().waitFor();
+    await page
+      .getByText(/^All 300 registries are well/)
+      .first()
+      .waitFor();
     await page.getByText(/, 1 of 2 replicas/).waitFor();
     for (const title of PAGES) {
       await goTo(page, title);
