@@ -182,11 +182,11 @@ test("two equal errors are an answer, one is none", async () => {
 });
 
 test("while rounds roll over from node to node every request is answered", async () => {
-  const { admin, nodes } = await startNodes({ nodes: 13, rollOver: 500, lies: ["late:3"] });
+  const { admin, nodes } = await startNodes({ nodes: 13, rollOver: 3_000, lies: ["late:3"] });
   const gateway = await startBefore(admin, nodes, { agreement: { contexts: 7 } });
   onTestFinished(() => gateway.stop());
   const contexts = new Set<string>();
-  const until = Date.now() + 2_500;
+  const until = Date.now() + 4_500;
   const client = async (): Promise<void> => {
     while (Date.now() < until) {
       const answer = await gateway.ask(FACTORY);
@@ -195,9 +195,9 @@ test("while rounds roll over from node to node every request is answered", async
     }
   };
   await Promise.all(Array.from({ length: 4 }, client));
-  // Those of several rounds, and no mixture of two.
-  expect(contexts.size).toBeGreaterThanOrEqual(4);
-  expect(contexts.size).toBeLessThanOrEqual(8);
+  // Those of two rounds or three, and no mixture of two.
+  expect(contexts.size).toBeGreaterThanOrEqual(2);
+  expect(contexts.size).toBeLessThanOrEqual(3);
 });
 
 test("check refuses an agreement of more nodes than there are", async () => {
