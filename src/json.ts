@@ -218,7 +218,7 @@ const CLOSE_BRACKET = 0x5d;
 export const COMMA = 0x2c;
 const LOWER_U = 0x75;
 
-/** What a text is as JSON; undefined where it is none. */
+/** What a text is as JSON; undefined where it is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;

@@ -93,7 +93,7 @@ const ENTRY = /([A-Za-z ]+):("(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)/y;
 
 /**
  * The first DNS name, URI or e-mail address; others, such as addresses, are passed over. Node puts a value into quotes that
- * could be read as several entries: such a name is none.
+ * could be read as several entries: such a name is left out.
  */
 function firstAlternativeName(text: string): string | undefined {
   ENTRY.lastIndex = 0;

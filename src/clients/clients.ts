@@ -141,7 +141,7 @@ export class Clients {
     this.parts.tokens?.start();
   }
 
-  /** Looks for none any more. Requests that began with it can still learn who sends them. */
+  /** No longer looks for changes. Requests that began with it can still learn who sends them. */
   stop(): void {
     this.parts.keys?.stop();
     this.parts.tokens?.stop();

@@ -129,7 +129,7 @@ function onlyValue(rawHeaders: readonly string[], name: string): string | undefi
 
 /** What may be a token, wherever it stands in a text. Looked for at the beginnings of words alone: else its time is quadratic. */
 const TOKEN_ANYWHERE = /(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]*/g;
-/** So many of them are looked at; nobody sends more by accident. */
+/** Texts that are looked at; nobody sends more by accident. */
 const MOST_LOOKED_AT = 4;
 
 /** Whether a text holds a key, or a token of an issuer whose tokens name clients here. */

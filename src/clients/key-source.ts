@@ -34,7 +34,7 @@ export interface KeySource {
    * @throws {@link KeySetFault} when they cannot be had or are no good
    */
   read(): Promise<PublishedKeys>;
-  /** How long to wait after that has failed, for so many times in a row. */
+  /** How long to wait after that has failed, by the number of failures in a row. */
   retryAfter(failures: number): Duration;
   /** For how long they count after they should have been read again. */
   readonly usableFor: Duration;

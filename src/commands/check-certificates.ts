@@ -4,7 +4,7 @@ import { readTls } from "../config/tls-files.ts";
 
 const DAY = 86_400_000;
 
-/** A certificate that ends within so many days is warned of. */
+/** Days before its end in which a certificate is warned of. */
 const SOON = 14;
 
 export interface ListedCertificate extends Validity {

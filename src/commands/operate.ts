@@ -134,7 +134,7 @@ export function explain(url: string, flags: OperationsFlags): Promise<number> {
 }
 
 function explanationLines({ upstream, admin, operation, tiers, reason, explanation }: ExplainAnswer): string[] {
-  const told =
+  const lines =
     explanation === undefined
       ? [`Never answered from the cache: ${reason ?? "no reason given"}.`]
       : [
@@ -146,7 +146,7 @@ function explanationLines({ upstream, admin, operation, tiers, reason, explanati
     `operation: ${operation}`,
     ...(tiers === undefined ? [] : [`clients of these tiers may ask: ${tiers.join(", ") || "none"}`]),
     "",
-    ...told,
+    ...lines,
   ];
 }
 

@@ -145,7 +145,7 @@ function parseUrl(text: string): string {
   return `${url.origin}${url.pathname.replace(/\/*$/, "/")}`;
 }
 
-/** @throws ConfigError; a configuration that is named by nobody and is not there is none. */
+/** @throws ConfigError; undefined where the usual file is not there */
 function readOperations(file: unknown): Pick<OperationsTarget, "url" | "token"> | undefined {
   const name = configFileOf(file);
   const isNamed = typeof file === "string" || (process.env.GATEWAY_CONFIG ?? "") !== "";
@@ -186,7 +186,7 @@ function readToken(file: string): string {
 /**
  * The JSON that the listener answers.
  *
- * @throws OperationsError when it cannot be reached, refuses, or is none
+ * @throws OperationsError when it cannot be reached, refuses, or does not answer with JSON
  */
 export async function ask(target: OperationsTarget, { path, body }: Question): Promise<unknown> {
   const { url, token, deadline } = target;

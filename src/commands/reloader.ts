@@ -148,7 +148,7 @@ export class Reloader {
     text: string,
     { usable, problems, files, givenCount }: ParsedConfig & { readonly usable: Config },
   ): Promise<void> {
-    const { target, log, metrics } = this.options;
+    const { target, log } = this.options;
     const changes = diffConfig(target.config, usable);
     try {
       await target.reload(withoutRestart(target.config, usable));
@@ -158,8 +158,6 @@ export class Reloader {
     }
     this.applied = problems.length === 0 ? text : undefined;
     this.givenCount = givenCount;
-    metrics.reloads.inc({ result: "applied" });
-    metrics.lastReloadGood.set(1);
     const changed = pathsOf(changes, "reload");
     const needRestart = pathsOf(changes, "restart");
     this.note({ cause, result: "applied", changed, needRestart, problems: withoutSecretsIn(problems) });
@@ -177,24 +175,21 @@ export class Reloader {
 
   /** The file says what is in use. */
   private leave(cause: ReloadCause): void {
-    const { log, metrics } = this.options;
     this.note({ cause, result: "unchanged", changed: [], needRestart: [], problems: [] });
-    metrics.reloads.inc({ result: "unchanged" });
-    metrics.lastReloadGood.set(1);
-    log.info({ cause }, "configuration unchanged");
+    this.options.log.info({ cause }, "configuration unchanged");
   }
 
   private refuse(cause: ReloadCause, problems: readonly ReportedProblem[]): void {
-    const { log, metrics } = this.options;
     const reported = withoutSecretsIn(problems);
     this.note({ cause, result: "refused", changed: [], needRestart: [], problems: reported });
-    metrics.reloads.inc({ result: "refused" });
-    metrics.lastReloadGood.set(0);
-    log.error({ cause, problems: reported }, "configuration refused: the one in use stays");
+    this.options.log.error({ cause, problems: reported }, "configuration refused: the one in use stays");
   }
 
   private note(report: Omit<ReloadReport, "at">): void {
-    this.report = { at: new Date(this.options.clock.wallNow()).toISOString(), ...report };
+    const { clock, metrics } = this.options;
+    this.report = { at: new Date(clock.wallNow()).toISOString(), ...report };
+    metrics.reloads.inc({ result: report.result });
+    metrics.lastReloadGood.set(report.result === "refused" ? 0 : 1);
   }
 }
 

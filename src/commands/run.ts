@@ -5,7 +5,7 @@ import { printLine } from "./terminal.ts";
 
 interface Command {
   readonly options: ParseArgsOptionsConfig;
-  /** How many arguments it takes besides options: so many, or from so many to so many. */
+  /** How many arguments it takes besides options: this number, or from the first to the second. */
   readonly positionals: number | readonly [least: number, most: number];
   /** Loads and runs it: a command pays for its own modules only. */
   run(values: Record<string, unknown>, positionals: readonly string[]): Promise<number>;

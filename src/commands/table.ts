@@ -16,7 +16,7 @@ const NARROWEST = 80;
 const WIDEST = 120;
 const USUAL = 100;
 
-/** A column is shortened no further than to so many letters. */
+/** Letters that a shortened column keeps at least. */
 const LEAST = 8;
 
 const GAP = "  ";

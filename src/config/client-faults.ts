@@ -2,7 +2,7 @@ import { isIPv4, isIPv6 } from "node:net";
 import { isObject, parseJson } from "../json.ts";
 import { suggest } from "./suggestion.ts";
 
-// Why a text of `clients`, `listen.trustedProxies` or a keys file is none of its form, as the rest of a sentence that begins with it;
+// Why a text of `clients`, `listen.trustedProxies` or a keys file is not of its form, as the rest of a sentence that begins with it;
 // undefined when it is good.
 
 /** An address, or a range of them (RFC 4632, RFC 4291 §2.3). */

@@ -27,7 +27,7 @@ const MAX_KEYS = 100_000;
 /** Characters. */
 const MAX_LINE = 4 * 2 ** 10;
 
-/** So many are named; a file with more of them is no keys file. */
+/** Problems beyond this number are not named: such a file is not a keys file. */
 const MAX_PROBLEMS = 1_000;
 
 /** What stands in logs and metrics for those that have no name of their own. */
@@ -163,7 +163,7 @@ export function checkKeysFile(file: string, tiers?: readonly string[]): ParsedKe
   return typeof content === "string" ? parseKeys(content, tiers) : { keys: [], problems: [content] };
 }
 
-/** So many are described in a message or a log line. */
+/** Problems in a message or a log line; those beyond are counted. */
 const MAX_DESCRIBED = 20;
 
 /** Problems as the rest of sentences that begin with the file. Not as `file:line`, which logs take for an address. */

@@ -8,7 +8,7 @@ import { versionOf } from "./watched-files.ts";
 import { faultOfFile, readTextFile } from "./text-file.ts";
 import { formatDuration, formatSize } from "../units.ts";
 
-/** A value, or why it is none; both where the value is good and the file that it names is not. */
+/** A value, or why there is no value; both where the value is good and the file that it names is not. */
 export type Outcome =
   | { readonly value: unknown; readonly file?: NamedFile }
   | { readonly value?: undefined; readonly fault: string };

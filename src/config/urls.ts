@@ -65,7 +65,7 @@ function loginOf({ username, password }: URL): readonly [username: string, passw
   }
 }
 
-/** Why a URL is none of a server that one may log in to; undefined when it is. */
+/** Why a URL is not that of a server that one may log in to; undefined when it is. */
 function findServerFault(text: string, protocols: readonly string[], path: RegExp): string | undefined {
   const fault = findFault(text, protocols);
   if (fault !== undefined) return fault;

@@ -26,7 +26,7 @@ export interface Candidate {
   readonly proved: Set<string>;
   /** When a URL of it was asked last; `-Infinity`: never. */
   asked: Instant;
-  /** In so many runs in a row the offer was the same. */
+  /** Runs in a row in which the offer was the same. */
   steady: number;
 }
 
@@ -38,7 +38,7 @@ type Approve = DiscoveryConfig["approve"];
  */
 export type Judgement = "keep" | "take" | "wait" | "prove";
 
-/** A changed URL is followed by itself when it was the same in so many runs: a list that goes back and forth changes nothing. */
+/** Runs in which a changed URL has to be the same before it is followed by itself: a list that goes back and forth changes nothing. */
 const STEADY = 2;
 
 /**

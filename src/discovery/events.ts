@@ -43,7 +43,7 @@ export interface DiscoveryObserver {
   unasked(urls: number): void;
   /** The file of the pins: what is wrong with it; undefined: nothing any more. */
   pinFile(fault: string | undefined): void;
-  /** There was no file of pins at the start; so many came from what replicas share. */
+  /** There was no file of pins at the start; `fromRedis` pins came from what replicas share. */
   pinsBegunAnew(fromRedis: number): void;
   /** What was found cannot be put to use. */
   failed(why: string): void;
@@ -101,7 +101,7 @@ export class DiscoveryEvents {
     if (surplus > 0 && this.isDue("surplus")) this.observer.tooMany(max, max + surplus);
   }
 
-  /** So many URLs were not asked in a reading. */
+  /** URLs were not asked in a reading. */
   unasked(count: number): void {
     if (count > 0 && this.isDue("unasked")) this.observer.unasked(count);
   }

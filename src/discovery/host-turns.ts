@@ -6,7 +6,7 @@ export const MOST_QUESTIONS = 64;
 /** Questions that wait for an answer at once, of all hosts. */
 const CONCURRENCY = 16;
 
-/** So many questions follow each other at once; each later one waits so much longer than the one before. */
+/** Questions that follow each other at once; each later one waits longer than the one before, by {@link LONGER}. */
 const QUICK_QUESTIONS = 8;
 const LONGER: Duration = 5;
 

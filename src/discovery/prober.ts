@@ -29,7 +29,7 @@ export interface Proof {
   readonly silent: ReadonlyMap<string, string>;
   /** Published ones that are another registry, and whose. */
   readonly strangers: ReadonlyMap<string, string>;
-  /** So many of the silent ones were not asked, since their host had been asked enough. */
+  /** How many of the silent ones were not asked, since their host had been asked enough. */
   readonly unasked: number;
 }
 

@@ -1,6 +1,6 @@
 import { sayCount } from "./quantity.ts";
 
-/** Names beyond so many are counted. */
+/** Names beyond this number are counted. */
 const MOST_NAMED = 10;
 
 interface Named {

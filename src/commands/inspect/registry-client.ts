@@ -8,7 +8,7 @@ export interface Asked {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** What the text is as JSON; undefined where it is none. */
+  /** What the text is as JSON; undefined where it is not JSON. */
   readonly json: unknown;
   /** Milliseconds until the head was there. */
   readonly took: number;
