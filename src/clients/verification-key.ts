@@ -52,10 +52,12 @@ export function readVerificationKey(jwk: unknown): VerificationKey | string | un
   } catch {
     return "cannot be read, or is not on its curve";
   }
-  const bits = object.asymmetricKeyDetails?.modulusLength ?? RSA_BITS.least;
+  const { modulusLength: bits = RSA_BITS.least, publicExponent = 3n } = object.asymmetricKeyDetails ?? {};
   if (bits < RSA_BITS.least || bits > RSA_BITS.most) {
     return `has ${bits} bits: RSA keys have ${RSA_BITS.least} to ${RSA_BITS.most}`;
   }
+  // With 1, everybody can sign.
+  if (publicExponent < 3n) return "has an exponent that makes it unsafe";
   return {
     fingerprint: JSON.stringify([kid ?? null, algorithms, object.export({ format: "jwk" })]),
     id: kid,

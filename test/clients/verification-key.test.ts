@@ -91,6 +91,7 @@ describe("a key of a set", () => {
     const bad: [jwk: unknown, fault: string][] = [
       [makeKey("RS256", undefined, 1024).jwk, "has 1024 bits"],
       [makeKey("RS256", undefined, 2040).jwk, "has 2040 bits"],
+      [{ ...rsa, e: "AQ" }, "exponent"],
       [{ ...rsa, n: "" }, "has 0 bits"],
       [{ ...rsa, n: undefined }, "cannot be read"],
       [{ ...rsa, d: "AQAB" }, "private key"],
