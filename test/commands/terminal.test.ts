@@ -99,6 +99,7 @@ describe("what a registry says does not reach the operator's terminal as it is:"
     const node = { url: EVIL, state: EVIL, lastError: EVIL, cordoned: false, ...measured };
     const numbers = { running: 0, queued: 0, retriesLeft: 0, budgetLeft: null };
     const words = { name: EVIL, admin: EVIL, state: EVIL, mode: EVIL, lastError: `x${EVIL}`, breaker: EVIL };
+    const lastDifference = { operation: EVIL, nodes: [[0], [1]], parts: [EVIL], at: EVIL };
     const finding = { severity: EVIL, text: EVIL, since: EVIL };
     const action = { upstream: EVIL, node: 0, state: "cordoned", weight: null, mode: EVIL, reason: EVIL, until: EVIL };
     const url = await startEvil({
@@ -109,7 +110,7 @@ describe("what a registry says does not reach the operator's terminal as it is:"
       redis: { configured: true, state: "away", lastError: EVIL, pendingPurges: 0 },
       health: { sentence: EVIL, findings: [finding, finding] },
       inForce: [action],
-      upstreams: [{ ...words, ...numbers, nodes: [node] }],
+      upstreams: [{ ...words, ...numbers, lastDifference, nodes: [node] }],
     });
     for (const command of ["status", "nodes", "upstreams"]) {
       for (const more of [[], ["--json"]]) {
