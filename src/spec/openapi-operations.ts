@@ -64,6 +64,15 @@ const PARTIAL = query(
   Type.Boolean(),
 );
 
+const SEARCH_PARAMETERS = [
+  query("query", "Searched for in id, name and symbol.", Type.String()),
+  query("admin", "Only the registry of this party id or alias.", Type.String()),
+  query("symbol", "Only instruments with this symbol.", Type.String()),
+  query("paused", "Only instruments that are paused, or only those that are not.", Type.Boolean()),
+  PAGE_SIZE,
+  PAGE_TOKEN,
+];
+
 /** One of the endpoints of the standard. */
 export function describeEndpoint(endpoint: Endpoint, options: ApiOptions): object {
   const { operation, kind } = endpoint;
@@ -153,14 +162,7 @@ function describeCatalogue(options: ApiOptions): Readonly<Record<string, object>
         description:
           "Upper and lower case and accents make no difference; instruments of which a field begins with the query come " +
           "first. X-Registry-Partial names registries whose instruments are not known, or not all of them.",
-        parameters: [
-          query("query", "Searched for in id, name and symbol.", Type.String()),
-          query("admin", "Only the registry of this party id or alias.", Type.String()),
-          query("symbol", "Only instruments with this symbol.", Type.String()),
-          query("paused", "Only instruments that are paused, or only those that are not.", Type.Boolean()),
-          PAGE_SIZE,
-          PAGE_TOKEN,
-        ],
+        parameters: SEARCH_PARAMETERS,
         answer: answer("The instruments that were found", schemas.CataloguePage, CATALOGUE_EXAMPLE),
       },
       options,
