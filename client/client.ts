@@ -143,7 +143,8 @@ async function* followChanges(
 ): AsyncGenerator<CatalogueEvent, void, undefined> {
   let id = lastId;
   let retry = 1_000;
-  while (signal?.aborted !== true) {
+  for (;;) {
+    if (signal?.aborted === true) return;
     const headers = new Headers({ Accept: "text/event-stream" });
     if (apiKey !== undefined) headers.set("X-API-Key", apiKey);
     if (token !== undefined)

@@ -90,10 +90,15 @@ test("a thousand subscribers are told ten thousand changes once each, though a r
     const headers = ["content-type", "application/json", "cache-control", "max-age=2"];
     return { status: 200, headers, body: JSON.stringify({ instruments: listed }) };
   });
-  const upstreams = Object.entries(registries).map(([name, { admin, url }]) => ({ name, admin, urls: [url] }));
+  const upstreams = Object.entries(registries).map(([name, { admin, url }]) => ({
+    name,
+    admin,
+    urls: [url],
+    cache: { warmUp: true },
+  }));
   const keys = {
     redis: { url: redis.url },
-    upstreams: upstreams.map((each) => ({ ...each, cache: { warmUp: true } })),
+    upstreams,
     // All come from one address.
     listen: { maxConnections: 10_000 },
     log: { level: "warn" },
@@ -135,7 +140,12 @@ test("a thousand subscribers are told ten thousand changes once each, though a r
 
 test("ten thousand that come and go leave nothing behind", async () => {
   const registries = await startRegistries({ amulet: {}, bonds: {} });
-  const upstreams = Object.entries(registries).map(([name, { admin, url }]) => ({ name, admin, urls: [url] }));
+  const upstreams = Object.entries(registries).map(([name, { admin, url }]) => ({
+    name,
+    admin,
+    urls: [url],
+    cache: { warmUp: true },
+  }));
   const gateway = await GatewayProcess.start({ upstreams, log: { level: "warn" } });
   onTestFinished(async () => void (await gateway.stop()));
   const comeAndGo = async (count: number) => {
@@ -164,7 +174,12 @@ test("a subscriber that reads nothing is closed, and holds nothing up", async ()
     const listed = instruments.map((each) => ({ ...each, symbol: `S${symbol}` }));
     return { status: 200, headers, body: JSON.stringify({ instruments: listed }) };
   });
-  const upstreams = Object.entries(registries).map(([name, { admin, url }]) => ({ name, admin, urls: [url] }));
+  const upstreams = Object.entries(registries).map(([name, { admin, url }]) => ({
+    name,
+    admin,
+    urls: [url],
+    cache: { warmUp: true },
+  }));
   const gateway = await startGateway({ upstreams, log: { level: "warn" } }, { clock });
   onTestFinished(() => gateway.stop());
   const { hostname, port } = new URL(gateway.url);

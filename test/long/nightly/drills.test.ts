@@ -38,14 +38,14 @@ function isMatched(labels: Labels, matchers: readonly string[]): boolean {
 
 /** The alerts of what a gateway finds, and those that only Prometheus would find and may follow from it. */
 function alertsOf({ findings }: Health): readonly Labels[] {
-  const pages = CONDITIONS.filter(({ severity }) => severity === "page").map(({ alert }) => alert);
-  const isPaged = findings.some(({ id }) => pages.includes(id));
+  const pages = new Set<string>(CONDITIONS.filter(({ severity }) => severity === "page").map(({ alert }) => alert));
+  const isPaged = findings.some(({ id }) => pages.has(id));
   return CONDITIONS.flatMap(({ alert, severity, subject, isCause, find }) => {
     const labels = { alertname: alert, severity, subject, cause: String(isCause), job: "gateway" };
     const found = findings.filter(({ id }) => id === alert);
     if (found.length === 0) return find === "outside" && !isCause && isPaged ? [labels] : [];
     const upstreams = new Set(found.map(({ upstream }) => upstream));
-    return [...upstreams].map((upstream) => ({ ...labels, ...(upstream !== null && { upstream }) }));
+    return [...upstreams].map((upstream) => Object.assign(upstream === null ? {} : { upstream }, labels));
   });
 }
 
