@@ -29,8 +29,8 @@ export interface DayResult {
   readonly canRestart: boolean;
 }
 
-/** How long wallets may take to end after the day. */
-const EVENING = 120_000;
+/** How long wallets may take to end after the day, on a busy machine. */
+const EVENING = 600_000;
 
 /** Has a contestant play the day, every part in a process of its own. */
 export async function playDay(contestant: Contestant, day: Day): Promise<DayResult> {

@@ -128,9 +128,12 @@ function cellOf(result: DayResult, fault: FaultName): { text: string; goodness: 
   return { text: `${shareOf(outcome)}, ${Math.round(outcome.p99)}`, goodness };
 }
 
+/** When a wallet saw the change first, and when one saw last what was there before. */
 function sightOf({ wallets: { firstSight, lastOld }, canPurge }: DayResult): string {
-  const seconds = (value: number | undefined) => (value === undefined ? "at once" : `${(value / 1000).toFixed(2)} s`);
-  return `${seconds(firstSight)}, ${seconds(lastOld)}${canPurge ? "" : " (no purge)"}`;
+  const seconds = (value: number) => `${(value / 1000).toFixed(2)} s`;
+  const first = firstSight === undefined ? "never" : seconds(firstSight);
+  const last = Math.max(firstSight ?? 0, lastOld ?? 0);
+  return `${first}, ${firstSight === undefined ? "never" : seconds(last)}${canPurge ? "" : " (no purge)"}`;
 }
 
 function rightShare({ right, error, wrong, stale }: Outcome): number {
