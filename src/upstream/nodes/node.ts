@@ -134,7 +134,7 @@ export class UpstreamNode {
 
   /** The one that it showed last. */
   certificates(): readonly CertificateStatus[] {
-    const certificateEnd = this.connections.latest?.certificateEnd;
+    const { certificateEnd } = this.connections;
     return certificateEnd === undefined ? [] : [{ role: "node", expiresAt: certificateEnd }];
   }
 
@@ -149,9 +149,9 @@ export class UpstreamNode {
       ejections: this.ejections,
       calls: this.calls,
       outOfStep: this.connections.stepFaults,
-      protocol: this.connections.latest?.protocol,
+      protocol: this.connections.protocol,
       provedAt: this.provedAt === undefined ? undefined : new Date(this.provedAt).toISOString(),
-      certificateExpiresAt: this.connections.latest?.certificateEnd,
+      certificateExpiresAt: this.connections.certificateEnd,
       cordoned: this.isCordoned,
       weight: this.weight,
     };

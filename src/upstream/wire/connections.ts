@@ -1,7 +1,7 @@
 import { Abort, type Clock, type Duration, type Instant } from "../../clock.ts";
 import { ConnectionGone, ProofFailed } from "./connection-failure.ts";
 import { ConnectionProofs, type Prove, type Proving } from "./connection-proofs.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection, Protocol } from "./connection.ts";
 import { Http1Connection, type KnownTarget } from "./http1-connection.ts";
 import { Http2Connection } from "./http2-connection.ts";
 import { StepRecord } from "./in-step.ts";
@@ -34,8 +34,10 @@ export class Opening extends Abort {
  * there may be is the caller's to bound. See {@link ConnectionProofs} for which of them may carry calls.
  */
 export class Connections {
-  /** The one that was opened last: what it shows of the node is told to operators. */
-  latest: Pick<Connection, "protocol" | "certificateEnd"> | undefined;
+  /** When the certificate ends that was shown last (RFC 3339); undefined without TLS, and before the first. */
+  certificateEnd: string | undefined;
+  /** What the node spoke last; undefined before the first connection. */
+  protocol: Protocol | undefined;
   private readonly target: KnownTarget;
   private readonly clock: Clock;
   private readonly prove: Prove | undefined;
@@ -47,6 +49,8 @@ export class Connections {
   private readonly retired: Connection[] = [];
   /** Of those who wait to use a node that was out of step too often. */
   private readonly turns = new Turns();
+  /** Those that are nearly full, and beside which another one is being opened. */
+  private readonly aheadOf = new WeakSet<Connection>();
   private lastTakenAt: Instant = 0;
   private isClosed = false;
 
@@ -226,9 +230,9 @@ export class Connections {
     const connection = isHttp2
       ? await Http2Connection.open(socket, target, clock, onClose)
       : new Http1Connection(socket, target, clock, onClose);
-    const { protocol, certificateEnd } = connection;
-    this.latest = { protocol, certificateEnd };
+    this.protocol = connection.protocol;
     if (isHttp2) clock.after(STAND_BY, () => this.closeUnneeded(connection));
+    this.certificateEnd = connection.certificateEnd;
     // What the other connections have heard by now has to be known before they vouch for this one.
     await new Promise((resolve) => setImmediate(resolve));
     opening.isConnected = true;
@@ -285,7 +289,21 @@ export class Connections {
     if (connection instanceof Http1Connection) connection.isUsed = true;
     const at = this.free.indexOf(connection);
     if (connection.room === 0 && at !== -1) this.free.splice(at, 1);
+    if (connection instanceof Http2Connection) this.keepAhead(connection);
     return connection;
+  }
+
+  /** Opens another before this one is full. */
+  private keepAhead(connection: Http2Connection): void {
+    const isAlone = !this.free.some((each) => each !== connection && each.room > 0);
+    if (!connection.isNearlyFull || !isAlone || this.aheadOf.has(connection) || this.isClosed) return;
+    this.aheadOf.add(connection);
+    void this.openBeside(connection).then((other) => {
+      this.aheadOf.delete(connection);
+      if (other === undefined) return;
+      this.proofs.admit(other, connection.provedAt);
+      this.standBy(other);
+    });
   }
 
   private keep(connection: Connection): void {

@@ -84,8 +84,16 @@ export class Http2Connection extends Connection {
 
   get room(): number {
     if (!this.isOpen || this.session.closed || this.cancelPing !== undefined) return 0;
-    const { maxConcurrentStreams = MOST_STREAMS } = this.session.remoteSettings;
-    return Math.max(0, Math.min(MOST_STREAMS, maxConcurrentStreams) - this.inFlight);
+    return Math.max(0, this.most - this.inFlight);
+  }
+
+  /** So few are left that another connection is worth having. */
+  get isNearlyFull(): boolean {
+    return this.room <= this.most / 4;
+  }
+
+  private get most(): number {
+    return Math.min(MOST_STREAMS, this.session.remoteSettings.maxConcurrentStreams ?? MOST_STREAMS);
   }
 
   dispatch(request: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
