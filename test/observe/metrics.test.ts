@@ -16,7 +16,7 @@ import { breakAndAsk, sendEverything, sendStrays } from "../support/traffic.ts";
 
 const UPSTREAMS = 10;
 /** Of each cached operation, by upstream, outcome and the like, of each of the 64 places of a node, and of all else. */
-const MAX_SERIES = 4_200 + 2 * 64 * UPSTREAMS + 220 * CACHED_OPERATIONS.length;
+const MAX_SERIES = 4_300 + 2 * 64 * UPSTREAMS + 220 * CACHED_OPERATIONS.length;
 const DEFINITIONS: readonly Definition[] = Object.values(METRICS);
 
 async function seriesIn(registry: LiveRegistry): Promise<Series[]> {
