@@ -43,9 +43,11 @@ class Follower {
 
   /** All changes since the beginning that is known, as texts without their time. */
   get told(): string[] {
-    const { last } = this.changes;
-    const batches = last === undefined ? [] : this.changes.from({ n: Math.max(0, last.n - 1_000), count: 0 });
-    return (batches ?? []).flatMap((batch) => batch.changes.map((_, at) => changeText(batch, at + 1)));
+    const { changes } = this;
+    let n = changes.last?.n ?? 0;
+    while (n > 0 && changes.from({ n: n - 1, count: 0 }) !== undefined) n -= 1;
+    const batches = changes.from({ n, count: 0 }) ?? [];
+    return batches.flatMap((batch) => batch.changes.map((_, at) => changeText(batch, at + 1)));
   }
 
   get types(): string[] {
@@ -286,6 +288,8 @@ describe("replicas at one Redis", () => {
     }
     const b = await start();
     await b.changes.begin();
-    expect(b.told).toEqual(a.told);
+    // What was overwritten in Redis is known to those alone that read it before.
+    expect(b.told.at(-1)).toBe(a.told.at(-1));
+    expect(a.told.slice(-b.told.length)).toEqual(b.told);
   });
 });

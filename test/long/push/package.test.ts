@@ -176,6 +176,7 @@ describe("a gateway of the package", () => {
     check: [["check", "--live", "--config", "FILE"], /amulet/],
     status: [["status", "--config", "FILE"], /amulet/],
     replicas: [["replicas", "--config", "FILE"], /\(answers\)/],
+    audit: [["audit", "--config", "FILE"], /AT +BY/],
     explain: [
       ["explain", `GATEWAY/api/token-standard/v0/registrars/amulet${PAGE}`, "--config", "FILE"],
       /fresh|stored|cached/,
