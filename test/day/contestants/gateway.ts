@@ -56,9 +56,14 @@ async function startReplicas(scene: Scene, count: number, redis?: string) {
     async purge({ alias }: PlacedRegistry) {
       const body = JSON.stringify({ upstream: alias });
       const headers = { "content-type": "application/json" };
-      const url = `http://127.0.0.1:${replicas[0]!.operationsPort}/purge`;
-      // As an operator does who was told that Redis was away.
-      await until(async () => (await fetch(url, { method: "POST", headers, body })).ok);
+      // Replicas without Redis know nothing of each other: one that still drains is asked as well.
+      const asked = redis === undefined ? replicas : replicas.slice(-1);
+      // Again, as an operator does who was told that Redis was away.
+      const purgeAt = ({ operationsPort }: BenchGateway) =>
+        until(
+          async () => (await fetch(`http://127.0.0.1:${operationsPort}/purge`, { method: "POST", headers, body })).ok,
+        );
+      await Promise.all(asked.map(purgeAt));
     },
     /** One after the other: a new one is ready before an old one drains. */
     async restart() {
