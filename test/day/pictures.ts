@@ -22,16 +22,16 @@ export interface Bars {
   readonly format: (value: number) => string;
 }
 
-const WIDTH = 900;
-const NAMES = 210;
-const TOP = 64;
+const WIDTH = 1_000;
+const NAMES = 225;
+const TOP = 78;
 const ROW = 34;
 const BAR = 13;
 const STYLE = `<style>
   text { font: 13px system-ui, sans-serif; fill: #1f2328 }
   .title { font-weight: 600; font-size: 15px }
   .small { font-size: 11px; fill: #59636e }
-  .cell { font-size: 12px; text-anchor: middle; fill: #1f2328 }
+  .cell { font-size: 11px; text-anchor: middle; fill: #1f2328 }
   .ours { font-weight: 600 }
   .line { stroke: #d1d9e0 }
   .s0 { fill: #2f6fbd } .s1 { fill: #d98327 }
