@@ -114,12 +114,13 @@ export class NotCollected extends Error {
 export function collect(body: Readable, limit: number, options?: CollectOptions): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const collected = new CollectedBody(limit, options);
+    let isRefused = false;
+    // It stays when no more is taken, and the rest flows away: kept unread, a chunk takes more than one that is brought.
     const take = (chunk: Buffer): void => {
+      if (isRefused) return;
       const fault = collected.add(chunk);
-      if (fault === undefined) return;
-      // The rest flows away: kept unread, it would take more than what is read.
-      body.off("data", take);
-      reject(new NotCollected(fault));
+      isRefused = fault !== undefined;
+      if (fault !== undefined) reject(new NotCollected(fault));
     };
     body.on("data", take).once("end", () => resolve(collected.take()));
     // Also once it is over: nobody else listens.

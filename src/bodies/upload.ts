@@ -27,7 +27,6 @@ export class Upload extends Readable {
   /** Called when it is. */
   onArrived: (() => void) | undefined;
   private readonly options: UploadOptions;
-  private readonly body: Readable;
   private readonly collected: CollectedBody;
   private onReady: (() => void) | undefined;
   private isWanted = false;
@@ -36,7 +35,6 @@ export class Upload extends Readable {
   constructor(body: Readable, options: UploadOptions) {
     super({ highWaterMark: AHEAD });
     this.options = options;
-    this.body = body;
     this.collected = new CollectedBody(options.most, options);
     // A reader learns of errors too; when nobody reads yet, they must not end the process.
     this.on("error", () => undefined);
@@ -65,13 +63,13 @@ export class Upload extends Readable {
   }
 
   override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
-    // The rest flows away.
-    this.body.off("data", this.receive);
     this.options.onHeld?.(-this.collected.length);
     callback(error);
   }
 
   private readonly receive = (chunk: Buffer): void => {
+    // The rest flows away: Node keeps each chunk that nobody listens for, which costs more than to bring it.
+    if (this.destroyed) return;
     const fault = this.collected.add(chunk);
     if (fault !== undefined) {
       this.destroy(refusedBody(fault, this.options.most));

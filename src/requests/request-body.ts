@@ -53,11 +53,15 @@ export class Uploads {
     }
     const receipt = context.request.complete ? undefined : this.begin(context);
     const collected = new CollectedBody(limit, collectOptionsOf(context.request));
+    let isOver = false;
     const end = (error: Error | null) => {
-      body.off("data", take).off("end", finish).off("error", end);
+      if (isOver) return;
+      isOver = true;
       done(error, error === null ? collected.take() : undefined);
     };
+    // It stays to the end: Node keeps each chunk that nobody listens for, which costs more than to bring it.
     const take = (chunk: Buffer) => {
+      if (isOver) return;
       const fault = collected.add(chunk);
       if (fault !== undefined) {
         context.request.socket.pause();
