@@ -1,12 +1,9 @@
 import type { AnnouncementsPort } from "../ports.ts";
 import type { RedisConnection } from "./connection.ts";
-import { defineScript } from "./scripts.ts";
+import { PUBLISH } from "./scripts.ts";
 
 /** So many announcements may wait for a Redis that is away. */
 const MAX_UNSENT = 256;
-
-/** KEYS: where it is sent from. ARGV: channel, message. */
-const publish = defineScript("announce", "allow-oom", "return redis.call('PUBLISH', ARGV[1], ARGV[2])");
 
 /** What processes say to each other at once. */
 export class Announcements implements AnnouncementsPort {
@@ -53,8 +50,7 @@ export class Announcements implements AnnouncementsPort {
   }
 
   private async send(event: string): Promise<void> {
-    const { channel } = this.connection.keys;
-    const args = [channel, this.connection.message({ kind: "news", event })];
-    await this.connection.run({ script: publish, keys: [channel], args });
+    const message = this.connection.message({ kind: "news", event });
+    await this.connection.run({ script: PUBLISH, keys: [this.connection.keys.channel], args: [message] });
   }
 }

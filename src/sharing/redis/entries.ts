@@ -7,9 +7,10 @@ import { BASE, softScope } from "../epochs.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
 import type { RedisCoordinator } from "./coordinator.ts";
-import { readEntry, removeEntry, VARIANT, writeEntry } from "./entry-scripts.ts";
+import { readEntry, VARIANT, writeEntry } from "./entry-scripts.ts";
 import { MAX_WAIT, type PartitionView } from "./partitions.ts";
 import { isChainDigest } from "./messages.ts";
+import { UNLINK } from "./scripts.ts";
 import type { Rejection } from "./observer.ts";
 import { SEAL_LENGTH } from "./seals.ts";
 
@@ -108,7 +109,7 @@ export class RedisStore implements Store {
     const view = this.coordinator.epochs.readable(key.partition);
     if (view === undefined) return;
     const keys = [this.entryKey(view, key)];
-    this.connection.write(() => ({ script: removeEntry, keys, args: [] }), 0);
+    this.connection.write(() => ({ script: UNLINK, keys, args: [] }), 0);
   }
 
   private async read(key: CacheKey, view: PartitionView): Promise<readonly Entry[] | undefined> {

@@ -72,6 +72,3 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], math.max(useful, redis.call('PTTL', KEYS[1])))
 return 1`,
 );
-
-/** KEYS: entry. */
-export const removeEntry = defineScript("entry_remove", "allow-oom", "return redis.call('UNLINK', KEYS[1])");

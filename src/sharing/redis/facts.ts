@@ -3,7 +3,7 @@ import { Facts } from "../facts.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisObserver } from "./observer.ts";
 import type { SharedEpochs } from "./epochs.ts";
-import { readValue, writingOf } from "./values.ts";
+import { readingOf, writingOf } from "./values.ts";
 
 /** Characters; a party id is shorter. In Redis there may be its end and its seal besides. */
 const LONGEST = 1_024;
@@ -53,7 +53,7 @@ export class SharedFacts {
   private async read(key: string): Promise<string | undefined> {
     try {
       const name = this.connection.keys.fact(key);
-      const value = await this.epochs.askElsewhere({ script: readValue, keys: [name], args: [] });
+      const value = await this.epochs.askElsewhere(readingOf(name));
       if (typeof value === "number") this.observer.valueRejected("fact", "form");
       return typeof value === "string" && value !== "" ? this.open(name, value) : undefined;
     } catch {

@@ -8,7 +8,7 @@ import type { RedisObserver } from "./observer.ts";
 import { defineScript } from "./scripts.ts";
 import type { Message } from "./messages.ts";
 import type { SharedEpochs } from "./epochs.ts";
-import { readValue, VALUE_OF, writingOf } from "./values.ts";
+import { readingOf, VALUE_OF, writingOf } from "./values.ts";
 
 /** A dead holder keeps the others waiting for this long at most; a living one renews at a third of it. */
 const LEASE: Duration = 2_000;
@@ -207,7 +207,7 @@ export class SharedLeases {
     }
     try {
       const lease = this.connection.keys.lease(name);
-      const found = await this.connection.run({ script: readValue, keys: [lease], args: [] }, POLL_EVERY);
+      const found = await this.connection.run(readingOf(lease), POLL_EVERY);
       const holder = typeof found === "string" && found !== "" ? this.open(lease, found) : undefined;
       if (holder === undefined) this.waiters.wake(name, "failed");
       else if (holder.startsWith(RELEASED)) this.waiters.wake(name, asOutcome(holder.slice(RELEASED.length)));

@@ -1,11 +1,14 @@
 import type { Cluster, Redis } from "ioredis";
 
-/** A Lua script that Redis runs as one command. */
+/** A Lua script that Redis runs as one command; without `lua`, a command of Redis's own. */
 export interface Script {
-  /** For metrics. Also the name of the command that the client has for it. */
+  /** For traces. Also the name of the command that the client has for it. */
   readonly name: string;
-  readonly lua: string;
+  readonly lua?: string;
 }
+
+export const PUBLISH: Script = { name: "publish" };
+export const UNLINK: Script = { name: "unlink" };
 
 /**
  * `no-writes` also runs on a read-only replica and in a full Redis; `allow-oom` writes little and also runs in a full
@@ -52,7 +55,7 @@ type ScriptArgument = string | number | Buffer;
 /** One run of a script. */
 export interface ScriptCall {
   readonly script: Script;
-  /** All in one slot of a cluster. */
+  /** All in one slot of a cluster; of {@link PUBLISH} the channel. */
   readonly keys: readonly string[];
   readonly args: readonly ScriptArgument[];
   /** Strings in the reply come as bytes. */
@@ -63,6 +66,7 @@ type Command = (keyCount: number, ...keysAndArgs: readonly ScriptArgument[]) => 
 
 /** Runs a script by its digest; one that Redis does not know (it was restarted) is sent in full by the client. */
 export function runScript(client: Redis | Cluster, { script, keys, args, binary }: ScriptCall): Promise<unknown> {
+  if (script.lua === undefined) return client.call(script.name, ...keys, ...args);
   const commands = client as unknown as Record<string, Command | undefined>;
   if (commands[script.name] === undefined) client.defineCommand(script.name, { lua: script.lua });
   return commands[binary === true ? `${script.name}Buffer` : script.name]!(keys.length, ...keys, ...args);

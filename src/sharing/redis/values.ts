@@ -4,16 +4,21 @@ import { defineScript, PLAIN, type ScriptCall } from "./scripts.ts";
 /** Bytes of a value: party ids, tokens and digests with their seals are shorter. What is longer is foreign. */
 const LONGEST_VALUE = 1_100;
 
-/** Lua for `valueOf(key)`: a value, '' for none, 1 for what is foreign, of which the size alone was read. */
+/** Lua for `valueOf(key, most)`: a value, '' for none, 1 for what is foreign, of which the size alone was read. */
 export const VALUE_OF = `
-local function valueOf(key)
+local function valueOf(key, most)
   local size = redis.pcall('STRLEN', key)
-  if type(size) ~= 'number' or size > ${LONGEST_VALUE} then return 1 end
+  if type(size) ~= 'number' or size > (most or ${LONGEST_VALUE}) then return 1 end
   return size == 0 and '' or redis.call('GET', key)
 end`;
 
-/** KEYS: value. Returns what {@link VALUE_OF} does. */
-export const readValue = defineScript("value_read", "no-writes", `${VALUE_OF} return valueOf(KEYS[1])`);
+/** KEYS: value. ARGV: bytes that it may have. Returns what {@link VALUE_OF} does. */
+const readValue = defineScript("value_read", "no-writes", `${VALUE_OF} return valueOf(KEYS[1], tonumber(ARGV[1]))`);
+
+/** @param most bytes; what is longer is foreign */
+export function readingOf(key: string, most = LONGEST_VALUE): ScriptCall {
+  return { script: readValue, keys: [key], args: [most] };
+}
 
 /**
  * The compare-and-set of single values. KEYS: value. ARGV: what has to be there ('*': anything), what is to be there, for
