@@ -126,22 +126,6 @@ const CACHE: readonly PanelSpec[] = [
     ],
   },
   {
-    title: "Hit ratio by bytes",
-    description: "Share of the bytes of bodies that came out of the cache.",
-    unit: "share",
-    max: 1,
-    queries: [
-      {
-        expr: ratio(
-          ["operation"],
-          q.rate("cacheAnswerBytes", SERVED_FROM_CACHE),
-          q.rate("cacheAnswerBytes", CACHEABLE),
-        ),
-        legend: "{{operation}}",
-      },
-    ],
-  },
-  {
     title: "Age served (p99) and oldest allowed",
     description: "What the oldest percent of answers was, and what the configuration allows at most.",
     unit: "seconds",

@@ -46,7 +46,6 @@ export interface PanelSpec {
 
 const UNITS: Readonly<Record<Unit, string>> = {
   "per second": "ops",
-  "bytes per second": "Bps",
   bytes: "bytes",
   seconds: "s",
   age: "s",

@@ -1,6 +1,6 @@
 import { type Endpoint, ENDPOINTS, isOfVersion2 } from "../src/spec/endpoints.ts";
 import type { PanelSpec } from "./dashboard-panels.ts";
-import { type Queries, ratio, sum } from "../src/observe/metrics/promql.ts";
+import { type Queries, sum } from "../src/observe/metrics/promql.ts";
 
 /** The operations of each version that clients choose between; metadata has one version. */
 const OPERATIONS: Readonly<Record<"v1" | "v2", readonly Endpoint["operation"][]>> = {
@@ -25,25 +25,6 @@ export function versionPanels(q: Queries, by: readonly "upstream"[] = []): reado
       unit: "per second",
       queries: versions.map(([version, operation]) => ({
         expr: sum(by, q.rate("requests", { operation })),
-        legend: `${legend}${version}`,
-      })),
-    },
-    {
-      title: "Refused by version (4xx)",
-      description:
-        "Answers, and no failures: of version 2 a registry's 404 says that it has none, and 409 that a contract is on its way to another synchronizer.",
-      unit: "per second",
-      queries: versions.map(([version, operation]) => ({
-        expr: sum(by, q.rate("requests", { operation, status: "4xx" })),
-        legend: `${legend}${version}`,
-      })),
-    },
-    {
-      title: "Errors by version",
-      description: "Share of requests for factories and choice contexts answered with a 5xx.",
-      unit: "share",
-      queries: versions.map(([version, operation]) => ({
-        expr: ratio(by, q.rate("requests", { operation, status: "5xx" }), q.rate("requests", { operation })),
         legend: `${legend}${version}`,
       })),
     },

@@ -4,22 +4,12 @@ import { sayCount } from "../../src/words/quantity.ts";
 import { MetricLink } from "./metric-link.tsx";
 import { Scroll } from "./scroll.tsx";
 
-export type Column<Row> = ColumnParts<Row> & (Measured | Described);
-
-/** Right-aligned, so that digits stand below each other; whatever is counted or measured has its metric. */
-interface Measured {
-  readonly isNumber: true;
-  readonly metric: string;
-}
-
-interface Described {
-  readonly isNumber?: false;
-  /** Where it shows numbers all the same. */
-  readonly metric?: string;
-}
-
-interface ColumnParts<Row> {
+export interface Column<Row> {
   readonly title: string;
+  /** Right-aligned, so that digits stand below each other. */
+  readonly isNumber?: boolean;
+  /** That shows the same over time. */
+  readonly metric?: string;
   readonly cell: (row: Row) => ComponentChildren;
   /** What it is sorted by; undefined: it is not. */
   readonly sort?: (row: Row) => number | string;

@@ -67,7 +67,6 @@ export function NodeTable({ upstream, isReadonly }: { readonly upstream: Upstrea
 const measureColumns: readonly Column<Row>[] = [
   {
     title: "Proved its admin",
-    metric: "registry_gateway_upstream_admin_proved",
     cell: ({ provedAt }: Row) => <When at={provedAt} />,
   },
   {

@@ -78,7 +78,7 @@ function Facts({ upstream, status }: { readonly upstream: Upstream; readonly sta
             </>
           )}
         </Fact>
-        <Fact label="Admin" metric="registry_gateway_upstream_admin_proved">
+        <Fact label="Admin">
           <code class="long">{admin ?? "not known yet"}</code>
         </Fact>
         {agreement !== null && (
@@ -105,9 +105,7 @@ function Facts({ upstream, status }: { readonly upstream: Upstream; readonly sta
         <Fact label="Calls that wait" metric="registry_gateway_upstream_calls_queued">
           {sayNumber(upstream.queued)}
         </Fact>
-        <Fact label="Retries left" metric="registry_gateway_upstream_retries_left">
-          {sayNumber(upstream.retriesLeft)}
-        </Fact>
+        <Fact label="Retries left">{sayNumber(upstream.retriesLeft)}</Fact>
         <Fact label="Rate limit" metric="registry_gateway_upstream_rate_limit_left">
           {budgetLeft === null ? "none, or not used yet" : `${sayNumber(budgetLeft)} calls left in its window`}
         </Fact>

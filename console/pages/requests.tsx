@@ -89,7 +89,7 @@ function requestColumns(onCopy: (request: Request) => void): Column<Request>[] {
     {
       title: "Status",
       isNumber: true,
-      metric: "registry_gateway_responses_total",
+      metric: "registry_gateway_requests_total",
       cell: ({ status }: Request) => <Badge tone={statusTone(status)}>{status}</Badge>,
       sort: ({ status }: Request) => status,
     },
@@ -109,7 +109,6 @@ function requestColumns(onCopy: (request: Request) => void): Column<Request>[] {
     {
       title: "Bytes",
       isNumber: true,
-      metric: "registry_gateway_cache_answer_bytes_total",
       cell: ({ bytes }: Request) => sayBytes(bytes),
       sort: ({ bytes }: Request) => bytes ?? -1,
     },

@@ -91,7 +91,7 @@ export function recordRequest(context: EndedRequest, options: RequestRecordOptio
   const seconds = (clock.now() - context.startedAt) / 1000;
   if (error !== undefined) traffic.failed(error.code);
   const traceId = trace?.isSampled === true ? trace.id : undefined;
-  traffic.finish({ operation, upstream, outcome }, { status, bytes, age, seconds, traceId });
+  traffic.finish({ operation, upstream, outcome }, { status, age, seconds, traceId });
   if (context.limitState !== undefined) recordClient(context, options.clients);
   trace?.end({ requestId: id, method, operation, upstream, status, outcome, reason: error?.proxyError });
   if (outcome === "hit" && !(random() < context.snapshot.config.log.hits)) return;
@@ -130,7 +130,7 @@ export function recordRefused(
   const { code, status } = error;
   const elapsed = clock.now() - startedAt;
   const method = request.method!;
-  traffic.refused(code, operation, { status, bytes, age: undefined, seconds: elapsed / 1000 });
+  traffic.refused(code, operation, { status, age: undefined, seconds: elapsed / 1000 });
   clients.count(client, operation, "refused", startedAt);
   clients.refused(client, code, startedAt);
   tracing

@@ -4,7 +4,7 @@ import type { HandshakeFailure } from "../connections/tls-server.ts";
 import { isCached } from "../spec/operations.ts";
 import type { Metrics } from "./metrics.ts";
 import type { CounterChild, HistogramChild } from "./metrics/batches.ts";
-import { type OperationLabel, type OutcomeLabel, statusClassOf, statusLabelOf } from "./metrics/labels.ts";
+import { type OperationLabel, type OutcomeLabel, type StatusClass, statusClassOf } from "./metrics/labels.ts";
 
 /** What a request was about and what became of it. */
 export interface TrafficKind {
@@ -17,8 +17,6 @@ export interface TrafficKind {
 /** A request that has its answer. */
 export interface FinishedRequest {
   readonly status: number;
-  /** Of the answer's body. */
-  readonly bytes: number;
   /** Of an answer that came through the cache, in seconds. */
   readonly age: number | undefined;
   readonly seconds: number;
@@ -91,7 +89,6 @@ export class Traffic {
   refusedUnparsed({ code, status }: GatewayError): void {
     this.failed(code);
     this.metrics.requests.inc({ operation: "none", upstream: "none", status: statusClassOf(status) });
-    this.metrics.responses.inc({ status: statusLabelOf(status) });
   }
 
   begin(): void {
@@ -127,20 +124,16 @@ export class Traffic {
     const labels = { operation, outcome };
     const durations = this.batched(`durations ${operation} ${outcome}`, () => metrics.requestDuration.labels(labels));
     const recordCached = this.createCacheRecorder({ operation, upstream, outcome });
-    const byStatus = new Map<number, readonly [requests: CounterChild, responses: CounterChild]>();
-    const childrenOf = (status: number) => {
-      const children = [
-        batches.counter(metrics.requests.labels({ operation, upstream, status: statusClassOf(status) })),
-        batches.counter(metrics.responses.labels({ status: statusLabelOf(status) })),
-      ] as const;
-      byStatus.set(status, children);
-      return children;
+    const byClass = new Map<StatusClass, CounterChild>();
+    const counterOf = (status: StatusClass) => {
+      const counter = batches.counter(metrics.requests.labels({ operation, upstream, status }));
+      byClass.set(status, counter);
+      return counter;
     };
     return function recordRequest(request) {
-      const { status, seconds: value, traceId } = request;
-      const [requests, responses] = byStatus.get(status) ?? childrenOf(status);
-      requests.inc();
-      responses.inc();
+      const { seconds: value, traceId } = request;
+      const status = statusClassOf(request.status);
+      (byClass.get(status) ?? counterOf(status)).inc();
       if (traceId === undefined) durations.observe(value);
       else metrics.requestDuration.observe({ labels, value, exemplarLabels: { trace_id: traceId } });
       recordCached?.(request);
@@ -158,11 +151,9 @@ export class Traffic {
     if (!isCached(operation) || outcome === "refused") return undefined;
     const { metrics } = this;
     const answers = metrics.batches.counter(metrics.cacheAnswers.labels({ upstream, operation, outcome }));
-    const answerBytes = metrics.batches.counter(metrics.cacheAnswerBytes.labels({ operation, outcome }));
     const ages = this.batched(`ages ${operation}`, () => metrics.servedAge.labels({ operation }));
-    return function recordCached({ bytes, age }) {
+    return function recordCached({ age }) {
       answers.inc();
-      answerBytes.inc(bytes);
       if (age !== undefined) ages.observe(age);
     };
   }

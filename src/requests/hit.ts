@@ -95,8 +95,8 @@ export function createHitAnswers(services: Services): AnswerHit {
 
   function record({ method, headers }: IncomingMessage, hit: Hit, client: Client | undefined): void {
     const { target, startedAt, id, snapshot } = hit;
-    const { status, age, body } = hit.answer;
-    target.recordHit({ status, age, bytes: body?.length ?? 0, seconds: (clock.now() - startedAt) / 1000 });
+    const { status, age } = hit.answer;
+    target.recordHit({ status, age, seconds: (clock.now() - startedAt) / 1000 });
     if (client !== undefined) clients.count(client, target.operation, "hit", startedAt);
     tracing?.begin(headers, clock.now() - startedAt).end({
       requestId: id,

@@ -37,9 +37,9 @@ test("whoever reads a metric sees what waited in a batch", async () => {
   const { metrics, registry } = createMetrics();
   const labels = { operation: "info", outcome: "hit" } as const;
   metrics.batches.histogram(metrics.requestDuration.labels(labels)).observe(0.2);
-  metrics.batches.counter(metrics.cacheAnswerBytes.labels(labels)).inc(7);
+  metrics.batches.counter(metrics.clientRequests.labels({ client: "ada", ...labels })).inc(7);
   expect(
     (await metrics.requestDuration.get()).values.find(({ metricName }) => metricName?.endsWith("_count"))?.value,
   ).toBe(1);
-  expect(await registry.metrics()).toMatch(/cache_answer_bytes_total\{operation="info",outcome="hit"\} 7\n/);
+  expect(await registry.metrics()).toMatch(/client_requests_total\{client="ada",operation="info",outcome="hit"\} 7\n/);
 });

@@ -10,7 +10,7 @@ export type Reset = "restart" | "removal" | "reading";
 export type Aggregation = "sum" | "max" | "min" | "first";
 
 /** What a panel's axis shows. */
-export type Unit = "per second" | "seconds" | "bytes" | "bytes per second" | "share" | "count" | "age" | "state";
+export type Unit = "per second" | "seconds" | "bytes" | "share" | "count" | "age" | "state";
 
 /** How the metric is shown in the dashboards. */
 export interface Panel<Label extends string = string> {

@@ -1,6 +1,5 @@
 import type { ClosingReason } from "../../connections/connections.ts";
 import type { HandshakeFailure } from "../../connections/tls-server.ts";
-import { STATUS_CODES } from "node:http";
 import { CACHE_OUTCOMES, type CacheOutcome } from "../../cache/resource.ts";
 import { type ErrorCode, ERRORS } from "../../errors.ts";
 import { OPERATIONS, type Operation } from "../../spec/operations.ts";
@@ -58,13 +57,6 @@ export function statusClassOf(status: number): StatusClass {
   if (status < 300) return "2xx";
   if (status < 400) return "3xx";
   return status < 500 ? "4xx" : "5xx";
-}
-
-/** Registered status codes; whatever else an upstream makes up is `other`. */
-export const STATUS: readonly string[] = [...Object.keys(STATUS_CODES), String(CLIENT_GONE), "other"];
-
-export function statusLabelOf(status: number): string {
-  return status in STATUS_CODES || status === CLIENT_GONE ? String(status) : "other";
 }
 
 export const CLOSING_REASON = [

@@ -120,8 +120,6 @@ function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: Upstr
     // A counter that appears with its first event has already lost it.
     metrics.nodeOutOfStep.inc({ upstream, node }, 0);
   }
-  const isProved = status.nodes.some(({ state }) => state === "up" || state === "ejected");
-  metrics.adminProved.set({ upstream }, isProved ? 1 : 0);
   const { needed, agreeing, isReached } = status.agreement ?? NOTHING_TO_AGREE;
   metrics.agreementMissing.set({ upstream }, isReached ? 0 : Math.max(1, needed - agreeing));
   metrics.adminContested.set({ upstream }, status.isContested ? 1 : 0);
@@ -129,7 +127,6 @@ function refreshUpstream(metrics: Metrics, config: UpstreamConfig, status: Upstr
   metrics.upstreamInFlight.set({ upstream }, status.running);
   metrics.upstreamQueued.set({ upstream }, status.queued);
   metrics.upstreamMaxInFlight.set({ upstream }, config.concurrency.max);
-  metrics.upstreamRetriesLeft.set({ upstream }, status.retriesLeft);
   if (config.rateLimit === undefined) return;
   metrics.rateLimit.set({ upstream }, config.rateLimit.requests);
   metrics.rateLimitLeft.set({ upstream }, status.budgetLeft ?? config.rateLimit.requests);

@@ -13,11 +13,6 @@ export const CACHE = {
     labels: { upstream: ALIAS_OR_NONE, operation: CACHED_OPERATIONS, outcome: CACHE_OUTCOMES },
     panel: { title: "Answers by outcome", unit: "per second", by: ["outcome"] },
   }),
-  cacheAnswerBytes: counter("cache_answer_bytes", {
-    help: "Bytes of bodies of cached endpoints, by what the cache made of them.",
-    labels: { operation: CACHED_OPERATIONS, outcome: CACHE_OUTCOMES },
-    panel: { title: "Bytes by outcome", unit: "bytes per second", by: ["outcome"] },
-  }),
   servedAge: histogram("cache_served_age", {
     help: "Age of the answers of cached endpoints.",
     labels: { operation: CACHED_OPERATIONS },
@@ -38,10 +33,6 @@ export const CACHE = {
     help: "Stale answers served, by what allowed it.",
     labels: { reason: STALE_REASONS },
     panel: { title: "Stale answers by reason", unit: "per second", by: ["reason"] },
-  }),
-  cacheRevalidations: counter("cache_revalidations", {
-    help: "Entries that an upstream confirmed with a 304.",
-    panel: { title: "Entries confirmed by 304", unit: "per second" },
   }),
   cacheRefreshes: counter("cache_refreshes", {
     help: "Background refreshes, by what became of them.",

@@ -7,7 +7,6 @@ import {
   HANDSHAKE_FAILURE,
   OPERATION,
   OUTCOME,
-  STATUS,
   STATUS_CLASS,
 } from "./labels.ts";
 
@@ -22,11 +21,6 @@ export const TRAFFIC = {
     // 1xx is never final; 3xx is a 304 of the cache or passed through.
     series: (upstreams) => (upstreams + 1) * (OPERATION.length * 4 + CACHED + 1),
     panel: { title: "Requests by registry", unit: "per second", by: ["upstream"] },
-  }),
-  responses: counter("responses", {
-    help: "Requests answered, by exact status; 499: the client went away first.",
-    labels: { status: STATUS },
-    panel: { title: "Answers by status", unit: "per second", by: ["status"] },
   }),
   errors: counter("errors", {
     help: "Errors of the gateway's own that clients got, by the code in Registry-Gateway-Error; client_gone: the client was there no longer.",

@@ -43,7 +43,6 @@ export const UPSTREAM = {
   upstreamAttempts: counter("upstream_attempts", {
     help: "Calls sent to nodes, retries and hedges included, checks apart; error: an error of the registry's own.",
     labels: { upstream: ALIAS, outcome: ATTEMPT_OUTCOMES },
-    panel: { title: "Calls by outcome", unit: "per second", by: ["upstream", "outcome"] },
   }),
   upstreamFailures: counter("upstream_attempt_failures", {
     help: "Calls to nodes without a usable answer, by reason.",
@@ -95,17 +94,11 @@ export const UPSTREAM = {
   upstreamRetries: counter("upstream_retries", {
     help: "Further attempts after one that failed.",
     labels: { upstream: ALIAS },
-    panel: { title: "Retries", unit: "per second", by: ["upstream"] },
   }),
   retriesExhausted: counter("upstream_retry_budget_exhausted", {
     help: "Further attempts not made because the retry budget was spent.",
     labels: { upstream: ALIAS },
     panel: { title: "Retries not made: budget spent", unit: "per second", by: ["upstream"] },
-  }),
-  upstreamRetriesLeft: gauge("upstream_retries_left", {
-    resetBy: "reading",
-    help: "Further attempts that the retry budget allows now.",
-    labels: { upstream: ALIAS },
   }),
   agreements: counter("upstream_agreements", {
     help: "Answers that several nodes were asked for, by what came of it; same and different: what one more node said afterwards.",
@@ -138,12 +131,6 @@ export const UPSTREAM = {
     help: "Calls left in the window of rateLimit as last seen.",
     labels: { upstream: ALIAS },
     aggregation: "min",
-  }),
-  adminProved: gauge("upstream_admin_proved", {
-    resetBy: "reading",
-    help: "1 once a node has proved the upstream's admin.",
-    labels: { upstream: ALIAS },
-    aggregation: "max",
   }),
   agreementMissing: gauge("upstream_agreement_missing", {
     resetBy: "reading",

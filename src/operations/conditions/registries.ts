@@ -196,7 +196,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
       "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of the calls ({{ $labels.kind }}) take more than 2.5 s",
     runbook: {
       means: "Clients wait; hedges and retries use up their budgets, and calls come near attemptTimeout.",
-      look: "Upstream dashboard: Latency of calls, Calls in flight, Hedges by result. GET /status has the latency of each node.",
+      look: "Upstream dashboard: Latency of calls, Saturation, Hedges by result. GET /status has the latency of each node.",
       act: "One node only: cordon it. All: report it to the registry's operator; raise concurrency only where they agree.",
     },
   },
