@@ -69,6 +69,7 @@ type Group = CacheContents["groups"][number];
 
 const KINDS: Readonly<Record<Group["kind"], string>> = {
   ...forEachCached(({ entries }) => entries),
+  extra_path: "extra paths",
   notFound: "not found, errors",
 };
 

@@ -8,7 +8,7 @@ import { governingDirectives, type ResponseDirectives } from "./rfc/cache-contro
 import { conditionalFields, makeEntityTag } from "./rfc/conditional.ts";
 import { dateValue, formatHttpDate, judgeFreshness } from "./rfc/freshness.ts";
 import { isAuthorized, selectingNames, variantOf, varyNames } from "./rfc/request-fields.ts";
-import { isExclusive, whyNotStorable } from "./rfc/reuse.ts";
+import { isExclusive, isFailure, whyNotStorable } from "./rfc/reuse.ts";
 
 /** A received answer and what decides whether it is stored. */
 export interface ReceivedResponse {
@@ -67,10 +67,12 @@ export function judgeResponse(input: ReceivedResponse): JudgedResponse {
   };
   const authorized = isAuthorized(policy, headers);
   const forbidden = whyNotStorable({ status: fetched.status, directives, policy, explicit, varies, authorized });
+  const skipped = forbidden ?? whyNotWorthwhile(input, entry, known);
+  const isPassedOn = policy.ttl === undefined && skipped !== undefined && !isFailure(fetched.status);
   return {
     entry,
-    skipped: forbidden ?? whyNotWorthwhile(input, entry, known),
-    exclusive: isExclusive(fetched.status, forbidden, directives),
+    skipped,
+    exclusive: isPassedOn || isExclusive(fetched.status, forbidden, directives),
     ownFields: withheld.size === 0 ? undefined : fields,
   };
 }

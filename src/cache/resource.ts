@@ -7,8 +7,11 @@ import type { CacheStatus } from "./rfc/reuse.ts";
 
 /** How one kind of resource is cached: the configuration's say, the upstream's directives are the other half. */
 export interface CachePolicy {
-  /** Time to live where the upstream gives no explicit freshness; 0: not stored then. */
-  readonly ttl: Duration;
+  /**
+   * Time to live where the upstream gives no explicit freshness; 0: not stored then. Undefined: only what is explicitly
+   * fresh is stored, and what is not stored is for the client that asked.
+   */
+  readonly ttl: Duration | undefined;
   /** The same for a 404; undefined: a 404 is not stored (unless `errors` is `honor` and it has explicit freshness). */
   readonly notFoundTtl: Duration | undefined;
   /** Bounds what the upstream promises. */

@@ -245,7 +245,7 @@ const treatment = {
     examples: [["/api/utilities/v0/operator"]],
     expected: "a list of paths",
     description:
-      "GET paths at the registry's origin that clients look for at the gateway's: passed through, there and below the registry's own base URL.",
+      "GET paths at the registry's origin that clients look for at the gateway's: passed through, there and below the registry's own base URL, and kept as long as the registry says.",
   }),
   validation: choice(["lenient", "strict"], {
     default: "lenient",

@@ -2,7 +2,7 @@
  * What the operations listener answers, as JSON: for the console, which imports nothing else of the gateway. Types alone.
  */
 import type { ReplicaReport, ReplicasReached } from "../sharing/replicas.ts";
-import type { CachedOperation } from "../spec/operations.ts";
+import type { KeptKind } from "../registry/metadata-key.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts";
 import type { HistoryReport } from "../observe/history.ts";
 import type { RequestsReport } from "../observe/request-log.ts";
@@ -69,7 +69,7 @@ export interface EntryCount {
 }
 
 /** `notFound`: what an upstream said is not there, and errors that were stored as it asked. */
-export type CachedKind = CachedOperation | "notFound";
+export type CachedKind = KeptKind | "notFound";
 
 /** Entries of one kind of one registry. */
 export interface CacheGroup extends EntryCount {

@@ -3,7 +3,7 @@ import { GatewayError } from "../errors.ts";
 import { cachedRecord } from "../spec/operations.ts";
 import type { Services, Snapshot } from "../requests/context.ts";
 import { isAggregate, plainUpstream, resolveUpstream } from "../requests/resolve-upstream.ts";
-import { parsePageQuery, parseTarget } from "../requests/target.ts";
+import { isKeptExtraPath, parsePageQuery, parseTarget } from "../requests/target.ts";
 
 /** What `GET /explain` answers: which registry a path means, and what the cache has and would do. */
 export interface PathExplanation {
@@ -23,6 +23,8 @@ const NOT_KEPT = {
   equal:
     "factories and choice contexts depend on parties, holdings and the moment: equal ones get one answer, as upstreams[].contexts says",
   passedThrough: "what is passed through is streamed and never kept",
+  query:
+    "an extra path with a query is streamed and never kept; without a query it is kept as long as the registry says",
   unproved: "the registry has not named its admin yet, under which entries are kept",
 };
 
@@ -54,7 +56,18 @@ export function createExplain({ clock, cache, snapshots }: Pick<Services, "clock
     const { admin, name } = upstream;
     const about = { upstream: name, admin, ...tiersFor(snapshot, name) };
     if (target.kind === "pass-through") {
-      return { ...about, operation: "pass_through", cached: false, reason: NOT_KEPT.passedThrough };
+      const { extraPath } = target;
+      const operation = "pass_through";
+      if (extraPath !== undefined && !upstream.config.extraPaths.includes(extraPath)) {
+        throw new GatewayError("no_such_path", `the registry ${name} has no ${extraPath}`);
+      }
+      if (extraPath === undefined || !isKeptExtraPath(target)) {
+        const reason = extraPath === undefined ? NOT_KEPT.passedThrough : NOT_KEPT.query;
+        return { ...about, operation, cached: false, reason };
+      }
+      if (admin === undefined) return { ...about, operation, cached: false, reason: NOT_KEPT.unproved };
+      const kept = snapshot.registries.get(upstream)!.extraPath(admin, extraPath);
+      return { ...about, operation, cached: true, explanation: await cache.explain(kept) };
     }
     const { operation, kind } = target.endpoint;
     if (kind !== "metadata") {

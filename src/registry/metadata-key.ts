@@ -66,13 +66,25 @@ export function metadataKey(admin: string, address: MetadataAddress): CacheKey {
   }
 }
 
-const KEY_ID = new RegExp(`^(${CACHED_OPERATIONS.join("|")})(?: (.*))?$`, "s");
+/** What a kept answer is one of: an endpoint's, or that of one of `extraPaths`. */
+export type KeptKind = CachedOperation | typeof EXTRA_PATH;
 
-/** What the name of a key stands for, as {@link metadataKey} made it. */
-export function readKeyName(name: string): { readonly operation: CachedOperation; readonly key: CacheKey } {
+const EXTRA_PATH = "extra_path";
+
+/** The cache key of one of `extraPaths`. */
+export function extraPathKey(admin: string, path: string): CacheKey {
+  const id = `${EXTRA_PATH} ${path}`;
+  return cacheKey({ partition: admin, scopes: [ALL, id], id });
+}
+
+const KEY_ID = new RegExp(`^(${[...CACHED_OPERATIONS, EXTRA_PATH].join("|")})(?: (.*))?$`, "s");
+
+/** What the name of a key stands for, as {@link metadataKey} or {@link extraPathKey} made it. */
+export function readKeyName(name: string): { readonly operation: KeptKind; readonly key: CacheKey } {
   const end = name.indexOf("\n");
   const [partition, id] = [name.slice(0, end), name.slice(end + 1)];
   const [, first, rest] = KEY_ID.exec(id)!;
+  if (first === EXTRA_PATH) return { operation: first, key: extraPathKey(partition, rest!) };
   const operation = first as CachedOperation;
   const key = { partition, id, name, scopes: scopesOf(operation, rest) };
   if (cachedRecord(operation).address !== "page") return { operation, key };

@@ -9,6 +9,7 @@ import type { EpochsPort, FactsPort } from "../sharing/ports.ts";
 import { cachedRecord, type CachedOperation, forEachCached, type Operation } from "../spec/operations.ts";
 import type { CallTrace } from "../upstream/observer.ts";
 import type { Upstream } from "../upstream/upstream.ts";
+import { ExtraPathResource } from "./extra-path-resource.ts";
 import type { MetadataAddress } from "./metadata-key.ts";
 import { MetadataResource } from "./metadata-resource.ts";
 import { PageSizeNegotiation } from "./page-size-negotiation.ts";
@@ -66,6 +67,7 @@ export class RegistryMetadata {
   /** Of the size that {@link Listing} asks for, and of how its pages overlap; by admin. */
   readonly listingSizes: PageSizeNegotiation;
   readonly overlaps: PageSizeNegotiation;
+  readonly extraPathPolicy: CachePolicy;
   private readonly policies: Readonly<Record<Requester, Readonly<Record<CachedOperation, CachePolicy>>>>;
 
   constructor({ upstream, cache, coordinator, observer, pages, trace, admit }: RegistryMetadataOptions) {
@@ -79,6 +81,7 @@ export class RegistryMetadata {
     this.defaultSizes = new PageSizeNegotiation(coordinator, "default-page-size");
     this.listingSizes = new PageSizeNegotiation(coordinator, "page-size");
     this.overlaps = new PageSizeNegotiation(coordinator, "page-overlap");
+    this.extraPathPolicy = extraPathPolicyOf(upstream);
     this.policies = { client: policiesOf(upstream, {}), background: policiesOf(upstream, FOLLOWED) };
   }
 
@@ -93,6 +96,11 @@ export class RegistryMetadata {
     const isDefault = isPage && address.pageSize === undefined && pageSize !== undefined;
     const sized = isDefault ? { ...address, defaultPageSize: pageSize } : address;
     return new MetadataResource(this, admin, sized, requester);
+  }
+
+  /** One of `extraPaths`, without a query; `admin` as in {@link resource}. */
+  extraPath(admin: string, path: string): Resource {
+    return new ExtraPathResource(this, admin, path);
   }
 
   /** What the cache has of the resource at `address`, or gets. Rejects with a GatewayError. */
@@ -156,6 +164,22 @@ function cachePolicy(config: CacheConfig, operation: CachedOperation, sharedAuth
       config.forwardRequestHeaders === "*" ? "*" : config.forwardRequestHeaders.map((name) => name.toLowerCase()),
     forwardResponseHeaders: config.forwardResponseHeaders,
     sharedAuthorization,
+  };
+}
+
+/**
+ * That of an info, but that only the registry says how long an answer is kept, and all goes upstream that goes with what is
+ * passed through and can make a difference to the answer. Where nodes have to agree on what is kept, nothing is: one is asked.
+ */
+function extraPathPolicyOf({ config }: Upstream): CachePolicy {
+  const { cache, forwardAuthorization, agreement } = config;
+  const policy = cachePolicy(cache, "info", forwardAuthorization !== false);
+  const { forwardRequestHeaders: named } = policy;
+  return {
+    ...policy,
+    ttl: undefined,
+    honorUpstream: policy.honorUpstream && agreement.metadata === 1,
+    forwardRequestHeaders: named === "*" ? named : [...named, "accept"],
   };
 }
 

@@ -10,12 +10,14 @@ import type { TlsServerOptions } from "../connections/tls-server.ts";
 import { GatewayError, toGatewayError } from "../errors.ts";
 import { answerChoiceContext } from "./choice-context.ts";
 import { contextOf, type RequestContext, type Services } from "./context.ts";
+import { answerExtraPath } from "./extra-path.ts";
 import { answerMetadata } from "./metadata.ts";
 import { answerPage, isOwnPage } from "./pages.ts";
 import { registerPassThrough } from "./pass-through.ts";
 import { Pipeline, refuse, reply } from "./pipeline.ts";
 import { Uploads } from "./request-body.ts";
 import { type Answer, answerUnparsed } from "./send.ts";
+import { isKeptExtraPath } from "./target.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -124,6 +126,12 @@ function addRoutes(app: FastifyInstance, pipeline: Pipeline): void {
     handler: pipeline.answerBy(answerMetadata),
   });
   app.route({
+    method: "GET",
+    url: ANY_URL,
+    constraints: { target: "extra-path" },
+    handler: pipeline.answerBy(answerExtraPath),
+  });
+  app.route({
     method: "POST",
     url: ANY_URL,
     constraints: { target: "choice-context" },
@@ -146,13 +154,14 @@ function routeOf({
   target,
   snapshot,
   request,
-}: RequestContext): "metadata" | "choice-context" | "pass-through" | "page" | "none" {
+}: RequestContext): "metadata" | "extra-path" | "choice-context" | "pass-through" | "page" | "none" {
   if (target instanceof Error) return "none";
   switch (target.kind) {
     case "endpoint":
       return target.endpoint.kind === "metadata" ? "metadata" : "choice-context";
     case "pass-through":
-      return target.extraPath !== undefined && request.method !== "GET" ? "none" : "pass-through";
+      if (target.extraPath !== undefined && request.method !== "GET") return "none";
+      return isKeptExtraPath(target) ? "extra-path" : "pass-through";
     case "local":
       return isOwnPage(target.path, snapshot) ? "page" : "none";
   }

@@ -30,7 +30,7 @@ export async function answerMetadata(context: RequestContext): Promise<Answer> {
   const { upstream } = found;
   checkMayUse(context.client?.tier, upstream);
   context.upstream = upstream;
-  const answer = await services.cache.respond(found.resource, requestOf(context, deadlineOf(upstream)));
+  const answer = await services.cache.respond(found.resource, cacheRequestOf(context, deadlineOf(upstream)));
   context.outcome = answer.outcome;
   context.age = answer.age;
   if (header === undefined && remembered === undefined) snapshot.hits.remember(request.url!, found);
@@ -38,7 +38,7 @@ export async function answerMetadata(context: RequestContext): Promise<Answer> {
 }
 
 /** A client's request as the cache sees it. */
-function requestOf(context: RequestContext, deadline: Instant): CacheRequest {
+export function cacheRequestOf(context: RequestContext, deadline: Instant): CacheRequest {
   const { method, headers } = context.request;
   return {
     method: method as "GET" | "HEAD",

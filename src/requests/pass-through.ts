@@ -8,13 +8,14 @@ import type { StreamedAnswer, StreamedCall } from "../upstream/call.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Upload } from "../bodies/upload.ts";
 import { forwardedFields } from "./choice-context.ts";
-import { clientSignal, deadlineFromNow, type RequestContext } from "./context.ts";
+import { clientSignal, deadlineFromNow, type DeadlineOf, type RequestContext } from "./context.ts";
 import { checkBodyHeaders, checkContentCoding, readRequest, type Uploads } from "./request-body.ts";
 import {
   adminHeaderOf,
   adminNotNamed,
   isAggregate,
   namedBy,
+  type NamedBeside,
   namedUpstream,
   plainUpstream,
   routeTo,
@@ -23,7 +24,7 @@ import { commonFieldsOf } from "./send.ts";
 import type { PassThroughTarget } from "./target.ts";
 
 /** Stands alone: a registry's own policy could only say where to report to. */
-const NOTHING_RUNS = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
+export const NOTHING_RUNS = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
 interface PreparedCall {
   readonly context: RequestContext;
@@ -130,9 +131,8 @@ function proxiedAnswer(
 async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads: Uploads): Promise<PreparedCall> {
   const { context, headers } = request;
   const { services, snapshot } = context;
-  const { segments, extraPath } = context.target as PassThroughTarget;
-  const { routing } = snapshot.config;
-  const header = adminHeaderOf(request.raw.rawHeaders, routing.adminHeader);
+  const { segments } = context.target as PassThroughTarget;
+  const header = adminHeaderOf(request.raw.rawHeaders, snapshot.config.routing.adminHeader);
   const stream = request.body instanceof Readable ? request.body : undefined;
   const paths = request.method === "POST" ? adminPathsOfPassThrough(segments) : undefined;
   if (stream !== undefined) (paths === undefined ? checkContentCoding : checkBodyHeaders)(headers);
@@ -143,13 +143,11 @@ async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads
     : [];
   // What the client took to send it is not the upstream's time.
   const deadlineOf = deadlineFromNow(headers, services.clock);
-  const named = await namedUpstream(context, { header, body }, deadlineOf);
-  if (named === undefined && isAggregate(snapshot)) throw adminNotNamed(routing, paths !== undefined);
-  const upstream = named ?? plainUpstream(snapshot, paths !== undefined);
-  if (extraPath !== undefined && !upstream.config.extraPaths.includes(extraPath)) {
-    throw new GatewayError("no_such_path", `no such path; the registry ${upstream.name} has no ${extraPath}`);
-  }
-  routeTo(context, upstream, named === undefined ? "plain" : namedBy(context, header));
+  const upstream = await passThroughUpstream(
+    context,
+    { header, body },
+    { deadlineOf, bodyMayName: paths !== undefined },
+  );
   const fields = forwardedFields(context, upstream);
   const call: StreamedCall = {
     operation: "pass_through",
@@ -165,6 +163,28 @@ async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads
     trace: context.trace,
   };
   return { context, upstream, call };
+}
+
+/**
+ * The registry that a request of a path that is no endpoint's goes to.
+ *
+ * @throws GatewayError 400 where it is not named, 403, and 404 where it has no such extra path
+ */
+export async function passThroughUpstream(
+  context: RequestContext,
+  named: NamedBeside,
+  { deadlineOf, bodyMayName }: { readonly deadlineOf: DeadlineOf; readonly bodyMayName: boolean },
+): Promise<Upstream> {
+  const { snapshot } = context;
+  const { extraPath } = context.target as PassThroughTarget;
+  const found = await namedUpstream(context, named, deadlineOf);
+  if (found === undefined && isAggregate(snapshot)) throw adminNotNamed(snapshot.config.routing, bodyMayName);
+  const upstream = found ?? plainUpstream(snapshot, bodyMayName);
+  if (extraPath !== undefined && !upstream.config.extraPaths.includes(extraPath)) {
+    throw new GatewayError("no_such_path", `no such path; the registry ${upstream.name} has no ${extraPath}`);
+  }
+  routeTo(context, upstream, found === undefined ? "plain" : namedBy(context, named.header));
+  return upstream;
 }
 
 /** The whole body, or one that is still on its way. */

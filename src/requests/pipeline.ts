@@ -16,6 +16,7 @@ import {
 } from "./gate.ts";
 import { type AnswerHit, createHitAnswers } from "./hit.ts";
 import { type Answer, commonFieldsOf, errorAnswer, reportOf, requestIdOf, sendAnswer, withRequestId } from "./send.ts";
+import { isKeptExtraPath } from "./target.ts";
 
 /** Answers the requests of one route; what it throws is answered as an error. Undefined: it sends the answer itself. */
 export type AnswerRoute = (context: RequestContext, body: unknown) => Promise<Answer | undefined>;
@@ -234,7 +235,8 @@ const NOT_FORWARDED = "registry-gateway;detail=refused";
  */
 function cacheStatusOfError(context: RequestContext, { status }: GatewayError): string[] {
   const { target, upstream, forwarded } = context;
-  const isCached = !(target instanceof Error) && target.kind === "endpoint" && target.endpoint.kind === "metadata";
+  if (target instanceof Error || target.kind === "local") return [];
+  const isCached = target.kind === "endpoint" ? target.endpoint.kind === "metadata" : isKeptExtraPath(target);
   if (!isCached || upstream === undefined) return [];
   const wentForward = forwarded !== undefined && (status === 502 || status === 504);
   return ["cache-status", wentForward ? formatCacheStatus(forwarded) : NOT_FORWARDED];

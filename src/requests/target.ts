@@ -30,6 +30,11 @@ export interface PassThroughTarget {
   readonly query: string;
 }
 
+/** Whether its answers may be kept: those of an extra path without a query, which clients could vary without end. */
+export function isKeptExtraPath({ extraPath, query }: PassThroughTarget): boolean {
+  return extraPath !== undefined && query === "";
+}
+
 /** A page of the gateway's own. */
 export interface LocalTarget {
   readonly kind: "local";

@@ -72,4 +72,18 @@ export interface StreamedAnswer {
   readonly fields: Fields;
   /** Decoded; destroyed with an error when the answer breaks off, grows too large or passes the deadline. */
   readonly body: Readable;
+  readonly requestedAt: Instant;
+  /** Cookies came with it, which end at the gateway: it is for the client that asked, whatever it says of caches. */
+  readonly setsCookie: boolean;
+  /** As {@link UpstreamAnswer.origin}. */
+  readonly origin: Exchange | undefined;
+}
+
+/** A streamed answer that is complete. */
+export interface CollectedAnswer extends Omit<StreamedAnswer, "body"> {
+  /** The upstream's bytes, decoded. */
+  readonly body: Buffer;
+  readonly receivedAt: Instant;
+  /** It has the form of an endpoint's answer, or could not be read: over its connection it could be another request's. */
+  readonly isDoubtful: boolean;
 }

@@ -4,8 +4,9 @@ import { type AgreementParts, askSeveral, compareWithAnother, Paginations, neede
 import { firstEnds } from "../config/certificates.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import type { GatewayError } from "../errors.ts";
-import type { StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
+import type { CollectedAnswer, StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
 import { runCall } from "./call/buffered-call.ts";
+import { collectCall } from "./call/collected-call.ts";
 import { streamCall } from "./call/streamed-call.ts";
 import { CredentialLooks } from "./credentials/credential-looks.ts";
 import { type CredentialParts, openCredentials, type OwnCredentials } from "./credentials/credentials.ts";
@@ -199,14 +200,16 @@ export class Upstream {
    * The upstream's answer as a stream: one attempt, status and body as they come.
    * @throws as {@link call}, and 413 when the request body is too large.
    */
-  async stream(call: StreamedCall): Promise<StreamedAnswer> {
-    this.throwIfRefused();
-    this.running += 1;
-    try {
-      return await streamCall(this.parts, call);
-    } finally {
-      this.noteSettled();
-    }
+  stream(call: StreamedCall): Promise<StreamedAnswer> {
+    return this.streamBy(streamCall, call);
+  }
+
+  /**
+   * The same with the whole answer at once.
+   * @throws as {@link stream}, and 502 where the answer breaks off.
+   */
+  collect(call: StreamedCall): Promise<CollectedAnswer> {
+    return this.streamBy(collectCall, call);
   }
 
   status(): UpstreamStatus {
@@ -232,6 +235,19 @@ export class Upstream {
       certificates: firstEnds([this.own.certificates(), ...nodes.all.map((node) => node.certificates())]),
       nodes: nodes.all.map((node) => node.status()),
     };
+  }
+
+  private async streamBy<Answer>(
+    run: (parts: UpstreamParts, call: StreamedCall) => Promise<Answer>,
+    call: StreamedCall,
+  ): Promise<Answer> {
+    this.throwIfRefused();
+    this.running += 1;
+    try {
+      return await run(this.parts, call);
+    } finally {
+      this.noteSettled();
+    }
   }
 
   /** Asks one more node about a share of answers. */

@@ -23,7 +23,12 @@ export interface ShownEntry {
 
 /** What is said of a resource that may be cached: what `/explain` answers, of this or another version. */
 export interface ShownExplanation {
-  readonly policy: { readonly ttl: number; readonly notFoundTtl?: number | undefined; readonly maxTtl: number };
+  readonly policy: {
+    /** Undefined: what has no explicit freshness is not stored. */
+    readonly ttl?: number | undefined;
+    readonly notFoundTtl?: number | undefined;
+    readonly maxTtl: number;
+  };
   readonly epoch?: string | undefined;
   readonly entries: readonly ShownEntry[];
   readonly lastSkip?: { readonly reason: string; readonly ago: number } | undefined;
@@ -44,8 +49,8 @@ export function describeOutlook(explanation: ShownExplanation): string[] {
   ];
 }
 
-function sayTtl(ttl: number): string {
-  return ttl === 0 ? "0 s (not stored)" : sayDuration(ttl);
+function sayTtl(ttl: number | undefined): string {
+  return ttl === undefined || ttl === 0 ? "0 s (not stored)" : sayDuration(ttl);
 }
 
 /** What becomes of the next request. */
@@ -106,7 +111,7 @@ const REASONS: Readonly<Record<string, string>> = {
   superseded: "a newer one was stored meanwhile",
   failure: "it was a failure, and what is stored may still be used",
   "too-large": "it is larger than cache.memory.maxObject",
-  unstorable: "its body is not what the standard says",
+  unstorable: "its body is not what the standard says, or it came with a cookie",
 };
 
 function sayReason(reason: string): string {

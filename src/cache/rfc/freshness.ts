@@ -60,7 +60,10 @@ export function judgeFreshness(input: FreshnessInput): Freshness {
     staleProhibited,
     lifetime: lifetime.value,
     explicit: explicit !== undefined,
-    known: explicit !== undefined || lifetime.value > 0 || governing?.directives.noCache === true,
+    known:
+      explicit !== undefined ||
+      lifetime.value > 0 ||
+      (policy.ttl !== undefined && governing?.directives.noCache === true),
     origins: { lifetime: lifetime.origin, staleWhileRevalidate: swr.origin, staleIfError: sie.origin },
   };
 }
@@ -83,7 +86,7 @@ function explicitLifetime(governing: Governing, fields: Fields, receivedWall: nu
 }
 
 function configuredLifetime(status: number, policy: CachePolicy): Promised {
-  if (status !== 404) return { value: policy.ttl, origin: "cache.ttl" };
+  if (status !== 404) return { value: policy.ttl ?? 0, origin: "cache.ttl" };
   return { value: policy.notFoundTtl ?? 0, origin: "cache.ttl.notFound" };
 }
 

@@ -14,7 +14,7 @@ export interface StreamListener {
   /** What the head says counts at once, its end later; `busy`: it says that the registry is. */
   head(busy: Failure | undefined, fields: Fields): void;
   /** The client can have this answer, of which more may come. */
-  ready(answer: StreamedAnswer): void;
+  ready(answer: Omit<StreamedAnswer, "requestedAt" | "origin">): void;
   /** The node sent something, or the client caught up. */
   progressed(): void;
   /** `isComplete`: all of the answer is on its way to the client; `failure` is then as in {@link head}. */
@@ -68,7 +68,7 @@ export class StreamedAnswerReader implements AnswerListener {
     this.output = shapeBody({ status, fields, body: this.source }, context, {
       ready: (body) => {
         this.isPassedOn = true;
-        listener.ready({ status, fields: passed, body });
+        listener.ready({ status, fields: passed, body, setsCookie: fields.includes("set-cookie") });
         if (this.isComplete) listener.ended(this.busy, true);
       },
       refused: (failure) => listener.ended(failure, false),

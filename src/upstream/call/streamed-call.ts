@@ -88,8 +88,9 @@ class StreamedRun implements StreamListener {
     this.progressed();
   }
 
-  ready(answer: StreamedAnswer): void {
-    this.settle.resolve(answer);
+  ready(answer: Parameters<StreamListener["ready"]>[0]): void {
+    const { startedAt, request } = this.attempt!;
+    this.settle.resolve({ ...answer, requestedAt: startedAt, origin: request.exchange });
   }
 
   progressed(): void {

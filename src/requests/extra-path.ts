@@ -1,0 +1,23 @@
+import { filterFields } from "../fields.ts";
+import { clientSignal, deadlineFromNow, type RequestContext } from "./context.ts";
+import { cacheRequestOf } from "./metadata.ts";
+import { NOTHING_RUNS, passThroughUpstream } from "./pass-through.ts";
+import { adminHeaderOf } from "./resolve-upstream.ts";
+import type { Answer } from "./send.ts";
+import type { PassThroughTarget } from "./target.ts";
+
+/** A GET of one of `extraPaths` without a query, through the cache of its registry. */
+export async function answerExtraPath(context: RequestContext): Promise<Answer> {
+  const { services, snapshot, request } = context;
+  const { extraPath } = context.target as PassThroughTarget;
+  const header = adminHeaderOf(request.rawHeaders, snapshot.config.routing.adminHeader);
+  const deadlineOf = deadlineFromNow(request.headers, services.clock);
+  const upstream = await passThroughUpstream(context, { header }, { deadlineOf, bodyMayName: false });
+  const admin = upstream.admin ?? (await upstream.learnAdmin(deadlineOf(upstream), clientSignal(context)));
+  const resource = snapshot.registries.get(upstream)!.extraPath(admin, extraPath!);
+  const answer = await services.cache.respond(resource, cacheRequestOf(context, deadlineOf(upstream)));
+  context.outcome = answer.outcome;
+  context.age = answer.age;
+  const fields = filterFields(answer.fields, (name) => name !== "content-security-policy");
+  return { ...answer, fields: [...fields, "content-security-policy", NOTHING_RUNS] };
+}
