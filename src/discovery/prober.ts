@@ -87,7 +87,7 @@ export class Prober {
     const config = {
       ...keys,
       // Each URL is asked for itself.
-      agree: 1,
+      agreement: { ...keys.agreement, admin: 1 },
       name: "found",
       enabled: true,
       urls: [url],

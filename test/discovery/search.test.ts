@@ -48,6 +48,15 @@ describe("a list", () => {
     expect([state(ONE), state(TWO)]).toEqual(["pinned", "pinned"]);
   });
 
+  test("proves each URL by itself, though several nodes have to name the admin before a registry is used", async () => {
+    const [one, other] = [await startRegistry({ admin: ONE }), await startRegistry({ admin: ONE })];
+    const list = await startPublisher(listOf({ [ONE]: [one.url, other.url] }));
+    const defaults = { agreement: { admin: 2 } };
+    const { used, ...scene } = await search({ sources: [{ url: list.url }], pinFile: pinFile(), defaults });
+    await scene.search.run();
+    expect(used()).toEqual({ [ONE]: [one.url, other.url].toSorted() });
+  });
+
   test("that shrinks takes nothing away, and says so", async () => {
     const { registry, list, used, state, lines, ...scene } = await findOne();
     list.publish(listOf({}));
