@@ -204,7 +204,7 @@ describe("a connection that the node ends", () => {
 });
 
 describe("streams", () => {
-  test("beyond those that the node takes go over another connection, opened before the first is full", async () => {
+  test("beyond those that the node takes go over another connection", async () => {
     const { node, call } = await openHttp2(
       (stream, path, session) => setTimeout(() => own(stream, path, session), 50),
       {},

@@ -49,8 +49,6 @@ export class Connections {
   private readonly retired: Connection[] = [];
   /** Of those who wait to use a node that was out of step too often. */
   private readonly turns = new Turns();
-  /** Those that are nearly full, and beside which another one is being opened. */
-  private readonly aheadOf = new WeakSet<Connection>();
   private lastTakenAt: Instant = 0;
   private isClosed = false;
 
@@ -289,21 +287,7 @@ export class Connections {
     if (connection instanceof Http1Connection) connection.isUsed = true;
     const at = this.free.indexOf(connection);
     if (connection.room === 0 && at !== -1) this.free.splice(at, 1);
-    if (connection instanceof Http2Connection) this.keepAhead(connection);
     return connection;
-  }
-
-  /** Opens another before this one is full. */
-  private keepAhead(connection: Http2Connection): void {
-    const isAlone = !this.free.some((each) => each !== connection && each.room > 0);
-    if (!connection.isNearlyFull || !isAlone || this.aheadOf.has(connection) || this.isClosed) return;
-    this.aheadOf.add(connection);
-    void this.openBeside(connection).then((other) => {
-      this.aheadOf.delete(connection);
-      if (other === undefined) return;
-      this.proofs.admit(other, connection.provedAt);
-      this.standBy(other);
-    });
   }
 
   private keep(connection: Connection): void {

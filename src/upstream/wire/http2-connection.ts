@@ -84,16 +84,8 @@ export class Http2Connection extends Connection {
 
   get room(): number {
     if (!this.isOpen || this.session.closed || this.cancelPing !== undefined) return 0;
-    return Math.max(0, this.most - this.inFlight);
-  }
-
-  /** So few are left that another connection is worth having. */
-  get isNearlyFull(): boolean {
-    return this.room <= this.most / 4;
-  }
-
-  private get most(): number {
-    return Math.min(MOST_STREAMS, this.session.remoteSettings.maxConcurrentStreams ?? MOST_STREAMS);
+    const most = Math.min(MOST_STREAMS, this.session.remoteSettings.maxConcurrentStreams ?? MOST_STREAMS);
+    return Math.max(0, most - this.inFlight);
   }
 
   dispatch(request: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
