@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { CONTESTANTS } from "./contestants/all.ts";
 import { planDay } from "./plan.ts";
-import { playDay } from "./play.ts";
+import { type DayResult, playDay } from "./play.ts";
 import { formatReport, readResults, writeReport } from "./report.ts";
 
 const USAGE = `npm run day -- [--quick | --minutes N] [--only NAME] … [--write]
@@ -43,10 +43,25 @@ async function main(): Promise<void> {
       continue;
     }
     console.error(`${contestant.name}: ${((performance.now() - begun) / 1000).toFixed(0)} s`);
+    console.error(describeDetails(results.at(-1)!));
     // After each: who interrupts a run of an hour keeps what there is.
     if (values.write) writeReport(results);
   }
   console.log(formatReport(results));
+}
+
+/** What the tables leave out: what registries were asked, and each request that was not answered right. */
+function describeDetails({ registries, wallets }: DayResult): string {
+  const asked: Record<string, number> = { connections: 0 };
+  for (const each of registries) {
+    asked["connections"]! += each.connections;
+    for (const [kind, count] of Object.entries(each.asked)) asked[kind] = (asked[kind] ?? 0) + count;
+  }
+  const lines = wallets.troubles.map(
+    ({ at, took, fault = "quiet", registry, asked: question, verdict, status, said }) =>
+      `${at.toFixed(2)} s, ${fault}: r${registry} ${question}: ${verdict} after ${took} ms, ${status} ${said}`,
+  );
+  return [JSON.stringify(asked), ...lines].join("\n");
 }
 
 // Signals end the day as errors do: what it started is stopped when the process exits.

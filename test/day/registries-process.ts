@@ -1,11 +1,15 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { optionsOfParent, tellParent } from "../bench/parent.ts";
 import { faultAt, type Day, type Fault, type Registry } from "./plan.ts";
-import { questionOf, rightBody, TTL, versionAt } from "./truth.ts";
+import { type Question, questionOf, rightBody, TTL, versionAt } from "./truth.ts";
 
 /** What one registry was asked. */
 export interface RegistryCount {
   readonly calls: number;
+  /** Those calls by what was asked; `other` is no question of a wallet. */
+  readonly asked: Readonly<Partial<Record<Question["kind"] | "other", number>>>;
+  /** Connections that were opened to its nodes. */
+  readonly connections: number;
   /** Calls that it refused because they were beyond its limit. */
   readonly beyondLimit: number;
   /** How often the page that was read most often was read in the first seconds, when no entry is due to be refreshed. */
@@ -47,12 +51,17 @@ class RegistryServer {
   private readonly recent = new Map<string, number[]>();
   private readonly cold = new Map<string, number>();
   private calls = 0;
+  private readonly asked: Partial<Record<Question["kind"] | "other", number>> = {};
+  private connections = 0;
   private beyondLimit = 0;
 
   constructor(registry: Registry) {
     this.registry = registry;
     this.nodes = Array.from({ length: registry.nodes }, () =>
-      createServer({ keepAliveTimeout: 65_000 }, (request, response) => this.receive(request, response)),
+      createServer({ keepAliveTimeout: 65_000 }, (request, response) => this.receive(request, response)).on(
+        "connection",
+        () => void (this.connections += 1),
+      ),
     );
   }
 
@@ -72,13 +81,16 @@ class RegistryServer {
   }
 
   count(): RegistryCount {
-    return { calls: this.calls, beyondLimit: this.beyondLimit, coldReadings: Math.max(0, ...this.cold.values()) };
+    const { calls, asked, connections, beyondLimit, cold } = this;
+    return { calls, asked, connections, beyondLimit, coldReadings: Math.max(0, ...cold.values()) };
   }
 
   private receive(request: IncomingMessage, response: ServerResponse): void {
     const at = now();
     const fault = faultAt(day, this.registry.number, at);
     this.calls += 1;
+    const kind = questionOf(request.url!)?.kind ?? "other";
+    this.asked[kind] = (this.asked[kind] ?? 0) + 1;
     if (fault === "registry hangs") return void request.resume();
     // As servers behind an ingress take it; only who asks without a proxy is told apart by it here.
     const address = String(request.headers["x-envoy-external-address"] ?? request.socket.remoteAddress);

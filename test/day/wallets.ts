@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { Pool } from "undici";
-import type { Day, Fault, Registry } from "./plan.ts";
+import type { Day, Fault, FaultName, Registry } from "./plan.ts";
 import { seeded, zipf } from "./random.ts";
 import { type Noted, type Outcome, Tallies } from "./tally.ts";
-import { Judge, pagesOf, pathOf, type Question, requestBody, versionAt } from "./truth.ts";
+import { Judge, pagesOf, pathOf, type Question, requestBody, type Verdict, versionAt } from "./truth.ts";
 
 export interface WalletsOptions {
   readonly day: Day;
@@ -21,6 +21,25 @@ export interface WalletsResult {
   readonly lastOld: number | undefined;
   /** Tasks that were left out because too many were running. */
   readonly skipped: number;
+  /** The first {@link MOST_TOLD} requests that were not answered right, in their order. */
+  readonly troubles: readonly Trouble[];
+}
+
+/** A request that was not answered right. */
+export interface Trouble {
+  /** When it was sent, in seconds since the day began. */
+  readonly at: number;
+  /** Until its answer was there, in milliseconds. */
+  readonly took: number;
+  readonly fault: FaultName | undefined;
+  /** The registry's number, and what it was asked. */
+  readonly registry: number;
+  readonly asked: Question["kind"];
+  readonly verdict: Verdict;
+  /** 0: there was no answer. */
+  readonly status: number;
+  /** The code of an error's body, the beginning of another body, or why there was no answer. */
+  readonly said: string;
 }
 
 interface Wallet {
@@ -38,6 +57,13 @@ interface Task {
   readonly run: () => Promise<void>;
 }
 
+interface Answer {
+  readonly status: number;
+  readonly body: Buffer;
+  /** Why there is no answer, or no end of it. */
+  readonly failure?: string;
+}
+
 /** How many wallets start at once on an empty cache, of all, and how long it takes them. */
 const HERD = { share: 0.1, within: 3_000 };
 const LOOK_EVERY = 30_000;
@@ -45,6 +71,7 @@ const TRANSFERS_PER_SECOND = 2;
 const HOLDINGS = 4;
 const REQUEST_TIMEOUT = 10_000;
 const MOST_RUNNING = 3_000;
+const MOST_TOLD = 200;
 const AGENTS = [
   { "user-agent": "node", accept: "*/*", "accept-language": "*", "sec-fetch-mode": "cors" },
   { "user-agent": "axios/1.7.9", accept: "application/json, text/plain, */*" },
@@ -67,6 +94,7 @@ export class Wallets {
   private readonly random = seeded(2026);
   private readonly judge: Judge;
   private readonly tallies = new Tallies();
+  private readonly troubles: Trouble[] = [];
   private readonly purge: Fault | undefined;
   private readonly wallets: readonly Wallet[];
   private purgedAt: number | undefined;
@@ -101,8 +129,8 @@ export class Wallets {
     }
     await Promise.all(running);
     await Promise.all([...this.pools.values()].map((pool) => pool.destroy()));
-    const { firstSight, lastOld, skipped } = this;
-    return { outcomes: this.tallies.outcomes(), firstSight, lastOld, skipped };
+    const { firstSight, lastOld, skipped, troubles } = this;
+    return { outcomes: this.tallies.outcomes(), firstSight, lastOld, skipped, troubles };
   }
 
   private async follow(run: Task["run"]): Promise<void> {
@@ -169,21 +197,38 @@ export class Wallets {
     const bases = this.bases[registry.number]!;
     const base = new URL(bases[Math.floor(Math.random() * bases.length)]!);
     const sentAt = this.now();
-    const { status, body } = await this.send(base, wallet, { registry, question });
+    const answer = await this.send(base, wallet, { registry, question });
+    const { status, body } = answer;
     const at = this.now();
     const isPurged = this.purge?.registry === registry.number;
     const purgedAt = isPurged ? this.purgedAt : undefined;
     const { verdict, version } = this.judge.judge({ registry, question, sentAt, at, status, body, purgedAt });
-    this.note({ registry, question, sentAt }, { verdict, latency: at - sentAt, status });
+    const noted = { verdict, latency: at - sentAt, status };
+    const fault = this.day.faults.find(({ from, to }) => sentAt >= from && sentAt < to);
+    this.note({ registry, question, fault }, noted);
+    if (verdict !== "right" && this.troubles.length < MOST_TOLD) {
+      const { kind: asked } = question;
+      const said = answer.failure ?? gistOf(body);
+      const [seconds, took] = [sentAt / 1000, at - sentAt];
+      this.troubles.push({
+        at: seconds,
+        took,
+        fault: fault?.name,
+        registry: registry.number,
+        asked,
+        verdict,
+        status,
+        said,
+      });
+    }
     if (isPurged && version !== undefined) this.noteSight(versionAt(registry, this.purge.from) <= version, at);
   }
 
   private note(
-    { registry, question, sentAt }: { registry: Registry; question: Question; sentAt: number },
+    { registry, question, fault }: { registry: Registry; question: Question; fault: Fault | undefined },
     noted: Noted,
   ): void {
     const kind = question.kind === "factory" || question.kind === "context" ? "calls" : "reads";
-    const fault = this.day.faults.find(({ from, to }) => sentAt >= from && sentAt < to);
     const names = [kind, `${kind}/${fault?.name ?? "quiet"}`];
     if (fault !== undefined) names.push(`${kind}/in faults`);
     if (fault?.registry === registry.number) names.push(`${kind}/${fault.name}/affected`);
@@ -201,7 +246,7 @@ export class Wallets {
     base: URL,
     { headers }: Wallet,
     { registry, question }: { registry: Registry; question: Question },
-  ): Promise<{ readonly status: number; readonly body: Buffer }> {
+  ): Promise<Answer> {
     let pool = this.pools.get(base.origin);
     if (pool === undefined) {
       pool = new Pool(base.origin, { headersTimeout: REQUEST_TIMEOUT, bodyTimeout: REQUEST_TIMEOUT });
@@ -224,7 +269,7 @@ export class Wallets {
           onResponseStart: (_, code) => void (status = code),
           onResponseData: (_, chunk) => void chunks.push(chunk),
           onResponseEnd: () => resolve({ status, body: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks) }),
-          onResponseError: () => resolve({ status: 0, body: Buffer.alloc(0) }),
+          onResponseError: (_, { message }) => resolve({ status: 0, body: Buffer.alloc(0), failure: message }),
         },
       );
     });
@@ -233,6 +278,12 @@ export class Wallets {
   private now(): number {
     return Date.now() - this.begin;
   }
+}
+
+/** The code of an error's body, or how the body begins. */
+function gistOf(body: Buffer): string {
+  const text = body.toString("utf8", 0, 300);
+  return /"code":"(\w+)"/.exec(text)?.[1] ?? text;
 }
 
 function makeWallets({ wallets, registries }: Day, random: () => number, hasAddresses: boolean): readonly Wallet[] {
