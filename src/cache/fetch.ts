@@ -81,15 +81,17 @@ export class Fetcher {
     const isShareable = this.tiers.hasShared && this.coordinator.epochOf(miss.resource.key) !== undefined;
     if (!isShareable) return this.fetch(miss, limits);
     // A stale entry is served without a look at the shared tier: it is the refresh that finds out.
-    const renewed = limits.purpose === "refresh" ? await this.storedElsewhere(miss) : undefined;
-    if (renewed !== undefined) return renewed;
+    let found = limits.purpose === "refresh" ? await this.storedElsewhere(miss) : undefined;
+    miss.resource.derive?.();
+    found ??= this.findFresh(miss);
+    if (found !== undefined) return found;
     let lease: Lease | undefined;
     for (let round = 0; round < LEASE_ROUNDS; round += 1) {
       const acquired = this.coordinator.acquire(id);
       lease = acquired instanceof Promise ? await acquired : acquired;
       if (lease !== undefined) break;
       const outcome = await this.coordinator.whenReleased(id, limits.deadline);
-      const found = outcome === "stored" ? await this.storedElsewhere(miss) : undefined;
+      found = outcome === "stored" ? await this.storedElsewhere(miss) : undefined;
       if (found !== undefined) {
         this.observer.collapsed(miss.resource.key, "replicas");
         return found;
@@ -220,8 +222,13 @@ export class Fetcher {
   }
 
   /** What another process stored since, if it is fresh. */
-  private async storedElsewhere({ resource, headers, stale }: Miss): Promise<FetchResult | undefined> {
-    await this.tiers.lookUpShared(resource.key);
+  private async storedElsewhere(miss: Miss): Promise<FetchResult | undefined> {
+    await this.tiers.lookUpShared(miss.resource.key);
+    return this.findFresh(miss);
+  }
+
+  /** What memory has by now, if it is fresh. */
+  private findFresh({ resource, headers, stale }: Miss): FetchResult | undefined {
     const cached = this.tiers.select(resource, headers);
     if (cached === undefined || this.clock.now() >= cached.entry.freshUntil) return undefined;
     if (stale !== undefined && cached.entry.receivedAt <= stale.entry.receivedAt) return undefined;

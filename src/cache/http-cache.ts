@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { type Clock, type Duration, type Instant, settledWithin } from "../clock.ts";
-import type { Store } from "../sharing/entries.ts";
+import type { Entry, Store } from "../sharing/entries.ts";
 import type { EpochsPort, LeasesPort } from "../sharing/ports.ts";
 import { GatewayError } from "../errors.ts";
 import type { CachedEntry } from "./cached-entry.ts";
@@ -128,6 +128,11 @@ export class HttpCache {
       const answer = await this.goUpstream(search, cached);
       if (answer !== undefined) return answer;
     }
+  }
+
+  /** What memory has for requests without fields, fresh or stale. */
+  inMemory(resource: Resource): Entry | undefined {
+    return this.tiers.select(resource, {})?.entry;
   }
 
   /** See {@link Fetcher.fill}. */

@@ -86,6 +86,11 @@ export interface Resource {
    * not throw.
    */
   stored?(entry: Entry, fetched: Fetched): void;
+  /**
+   * Called before the upstream is asked, where other processes fetch too: the moment to fill this out of what they fetched
+   * and this process has ({@link HttpCache.fill}). Must not throw.
+   */
+  derive?(): void;
 }
 
 export interface CacheRequest {

@@ -3,7 +3,7 @@ import type { CacheKey, Entry } from "../sharing/entries.ts";
 import { chainDigest, type ListedPage } from "../bodies/page.ts";
 import type { CachePolicy, Fetched, FetchRequest, Resource } from "../cache/resource.ts";
 import { forwardedFields } from "../cache/rfc/request-fields.ts";
-import type { Duration } from "../clock.ts";
+import type { Duration, Instant } from "../clock.ts";
 import type { GatewayError } from "../errors.ts";
 import { type Fields, filterFields } from "../fields.ts";
 import { TRACE_FIELDS, traceFieldsOf } from "../trace-context.ts";
@@ -19,6 +19,9 @@ const FILLED_AT_ONCE = 100;
 
 /** So many of a page are stored one by one: with all of a larger one, a listing would take the whole memory tier. */
 const MAX_FILLED = 5_000;
+
+/** Pages that are looked through for one instrument. */
+const MAX_LOOKED_THROUGH = 100;
 
 /** One thing that a registry lets be cached: how it is fetched, and what it teaches the cache once it is stored. */
 export class MetadataResource implements Resource {
@@ -113,6 +116,26 @@ export class MetadataResource implements Resource {
     } else this.learn(page, entry, fetched);
   }
 
+  /** An instrument may be on a page that another replica fetched: such a page comes whole, and is taken apart when needed. */
+  derive(): void {
+    const { id } = this.address;
+    if (id === undefined) return;
+    let pageToken: string | undefined;
+    for (let looked = 0; looked < MAX_LOOKED_THROUGH; looked++) {
+      const entry = this.registry.cache.inMemory(
+        this.registry.resource(this.admin, { operation: "instruments", pageToken }),
+      );
+      const page =
+        entry?.status === 200 ? this.registry.pages.read(entry.body, this.registry.upstream.name) : undefined;
+      // A large page is no quicker to take apart than the registry is to ask.
+      if (entry === undefined || page === undefined || typeof page === "string" || page instanceof Promise) return;
+      const at = page.ids.indexOf(id);
+      if (at !== -1) return this.fillOne(page, at, { ...entry, requestedAt: entry.bornAt }, entry.freshUntil);
+      if (page.nextPageToken === undefined) return;
+      pageToken = encodeURIComponent(page.nextPageToken);
+    }
+  }
+
   private learn(page: ListedPage | string, entry: Entry, fetched: Fetched): void {
     // What was purged since teaches nothing.
     if (typeof page === "string" || !this.isCurrent(entry)) return;
@@ -133,13 +156,18 @@ export class MetadataResource implements Resource {
     if (!this.isCurrent(entry)) return;
     const end = Math.min(page.ids.length, begin + FILLED_AT_ONCE, MAX_FILLED);
     for (let at = begin; at < end; at++) {
-      this.registry.cache.fill(this.registry.resource(this.admin, { operation: "instrument", id: page.ids[at]! }), {
-        entryOf: fetched,
-        body: page.bytes(at),
-        maxLifetime: entry.freshUntil - entry.receivedAt,
-      });
+      this.fillOne(page, at, fetched, entry.freshUntil);
     }
     if (end < Math.min(page.ids.length, MAX_FILLED)) setImmediate(() => this.fill(page, end, source));
+  }
+
+  /** Stores the instrument at this place of a page, for no longer than the page is fresh. */
+  private fillOne(page: ListedPage, at: number, entryOf: Fetched, freshUntil: Instant): void {
+    this.registry.cache.fill(this.registry.resource(this.admin, { operation: "instrument", id: page.ids[at]! }), {
+      entryOf,
+      body: page.bytes(at),
+      maxLifetime: freshUntil - entryOf.receivedAt,
+    });
   }
 
   /** Whether neither the page nor any instrument on it was purged, softly or not: that changes the page's own epochs. */

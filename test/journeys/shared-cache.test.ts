@@ -75,6 +75,22 @@ test("a replica that starts beside a warm Redis serves its very first request fr
   expect(sample.calls.count("instruments")).toBe(calls);
 });
 
+test("an instrument on a page that another replica fetched costs no call, and is there while the registry is away", async () => {
+  const [redis, sample] = [await redisServer(), await registry()];
+  const first = await warm(redis, sample);
+  const { instruments } = (await (await fetch(first.url + PAGE)).json()) as { instruments: { id: string }[] };
+  const [{ id }] = instruments as [{ id: string }];
+  const [second, third] = [await gatewayOn(redis, sample, sample.admin), await gatewayOn(redis, sample, sample.admin)];
+  expect(await cacheStatus(second)).toContain("detail=shared");
+  expect((await fetch(`${second.url}${PAGE}/${encodeURIComponent(id)}`)).status).toBe(200);
+  expect(sample.calls.count("instrument")).toBe(0);
+
+  expect(await cacheStatus(third)).toContain("detail=shared");
+  await sample.faults.set({ kind: "reset" });
+  const answer = await fetch(`${third.url}${PAGE}/${encodeURIComponent(id)}`);
+  expect([answer.status, await answer.json()]).toEqual([200, expect.objectContaining({ id })]);
+});
+
 test("a start does not wait longer than a second for a Redis that is away", async () => {
   const [redis, sample] = [await redisServer(), await registry()];
   await redis.kill();
