@@ -58,9 +58,8 @@ export class ClientAddresses {
   }
 
   private peerOf({ remoteAddress }: Socket): Peer {
-    const address = remoteAddress === undefined ? undefined : parseAddress(remoteAddress);
-    if (address === undefined) return { client: UNKNOWN, isTrusted: false };
-    return { client: clientAt(address), isTrusted: this.isTrusted(address) };
+    const address = parseAddress(remoteAddress ?? "");
+    return { client: clientAt(address), isTrusted: address !== undefined && this.isTrusted(address) };
   }
 
   private isTrusted(address: Address): boolean {
@@ -187,7 +186,13 @@ function valuesOf(rawHeaders: readonly string[], name: string): string[] {
   return values;
 }
 
-function clientAt(address: Address): ClientAddress {
+/** The address of a connection's other side, as a socket has it. */
+export function addressOf(remoteAddress: string): ClientAddress {
+  return clientAt(parseAddress(remoteAddress));
+}
+
+function clientAt(address: Address | undefined): ClientAddress {
+  if (address === undefined) return UNKNOWN;
   const text = address.toString();
   if (!(address instanceof ipaddr.IPv6)) return { address: text, block: text };
   const network = address.parts.map((part, index) => (index < BLOCK_PARTS ? part : 0));

@@ -147,7 +147,8 @@ function isProved({ state }: NodeStatus): boolean {
   return state === "up" || state === "ejected";
 }
 
-function findUpstream(upstreams: Upstreams, name: string): Upstream {
+/** @throws GatewayError 404 where there is no upstream of this name */
+export function findUpstream(upstreams: Upstreams, name: string): Upstream {
   const upstream = upstreams.byName(name);
   if (upstream !== undefined) return upstream;
   throw new GatewayError("unknown_upstream", `there is no upstream ${JSON.stringify(name)}`);

@@ -1,13 +1,9 @@
 import type { FastifyInstance } from "fastify";
-import type { Clock } from "../clock.ts";
-import type { Coordinator } from "../sharing/ports.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "../discovery/report.ts";
 import { GatewayError } from "../errors.ts";
 import { Type } from "typebox";
 import { Compile } from "typebox/compile";
-import { operatorOf } from "./access.ts";
-import type { Audit } from "./audit.ts";
-import { bodyOf } from "./request-body.ts";
+import { type ActionParts, addAction } from "./action-route.ts";
 
 /** What the listener says of discovery, and has it do. */
 export interface DiscoveryOperations {
@@ -31,18 +27,10 @@ const DecisionRequest = Type.Object(
 
 const validator = Compile(DecisionRequest);
 
-interface DiscoveryParts {
-  readonly clock: Clock;
-  readonly discovery: DiscoveryOperations;
-  readonly shared: Pick<Coordinator, "whoTook">;
-}
-
 /** `GET /discovery`, and `POST`, by which an operator approves or refuses what waits. */
-export function addDiscovery(app: FastifyInstance, parts: DiscoveryParts, audit: Audit): void {
-  const { clock, discovery } = parts;
+export function addDiscovery(app: FastifyInstance, discovery: DiscoveryOperations, parts: ActionParts): void {
   app.get("/discovery", async (_request, reply) => reply.send(discovery.report()));
-  app.post("/discovery", async (request, reply) => {
-    const body = bodyOf(request);
+  addAction(app, parts, ["/discovery", "discovery"], async (body) => {
     if (!validator.Check(body)) {
       const text =
         "the request is not valid: it is a JSON object that takes admin (a party id), approve (true or false) and urls (those that you saw proposed; may be left out)";
@@ -50,15 +38,7 @@ export function addDiscovery(app: FastifyInstance, parts: DiscoveryParts, audit:
     }
     const { admin, approve, urls } = body;
     const upstream = discovery.report().registries.find((each) => each.admin === admin)?.name;
-    const since = clock.now();
     const { registry, reach } = await discovery.decide(admin, approve, urls);
-    const what = { admin, ...(upstream !== undefined && { upstream }), approve };
-    const replicas = reach === "pending" ? undefined : parts.shared.whoTook(since, reach);
-    audit.note("discovery", operatorOf(request.raw, request.credential), { what, scope: reach, replicas });
-    if (reach === "pending") {
-      const text = "decided on this replica only: Redis is away. It is written to Redis when that is back";
-      throw new GatewayError("redis_away", text, { retryAfter: 5 });
-    }
-    return reply.send({ registry, scope: reach, replicas: await replicas });
+    return { what: { admin, ...(upstream !== undefined && { upstream }), approve }, reach, answer: { registry } };
   });
 }

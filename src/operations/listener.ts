@@ -13,20 +13,14 @@ import { answerParserErrors } from "../connections/parser-errors.ts";
 import { answerUnparsed, requestIdOf } from "../requests/send.ts";
 import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
+import { type ActionParts, addAction } from "./action-route.ts";
 import type { ActionReport, ActRequest, ActResult } from "./actions.ts";
 import { Audit, type AuditEntry, parseAuditQuery } from "./audit.ts";
-import {
-  checkAccess,
-  checkMayAct,
-  type Credential,
-  type OperationsAccess,
-  operatorOf,
-  type PathKind,
-} from "./access.ts";
+import { checkAccess, checkMayAct, type Credential, type OperationsAccess, type PathKind } from "./access.ts";
 import { addConsole, PAGES } from "./console-files.ts";
 import { addDiscovery, type DiscoveryOperations } from "./discovery.ts";
 import type { PurgeResult } from "./purge.ts";
-import { bodyOf, receiveBody } from "./request-body.ts";
+import { receiveBody } from "./request-body.ts";
 import { operationsError, sendError } from "./refusals.ts";
 import { addReports, type ReportsOptions } from "./reports.ts";
 import { addSession, Sessions } from "./sessions.ts";
@@ -118,8 +112,9 @@ export function createOperationsListener(options: OperationsOptions): FastifyIns
   addConsole(app, options.console);
   const audit = new Audit(options);
   app.get("/audit", async ({ query }, reply) => reply.send(await audit.page(parseAuditQuery(query))));
-  addActions(app, options, audit);
-  addDiscovery(app, options, audit);
+  const parts = { clock: options.clock, shared: options.shared, audit };
+  addActions(app, options, parts);
+  addDiscovery(app, options.discovery, parts);
   app.addHook("onReady", async () => audit.remind(() => options.inForce()));
   app.addHook("onClose", async () => audit.close());
   app.setNotFoundHandler(({ method, url }, reply) => {
@@ -184,34 +179,17 @@ function createServer(connections: ClientConnections, handle: RequestListener): 
   return server;
 }
 
-/** What is done. */
-function addActions(app: FastifyInstance, options: OperationsOptions, audit: Audit): void {
-  const { metrics, clock } = options;
-  app.post("/purge", async (request, reply) => {
-    const since = clock.now();
-    const { purged, reach } = await options.purge(bodyOf(request));
-    metrics.purges.inc({ reach });
-    const replicas = reach === "pending" ? undefined : options.shared.whoTook(since, reach);
-    audit.note("purge", operatorOf(request.raw, request.credential), { what: purged, scope: reach, replicas });
-    if (reach === "pending") {
-      const text = "purged on this replica only: Redis is away. The purge is written to Redis before it is read again";
-      throw new GatewayError("redis_away", text, { retryAfter: 5 });
-    }
-    return reply.send({ purged, scope: reach, replicas: await replicas });
+/** What is done to the cache, to nodes and to upstreams. */
+function addActions(app: FastifyInstance, options: OperationsOptions, parts: ActionParts): void {
+  addAction(app, parts, ["/purge", "purge"], async (body) => {
+    const { purged, reach } = await options.purge(body);
+    options.metrics.purges.inc({ reach });
+    return { what: purged, reach, answer: { purged } };
   });
   for (const [path, on] of [["/nodes", "node"] as const, ["/upstreams", "upstream"] as const]) {
-    app.post(path, async (request, reply) => {
-      const since = clock.now();
-      const body = bodyOf(request);
-      const operator = operatorOf(request.raw, request.credential);
+    addAction(app, parts, [path, on], async (body, operator) => {
       const { action, reach } = await options.act({ on, body, operator });
-      const replicas = reach === "pending" ? undefined : options.shared.whoTook(since, reach);
-      audit.note(on, operator, { what: body, scope: reach, replicas });
-      if (reach === "pending") {
-        const text = "done on this replica only: Redis is away. It is written to Redis when that is back";
-        throw new GatewayError("redis_away", text, { retryAfter: 5 });
-      }
-      return reply.send({ action, scope: reach, replicas: await replicas });
+      return { what: body as object, reach, answer: { action } };
     });
   }
 }

@@ -8,6 +8,7 @@ import { contractScope, purgeScopes } from "../registry/metadata-key.ts";
 import { CACHED_OPERATIONS } from "../spec/operations.ts";
 import type { Upstream } from "../upstream/upstream.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
+import { findUpstream } from "./actions.ts";
 
 /** The body of `POST /purge`. */
 const PurgeRequest = Type.Object(
@@ -55,7 +56,7 @@ export async function purge(parts: PurgeParts, body: unknown): Promise<PurgeResu
   const { upstream: name, soft } = purged;
   const named = (scopes: readonly string[]) => (soft === true ? scopes.map(softScope) : scopes);
   if (name === undefined) return { purged, reach: await coordinator.purge(undefined, named(purgeScopes())) };
-  const upstream = upstreamOf(upstreams, name);
+  const upstream = findUpstream(upstreams, name);
   const admin = upstream.admin ?? (parts.hasRedis ? await learnAdmin(upstream, parts.clock) : undefined);
   // Entries are kept under the admin: while it is not known there are none, but in a Redis that had them before.
   if (admin === undefined) return { purged, reach: "replica" };
@@ -92,13 +93,6 @@ function scopesOf({ endpoint, instrument, contract }: Purge): readonly string[] 
   return contract === undefined ? purgeScopes(endpoint, instrument) : [contractScope(contract)];
 }
 
-/** @throws GatewayError 404 */
-function upstreamOf(upstreams: Upstreams, name: string): Upstream {
-  const upstream = upstreams.byName(name);
-  if (upstream !== undefined) return upstream;
-  throw new GatewayError("unknown_upstream", `there is no upstream ${JSON.stringify(name)}`);
-}
-
 /**
  * Which keys a purge takes.
  *
@@ -108,7 +102,7 @@ export function takenBy(upstreams: Upstreams, body: unknown): (key: Dependencies
   const purged = checkPurge(body);
   const { upstream: name } = purged;
   if (name === undefined) return () => true;
-  const { admin } = upstreamOf(upstreams, name);
+  const { admin } = findUpstream(upstreams, name);
   const scopes = scopesOf(purged);
   return (key) => key.partition === admin && scopes.some((scope) => key.scopes.includes(scope));
 }

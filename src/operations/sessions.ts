@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import { addressOf } from "../clients/client-address.ts";
 import type { Clock, Duration, Instant } from "../clock.ts";
 import { GatewayError } from "../errors.ts";
 import { isObject } from "../json.ts";
@@ -102,7 +103,7 @@ const FAILURE_WINDOW: Duration = 60_000;
 /** Counts wrong tokens, by address and in all. The right token is never held up: somebody else's guesses cost only them. */
 export class SignInFailures {
   private readonly clock: Clock;
-  private readonly byNetwork = new Map<string, number>();
+  private readonly byBlock = new Map<string, number>();
   private total = 0;
   private endsAt: Instant = -Infinity;
 
@@ -114,29 +115,20 @@ export class SignInFailures {
   count(address: string): void {
     const now = this.clock.now();
     if (now >= this.endsAt) {
-      this.byNetwork.clear();
+      this.byBlock.clear();
       this.total = 0;
       this.endsAt = now + FAILURE_WINDOW;
     }
-    const network = networkOf(address);
-    const count = (this.byNetwork.get(network) ?? 0) + 1;
+    const { block } = addressOf(address);
+    const count = (this.byBlock.get(block) ?? 0) + 1;
     this.total += 1;
     if (count <= FREE_FAILURES && this.total <= FREE_FAILURES_OF_ALL) {
-      this.byNetwork.set(network, count);
+      this.byBlock.set(block, count);
       return;
     }
     const text = "too many sign-ins with a wrong token: wait a little, then try again with the operations token";
     throw new GatewayError("too_many_sign_ins", text, { retryAfter: Math.ceil((this.endsAt - now) / 1_000) });
   }
-}
-
-/** An IPv4 address, or the 64 bits of an IPv6 address that name a network: a host has all addresses of it. */
-function networkOf(address: string): string {
-  const plain = address.replace(/^::ffff:(?=\d+\.)/, "");
-  if (!plain.includes(":")) return plain;
-  const [head, tail] = plain.split("::").map((half) => half.split(":").filter((group) => group !== ""));
-  const zeros = Array.from({ length: Math.max(0, 8 - head!.length - (tail?.length ?? 0)) }, () => "0");
-  return [...head!, ...(tail === undefined ? [] : [...zeros, ...tail])].slice(0, 4).join(":");
 }
 
 interface SessionOptions {
