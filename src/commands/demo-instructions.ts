@@ -7,16 +7,9 @@ export function demoInstructions(
 ): string {
   const base = `http://127.0.0.1:${publicPort}`;
   const operations = `http://127.0.0.1:${operationsPort}`;
-  const registrars = `${base}/api/token-standard/v0/registrars`;
-  const [amulet, bonds] = registries;
   const running = registries.map(
     ({ name, about, registry }) => `  ${name.padEnd(8)} ${registry.url}  ${about}\n           admin ${registry.admin}`,
   );
-  const factory = `${base}/registry/transfer-instruction/v1/transfer-factory`;
-  const bond = bonds!.registry.catalogue.list().find(({ id }) => id.startsWith("BOND-"));
-  const instrumentId = { admin: bonds!.registry.admin, id: bond!.id };
-  const body = transfer(instrumentId.admin, instrumentId);
-  const contradiction = transfer(amulet!.registry.admin, instrumentId);
   return `Registry Gateway is running before three sample registries, memory only.
 
   console  ${operations}/console/
@@ -34,7 +27,21 @@ Open the console in a browser. A client of the demo asks all three a few times a
 
 Or copy and paste in another terminal:
 
-  # 1. A miss: the slow registry is asked (about 400 ms). Look at cache-status.
+${demoCommands(registries, base, operations)}
+Stop with Ctrl-C.
+`;
+}
+
+/** Commands to copy, each with what it shows. */
+function demoCommands(registries: readonly DemoRegistry[], base: string, operations: string): string {
+  const registrars = `${base}/api/token-standard/v0/registrars`;
+  const [amulet, bonds] = registries;
+  const factory = `${base}/registry/transfer-instruction/v1/transfer-factory`;
+  const bond = bonds!.registry.catalogue.list().find(({ id }) => id.startsWith("BOND-"));
+  const instrumentId = { admin: bonds!.registry.admin, id: bond!.id };
+  const body = transfer(instrumentId.admin, instrumentId);
+  const contradiction = transfer(amulet!.registry.admin, instrumentId);
+  return `  # 1. A miss: the slow registry is asked (about 400 ms). Look at cache-status.
   curl -si '${registrars}/funds/registry/metadata/v1/instruments?pageSize=5' | head -20
 
   # 2. The same again: a hit from memory, with its age.
@@ -64,8 +71,6 @@ Or copy and paste in another terminal:
   curl -s ${operations}/metrics | grep registry_gateway_requests_total
   curl -s ${operations}/status
   curl -s '${operations}/explain?path=/api/token-standard/v0/registrars/funds/registry/metadata/v1/instruments?pageSize=5'
-
-Stop with Ctrl-C.
 `;
 }
 

@@ -24,37 +24,7 @@ export interface DemoRegistry {
 /** `demo`: three sample registries of different behaviour on loopback with the gateway before them, memory only. */
 export async function demo(options: { readonly port: unknown; readonly operationsPort: unknown }): Promise<number> {
   const clock = systemClock();
-  const registries: DemoRegistry[] = [
-    {
-      name: "amulet",
-      about: "fast, few instruments",
-      registry: new SampleRegistry({ admin: `DSO::1220${"13f1b3a8".repeat(8)}`, clock, instruments: 3 }),
-    },
-    {
-      name: "bonds",
-      about: "500 instruments in pages; ignores the admin in a body, as one big registry does",
-      registry: new SampleRegistry({
-        admin: `bond-registry::1220${"2194ab45".repeat(8)}`,
-        clock,
-        instruments: 500,
-        bodyAdminPolicy: "ignore",
-        errorStyle: "utility",
-      }),
-    },
-    {
-      name: "funds",
-      about: "slow: 400 ms an answer; tokens are indexes; has no version 2",
-      registry: new SampleRegistry({
-        admin: `fund-registry::1220${"d7dcf089".repeat(8)}`,
-        clock,
-        instruments: 60,
-        pageStyle: "index",
-        latency: 400,
-        supportsV2: false,
-        unknownPaths: "html",
-      }),
-    },
-  ];
+  const registries = demoRegistries(clock);
   await Promise.all(registries.map(({ registry }) => registry.start()));
   const gateway = await createGateway({
     config: demoConfig(registries, {
@@ -88,6 +58,40 @@ export async function demo(options: { readonly port: unknown; readonly operation
     await gateway.stop({ grace: false });
     await Promise.all(registries.map(({ registry }) => registry.stop()));
   }
+}
+
+function demoRegistries(clock: Clock): readonly DemoRegistry[] {
+  return [
+    {
+      name: "amulet",
+      about: "fast, few instruments",
+      registry: new SampleRegistry({ admin: `DSO::1220${"13f1b3a8".repeat(8)}`, clock, instruments: 3 }),
+    },
+    {
+      name: "bonds",
+      about: "500 instruments in pages; ignores the admin in a body, as one big registry does",
+      registry: new SampleRegistry({
+        admin: `bond-registry::1220${"2194ab45".repeat(8)}`,
+        clock,
+        instruments: 500,
+        bodyAdminPolicy: "ignore",
+        errorStyle: "utility",
+      }),
+    },
+    {
+      name: "funds",
+      about: "slow: 400 ms an answer; tokens are indexes; has no version 2",
+      registry: new SampleRegistry({
+        admin: `fund-registry::1220${"d7dcf089".repeat(8)}`,
+        clock,
+        instruments: 60,
+        pageStyle: "index",
+        latency: 400,
+        supportsV2: false,
+        unknownPaths: "html",
+      }),
+    },
+  ];
 }
 
 function demoConfig(

@@ -142,15 +142,13 @@ export function describePages(options: ApiOptions): Readonly<Record<string, obje
 
 function describeCatalogue(options: ApiOptions): Readonly<Record<string, object>> {
   const ofCatalogue = { tag: "catalogue", kind: "composed", isMerged: true } as const;
-  const answer = (description: string, schema: TSchema, catalogue: unknown) =>
-    ({ description, type: "application/json", schema, examples: { catalogue } }) as const;
   return {
     "/catalog/v1/registries": describeOperation(
       {
         ...ofCatalogue,
         id: "catalog_registries",
         summary: "The registries behind this gateway",
-        answer: answer("The registries", schemas.CatalogueRegistries, REGISTRIES_EXAMPLE),
+        answer: inCatalogue("The registries", schemas.CatalogueRegistries, REGISTRIES_EXAMPLE),
       },
       options,
     ),
@@ -163,36 +161,40 @@ function describeCatalogue(options: ApiOptions): Readonly<Record<string, object>
           "Upper and lower case and accents make no difference; instruments of which a field begins with the query come " +
           "first. X-Registry-Partial names registries whose instruments are not known, or not all of them.",
         parameters: SEARCH_PARAMETERS,
-        answer: answer("The instruments that were found", schemas.CataloguePage, CATALOGUE_EXAMPLE),
+        answer: inCatalogue("The instruments that were found", schemas.CataloguePage, CATALOGUE_EXAMPLE),
       },
       options,
     ),
-    "/catalog/v1/changes": describeOperation(
-      {
-        id: "catalog_changes",
-        tag: "catalogue",
-        summary: "Follow the changes of all registries and their instruments",
-        description:
-          "Server-sent events: `change` with a CatalogueChange, and `reset` where the changes since the client's last id cannot be " +
-          "told, as on a stream without one: list the catalogue then. With `since`, one answer in JSON. Ids hold over replicas that share " +
-          "a Redis, and over restarts.",
-        parameters: [
-          query(
-            "since",
-            "Asks for one answer: the changes behind this id; empty: the id to begin with.",
-            Type.String(),
-          ),
-          { name: "Last-Event-ID", in: "header", description: "Goes on behind this id.", schema: Type.String() },
-        ],
-        kind: "changes",
-        answer: {
-          ...answer("The changes, as events or as one answer", schemas.CatalogueChanges, CHANGES_EXAMPLE),
-          events: CHANGE_EVENTS_EXAMPLE,
-        },
-      },
-      options,
-    ),
+    "/catalog/v1/changes": describeChanges(options),
   };
+}
+
+function describeChanges(options: ApiOptions): object {
+  return describeOperation(
+    {
+      id: "catalog_changes",
+      tag: "catalogue",
+      summary: "Follow the changes of all registries and their instruments",
+      description:
+        "Server-sent events: `change` with a CatalogueChange, and `reset` where the changes since the client's last id cannot be " +
+        "told, as on a stream without one: list the catalogue then. With `since`, one answer in JSON. Ids hold over replicas that share " +
+        "a Redis, and over restarts.",
+      parameters: [
+        query("since", "Asks for one answer: the changes behind this id; empty: the id to begin with.", Type.String()),
+        { name: "Last-Event-ID", in: "header", description: "Goes on behind this id.", schema: Type.String() },
+      ],
+      kind: "changes",
+      answer: {
+        ...inCatalogue("The changes, as events or as one answer", schemas.CatalogueChanges, CHANGES_EXAMPLE),
+        events: CHANGE_EVENTS_EXAMPLE,
+      },
+    },
+    options,
+  );
+}
+
+function inCatalogue(description: string, schema: TSchema, catalogue: unknown): OwnParts["answer"] {
+  return { description, type: "application/json", schema, examples: { catalogue } };
 }
 
 /** An operation as the document has it, with what all have: common parameters, errors, the 304 of what has an ETag. */
