@@ -50,7 +50,7 @@ export type CatalogueEvent =
   | { readonly event: "reset"; readonly id: string }
   | { readonly event: "change"; readonly id: string; readonly change: components["schemas"]["CatalogueChange"] };
 
-/** An answer that is none: the error body of the gateway or of a registry. */
+/** An error in the place of an answer: the error body of the gateway or of a registry. */
 export class GatewayError extends Error {
   override readonly name = "GatewayError";
   readonly status: number;
@@ -126,7 +126,7 @@ async function sendWithRetries(request: Request, { send, retries, timeout }: Sen
     });
     if (answer !== undefined && (isLast || !RETRIED.has(answer.status))) return answer;
     const pause = 1_000 * (answer === undefined ? 0 : (retryAfterOf(answer) ?? 0)) + backOff(attempt);
-    // An answer that would come too late is none: the caller gets the one that is there.
+    // An answer that would come too late helps nobody: the caller gets the one that is there.
     if (answer !== undefined && performance.now() + pause >= deadline) return answer;
     await answer?.body?.cancel();
     await waited(pause, signal);

@@ -46,7 +46,7 @@ export async function ask<Answer>(path: string, question: Question = {}): Promis
     throw new Refusal(said, answer.status, answer.headers.get("registry-gateway-error") ?? undefined);
   }
   // Something else answers in the gateway's place: a proxy's page, for one.
-  if (value === undefined) throw new NoAnswer("what answers is not the gateway");
+  if (value === undefined) throw new NoAnswer("another program answers in the gateway's place");
   return value as Answer;
 }
 

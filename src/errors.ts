@@ -244,7 +244,7 @@ export const CLIENT_ERRORS = {
   upstream_invalid: {
     status: 502,
     proxyError: "http_protocol_error",
-    means: "The registry's answer is none that a registry may give.",
+    means: "The registry's answer breaks the registry API, or HTTP.",
     remedy: REPORT_IT,
   },
   upstream_too_large: {
@@ -262,7 +262,7 @@ export const CLIENT_ERRORS = {
   upstream_credentials: {
     status: 502,
     proxyError: "http_request_denied",
-    means: "The registry refuses the gateway's credentials, or none can be had.",
+    means: "The registry refuses the gateway's credentials, or the gateway cannot get any.",
     remedy: REPORT_IT,
   },
   upstream_wrong_url: {
@@ -280,7 +280,7 @@ export const CLIENT_ERRORS = {
   wrong_admin: {
     status: 502,
     proxyError: "proxy_configuration_error",
-    means: "What answers at the registry's URL is another registry.",
+    means: "Another registry answers at the registry's URL.",
     remedy: REPORT_IT,
   },
   admin_not_known_yet: {

@@ -71,7 +71,7 @@ interface Refused {
 // Made once: they say nothing of a token, and a flood of bad ones is to cost little.
 const MALFORMED = new GatewayError(
   "credential_invalid",
-  "what the request shows is no API key, which begins with rgk_, and no signed token (JWT) in compact form: send it " +
+  "the request's credential is neither an API key, which begins with rgk_, nor a signed token (JWT) in compact form: send it " +
     "whole, as it was given out",
 );
 const UNKNOWN_ISSUER = new GatewayError(

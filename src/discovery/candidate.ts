@@ -128,7 +128,7 @@ function faultOf(offer: Offer | undefined): string | undefined {
 /** Why nothing has proved the admin. */
 export function problemOf(proof: Proof | undefined): string | undefined {
   if (proof === undefined || proof.proved.length > 0) return undefined;
-  if (proof.strangers.size > 0) return "what answers at its URLs is the registry of another admin";
+  if (proof.strangers.size > 0) return "the registry of another admin answers at its URLs";
   const [why] = proof.silent.values();
   return why;
 }

@@ -88,7 +88,7 @@ export class Candidates {
     const state = this.stateOf(candidate, pin);
     const since = this.options.time();
     if (seen !== undefined && !isSameSet(candidate.offer?.urls ?? [], [...new Set(seen)].toSorted())) {
-      const text = `what is listed for ${quote(admin)} has changed since you looked, and nothing is decided; see what is listed now`;
+      const text = `the entry for ${quote(admin)} has changed since you looked, and nothing is decided; look at it again`;
       throw new GatewayError("nothing_waits", text);
     }
     if (state === "gone" && approve) {

@@ -79,7 +79,7 @@ export class RecentRequests {
     this.count += 1;
   }
 
-  /** The latest first. A `since` of another process is none. */
+  /** The latest first. A `since` of another process counts as absent. */
   latest({ limit, since, ...wanted }: RequestFilter): RequestsReport {
     const after = since === undefined ? 0 : this.countAt(since);
     const oldest = Math.max(0, this.count - MAX_RECENT);

@@ -53,7 +53,7 @@ export const NO_CREDENTIAL: Credential = { shown: "no token", identity: undefine
  * an operator. Returns what it showed.
  *
  * @param session whose session its cookie names
- * @throws GatewayError 421 for a `Host` that is none of the listener's names: after DNS rebinding a page reaches
+ * @throws GatewayError 421 for a `Host` that is not one of the listener's names: after DNS rebinding a page reaches
  * 127.0.0.1 by its own name; 403 for a page of another origin, for a cookie without the console's own field, and without
  * a token on an exposed listener; 401 for another token than the configured one, and without one
  */

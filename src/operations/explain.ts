@@ -22,7 +22,7 @@ const NOT_KEPT = {
   call: "factories and choice contexts depend on parties, holdings and the moment: each request is a call, and no answer is kept",
   equal:
     "factories and choice contexts depend on parties, holdings and the moment: equal ones get one answer, as upstreams[].contexts says",
-  passedThrough: "what is passed through is streamed and never kept",
+  passedThrough: "a call that is passed through is streamed and never kept",
   query:
     "an extra path with a query is streamed and never kept; without a query it is kept as long as the registry says",
   unproved: "the registry has not named its admin yet, under which entries are kept",

@@ -98,7 +98,7 @@ function selectRegistries(snapshot: Snapshot, tier: Tier | undefined, admin: str
 }
 
 /**
- * @throws GatewayError 400 for a parameter that is none of `known`, given twice, or not percent-encoded UTF-8: a filter
+ * @throws GatewayError 400 for a parameter that is not one of `known`, given twice, or not percent-encoded UTF-8: a filter
  * that is not understood must not look as if it had been applied
  */
 export function readParameters(query: string, known: readonly string[]): Map<string, string> {

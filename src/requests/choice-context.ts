@@ -99,7 +99,7 @@ export function forwardedFields(
   const nominated = nominatedFields(headers);
   for (const name of forwardAuthorization ? [...FORWARDED, "authorization"] : FORWARDED) {
     const value = headers[name];
-    // A body without its type is none that anybody could read.
+    // Without its type no registry could read the body.
     if (typeof value === "string" && (name === "content-type" || !nominated.has(name))) fields.push(name, value);
   }
   fields.push(...traceFieldsOf(headers), "x-request-id", id);

@@ -50,7 +50,7 @@ function originOf(request: FastifyRequest): string {
 }
 
 /**
- * Any path below `/registry` that is none of the endpoints: drafts and other families of APIs, streamed to
+ * Any path below `/registry` that is not one of the endpoints: drafts and other families of APIs, streamed to
  * the registry that the request names, uncached and untried again.
  *
  * @fastify/http-proxy does the streaming. The connection is our own client's (any object with `request` may stand for

@@ -236,7 +236,7 @@ function climbs(segment: string): boolean {
 }
 
 /**
- * Whether such a server would see one of the endpoints, or a factory of a later version, in what is none of them here:
+ * Whether such a server would see one of the endpoints, or a factory of a later version, in a path that is neither here:
  * neither the admin nor anything else in it would have been compared.
  */
 function hidesEndpoint(segments: readonly string[]): boolean {

@@ -58,7 +58,7 @@ function verdict({ epoch, entries }: ShownExplanation): string {
   if (epoch === undefined) return "Never stored: no page that the gateway has issued this page token.";
   const usable = entries.filter(({ purged }) => !purged);
   if (usable.length === 0) {
-    return `The next request asks the registry: ${entries.length === 0 ? "nothing is stored" : "what was stored is purged"}.`;
+    return `The next request asks the registry: ${entries.length === 0 ? "nothing is stored" : "the stored answer is purged"}.`;
   }
   const best = usable.reduce((one, other) => (other.freshFor > one.freshFor ? other : one));
   const which =

@@ -397,7 +397,7 @@ describe("explain tells in words", () => {
     expect(stdout).toMatch(/^ {2}when stale: used while it is refreshed for 30 s, by cache\.staleWhileRevalidate$/m);
     await runHere(["purge", "amulet", "--url", operations]);
     const purged = await runHere(["explain", url, "--url", operations]);
-    expect(purged.stdout).toContain("The next request asks the registry: what was stored is purged.");
+    expect(purged.stdout).toContain("The next request asks the registry: the stored answer is purged.");
   });
 
   test("why nothing is ever stored, and why a path is refused", async () => {

@@ -71,7 +71,7 @@ test("a status that is none is 502", async () => {
   registry.script(({ operation }) => (operation === "info" ? undefined : { status: 600, body: "odd" }));
   const answer = await send(gateway.url, { path: DRAFT });
   expect(answer.status).toBe(502);
-  expect(errorOf(answer)).toMatch(/answered with the status 600, which is none/);
+  expect(errorOf(answer)).toMatch(/answered with the status 600, which HTTP does not have/);
 });
 
 test("a factory call whose body took its time to arrive has all of the answer's time left", async () => {

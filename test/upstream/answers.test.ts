@@ -105,7 +105,7 @@ describe.each(ANSWER_KINDS)("a %s error of the upstream", (kind) => {
   test.each([600, 999])("that is no HTTP status (%i) is 502", async (status) => {
     await expect(askFor(kind, json(status, "{}"))).rejects.toMatchObject({
       status: 502,
-      message: expect.stringContaining(`answered with the status ${status}, which is none`),
+      message: expect.stringContaining(`answered with the status ${status}, which HTTP does not have`),
     });
   });
 

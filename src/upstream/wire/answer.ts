@@ -156,7 +156,10 @@ function findRefusal(
   const { upstream } = context;
   // RFC 9110 §15: a status beyond 599 is none, and is treated as a server's error.
   if (status > 599)
-    return { reason: "protocol", error: unusable(upstream, `answered with the status ${status}, which is none`) };
+    return {
+      reason: "protocol",
+      error: unusable(upstream, `answered with the status ${status}, which HTTP does not have`),
+    };
   if (status === 304 && !context.isConditional) {
     const text = "answered 304 Not Modified to a request without conditions; it or a cache before it is broken";
     return { reason: "protocol", error: unusable(upstream, text) };
