@@ -27,14 +27,10 @@ const MAX_ASSETS = 100_000;
 const MAX_URLS = 64;
 const MAX_PROBLEMS = 100;
 
-/** Where lists put an asset's admin. */
-const ADMIN_KEYS = ["admin", "adminId", "instrumentAdmin", "adminPartyId"];
-const URL_KEYS = ["registryURLs", "registryUrls", "registryURL", "registryUrl"];
-
 /**
- * Reads a published asset list: an object of networks, each with assets that name their admin and the URLs of its
- * registry (also below a key `networks`, and with assets below a key `assets`). Assets of one admin on one network are of
- * one registry, whose nodes are all URLs they give.
+ * Reads a published asset list: an object of networks, each an array of assets that name their admin
+ * (`instrumentId.admin`) and the URLs of its registry (`registryURLs`). Assets of one admin on one network are of one
+ * registry, whose nodes are all URLs they give.
  *
  * @param only takes this network alone
  * @throws Error when the text is no such list; its message says what it is instead
@@ -50,10 +46,9 @@ export function readAssetList(text: string, only: string | undefined): AssetList
     throw new Error(`there is no network ${JSON.stringify(only)} in it; it has ${names}`);
   }
   const collected = new Collected();
-  for (const [network, value] of chosen) {
-    const assets = entriesOf(isObject(value) ? value.assets : value);
+  for (const [network, assets] of chosen) {
     if (assets.length > MAX_ASSETS) throw new Error(`the network ${JSON.stringify(network)} has too many assets`);
-    for (const [name, asset] of assets) collected.take(network, name, asset);
+    for (const [at, asset] of assets.entries()) if (isObject(asset)) collected.take(network, at, asset);
   }
   return { registries: collected.registries(), problems: collected.problems };
 }
@@ -81,11 +76,9 @@ export function nameSome(names: readonly string[]): string {
   return named.join(", ") + (others === 0 ? "" : ` and ${others} more`);
 }
 
-/** The published form is an object of networks; elsewhere they are below a key of that name. */
-function networksOf(json: unknown): [name: string, value: unknown][] {
+function networksOf(json: unknown): [name: string, assets: readonly unknown[]][] {
   if (!isObject(json)) return [];
-  if (json.networks !== undefined) return entriesOf(json.networks);
-  return Object.entries(json).filter(([, value]) => Array.isArray(value) || (isObject(value) && "assets" in value));
+  return Object.entries(json).flatMap(([name, value]) => (Array.isArray(value) ? [[name, value as unknown[]]] : []));
 }
 
 /** Registries while they are put together from assets. */
@@ -93,8 +86,8 @@ class Collected {
   readonly problems: string[] = [];
   private readonly found = new Map<string, { network: string; admin: string | undefined; urls: Set<string> }>();
 
-  take(network: string, name: string, asset: unknown): void {
-    const place = JSON.stringify(`${network}: ${name}`);
+  take(network: string, at: number, asset: Readonly<Record<string, unknown>>): void {
+    const place = JSON.stringify(`${network}: ${typeof asset.symbol === "string" ? asset.symbol : at}`);
     const admin = adminOf(asset);
     if (admin !== undefined && !isPrintable(admin)) {
       return this.report(`${place}: names an admin that is no party id; left out`);
@@ -121,38 +114,17 @@ class Collected {
   }
 }
 
-function adminOf(asset: unknown): string | undefined {
-  if (!isObject(asset)) return undefined;
-  const { instrumentId } = asset;
-  const holders = [asset, ...(isObject(instrumentId) ? [instrumentId] : [])];
-  for (const holder of holders) {
-    const admin = ADMIN_KEYS.map((key) => holder[key]).find(
-      (value) => typeof value === "string" && value.trim() !== "",
-    );
-    if (typeof admin === "string") return admin.trim();
-  }
-  return undefined;
+function adminOf({ instrumentId }: Readonly<Record<string, unknown>>): string | undefined {
+  const admin = isObject(instrumentId) ? instrumentId.admin : undefined;
+  return typeof admin === "string" && admin.trim() !== "" ? admin.trim() : undefined;
 }
 
-function urlsOf(asset: unknown, report: (fault: string) => void): string[] {
-  if (!isObject(asset)) return [];
-  const given = URL_KEYS.flatMap((key) => asset[key] ?? []);
-  const urls = given.map((each) => (isObject(each) ? each.url : each));
+function urlsOf({ registryURLs }: Readonly<Record<string, unknown>>, report: (fault: string) => void): string[] {
+  const urls: readonly unknown[] = Array.isArray(registryURLs) ? registryURLs : [];
   return urls.flatMap((url) => {
     const fault = typeof url === "string" ? findNodeUrlFault(url) : "is no text";
     if (fault === undefined) return [normaliseNodeUrl(url as string)];
     report(`${JSON.stringify(url)} ${fault}`);
     return [];
   });
-}
-
-/** The entries of an object by key, of a list by the names in it or else by place. */
-function entriesOf(value: unknown): [name: string, value: unknown][] {
-  if (Array.isArray(value)) return value.map((each: unknown, at) => [nameOf(each) ?? String(at), each]);
-  return isObject(value) ? Object.entries(value) : [];
-}
-
-function nameOf(value: unknown): string | undefined {
-  const name = isObject(value) ? (value.name ?? value.id ?? value.symbol) : undefined;
-  return typeof name === "string" ? name : undefined;
 }

@@ -32,8 +32,14 @@ function write(json: unknown): string {
   return file;
 }
 
-function listOf(...assets: object[]): string {
-  return write({ networks: { one: { assets } } });
+interface Listed {
+  readonly symbol: string;
+  readonly admin?: string;
+  readonly registryURLs: readonly unknown[];
+}
+
+function listOf(...assets: readonly Listed[]): string {
+  return write({ one: assets.map((asset) => Object.assign({ instrumentId: { admin: asset.admin } }, asset)) });
 }
 
 function upstreamsOf({ stdout }: Outcome) {
@@ -116,36 +122,11 @@ describe("import", () => {
     expect(unknown.stderr).toContain('it has "mainnet", "testnet"');
   });
 
-  test.each([
-    [
-      "networks and assets as lists",
-      { networks: [{ name: "n", assets: [{ admin: "a::1", registryURLs: ["https://a.example"] }] }] },
-    ],
-    [
-      "one URL as text",
-      { networks: { n: { assets: [{ admin: "a::1", registryURLs: "https://a.example/registry" }] } } },
-    ],
-    [
-      "URLs as objects",
-      { networks: { n: { assets: [{ adminId: "a::1", registryUrls: [{ url: "https://a.example/" }] }] } } },
-    ],
-    [
-      "the admin in the instrument's id",
-      {
-        networks: {
-          n: { assets: { A: { instrumentId: { admin: "a::1", id: "A" }, registryURLs: ["https://a.example"] } } },
-        },
-      },
-    ],
-  ])("understands %s", async (_, list) => {
-    expect(upstreamsOf(await importFile(write(list)))).toEqual([
-      { name: "a", enabled: true, admin: "a::1", urls: ["https://a.example"] },
-    ]);
-  });
-
   test("writes what a list says as text, whatever it says", async () => {
     const admin = "${HOME}\n# \"': {}\u0007::1220";
-    const ended = await importFile(listOf({ name: "x\u001b[31m", admin, registryURLs: ["https://a.example/${HOME}"] }));
+    const ended = await importFile(
+      listOf({ symbol: "x\u001b[31m", admin, registryURLs: ["https://a.example/${HOME}"] }),
+    );
     for (const control of ["\u0007", "\u001b"]) expect(ended.stdout).not.toContain(control);
     const { config, problems } = parseConfig({ text: ended.stdout, file: "imported", env: { HOME: "stolen" } });
     // Such an admin is none, which the check of the configuration says; but nothing of the environment got into it.
@@ -154,14 +135,12 @@ describe("import", () => {
 
   test("leaves out what is no URL, and the second network of an admin, and says so", async () => {
     const bad = await importFile(
-      listOf({ name: "X", admin: "x::1", registryURLs: ["ftp://x.example", "https://u:p@x.example", 7] }),
+      listOf({ symbol: "X", admin: "x::1", registryURLs: ["ftp://x.example", "https://u:p@x.example", 7] }),
     );
     expect([bad.code, bad.stdout.trim()]).toEqual([1, "upstreams: []"]);
     expect(bad.stderr).toContain("must begin with http:// or https://");
-    const asset = (url: string) => ({ assets: [{ admin: "x::1", registryURLs: [url] }] });
-    const twice = await importFile(
-      write({ networks: { a: asset("https://a.example"), b: asset("https://b.example") } }),
-    );
+    const assets = (url: string) => [{ instrumentId: { admin: "x::1" }, registryURLs: [url] }];
+    const twice = await importFile(write({ a: assets("https://a.example"), b: assets("https://b.example") }));
     expect(twice.code).toBe(1);
     expect(twice.stderr).toContain("choose with --network");
     expect(upstreamsOf(twice).map(({ urls }) => urls)).toEqual([["https://a.example"]]);
@@ -173,7 +152,7 @@ describe("import", () => {
     ["an object of texts", '{"version":"1.0.0"}'],
     ["a web page", "<!doctype html><title>assets</title>"],
     ["a list", "[]"],
-    ["empty networks", '{"networks":{}}'],
+    ["an object of objects", '{"MainNet":{}}'],
   ])("says that %s is no asset list", async (_, text) => {
     const { code, stdout, stderr } = await importFile(write(text));
     expect([code, stdout]).toEqual([1, ""]);
@@ -187,7 +166,7 @@ describe("import --verify", () => {
     const { port } = new URL(registry.url);
     const hosts = ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1"];
     const list = listOf(
-      ...hosts.map((host, at) => ({ name: host, admin: `a${at}::1220`, registryURLs: [`http://${host}:${port}`] })),
+      ...hosts.map((host, at) => ({ symbol: host, admin: `a${at}::1220`, registryURLs: [`http://${host}:${port}`] })),
     );
     const ended = await importFile(list, "--verify");
     expect(ended.code).toBe(1);
@@ -199,8 +178,8 @@ describe("import --verify", () => {
   test("with --allow-private asks each registry who it is, and fills in what the list left open", async () => {
     const [one, other] = await Promise.all([startSample("one::1220"), startSample("other::1220")]);
     const list = listOf(
-      { name: "One", admin: "one::1220", registryURLs: [`${one.url}/registry/`] },
-      { name: "Other", registryURLs: [other.url] },
+      { symbol: "One", admin: "one::1220", registryURLs: [`${one.url}/registry/`] },
+      { symbol: "Other", registryURLs: [other.url] },
     );
     const ended = await importFile(list, "--verify", "--allow-private");
     expect([ended.code, upstreamsOf(ended).map(({ admin }) => admin)]).toEqual([0, ["one::1220", "other::1220"]]);
@@ -234,7 +213,7 @@ describe("import --verify", () => {
       ["d::1220", nonsense, /HTML page/],
       ["e::1220", "http://127.0.0.1:1", /it refused the connection/],
     ];
-    const list = listOf(...cases.map(([admin, url]) => ({ name: admin, admin, registryURLs: [url] })));
+    const list = listOf(...cases.map(([admin, url]) => ({ symbol: admin, admin, registryURLs: [url] })));
     const ended = await importFile(list, "--verify", "--allow-private");
     expect(ended.code).toBe(1);
     for (const [, , why] of cases) expect(ended.stdout).toMatch(why);

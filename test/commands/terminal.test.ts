@@ -123,13 +123,16 @@ describe("what a registry says does not reach the operator's terminal as it is:"
 
   test("import, with --verify and without", async () => {
     const url = await startEvil(INFO);
-    const assets = { evil: { admin: EVIL, registryUrls: [url] }, [EVIL]: { registryUrls: [url, EVIL] } };
-    const file = write("list.json", JSON.stringify({ networks: { [EVIL]: { assets } } }));
+    const assets = [
+      { symbol: "evil", instrumentId: { admin: EVIL }, registryURLs: [url] },
+      { symbol: EVIL, registryURLs: [url, EVIL] },
+    ];
+    const file = write("list.json", JSON.stringify({ [EVIL]: assets }));
     for (const more of [[], ["--verify", "--allow-private"]]) {
       const output = await outputOf(["import", file, ...more]);
       expect(output).toContain("upstreams:");
       expectHarmless(output);
     }
-    expectHarmless(await outputOf(["import", write("list.json", `{"networks": ${EVIL}`)]));
+    expectHarmless(await outputOf(["import", write("list.json", `{"MainNet": ${EVIL}`)]));
   });
 });
