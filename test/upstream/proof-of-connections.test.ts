@@ -10,6 +10,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { SampleRegistry } from "../../src/sandbox/registry.ts";
 import type { UpstreamAnswer } from "../../src/upstream/call.ts";
 import { Upstreams } from "../../src/upstream/upstreams.ts";
+import { MOST_IDLE } from "../../src/upstream/wire/connection.ts";
+import { ManualClock } from "../support/manual-clock.ts";
 import {
   acceptCall,
   ADMIN,
@@ -201,6 +203,35 @@ describe("a proof costs", () => {
     const storm = await Promise.all(Array.from({ length: 16 }, () => upstream.call(acceptCall())));
     expect(storm.every(({ status }) => status === 200)).toBe(true);
     expect(asked.filter((line) => line.startsWith("GET"))).toHaveLength(1);
+  });
+
+  test("none for a call within proof.every of the one before, though no connection is idle for a minute", async () => {
+    const { url, asked, sockets } = await serveRegistry(undefined, (request, response) => {
+      response.writeHead(200, { connection: "close", "content-type": "application/json" });
+      const body = request.method === "GET" ? `{"adminId":"${ADMIN}"}` : '{"choiceContextData":{}}';
+      request.resume().on("end", () => response.end(body));
+    });
+    const clock = new ManualClock();
+    const { upstream } = openUpstream([url], { admin: ADMIN, proof: { every: "10m" } }, { clock });
+    const post = () => upstream.call(acceptCall({ deadline: clock.now() + 10_000 }));
+    await upstream.learnAdmin(clock.now() + 5_000);
+    expect((await post()).status).toBe(200);
+    /** As long as a connection may be idle, so many times. */
+    const pass = async (times: number) => {
+      for (; times > 0; times -= 1) {
+        const before = [...sockets];
+        clock.advance(MOST_IDLE);
+        await expect.poll(() => before.every(({ destroyed }) => destroyed)).toBe(true);
+      }
+    };
+    await pass(11);
+    expect((await post()).status).toBe(200);
+    expect(asked.filter((line) => line.startsWith("GET"))).toHaveLength(1);
+
+    await pass(3);
+    expect([...sockets].every(({ destroyed }) => destroyed)).toBe(true);
+    expect((await post()).status).toBe(200);
+    expect(asked.filter((line) => line.startsWith("GET"))).toHaveLength(2);
   });
 
   test("none where a client brings about that connections end", async () => {

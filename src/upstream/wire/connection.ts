@@ -1,10 +1,13 @@
 import type { Socket } from "node:net";
 import { type PeerCertificate, TLSSocket } from "node:tls";
 import type { Dispatcher } from "undici";
-import type { Instant } from "../../clock.ts";
+import type { Duration, Instant } from "../../clock.ts";
 import type { Exchange, StepFault } from "./in-step.ts";
 
 export type Protocol = "http/1.1" | "h2";
+
+/** No connection is idle for longer, where its node does not say when it closes those: many do after a minute. */
+export const MOST_IDLE: Duration = 45_000;
 
 /** One connection to a node, open, and never opened again: nobody would have asked whose it is. */
 export abstract class Connection {

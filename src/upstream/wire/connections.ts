@@ -1,7 +1,7 @@
 import { Abort, type Clock, type Duration, type Instant } from "../../clock.ts";
 import { ConnectionGone, ProofFailed } from "./connection-failure.ts";
 import { ConnectionProofs, type Prove, type Proving } from "./connection-proofs.ts";
-import type { Connection, Protocol } from "./connection.ts";
+import { type Connection, MOST_IDLE, type Protocol } from "./connection.ts";
 import { Http1Connection, type KnownTarget } from "./http1-connection.ts";
 import { Http2Connection } from "./http2-connection.ts";
 import { StepRecord } from "./in-step.ts";
@@ -10,9 +10,6 @@ import { Turns } from "./turns.ts";
 
 /** A connection older than this is replaced, so that names are resolved and certificates are read anew. */
 const CONNECTION_TTL: Duration = 60_000;
-
-/** A connection that stands by, or has streams, is closed when no call was made for so long, as undici does with the others. */
-const STAND_BY: Duration = 15_000;
 
 /** How often a connection that closed before its request could be sent is replaced by another new one. */
 const MOST_ROUNDS = 3;
@@ -41,6 +38,8 @@ export class Connections {
   private readonly target: KnownTarget;
   private readonly clock: Clock;
   private readonly prove: Prove | undefined;
+  /** For so long after a call there is a connection at hand: the next call costs no proof. */
+  private readonly readyFor: Duration;
   private readonly proofs: ConnectionProofs;
   /** Those that have room, the one that was idle longest first: what it brings late has come by then, and is seen. */
   private readonly free: Connection[] = [];
@@ -49,7 +48,7 @@ export class Connections {
   private readonly retired: Connection[] = [];
   /** Of those who wait to use a node that was out of step too often. */
   private readonly turns = new Turns();
-  private lastTakenAt: Instant = 0;
+  private lastTakenAt: Instant = -Infinity;
   private isClosed = false;
 
   /** Without `proving` any connection will do. */
@@ -57,6 +56,7 @@ export class Connections {
     this.target = { ...target, steps: new StepRecord(clock, proving?.onStepFault ?? ignore) };
     this.clock = clock;
     this.prove = proving?.prove;
+    this.readyFor = proving?.every ?? 0;
     this.proofs = new ConnectionProofs(clock, proving?.every ?? Infinity, {
       openBeside: (connection) => this.openBeside(connection),
       keep: (connection) => this.standBy(connection),
@@ -229,7 +229,7 @@ export class Connections {
       ? await Http2Connection.open(socket, target, clock, onClose)
       : new Http1Connection(socket, target, clock, onClose);
     this.protocol = connection.protocol;
-    if (isHttp2) clock.after(STAND_BY, () => this.closeUnneeded(connection));
+    if (isHttp2) clock.after(MOST_IDLE, () => this.endIdle(connection));
     this.certificateEnd = connection.certificateEnd;
     // What the other connections have heard by now has to be known before they vouch for this one.
     await new Promise((resolve) => setImmediate(resolve));
@@ -254,15 +254,28 @@ export class Connections {
   private standBy(connection: Connection): void {
     if (this.isClosed) return connection.close();
     this.free.unshift(connection);
-    if (connection.protocol === "http/1.1") this.clock.after(STAND_BY, () => this.closeUnneeded(connection));
+    if (connection.protocol === "http/1.1") this.clock.after(MOST_IDLE, () => this.endIdle(connection));
   }
 
-  /** Closes a connection that stands by, unless there was a call within {@link STAND_BY}. */
-  private closeUnneeded(connection: Connection): void {
+  /** Closes or replaces a connection that stands by, or has streams, when no call was made within {@link MOST_IDLE}. */
+  private endIdle(connection: Connection): void {
     if (!connection.isOpen) return;
-    const left = connection.inFlight > 0 ? STAND_BY : this.lastTakenAt + STAND_BY - this.clock.now();
-    if (left > 0) this.clock.after(left, () => this.closeUnneeded(connection));
+    const now = this.clock.now();
+    const left = connection.inFlight > 0 ? MOST_IDLE : this.lastTakenAt + MOST_IDLE - now;
+    if (left > 0) this.clock.after(left, () => this.endIdle(connection));
+    else if (now < this.lastTakenAt + this.readyFor && this.proofs.hold(connection)) void this.replace(connection);
     else connection.close();
+  }
+
+  /** Opens another beside it, which it vouches for, before the node closes what is idle. */
+  private async replace(connection: Connection): Promise<void> {
+    const other = await this.openBeside(connection);
+    if (other !== undefined) {
+      this.proofs.admit(other, connection.provedAt);
+      this.standBy(other);
+    }
+    if (connection.inFlight === 0) connection.close();
+    else this.clock.after(MOST_IDLE, () => this.endIdle(connection));
   }
 
   private closeRetired(): void {

@@ -3,7 +3,7 @@ import { Client } from "undici";
 import type { Dispatcher } from "undici";
 import type { Clock, Instant } from "../../clock.ts";
 import { ConnectionGone, OutOfStep } from "./connection-failure.ts";
-import { Connection } from "./connection.ts";
+import { Connection, MOST_IDLE } from "./connection.ts";
 import { type Exchange, StepLog, type StepFault, type StepRecord } from "./in-step.ts";
 import { type ConnectionTarget, proxyFields, targetPrefix } from "./socket.ts";
 
@@ -18,7 +18,7 @@ const CLIENT_OPTIONS = {
   headersTimeout: 0,
   bodyTimeout: 0,
   maxHeaderSize: 32 * 1024,
-  keepAliveTimeout: 15_000,
+  keepAliveTimeout: MOST_IDLE,
   keepAliveMaxTimeout: 60_000,
   keepAliveTimeoutThreshold: 2_000,
   allowH2: false,
