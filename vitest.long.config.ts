@@ -2,20 +2,27 @@ import { defineConfig } from "vitest/config";
 
 /** Those of each push that try a share of their cases there. */
 const THOROUGH = [
+  "test/aggregate/catalogue-search.test.ts",
   "test/aggregate/merged-listing.test.ts",
   "test/bodies/json.test.ts",
   "test/clients/api-key.test.ts",
   "test/journeys/addressing.test.ts",
+  "test/journeys/aggregate-cost.test.ts",
   "test/journeys/byte-identity.test.ts",
   "test/journeys/clients-under-change.test.ts",
+  "test/journeys/contexts.test.ts",
+  "test/journeys/page-walk.test.ts",
+  "test/journeys/random-requests.test.ts",
+  "test/journeys/routing-corpus.test.ts",
+  "test/journeys/routing-properties.test.ts",
+  "test/journeys/typed-client.test.ts",
+  "test/journeys/version-2.test.ts",
+  "test/journeys/whom-to-believe.test.ts",
   "test/long/push/hostile-json.test.ts",
   "test/long/push/lying-nodes.test.ts",
   "test/long/push/stray-answers.test.ts",
-  "test/journeys/page-walk.test.ts",
-  "test/journeys/random-requests.test.ts",
-  "test/journeys/routing-properties.test.ts",
-  "test/journeys/version-2.test.ts",
-  "test/journeys/whom-to-believe.test.ts",
+  "test/observe/log-output.test.ts",
+  "test/sharing/redis-forms.test.ts",
 ];
 
 /** Tests that take minutes, one file after the other; `--project push` or `--project nightly` for one of the groups. */

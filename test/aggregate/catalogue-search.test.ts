@@ -1,9 +1,12 @@
 import { expect, test } from "vitest";
 import { buildLargeCatalogue } from "../support/large-catalogue.ts";
+import { runs } from "../support/thorough.ts";
 
-test("100,000 instruments of 50 registries are searched to the end, page by page, without loss or repetition", async () => {
-  const { instruments, search } = await buildLargeCatalogue(50, 2_000);
-  expect(instruments).toBe(100_000);
+const EACH = runs(400, 2_000);
+
+test("all instruments of 50 registries are searched to the end, page by page, without loss or repetition", async () => {
+  const { instruments, search } = await buildLargeCatalogue(50, EACH);
+  expect(instruments).toBe(50 * EACH);
   const seen = new Set<string>();
   let pageToken: string | undefined;
   do {
@@ -17,7 +20,7 @@ test("100,000 instruments of 50 registries are searched to the end, page by page
     pageToken = page.nextPageToken;
   } while (pageToken !== undefined);
   // The share of three words out of four that hold both of 24.
-  expect(seen.size).toBeGreaterThan(1_000);
+  expect(seen.size).toBeGreaterThan(EACH / 2);
   const everything = search("", { pageSize: 1_000 });
   expect(everything.instruments).toHaveLength(1_000);
 });

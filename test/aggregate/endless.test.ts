@@ -12,7 +12,7 @@ test("a page token that no URL can hold is refused", async () => {
   const { url, registries } = await startAggregate({ amulet: {}, bonds: {} });
   registries.amulet!.script(({ operation }) =>
     operation === "instruments"
-      ? { status: 200, body: JSON.stringify({ instruments: instrumentsOf("A", 3), nextPageToken: "t".repeat(MIB) }) }
+      ? { status: 200, body: JSON.stringify({ instruments: instrumentsOf("A", 3), nextPageToken: "t".repeat(5_000) }) }
       : undefined,
   );
   const { status, json } = await get(url + LISTING);

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { paginateInWeather, type Weather } from "../support/merged-pagination.ts";
 import { runs } from "../support/thorough.ts";
 
-const RUNS = runs(3, 60);
+const RUNS = runs(2, 60);
 
 const weather: fc.Arbitrary<Weather> = fc.record({
   seed: fc.integer({ min: 1, max: 2 ** 31 - 1 }),

@@ -7,7 +7,7 @@ import { type FiveRegistries, startFiveRegistries, UPSTREAMS, type UpstreamName 
 import { testConfig } from "../support/gateway.ts";
 import { runs } from "../support/thorough.ts";
 
-const REQUESTS = runs(1_000, 100_000);
+const REQUESTS = runs(400, 100_000);
 const AT_ONCE = 24;
 const CHANGES = runs(4, 60);
 const LEAST_CHANGES = 2;

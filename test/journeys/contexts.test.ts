@@ -10,6 +10,7 @@ import { startRedis } from "../support/redis.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { DSO, sampleJson } from "../support/sample.ts";
 import { type ReceivedAnswer, send, type SentRequest } from "../support/send.ts";
+import { runs } from "../support/thorough.ts";
 
 const startRegistry = useSampleRegistries();
 const startGateway = useGateways();
@@ -346,7 +347,9 @@ interface Told {
   readonly at: number;
 }
 
-test("800 random questions, purges and departures: never another's answer, nor one from before a purge", async () => {
+const QUESTIONS = runs(300, 800);
+
+test(`${QUESTIONS} random questions, purges and departures: never another's answer, nor one from before a purge`, async () => {
   const { registry, gateway } = await start({ contexts: { share: true, maxAge: "1m" }, forwardAuthorization: "calls" });
   const random = mulberry32(34);
   const one = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)]!;
@@ -400,7 +403,7 @@ test("800 random questions, purges and departures: never another's answer, nor o
     counts.purges += 1;
   }
 
-  let left = 800;
+  let left = QUESTIONS;
   async function client(): Promise<void> {
     while (left > 0) {
       left -= 1;
@@ -409,11 +412,11 @@ test("800 random questions, purges and departures: never another's answer, nor o
   }
   await Promise.all(Array.from({ length: 16 }, client));
   expect(wrong).toEqual([]);
-  expect(counts.answered + counts.left + counts.purges).toBe(800);
-  expect(Math.min(counts.left, counts.purges)).toBeGreaterThan(5);
+  expect(counts.answered + counts.left + counts.purges).toBe(QUESTIONS);
+  expect(Math.min(counts.left, counts.purges)).toBeGreaterThan(0);
   const saved = await spared(gateway);
-  expect(saved["shared"]).toBeGreaterThan(30);
-  expect(saved["kept"]).toBeGreaterThan(30);
+  expect(saved["shared"]).toBeGreaterThan(10);
+  expect(saved["kept"]).toBeGreaterThan(10);
 }, 30_000);
 
 test("without it each question is a call, whatever the registry marks", async () => {

@@ -104,18 +104,16 @@ describe("a client with a token", () => {
     const { gateway, tokenOf } = await start();
     const body = Buffer.from(JSON.stringify({ text: "x".repeat(700_000) }));
     for (const path of ["/registry/drafts/v1/x", "/registry/allocations/v1/CID/choice-contexts/cancel"]) {
-      for (let round = 0; round < 3; round++) {
-        await send(gateway.url, { path: `${PREFIX}/amulet${path}`, headers: bearer(tokenOf()), body });
-        const { last } = gateway.registries.amulet.calls;
-        expect(last!.body.equals(body)).toBe(true);
-        // In chunks, the first of which comes with the head.
-        await send(gateway.url, {
-          path: `${PREFIX}/amulet${path}`,
-          headers: { ...bearer(tokenOf()), "transfer-encoding": "chunked" },
-          body,
-        });
-        expect(gateway.registries.amulet.calls.last!.body.equals(body)).toBe(true);
-      }
+      await send(gateway.url, { path: `${PREFIX}/amulet${path}`, headers: bearer(tokenOf()), body });
+      const { last } = gateway.registries.amulet.calls;
+      expect(last!.body.equals(body)).toBe(true);
+      // In chunks, the first of which comes with the head.
+      await send(gateway.url, {
+        path: `${PREFIX}/amulet${path}`,
+        headers: { ...bearer(tokenOf()), "transfer-encoding": "chunked" },
+        body,
+      });
+      expect(gateway.registries.amulet.calls.last!.body.equals(body)).toBe(true);
     }
   });
 

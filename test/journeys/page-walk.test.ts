@@ -97,7 +97,7 @@ test("with keyset tokens a walk sees every instrument that stayed exactly once, 
       await gateway.stop();
       await registry.stop();
     }),
-    { numRuns: runs(3, 50) },
+    { numRuns: runs(2, 50) },
   );
 });
 
@@ -119,7 +119,7 @@ test("with index tokens a walk between changes sees every instrument exactly onc
       await gateway.stop();
       await registry.stop();
     }),
-    { numRuns: runs(3, 50) },
+    { numRuns: runs(2, 50) },
   );
 });
 

@@ -249,7 +249,7 @@ test("requests of both versions, at random, over five registries: none at a wron
   }
   const seed = Math.floor(Math.random() * 2 ** 32);
   const draw = drawFrom(mulberry32(seed));
-  const count = runs(1_000, 20_000);
+  const count = runs(500, 20_000);
   const went = new Map<string, number>();
   let number = 0;
   const client = async () => {

@@ -79,10 +79,10 @@ describe("a registry that is replaced by another one", () => {
         statuses.push(answer.status);
       }
     });
-    await registry.calls.reached(200);
+    await registry.calls.reached(100);
     const other = await replace(registry);
     const before = statuses.length;
-    await until(() => statuses.length > before + 300);
+    await until(() => statuses.length > before + 100);
     end.abort();
     await Promise.all(clients);
     expect(other.calls.count("info")).toBeGreaterThan(0);

@@ -3,6 +3,7 @@ import { NOTHING_KEPT } from "../support/gateway.ts";
 import { contractId } from "../../src/sandbox/contracts.ts";
 import type { Instrument } from "../../src/sandbox/instrument.ts";
 import { errorOf, type SentRequest, send } from "../support/send.ts";
+import { shareOf } from "../support/thorough.ts";
 import {
   ADMINS,
   REGISTRY_NAMES,
@@ -103,73 +104,78 @@ const PATH_FORMS: Readonly<Record<string, (name: RegistryName) => string>> = {
   "alias, encoded": (name) => `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`,
 };
 
-describe.each(REGISTRY_NAMES)("a request for %s reaches it and nobody else", (name) => {
-  for (const [operation, path] of Object.entries(METADATA)) {
-    test.each(Object.keys(PATH_FORMS))(`${operation}, by the path: %s`, async (form) => {
-      const got = await outcome({ path: `${PREFIX}/${PATH_FORMS[form]!(name)}${path}` });
-      expect(got).toMatchObject({ status: 200, calls: [`${name} ${operation}`], urls: [path] });
-    });
-    test(`${operation}, by the header`, async () => {
-      for (const value of [ADMINS[name], name]) {
-        const got = await outcome({ path, headers: { [HEADER]: value } });
+describe.each(REGISTRY_NAMES.map((name, place) => ({ name, place })))(
+  "a request for $name reaches it and nobody else",
+  ({ name, place }) => {
+    const shareOfPlaces = <T>(cases: readonly T[]) => shareOf(cases, place, REGISTRY_NAMES.length);
+
+    for (const [operation, path] of Object.entries(METADATA)) {
+      test.each(Object.keys(PATH_FORMS))(`${operation}, by the path: %s`, async (form) => {
+        const got = await outcome({ path: `${PREFIX}/${PATH_FORMS[form]!(name)}${path}` });
         expect(got).toMatchObject({ status: 200, calls: [`${name} ${operation}`], urls: [path] });
-      }
-    });
-  }
-
-  test.each(Object.entries(CONTEXTS))("%s, by path and by header", async (operation, pattern) => {
-    const path = pattern.replace("{id}", contractId(ADMINS[name], operation));
-    const expected = { status: 200, calls: [`${name} ${operation}`], urls: [path] };
-    for (const form of ["alias", "party id", "party id, %3a"]) {
-      const got = await outcome({ path: `${PREFIX}/${PATH_FORMS[form]!(name)}${path}`, body: "{}" });
-      expect(got).toEqual(expected);
-    }
-    expect(await outcome({ path, headers: { "X-Instrument-Admin": ADMINS[name] }, body: "{}" })).toEqual(expected);
-    expect(await outcome({ path, headers: { [HEADER]: name }, method: "POST" })).toEqual(expected);
-  });
-
-  test.each(HOSTILE_IDS)("the instrument %j, as one path segment", async (id) => {
-    const segment = encodeURIComponent(id);
-    for (const spelling of [segment, segment.replaceAll(/%../g, (code) => code.toLowerCase())]) {
-      const got = await outcome({ path: `${PREFIX}/${name}/registry/metadata/v1/instruments/${spelling}` });
-      expect(got).toEqual({
-        status: 200,
-        calls: [`${name} instrument`],
-        urls: [`/registry/metadata/v1/instruments/${segment}`],
+      });
+      test(`${operation}, by the header`, async () => {
+        for (const value of [ADMINS[name], name]) {
+          const got = await outcome({ path, headers: { [HEADER]: value } });
+          expect(got).toMatchObject({ status: 200, calls: [`${name} ${operation}`], urls: [path] });
+        }
       });
     }
-  });
 
-  test.each(HOSTILE_IDS)("the contract %j, as one path segment", async (id) => {
-    const segment = encodeURIComponent(id);
-    const got = await outcome({
-      path: `${PREFIX}/${name}/registry/allocations/v1/${segment}/choice-contexts/cancel`,
-      body: "{}",
+    test.each(shareOfPlaces(Object.entries(CONTEXTS)))("%s, by path and by header", async (operation, pattern) => {
+      const path = pattern.replace("{id}", contractId(ADMINS[name], operation));
+      const expected = { status: 200, calls: [`${name} ${operation}`], urls: [path] };
+      for (const form of ["alias", "party id", "party id, %3a"]) {
+        const got = await outcome({ path: `${PREFIX}/${PATH_FORMS[form]!(name)}${path}`, body: "{}" });
+        expect(got).toEqual(expected);
+      }
+      expect(await outcome({ path, headers: { "X-Instrument-Admin": ADMINS[name] }, body: "{}" })).toEqual(expected);
+      expect(await outcome({ path, headers: { [HEADER]: name }, method: "POST" })).toEqual(expected);
     });
-    expect(got).toEqual({
-      status: 404,
-      calls: [`${name} allocation_cancel`],
-      urls: [`/registry/allocations/v1/${segment}/choice-contexts/cancel`],
+
+    test.each(shareOfPlaces(HOSTILE_IDS))("the instrument %j, as one path segment", async (id) => {
+      const segment = encodeURIComponent(id);
+      for (const spelling of [segment, segment.replaceAll(/%../g, (code) => code.toLowerCase())]) {
+        const got = await outcome({ path: `${PREFIX}/${name}/registry/metadata/v1/instruments/${spelling}` });
+        expect(got).toEqual({
+          status: 200,
+          calls: [`${name} instrument`],
+          urls: [`/registry/metadata/v1/instruments/${segment}`],
+        });
+      }
     });
-  });
 
-  test.each([
-    ["a slash at the end", "/"],
-    ["/registry at the end", "/registry"],
-    ["/registry/ at the end", "/registry/"],
-    ["//registry", "//registry"],
-  ])("a base URL with %s", async (_what, end) => {
-    const got = await outcome({ path: `${PREFIX}/${name}${end}${METADATA.info}` });
-    expect(got).toEqual({ status: 200, calls: [`${name} info`], urls: [METADATA.info] });
-  });
+    test.each(shareOfPlaces(HOSTILE_IDS))("the contract %j, as one path segment", async (id) => {
+      const segment = encodeURIComponent(id);
+      const got = await outcome({
+        path: `${PREFIX}/${name}/registry/allocations/v1/${segment}/choice-contexts/cancel`,
+        body: "{}",
+      });
+      expect(got).toEqual({
+        status: 404,
+        calls: [`${name} allocation_cancel`],
+        urls: [`/registry/allocations/v1/${segment}/choice-contexts/cancel`],
+      });
+    });
 
-  test("an absolute URL as request target, whatever its authority", async () => {
-    for (const authority of ["elsewhere.example", "elsewhere.example:1", "[::1]:9"]) {
-      const got = await outcome({ path: `http://${authority}${PREFIX}/${name}${METADATA.info}` });
+    test.each([
+      ["a slash at the end", "/"],
+      ["/registry at the end", "/registry"],
+      ["/registry/ at the end", "/registry/"],
+      ["//registry", "//registry"],
+    ])("a base URL with %s", async (_what, end) => {
+      const got = await outcome({ path: `${PREFIX}/${name}${end}${METADATA.info}` });
       expect(got).toEqual({ status: 200, calls: [`${name} info`], urls: [METADATA.info] });
-    }
-  });
-});
+    });
+
+    test("an absolute URL as request target, whatever its authority", async () => {
+      for (const authority of ["elsewhere.example", "elsewhere.example:1", "[::1]:9"]) {
+        const got = await outcome({ path: `http://${authority}${PREFIX}/${name}${METADATA.info}` });
+        expect(got).toEqual({ status: 200, calls: [`${name} info`], urls: [METADATA.info] });
+      }
+    });
+  },
+);
 
 type Named = RegistryName | "stranger" | undefined;
 const NAMED: readonly Named[] = [undefined, "amulet", "bonds", "stranger"];
@@ -212,27 +218,33 @@ const FACTORIES: Readonly<Record<string, { path: string; operation: string; plac
   },
 };
 
-describe.each(Object.keys(FACTORIES))("%s goes to the one registry that all places name, or nowhere:", (factory) => {
-  const { path: endpoint, operation, place } = FACTORIES[factory]!;
+describe.each(Object.keys(FACTORIES).map((factory, at) => ({ factory, at })))(
+  "$factory goes to the one registry that all places name, or nowhere:",
+  ({ factory, at }) => {
+    const { path: endpoint, operation, place } = FACTORIES[factory]!;
 
-  test.each(NAMINGS)("path $path, header $header, instrument $instrument, expected $expected", async (naming) => {
-    const { path, header, instrument, expected } = naming;
-    const choiceArguments = {
-      ...(instrument === undefined ? {} : place(partyOf(instrument))),
-      ...(expected === undefined ? {} : { expectedAdmin: partyOf(expected) }),
-    };
-    const got = await outcome({
-      path: path === undefined ? endpoint : `${PREFIX}/${encodeURIComponent(partyOf(path))}${endpoint}`,
-      headers: header === undefined ? {} : { [HEADER]: partyOf(header) },
-      body: JSON.stringify({ choiceArguments }),
-    });
-    const named = new Set([path, header, instrument, expected].filter((each) => each !== undefined));
-    const [only] = named;
-    if (named.size !== 1 || only === undefined) expect(got).toMatchObject({ status: 400, calls: [] });
-    else if (only === "stranger") expect(got).toMatchObject({ status: 404, calls: [] });
-    else expect(got).toEqual({ status: 200, calls: [`${only} ${operation}`], urls: [endpoint] });
-  });
-});
+    test.each(shareOf(NAMINGS, at % 3, 3))(
+      "path $path, header $header, instrument $instrument, expected $expected",
+      async (naming) => {
+        const { path, header, instrument, expected } = naming;
+        const choiceArguments = {
+          ...(instrument === undefined ? {} : place(partyOf(instrument))),
+          ...(expected === undefined ? {} : { expectedAdmin: partyOf(expected) }),
+        };
+        const got = await outcome({
+          path: path === undefined ? endpoint : `${PREFIX}/${encodeURIComponent(partyOf(path))}${endpoint}`,
+          headers: header === undefined ? {} : { [HEADER]: partyOf(header) },
+          body: JSON.stringify({ choiceArguments }),
+        });
+        const named = new Set([path, header, instrument, expected].filter((each) => each !== undefined));
+        const [only] = named;
+        if (named.size !== 1 || only === undefined) expect(got).toMatchObject({ status: 400, calls: [] });
+        else if (only === "stranger") expect(got).toMatchObject({ status: 404, calls: [] });
+        else expect(got).toEqual({ status: 200, calls: [`${only} ${operation}`], urls: [endpoint] });
+      },
+    );
+  },
+);
 
 describe("the settlement factory of version 2 agrees with the admin that its body expects", () => {
   test.each<[Named, Named, number]>([

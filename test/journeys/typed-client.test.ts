@@ -10,6 +10,7 @@ import {
   type FactoryPath,
   Wallet,
 } from "../support/api-client.ts";
+import { runs, shareOf } from "../support/thorough.ts";
 import { ADMINS, REGISTRY_NAMES, type RegistryName, useThreeRegistries } from "../support/three-registries.ts";
 
 const GETS = [
@@ -82,52 +83,58 @@ test("the typed client has every endpoint, and no other", () => {
   expect(paths.toSorted()).toEqual(known.toSorted());
 });
 
-describe.each(REGISTRY_NAMES)("a typed client of both versions at %s", (name) => {
-  const running = useThreeRegistries();
-  const client = (base = running().registrar(name)) => apiClient(base);
+describe.each(REGISTRY_NAMES.map((name, place) => ({ name, place })))(
+  "a typed client of both versions at $name",
+  ({ name, place }) => {
+    const running = useThreeRegistries();
+    const client = (base = running().registrar(name)) => apiClient(base);
 
-  test("reads its metadata", async () => {
-    const { data: info } = await client().GET("/registry/metadata/v1/info", { params: {} });
-    expect(info?.adminId).toBe(ADMINS[name]);
-    const path = "/registry/metadata/v1/instruments";
-    const { data: page } = await client().GET(path, { params: { query: { pageSize: 3 } } });
-    for (const listed of page!.instruments.slice(0, 3)) {
-      const { data } = await client().GET(`${path}/{id}`, { params: { path: { id: listed.id } } });
-      expect(data).toEqual(listed);
-    }
-  });
+    test("reads its metadata", async () => {
+      const { data: info } = await client().GET("/registry/metadata/v1/info", { params: {} });
+      expect(info?.adminId).toBe(ADMINS[name]);
+      const path = "/registry/metadata/v1/instruments";
+      const { data: page } = await client().GET(path, { params: { query: { pageSize: 3 } } });
+      for (const listed of page!.instruments.slice(0, 3)) {
+        const { data } = await client().GET(`${path}/{id}`, { params: { path: { id: listed.id } } });
+        expect(data).toEqual(listed);
+      }
+    });
 
-  test.each(CONTEXTS)("has the context of %s", async (path) => {
-    running().clearCalls();
-    const id = contractId(ADMINS[name], path);
-    const { data, response } = await client().POST(path, { params: { path: { id } }, body: {} });
-    expect(response.status).toBe(200);
-    expect(answerProblem(operationAt(path), data)).toBeUndefined();
-    expect(running().called()).toEqual([`${name} ${operationAt(path)}`]);
-    const unknown = contractId("another::1220", path);
-    const { error } = await client().POST(path, { params: { path: { id: unknown } }, body: {} });
-    expect(error?.error).toContain(unknown);
-  });
+    test.each(shareOf(CONTEXTS, place, REGISTRY_NAMES.length))("has the context of %s", async (path) => {
+      running().clearCalls();
+      const id = contractId(ADMINS[name], path);
+      const { data, response } = await client().POST(path, { params: { path: { id } }, body: {} });
+      expect(response.status).toBe(200);
+      expect(answerProblem(operationAt(path), data)).toBeUndefined();
+      expect(running().called()).toEqual([`${name} ${operationAt(path)}`]);
+      const unknown = contractId("another::1220", path);
+      const { error } = await client().POST(path, { params: { path: { id: unknown } }, body: {} });
+      expect(error?.error).toContain(unknown);
+    });
 
-  test.each(Object.keys(FACTORIES) as FactoryPath[])("has the factory of %s", async (path) => {
-    running().clearCalls();
-    const body = { choiceArguments: FACTORIES[path](ADMINS[name]) };
-    const { data, response } = await client().POST(path, { params: {}, body });
-    expect(response.status).toBe(200);
-    expect(answerProblem(operationAt(path), data)).toBeUndefined();
-    expect(running().called()).toEqual([`${name} ${operationAt(path)}`]);
-  });
+    test.each(shareOf(Object.keys(FACTORIES) as FactoryPath[], place, REGISTRY_NAMES.length))(
+      "has the factory of %s",
+      async (path) => {
+        running().clearCalls();
+        const body = { choiceArguments: FACTORIES[path](ADMINS[name]) };
+        const { data, response } = await client().POST(path, { params: {}, body });
+        expect(response.status).toBe(200);
+        expect(answerProblem(operationAt(path), data)).toBeUndefined();
+        expect(running().called()).toEqual([`${name} ${operationAt(path)}`]);
+      },
+    );
 
-  test("reaches every factory whose body names the admin at the plain base URL", async () => {
-    running().clearCalls();
-    const paths = (Object.keys(FACTORIES) as FactoryPath[]).filter((path) => !path.includes("settlement"));
-    for (const path of paths) {
-      const body = { choiceArguments: FACTORIES[path](ADMINS[name]) };
-      expect((await client(running().url).POST(path, { params: {}, body })).response.status).toBe(200);
-    }
-    expect(running().called()).toEqual(paths.map((path) => `${name} ${operationAt(path)}`));
-  });
-});
+    test("reaches every factory whose body names the admin at the plain base URL", async () => {
+      running().clearCalls();
+      const paths = (Object.keys(FACTORIES) as FactoryPath[]).filter((path) => !path.includes("settlement"));
+      for (const path of paths) {
+        const body = { choiceArguments: FACTORIES[path](ADMINS[name]) };
+        expect((await client(running().url).POST(path, { params: {}, body })).response.status).toBe(200);
+      }
+      expect(running().called()).toEqual(paths.map((path) => `${name} ${operationAt(path)}`));
+    });
+  },
+);
 
 /** Everything that a wallet does with both versions, at one registry. */
 async function useEverything(wallet: Wallet, name: RegistryName): Promise<Called[]> {
@@ -176,6 +183,8 @@ async function useEverything(wallet: Wallet, name: RegistryName): Promise<Called
   return called;
 }
 
+const TURNS = runs(1, 5);
+
 const ALL = Array.from({ length: 8 }, () => 200);
 
 describe("a wallet that prefers version 2 and falls back on 404", () => {
@@ -208,15 +217,15 @@ describe("a wallet that prefers version 2 and falls back on 404", () => {
         const wallet = new Wallet(apiClient(base));
         // As after a rollback: the info that it kept still names version 2.
         wallet.supports = () => Promise.resolve(true);
-        for (let turn = 0; turn < 5; turn += 1) {
+        for (let turn = 0; turn < TURNS; turn += 1) {
           const called = await useEverything(wallet, name);
           expect(called.map(({ status, version }) => `${status} ${version}`)).toEqual(
             ALL.map((status) => `${status} v1`),
           );
         }
-        expect(wallet.statuses.filter((status) => status === 200)).toHaveLength(40);
-        expect(wallet.statuses.filter((status) => status === 404)).toHaveLength(40);
-        expect(wallet.statuses).toHaveLength(80);
+        expect(wallet.statuses.filter((status) => status === 200)).toHaveLength(8 * TURNS);
+        expect(wallet.statuses.filter((status) => status === 404)).toHaveLength(8 * TURNS);
+        expect(wallet.statuses).toHaveLength(16 * TURNS);
       },
     );
 

@@ -75,7 +75,7 @@ const TRUTHFUL: Readonly<Record<string, readonly (Lie | undefined)[]>> = {
   [`${INSTRUMENTS}/Amulet`]: [undefined, "order", "cuts", "late", "blob", "duplicates"],
   [INSTRUMENTS]: [undefined, "order", "cuts", "late", "blob"],
 };
-const ROUNDS = runs(10, 400);
+const ROUNDS = runs(4, 400);
 
 test(`${ROUNDS} gateways before some of 24 nodes of every kind give what as many say as are needed, and always what as many honest ones say`, async () => {
   const lies = LIES.map((lie) => `${lie}:${lie === "slow" ? 1 : 2}`);

@@ -49,19 +49,19 @@ function open(contexts: object) {
   return { clock, store, spared, upstreamOf, question, answer };
 }
 
-test("100,000 different questions take no more than 16 MiB, and the latest are kept", async () => {
+test("10,000 different questions take no more than 16 MiB, and the latest are kept", async () => {
   const { store, spared, upstreamOf, question, answer } = open({ share: true, maxAge: "1m" });
   const text = "x".repeat(4_000);
   const upstream = upstreamOf(async () => answer(text));
   let most = 0;
-  for (let i = 0; i < 100_000; i += 1) {
+  for (let i = 0; i < 10_000; i += 1) {
     await store.ask(upstream, question(`{"n":${i}}`));
     most = Math.max(most, store.bytes);
   }
   expect(most).toBeGreaterThan(15 * 2 ** 20);
   expect(most).toBeLessThanOrEqual(16 * 2 ** 20);
   expect(spared).toEqual([]);
-  await store.ask(upstream, question('{"n":99999}'));
+  await store.ask(upstream, question('{"n":9999}'));
   expect(spared).toEqual(["kept"]);
 });
 

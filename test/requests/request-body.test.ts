@@ -169,7 +169,7 @@ test.each([
   await expect.poll(() => last.text).toMatch(/^HTTP\/1\.1 /);
   expect(last.text).not.toMatch(/^HTTP\/1\.1 503/);
   for (const { socket } of uploads.splice(0)) socket.destroy();
-  for (let i = 0; i < 60; i++) await beginUpload(path);
+  for (let i = 0; i < 20; i++) await beginUpload(path);
   expect((await send(running().url, { path: CANCEL, body: whole })).status).toBe(ANSWERED);
   expect(refused()).toBe(0);
 });

@@ -9,11 +9,16 @@ import { startGateway } from "../support/gateway.ts";
 import { clock } from "../support/redis-replicas.ts";
 import { closeAll, later, redisServer, replicaOn } from "../support/redis-scene.ts";
 import { type RedisServer } from "../support/redis.ts";
+import { runs } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
 import { useSampleRegistries } from "../support/sample-registries.ts";
 import { infoKey, makeEntry } from "../support/store-suite.ts";
 
 const registry = useSampleRegistries();
+
+/** Answers from Redis over HTTP. */
+const RUNS = runs(40, 150);
+
 afterEach(closeAll);
 
 /** A header (see entry-codec.ts) and a body as bytes. */
@@ -113,7 +118,7 @@ describe("an entry from Redis", () => {
           expect(text).toMatch(i % 2 === 0 ? /^[!#$%&'*+.^_`|~0-9a-z-]+$/ : /^[^\r\n\0]*$/);
         }
       }),
-      { numRuns: 2_000 },
+      { numRuns: runs(500, 2_000) },
     );
   });
 
@@ -161,9 +166,9 @@ describe("an entry from Redis", () => {
         expect(await answer.text()).toBe(genuine);
         served += 1;
       }),
-      { numRuns: 150 },
+      { numRuns: RUNS },
     );
-    expect(served).toBe(150);
+    expect(served).toBe(RUNS);
     expect(await (await fetch(`${gateway.operations}/metrics`)).text()).toMatch(
       /registry_gateway_redis_rejected_values_total\{value="entry",reason="form"\} [1-9]/,
     );
