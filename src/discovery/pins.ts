@@ -1,13 +1,11 @@
 import { type Clock, type Duration, type Instant, settledWithin, sleep } from "../clock.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
 import type { MergedRows, Row, SharedRows } from "../sharing/coordination.ts";
+import type { PurgeReach } from "../sharing/ports.ts";
 import { digestOf } from "../digest.ts";
 import { parseJson } from "../json.ts";
 import { byAge, parsePin, type Pin } from "./pin.ts";
 import { PinFile } from "./pin-file.ts";
-
-/** How far a decision got: this replica alone, all of them, or this one until Redis is back. */
-export type PinReach = "replica" | "fleet" | "pending";
 
 export interface PinsOptions {
   readonly clock: Clock;
@@ -106,7 +104,7 @@ export class Pins {
   }
 
   /** Keeps decisions, each newer than what was decided before, and has them in effect. Never rejects. */
-  async put(pins: readonly Pin[]): Promise<PinReach> {
+  async put(pins: readonly Pin[]): Promise<PurgeReach> {
     await this.save(pins);
     for (const pin of pins) this.take(pin);
     this.options.onChange();

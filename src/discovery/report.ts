@@ -1,3 +1,4 @@
+import type { PurgeReach } from "../sharing/ports.ts";
 import type { MendedUrl } from "./prober.ts";
 
 /**
@@ -57,5 +58,5 @@ export interface DiscoveryReport {
 export interface DiscoveryDecision {
   /** Null: it is neither listed nor used any more. */
   readonly registry: RegistryReport | null;
-  readonly reach: "replica" | "fleet" | "pending";
+  readonly reach: PurgeReach;
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { Abort, type CancelTimer, type Clock, type Duration, sleep } from "../clock.ts";
+import { Abort, type CancelTimer, type Clock, type Duration } from "../clock.ts";
 import type { Config, DiscoveryConfig } from "../config/schema.ts";
 import type { FileWatcher } from "../config/watched-files.ts";
 import type { SharedRows } from "../sharing/coordination.ts";
@@ -8,7 +8,8 @@ import { aliasFrom } from "../config/alias.ts";
 import { type Candidate, isUsed, judge, pinOf, problemOf } from "./candidate.ts";
 import { Candidates } from "./candidates.ts";
 import { DiscoveryEvents, type DiscoveryObserver } from "./events.ts";
-import { isSameSet, type Pin } from "./pin.ts";
+import { GatheredPins } from "./gathered-pins.ts";
+import { isSameSet } from "./pin.ts";
 import { Pins } from "./pins.ts";
 import { mendings, type Proof, Prober } from "./prober.ts";
 import type { DiscoveryDecision, DiscoveryReport } from "./report.ts";
@@ -29,8 +30,6 @@ export interface SearchOptions {
   readonly use: (found: FoundRegistries) => Promise<void>;
 }
 
-/** What is taken is written, shared and used together. */
-const GATHER: Duration = 50;
 const FIRST_RETRY: Duration = 5_000;
 /** Another replica may decide about the same registry at the same time. */
 const DECISION_ROUNDS = 3;
@@ -48,14 +47,10 @@ export class Search {
   private readonly prober: Prober;
   private readonly events: DiscoveryEvents;
   private readonly closing = new Abort();
-  private taken: Pin[] = [];
-  private flushing: Promise<void> | undefined;
+  private readonly taken: GatheredPins;
   private used: FoundRegistries | undefined;
   private cancelTimer: CancelTimer = () => undefined;
   private hasRun = false;
-  private failures = 0;
-  /** URLs that this reading asks no more, since their hosts were asked enough. */
-  private unasked = 0;
 
   constructor(config: DiscoveryConfig, limits: Config["limits"], options: SearchOptions) {
     const { clock, files, observer, shared, written } = options;
@@ -77,6 +72,11 @@ export class Search {
       onKept: (fault) => observer.pinFile(fault),
       onBegunAnew: (fromRedis) => observer.pinsBegunAnew(fromRedis),
     });
+    this.taken = new GatheredPins(clock, async (batch) => {
+      await this.pins.put(batch);
+      for (const pin of batch) this.events.pinned(pin);
+      await this.apply();
+    });
     this.candidates = new Candidates({
       config,
       pins: this.pins,
@@ -92,9 +92,14 @@ export class Search {
     await this.apply();
   }
 
-  /** Reads the sources, now and again and again. */
-  start(): void {
-    void this.run().finally(() => this.schedule());
+  /** Reads the sources, now and again and again; `failures` readings before this one were not whole. */
+  start(failures = 0): void {
+    let next = failures + 1;
+    void this.run()
+      .then((isWhole) => {
+        if (isWhole) next = 0;
+      })
+      .finally(() => this.schedule(next));
   }
 
   async close(): Promise<void> {
@@ -129,106 +134,99 @@ export class Search {
     }
   }
 
-  /** Reads the sources once, and waits for what comes of it. Never rejects. */
-  async run(): Promise<void> {
+  /** Reads the sources once, and waits for what comes of it: whether all were read and all proved. Never rejects. */
+  async run(): Promise<boolean> {
     const signal = this.closing;
     await this.pins.recheck();
     await this.readings.read(signal);
-    if (signal.aborted) return;
+    if (signal.aborted) return false;
     const listed = this.candidates.note(this.readings.offers((admin) => this.pins.get(admin)?.source));
     this.events.surplus(this.config.max, this.candidates.surplus);
     this.prober.begin();
-    this.unasked = 0;
     // What was asked longest ago comes first: what a host got no question about comes before what it was asked already.
-    await Promise.all(listed.toSorted((a, b) => a.asked - b.asked).map((candidate) => this.consider(candidate)));
-    this.events.unasked(this.unasked);
-    await this.flushing;
-    if (signal.aborted) return;
+    const inTurn = listed.toSorted((a, b) => a.asked - b.asked);
+    const left = await Promise.all(inTurn.map((candidate) => this.consider(candidate)));
+    const unasked = left.reduce((sum, each) => sum + each, 0);
+    this.events.unasked(unasked);
+    await this.taken.settled();
+    if (signal.aborted) return false;
     this.hasRun = true;
     const isPartial =
-      this.readings.faults > 0 || this.unasked > 0 || listed.some(({ proof }) => problemOf(proof) !== undefined);
-    this.failures = isPartial ? this.failures + 1 : 0;
+      this.readings.faults > 0 || unasked > 0 || listed.some(({ proof }) => problemOf(proof) !== undefined);
     await this.apply();
     const isFailure = this.readings.faults === this.readings.size;
     this.options.observer.ran(isFailure ? "failure" : isPartial ? "partial" : "success");
+    return !isPartial;
   }
 
-  private schedule(): void {
+  private schedule(failures: number): void {
     if (this.closing.aborted) return;
     const { clock, random } = this.options;
-    const retry = this.failures === 0 ? Infinity : FIRST_RETRY * 2 ** Math.min(this.failures - 1, 20);
+    const retry = failures === 0 ? Infinity : FIRST_RETRY * 2 ** Math.min(failures - 1, 20);
     // Replicas that start together do not ask together for ever.
     const pause = Math.min(this.config.every * (0.95 + random() * 0.1), retry);
-    this.cancelTimer = clock.after(pause, () => this.start());
+    this.cancelTimer = clock.after(pause, () => this.start(failures));
   }
 
-  /** Asks what has to be asked, and takes what may be taken. */
-  private async consider(candidate: Candidate): Promise<void> {
+  /** Asks what has to be asked, and takes what may be taken. Returns how many URLs were not asked: their hosts were asked enough. */
+  private async consider(candidate: Candidate): Promise<number> {
     const { admin, offer } = candidate;
-    if (offer === undefined) return;
+    if (offer === undefined) return 0;
+    let unasked = 0;
     // What said nothing the last time is asked again; until it has answered, that is what is known.
     const isOpen = problemOf(candidate.proof) !== undefined;
     let judgement = this.judge(isOpen ? { ...candidate, proof: undefined } : candidate);
     if (judgement === "prove") {
       const proof = await this.prove(candidate, offer.urls);
-      if (this.closing.aborted || candidate.offer !== offer) return;
+      unasked = proof.unasked;
+      if (this.closing.aborted || candidate.offer !== offer) return unasked;
       // Of one that was not asked at all this time, it is known what it said before.
       if (proof.unasked < offer.urls.length || candidate.proof === undefined) candidate.proof = proof;
       judgement = this.judge(candidate);
     } else if (judgement === "keep") {
-      await this.mendPinned(candidate);
+      unasked = await this.mendPinned(candidate);
     }
     if (judgement === "take") {
-      this.take(pinOf(candidate, offer, { proof: candidate.proof!, before: this.pins.get(admin), since: this.time() }));
+      this.taken.add(
+        pinOf(candidate, offer, { proof: candidate.proof!, before: this.pins.get(admin), since: this.time() }),
+      );
     }
     this.events.looked(candidate, judgement === "wait");
+    return unasked;
   }
 
   private judge(candidate: Candidate) {
     return judge(candidate, this.pins.get(candidate.admin), this.config.approve, this.pins.isWhole);
   }
 
-  /** Asks those URLs of a pinned registry that another admin answered at, or that may be published wrongly. */
-  private async mendPinned(candidate: Candidate): Promise<void> {
+  /**
+   * Asks those URLs of a pinned registry that another admin answered at, or that may be published wrongly. Returns how many were
+   * not asked.
+   */
+  private async mendPinned(candidate: Candidate): Promise<number> {
     const { admin, offer, proved } = candidate;
     const pin = this.pins.get(admin);
-    if (!isUsed(pin) || offer === undefined || !isSameSet(pin.published, offer.urls)) return;
+    if (!isUsed(pin) || offer === undefined || !isSameSet(pin.published, offer.urls)) return 0;
     const open = pin.published.filter((url) => {
       if (proved.has(url) || pin.mended.some(({ from }) => from === url)) return false;
       return !pin.urls.includes(url) || mendings(url).length > 0;
     });
-    if (open.length === 0) return;
+    if (open.length === 0) return 0;
     const proof = await this.prove(candidate, open);
-    if (this.closing.aborted || this.pins.get(admin) !== pin) return;
+    if (this.closing.aborted || this.pins.get(admin) !== pin) return proof.unasked;
     const wrong = new Set(proof.mended.map(({ from }) => from));
     const urls = [...new Set([...pin.urls.filter((url) => !wrong.has(url)), ...proof.proved])].toSorted();
-    if (isSameSet(urls, pin.urls)) return;
-    this.take({ ...pin, version: pin.version + 1, urls, mended: [...pin.mended, ...proof.mended] });
+    if (!isSameSet(urls, pin.urls)) {
+      this.taken.add({ ...pin, version: pin.version + 1, urls, mended: [...pin.mended, ...proof.mended] });
+    }
+    return proof.unasked;
   }
 
   private async prove(candidate: Candidate, urls: readonly string[]): Promise<Proof> {
     const proof = await this.prober.prove(candidate.admin, urls);
     for (const url of proof.proved) candidate.proved.add(url);
     if (proof.unasked < urls.length) candidate.asked = this.options.clock.now();
-    this.unasked += proof.unasked;
     return proof;
-  }
-
-  private take(pin: Pin): void {
-    this.taken.push(pin);
-    this.flushing ??= this.flush().finally(() => {
-      this.flushing = undefined;
-    });
-  }
-
-  private async flush(): Promise<void> {
-    while (this.taken.length > 0) {
-      await sleep(GATHER, this.options.clock);
-      const batch = this.taken.splice(0);
-      await this.pins.put(batch);
-      for (const pin of batch) this.events.pinned(pin);
-      await this.apply();
-    }
   }
 
   /** Has used what is pinned now. Never rejects. */
