@@ -131,7 +131,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
     packages: ["@prometheus-io/client", "@opentelemetry/*"],
   },
   "observe/tracing": {
-    rooms: [],
+    rooms: ["observe"],
     types: ["cache", "config", "sharing/redis", "observe", "observe/metrics", "upstream"],
     packages: ["@opentelemetry/*"],
   },

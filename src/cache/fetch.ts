@@ -126,7 +126,6 @@ export class Fetcher {
       const fields = freshen(stale.entry, fetched.fields, this.clock.wallNow());
       // Else a head could grow beyond all bounds, 304 by 304; then the whole answer is asked for.
       if (!isHeadTooLarge(fields)) {
-        this.observer.revalidated(resource.key);
         // The stored entry renewed (RFC 9111 §4.3.4), with the fields of both.
         const { status, body } = stale.entry;
         const renewed = { ...fetched, fields, status, body };

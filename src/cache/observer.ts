@@ -48,8 +48,6 @@ export interface CacheObserver {
   /** A request joined a fetch that was already running: in this process, or in another one at the same shared tier. */
   collapsed(key: CacheKey, scope: CollapseScope): void;
   servedStale(key: CacheKey, reason: StaleReason): void;
-  /** The upstream confirmed an entry by 304. */
-  revalidated(key: CacheKey): void;
   refreshed(key: CacheKey, outcome: RefreshOutcome): void;
   /** The memory tier gave up an entry for space. */
   evicted(): void;

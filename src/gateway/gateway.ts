@@ -6,7 +6,7 @@ import type { Logger } from "../observe/log.ts";
 import type { Metrics } from "../observe/metrics.ts";
 import type { LiveRegistry } from "../observe/metrics/live-registry.ts";
 import { loadPush } from "../observe/metrics/push.ts";
-import type { MetricsPush } from "../observe/metrics/push.ts";
+import type { OtlpPush } from "../observe/metrics/otlp.ts";
 import { createInstruments, createRedisObserver } from "../observe/observers.ts";
 import { traceRedis } from "../observe/tracing/traced-observers.ts";
 import { loadTracing } from "../observe/tracing/tracing.ts";
@@ -140,7 +140,7 @@ async function stop(
 }
 
 interface Shared extends ServerOptions {
-  readonly push: MetricsPush | undefined;
+  readonly push: OtlpPush | undefined;
 }
 
 /** What both sides work with. */

@@ -4,6 +4,7 @@ import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { CLIENT_KEYS } from "./metrics/labels.ts";
 import { withoutSecrets } from "./redaction.ts";
+import { whenChanged } from "./when-changed.ts";
 
 /** Is notified of what becomes of what names clients. */
 export interface ClientsObserver {
@@ -17,17 +18,14 @@ const MOST_NAMED = 20;
 /** Counts and logs what becomes of the keys of clients: every change of them is a line. */
 export function createClientsObserver(metrics: Metrics, log: Logger): ClientsObserver {
   for (const source of CLIENT_KEYS) metrics.clientKeysUnusable.set({ source }, 0);
-  let lastFault: string | undefined;
   return {
     keys: {
       keysChanged: (changes) => log.info(summaryOf(changes), "client keys changed"),
-      keysRead(fault) {
+      keysRead: whenChanged<string | undefined>(undefined, (fault) => {
         metrics.clientKeysUnusable.set({ source: "file" }, fault === undefined ? 0 : 1);
-        if (fault === lastFault) return;
-        lastFault = fault;
         if (fault === undefined) log.info({ source: "file" }, "client keys can be used again");
         else log.error({ source: "file", reason: withoutSecrets(fault) }, "client keys cannot be used");
-      },
+      }),
     },
     tokens: createTokenObserver(metrics, log),
   };

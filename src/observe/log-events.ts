@@ -240,7 +240,7 @@ export const LOG_EVENTS = {
   },
   "listener certificate cannot be used": {
     levels: ["error"],
-    says: "A file of listen.tls cannot be read or is no good; the last good ones stay in use. Once for each reason, and again every 10 minutes.",
+    says: "A file of listen.tls cannot be read or is no good; the last good ones stay in use. Once for each reason.",
     fields: { reason: REASON },
   },
   "listener certificate is out of its time": {

@@ -1,7 +1,7 @@
 import type { CacheObserver } from "../cache/observer.ts";
 import type { MemoryStore } from "../cache/stores/memory-store.ts";
 import type { TieredLimitsOptions } from "../clients/client-limits.ts";
-import type { Clock, Duration, Instant } from "../clock.ts";
+import type { Clock, Duration } from "../clock.ts";
 import type { CertificateStatus } from "../config/certificates.ts";
 import { addressOf } from "../config/urls.ts";
 import { CHANGE_TYPES, type ChangeType } from "../spec/schemas.ts";
@@ -32,9 +32,7 @@ import type { Tracing } from "./tracing/tracing.ts";
 import { RecentRequests, RequestLog } from "./request-log.ts";
 import { recordRefused, recordRequest, type RequestObservers } from "./request-record.ts";
 import { Traffic } from "./traffic.ts";
-
-/** What is still so is reported again. */
-const REMINDER: Duration = 600_000;
+import { whenChanged } from "./when-changed.ts";
 
 export interface ServerObserverOptions {
   readonly metrics: Metrics;
@@ -76,22 +74,13 @@ export function createInstruments(
 function observeCertificate({
   metrics,
   log,
-  clock,
 }: ServerObserverOptions): Pick<ListenerCertificateOptions, "onLook" | "onOutOfTime" | "onReplaced"> {
-  let reported: string | undefined;
-  let reportedAt: Instant = -Infinity;
   return {
-    onLook(fault) {
+    onLook: whenChanged<string | undefined>(undefined, (fault) => {
       metrics.listenerTlsUnusable.set(fault === undefined ? 0 : 1);
-      if (fault === undefined) {
-        if (reported !== undefined) log.info({}, "listener certificate can be used again");
-        reported = undefined;
-      } else if (fault !== reported || clock.now() - reportedAt >= REMINDER) {
-        reported = fault;
-        reportedAt = clock.now();
-        log.error({ reason: withoutSecrets(fault) }, "listener certificate cannot be used");
-      }
-    },
+      if (fault === undefined) log.info({}, "listener certificate can be used again");
+      else log.error({ reason: withoutSecrets(fault) }, "listener certificate cannot be used");
+    }),
     onOutOfTime: (reason) => log.warn({ reason }, "listener certificate is out of its time"),
     onReplaced: (now) =>
       log.info({ expiresAt: now.find(({ role }) => role === "listener")?.expiresAt }, "listener certificate replaced"),
@@ -235,7 +224,6 @@ function createCacheObserver(metrics: Metrics): CacheObserver {
     // Of interest to traces alone.
     lookup() {},
     collapsed() {},
-    revalidated() {},
   };
 }
 
@@ -355,17 +343,6 @@ function observeStates(metrics: Metrics, log: Logger, nodeIndex: NodeIndex) {
   } satisfies Partial<UpstreamObserver>;
 }
 
-/** Says once that the key file is no good, and once that it is good again. */
-function createSealKeyLog(log: Logger): RedisObserver["sealKeyLooked"] {
-  let reported: string | undefined;
-  return (fault) => {
-    if (fault === reported) return;
-    if (fault === undefined) log.info({}, "seal key can be used again");
-    else log.error({ reason: withoutSecrets(fault) }, "seal key cannot be used");
-    reported = fault;
-  };
-}
-
 /** Counts what happens between this process and Redis, and logs when it comes and goes. */
 export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserver {
   metrics.redisConfigured.set(1);
@@ -389,7 +366,10 @@ export function createRedisObserver(metrics: Metrics, log: Logger): RedisObserve
     },
     writeDropped: () => metrics.redisDroppedWrites.inc(),
     valueRejected: (value, reason) => metrics.redisRejectedValues.inc({ value, reason }),
-    sealKeyLooked: createSealKeyLog(log),
+    sealKeyLooked: whenChanged<string | undefined>(undefined, (fault) => {
+      if (fault === undefined) log.info({}, "seal key can be used again");
+      else log.error({ reason: withoutSecrets(fault) }, "seal key cannot be used");
+    }),
     clockCompared: (ahead) => metrics.redisClockOffset.set(ahead / 1000),
     purgeArrived: (lag) => purgeLag.observe(lag / 1000),
   };

@@ -272,7 +272,6 @@ describe("revalidation", () => {
       expect(answer.body?.toString()).toBe("body 1");
       expect([field(answer, "x-test"), field(answer, "x-kept")]).toEqual(["2", "1"]);
     }
-    expect(fixture.observer.events).toContain("revalidated");
   });
 
   test("keeps our own targeted field, which the 304 leaves out", async () => {

@@ -81,7 +81,6 @@ class RecordingObserver implements CacheObserver {
   skipped: CacheObserver["skipped"] = (_key, reason) => this.note("skipped", reason);
   collapsed: CacheObserver["collapsed"] = () => this.note("collapsed");
   servedStale: CacheObserver["servedStale"] = (_key, reason) => this.note("stale", reason);
-  revalidated: CacheObserver["revalidated"] = () => this.note("revalidated");
   refreshed: CacheObserver["refreshed"] = (_key, outcome) => this.note("refreshed", outcome);
   evicted: CacheObserver["evicted"] = () => this.note("evicted");
 

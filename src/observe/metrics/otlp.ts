@@ -3,10 +3,10 @@ import { OTLPMetricExporter } from "@opentelemetry/exporter-metrics-otlp-http";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import { AggregationTemporality, type DataPoint, DataPointType, type MetricData } from "@opentelemetry/sdk-metrics";
 import type { CancelTimer, Clock, Duration } from "../../clock.ts";
-import type { Logger } from "../log.ts";
+import { whenChanged } from "../when-changed.ts";
 import { histogramSeries } from "./histogram-series.ts";
 import type { LiveRegistry } from "./live-registry.ts";
-import type { MetricsPush, PushOptions } from "./push.ts";
+import type { PushOptions } from "./push.ts";
 
 const EXPORT_TIMEOUT: Duration = 10_000;
 
@@ -14,17 +14,17 @@ const EXPORT_TIMEOUT: Duration = 10_000;
 type Shown = Awaited<ReturnType<LiveRegistry["getMetricsAsJSON"]>>[number];
 
 /** Sends the metrics of `registry` to an OpenTelemetry collector, under the names that `/metrics` has. */
-export class OtlpPush implements MetricsPush {
+export class OtlpPush {
   private readonly options: PushOptions;
   private readonly exporter: OTLPMetricExporter;
   private readonly resource;
   private readonly startTime: HrTime;
   private cancelTimer: CancelTimer | undefined;
-  private isFailing = false;
+  private readonly note: (isFailing: boolean) => void;
   private isClosed = false;
 
   constructor(options: PushOptions) {
-    const { endpoint, version, instance, clock } = options;
+    const { endpoint, version, instance, clock, log } = options;
     this.options = options;
     this.exporter = new OTLPMetricExporter({ url: endpoint, timeoutMillis: EXPORT_TIMEOUT });
     this.resource = resourceFromAttributes({
@@ -33,6 +33,10 @@ export class OtlpPush implements MetricsPush {
       "service.instance.id": instance,
     });
     this.startTime = instantOf(clock);
+    this.note = whenChanged(false, (isFailing) => {
+      if (isFailing) log.warn({}, "metrics cannot be sent");
+      else log.info({}, "metrics are sent again");
+    });
   }
 
   /** Sends every so often, and never before the sending before has ended. */
@@ -51,7 +55,7 @@ export class OtlpPush implements MetricsPush {
   }
 
   private async send(): Promise<void> {
-    const { registry, clock, version, log } = this.options;
+    const { registry, clock, version } = this.options;
     const times = { startTime: this.startTime, endTime: instantOf(clock) };
     registry.refresh();
     const shown = await registry.getMetricsAsJSON();
@@ -62,17 +66,10 @@ export class OtlpPush implements MetricsPush {
       this.exporter.export(resourceMetrics, (result) => {
         // Of an enumeration in a package that is not ours to name: 0 is success.
         const code: number = result.code;
-        this.note(log, code !== 0);
+        this.note(code !== 0);
         resolve();
       });
     });
-  }
-
-  private note(log: Logger, isFailing: boolean): void {
-    if (isFailing === this.isFailing) return;
-    this.isFailing = isFailing;
-    if (isFailing) log.warn({}, "metrics cannot be sent");
-    else log.info({}, "metrics are sent again");
   }
 }
 

@@ -2,6 +2,7 @@ import type { Clock, Duration } from "../../clock.ts";
 import type { Config } from "../../config/schema.ts";
 import type { Logger } from "../log.ts";
 import type { LiveRegistry } from "./live-registry.ts";
+import type { OtlpPush } from "./otlp.ts";
 
 export interface PushOptions {
   /** Where metrics go: OTLP over HTTP, as JSON. */
@@ -15,12 +16,6 @@ export interface PushOptions {
   readonly log: Logger;
 }
 
-/** Sends metrics to those who do not fetch them. */
-export interface MetricsPush {
-  start(): void;
-  close(): Promise<void>;
-}
-
 /**
  * The push that is configured; undefined, with nothing loaded, where there is none.
  *
@@ -29,10 +24,10 @@ export interface MetricsPush {
 export async function loadPush(
   metrics: Config["metrics"],
   environment: Omit<PushOptions, "endpoint" | "every">,
-): Promise<MetricsPush | undefined> {
+): Promise<OtlpPush | undefined> {
   if (metrics?.otlp === undefined) return undefined;
-  const { OtlpPush } = await import("./otlp.ts").catch((error: unknown) => {
+  const { OtlpPush: Push } = await import("./otlp.ts").catch((error: unknown) => {
     throw new Error("metrics.otlp is set, but the OpenTelemetry packages are not installed", { cause: error });
   });
-  return new OtlpPush({ ...metrics.otlp, ...environment });
+  return new Push({ ...metrics.otlp, ...environment });
 }

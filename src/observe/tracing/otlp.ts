@@ -12,6 +12,7 @@ import {
 } from "@opentelemetry/sdk-trace";
 import type { Clock, Duration } from "../../clock.ts";
 import type { Logger } from "../log.ts";
+import { whenChanged } from "../when-changed.ts";
 import { readTraceContext, RequestSpan, type RequestSpanParts } from "./request-span.ts";
 import type { RequestTrace, Tracing } from "./tracing.ts";
 
@@ -65,12 +66,14 @@ type Done = Parameters<SpanExporter["export"]>[1];
 /** Sends spans through another exporter, and logs when that begins to fail and when it works again. */
 export class WatchedExporter implements SpanExporter {
   private readonly exporter: SpanExporter;
-  private readonly log: Logger;
-  private isFailing = false;
+  private readonly note: (isFailing: boolean) => void;
 
   constructor(exporter: SpanExporter, log: Logger) {
     this.exporter = exporter;
-    this.log = log;
+    this.note = whenChanged(false, (isFailing) => {
+      if (isFailing) log.warn({}, "traces cannot be sent: the newest are kept, the others dropped");
+      else log.info({}, "traces are sent again");
+    });
   }
 
   export(spans: ReadableSpan[], done: Done): void {
@@ -88,12 +91,5 @@ export class WatchedExporter implements SpanExporter {
 
   shutdown(): Promise<void> {
     return this.exporter.shutdown();
-  }
-
-  private note(isFailing: boolean): void {
-    if (isFailing === this.isFailing) return;
-    this.isFailing = isFailing;
-    if (isFailing) this.log.warn({}, "traces cannot be sent: the newest are kept, the others dropped");
-    else this.log.info({}, "traces are sent again");
   }
 }
