@@ -19,6 +19,11 @@ export interface BenchGateway extends BenchServer {
   readonly operationsPort: number;
 }
 
+/** The Dockerfile's NODE_OPTIONS: what the image runs Node with. */
+const NODE_OPTIONS = /^ENV NODE_OPTIONS=(.*)$/m
+  .exec(readFileSync(new URL("../../Dockerfile", import.meta.url), "utf8"))![1]!
+  .split(" ");
+
 /** The whole gateway as the image runs it, its log in a file. */
 export async function startGateway({ config, folder, name, program }: GatewayOptions): Promise<BenchGateway> {
   mkdirSync(folder, { recursive: true });
@@ -28,7 +33,7 @@ export async function startGateway({ config, folder, name, program }: GatewayOpt
   writeFileSync(logFile, "");
   writeFileSync(file, stringify({ listen: listener, operations: listener, ...config }));
   const main = program ?? fileURLToPath(new URL("../../src/main.ts", import.meta.url));
-  const child = startProgram(process.execPath, [main, "start", "--config", file], logFile);
+  const child = startProgram(process.execPath, [...NODE_OPTIONS, main, "start", "--config", file], logFile);
   await until(child, logFile, () => portIn(logFile, "publicPort") !== undefined);
   return {
     name: name ?? "gateway",
