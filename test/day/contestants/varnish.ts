@@ -6,7 +6,10 @@ import { findFreePort } from "../../support/ports.ts";
 import { provideProgram, VARNISH } from "../../support/programs.ts";
 import { type Contestant, type Scene, writeConfiguration } from "../contestant.ts";
 
-/** Varnish: grace while a refresh runs, grace on errors by a restart, bans as purges. */
+/**
+ * Varnish: grace while a refresh runs, grace on errors by a restart, bans as purges. Debian's package has no saint mode
+ * (`vmod_saintmode` is in varnish-modules); what it does for a sole backend, to serve what is stale, the restart does.
+ */
 export const varnish: Contestant = {
   name: "Varnish",
   async start(scene) {
