@@ -1,5 +1,5 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
-import { type ActionOrder, type Actions, type HeldAction, parseAction, targetOf } from "../actions.ts";
+import { type ActionOrder, Actions, type HeldAction, parseAction, targetOf } from "../actions.ts";
 import type { MergedRows, Row } from "../coordination.ts";
 import type { PurgeReach } from "../ports.ts";
 import type { Replicas } from "./replicas.ts";
@@ -26,12 +26,13 @@ interface Sent {
  */
 export class SharedActions {
   readonly shared: SharedTable;
-  private readonly table: Actions;
+  /** As this process has them. */
+  readonly table: Actions;
   private readonly clock: Clock;
   private readonly sent = new Map<string, Sent>();
 
-  constructor(parts: TableParts, table: Actions, replicas: Pick<Replicas, "took" | "wrote">) {
-    this.table = table;
+  constructor(parts: TableParts, replicas: Pick<Replicas, "took" | "wrote">) {
+    this.table = new Actions(parts.clock);
     this.clock = parts.clock;
     const accepts = (target: string, text: string) => {
       const action = actionIn(text);

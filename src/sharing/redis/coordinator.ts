@@ -1,6 +1,6 @@
 import type { Clock, Duration, Instant, MaybePromise } from "../../clock.ts";
 import { thisReplica } from "../../version.ts";
-import { type ActionOrder, Actions } from "../actions.ts";
+import type { ActionOrder, Actions } from "../actions.ts";
 import type { Coordinator, Dependencies, FetchOutcome, FoundRecords, Lease, PurgeReach, RecordPage } from "../ports.ts";
 import type { LostReplica, Replica, ReplicaReport, ReplicasReached, ReplicaState } from "../replicas.ts";
 import type { RedisConnection } from "./connection.ts";
@@ -59,12 +59,10 @@ export class RedisCoordinator implements Coordinator {
   readonly epochs: SharedEpochs;
   readonly chains: SharedChains;
   readonly limits: RedisLimits;
-  readonly actions: Actions;
   /** Pins of registries that were found; what is a pin is decided by whom they belong to. */
   readonly pins: SharedTable;
   /** What changed in the catalogue; what is a change is decided by whom they belong to. */
   readonly changes: SharedTable;
-  private readonly connection: RedisConnection;
   private readonly parts: TableParts;
   private readonly sharedActions: SharedActions;
   private readonly audit: SharedAudit;
@@ -75,7 +73,6 @@ export class RedisCoordinator implements Coordinator {
 
   /** Connects at once, and again whenever the connection is lost. */
   constructor({ connection, clock, observer, self = thisReplica }: RedisCoordinatorOptions) {
-    this.connection = connection;
     const tables = new Tables(connection, observer, clock);
     this.parts = { connection, tables, poller: new Poller({ connection, tables, clock }), clock };
     const readAsOf = () => Math.min(this.epochs.asOf, this.sharedActions.shared.asOf, this.pins.asOf);
@@ -88,7 +85,6 @@ export class RedisCoordinator implements Coordinator {
     });
     this.announcements = new Announcements(connection);
     this.chains = new SharedChains(connection, this.epochs);
-    this.actions = new Actions(clock);
     const { pins: key } = connection.keys;
     const { parts, replicaTable: replicas } = this;
     this.pins = new SharedTable({ ...parts, kind: "pin", key, tag: "pins", accepts: () => true, replicas });
@@ -99,7 +95,7 @@ export class RedisCoordinator implements Coordinator {
       tag: "changes",
       accepts: () => true,
     });
-    this.sharedActions = new SharedActions(this.parts, this.actions, this.replicaTable);
+    this.sharedActions = new SharedActions(this.parts, this.replicaTable);
     this.audit = new SharedAudit(this.parts);
     this.leases = new SharedLeases({ connection, epochs: this.epochs, clock, observer });
     this.limits = new RedisLimits({ connection, epochs: this.epochs, members: this.replicaTable.members, clock });
@@ -120,12 +116,16 @@ export class RedisCoordinator implements Coordinator {
     });
   }
 
+  get actions(): Actions {
+    return this.sharedActions.table;
+  }
+
   /** Resolves with true once Redis is read, written and heard, with false when that takes longer than `timeout`. */
   async whenReady(timeout: Duration): Promise<boolean> {
     const [isUsable] = await Promise.all([
       this.epochs.whenUsable(timeout),
       this.sharedActions.shared.whenRead(timeout),
-      this.connection.whenSubscribed(timeout),
+      this.parts.connection.whenSubscribed(timeout),
     ]);
     return isUsable;
   }
@@ -133,8 +133,8 @@ export class RedisCoordinator implements Coordinator {
   status(): RedisStatus {
     return {
       state: this.epochs.isUsable ? "up" : "away",
-      connected: this.connection.isConnected,
-      lastError: this.connection.lastError,
+      connected: this.parts.connection.isConnected,
+      lastError: this.parts.connection.lastError,
       replicas: this.replicaTable.members.count,
       clockAheadMs: this.parts.tables.clockAhead,
       pendingPurges: this.epochs.pendingPurges,
@@ -229,7 +229,7 @@ export class RedisCoordinator implements Coordinator {
     this.parts.poller.close();
     this.epochs.close();
     this.sharedActions.close();
-    await this.connection.close(this.parts.clock.now() + CLOSE_TIMEOUT);
+    await this.parts.connection.close(this.parts.clock.now() + CLOSE_TIMEOUT);
   }
 
   private changed(isUp: boolean): void {
