@@ -1,22 +1,20 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AbortSignalLike, Instant } from "../clock.ts";
-import { type AgreementParts, askSeveral, compareWithAnother, Paginations, neededFor } from "./agreement.ts";
 import { firstEnds } from "../config/certificates.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import type { GatewayError } from "../errors.ts";
 import type { CollectedAnswer, StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
-import { runCall } from "./call/buffered-call.ts";
 import { collectCall } from "./call/collected-call.ts";
 import { streamCall } from "./call/streamed-call.ts";
 import { CredentialLooks } from "./credentials/credential-looks.ts";
 import { type CredentialParts, openCredentials, type OwnCredentials } from "./credentials/credentials.ts";
 import { removed } from "./failure.ts";
 import { RateLimitGroups } from "../limits/counted-calls.ts";
-import { Recurrence } from "../limits/recurrence.ts";
 import type { UpstreamNode } from "./nodes/node.ts";
 import { CREDENTIAL_KEYS } from "./observer.ts";
 import { createParts, impostorAt, type UpstreamEnvironment, type UpstreamLimits, type UpstreamParts } from "./parts.ts";
-import type { DifferenceStatus, UpstreamState, UpstreamStatus } from "./status.ts";
+import { SeveralNodes } from "./several-nodes.ts";
+import type { UpstreamState, UpstreamStatus } from "./status.ts";
 import type { AdminClaims } from "./upstreams.ts";
 
 /** An upstream among others. */
@@ -29,9 +27,6 @@ export interface UpstreamRelations {
   readonly old?: Upstream | undefined;
 }
 
-/** Answers that one more node is asked about at once. */
-const MOST_OBSERVED = 4;
-
 /** One configured registry: calls to it go to the node that is likely to answer soonest. */
 export class Upstream {
   readonly config: UpstreamConfig;
@@ -39,11 +34,7 @@ export class Upstream {
   private readonly own: OwnCredentials;
   private readonly claims: AdminClaims | undefined;
   private readonly parts: UpstreamParts;
-  /** How several nodes are asked for one answer. */
-  private readonly several: AgreementParts;
-  private lastDifference: DifferenceStatus | undefined;
-  /** Answers that one more node is asked about now. */
-  private observed = 0;
+  private readonly several: SeveralNodes;
   private lastState: UpstreamState = "unproved";
   /** `retired`: it is being closed, and takes calls only of requests that began with it. */
   private life: "open" | "retired" | "closed" = "open";
@@ -69,7 +60,7 @@ export class Upstream {
       claim: (admin) => (this.life !== "open" ? undefined : claims?.claim(admin, config.name)),
       onChange: () => this.noteState(),
     });
-    this.several = this.openAgreement();
+    this.several = new SeveralNodes(this.parts);
     if (old !== undefined) this.parts.nodes.adopt(old.parts.nodes);
     this.followActions();
   }
@@ -187,10 +178,7 @@ export class Upstream {
     this.throwIfRefused();
     this.running += 1;
     try {
-      const needed = neededFor(this.config, call.operation);
-      const answer = await (needed > 1 ? askSeveral(this.several, call, needed) : runCall(this.parts, call));
-      this.observe(call, answer);
-      return answer;
+      return await this.several.call(call);
     } finally {
       this.noteSettled();
     }
@@ -221,7 +209,7 @@ export class Upstream {
       state: this.state,
       mode: operatorActions.isCacheOnly ? "cache-only" : "normal",
       agreement: nodes.agreement(),
-      lastDifference: this.lastDifference,
+      lastDifference: this.several.lastDifference,
       isContested: this.admin !== undefined && this.claims?.isContested(this.admin) === true,
       lastError: nodes.disabledBecause ?? this.findLastError(),
       breaker: breaker.state,
@@ -250,19 +238,6 @@ export class Upstream {
     }
   }
 
-  /** Asks one more node about a share of answers. */
-  private observe(call: UpstreamCall, answer: UpstreamAnswer): void {
-    const { config, environment, several } = this;
-    if (answer.status !== 200 || config.agreement.observe === 0 || this.observed >= MOST_OBSERVED) return;
-    if (several.openNodes().length < 2 || environment.random() >= config.agreement.observe) return;
-    this.observed += 1;
-    const deadline = environment.clock.now() + config.timeout;
-    const { signal: _, trace: __, ...again } = call;
-    void compareWithAnother(several, { ...again, deadline, priority: "background" }, answer).then(() => {
-      this.observed -= 1;
-    });
-  }
-
   /** @throws GatewayError when no call may begin at all */
   private throwIfRefused(): void {
     const { life, parts } = this;
@@ -283,29 +258,6 @@ export class Upstream {
     const isBroken = breaker.state !== "closed";
     const isUnwell = ({ state, isInTrouble }: UpstreamNode) => isBroken || state !== "up" || isInTrouble;
     return nodes.all.find((node) => isUnwell(node) && node.lastError !== undefined)?.lastError;
-  }
-
-  private openAgreement(): AgreementParts {
-    const { name, parts } = this;
-    const { clock, bodies, observer, nodes } = parts;
-    const recurrence = new Recurrence(clock);
-    return {
-      upstream: name,
-      attemptTimeout: this.config.attemptTimeout,
-      paginations: new Paginations(),
-      clock,
-      bodies,
-      whenOpen: (count, until) => nodes.whenOpen(count, until),
-      whyNone: () => nodes.whyNone(),
-      openNodes: () => nodes.all.filter(({ isOpen }) => isOpen).map(({ index }) => index),
-      ask: (call) => runCall(parts, call),
-      payForLate: () => parts.retries.spend(),
-      onResult: (result) => observer.agreement(name, result),
-      onDifference: (difference) => {
-        this.lastDifference = { ...difference, at: new Date(clock.wallNow()).toISOString() };
-        observer.differed(name, difference, recurrence.isDue());
-      },
-    };
   }
 
   private noteState(): void {

@@ -2,7 +2,7 @@ import { array, assert, asyncProperty, constantFrom, infiniteStream, integer, na
 import { expect } from "vitest";
 import { readAnswerBody } from "../../src/bodies/answer.ts";
 import { GatewayError } from "../../src/errors.ts";
-import { askSeveral, Paginations } from "../../src/upstream/agreement.ts";
+import { askSeveral, Paginations } from "../../src/upstream/several-nodes.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../../src/upstream/call.ts";
 import { ManualClock } from "./manual-clock.ts";
 import { acceptCall, listCall } from "./upstream-registries.ts";
