@@ -6,14 +6,10 @@ import type { Upstreams } from "../upstream/upstreams.ts";
 import type { RegistryInstruments } from "./catalogue.ts";
 import type { Batch, Change, Position } from "./change.ts";
 import { ChangeLog } from "./change-log.ts";
-import { type FollowedRegistry, formatRegistry, NOT_FOLLOWED, parseRegistry } from "./followed-registry.ts";
-import {
-  changesBetween,
-  formatKnown,
-  type KnownInstruments,
-  knownInstruments,
-  parseKnown,
-} from "./known-instruments.ts";
+import { FollowedRegistries } from "./followed-registries.ts";
+import { type FollowedRegistry, NOT_FOLLOWED, rowOf } from "./followed-registry.ts";
+import { InstrumentMemory } from "./instrument-memory.ts";
+import { changesBetween, type KnownInstruments } from "./known-instruments.ts";
 
 export interface ChangesOptions {
   readonly clock: Clock;
@@ -44,9 +40,6 @@ interface Reading {
   lost: string | undefined;
 }
 
-/** Characters of the instruments of all registries that are followed. */
-const MOST_KNOWN = 48 * 1024 * 1024;
-
 /** Registries that are followed; their rows share a table with the changes. */
 const MOST_REGISTRIES = 1_000;
 
@@ -55,17 +48,6 @@ const SAME_TIME: Duration = 1_000;
 
 /** With what is shared away for longer, this process goes on by itself. */
 const ALONE_AFTER: Duration = 10_000;
-
-/** Replicas say so often that they have a registry, and forget one that none has said so of for so long. */
-const SAY_EVERY: Duration = 300_000;
-const FORGET_AFTER: Duration = 900_000;
-
-/** For so long a replica that was configured before it went cannot bring a registry back. */
-const GONE_FOR: Duration = 86_400_000;
-
-/** How long instruments are kept for replicas that have to compare with them, and how soon they are written again. */
-const KEEP: Duration = 7 * 86_400_000;
-const KEEP_AGAIN_AFTER: Duration = 86_400_000;
 
 /** Another replica may have written other instruments while those before were read. */
 const ROUNDS = 4;
@@ -81,18 +63,9 @@ const LOCAL_ROUNDS = 10_000;
 export class Changes {
   private readonly options: ChangesOptions;
   private readonly log = new ChangeLog();
-  private readonly registries = new Map<string, FollowedRegistry>();
-  /** Rows of registries, by admin, as they were found. */
-  private registryRows = new Map<string, Row>();
+  private readonly registries: FollowedRegistries;
+  private readonly instruments: InstrumentMemory;
   private readonly pending = new Map<string, Reading>();
-  /** The instruments of each registry as they are known here, by admin. */
-  private readonly known = new Map<string, KnownInstruments>();
-  /** What was taken out of the texts of a listing. */
-  private readonly read = new WeakMap<readonly string[], KnownInstruments>();
-  private readonly kept = new Map<string, { readonly digest: string; readonly at: Instant }>();
-  /** Since when each registry is configured here, and since when it is not any more. */
-  private readonly came = new Map<string, Instant>();
-  private readonly left = new Map<string, Instant>();
   private found: ReadonlyMap<string, Row> | undefined;
   private awaySince: Instant | undefined;
   private listener: () => void = () => undefined;
@@ -104,6 +77,8 @@ export class Changes {
 
   constructor(options: ChangesOptions) {
     this.options = options;
+    this.registries = new FollowedRegistries(options);
+    this.instruments = new InstrumentMemory(options);
     options.shared?.log.follow((rows, time) => this.merge(rows, time));
   }
 
@@ -149,7 +124,7 @@ export class Changes {
     const { admin, asOf, newestAsOf, infoAsOf, cutShortBy } = instruments.listing;
     const name = this.options.upstreams().byAdmin(admin)?.name;
     if (name === undefined) return;
-    const known = cutShortBy === undefined ? await this.knownOf(admin, instruments) : undefined;
+    const known = cutShortBy === undefined ? await this.instruments.read(admin, instruments) : undefined;
     const reading: Reading = {
       admin,
       name,
@@ -161,7 +136,7 @@ export class Changes {
       lost: undefined,
     };
     this.pending.set(admin, reading);
-    await this.keep(reading);
+    if (known !== undefined) await this.instruments.keep(admin, known);
     for (let round = 0; round < ROUNDS && this.pending.get(admin) === reading; round += 1) {
       await this.exchange();
       if (this.pending.get(admin) !== reading || !(await this.fetchKnown(reading))) return;
@@ -173,48 +148,12 @@ export class Changes {
     if (this.options.shared === undefined && this.log.last !== undefined) this.goOnAlone();
   }
 
-  /** What they are as followed; undefined where all registries together have too many. */
-  private async knownOf(admin: string, instruments: RegistryInstruments): Promise<KnownInstruments | undefined> {
-    let others = 0;
-    for (const [each, { size }] of this.known) if (each !== admin) others += size;
-    const size = instruments.size + others;
-    if (size > MOST_KNOWN) return undefined;
-    const { ids, texts } = instruments;
-    // A listing that has not changed comes as the very same texts.
-    const known = this.read.get(texts) ?? (await knownInstruments(ids, texts));
-    this.read.set(texts, known);
-    return known;
-  }
-
-  /** Has replicas that come later know what to compare with. */
-  private async keep({ admin, instruments }: Reading): Promise<void> {
-    const { shared, clock } = this.options;
-    if (shared === undefined || instruments === undefined) return;
-    const { digest } = instruments;
-    const kept = this.kept.get(admin);
-    if (kept?.digest === digest && clock.now() - kept.at < KEEP_AGAIN_AFTER) return;
-    try {
-      await shared.texts.write(digest, await formatKnown(instruments), KEEP);
-      this.kept.set(admin, { digest, at: clock.now() });
-    } catch {
-      // Written with a later reading.
-    }
-  }
-
   /** Has the instruments known that a reading is compared with. False: they cannot be had now. */
   private async fetchKnown(reading: Reading): Promise<boolean> {
-    const { shared } = this.options;
     const digest = this.registries.get(reading.admin)?.digest;
-    if (shared === undefined || digest === undefined) return false;
-    try {
-      const text = await shared.texts.read(digest);
-      const known = text === undefined ? undefined : await parseKnown(text, digest);
-      if (known === undefined) reading.lost = digest;
-      else this.known.set(reading.admin, known);
-      return true;
-    } catch {
-      return false;
-    }
+    const found = digest === undefined ? "away" : await this.instruments.fetch(reading.admin, digest);
+    if (found === "lost") reading.lost = digest;
+    return found !== "away";
   }
 
   /** Reads what others wrote, and writes what is pending; where that cannot be, for long enough, without the others. */
@@ -225,7 +164,7 @@ export class Changes {
       await shared.log.synchronise();
       this.awaySince = undefined;
     } catch {
-      this.kept.clear();
+      this.instruments.forgetKept();
       this.awaySince ??= clock.now();
       if (clock.now() - this.awaySince >= ALONE_AFTER) this.goOnAlone();
     }
@@ -248,7 +187,7 @@ export class Changes {
   }
 
   private rows(): ReadonlyMap<string, Row> {
-    return new Map([...this.log.known(), ...this.registryRows]);
+    return new Map([...this.log.known(), ...this.registries.rows]);
   }
 
   /** Takes over what was found, and says what is missing there. */
@@ -258,12 +197,13 @@ export class Changes {
       const finding = this.log.take(found);
       if (finding.kind === "less") {
         // What was lost there may be more than that.
-        this.kept.clear();
-        return { rows: new Map([...finding.missing, ...this.newerRegistries(found)]) };
+        this.instruments.forgetKept();
+        return { rows: new Map([...finding.missing, ...this.registries.newerThan(found)]) };
       }
       this.found = found;
       if (finding.kind === "more" && before !== undefined) this.report(before);
-      this.takeRegistries(found);
+      this.registries.take(found);
+      this.instruments.retain((admin) => this.registries.get(admin)?.isGone === false);
       if (finding.kind === "other") this.histories += 1;
       if (this.log.last !== before) this.listener();
     }
@@ -276,29 +216,13 @@ export class Changes {
     }
   }
 
-  private newerRegistries(found: ReadonlyMap<string, Row>): Map<string, Row> {
-    return new Map([...this.registryRows].filter(([name, { version }]) => version > (found.get(name)?.version ?? -1)));
-  }
-
-  private takeRegistries(found: ReadonlyMap<string, Row>): void {
-    this.registries.clear();
-    this.registryRows = new Map();
-    for (const [name, row] of found) {
-      const registry = name.startsWith("r") ? parseRegistry(row.text) : undefined;
-      if (registry === undefined || rowOf(registry.admin) !== name) continue;
-      this.registries.set(registry.admin, registry);
-      this.registryRows.set(name, row);
-    }
-    for (const admin of this.known.keys()) if (this.registries.get(admin)?.isGone !== false) this.known.delete(admin);
-  }
-
   /** What is to be written next: one thing at a time, so that each is decided by what is there by then. */
   private write(time: Instant): MergedRows {
     if (this.log.last === undefined) {
       if (!this.isWanted && this.pending.size === 0) return NOTHING;
       return { rows: this.log.rowsOf({ admin: "", registry: "", at: time }, [])! };
     }
-    this.followConfiguration();
+    for (const admin of this.registries.followConfiguration()) this.pending.delete(admin);
     for (const reading of this.pending.values()) {
       const rows = this.rowsOfReading(reading, time);
       if (rows !== undefined) return { rows };
@@ -311,15 +235,18 @@ export class Changes {
     const { admin, name, instruments, supportedApis } = reading;
     const before = this.registries.get(admin);
     const digest = instruments?.digest ?? NOT_FOLLOWED;
-    const [oldest, newest] = [this.shared(reading.oldest, time), this.shared(reading.newest, time)];
-    const readAt = this.shared(reading.infoAsOf, time);
+    const [oldest, newest] = [
+      this.registries.shared(reading.oldest, time),
+      this.registries.shared(reading.newest, time),
+    ];
+    const readAt = this.registries.shared(reading.infoAsOf, time);
     const isInfoNew = supportedApis !== undefined && readAt > (before?.apisAt ?? -Infinity) + SAME_TIME;
     const apis = isInfoNew ? digestOf(JSON.stringify(supportedApis)) : (before?.apis ?? "");
     const apisAt = isInfoNew ? readAt : (before?.apisAt ?? 0);
     const read = { admin, name, digest, apis, oldest, newest, apisAt, seen: time, isGone: false };
     if (before === undefined || before.isGone) {
       // A registry that went: for those that were configured before, it stays away.
-      const isLate = before !== undefined && this.shared(this.came.get(admin) ?? -Infinity, time) <= before.since;
+      const isLate = before !== undefined && this.registries.cameAt(admin, time) <= before.since;
       if (isLate || this.registries.size >= MOST_REGISTRIES) return this.settle(reading);
       const changes: Change[] = [{ type: "registry_added", supportedApis: supportedApis ?? null }];
       return this.rowsFor({ ...read, since: time }, changes, newest);
@@ -332,7 +259,7 @@ export class Changes {
     if (before.apis !== apis && before.apis !== "")
       changes.push({ type: "registry_changed", supportedApis: supportedApis! });
     if (isListed) {
-      const base = this.known.get(admin);
+      const base = this.instruments.get(admin);
       const isBase = base?.digest === before.digest;
       const isComparable = instruments !== undefined && before.digest !== NOT_FOLLOWED;
       const isSought = this.options.shared !== undefined && !this.isAlone && reading.lost !== before.digest;
@@ -347,7 +274,7 @@ export class Changes {
   /** There is nothing more to be done with a reading. */
   private settle({ admin, instruments }: Reading, isKnown = true): undefined {
     this.pending.delete(admin);
-    if (isKnown && instruments !== undefined) this.known.set(admin, instruments);
+    if (isKnown && instruments !== undefined) this.instruments.set(admin, instruments);
     return undefined;
   }
 
@@ -363,68 +290,17 @@ export class Changes {
       const written = told ?? this.log.rowsOf({ ...registry, registry: registry.name, at }, relisted)!;
       for (const [name, row] of written) rows.set(name, row);
     }
-    return rows.set(rowOf(registry.admin), this.registryRow(registry));
-  }
-
-  private registryRow(registry: FollowedRegistry): Row {
-    const before = this.registryRows.get(rowOf(registry.admin))?.version ?? 0;
-    return formatRegistry(registry, before + 1);
+    return rows.set(rowOf(registry.admin), this.registries.row(registry));
   }
 
   /** Registries that went, and that replicas still have those that are here. */
   private writeConfigured(time: Instant): MergedRows {
-    const here: FollowedRegistry[] = [];
-    for (const registry of this.registries.values()) {
-      const { admin, since, seen, isGone } = registry;
-      if (isGone) {
-        if (since + GONE_FOR < time) return { rows: new Map([[rowOf(admin), undefined]]), isQuiet: true };
-        continue;
-      }
-      if (this.came.has(admin)) {
-        here.push(registry);
-        continue;
-      }
-      const left = this.left.get(admin);
-      const hasLeft = left !== undefined && this.shared(left, time) > since;
-      if (!hasLeft && seen + FORGET_AFTER > time) continue;
-      return { rows: this.rowsFor({ ...registry, since: time, isGone: true }, [{ type: "registry_removed" }], time) };
-    }
-    if (!here.some(({ seen }) => seen + SAY_EVERY < time)) return NOTHING;
-    const rows = here.map((each) => [rowOf(each.admin), this.registryRow({ ...each, seen: time })] as const);
-    return { rows: new Map(rows), isQuiet: true };
-  }
-
-  /** Notes which registries came to be configured here, and which are not any more. */
-  private followConfiguration(): void {
-    const now = this.options.clock.now();
-    const { all } = this.options.upstreams();
-    const admins = new Set(all.map(({ admin }) => admin));
-    // One that has not named its admin may be any of those that were.
-    const isOpen = admins.has(undefined);
-    for (const admin of admins) {
-      if (admin === undefined || this.came.has(admin)) continue;
-      this.came.set(admin, now);
-      this.left.delete(admin);
-    }
-    if (isOpen) return;
-    for (const admin of this.came.keys()) {
-      if (admins.has(admin)) continue;
-      this.came.delete(admin);
-      this.left.set(admin, now);
-      this.pending.delete(admin);
-    }
-    for (const admin of this.left.keys()) if (this.registries.get(admin)?.isGone !== false) this.left.delete(admin);
-  }
-
-  /** An instant of this process by the clock of what is shared. */
-  private shared(instant: Instant, time: Instant): number {
-    return time - (this.options.clock.now() - instant);
+    const { forgotten, gone, seen } = this.registries.review(time);
+    if (forgotten !== undefined) return { rows: new Map([[rowOf(forgotten), undefined]]), isQuiet: true };
+    if (gone !== undefined) return { rows: this.rowsFor(gone, [{ type: "registry_removed" }], time) };
+    if (seen === undefined) return NOTHING;
+    return { rows: new Map(seen.map((each) => [rowOf(each.admin), this.registries.row(each)])), isQuiet: true };
   }
 }
 
 const NOTHING: MergedRows = { rows: new Map() };
-
-/** The name of a registry's row. */
-function rowOf(admin: string): string {
-  return `r${digestOf(admin, 22)}`;
-}

@@ -1,3 +1,4 @@
+import { digestOf } from "../digest.ts";
 import type { Row } from "../sharing/coordination.ts";
 
 /** What replicas know of a registry whose changes they follow. Times by the clock of what they share (Unix ms). */
@@ -22,6 +23,11 @@ export interface FollowedRegistry {
 
 /** In the place of the digest of instruments. */
 export const NOT_FOLLOWED = "-";
+
+/** The name of a registry's row. */
+export function rowOf(admin: string): string {
+  return `r${digestOf(admin, 22)}`;
+}
 
 export function formatRegistry(registry: FollowedRegistry, version: number): Row {
   const { admin, name, digest, apis, oldest, newest, apisAt, since, seen, isGone } = registry;

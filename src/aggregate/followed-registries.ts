@@ -1,0 +1,125 @@
+import type { Clock, Duration, Instant } from "../clock.ts";
+import type { Row } from "../sharing/coordination.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
+import { type FollowedRegistry, formatRegistry, parseRegistry, rowOf } from "./followed-registry.ts";
+
+/** Replicas say so often that they have a registry, and forget one that none has said so of for so long. */
+const SAY_EVERY: Duration = 300_000;
+const FORGET_AFTER: Duration = 900_000;
+
+/** For so long a replica that was configured before it went cannot bring a registry back. */
+const GONE_FOR: Duration = 86_400_000;
+
+interface RegistriesOptions {
+  readonly clock: Clock;
+  /** As they are configured now. */
+  readonly upstreams: () => Pick<Upstreams, "all">;
+}
+
+/** What is to be written about registries, one thing at a time. */
+interface Review {
+  /** The admin of one that went long ago: its row goes. */
+  readonly forgotten?: string;
+  /** One that went. */
+  readonly gone?: FollowedRegistry;
+  /** Those that are configured here, as replicas are to know. */
+  readonly seen?: readonly FollowedRegistry[];
+}
+
+/** The registries whose changes replicas follow, and which of them are configured here. */
+export class FollowedRegistries {
+  /** As they were found last, by name. */
+  rows: ReadonlyMap<string, Row> = new Map();
+  private readonly options: RegistriesOptions;
+  private readonly byAdmin = new Map<string, FollowedRegistry>();
+  /** Since when each registry is configured here, and since when it is not any more. */
+  private readonly came = new Map<string, Instant>();
+  private readonly left = new Map<string, Instant>();
+
+  constructor(options: RegistriesOptions) {
+    this.options = options;
+  }
+
+  get(admin: string): FollowedRegistry | undefined {
+    return this.byAdmin.get(admin);
+  }
+
+  get size(): number {
+    return this.byAdmin.size;
+  }
+
+  /** Since when it is configured here, by the clock of what is shared; -Infinity: it is not. */
+  cameAt(admin: string, time: Instant): number {
+    return this.shared(this.came.get(admin) ?? -Infinity, time);
+  }
+
+  /** An instant of this process by the clock of what is shared. */
+  shared(instant: Instant, time: Instant): number {
+    return time - (this.options.clock.now() - instant);
+  }
+
+  /** Takes over what was found. */
+  take(found: ReadonlyMap<string, Row>): void {
+    this.byAdmin.clear();
+    const rows = new Map<string, Row>();
+    for (const [name, row] of found) {
+      const registry = name.startsWith("r") ? parseRegistry(row.text) : undefined;
+      if (registry === undefined || rowOf(registry.admin) !== name) continue;
+      this.byAdmin.set(registry.admin, registry);
+      rows.set(name, row);
+    }
+    this.rows = rows;
+  }
+
+  /** The rows that are newer here than those found. */
+  newerThan(found: ReadonlyMap<string, Row>): Map<string, Row> {
+    return new Map([...this.rows].filter(([name, { version }]) => version > (found.get(name)?.version ?? -1)));
+  }
+
+  /** The next row of a registry. */
+  row(registry: FollowedRegistry): Row {
+    return formatRegistry(registry, (this.rows.get(rowOf(registry.admin))?.version ?? 0) + 1);
+  }
+
+  /** Notes which registries came to be configured here, and which are not any more. Returns the admins of those that left. */
+  followConfiguration(): readonly string[] {
+    const now = this.options.clock.now();
+    const { all } = this.options.upstreams();
+    const admins = new Set(all.map(({ admin }) => admin));
+    for (const admin of admins) {
+      if (admin === undefined || this.came.has(admin)) continue;
+      this.came.set(admin, now);
+      this.left.delete(admin);
+    }
+    // One that has not named its admin may be any of those that were.
+    if (admins.has(undefined)) return [];
+    const leaving = [...this.came.keys()].filter((admin) => !admins.has(admin));
+    for (const admin of leaving) {
+      this.came.delete(admin);
+      this.left.set(admin, now);
+    }
+    for (const admin of this.left.keys()) if (this.get(admin)?.isGone !== false) this.left.delete(admin);
+    return leaving;
+  }
+
+  /** Registries that went, and whether replicas are to know of those that are here. */
+  review(time: Instant): Review {
+    const here: FollowedRegistry[] = [];
+    for (const registry of this.byAdmin.values()) {
+      const { admin, since, seen, isGone } = registry;
+      if (isGone) {
+        if (since + GONE_FOR < time) return { forgotten: admin };
+        continue;
+      }
+      if (this.came.has(admin)) {
+        here.push(registry);
+        continue;
+      }
+      const left = this.left.get(admin);
+      const hasLeft = left !== undefined && this.shared(left, time) > since;
+      if (hasLeft || seen + FORGET_AFTER <= time) return { gone: { ...registry, since: time, isGone: true } };
+    }
+    if (!here.some(({ seen }) => seen + SAY_EVERY < time)) return {};
+    return { seen: here.map((each) => Object.assign({}, each, { seen: time })) };
+  }
+}
