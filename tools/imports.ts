@@ -18,6 +18,7 @@ const LEAVES = [
   "errors.ts",
   "fields.ts",
   "json.ts",
+  "recurrence.ts",
   "trace-context.ts",
   "units.ts",
   "version.ts",
@@ -72,7 +73,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   },
   discovery: {
     rooms: ["bodies", "config", "sharing", "upstream", "upstream/nodes", "upstream/wire", "words"],
-    packages: ["lru-cache", "undici"],
+    packages: ["undici"],
   },
   registry: {
     rooms: ["bodies", "cache", "cache/rfc", "cache/stores", "sharing", "spec", "upstream", "upstream/wire"],

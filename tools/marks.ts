@@ -24,7 +24,17 @@ const DIRECTION = [
   ["sharing", "coordination"],
   ["bodies", "config", "sandbox"],
   ["spec", "words"],
-  ["clock.ts", "digest.ts", "errors.ts", "fields.ts", "json.ts", "trace-context.ts", "units.ts", "version.ts"],
+  [
+    "clock.ts",
+    "digest.ts",
+    "errors.ts",
+    "fields.ts",
+    "json.ts",
+    "recurrence.ts",
+    "trace-context.ts",
+    "units.ts",
+    "version.ts",
+  ],
 ];
 
 const MOST_LINES_OF_A_FILE = 250;

@@ -1,5 +1,5 @@
-import { LRUCache } from "lru-cache";
 import type { Clock, Duration } from "../clock.ts";
+import { Recurrence } from "../recurrence.ts";
 import { type Candidate, problemOf } from "./candidate.ts";
 import { type Pin, proposalDigest } from "./pin.ts";
 import type { MendedUrl } from "./prober.ts";
@@ -55,61 +55,54 @@ const MOST_REMEMBERED = 4_000;
 
 /** Reports what becomes of registries, each thing once. */
 export class DiscoveryEvents {
-  private readonly clock: Clock;
   private readonly observer: DiscoveryObserver;
   private readonly faulty = new Set<string>();
-  private readonly reportedAt = new LRUCache<string, number>({ maxSize: MOST_REMEMBERED, sizeCalculation: () => 1 });
+  private readonly recurrence: Recurrence;
 
   constructor(clock: Clock, observer: DiscoveryObserver) {
-    this.clock = clock;
     this.observer = observer;
+    this.recurrence = new Recurrence(clock, { every: REMINDER, most: MOST_REMEMBERED });
   }
 
   /** A source was read, or could not be: a fault is new when it begins, and when it is over. */
   sourceRead(source: string, fault: string | undefined): void {
     const isOver = fault === undefined && this.faulty.delete(source);
-    const begins = fault !== undefined && !this.faulty.has(source) && this.isDue(`fault ${source}`);
+    const begins = fault !== undefined && !this.faulty.has(source) && this.recurrence.isDue(`fault ${source}`);
     if (begins) this.faulty.add(source);
     this.observer.sourceRead(source, { fault, isNew: isOver || begins });
   }
 
   sourceShrank(source: string, before: number, now: number): void {
-    if (now < before && this.isDue(`shrank ${source}`)) this.observer.sourceShrank(source, before, now);
+    if (now < before && this.recurrence.isDue(`shrank ${source}`)) this.observer.sourceShrank(source, before, now);
   }
 
   pinned({ name, admin, source, urls, mended }: Pin): void {
-    if (this.isDue(`pinned ${admin} ${proposalDigest(urls)}`)) {
+    if (this.recurrence.isDue(`pinned ${admin} ${proposalDigest(urls)}`)) {
       this.observer.pinned({ name, admin, source, nodes: urls.length });
     }
-    for (const url of mended) if (this.isDue(`mended ${admin} ${url.from}`)) this.observer.mended(name, url);
+    for (const url of mended) if (this.recurrence.isDue(`mended ${admin} ${url.from}`)) this.observer.mended(name, url);
   }
 
   /** What came of looking at a registry. */
   looked({ admin, name, offer, proof }: Candidate, isWaiting: boolean): void {
     if (offer === undefined) return;
-    if (isWaiting && this.isDue(`waiting ${admin}`)) {
+    if (isWaiting && this.recurrence.isDue(`waiting ${admin}`)) {
       this.observer.waiting({ name, admin, source: offer.source, nodes: offer.urls.length });
     }
     const [reportedAt] = proof?.strangers.values() ?? [];
-    if (reportedAt !== undefined && this.isDue(`stranger ${admin}`)) this.observer.stranger(name, reportedAt);
+    if (reportedAt !== undefined && this.recurrence.isDue(`stranger ${admin}`))
+      this.observer.stranger(name, reportedAt);
     // One that was not asked at all is said with all of them.
     const problem = proof?.unasked === offer.urls.length ? undefined : problemOf(proof);
-    if (problem !== undefined && this.isDue(`unproved ${admin}`)) this.observer.unproved(name, problem);
+    if (problem !== undefined && this.recurrence.isDue(`unproved ${admin}`)) this.observer.unproved(name, problem);
   }
 
   surplus(max: number, surplus: number): void {
-    if (surplus > 0 && this.isDue("surplus")) this.observer.tooMany(max, max + surplus);
+    if (surplus > 0 && this.recurrence.isDue("surplus")) this.observer.tooMany(max, max + surplus);
   }
 
   /** URLs were not asked in a reading. */
   unasked(count: number): void {
-    if (count > 0 && this.isDue("unasked")) this.observer.unasked(count);
-  }
-
-  private isDue(what: string): boolean {
-    const now = this.clock.now();
-    if (now - (this.reportedAt.get(what) ?? -Infinity) < REMINDER) return false;
-    this.reportedAt.set(what, now);
-    return true;
+    if (count > 0 && this.recurrence.isDue("unasked")) this.observer.unasked(count);
   }
 }

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { CancelTimer, Clock, Duration, Instant } from "../clock.ts";
-import { Recurrence } from "./recurrence.ts";
+import { Recurrence } from "../recurrence.ts";
 
 /** More than fail at once as a rule; a client that makes up others pushes out its own. */
 const MAX_REQUESTS = 256;

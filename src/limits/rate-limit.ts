@@ -6,7 +6,7 @@ import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/operations.ts";
 import { CountedCalls, type RateLimitGroups } from "./counted-calls.ts";
 import { formatRefusal, LONGEST_RETRY_AFTER, parseRefusal } from "./refusal.ts";
-import { Recurrence } from "./recurrence.ts";
+import { Recurrence } from "../recurrence.ts";
 import { PRIORITIES, type Priority } from "./wait-queue.ts";
 
 export type RateLimitConfig = NonNullable<UpstreamConfig["rateLimit"]>;

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { cachedRecord, isCached, type Operation } from "../spec/operations.ts";
-import { Recurrence } from "../limits/recurrence.ts";
+import { Recurrence } from "../recurrence.ts";
 import { neededFor } from "./agreement.ts";
 import {
   Ballot,

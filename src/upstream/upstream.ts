@@ -6,8 +6,12 @@ import type { GatewayError } from "../errors.ts";
 import type { CollectedAnswer, StreamedAnswer, StreamedCall, UpstreamAnswer, UpstreamCall } from "./call.ts";
 import { collectCall } from "./call/collected-call.ts";
 import { streamCall } from "./call/streamed-call.ts";
-import { CredentialLooks } from "./credentials/credential-looks.ts";
-import { type CredentialParts, openCredentials, type OwnCredentials } from "./credentials/credentials.ts";
+import {
+  credentialLooks,
+  type CredentialParts,
+  openCredentials,
+  type OwnCredentials,
+} from "./credentials/credentials.ts";
 import { removed } from "./failure.ts";
 import { RateLimitGroups } from "../limits/counted-calls.ts";
 import type { UpstreamNode } from "./nodes/node.ts";
@@ -46,9 +50,8 @@ export class Upstream {
     this.config = config;
     this.environment = environment;
     const { clock, files, observer } = environment;
-    const looks = new CredentialLooks(clock);
-    const onLook: CredentialParts["onLook"] = (key, fault) =>
-      observer.credential(config.name, key, looks.note(key, fault));
+    const look = credentialLooks(clock);
+    const onLook: CredentialParts["onLook"] = (key, fault) => observer.credential(config.name, key, look(key, fault));
     // What an earlier configuration named may not be named any more.
     if (old !== undefined) for (const key of CREDENTIAL_KEYS) onLook(key, undefined);
     this.own = openCredentials({ config, files, onLook, previous: old?.own });

@@ -2,6 +2,7 @@ import type { Redis } from "ioredis";
 import { type Clock, type Duration, type Instant, TimedOut, withReply } from "../../clock.ts";
 import type { RedisConfig } from "../../config/schema.ts";
 import type { FileWatcher } from "../../config/watched-files.ts";
+import { Recurrence } from "../../recurrence.ts";
 import { createClient, createSubscriber, readFault, type RedisClient } from "./client.ts";
 import { GatheredWrites } from "./connector.ts";
 import type { RedisObserver } from "./observer.ts";
@@ -26,12 +27,6 @@ const COMMAND_TIMEOUT: Duration = 1_000;
 const WRITE_TIMEOUT: Duration = 2_000;
 
 const CONNECT_AGAIN_AFTER: Duration = 100;
-
-/** The same fault of connecting is reported no more often. */
-const TELL_AGAIN_AFTER: Duration = 600_000;
-
-/** Different faults of connecting that are reported. */
-const MOST_FAULTS = 16;
 
 /** Is notified of the connection and of messages. */
 export interface ConnectionListener {
@@ -173,12 +168,11 @@ class ConnectionFaults {
   last: string | undefined;
   /** There was a connection: what passes by itself is known by the change of state that it causes. */
   private hasConnected = false;
-  private readonly clock: Clock;
-  /** Why connecting failed → when it may be reported again. */
-  private readonly quietUntil = new Map<string, Instant>();
+  /** Of why connecting failed. */
+  private readonly recurrence: Recurrence;
 
   constructor(clock: Clock) {
-    this.clock = clock;
+    this.recurrence = new Recurrence(clock);
   }
 
   connected(): void {
@@ -198,10 +192,6 @@ class ConnectionFaults {
   tell(error: unknown): string | undefined {
     const { text, isPermanent } = readFault(error);
     if (this.hasConnected && !isPermanent) return undefined;
-    const now = this.clock.now();
-    const quietUntil = this.quietUntil.get(text) ?? (this.quietUntil.size < MOST_FAULTS ? -Infinity : Infinity);
-    if (now < quietUntil) return undefined;
-    this.quietUntil.set(text, now + TELL_AGAIN_AFTER);
-    return text;
+    return this.recurrence.isDue(text) ? text : undefined;
   }
 }

@@ -1,4 +1,4 @@
-import type { Deadline, MaybePromise } from "../../clock.ts";
+import type { Clock, Deadline, MaybePromise } from "../../clock.ts";
 import { type CertificateStatus, certificatesOf } from "../../config/certificates.ts";
 import type { UpstreamConfig } from "../../config/schema.ts";
 import { findSecretFault, findTokenFault, readSecret } from "../../config/secret.ts";
@@ -7,7 +7,8 @@ import { readTls, type TlsMaterial } from "../../config/tls-files.ts";
 import { type FileWatcher, WatchedFiles } from "../../config/watched-files.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Fields } from "../../fields.ts";
-import type { CredentialKey } from "../observer.ts";
+import { Recurrence } from "../../recurrence.ts";
+import type { CredentialKey, CredentialLook } from "../observer.ts";
 import { type OAuthConfig, OAuthToken } from "./oauth-token.ts";
 
 /** The gateway's credentials for one upstream. They are sent to its nodes only and never logged. */
@@ -47,6 +48,20 @@ export interface CredentialParts {
   readonly onLook: (key: CredentialKey, fault: string | undefined) => void;
   /** What the upstream had before its configuration changed. */
   readonly previous: OwnCredentials | undefined;
+}
+
+/** Different faults of one key that are reported before it is good again. */
+const MOST_FAULTS = 8;
+
+/** What of the looks at an upstream's credentials is worth a line: a fault once, and that it is over. */
+export function credentialLooks(clock: Clock): (key: CredentialKey, fault: string | undefined) => CredentialLook {
+  const faults = new Map<CredentialKey, Recurrence>();
+  return (key, fault) => {
+    if (fault === undefined) return { fault, isNew: faults.delete(key) };
+    const recurrence = faults.get(key) ?? new Recurrence(clock, { most: MOST_FAULTS });
+    faults.set(key, recurrence);
+    return { fault, isNew: recurrence.isDue(fault) };
+  };
 }
 
 /** Opens what `auth` and `tls` name. What is no good is reported and looked at again; it never throws. */
