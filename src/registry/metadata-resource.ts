@@ -20,8 +20,8 @@ const FILLED_AT_ONCE = 100;
 /** So many of a page are stored one by one: with all of a larger one, a listing would take the whole memory tier. */
 const MAX_FILLED = 5_000;
 
-/** Pages that are looked through for one instrument. */
-const MAX_LOOKED_THROUGH = 100;
+/** Bytes of pages that are looked through for one instrument: some milliseconds, where none of them was taken apart before. */
+const MAX_LOOKED_THROUGH = 256 * 1024;
 
 /** One thing that a registry lets be cached: how it is fetched, and what it teaches the cache once it is stored. */
 export class MetadataResource implements Resource {
@@ -118,17 +118,21 @@ export class MetadataResource implements Resource {
 
   /** An instrument may be on a page that another replica fetched: such a page comes whole, and is taken apart when needed. */
   derive(): void {
+    const { admin, registry } = this;
     const { id } = this.address;
     if (id === undefined) return;
     let pageToken: string | undefined;
-    for (let looked = 0; looked < MAX_LOOKED_THROUGH; looked++) {
-      const entry = this.registry.cache.inMemory(
-        this.registry.resource(this.admin, { operation: "instruments", pageToken }),
-      );
-      const page =
-        entry?.status === 200 ? this.registry.pages.read(entry.body, this.registry.upstream.name) : undefined;
-      // A large page is no quicker to take apart than the registry is to ask.
-      if (entry === undefined || page === undefined || typeof page === "string" || page instanceof Promise) return;
+    for (let looked = 0; looked < MAX_LOOKED_THROUGH;) {
+      const entry = registry.cache.inMemory(registry.resource(admin, { operation: "instruments", pageToken }));
+      if (entry?.status !== 200) return;
+      looked += entry.body.length;
+      const page = registry.pages.read(entry.body, registry.upstream.name);
+      if (page instanceof Promise) {
+        // A large one is taken apart elsewhere, for those who ask after this one.
+        page.catch(() => undefined);
+        return;
+      }
+      if (typeof page === "string") return;
       const at = page.ids.indexOf(id);
       if (at !== -1) return this.fillOne(page, at, { ...entry, requestedAt: entry.bornAt }, entry.freshUntil);
       if (page.nextPageToken === undefined) return;
