@@ -8,7 +8,11 @@ const COLONS = /[^\s"'`,;()<>{}[\]]*:[^\s"'`,;()<>{}[\]]*:[^\s"'`,;()<>{}[\]]*/g
 
 const URL_LIKE = /\b[a-z][a-z0-9+.-]*:\/\/[^\s"'`,;()<>]+/gi;
 const IPV4 = /\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b/g;
-const HOST = /\b[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::\d{1,5})?\b|\blocalhost(?::\d{1,5})?\b|\b[a-z][a-z0-9-]*:\d{2,5}\b/g;
+const HOST = /\b[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::\d{1,5})?\b|\blocalhost(?::\d{1,5})?\b|\b[a-z][a-z0-9-]*:\d{2,5}\b/;
+
+/** A file, which has a dot as hosts do: a path that begins with one slash, or with dots before it. */
+const FILE = /(?<![^\s"'`(])\.{0,2}\/(?!\/)[^\s"'`,;()<>]+/;
+const FILE_OR_HOST = new RegExp(`(${FILE.source})|${HOST.source}`, "g");
 
 const ADDRESS = "<address>";
 
@@ -42,6 +46,6 @@ export function withoutSecrets(text: string): string {
       return word.includes("::") ? `party ${hashId(word)}` : word;
     })
     .replace(IPV4, ADDRESS)
-    .replace(HOST, (name) => (KEYS.has(name) ? name : ADDRESS))
+    .replace(FILE_OR_HOST, (name, file?: string) => (file !== undefined || KEYS.has(name) ? name : ADDRESS))
     .slice(0, MAX_LENGTH);
 }

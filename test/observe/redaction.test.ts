@@ -12,6 +12,7 @@ describe("what is left of a reason in a log line", () => {
     ["connect ECONNREFUSED localhost:6379", "connect ECONNREFUSED <address>"],
     ["POST https://user:password@login.example/token?x=1 failed", "POST <address> failed"],
     ["redis://:password@10.0.0.1:6379/0 is away", "<address> is away"],
+    ["the proxy //proxy.example/scan is away", "the proxy //<address>/scan is away"],
   ])("%s", (text, expected) => {
     expect(withoutSecrets(text)).toBe(expected);
   });
@@ -31,6 +32,10 @@ describe("what is left of a reason in a log line", () => {
     "tracing.endpoint is set, but the packages are not installed",
     "limits.uri and concurrency.max are keys",
     "no reply within 2000 ms",
+    // An operator looks for the file that the line names.
+    "there is no file /etc/registry-gateway/clients.jsonl",
+    "/etc/registry-gateway/clients.jsonl line 1: must be one JSON object",
+    "open '../secrets/tls.key.pem'",
   ])("nothing is taken from: %s", (text) => {
     expect(withoutSecrets(text)).toBe(text);
   });
