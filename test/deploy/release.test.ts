@@ -29,28 +29,49 @@ describe("the notes of a version", () => {
   });
 });
 
-describe("the workflow that releases", () => {
-  const { permissions, jobs } = parse(read(".github/workflows/release.yml")) as {
-    permissions: object;
-    jobs: Record<string, { permissions: object; steps: { uses?: string; run?: string }[] }>;
-  };
-  const commands = jobs["release"]!.steps.map(({ run = "" }) => run);
+interface Job {
+  readonly permissions: object;
+  readonly needs?: string;
+  readonly steps: readonly { readonly uses?: string; readonly run?: string }[];
+}
 
-  test("may do nothing but publish and sign, and runs the checks of each push before", () => {
+describe("the workflow that releases", () => {
+  const text = read(".github/workflows/release.yml");
+  const { permissions, jobs } = parse(text) as { permissions: object; jobs: Record<"check" | "release", Job> };
+  const commandsOf = ({ steps }: Job) => steps.map(({ run = "" }) => run).join("\n");
+  const commands = commandsOf(jobs.release);
+
+  test("may do nothing but publish and sign, and only once what each push runs has passed", () => {
     expect(permissions).toEqual({});
-    expect(jobs["release"]!.permissions).toEqual({ contents: "write", packages: "write", "id-token": "write" });
-    const [checks, builds] = [".ci/run", "npm run release"].map((text) =>
-      commands.findIndex((command) => command.startsWith(text)),
-    );
-    expect(checks).toBeGreaterThan(-1);
-    expect(builds).toBeGreaterThan(checks!);
+    expect(jobs.check.permissions).toEqual({ contents: "read" });
+    expect(commandsOf(jobs.check)).toContain(".ci/run");
+    expect(jobs.release.needs).toBe("check");
+    expect(jobs.release.permissions).toEqual({ contents: "write", packages: "write", "id-token": "write" });
+  });
+
+  test("takes the code of others by commit", () => {
+    const used = Object.values(jobs).flatMap(({ steps }) => steps.flatMap(({ uses }) => uses ?? []));
+    expect(used).toHaveLength(4);
+    for (const each of used) expect(each).toMatch(/^[\w-]+\/[\w-]+@[0-9a-f]{40}$/);
   });
 
   test("gives the release options that it has", () => {
-    const given = [...commands.join("\n").matchAll(/npm run release -- (.*)/g)].flatMap(([, options]) =>
+    const given = [...commands.matchAll(/npm run release -- (.*)/g)].flatMap(([, options]) =>
       [...options!.matchAll(/--([a-z-]+)/g)].map(([, name]) => name!),
     );
     expect(given).toEqual(["out", "source", "builder"]);
     for (const name of given) expect(read("tools/release.ts")).toMatch(new RegExp(`^ {4}${name}: `, "m"));
+  });
+
+  test("signs every file and the image, and attests the image's provenance in the form that it has", () => {
+    expect(commands).toMatch(/for file in \*; do\n +cosign sign-blob --yes --bundle "\$file\.sigstore\.json" "\$file"/);
+    expect(commands).toContain('cosign sign --yes "$IMAGE@$(cat digest)"');
+    expect(commands).toMatch(/cosign attest --yes --type slsaprovenance1 --predicate predicate\.json "\$IMAGE@/);
+    expect(read("tools/release-provenance.ts")).toContain('predicateType: "https://slsa.dev/provenance/v1"');
+  });
+
+  test("gives npm the package as a file: without ./ it were taken for a repository", () => {
+    expect(commands).toMatch(/npm publish .*"\$FILES\.tgz"/);
+    expect(commands).toContain("FILES=./release/");
   });
 });
