@@ -273,3 +273,13 @@ test("a registry of which every node failed last is said before its breaker open
     "The registry is not well. Every node of a failed when it was asked last: it refused the connection.",
   );
 });
+
+test("a registry whose last node an operator cordoned on purpose is not said to be well", async () => {
+  const { severity, sentence } = await new Gateway({
+    upstreams: [upstream("a", { nodes: [{ ...NODE, cordoned: true }] }), upstream("b")],
+  }).look();
+  expect([severity, sentence]).toEqual([
+    "warning",
+    "1 of 2 registries are well. Every node of a is cordoned: nothing is asked of it.",
+  ]);
+});

@@ -47,6 +47,17 @@ export const REMARKS: readonly Remark[] = [
         .map(({ name }) => ({ upstream: name, text: `${name} is in cache-only mode: nothing is asked of it` })),
   },
   {
+    id: "all-cordoned",
+    severity: "warning",
+    subject: "registry",
+    find: ({ upstreams }) =>
+      upstreams
+        .filter(
+          ({ state, nodes }) => state !== "disabled" && nodes.length > 0 && nodes.every(({ cordoned }) => cordoned),
+        )
+        .map(({ name }) => ({ upstream: name, text: `every node of ${name} is cordoned: nothing is asked of it` })),
+  },
+  {
     id: "purges-pending",
     severity: "warning",
     subject: "replica",
