@@ -231,9 +231,9 @@ describe("what an alert is for", () => {
     const gateway = new Gateway(typeof scene === "function" ? {} : scene);
     if (typeof scene === "function") scene(gateway.metrics);
     if (alert === "RegistryGatewayRedisRefusesWrites") gateway.metrics.redisCommands.inc({ outcome: "error" }, 10);
-    const { findings, severity, sentence } = await gateway.lookLater();
-    expect(findings.map(({ id }) => id)).toContain(alert);
-    expect(severity).toBe(CONDITIONS.find((each) => each.alert === alert)!.severity);
+    const { findings, sentence } = await gateway.lookLater();
+    const { severity } = CONDITIONS.find((each) => each.alert === alert)!;
+    expect(findings).toContainEqual(expect.objectContaining({ id: alert, severity }));
     expect(sentence).not.toMatch(/^(All 2 registries are|The registry is) well\.$/);
   });
 });
@@ -272,6 +272,18 @@ test("a registry of which every node failed last is said before its breaker open
   expect(sentence).toBe(
     "The registry is not well. Every node of a failed when it was asked last: it refused the connection.",
   );
+});
+
+test("a registry that hangs is down since its breaker opened, also while the breaker lets a call through for a try", async () => {
+  const gateway = new Gateway({ upstreams: [upstream("a", { breaker: "open" })] });
+  const { since } = (await gateway.look()).findings[0]!;
+  for (const breaker of ["half-open", "open", "half-open"] as const) {
+    gateway.clock.advance(2 * 60_000);
+    gateway.scene = { upstreams: [upstream("a", { breaker })] };
+    const { findings } = await gateway.look();
+    expect(findings).toContainEqual(expect.objectContaining({ id: "RegistryGatewayAllNodesDown", since }));
+  }
+  expect((await gateway.look()).severity).toBe("page");
 });
 
 test("a registry whose last node an operator cordoned on purpose is not said to be well", async () => {

@@ -28,10 +28,13 @@ export function nearlyAllFailed(facts: Facts, kind: CallKind, what: string): rea
     }));
 }
 
-/** No node takes requests; what is disabled, or serves another registry, is said by conditions of its own. */
+/**
+ * No node takes requests, as the alert has it: one call that a half-open breaker lets through for a try is none. What is
+ * disabled, or serves another registry, is said by conditions of its own.
+ */
 export function isDown({ state, breaker, nodes }: UpstreamStatus): boolean {
   if (state === "disabled" || state === "wrong-admin") return false;
-  return breaker === "open" || nodes.every((node) => node.state !== "up");
+  return breaker !== "closed" || nodes.every((node) => node.state !== "up");
 }
 
 export function sayDown({ state, breaker, nodes }: UpstreamStatus): string {

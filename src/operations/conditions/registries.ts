@@ -140,7 +140,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     runbook: {
       means:
         "Most calls for transfers and allocations at this registry end with a 5xx or 429 of the registry, or without an answer. It counts calls, not requests, so a registry that is rarely called is named too.",
-      look: "Upstream dashboard: Failed calls by reason, Calls by kind and what came of them. Log lines of requests with this upstream and status 5xx or 429 have the reason.",
+      look: "Upstream dashboard: Calls by kind and what came of them; Failed calls by reason, which has no line for a 500: that is an answer of the registry's own. Log lines of requests with this upstream have status 5xx or 429, and the reason where there is one.",
       act: "http-429: the registry wants fewer calls; set or lower rateLimit. 5xx while RegistryGatewayBreakerOpen is silent: the registry answers its info and fails the rest; report it to its operator. Otherwise as RegistryGatewayAllNodesDown.",
     },
   },
@@ -211,7 +211,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     summary: "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of the calls for metadata fail",
     runbook: {
       means: "Clients get what is in the cache until staleIfError ends, then errors.",
-      look: "Upstream dashboard: Failed calls by reason. Overview: Stale answers by reason, Age served.",
+      look: "Upstream dashboard: Calls by kind and what came of them; Failed calls by reason, which has no line for a 500. Overview: Stale answers by reason, Age served.",
       act: "As RegistryGatewayCallsFail, within a day; sooner when RegistryGatewayAgeNearPromise fires as well.",
     },
   },
@@ -239,7 +239,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     runbook: {
       means:
         "A part of the calls fails, after retries. kind metadata: instruments and info; other: transfers and allocations.",
-      look: "Upstream dashboard: Failed calls by reason, Calls by kind and what came of them, Nodes by state.",
+      look: "Upstream dashboard: Calls by kind and what came of them; Failed calls by reason, which has no line for a 500; Nodes by state.",
       act: "As RegistryGatewayCallsFail, within a day. One failing id or path of one client looks the same: the log lines of requests have hashes of the ids.",
     },
   },
