@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Page, Request, Response } from "playwright-core";
 import { expect, test } from "vitest";
 import { confirm, goTo, PAGES, spillsOf, useConsoleScene, violationsOf } from "../../support/console-scene.ts";
+import type { GatewayProcess } from "../../support/gateway-process.ts";
 import { startRedis } from "../../support/redis.ts";
 import { DSO } from "../../support/sample.ts";
 import { SteadyLoad } from "../../support/steady-load.ts";
@@ -42,6 +43,19 @@ async function startRegistries(count: number) {
   }));
 }
 
+/** Waits until so many registries have proved their admins: a busy machine takes its time. */
+async function untilProved(gateway: GatewayProcess, count: number): Promise<void> {
+  await expect
+    .poll(
+      async () => {
+        const status = await gateway.status<{ readonly upstreams: readonly { readonly state: string }[] }>();
+        return status.upstreams.filter(({ state }) => state === "up").length;
+      },
+      { timeout: 60_000 },
+    )
+    .toBe(count);
+}
+
 /** Keeps what took the page longer than the browser calls short, and when the page says that something is done. */
 const MEASURE = `
   globalThis.longTasks = [];
@@ -57,15 +71,7 @@ const MEASURE = `
 test("with 500 registries the page paints and has its numbers within 1.5 s, acts within 300 ms, and is never held for 200 ms", async () => {
   const upstreams = await startRegistries(UPSTREAMS);
   const gateway = await scene.gateway({ upstreams });
-  await expect
-    .poll(
-      async () => {
-        const status = await gateway.status<{ readonly upstreams: readonly { readonly state: string }[] }>();
-        return status.upstreams.filter(({ state }) => state === "up").length;
-      },
-      { timeout: 60_000 },
-    )
-    .toBe(UPSTREAMS);
+  await untilProved(gateway, UPSTREAMS);
   const page = await scene.open(gateway, { beforehand: MEASURE });
   await page.getByText("All 500 registries are well.").waitFor();
   const painted = await page.evaluate<number>("performance.getEntriesByName('first-contentful-paint')[0].startTime");
@@ -101,13 +107,12 @@ test("300 registries at two replicas: no page is wider than its window, and axe 
   const keys = { redis: { url: redis.url }, upstreams };
   const gateway = await scene.gateway(keys);
   await scene.gateway(keys);
+  await untilProved(gateway, 300);
   const wrong: string[] = [];
   for (const width of [360, 1280, 3840]) {
     const page = await scene.open(gateway, { viewport: { width, height: 900 } });
-    await page
-      .getByText(/^All 300 registries are well/)
-      .first()
-      .waitFor();
+    // Behind its badge; a busy machine has a remark of its own behind it.
+    await page.getByText("All 300 registries are well").first().waitFor();
     await page.getByText(/, 1 of 2 replicas/).waitFor();
     for (const title of PAGES) {
       await goTo(page, title);
