@@ -8,6 +8,7 @@ import { RECORDING_RULES } from "../../src/operations/conditions/recording.ts";
 import { RUNBOOKS, expressionOf, renderPrometheusRule, renderRules, renderRunbooks } from "../../tools/alerts.ts";
 import { ALERT_CASES } from "../support/alert-cases.ts";
 import { metricOf } from "../support/exposition.ts";
+import { dashboardQueries } from "../support/queries.ts";
 
 const CONFIG = join(import.meta.dirname, "../../config");
 const YAML = readFileSync(join(CONFIG, "prometheus/rules.yaml"), "utf8");
@@ -51,6 +52,38 @@ test("every recorded value is used", () => {
 test("no rule or runbook shows the rounding errors of binary fractions", () => {
   for (const text of [renderRules(), renderPrometheusRule(), renderRunbooks()]) {
     expect(text).not.toMatch(/[0-9]\.[0-9]{7,}/);
+  }
+});
+
+const PANELS = Object.fromEntries(
+  ["overview", "upstream"].map((name) => [
+    name,
+    dashboardQueries(readFileSync(join(CONFIG, `grafana/dashboards/${name}.json`), "utf8")).map(({ title }) => title),
+  ]),
+);
+
+/** The panels that a runbook names, as it names them, by dashboard. */
+function panelsOf(look: string): readonly (readonly [dashboard: string, panel: string])[] {
+  const parts = [...look.matchAll(/(Overview|Upstream dashboard): (.*?)(?=[.?](?: |$)|; Upstream dashboard)/g)];
+  return parts.flatMap(([, dashboard, panels]) =>
+    panels!
+      .split(/[,;] (?=[A-Z])/)
+      // What it says of a panel stands behind it.
+      .map((panel) => [
+        dashboard === "Overview" ? "overview" : "upstream",
+        panel.replace(/(:|, which|, by instance).*$/, ""),
+      ]),
+  ) as [string, string][];
+}
+
+test("a runbook names a panel only of the dashboard that has it", () => {
+  const named = CONDITIONS.flatMap(({ alert, runbook }) =>
+    panelsOf(runbook.look).map((each) => [alert, ...each] as const),
+  );
+  expect(named.length).toBeGreaterThan(40);
+  for (const [alert, dashboard, panel] of named) {
+    const isThere = PANELS[dashboard]!.some((title) => title.startsWith(panel) || panel.startsWith(title));
+    expect(isThere, `${alert}: ${dashboard}, ${panel}`).toBe(true);
   }
 });
 

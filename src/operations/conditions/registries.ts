@@ -329,7 +329,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     summary: "{{ $labels.upstream }}: {{ $value | humanizePercentage }} of rateLimit is used",
     runbook: {
       means: "Background work is already held back; soon clients wait, then get 429.",
-      look: "Upstream dashboard: Calls to registries, Requests by endpoint, Hit ratio.",
+      look: "Upstream dashboard: Rate limit used, Calls to registries, Requests by endpoint. Overview: Hit ratio.",
       act: "As RegistryGatewaySheds, rate-limit.",
     },
   },

@@ -224,7 +224,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     runbook: {
       means: "The replica is at its limit: requests wait for each other and latencies grow.",
       look: "Overview: Event loop delay, CPU, Requests by endpoint.",
-      act: "More replicas: on the same machine where cores are idle (listen.reusePort). If requests did not grow: large bodies or many misses; look at Bytes by outcome.",
+      act: "More replicas: on the same machine where cores are idle (listen.reusePort). If requests did not grow: large bodies or many misses; look at Answers by outcome.",
     },
   },
   {

@@ -25,7 +25,7 @@ export const TRAFFIC_CONDITIONS: readonly Condition[] = [
     runbook: {
       means:
         "Clients get 5xx, now, and more than the budget allows over the last hour. Wallets that send transfers fail; cached lists may still work.",
-      look: "Overview: Errors by endpoint, Answers by status, Health. One upstream only: it is the registry. All at once: the gateway, its network or its last deployment.",
+      look: "Overview: Errors by endpoint, Errors by code, Health. One upstream only: it is the registry. All at once: the gateway, its network or its last deployment.",
       act: "502 and 504: see RegistryGatewayAllNodesDown. 503: see RegistryGatewaySheds. 500: a fault of the gateway: take the log lines with level error, roll back the last deployment.",
     },
   },
