@@ -35,4 +35,4 @@ const outcome = await runDrill(drill, {
     await Promise.race([once(process, "SIGINT"), once(process, "SIGTERM")]);
   },
 });
-process.exit(outcome.seenAfter !== undefined && outcome.isOver ? 0 : 1);
+process.exit(outcome.seenAfter !== undefined && outcome.isFound && outcome.isOver ? 0 : 1);

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { StatusAnswer } from "../../src/operations/answers.ts";
 import type { Drill } from "./drills.ts";
 import { Scene } from "./scene.ts";
@@ -9,7 +10,7 @@ interface DrillOptions {
   /** Is given what to print. */
   readonly say: (line: string) => void;
   /** Called once the alert's cause is seen; what it returns is awaited before it is mended. */
-  readonly isSeen: (status: StatusAnswer) => Promise<void>;
+  readonly isSeen: (scene: Scene) => Promise<void>;
 }
 
 export interface DrillOutcome {
@@ -17,9 +18,10 @@ export interface DrillOutcome {
   readonly seenAfter: number | undefined;
   /** Whether what had the alert was mended, and seen to be. */
   readonly isOver: boolean;
-  /** As it was then, and what the log had said by then. */
+  /** As it was then. */
   readonly status: StatusAnswer;
-  readonly logged: ReadonlySet<unknown>;
+  /** Whether the runbook's first step showed it. */
+  readonly isFound: boolean;
 }
 
 /** Provokes it, waits until `status` names the alert, and mends it. */
@@ -36,19 +38,39 @@ export async function runDrill(drill: Drill, { say, isSeen }: DrillOptions): Pro
     const before = performance.now();
     await drill.provoke(scene);
     const wasSeen = await scene.until(isNamed, MOST);
-    const [status, { logged }] = [await scene.status(), scene];
+    const status = await scene.status();
     const seconds = Math.round((performance.now() - before) / 1_000);
     say(`\n${wasSeen ? `After ${seconds} s` : `Not seen within ${seconds} s`}: ${status.health.sentence}`);
     for (const { severity, id, text } of status.health.findings) say(`  ${severity}  ${text}  (${id})`);
-    await isSeen(status);
+    const found = await lookAt(scene, drill);
+    say(
+      found === undefined
+        ? `Not found at the runbook's first step: ${drill.firstStep.at}`
+        : `found at: ${drill.firstStep.at}\n  ${found}`,
+    );
+    await isSeen(scene);
     await drill.mend(scene);
     // What was dropped stays counted for ten minutes, and a call that failed or was late as well.
     const isOver = isCounted(drill.alert) || (await scene.until((each) => !isNamed(each), MOST));
     say(isOver ? "Mended." : "It is mended, and still said.");
-    return { seenAfter: wasSeen ? seconds : undefined, isOver, status, logged };
+    return { seenAfter: wasSeen ? seconds : undefined, isOver, status, isFound: found !== undefined };
   } finally {
     await scene.stop();
   }
+}
+
+/** What is said once a minute is looked for as long. */
+const LOOKED_FOR = 75_000;
+
+/** What the runbook's first step shows of it: the line, or the part of it that matters. */
+async function lookAt(scene: Scene, { firstStep: { at, shows } }: Drill): Promise<string | undefined> {
+  const end = performance.now() + LOOKED_FOR;
+  while (performance.now() < end) {
+    const found = shows.exec(await scene.look(at));
+    if (found !== null) return found[0].slice(0, 300);
+    await sleep(500);
+  }
+  return undefined;
 }
 
 /** What alerts count over ten minutes: it is said until these are over. */

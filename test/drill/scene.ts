@@ -1,8 +1,9 @@
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { mkdtempSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
 import { Agent, request } from "undici";
 import { systemClock } from "../../src/clock.ts";
 import type { StatusAnswer } from "../../src/operations/answers.ts";
@@ -20,6 +21,9 @@ const FUNDS = `fund-registry::1220${"7c01d9e2".repeat(8)}`;
 
 /** Between two requests of the clients. */
 const PAUSE = 40;
+
+/** Where a runbook sends an operator: answers of the operations listener, commands, and what the process writes. */
+export type Place = "status" | "metrics" | "status command" | "nodes" | "discovery" | "log" | "standard error";
 
 /** What a drill needs besides registries and the gateway. */
 export interface Needs {
@@ -91,14 +95,31 @@ export class Scene {
     return this.process;
   }
 
-  /** The messages in the gateway's log so far. */
-  get logged(): ReadonlySet<unknown> {
-    return new Set(this.gateway.lines.map(({ msg }) => msg));
-  }
-
   async status(): Promise<StatusAnswer> {
     const { body } = await request(`${this.operations}/status`);
     return (await body.json()) as StatusAnswer;
+  }
+
+  /** What an operator finds there. */
+  async look(at: Place): Promise<string> {
+    switch (at) {
+      case "log":
+        return this.gateway.lines.map((line) => JSON.stringify(line)).join("\n");
+      case "standard error":
+        return this.gateway.stderr;
+      case "status":
+      case "metrics": {
+        const { body } = await request(`${this.operations}/${at}`);
+        return body.text();
+      }
+      case "status command":
+      case "nodes":
+      case "discovery": {
+        const args = [MAIN, at.replace(" command", ""), "--url", this.operations];
+        // Not synchronously: the registries are in this process.
+        return (await promisify(execFile)(process.execPath, args, { timeout: 30_000 })).stdout;
+      }
+    }
   }
 
   /** Asks for status until this is so; false: it never was within `most` milliseconds. */

@@ -78,7 +78,7 @@ function panelsOf(look: string): readonly (readonly [dashboard: string, panel: s
 
 test("a runbook names a panel only of the dashboard that has it", () => {
   const named = CONDITIONS.flatMap(({ alert, runbook }) =>
-    panelsOf(runbook.look).map((each) => [alert, ...each] as const),
+    panelsOf(runbook.look).map(([dashboard, panel]) => [alert, dashboard, panel] as const),
   );
   expect(named.length).toBeGreaterThan(40);
   for (const [alert, dashboard, panel] of named) {

@@ -5,9 +5,12 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { CONDITIONS } from "../../../src/operations/conditions/conditions.ts";
 import type { Health } from "../../../src/operations/conditions/health.ts";
-import { DRILLS } from "../../drill/drills.ts";
+import { type Drill, DRILLS } from "../../drill/drills.ts";
 import { runDrill } from "../../drill/run.ts";
+import type { Place } from "../../drill/scene.ts";
+import { useConsoleScene } from "../../support/console-scene.ts";
 import { ROOT } from "../../support/installed-package.ts";
+import { dashboardQueries } from "../../support/queries.ts";
 
 /** What takes longest, a registry that hangs, is seen after a minute. */
 const TIMEOUT = 1_000_000;
@@ -64,18 +67,71 @@ test("there is a drill for each of twenty faults", () => {
   expect(Object.keys(DRILLS)).toHaveLength(20);
 });
 
+/** How runbooks name a place. */
+const PLACES: Readonly<Record<Place, RegExp>> = {
+  status: /^GET \/status\b/,
+  metrics: /^(Upstream dashboard|Overview): ([^.,;]+)/,
+  "status command": /^registry-gateway status /,
+  nodes: /^registry-gateway nodes, /,
+  discovery: /^registry-gateway discovery, /,
+  log: /^The log: "([^"]+)"/,
+  "standard error": /^One line on standard error /,
+};
+
+const panels = ["overview", "upstream"].flatMap((name) =>
+  dashboardQueries(readFileSync(join(ROOT, `config/grafana/dashboards/${name}.json`), "utf8")),
+);
+
+/** Whether the drill looks where the runbook begins: at the panel's own metric, at the line that it quotes. */
+function isFirstStep({ firstStep: { at, shows } }: Drill, look: string): boolean {
+  const named = PLACES[at].exec(look);
+  if (named === null) return false;
+  if (at === "log") return shows.source.includes(`"msg":"${named[1]}"`);
+  if (at !== "metrics") return true;
+  const metric = /registry_gateway_[a-z_]+?(?=_sum|\\|$)/.exec(shows.source)![0];
+  return panels.some(({ title, expr }) => title === named[2] && expr.includes(metric));
+}
+
+/** What is counted may have grown from one look to the next, and lines are broken where a terminal ends. */
+const words = (text: string): string => text.replaceAll(/\d+(\.\d+)?/g, "n").replaceAll(/\s+/g, " ");
+
+const operators = useConsoleScene();
+
 describe.each(Object.entries(DRILLS))("drill %s", (_name, drill) => {
   test(
-    `${drill.breaks}: status names it in time, at most one page says so, the runbook finds it, and it is over once it is mended`,
+    `${drill.breaks}: status, its command and the console name it in time, at most one page says so, the runbook finds it, and it is over once it is mended`,
     async () => {
-      const outcome = await runDrill(drill, { say: () => undefined, isSeen: async () => undefined });
-      const { seenAfter, isOver, status, logged } = outcome;
-      expect(seenAfter, status.health.sentence).toBeLessThanOrEqual(drill.within);
-      expect(isOver).toBe(true);
       const { severity, runbook } = CONDITIONS.find(({ alert }) => alert === drill.alert)!;
+      expect(isFirstStep(drill, runbook.look), runbook.look).toBe(true);
+      const outcome = await runDrill(drill, {
+        say: () => undefined,
+        async isSeen(scene) {
+          const page = await operators.open(scene);
+          // Which thing is said first, and how many more there are, may change while they are read.
+          const said = new Set<string>();
+          const note = async () => void said.add(words((await scene.status()).health.sentence));
+          await expect
+            .poll(async () => {
+              await note();
+              const [command, shown] = [await scene.look("status command"), await page.locator(".health").innerText()];
+              await note();
+              return [command, shown].map((text) => [...said].some((sentence) => words(text).includes(sentence)));
+            })
+            .toEqual([true, true]);
+          // Where the runbook sends an operator to the log, the line is there.
+          const log = await scene.look("log");
+          for (const [, message] of runbook.look.matchAll(/"([^"]+)"/g)) expect(log).toContain(`"msg":"${message}"`);
+          await page.close();
+        },
+      });
+      const { seenAfter, isFound, isOver, status } = outcome;
+      expect(seenAfter, status.health.sentence).toBeLessThanOrEqual(drill.within);
+      expect(isFound, `the first step: ${drill.firstStep.at}`).toBe(true);
+      expect(isOver).toBe(true);
       expect(pagesOf(alertsOf(status.health))).toEqual(severity === "page" ? [drill.alert] : []);
-      // Where the runbook sends an operator to the log, the line is there.
-      for (const [, message] of runbook.look.matchAll(/"([^"]+)"/g)) expect([...logged]).toContain(message);
+      for (const { id, upstream, text } of status.health.findings) {
+        if (id === drill.alert && upstream !== null) expect(text).toContain(upstream);
+      }
     },
     TIMEOUT,
   );
@@ -101,6 +157,7 @@ test(
       "bonds serves another registry than configured",
       "Alert RegistryGatewayAdminMismatch: pages",
       "look   ",
+      "found at: status",
       "Mended.",
     ]) {
       expect(stdout).toContain(text);
