@@ -577,7 +577,7 @@ export interface components {
       [name: string]: unknown;
     };
     /** API name → minor version the registry supports. */
-    SupportedApis: { [name: string]: unknown };
+    SupportedApis: { [name: string]: number };
     /** Error. Those of registries may have nothing but `error`. */
     ErrorResponse: {
       /** What is wrong, with what, and what to do. */

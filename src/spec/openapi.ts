@@ -1,7 +1,7 @@
 import { type Endpoint, endpointPath, ENDPOINTS, idNameOf } from "./endpoints.ts";
 import { COMMON_PARAMETERS, describeErrors, HEADER_FIELDS } from "./openapi-answers.ts";
 import { describeEndpoint, describePages, describePassThrough, TAGS } from "./openapi-operations.ts";
-import { ErrorBody, type SchemaName, SCHEMAS } from "./schemas.ts";
+import { ErrorBody, type SchemaName, SCHEMAS, SupportedApis } from "./schemas.ts";
 
 /** What the description depends on. */
 export interface ApiOptions {
@@ -39,7 +39,11 @@ export interface ApiDocument {
 export function describeApi(options: ApiOptions): ApiDocument {
   const paths = describePaths(options);
   const components = {
-    schemas: Object.fromEntries(Object.entries(SCHEMAS).map(([name, each]) => [name, inner(each, each)])),
+    schemas: {
+      ...Object.fromEntries(Object.entries(SCHEMAS).map(([name, each]) => [name, inner(each, each)])),
+      // As published, so that the types made of both are the same. Registries are not held to it.
+      SupportedApis: { ...(inner(SupportedApis, SupportedApis) as object), additionalProperties: { type: "integer" } },
+    },
     responses: describeErrors(inner(ErrorBody), options.strangers !== "unlimited"),
     headers: HEADER_FIELDS,
     parameters: COMMON_PARAMETERS,
