@@ -111,6 +111,18 @@ test("429 and 503 are asked again when Retry-After says, up to the retries", asy
   expect(asked).toHaveLength(3);
 });
 
+test("a 503 is not asked again before its Retry-After", async () => {
+  const at: number[] = [];
+  const { url } = await startServer((_request, response) => {
+    at.push(performance.now());
+    if (at.length === 1) answerJson(response, 503, { error: "busy" }, { "retry-after": "1" });
+    else answerJson(response, 200, {});
+  });
+  await createClient({ url }).GET(INFO);
+  expect(at).toHaveLength(2);
+  expect(at[1]! - at[0]!).toBeGreaterThan(990);
+});
+
 test("a POST is sent again with the same body, and a broken connection counts as a failure", async () => {
   const bodies: string[] = [];
   const { url } = await startServer((request, response) => {

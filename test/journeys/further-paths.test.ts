@@ -86,7 +86,7 @@ test("an extra path is refused of a registry that has none, with another method,
   expect(asked).toHaveLength(before);
 });
 
-test("a draft's factory goes where its body says, and nowhere where it names two", async () => {
+test("a draft's factory goes where path, header or body say, and nowhere where they name two", async () => {
   const lock = (choiceArguments: object) =>
     ask("/registry/conditional-lock/v1/lock-factory", {
       method: "POST",
@@ -97,9 +97,27 @@ test("a draft's factory goes where its body says, and nowhere where it names two
     expect((await lock({ lock: { instrumentId: { admin, id: "A" } } })).status).toBe(200);
     expect(asked.at(-1)!.admin).toBe(admin);
   }
+  const body = JSON.stringify({ choiceArguments: {} });
+  const headers = { "content-type": "application/json" };
+  const draft = "/registry/conditional-lock/v1/lock-factory";
+  for (const name of ["amulet", "bonds"] as const) {
+    const byPath = gateway.registrar(name).slice(gateway.url.length) + draft;
+    expect((await ask(byPath, { method: "POST", headers, body })).status).toBe(200);
+    expect(asked.at(-1)!.admin).toBe(ADMINS[name]);
+    const byHeader = { ...headers, "x-instrument-admin": ADMINS[name] };
+    expect((await ask(draft, { method: "POST", headers: byHeader, body })).status).toBe(200);
+    expect(asked.at(-1)).toMatchObject({ admin: ADMINS[name], url: `/x/${name}${draft}` });
+  }
   const two = { expectedAdmin: ADMINS.amulet, lock: { instrumentId: { admin: ADMINS.bonds, id: "A" } } };
   expect((await lock(two)).status).toBe(400);
   expect((await lock({})).status).toBe(400);
+  const others = { ...headers, "x-instrument-admin": ADMINS.bonds };
+  const of = {
+    method: "POST",
+    headers: others,
+    body: JSON.stringify({ choiceArguments: { expectedAdmin: ADMINS.amulet } }),
+  };
+  expect(JSON.parse((await ask(draft, of)).text)).toMatchObject({ code: "admin_disagreement" });
 });
 
 test.each([

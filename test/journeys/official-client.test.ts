@@ -6,7 +6,17 @@ import { ADMINS, REGISTRY_NAMES, type RegistryName, useThreeRegistries } from ".
 
 type FactoryRequest = PostRequest<"/registry/transfer-instruction/v1/transfer-factory">;
 
-const running = useThreeRegistries();
+/** Sizes of listings as registries have them. */
+const SIZES: Readonly<Record<RegistryName, number>> = { amulet: 563, bonds: 20, funds: 0 };
+
+const OPERATOR = "/api/utilities/v0/operator";
+
+const running = useThreeRegistries({
+  of: (name) => ({
+    registry: { instruments: SIZES[name] },
+    upstream: { basePaths: [`/api/${name}/v0/scan-proxy`], extraPaths: name === "bonds" ? [OPERATOR] : [] },
+  }),
+});
 
 const silent = { info() {}, debug() {}, warn() {}, error() {}, trace() {}, fatal() {}, child: () => silent };
 // It sends the token it has; the gateway must not pass it on.
@@ -27,6 +37,7 @@ const BASES: Readonly<Record<string, (name: RegistryName) => string>> = {
   "a slash at the end": (name) => `${running().registrar(name)}/`,
   "/registry at the end": (name) => `${running().registrar(name)}/registry`,
   "/registry/ at the end": (name) => `${running().registrar(name)}/registry/`,
+  "a base path of its own": (name) => `${running().url}/api/${name}/v0/scan-proxy`,
 };
 
 const prefix = (): string => `${running().url}/api/token-standard/v0/registrars`;
@@ -105,7 +116,7 @@ describe.each(REGISTRY_NAMES)("the official client, unchanged, at %s", (name) =>
     const client = clientOf(running().registrar(name));
     const ids: string[] = [];
     let pageToken: string | undefined;
-    for (let pages = 0; pages < 50; pages++) {
+    for (let pages = 0; pages < 100; pages++) {
       const page = await client.get("/registry/metadata/v1/instruments", {
         query: { ...(pageSize === undefined ? {} : { pageSize }), ...(pageToken === undefined ? {} : { pageToken }) },
       });
@@ -113,6 +124,7 @@ describe.each(REGISTRY_NAMES)("the official client, unchanged, at %s", (name) =>
       pageToken = page.nextPageToken ?? undefined;
       if (pageToken === undefined) break;
     }
+    expect(ids).toHaveLength(SIZES[name]);
     expect(ids).toEqual(
       running()
         .registries[name].catalogue.list()
@@ -126,6 +138,20 @@ describe.each(REGISTRY_NAMES)("the official client, unchanged, at %s", (name) =>
     const unknown = client.get("/registry/metadata/v1/instruments/{instrumentId}", { path });
     await expect(unknown).rejects.toEqual({ error: "No instrument with id DOES-NOT/EXIST found" });
   });
+});
+
+test("the reference wallet finds the operator at the origin of a registry's URL", async () => {
+  const headers = ["content-type", "application/json", "cache-control", "max-age=60"];
+  running().registries.bonds.script(({ url }) =>
+    url === OPERATOR ? { status: 200, headers, body: '{"partyId":"operator::1220"}' } : undefined,
+  );
+  running().clearCalls();
+  for (const form of ["the encoded party id", "a base path of its own"]) {
+    const registryUrl = BASES[form]!("bonds");
+    const answer = await fetch(new URL(registryUrl).origin + OPERATOR);
+    expect([answer.status, await answer.json()]).toEqual([200, { partyId: "operator::1220" }]);
+  }
+  expect(running().called()).toEqual(["bonds pass_through"]);
 });
 
 test("wallets at all three registries at once get each their own", async () => {

@@ -42,6 +42,11 @@ export interface ThreeRegistriesOptions extends GatewayTestOptions {
   /** Further keys of every upstream. */
   readonly upstreamKeys?: Record<string, unknown>;
   readonly registry?: Partial<SampleRegistryOptions>;
+  /** The same of one registry. */
+  readonly of?: (name: RegistryName) => {
+    readonly upstream?: Record<string, unknown>;
+    readonly registry?: Partial<SampleRegistryOptions>;
+  };
 }
 
 /** Three sample registries with the gateway before them; `funds` has to tell its admin by itself. */
@@ -54,6 +59,7 @@ async function startThreeRegistries(options: ThreeRegistriesOptions = {}): Promi
       contracts: ownContracts(admin),
       ...BEHAVIOUR[name],
       ...options.registry,
+      ...options.of?.(name).registry,
     });
     return [name, registry] as const;
   });
@@ -67,6 +73,7 @@ async function startThreeRegistries(options: ThreeRegistriesOptions = {}): Promi
         ...(name === "funds" ? {} : { admin: registry.admin }),
         urls: [registry.url],
         ...options.upstreamKeys,
+        ...options.of?.(name).upstream,
       })),
     },
     options,
