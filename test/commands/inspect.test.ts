@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createServer as createTlsServer } from "node:https";
-import { expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { inspectRegistry } from "../../src/commands/inspect/inspect.ts";
 import type { Finding } from "../../src/commands/inspect/finding.ts";
@@ -10,6 +10,7 @@ import { runHere } from "../support/command.ts";
 
 const ADMIN = `DSO::1220${"13f1b3a8".repeat(8)}`;
 const LIST = "/registry/metadata/v1/instruments";
+const STYLES = ["splice", "utility"] as const;
 
 async function startRegistry(options: Partial<SampleRegistryOptions> = {}): Promise<SampleRegistry> {
   const registry = new SampleRegistry({
@@ -33,7 +34,7 @@ function lineOf({ severity, about, text }: Finding): string {
 }
 
 test("of a registry without fault nothing is worse than a note, in fewer than 50 requests", async () => {
-  for (const errorStyle of ["splice", "utility"] as const) {
+  for (const errorStyle of STYLES) {
     const registry = await startRegistry({ errorStyle });
     const lines = await inspected(registry);
     expect(lines.filter((line) => /^(warning|error)/.test(line))).toEqual([]);
@@ -57,106 +58,111 @@ const json = (body: unknown, { status = 200, type = "application/json", field = 
 });
 const bond = (id: string, other = {}) => ({ id, name: id, symbol: "B", decimals: 2, supportedApis: {}, ...other });
 
-/** What is planted, and what is found. */
-test.each<[string, Partial<SampleRegistryOptions>, string]>([
-  [
-    "no pages of other origins",
-    { allowsBrowsers: false },
-    "warning CORS: pages of other origins cannot read its answers",
-  ],
-  [
-    "no tags",
-    { etags: false },
-    "note freshness: the info has no ETag and no Last-Modified: each refresh reads all of it",
-  ],
-  ["a lifetime", { cacheHeaders: () => ({ "cache-control": "max-age=60" }) }, "note freshness: the info: max-age=60"],
-  [
-    "web pages for 404s",
-    { unknownPaths: "html" },
-    'note errors: a path that there is not is 404, text/html, without {"error": text}',
-  ],
-  ["sizes that are ignored", { pageStyle: "ignores-paging" }, "warning pagination: pageSize=1 is ignored: 60 come"],
-  [
-    "sizes that are refused",
-    { maxPageSize: { limit: 100, beyond: "400" } },
-    "warning pagination: pageSize=1000 is 400, application/json: a client that asks for it reads nothing",
-  ],
-  [
-    "an admin that is no party",
-    { admin: "somebody" },
-    "warning admin: the admin is no party id (name::1220 and 64 hex digits): wallets compare it with the ledger's",
-  ],
-])("%s", async (_what, options, line) => {
-  expect(await inspected(await startRegistry(options))).toContain(line);
-});
-
 type Scripted = ReturnType<typeof json> | undefined;
 
-test.each<[string, (url: string) => Scripted, string]>([
-  [
-    "capabilities whose number is not 1",
-    (url) =>
-      url.endsWith("/info")
-        ? json({ adminId: ADMIN, supportedApis: { "splice-api-token-metadata-v1": 2 } })
-        : undefined,
-    "warning versions: splice-api-token-metadata-v1 is 2: the official client counts a capability only when its number is exactly 1",
-  ],
-  [
-    "an API that is served and not named",
-    (url) => (url.endsWith("/info") ? json({ adminId: ADMIN, supportedApis: {} }) : undefined),
-    "warning versions: splice-api-token-allocation-v2 is served and not named: clients that look will not use it",
-  ],
-  [
-    "an API that is named and not served",
-    (url) => (url.endsWith("/v2/settlement-factory") ? json({}, { status: 404 }) : undefined),
-    "error versions: splice-api-token-allocation-v2 is named, and /registry/allocation/v2/settlement-factory is 404",
-  ],
-  [
-    "a token that comes back",
-    (url) =>
-      /instruments(\?pageToken.*)?$/.test(url) ? json({ instruments: [bond("a")], nextPageToken: "again" }) : undefined,
-    "error pagination: a page token comes back: a client that follows tokens never ends",
-  ],
-  [
-    "an instrument on two pages",
-    (url) =>
-      url.endsWith("instruments")
-        ? json({ instruments: [bond("a")], nextPageToken: "b" })
-        : url.endsWith("pageToken=b")
-          ? json({ instruments: [bond("a")] })
+/** What is planted, and what is found. */
+describe.each(STYLES)("in a registry of the style %s", (errorStyle) => {
+  test.each<[string, Partial<SampleRegistryOptions>, string]>([
+    [
+      "no pages of other origins",
+      { allowsBrowsers: false },
+      "warning CORS: pages of other origins cannot read its answers",
+    ],
+    [
+      "no tags",
+      { etags: false },
+      "note freshness: the info has no ETag and no Last-Modified: each refresh reads all of it",
+    ],
+    ["a lifetime", { cacheHeaders: () => ({ "cache-control": "max-age=60" }) }, "note freshness: the info: max-age=60"],
+    [
+      "web pages for 404s",
+      { unknownPaths: "html" },
+      'note errors: a path that there is not is 404, text/html, without {"error": text}',
+    ],
+    ["sizes that are ignored", { pageStyle: "ignores-paging" }, "warning pagination: pageSize=1 is ignored: 60 come"],
+    [
+      "sizes that are refused",
+      { maxPageSize: { limit: 100, beyond: "400" } },
+      "warning pagination: pageSize=1000 is 400, application/json: a client that asks for it reads nothing",
+    ],
+    [
+      "an admin that is no party",
+      { admin: "somebody" },
+      "warning admin: the admin is no party id (name::1220 and 64 hex digits): wallets compare it with the ledger's",
+    ],
+  ])("%s", async (_what, options, line) => {
+    expect(await inspected(await startRegistry({ errorStyle, ...options }))).toContain(line);
+  });
+
+  test.each<[string, (url: string) => Scripted, string]>([
+    [
+      "capabilities whose number is not 1",
+      (url) =>
+        url.endsWith("/info")
+          ? json({ adminId: ADMIN, supportedApis: { "splice-api-token-metadata-v1": 2 } })
           : undefined,
-    "error pagination: 1 instruments are on two pages",
-  ],
-  [
-    "a listing that breaks the schema",
-    (url) => (url.endsWith("instruments") ? json({ instruments: [{ id: "a" }] }) : undefined),
-    "error pagination: this is no page of instruments: instruments.0: name, symbol, decimals, supportedApis is missing",
-  ],
-  [
-    "an instrument that differs from its listing",
-    (url) =>
-      url.endsWith("instruments/x%2Fy")
-        ? json(bond("x/y", { symbol: "C" }))
-        : url.startsWith(LIST) && !url.includes("instruments/")
-          ? json({ instruments: [bond("x/y")] })
+      "warning versions: splice-api-token-metadata-v1 is 2: the official client counts a capability only when its number is exactly 1",
+    ],
+    [
+      "an API that is served and not named",
+      (url) => (url.endsWith("/info") ? json({ adminId: ADMIN, supportedApis: {} }) : undefined),
+      "warning versions: splice-api-token-allocation-v2 is served and not named: clients that look will not use it",
+    ],
+    [
+      "an API that is named and not served",
+      (url) => (url.endsWith("/v2/settlement-factory") ? json({}, { status: 404 }) : undefined),
+      "error versions: splice-api-token-allocation-v2 is named, and /registry/allocation/v2/settlement-factory is 404",
+    ],
+    [
+      "a token that comes back",
+      (url) =>
+        /instruments(\?pageToken.*)?$/.test(url)
+          ? json({ instruments: [bond("a")], nextPageToken: "again" })
           : undefined,
-    'warning instruments: "x/y" differs from its listing: symbol',
-  ],
-  [
-    "a type that is not JSON's",
-    (url) => (url.endsWith("/info") ? json({ adminId: ADMIN, supportedApis: {} }, { type: "text/plain" }) : undefined),
-    "error admin: the info is sent as text/plain",
-  ],
-  [
-    "fields that say its limits",
-    (url) =>
-      url.endsWith("/info") ? json({ adminId: ADMIN, supportedApis: {} }, { field: "X-RateLimit-Limit" }) : undefined,
-    "note rate limit: it says its limits in x-ratelimit-limit",
-  ],
-])("%s", async (_what, script, line) => {
-  const registry = await startRegistry();
-  registry.script(({ url }) => script(url));
-  expect(await inspected(registry)).toContain(line);
+      "error pagination: a page token comes back: a client that follows tokens never ends",
+    ],
+    [
+      "an instrument on two pages",
+      (url) =>
+        url.endsWith("instruments")
+          ? json({ instruments: [bond("a")], nextPageToken: "b" })
+          : url.endsWith("pageToken=b")
+            ? json({ instruments: [bond("a")] })
+            : undefined,
+      "error pagination: 1 instruments are on two pages",
+    ],
+    [
+      "a listing that breaks the schema",
+      (url) => (url.endsWith("instruments") ? json({ instruments: [{ id: "a" }] }) : undefined),
+      "error pagination: this is no page of instruments: instruments.0: name, symbol, decimals, supportedApis is missing",
+    ],
+    [
+      "an instrument that differs from its listing",
+      (url) =>
+        url.endsWith("instruments/x%2Fy")
+          ? json(bond("x/y", { symbol: "C" }))
+          : url.startsWith(LIST) && !url.includes("instruments/")
+            ? json({ instruments: [bond("x/y")] })
+            : undefined,
+      'warning instruments: "x/y" differs from its listing: symbol',
+    ],
+    [
+      "a type that is not JSON's",
+      (url) =>
+        url.endsWith("/info") ? json({ adminId: ADMIN, supportedApis: {} }, { type: "text/plain" }) : undefined,
+      "error admin: the info is sent as text/plain",
+    ],
+    [
+      "fields that say its limits",
+      (url) =>
+        url.endsWith("/info") ? json({ adminId: ADMIN, supportedApis: {} }, { field: "X-RateLimit-Limit" }) : undefined,
+      "note rate limit: it says its limits in x-ratelimit-limit",
+    ],
+  ])("%s", async (_what, script, line) => {
+    const registry = await startRegistry({ errorStyle });
+    registry.script(({ url }) => script(url));
+    expect(await inspected(registry)).toContain(line);
+  });
 });
 
 test("a 429 is waited for, and told", async () => {
@@ -194,6 +200,19 @@ test("one that nobody answers for, or that hangs up, is an error and no crash", 
     expect(JSON.parse(stdout)).toMatchObject({ worst: "error" });
   }
   expect(JSON.parse(broken.stdout)).toMatchObject({ worst: "error" });
+});
+
+test("each finding names the line of the standard, or of an RFC, that it is held to", async () => {
+  const registry = await startRegistry({
+    unknownPaths: "html",
+    allowsBrowsers: false,
+    etags: false,
+    admin: "somebody",
+  });
+  const findings = await inspectRegistry(new URL(registry.url), systemClock());
+  const standard = /^(?:token-metadata-v1\.yaml: |RFC \d{4} ?|Fetch §)/;
+  const others = findings.filter(({ source }) => !standard.test(source)).map(({ about }) => about);
+  expect(others.filter((about) => about !== "latency")).toEqual([]);
 });
 
 test("the exit code says how bad it is, and the output names the line of the standard", async () => {
