@@ -2,7 +2,7 @@ import type { CacheAnswer } from "../cache/resource.ts";
 import type { GatewayError } from "../errors.ts";
 import { failedListing, unreadableAnswer } from "../registry/listing.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
-import { adminOf, type ClientRequest, isRegistryFailure, requestTo } from "./registries.ts";
+import { type ClientRequest, isRegistryFailure, requestTo } from "./registries.ts";
 
 /** What all registries support together, and the answers that say so. */
 export interface MergedInfo {
@@ -64,8 +64,9 @@ type ReadInfo =
 async function readInfo(registry: RegistryMetadata, request: ClientRequest): Promise<ReadInfo> {
   const { name } = registry.upstream;
   try {
-    const admin = await adminOf(registry, request);
-    const answer = await registry.get(admin, { operation: "info" }, requestTo(registry, request));
+    const asked = requestTo(registry, request);
+    const admin = await registry.admin(asked);
+    const answer = await registry.get(admin, { operation: "info" }, asked);
     if (answer.status !== 200) return { registry, error: failedListing(name, answer) };
     const supportedApis = readSupportedApis(answer.body!);
     if (supportedApis !== undefined) return { registry, answer, supportedApis };

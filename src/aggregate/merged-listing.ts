@@ -4,7 +4,7 @@ import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import type { Part } from "./composed-answer.ts";
 import { type Cursor, decodeCursor, encodeCursor, shortDigest } from "./cursor.ts";
 import type { Position } from "./position.ts";
-import { adminOf, type ClientRequest, identityOf, isRegistryFailure, requestTo } from "./registries.ts";
+import { type ClientRequest, identityOf, isRegistryFailure, requestTo } from "./registries.ts";
 import { type Collected, isFull, MAX_COST, RegistryPagination } from "./registry-pagination.ts";
 
 export const DEFAULT_PAGE_SIZE = 25;
@@ -53,8 +53,8 @@ export class MergedListing {
     while (at < this.registries.length && !isFull(page)) {
       const registry = this.registries[at]!;
       try {
-        const listing = new Listing(registry, await adminOf(registry, request));
-        const pagination = new RegistryPagination(listing, requestTo(registry, request));
+        const asked = requestTo(registry, request);
+        const pagination = new RegistryPagination(new Listing(registry, await registry.admin(asked)), asked);
         position = await pagination.addTo(page, position);
       } catch (error) {
         if (!isRegistryFailure(error)) throw error;
@@ -73,8 +73,10 @@ export class MergedListing {
   private lookAhead(at: number, pageSize: number, request: ClientRequest): void {
     const ahead = Math.min(Math.floor(pageSize / LOOK_AHEAD_EVERY), MAX_LOOK_AHEAD);
     for (const registry of this.registries.slice(at + 1, at + 1 + ahead)) {
-      void adminOf(registry, request)
-        .then((admin) => new Listing(registry, admin).first(requestTo(registry, request)))
+      const asked = requestTo(registry, request);
+      void registry
+        .admin(asked)
+        .then((admin) => new Listing(registry, admin).first(asked))
         // A page that comes to this registry fails with it.
         .catch(() => undefined);
     }

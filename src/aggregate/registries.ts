@@ -31,12 +31,6 @@ export function requestTo({ upstream }: RegistryMetadata, request: ClientRequest
   return { requester: "client", headers: partFields(headers), deadline: deadlineOf(upstream), signal };
 }
 
-/** The admin of a registry, waited for within the deadline where no node has named it yet. */
-export function adminOf({ upstream }: RegistryMetadata, { deadlineOf, signal }: ClientRequest): Promise<string> {
-  const { admin } = upstream;
-  return admin === undefined ? upstream.learnAdmin(deadlineOf(upstream), signal) : Promise.resolve(admin);
-}
-
 /** What names a registry in cursors: its admin, or its alias where the configuration leaves the admin open. */
 export function identityOf({ upstream: { name, config } }: RegistryMetadata): string {
   return config.admin ?? name;

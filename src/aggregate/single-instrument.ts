@@ -3,7 +3,7 @@ import { failedListing, unreadableAnswer } from "../registry/listing.ts";
 import type { RegistryMetadata } from "../registry/registry-metadata.ts";
 import type { Part } from "./composed-answer.ts";
 import { isObjectText, withMembers } from "./instrument-text.ts";
-import { adminOf, type ClientRequest, isRegistryFailure, requestTo } from "./registries.ts";
+import { type ClientRequest, isRegistryFailure, requestTo } from "./registries.ts";
 
 /** Registries that an error text names. */
 const MAX_NAMED = 20;
@@ -102,7 +102,8 @@ async function lookUp(
 ): Promise<Finding> {
   const { name } = registry.upstream;
   try {
-    const admin = await adminOf(registry, request);
+    const asked = requestTo(registry, request);
+    const admin = await registry.admin(asked);
     const address = { operation: "instrument", id } as const;
     const listed = known.fresh.get(registry);
     const hit =
@@ -116,7 +117,7 @@ async function lookUp(
         ? { registry, kind: "absent", part: undefined }
         : { registry, kind: "found", text, admin, part };
     }
-    const answer = hit ?? (await registry.get(admin, address, requestTo(registry, request)));
+    const answer = hit ?? (await registry.get(admin, address, asked));
     if (answer.status === 404) return { registry, kind: "absent", part: answer };
     if (answer.status !== 200) return { registry, kind: "failed", error: failedListing(name, answer) };
     const text = answer.body!.toString("utf8");

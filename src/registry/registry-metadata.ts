@@ -113,6 +113,11 @@ export class RegistryMetadata {
     return this.cache.respond(this.resource(admin, address, requester), request);
   }
 
+  /** The registry's admin, waited for where no node has named it yet. @throws GatewayError as {@link Upstream.learnAdmin} */
+  async admin({ deadline, signal }: Pick<MetadataRequest, "deadline" | "signal">): Promise<string> {
+    return this.upstream.admin ?? this.upstream.learnAdmin(deadline, signal);
+  }
+
   /** A request of the gateway itself: after all others, and for what is fresh. */
   backgroundRequest(clock: Clock, signal: AbortSignalLike): MetadataRequest {
     return { requester: "background", headers: FRESH, deadline: clock.now() + this.upstream.config.timeout, signal };

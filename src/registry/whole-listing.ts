@@ -114,7 +114,7 @@ export async function readWholeListing(
   registry: RegistryMetadata,
   { clock, request, share }: ReadingOptions,
 ): Promise<WholeListing> {
-  const admin = await adminOf(registry, request());
+  const admin = await registry.admin(request());
   const epoch = listingEpoch(registry.coordinator, admin);
   const listing = new Listing(registry, admin);
   const info = await readInfo(registry, admin, request());
@@ -165,7 +165,7 @@ export async function warmUp(
   registry: RegistryMetadata,
   { request, share }: Pick<ReadingOptions, "request" | "share">,
 ): Promise<void> {
-  const admin = await adminOf(registry, request());
+  const admin = await registry.admin(request());
   await registry.get(admin, { operation: "info" }, request());
   let pageToken: string | undefined;
   for (let page = 0; page < MAX_WARM_PAGES; page++) {
@@ -175,10 +175,6 @@ export async function warmUp(
     if (next === undefined || next === pageToken) return;
     pageToken = next;
   }
-}
-
-async function adminOf({ upstream }: RegistryMetadata, { deadline, signal }: MetadataRequest): Promise<string> {
-  return upstream.admin ?? (await upstream.learnAdmin(deadline, signal));
 }
 
 async function readInfo(
