@@ -75,7 +75,7 @@ export class Discovery {
   }
 
   async close(): Promise<void> {
-    const closing = this.turn.then(() => this.search?.close()).then(() => this.options.shared?.close());
+    const closing = this.turn.then(() => this.search?.close());
     await settledWithin(closing, CLOSE_TIMEOUT, this.options.clock);
   }
 

@@ -46,11 +46,6 @@ export interface ActionOrder {
   readonly lasts: Duration | undefined;
 }
 
-/** An action on its way to another process, whose clock is another. */
-export interface ActionMessage extends ActionOrder {
-  readonly age: Duration;
-}
-
 /** An action as this process has it. */
 export interface HeldAction {
   readonly action: Action;
@@ -130,12 +125,6 @@ export class Actions {
   /** Everything that is held, what was undone included. */
   everything(): HeldAction[] {
     return [...this.table.values()];
-  }
-
-  /** For another process. */
-  message({ action, since, until }: HeldAction): ActionMessage {
-    const now = this.clock.now();
-    return { action, age: now - since, lasts: until === undefined ? undefined : until - now };
   }
 
   close(): void {

@@ -33,7 +33,6 @@ export interface SharedRows {
   follow(merge: (rows: ReadonlyMap<string, Row>, time: Instant) => MergedRows): void;
   /** Reads, and writes what is missing. Rejects while what is shared is away. */
   synchronise(): Promise<void>;
-  close(): Promise<void>;
 }
 
 /** Larger texts that replicas keep for each other for a while, each under a name that stands for its contents. */

@@ -57,7 +57,6 @@ export class SharedActions {
 
   close(): void {
     this.table.close();
-    void this.shared.close();
   }
 
   private merge(found: ReadonlyMap<string, Row>, time: Instant): MergedRows {
@@ -101,12 +100,14 @@ export class SharedActions {
    * Redis's clock did meanwhile. Undefined: there is a later one.
    */
   private unsentRow(held: HeldAction, last: Row | undefined, time: Instant): Row | undefined {
-    const { action, age, lasts } = this.table.message(held);
+    const { action, since, until } = held;
+    const now = this.clock.now();
+    const age = now - since;
     const before = last?.version ?? -1;
     const asked = Math.max(0, Math.floor(time - age));
     const version = age < JUST_NOW ? Math.max(asked, before + 1) : asked;
     if (version <= before) return undefined;
-    const row = rowOf(action, version, lasts === undefined ? undefined : time + Math.max(0, lasts));
+    const row = rowOf(action, version, until === undefined ? undefined : time + Math.max(0, until - now));
     this.sent.set(targetOf(action), { held, row });
     return row;
   }

@@ -124,7 +124,6 @@ export class Replicas implements Omit<ReplicasPort, "lost"> {
   async close(): Promise<void> {
     this.isClosed = true;
     await this.shared.synchronise().catch(() => undefined);
-    await this.shared.close();
   }
 
   private beat(): void {

@@ -105,11 +105,6 @@ export class SharedTable implements SharedRows {
     await valueWithin(this.firstRead.promise, timeout, this.options.clock);
   }
 
-  close(): Promise<void> {
-    this.firstRead.resolve();
-    return Promise.resolve();
-  }
-
   private due(now: Instant) {
     if (this.running !== undefined || now < this.dueAt) return [];
     const take = (reading: Promise<FoundTable>) => this.run(reading).catch(() => undefined);
