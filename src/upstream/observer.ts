@@ -17,19 +17,28 @@ export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number];
  */
 export type AttemptKind = "first" | "retry" | "hedge" | "stream";
 
-export interface AttemptEvent {
+/** What an attempt is about. */
+export interface AttemptTopic {
   readonly upstream: string;
   readonly operation: Operation;
-  readonly kind: AttemptKind;
+  readonly method: string;
   /** The place of the node in the configured list. */
-  readonly node: number | undefined;
-  /** What the call sends, by which its request can be found again. */
-  readonly fields: Fields;
+  readonly node: number;
+  readonly kind: AttemptKind;
+}
+
+/** How an attempt ended. */
+interface AttemptEnd {
   readonly outcome: AttemptOutcome;
   /** Set with `failure`. */
   readonly reason: FailureReason | undefined;
   /** Undefined when no answer began. */
   readonly status: number | undefined;
+}
+
+export interface AttemptEvent extends Omit<AttemptTopic, "method">, AttemptEnd {
+  /** What the call sends, by which its request can be found again. */
+  readonly fields: Fields;
   readonly seconds: number;
 }
 
@@ -103,24 +112,6 @@ export interface UpstreamObserver {
   rationed(upstream: string, share: number, isNew: boolean): void;
   /** What a key of the upstream names was looked at or fetched. */
   credential(upstream: string, key: CredentialKey, look: CredentialLook): void;
-}
-
-/** What an attempt is about. */
-export interface AttemptTopic {
-  readonly upstream: string;
-  readonly operation: Operation;
-  readonly method: string;
-  /** Place of the node in the configured list. */
-  readonly node: number;
-  /** `first`, `retry`, `hedge` or `stream`. */
-  readonly kind: string;
-}
-
-/** How an attempt ended. */
-interface AttemptEnd {
-  readonly outcome: AttemptOutcome;
-  readonly reason: FailureReason | undefined;
-  readonly status: number | undefined;
 }
 
 /** One attempt in a trace. */
