@@ -208,7 +208,7 @@ export class HttpCache {
     const answer = this.responder.hit(resource, headers, cached, now);
     const { forms } = cached;
     if (forms.wanted !== forms.asked) this.tiers.compress(resource.key, cached);
-    if (forms.count !== forms.counted) this.tiers.recount(resource.key, cached);
+    if (forms.count !== forms.counted) this.tiers.memory.recount(resource.key, cached);
     return answer;
   }
 

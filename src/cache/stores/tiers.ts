@@ -139,11 +139,6 @@ export class Tiers {
     forms.asked = forms.wanted;
   }
 
-  /** What is kept for the answers of an entry has grown. */
-  recount(key: CacheKey, cached: CachedEntry): void {
-    this.memory.recount(key, cached);
-  }
-
   /** The upstream says it is gone: nothing of it may come back when the upstream fails. */
   forget(key: CacheKey): void {
     this.memory.delete(key);
