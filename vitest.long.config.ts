@@ -6,6 +6,7 @@ const THOROUGH = [
   "test/aggregate/merged-listing.test.ts",
   "test/bodies/json.test.ts",
   "test/clients/api-key.test.ts",
+  "test/discovery/pin-file.test.ts",
   "test/journeys/addressing.test.ts",
   "test/journeys/aggregate-cost.test.ts",
   "test/journeys/byte-identity.test.ts",
@@ -23,6 +24,7 @@ const THOROUGH = [
   "test/long/push/stray-answers.test.ts",
   "test/observe/log-output.test.ts",
   "test/sharing/redis-forms.test.ts",
+  "test/upstream/one-client.test.ts",
 ];
 
 /** Tests that take minutes, one file after the other; `--project push` or `--project nightly` for one of the groups. */

@@ -1,8 +1,4 @@
-import { once } from "node:events";
-import { createServer, request } from "node:http";
-import type { AddressInfo } from "node:net";
 import { describe, expect, test } from "vitest";
-import type { Contestant } from "./contestant.ts";
 import { noProxy } from "./contestants/no-proxy.ts";
 import { planDay, type Registry } from "./plan.ts";
 import { type DayResult, playDay } from "./play.ts";
@@ -104,35 +100,4 @@ describe("a day of five seconds with three registries", () => {
       expect(svg).not.toContain("NaN");
     }
   });
-
-  test("is counted wrong for a proxy that takes one registry for another", async () => {
-    const result = await playDay(confused, short);
-    const { right, wrong } = errorsOf(result);
-    expect(right).toBeGreaterThan(0);
-    expect(wrong).toBeGreaterThan(20);
-  });
 });
-
-/** It asks one registry in the place of all. */
-const confused: Contestant = {
-  name: "confused",
-  async start({ registries }) {
-    const server = createServer((incoming, outgoing) => {
-      const { method, url: path, headers } = incoming;
-      const asked = request({ port: registries[0]!.ports[0]!, host: "127.0.0.1", method, path, headers });
-      asked.once("response", (answer) => answer.pipe(outgoing.writeHead(answer.statusCode!, answer.headers)));
-      asked.once("error", () => outgoing.destroy());
-      incoming.pipe(asked);
-    }).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    return {
-      bases: () => [`http://127.0.0.1:${(server.address() as AddressInfo).port}`],
-      pids: () => [],
-      async stop() {
-        server.closeAllConnections();
-        server.close();
-        await once(server, "close");
-      },
-    };
-  },
-};

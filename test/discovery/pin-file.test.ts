@@ -5,12 +5,13 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { PinFile } from "../../src/discovery/pin-file.ts";
 import { useTemporaryFolder } from "../support/temporary-folder.ts";
+import { runs } from "../support/thorough.ts";
 
 const folder = useTemporaryFolder();
 
 const SOURCE = join(import.meta.dirname, "../../src/discovery/pin-file.ts");
 const PINS = 400;
-const KILLS = 2;
+const KILLS = runs(1, 6);
 
 /** Writes 400 pins of one version after the other, and says each that is written. */
 const WRITER = `

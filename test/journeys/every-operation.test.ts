@@ -53,18 +53,16 @@ const isHit = ({ headers }: ReceivedAnswer): boolean => /;\s*hit\b/.test(String(
 describe.each(NAMES)("%s", (operation) => {
   const { kind } = OPERATION_RECORDS[operation];
 
-  test(kind === "metadata" ? "is kept, and asked for once" : "is a call each time", async () => {
-    const { ask, callsOf } = await open();
+  const repeated = kind === "metadata" ? "is kept, and asked for once" : "is a call each time";
+
+  test(`${repeated}; and it is explained and counted under its name`, async () => {
+    const { url, ask, callsOf, read, pathOf } = await open();
     expect((await ask(operation)).status).toBe(200);
     // An info is asked for besides, as a proof of the node.
     const before = callsOf(operation);
     expect(isHit(await ask(operation))).toBe(kind === "metadata");
     expect(callsOf(operation) - before).toBe(kind === "metadata" ? 0 : 1);
-  });
 
-  test("is explained and counted under its name", async () => {
-    const { url, ask, read, pathOf } = await open();
-    await ask(operation);
     const path = `/api/token-standard/v0/registrars/amulet${pathOf(operation)}`;
     expect(await read(`/explain?path=${encodeURIComponent(path)}`)).toMatchObject({
       operation,

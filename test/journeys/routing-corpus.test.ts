@@ -4,13 +4,7 @@ import { contractId } from "../../src/sandbox/contracts.ts";
 import type { Instrument } from "../../src/sandbox/instrument.ts";
 import { errorOf, type SentRequest, send } from "../support/send.ts";
 import { shareOf } from "../support/thorough.ts";
-import {
-  ADMINS,
-  REGISTRY_NAMES,
-  type RegistryName,
-  STRANGER,
-  useThreeRegistries,
-} from "../support/three-registries.ts";
+import { ADMINS, REGISTRY_NAMES, STRANGER, useThreeRegistries } from "../support/three-registries.ts";
 
 /** Ids as people give them; each must reach its registry as it is. */
 const HOSTILE_IDS = [
@@ -66,18 +60,7 @@ const METADATA = {
 
 const CONTEXTS = {
   transfer_accept: "/registry/transfer-instruction/v1/{id}/choice-contexts/accept",
-  transfer_reject: "/registry/transfer-instruction/v1/{id}/choice-contexts/reject",
-  transfer_withdraw: "/registry/transfer-instruction/v1/{id}/choice-contexts/withdraw",
-  allocation_execute: "/registry/allocations/v1/{id}/choice-contexts/execute-transfer",
-  allocation_withdraw: "/registry/allocations/v1/{id}/choice-contexts/withdraw",
   allocation_cancel: "/registry/allocations/v1/{id}/choice-contexts/cancel",
-  transfer_accept_v2: "/registry/transfer-instruction/v2/{id}/choice-contexts/accept",
-  transfer_reject_v2: "/registry/transfer-instruction/v2/{id}/choice-contexts/reject",
-  transfer_withdraw_v2: "/registry/transfer-instruction/v2/{id}/choice-contexts/withdraw",
-  allocation_instruction_accept_v2: "/registry/allocation-instruction/v2/{id}/choice-contexts/accept",
-  allocation_instruction_withdraw_v2: "/registry/allocation-instruction/v2/{id}/choice-contexts/withdraw",
-  allocation_withdraw_v2: "/registry/allocations/v2/{id}/choice-contexts/withdraw",
-  allocation_cancel_v2: "/registry/allocations/v2/{id}/choice-contexts/cancel",
 };
 
 /** Sends it; returns the status, and the one registry that got it with its operation and URL. */
@@ -92,46 +75,10 @@ async function outcome(request: SentRequest): Promise<{ status: number; calls: s
   return { status: answer.status, calls: running().called(), urls };
 }
 
-/** How a path can name a registry. */
-const PATH_FORMS: Readonly<Record<string, (name: RegistryName) => string>> = {
-  alias: (name) => name,
-  "party id": (name) => ADMINS[name],
-  "party id, %3A": (name) => ADMINS[name].replace("::", "%3A%3A"),
-  "party id, %3a": (name) => ADMINS[name].replace("::", "%3a%3a"),
-  "party id, mixed": (name) => ADMINS[name].replace("::", ":%3a"),
-  "party id, all encoded": (name) =>
-    [...Buffer.from(ADMINS[name])].map((byte) => `%${byte.toString(16).padStart(2, "0")}`).join(""),
-  "alias, encoded": (name) => `%${name.charCodeAt(0).toString(16)}${name.slice(1)}`,
-};
-
 describe.each(REGISTRY_NAMES.map((name, place) => ({ name, place })))(
   "a request for $name reaches it and nobody else",
   ({ name, place }) => {
     const shareOfPlaces = <T>(cases: readonly T[]) => shareOf(cases, place, REGISTRY_NAMES.length);
-
-    for (const [operation, path] of Object.entries(METADATA)) {
-      test.each(Object.keys(PATH_FORMS))(`${operation}, by the path: %s`, async (form) => {
-        const got = await outcome({ path: `${PREFIX}/${PATH_FORMS[form]!(name)}${path}` });
-        expect(got).toMatchObject({ status: 200, calls: [`${name} ${operation}`], urls: [path] });
-      });
-      test(`${operation}, by the header`, async () => {
-        for (const value of [ADMINS[name], name]) {
-          const got = await outcome({ path, headers: { [HEADER]: value } });
-          expect(got).toMatchObject({ status: 200, calls: [`${name} ${operation}`], urls: [path] });
-        }
-      });
-    }
-
-    test.each(shareOfPlaces(Object.entries(CONTEXTS)))("%s, by path and by header", async (operation, pattern) => {
-      const path = pattern.replace("{id}", contractId(ADMINS[name], operation));
-      const expected = { status: 200, calls: [`${name} ${operation}`], urls: [path] };
-      for (const form of ["alias", "party id", "party id, %3a"]) {
-        const got = await outcome({ path: `${PREFIX}/${PATH_FORMS[form]!(name)}${path}`, body: "{}" });
-        expect(got).toEqual(expected);
-      }
-      expect(await outcome({ path, headers: { "X-Instrument-Admin": ADMINS[name] }, body: "{}" })).toEqual(expected);
-      expect(await outcome({ path, headers: { [HEADER]: name }, method: "POST" })).toEqual(expected);
-    });
 
     test.each(shareOfPlaces(HOSTILE_IDS))("the instrument %j, as one path segment", async (id) => {
       const segment = encodeURIComponent(id);
@@ -176,99 +123,6 @@ describe.each(REGISTRY_NAMES.map((name, place) => ({ name, place })))(
     });
   },
 );
-
-type Named = RegistryName | "stranger" | undefined;
-const NAMED: readonly Named[] = [undefined, "amulet", "bonds", "stranger"];
-const partyOf = (named: Exclude<Named, undefined>): string => (named === "stranger" ? STRANGER : ADMINS[named]);
-
-interface Naming {
-  readonly path: Named;
-  readonly header: Named;
-  readonly instrument: Named;
-  readonly expected: Named;
-}
-
-const NAMINGS: readonly Naming[] = NAMED.flatMap((path) =>
-  NAMED.flatMap((header) =>
-    NAMED.flatMap((instrument) => NAMED.map((expected) => ({ path, header, instrument, expected }))),
-  ),
-);
-
-/** Where the factories put the admin of the instrument. */
-const FACTORIES: Readonly<Record<string, { path: string; operation: string; place: (admin: string) => object }>> = {
-  "the transfer factory": {
-    path: "/registry/transfer-instruction/v1/transfer-factory",
-    operation: "transfer_factory",
-    place: (admin) => ({ transfer: { instrumentId: { admin, id: "X" } } }),
-  },
-  "the allocation factory": {
-    path: "/registry/allocation-instruction/v1/allocation-factory",
-    operation: "allocation_factory",
-    place: (admin) => ({ allocation: { transferLeg: { instrumentId: { admin, id: "X" } } } }),
-  },
-  "the transfer factory of version 2": {
-    path: "/registry/transfer-instruction/v2/transfer-factory",
-    operation: "transfer_factory_v2",
-    place: (admin) => ({ transfer: { instrumentId: { admin, id: "X" } } }),
-  },
-  "the allocation factory of version 2": {
-    path: "/registry/allocation-instruction/v2/allocation-factory",
-    operation: "allocation_factory_v2",
-    place: (admin) => ({ allocation: { admin } }),
-  },
-};
-
-describe.each(Object.keys(FACTORIES).map((factory, at) => ({ factory, at })))(
-  "$factory goes to the one registry that all places name, or nowhere:",
-  ({ factory, at }) => {
-    const { path: endpoint, operation, place } = FACTORIES[factory]!;
-
-    test.each(shareOf(NAMINGS, at % 3, 3))(
-      "path $path, header $header, instrument $instrument, expected $expected",
-      async (naming) => {
-        const { path, header, instrument, expected } = naming;
-        const choiceArguments = {
-          ...(instrument === undefined ? {} : place(partyOf(instrument))),
-          ...(expected === undefined ? {} : { expectedAdmin: partyOf(expected) }),
-        };
-        const got = await outcome({
-          path: path === undefined ? endpoint : `${PREFIX}/${encodeURIComponent(partyOf(path))}${endpoint}`,
-          headers: header === undefined ? {} : { [HEADER]: partyOf(header) },
-          body: JSON.stringify({ choiceArguments }),
-        });
-        const named = new Set([path, header, instrument, expected].filter((each) => each !== undefined));
-        const [only] = named;
-        if (named.size !== 1 || only === undefined) expect(got).toMatchObject({ status: 400, calls: [] });
-        else if (only === "stranger") expect(got).toMatchObject({ status: 404, calls: [] });
-        else expect(got).toEqual({ status: 200, calls: [`${only} ${operation}`], urls: [endpoint] });
-      },
-    );
-  },
-);
-
-describe("the settlement factory of version 2 agrees with the admin that its body expects", () => {
-  test.each<[Named, Named, number]>([
-    ["amulet", "amulet", 200],
-    ["amulet", undefined, 200],
-    [undefined, "bonds", 200],
-    ["amulet", "bonds", 400],
-    ["bonds", "stranger", 400],
-    [undefined, undefined, 400],
-    [undefined, "stranger", 404],
-  ])("path %s, expected %s: %i", async (path, expected, status) => {
-    const endpoint = "/registry/allocation/v2/settlement-factory";
-    const got = await outcome({
-      path: path === undefined ? endpoint : `${PREFIX}/${path}${endpoint}`,
-      body: JSON.stringify({
-        choiceArguments: expected === undefined ? {} : { expectedAdmin: partyOf(expected) },
-      }),
-    });
-    expect(got).toMatchObject({
-      status,
-      calls: status === 200 ? [`${path ?? expected} settlement_factory_v2`] : [],
-    });
-  });
-});
 
 const A = ADMINS.amulet;
 const B = ADMINS.bonds;

@@ -89,7 +89,7 @@ test(`${ROUNDS} gateways before some of 24 nodes of every kind give what as many
     const chosen = nodes.filter(() => random() < 0.4).slice(0, 13);
     const needed = 2 + randomInteger(random, 3);
     if (chosen.length < needed) continue;
-    const keys = { timeout: "8s", attemptTimeout: "600ms" };
+    const keys = { timeout: "1m", attemptTimeout: "600ms" };
     const gateway = await startBefore(admin, chosen, { agreement: { metadata: needed, contexts: needed }, keys });
     const what = `${needed} of ${chosen.map(({ lie }) => lie ?? "honest").join(" ")}`;
     for (const [path, truthful] of Object.entries(TRUTHFUL)) {
@@ -194,7 +194,7 @@ test("while rounds roll over from node to node every request is answered", async
       contexts.add(partsOf(answer)[0]!);
     }
   };
-  await Promise.all(Array.from({ length: 4 }, client));
+  await Promise.all([client(), client()]);
   // Those of two rounds or three, and no mixture of two.
   expect(contexts.size).toBeGreaterThanOrEqual(2);
   expect(contexts.size).toBeLessThanOrEqual(3);
