@@ -27,7 +27,13 @@ const THOROUGH = [
   "test/upstream/one-client.test.ts",
 ];
 
-/** Tests that take minutes, one file after the other; `--project push` or `--project nightly` for one of the groups. */
+/** Beside what all have: the package, with the console and the viewer. */
+const BUILD = ["test/support/build-package.ts"];
+
+/** One file after the other, when the groups before are done. */
+const alone = (groupOrder: number) => ({ maxWorkers: 1, fileParallelism: false, sequence: { groupOrder } });
+
+/** Tests that take minutes; `--project "push*"` or `--project nightly` for one of the groups. */
 export default defineConfig({
   test: {
     globalSetup: ["test/support/global-setup.ts"],
@@ -35,16 +41,22 @@ export default defineConfig({
     testTimeout: 600_000,
     hookTimeout: 180_000,
     expect: { poll: { timeout: 60_000 } },
-    maxWorkers: 1,
-    fileParallelism: false,
     projects: [
-      { extends: true, test: { name: "push", include: ["test/long/push/*.test.ts"] } },
+      // Most of these wait: for a browser, for Redis to notice, for Prometheus to read twice.
+      {
+        extends: true,
+        test: { name: "push", include: ["test/long/push/*.test.ts"], globalSetup: BUILD, maxWorkers: 2 },
+      },
+      // These measure time or memory, or exhaust something: one file after the other.
+      { extends: true, test: { name: "push-alone", include: ["test/long/push-alone/*.test.ts"], ...alone(1) } },
       {
         extends: true,
         test: {
           name: "nightly",
           // Load, faults, soak, image, and every case and property in full.
           include: ["test/long/nightly/*.test.ts", ...THOROUGH],
+          globalSetup: BUILD,
+          ...alone(2),
           env: { TEST_THOROUGH: "yes" },
           // These prove figures: one that a busy machine spoiled is measured again. What is wrong fails every time.
           retry: 2,

@@ -1,7 +1,6 @@
 import axe from "axe-core";
 import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, expect } from "vitest";
-import { build } from "vite";
 import { systemClock } from "../../src/clock.ts";
 import { SampleRegistry, type SampleRegistryOptions } from "../../src/sandbox/registry.ts";
 import { CHROMIUM, provideProgram } from "./programs.ts";
@@ -54,14 +53,13 @@ export interface ConsoleScene {
   defer(close: () => Promise<unknown>): void;
 }
 
-/** Builds the console as it is now, and starts a browser for the tests of the file. */
+/** Starts a browser for the tests of the file; the console is what was built before all tests. */
 export function useConsoleScene(): ConsoleScene {
   let browser: Browser;
   const closing: (() => Promise<unknown>)[] = [];
   const problems: string[] = [];
   beforeAll(async () => {
     const executablePath = provideProgram(CHROMIUM);
-    await build({ logLevel: "warn" });
     // Root, as in a container, cannot have the sandbox; the pages are our own.
     // This browser would keep pages from loopback by itself; others do not, and it is the gateway's part that is tried.
     const unprotected = "--disable-features=LocalNetworkAccessChecks,PrivateNetworkAccessRespectPreflightResults";

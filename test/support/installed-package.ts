@@ -25,14 +25,13 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** The package as users get it: built, packed, and installed from its tarball in a folder of its own. */
+/** The package as users get it: packed, and installed from its tarball in a folder of its own. */
 export class InstalledPackage {
   readonly folder = mkdtempSync(join(tmpdir(), "package-"));
   private readonly children: ChildProcess[] = [];
 
   constructor() {
-    // --ignore-scripts: it is built here, as prepack would.
-    npm(["run", "build"], ROOT);
+    // --ignore-scripts: it was built before all tests, as prepack would.
     npm(["pack", "--ignore-scripts", "--pack-destination", this.folder], ROOT);
     const tarball = readdirSync(this.folder).find((file) => file.endsWith(".tgz"))!;
     writeFileSync(join(this.folder, "package.json"), '{"private":true}');

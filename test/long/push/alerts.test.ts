@@ -26,7 +26,7 @@ function run(args: readonly string[], input?: string): string {
     return execFileSync(promtool, args, {
       encoding: "utf8",
       stdio: ["pipe", "pipe", "pipe"],
-      timeout: 60_000,
+      timeout: 300_000,
       ...(input === undefined ? {} : { input }),
     });
   } catch (error) {
@@ -35,8 +35,9 @@ function run(args: readonly string[], input?: string): string {
   }
 }
 
-function testRule({ alert, at }: AlertCase, input: AlertCase["fires"], firing: boolean): void {
-  const file = join(folder, `${alert}-${firing}.yaml`);
+/** The unit test of a rule; promtool names its file where it fails. */
+function fileOf({ alert, at }: AlertCase, input: AlertCase["fires"], firing: boolean): string {
+  const file = join(folder, `${alert}-${firing ? "fires" : "silent"}.yaml`);
   const expr = `count by (alertname) (ALERTS{alertname="${alert}", alertstate="firing"})`;
   const samples = firing ? [{ labels: `{alertname="${alert}"}`, value: 1 }] : [];
   const promql = [{ expr, eval_time: at, exp_samples: samples }];
@@ -48,7 +49,7 @@ function testRule({ alert, at }: AlertCase, input: AlertCase["fires"], firing: b
       tests: [{ interval: "1m", input_series: input, promql_expr_test: promql }],
     }),
   );
-  expect(run(["test", "rules", file])).toContain("SUCCESS");
+  return file;
 }
 
 describe("the alerts, as Prometheus evaluates them", () => {
@@ -56,12 +57,14 @@ describe("the alerts, as Prometheus evaluates them", () => {
     expect(run(["check", "rules", RULES])).toContain("SUCCESS");
   });
 
-  test.each(ALERT_CASES)("$alert fires when it has to", (alertCase) => {
-    testRule(alertCase, alertCase.fires, true);
+  test("each fires when it has to", () => {
+    const files = ALERT_CASES.map((alertCase) => fileOf(alertCase, alertCase.fires, true));
+    expect(run(["test", "rules", ...files]).match(/SUCCESS/g)).toHaveLength(files.length);
   });
 
-  test.each(ALERT_CASES)("$alert is silent when it has nothing to say", (alertCase) => {
-    testRule(alertCase, alertCase.silent, false);
+  test("each is silent when it has nothing to say", () => {
+    const files = ALERT_CASES.map((alertCase) => fileOf(alertCase, alertCase.silent, false));
+    expect(run(["test", "rules", ...files]).match(/SUCCESS/g)).toHaveLength(files.length);
   });
 });
 

@@ -1,11 +1,8 @@
-import { build } from "vite";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { useConsoleScene } from "../../support/console-scene.ts";
 import { DSO } from "../../support/sample.ts";
 
 const scene = useConsoleScene();
-
-beforeAll(() => build({ mode: "viewer", logLevel: "warn" }).then(() => undefined));
 
 /** What is wider than the window, but for boxes that scroll by themselves. */
 const SPILLS = `document.documentElement.scrollWidth - document.documentElement.clientWidth`;

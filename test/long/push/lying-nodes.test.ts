@@ -2,7 +2,7 @@ import { test } from "vitest";
 import { checkLiars, checkLyingListings } from "../../support/lying-nodes.ts";
 import { runs } from "../../support/thorough.ts";
 
-const RUNS = runs(2_500, 10_000);
+const RUNS = runs(1_000, 10_000);
 
 test(`${RUNS} times 13 nodes, some of which lie: none is believed alone, and enough honest ones are`, async () => {
   await checkLiars(RUNS);
