@@ -91,6 +91,21 @@ test("an instrument on a page that another replica fetched costs no call, and is
   expect([answer.status, await answer.json()]).toEqual([200, expect.objectContaining({ id })]);
 });
 
+test("an instrument that was purged is not answered from a page that another replica fetched before", async () => {
+  const [redis, sample] = [await redisServer(), await registry()];
+  const first = await warm(redis, sample);
+  const { instruments } = (await (await fetch(first.url + PAGE)).json()) as { instruments: { id: string }[] };
+  const second = await gatewayOn(redis, sample, sample.admin);
+  expect(await cacheStatus(second)).toContain("detail=shared");
+  const [{ id }] = instruments as [{ id: string }];
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ upstream: "amulet", endpoint: "instrument", instrument: id });
+  expect((await fetch(`${first.operations}/purge`, { method: "POST", headers, body })).status).toBe(200);
+  await until(async () => (await statusOf(second)).redis.purgeLagMs !== null);
+  expect((await fetch(`${second.url}${PAGE}/${encodeURIComponent(id)}`)).status).toBe(200);
+  expect(sample.calls.count("instrument")).toBe(1);
+});
+
 test("a start does not wait longer than a second for a Redis that is away", async () => {
   const [redis, sample] = [await redisServer(), await registry()];
   await redis.kill();
