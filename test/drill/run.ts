@@ -59,15 +59,22 @@ export async function runDrill(drill: Drill, { say, isSeen }: DrillOptions): Pro
   }
 }
 
+/** Characters of what was found: an answer of JSON is one line. */
+const MOST_SHOWN = 300;
+
 /** What is said once a minute is looked for as long. */
 const LOOKED_FOR = 75_000;
 
-/** What the runbook's first step shows of it: the line, or the part of it that matters. */
+/** What the runbook's first step shows of it, to the end of the line. */
 async function lookAt(scene: Scene, { firstStep: { at, shows } }: Drill): Promise<string | undefined> {
   const end = performance.now() + LOOKED_FOR;
   while (performance.now() < end) {
-    const found = shows.exec(await scene.look(at));
-    if (found !== null) return found[0].slice(0, 300);
+    const text = await scene.look(at);
+    const found = shows.exec(text);
+    if (found !== null) {
+      const [rest] = text.slice(found.index + found[0].length).split("\n", 1);
+      return `${found[0]}${rest}`.slice(0, MOST_SHOWN);
+    }
     await sleep(500);
   }
   return undefined;
