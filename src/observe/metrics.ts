@@ -56,8 +56,8 @@ export type Metrics = { readonly [Key in keyof typeof METRICS]: Instrument<(type
   readonly batches: Batches;
 };
 
-/** Latencies whose buckets name the trace of the last request that fell into them. */
-const WITH_EXEMPLARS: ReadonlySet<string> = new Set([METRICS.requestDuration.name]);
+/** Latencies whose buckets name the trace of the last request or attempt that fell into them. */
+const WITH_EXEMPLARS: ReadonlySet<string> = new Set([METRICS.requestDuration.name, METRICS.upstreamDuration.name]);
 
 /** All metrics, registered in a registry of their own; with `exemplars` where requests are traced. */
 export function createMetrics({ exemplars = false } = {}): { metrics: Metrics; registry: LiveRegistry } {

@@ -260,14 +260,16 @@ function observeCalls(metrics: Metrics, log: Logger) {
   return {
     called: (upstream, operation, outcome) => metrics.upstreamCalls.inc({ upstream, kind: kindOf(operation), outcome }),
     attempt(event) {
-      const { upstream, operation, outcome, reason, seconds } = event;
+      const { upstream, operation, outcome, reason, seconds: value, traceId } = event;
       metrics.upstreamAttempts.inc({ upstream, outcome });
-      metrics.upstreamDuration.labels({ upstream, kind: kindOf(operation) }).observe(seconds);
+      const labels = { upstream, kind: kindOf(operation) };
+      if (traceId === undefined) metrics.upstreamDuration.labels(labels).observe(value);
+      else metrics.upstreamDuration.observe({ labels, value, exemplarLabels: { trace_id: traceId } });
       if (reason !== undefined) metrics.upstreamFailures.inc({ upstream, reason });
       if (!log.isLevelEnabled("debug")) return;
       const { kind, node, status, fields } = event;
       const requestId = fieldValue(fields, "x-request-id");
-      const durationMs = Math.round(seconds * 1e6) / 1e3;
+      const durationMs = Math.round(value * 1e6) / 1e3;
       log.debug({ requestId, upstream, operation, node, kind, outcome, reason, status, durationMs }, "attempt ended");
     },
     retry: (upstream) => metrics.upstreamRetries.inc({ upstream }),

@@ -40,6 +40,8 @@ export interface AttemptEvent extends Omit<AttemptTopic, "method">, AttemptEnd {
   /** What the call sends, by which its request can be found again. */
   readonly fields: Fields;
   readonly seconds: number;
+  /** The trace that has it, where that is kept. */
+  readonly traceId: string | undefined;
 }
 
 /**
@@ -118,6 +120,8 @@ export interface UpstreamObserver {
 export interface AttemptTrace {
   /** What goes upstream so that the trace goes on there, instead of the client's tracing fields. */
   readonly fields: Fields;
+  /** The id of the trace, where it is kept. */
+  readonly id: string | undefined;
   end(end: AttemptEnd): void;
 }
 

@@ -189,8 +189,15 @@ describe("a traced request", () => {
       expect(type).toContain("application/openmetrics-text; version=1.0.0");
       expect(text).toMatch(/\n# EOF\n$/);
       expect(text).toMatch(/\nregistry_gateway_requests_total\{/);
-      const named = /^registry_gateway_request_duration_seconds_bucket\{.* # \{trace_id="(\w+)"\}/gm;
-      expect([...text.matchAll(named)].map(([, trace]) => trace)).toContain(traceOf(POST));
+      const named = (latency: string) => {
+        const exemplar = new RegExp(`^registry_gateway_${latency}_seconds_bucket\\{.* # \\{trace_id="(\\w+)"\\}`, "gm");
+        return [...text.matchAll(exemplar)].map(([, trace]) => trace!);
+      };
+      expect(named("request_duration")).toContain(traceOf(POST));
+      // The last attempts, whosever they are: each in a trace that was sent.
+      const ofAttempts = named("upstream_attempt_duration");
+      expect(ofAttempts.length).toBeGreaterThan(0);
+      for (const trace of ofAttempts) expect([...traces.keys()]).toContain(trace);
     }
   });
 

@@ -69,8 +69,10 @@ export class RequestSpan implements RequestTrace {
     };
     const options = { kind: SpanKind.CLIENT, startTime: clock.wallNow(), attributes };
     const span = tracer.startSpan(`${method} ${operation}`, options, this.context);
+    const spanContext = span.spanContext();
     return {
-      fields: traceFields(span.spanContext()),
+      fields: traceFields(spanContext),
+      id: span.isRecording() ? spanContext.traceId : undefined,
       end({ outcome, reason, status }) {
         span.setAttribute("registry_gateway.outcome", outcome);
         if (status !== undefined) span.setAttribute("http.response.status_code", status);

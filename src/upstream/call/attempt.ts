@@ -109,6 +109,7 @@ export class Attempt {
       node: node.index,
       fields: call.fields,
       seconds: (parts.clock.now() - this.startedAt) / 1_000,
+      traceId: this.trace?.id,
       ...end,
     });
     this.trace?.end(end);
