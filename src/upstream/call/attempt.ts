@@ -70,8 +70,8 @@ export class Attempt {
   }
 
   send(): void {
-    this.node.inFlight += 1;
-    this.node.calls += 1;
+    this.node.load.inFlight += 1;
+    this.node.load.calls += 1;
     this.request.send();
   }
 
@@ -94,7 +94,7 @@ export class Attempt {
   /** Nothing more is wanted of it. */
   close(reason?: Error): void {
     this.isOver = true;
-    this.node.inFlight -= 1;
+    this.node.load.inFlight -= 1;
     this.request.abort(reason);
   }
 

@@ -52,14 +52,14 @@ function recordLatency({ parts, call, kind, node, elapsed }: Attempt): void {
   // A streamed call that fails is not tried elsewhere: a node that fails quickly would be chosen ever again.
   if (kind === "stream") return;
   // A sole node is neither chosen nor hedged by its latency, but operators want to see it.
-  node.recordLatency(elapsed);
+  node.load.record(elapsed);
   if (parts.nodes.all.length > 1) parts.latencies.record(call.operation, elapsed);
 }
 
 /** An attempt is so late that it speaks against its node. */
 export function noteLate({ parts, node, call, startedAt }: Attempt): void {
   // When no other node answers either, it is not this one's fault.
-  if (!parts.nodes.all.some((each) => each !== node && each.lastGoodAt > startedAt)) return;
+  if (!parts.nodes.all.some((each) => each !== node && each.load.lastGoodAt > startedAt)) return;
   if (!hasFailedEverywhere(parts, "timeout", call)) parts.nodes.report(node, "overdue");
 }
 

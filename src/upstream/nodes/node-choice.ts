@@ -98,7 +98,7 @@ export class NodeChoice {
     for (let i = 0; i < nodes.length; i++) {
       const node = nodes[(start + i) % nodes.length]!;
       if (!this.isOpen(node, tried) || node.pausedUntil > pausedBefore) continue;
-      const cost = node.cost(fallback);
+      const cost = node.load.cost(fallback);
       if (cost < least) {
         best = node;
         least = cost;
@@ -110,7 +110,7 @@ export class NodeChoice {
   /** Stands for the latency of nodes that have not answered yet: low enough for them to be tried. */
   private hopedLatency(): number {
     let least = Infinity;
-    for (const { latency } of this.nodes) if (latency !== undefined && latency < least) least = latency;
+    for (const { load } of this.nodes) least = Math.min(least, load.latency ?? Infinity);
     return least === Infinity ? 1 : least / 2;
   }
 }

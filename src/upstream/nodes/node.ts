@@ -24,54 +24,95 @@ interface NodeParts {
   readonly onStepFault: (node: UpstreamNode, fault: StepFault) => void;
 }
 
+/** What a node has to do, and how quickly it does it. */
+class NodeLoad {
+  inFlight = 0;
+  /** Calls sent to it so far. */
+  calls = 0;
+  /** When it last gave a good answer. */
+  lastGoodAt: Instant = -Infinity;
+  /** Moving average of latencies; undefined before the first. */
+  latency: Duration | undefined;
+  private readonly clock: Clock;
+  private averagedAt: Instant = 0;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  /** What another call is expected to cost; `fallback` stands for a latency not known yet. */
+  cost(fallback: Duration): number {
+    const fading = Math.exp((this.averagedAt - this.clock.now()) / FADING);
+    const latency = this.latency === undefined ? fallback : Math.max(this.latency * fading, 0.1);
+    return latency * (this.inFlight + 1);
+  }
+
+  /** An answer took so long, or would have taken longer. */
+  record(latency: Duration): void {
+    this.latency = this.latency === undefined ? latency : this.latency + (latency - this.latency) * SAMPLE_WEIGHT;
+    this.averagedAt = this.clock.now();
+  }
+}
+
+/** What a node's own info said last. */
+interface NodeInfo {
+  admin: string | undefined;
+  supportedApis: readonly string[] | undefined;
+  /** When it named the expected admin, in milliseconds since the Unix epoch. */
+  provedAt: number | undefined;
+}
+
 /** One URL of an upstream: its connections, its load and how it has been doing. */
 export class UpstreamNode {
   readonly index: number;
-  readonly url: string;
   /** Put before the path of each call. */
   readonly basePath: string;
   readonly connections: Connections;
   /** Changed by `Nodes` alone. */
   health: Health = NEW_NODE;
-  /** The admin that the node's own info named last. */
-  admin: string | undefined;
-  /** The APIs that the node's own info named last. */
-  supportedApis: readonly string[] | undefined;
+  info: NodeInfo = { admin: undefined, supportedApis: undefined, provedAt: undefined };
+  readonly load: NodeLoad;
   /** Why it is not up, or why its last failed call failed. */
   lastError: string | undefined;
-  inFlight = 0;
   /** Not asked before then if others can be: it said so with `Retry-After`. */
   pausedUntil: Instant = -Infinity;
   /** Not asked before then at all: it answered 429 with `Retry-After`. */
   refusesUntil: Instant = -Infinity;
-  lastGoodAt: Instant = -Infinity;
   ejections = 0;
-  /** Calls sent to it so far. */
-  calls = 0;
-  /** When it last named the expected admin, in milliseconds since the Unix epoch. */
-  provedAt: number | undefined;
-  /** An operator took it out: it gets no new calls, and goes on being checked. */
-  isCordoned = false;
-  /** Its share of the calls, in relation to those of the other nodes. 0: used only when no other can be. */
-  weight: number;
-  private readonly configuredWeight: number;
-  private readonly clock: Clock;
-  private average: Duration | undefined;
-  private averagedAt: Instant = 0;
+  private readonly address: NodeAddress;
+  /** What an operator did to it; undefined: it is as configured. */
+  private action: Action | undefined;
 
-  constructor(index: number, { url, weight }: NodeAddress, parts: NodeParts) {
-    const { origin, pathname } = new URL(url);
+  constructor(index: number, address: NodeAddress, parts: NodeParts) {
+    const { origin, pathname } = new URL(address.url);
     this.index = index;
-    this.url = url;
-    this.weight = weight;
-    this.configuredWeight = weight;
+    this.address = address;
     this.basePath = pathname.replace(/\/+$/, "");
-    this.clock = parts.clock;
+    this.load = new NodeLoad(parts.clock);
     this.connections = new Connections({ ...parts.target, origin }, parts.clock, {
       prove: (connection) => parts.prove(this, connection),
       every: parts.every,
       onStepFault: (fault) => parts.onStepFault(this, fault),
     });
+  }
+
+  get url(): string {
+    return this.address.url;
+  }
+
+  /** The admin that its info named last. */
+  get admin(): string | undefined {
+    return this.info.admin;
+  }
+
+  /** An operator took it out: it gets no new calls, and goes on being checked. */
+  get isCordoned(): boolean {
+    return this.action?.state === "cordoned";
+  }
+
+  /** Its share of the calls, in relation to those of the other nodes. 0: used only when no other can be. */
+  get weight(): number {
+    return this.action?.weight ?? this.address.weight;
   }
 
   get state(): NodeState {
@@ -93,42 +134,16 @@ export class UpstreamNode {
     return this.health.trouble !== undefined;
   }
 
-  /** Moving average of latencies; undefined before the first. */
-  get latency(): Duration | undefined {
-    return this.average;
-  }
-
-  /** What another call on this node is expected to cost; `fallback` stands for a latency not known yet. */
-  cost(fallback: Duration): number {
-    const fading = Math.exp((this.averagedAt - this.clock.now()) / FADING);
-    const latency = this.average === undefined ? fallback : Math.max(this.average * fading, 0.1);
-    return latency * (this.inFlight + 1);
-  }
-
-  /** An answer took so long, or would have taken longer. */
-  recordLatency(latency: Duration): void {
-    this.average = this.average === undefined ? latency : this.average + (latency - this.average) * SAMPLE_WEIGHT;
-    this.averagedAt = this.clock.now();
-  }
-
-  /** It comes back: what it took before says nothing. */
-  forgetLatency(): void {
-    this.average = undefined;
-  }
-
   /** What an operator did to it from now on; undefined: nothing, it is as configured. */
   follow(action: Action | undefined): void {
-    this.isCordoned = action?.state === "cordoned";
-    this.weight = action?.weight ?? this.configuredWeight;
+    this.action = action;
   }
 
   /** What the node at the same URL was under an earlier configuration, and proved. */
   inherit(old: UpstreamNode): void {
-    this.admin = old.admin;
-    this.supportedApis = old.supportedApis;
+    this.info = { ...old.info };
     this.health = { ...NEW_NODE, state: "up", hasProved: true };
-    this.provedAt = old.provedAt;
-    this.calls = old.calls;
+    this.load.calls = old.load.calls;
     this.connections.inherit(old.connections);
   }
 
@@ -139,18 +154,20 @@ export class UpstreamNode {
   }
 
   status(): NodeStatus {
+    const { latency, inFlight, calls } = this.load;
+    const { provedAt } = this.info;
     return {
       url: this.url,
       state: this.state,
       admin: this.admin,
       lastError: this.state === "up" && !this.isInTrouble ? undefined : this.lastError,
-      latencyMs: this.average === undefined ? undefined : Math.round(this.average * 10) / 10,
-      inFlight: this.inFlight,
+      latencyMs: latency === undefined ? undefined : Math.round(latency * 10) / 10,
+      inFlight,
       ejections: this.ejections,
-      calls: this.calls,
+      calls,
       outOfStep: this.connections.stepFaults,
       protocol: this.connections.protocol,
-      provedAt: this.provedAt === undefined ? undefined : new Date(this.provedAt).toISOString(),
+      provedAt: provedAt === undefined ? undefined : new Date(provedAt).toISOString(),
       certificateExpiresAt: this.connections.certificateEnd,
       cordoned: this.isCordoned,
       weight: this.weight,

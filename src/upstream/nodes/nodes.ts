@@ -229,7 +229,7 @@ export class Nodes {
 
   /** A call found this out about its node; `failure`: how it failed. */
   report(node: UpstreamNode, event: CallEvent, failure?: Failure): void {
-    if (event === "answered") node.lastGoodAt = this.parts.clock.now();
+    if (event === "answered") node.load.lastGoodAt = this.parts.clock.now();
     // A call that was under way when the node went out of use says nothing new.
     if (!isInUse(node.health)) return;
     // Of the last node that is left no info is asked but when it refused the connection: another registry may come then.
@@ -278,7 +278,7 @@ export class Nodes {
 
   /** The node's own info, which names the right admin, says which APIs the registry supports. */
   noteApis(node: UpstreamNode, supportedApis: readonly string[] | undefined): void {
-    const change = supportedApis === undefined ? undefined : this.supportedApis.note(node, supportedApis);
+    const change = supportedApis === undefined ? undefined : this.supportedApis.note(node.info, supportedApis);
     if (change !== undefined) this.parts.observer.supportedApisChanged(this.parts.config.name, change);
   }
 
@@ -292,7 +292,7 @@ export class Nodes {
     node.health = health;
     const isShutOut = event === "other-admin" && health.barredUntil === Infinity;
     const why = isShutOut ? `${said}, again: it is asked no more before an operator sets it active` : said;
-    if (event === "proved") node.provedAt = clock.wallNow();
+    if (event === "proved") node.info.provedAt = clock.wallNow();
     else if (why !== undefined) node.lastError = why;
     const [from, to] = [stateOf(before), stateOf(health)];
     if (from !== to)
@@ -303,7 +303,8 @@ export class Nodes {
 
   private moved(node: UpstreamNode, change: { from: NodeState; to: NodeState; why: string }): void {
     const { config, observer, onCheck } = this.parts;
-    if (node.health.state === "half-open") node.forgetLatency();
+    // It comes back: what it took before says nothing.
+    if (node.health.state === "half-open") node.load.latency = undefined;
     if (change.to === "ejected") {
       node.ejections += 1;
       const { lastError } = node;

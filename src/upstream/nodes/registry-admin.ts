@@ -64,7 +64,7 @@ export class RegistryAdmin {
    */
   named(node: UpstreamNode, admin: string): void {
     const { note, observer } = this.parts;
-    node.admin = admin;
+    node.info.admin = admin;
     const expected = this.learn();
     const isOther = expected !== undefined && admin !== expected;
     observer.check(this.config.name, node.url, isOther ? "failure" : "success");
