@@ -92,7 +92,7 @@ function Pages({ route, hasSignedIn }: { readonly route: Route; readonly hasSign
   useFocusKept(heading);
   useEffect(() => {
     document.title = `${title} · Registry Gateway`;
-    // An operator who follows a link or signs in hears where it led; one who opens the page begins at its top.
+    // An operator who follows a link or signs in learns where it led; one who opens the page begins at its top.
     if (isFirst.current) isFirst.current = false;
     else heading.current?.focus();
     // On a narrow screen the pages stand in a row that scrolls.
@@ -123,7 +123,7 @@ function Pages({ route, hasSignedIn }: { readonly route: Route; readonly hasSign
   );
 }
 
-/** What has the focus may go, as a button that undoes something does once it is undone: the page's heading gets it then. */
+/** The element with the focus may go, as a button that undoes something does: the page's heading gets the focus then. */
 function useFocusKept(heading: { readonly current: HTMLElement | null }): void {
   useEffect(() => {
     let last: Node | undefined;

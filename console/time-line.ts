@@ -37,7 +37,7 @@ export function timeLine(entry: Pick<ShownEntry, "age" | "freshFor" | "revalidat
   return { parts: parts.filter(({ from, to }) => to > from), now: Math.min(1, Math.max(0, age / length)) };
 }
 
-/** The path of what somebody pasted: a URL of whatever host, or a path. A fragment never reaches a server. */
+/** The path of a pasted text: a URL of whatever host, or a path. A fragment never reaches a server. */
 export function pathOf(text: string): string {
   const path = text
     .trim()

@@ -100,7 +100,7 @@ function headerFieldsOf(document: ApiDocument): ReadonlyMap<string, Parameter> {
   return new Map(headers.map((each) => [each.name, each]));
 }
 
-/** What a path knows besides methods is said of its operations, too. */
+/** All that a path has besides methods holds for its operations, too. */
 function operationsOf(path: PathItem): [method: string, Operation][] {
   return Object.entries(path).filter(([method]) => METHODS.includes(method));
 }

@@ -69,7 +69,7 @@ function attemptPanels(q: Queries): readonly PanelSpec[] {
       unit: "per second",
       queries: [
         {
-          // Nodes are checked always, called only when somebody asks.
+          // Nodes are checked always, called only for requests.
           expr: `${checks} + (${sum(["upstream"], q.rate("upstreamAttempts"))} or 0 * ${checks})`,
           legend: "{{upstream}}",
         },

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface, type Interface } from "node:readline";
 
-/** Each way is gone so often; what runs every time is counted, so that work in the background is not. */
+/** The number of times that each way is gone; what runs every time is counted, so that work in the background is not. */
 const TIMES = 4;
 
 /** For a process to begin, or for a reload. */

@@ -211,7 +211,7 @@ function usePreview(upstream: string | undefined, scope: PurgeScope): string {
         if (!controller.signal.aborted) setText(`What it takes could not be read: ${messageOf(error)}`);
       }
     }
-    // While somebody types an id, not each letter is asked for.
+    // While an operator types an id, not each letter is asked for.
     const timer = isIncomplete ? undefined : setTimeout(() => void load(), 250);
     if (isIncomplete) setText("");
     return () => {

@@ -78,7 +78,7 @@ function Problems({ problems }: { readonly problems: NonNullable<ConfigAnswer["l
   );
 }
 
-/** Long configurations are looked through, not read: so many lines are drawn until more are asked for. */
+/** Long configurations are looked through, not read: this number of lines is drawn until more are asked for. */
 const MOST_LINES = 400;
 
 function Effective({ answer }: { readonly answer: ConfigAnswer }) {

@@ -49,7 +49,7 @@ function Facts({ upstream, status }: { readonly upstream: Upstream; readonly sta
     agreement,
     lastDifference,
   } = upstream;
-  const order = status.inForce.find((action) => action.upstream === name && action.node === null);
+  const action = status.inForce.find(({ upstream: on, node }) => on === name && node === null);
   return (
     <Section
       title="State"
@@ -63,18 +63,18 @@ function Facts({ upstream, status }: { readonly upstream: Upstream; readonly sta
         {lastError !== null && <Fact label="Why">{lastError}</Fact>}
         <Fact label="Mode" metric="registry_gateway_upstream_mode">
           {mode === "cache-only" ? <Badge tone="warn">cache-only</Badge> : mode}
-          {order !== undefined && (
+          {action !== undefined && (
             <>
               {" "}
-              since <When at={order.since} />,{" "}
-              {order.until === null ? (
+              since <When at={action.since} />,{" "}
+              {action.until === null ? (
                 "until it is undone"
               ) : (
                 <>
-                  ends <When at={order.until} />
+                  ends <When at={action.until} />
                 </>
               )}
-              {order.reason !== null && `: ${order.reason}`}
+              {action.reason !== null && `: ${action.reason}`}
             </>
           )}
         </Fact>

@@ -169,7 +169,7 @@ interface FilterProps {
 
 const NAMES = { outcome: "Outcome", code: "Error code", upstream: "Registry", client: "Client" };
 
-/** Kept in the address, so that it can be sent to somebody. */
+/** Kept in the address, so that it can be shared. */
 function Filter({ name, filters, requests }: FilterProps) {
   const chosen = filters[name];
   const seen = new Set(requests.map((request) => request[name] ?? "none"));

@@ -23,7 +23,7 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 const MOST_HOPS = 20;
 const MOST_CHARACTERS = 4 * 1024;
 
-/** The first 64 bits of an IPv6 address belong to one network, and all of its addresses to whoever is in it. */
+/** The first 64 bits of an IPv6 address belong to one network, and any client in it may have all of its addresses. */
 const BLOCK_PARTS = 4;
 
 /** A connection whose address can no longer be known is closed, and its request goes nowhere. */
@@ -31,7 +31,7 @@ const UNKNOWN: ClientAddress = { address: "unknown", block: "unknown" };
 
 interface Peer {
   readonly client: ClientAddress;
-  /** What it says of the client is believed. */
+  /** The gateway believes it about the client. */
   readonly isTrusted: boolean;
 }
 

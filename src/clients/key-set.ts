@@ -8,7 +8,7 @@ const ASK_EVERY: Duration = 10_000;
 /** A request waits no longer for keys; they may come later. */
 const WAIT: Duration = 2_000;
 
-/** A fault that stays is reported again after so long. */
+/** After this time a fault that stays is reported again. */
 const REMINDER: Duration = 600_000;
 
 /** What reading an issuer's keys came to. */

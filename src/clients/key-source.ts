@@ -10,10 +10,10 @@ import { readVerificationKey, type VerificationKey } from "./verification-key.ts
 const MAX_SET = 1024 * 1024;
 const MAX_KEYS = 100;
 
-/** A fetch is over after so long, whatever it has brought. */
+/** After this time a fetch is over, whatever it has brought. */
 const FETCH_TIMEOUT: Duration = 5_000;
 
-/** A file that is no good is read again after so long, and whenever it changes. */
+/** After this time a file that is no good is read again; it is, too, whenever it changes. */
 const READ_AGAIN: Duration = 5_000;
 
 const MINUTE: Duration = 60_000;
@@ -23,7 +23,7 @@ const FRESH = { least: 5 * MINUTE, most: 24 * 60 * MINUTE, unsaid: 10 * MINUTE }
 /** Keys that an issuer has published. */
 export interface PublishedKeys {
   readonly keys: readonly VerificationKey[];
-  /** They are to be read again after so long. */
+  /** After this time they are to be read again. */
   readonly freshFor: Duration;
 }
 

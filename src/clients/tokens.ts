@@ -16,7 +16,7 @@ import type { VerificationKey } from "./verification-key.ts";
 /** Tokens that are remembered, those that were verified and those that were refused apart. */
 const REMEMBERED = 10_000;
 
-/** A refused token is refused without a look for so long: keys may change. */
+/** How long a refused token is refused without another look: keys may change. */
 const REFUSED_FOR = 10_000;
 
 /** Tokens that are looked at at once, most of them waiting for an issuer's keys. */

@@ -45,7 +45,7 @@ export function readVerificationKey(jwk: unknown): VerificationKey | string | un
   // Keys of other types, and those for encryption, may stand in a set beside ours (RFC 7517 §5).
   if (algorithms.length === 0 || !isForSignatures(use, operations)) return undefined;
   if (kid !== undefined && typeof kid !== "string") return "has a kid that is no text";
-  if (Object.hasOwn(jwk, "d")) return "is a private key: whoever can read the set can sign tokens";
+  if (Object.hasOwn(jwk, "d")) return "is a private key: any reader of the set can sign tokens";
   let object: KeyObject;
   try {
     object = createPublicKey({ key: jwk, format: "jwk" });

@@ -175,7 +175,7 @@ export async function checkRedis(config: RedisConfig, clock: Clock): Promise<Red
   }
 }
 
-/** Rejects at once with what will not pass; of what may, `onFault` hears while the client goes on trying. */
+/** Rejects at once for a fault that will not pass; one that may pass goes to `onFault` while the client goes on trying. */
 function whenReady(client: RedisClient, onFault: (fault: RedisFault) => void): Promise<void> {
   return new Promise((resolve, reject) => {
     client.once("ready", resolve);

@@ -144,7 +144,7 @@ export function writeFragment(registries: readonly ImportedRegistry[]): string {
     const keys = {
       name: names[at],
       ...(doubt === undefined ? {} : { enabled: false }),
-      // What a list holds stays text, also where it looks like a reference to this machine's environment.
+      // A value of a list stays text, also where it looks like a reference to this machine's environment.
       ...(admin === undefined ? {} : { admin: escapeReferences(admin) }),
       urls: urls.map(escapeReferences),
     };

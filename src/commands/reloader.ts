@@ -32,7 +32,7 @@ export interface ReloaderOptions {
   readonly files: FileWatcher;
 }
 
-/** A text that may be half of one that is being written has to stay the same for so long. */
+/** A text that may be half of one that is being written has to stay the same this long. */
 const DOUBT: Duration = 5_000;
 
 /** Why a reload happens. */

@@ -2,7 +2,7 @@ import { toPrintable } from "../words/printable.ts";
 
 type Output = Pick<NodeJS.WriteStream, "write">;
 
-/** Prints one line. A line break in it is shown, not made: whatever somebody else said stays within its line. */
+/** Prints one line. A line break in it is shown, not made: foreign text stays within its line. */
 export function printLine(line: string, output: Output = process.stdout): void {
   output.write(`${toPrintable(line)}\n`);
 }

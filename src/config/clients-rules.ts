@@ -86,6 +86,6 @@ export function checkClients(reading: Reading, draft: Draft): void {
   const isGiven = (key: string) => reading.isGiven(`clients.${key}`);
   const hasCredentials = isGiven("keysFile") || isGiven("certificates") || jwt?.length !== 0;
   if (anonymous === false && !hasCredentials) {
-    reading.report("clients", "nobody could call: give keysFile, jwt or certificates, or a tier as anonymous");
+    reading.report("clients", "no client could call: give keysFile, jwt or certificates, or a tier as anonymous");
   }
 }

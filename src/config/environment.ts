@@ -28,7 +28,7 @@ export function substitute(text: string, env: Environment): Substitution {
     }
     const match = INSIDE.exec(inside);
     if (match === null) {
-      // What stands in it may be a default that is a secret.
+      // The text may be a default that is a secret.
       const [name] = /^[A-Za-z0-9_]*/.exec(inside)!;
       const shown = name === inside ? name : `${name}…`;
       faults.push(`"\${${shown}}" is not of the form \${NAME} or \${NAME:-default}`);

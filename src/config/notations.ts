@@ -178,6 +178,6 @@ export const notations: { readonly [Name in NotationName]: Notation<NotationValu
   certificateFile: fileForm({ findFault: findCertificateFault, isSecret: false }),
   keyFile: fileForm({ findFault: findKeyFault, isSecret: true }),
   jwksFile: fileForm({ findFault: findJwksFault, isSecret: false }),
-  // What is in it is checked with the tiers.
+  // Its content is checked with the tiers.
   keysFile: fileForm({ findFault: () => undefined, isSecret: false }),
 };

@@ -211,9 +211,9 @@ export const configSchema = group("Configuration of Registry Gateway.", {
   shutdown: group("After SIGTERM.", {
     grace: scalar("duration", {
       default: "5s",
-      description: "Go on accepting for so long, with readiness already 503.",
+      description: "How long the gateway goes on accepting, with readiness already 503.",
     }),
-    timeout: scalar("duration", { default: "20s", description: "Then finish what runs, for so long at most." }),
+    timeout: scalar("duration", { default: "20s", description: "How long requests that run may then take to finish." }),
   }),
   discovery: off(discoverySchema),
   upstreams: Type.Array(upstreamSchema, {

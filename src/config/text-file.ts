@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { formatSize } from "../units.ts";
 
-/** What a file holds is no good. */
+/** The content of a file is no good. */
 export class FileFault extends Error {
   /** The rest of a sentence that begins with the file, or with the key that names it. */
   readonly fault: string;
@@ -24,7 +24,7 @@ const LARGEST_FILE = 16 * 2 ** 20;
  * larger, also when it grows while it is read
  */
 export function readTextFile(file: string, largest = LARGEST_FILE): string {
-  // Without O_NONBLOCK the very opening of a pipe waits for somebody who writes.
+  // Without O_NONBLOCK the very opening of a pipe waits for a writer.
   const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const stat = fstatSync(descriptor);

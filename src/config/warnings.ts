@@ -79,13 +79,13 @@ function warnOfDiscovery({ discovery }: Config): string[] {
   return [
     ...(defaults.auth === undefined && defaults.forwardAuthorization === false
       ? []
-      : ["discovery.defaults: credentials go to every registry that is found, whoever lists it"]),
+      : ["discovery.defaults: credentials go to every registry that is found, whatever list names it"]),
     ...(approve === "all"
-      ? ['discovery.approve "all": anybody who can alter a list and claims an admin gets the requests to its registry']
+      ? ['discovery.approve "all": a party that can alter a list and claims an admin gets the requests to its registry']
       : []),
     ...(allowPrivate
       ? [
-          "discovery.allowPrivate: anybody who can alter a list can have machines of this network asked, and without TLS",
+          "discovery.allowPrivate: a party that can alter a list can have machines of this network asked, and without TLS",
         ]
       : []),
   ];
@@ -107,7 +107,7 @@ function warnOfSharedHosts(config: Config): string[] {
     );
 }
 
-/** What `check` says where an upstream's admin is not pinned: whoever answers first at its URLs teaches it. */
+/** What `check` says where an upstream's admin is not pinned: the first answer at its URLs teaches it. */
 export function warnOfUnpinned(config: Config): string[] {
   return config.upstreams
     .filter(({ enabled, admin }) => enabled && admin === undefined)

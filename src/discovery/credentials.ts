@@ -17,7 +17,7 @@ export function credentialsUrl(scan: string, party: string): string {
 
 /**
  * The registry URLs in a scan's answer, sorted; none where the party published none that is valid now. The last record counts.
- * Records by or about anybody else are ignored, though a scan was asked for none.
+ * Records by or about any other party are ignored, though a scan was not asked for them.
  *
  * @param now milliseconds since the Unix epoch
  * @throws Error when the answer does not say; the message is the rest of a sentence that begins with "it"

@@ -18,7 +18,7 @@ interface Host {
 
 /**
  * Whose turn it is to be asked: each host gets one question at a time, ever more slowly, and no more than `most` in a
- * reading. Anybody who writes a list must not turn the gateway on somebody else.
+ * reading. The author of a list must not turn the gateway on another party.
  */
 export class HostTurns {
   private readonly clock: Clock;

@@ -10,7 +10,7 @@ const STDERR = 2;
 const MAX_WAIT: Duration = 5;
 const BATCH_CHARACTERS = 8 * 1024;
 
-/** Beyond so many characters that nobody takes, lines are dropped: some thousand of them. */
+/** Beyond this number of characters that wait, lines are dropped: some thousand lines wait by then. */
 const MOST_WAITING = 1024 * 1024;
 
 /** Until what could not be written is tried again: a reader that is slow, and a disk that is full. */
@@ -22,7 +22,7 @@ const REMINDER: Duration = 60_000;
 /** At the end of the process a write that the kernel has may take this long. */
 const LAST_WRITE: Duration = 1_000;
 
-/** At the end of the process a reader gets so many chances of 10 ms to take what is left. */
+/** At the end of the process a reader gets this number of chances, 10 ms each, to take what is left. */
 const LAST_CHANCES = 20;
 
 /** Where text goes, without ever waiting in a thread. */

@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { Logger } from "./log.ts";
 
-/** Of the latest requests so many are kept, some 300 kB of them. */
+/** The latest requests that are kept, some 300 kB of them. */
 const MAX_RECENT = 500;
 
 /** A request as its log line shows it: no query, no address, no credential, ids as hashes. */

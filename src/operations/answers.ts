@@ -105,7 +105,7 @@ export interface SessionAnswer {
   readonly signedIn: boolean;
   /** There is an operations token. */
   readonly tokenNeeded: boolean;
-  /** Who signed in, of `operations.tokens`; null: nobody, or with the token that has no name. */
+  /** Who signed in, of `operations.tokens`; null: no sign-in, or one with the token that has no name. */
   readonly operator: string | null;
   /** `operations.readonly`, or of this operator's token: nothing can be done from here. */
   readonly readonly: boolean;

@@ -118,7 +118,7 @@ export class Audit {
     this.cancelSettling?.();
   }
 
-  /** The time with what orders those of one millisecond, and what no other replica has. */
+  /** The time, a count within one millisecond, and random letters that no other replica has. */
   private nextId(now: number): string {
     this.count = (this.count + 1) % 36 ** 4;
     const count = this.count.toString(36).padStart(4, "0");
@@ -147,7 +147,7 @@ export class Audit {
     );
   }
 
-  /** What was pending has reached all where nothing like it waits for Redis any more. */
+  /** A pending action has reached all once nothing like it waits for Redis. */
   private settle(): void {
     const pending = this.entries.filter(({ scope }) => scope === "pending");
     for (const { id, did } of pending) if (this.options.isWritten(did)) this.change(id, { scope: "fleet" });

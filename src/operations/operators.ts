@@ -7,7 +7,7 @@ import type { Metrics } from "../observe/metrics.ts";
 
 /** Who showed a token. */
 export interface Identity {
-  /** Of `operations.tokens`; undefined: whoever has `operations.token` or `tokenFile`. */
+  /** Of `operations.tokens`; undefined: the token is `operations.token` or of `tokenFile`. */
   readonly name: string | undefined;
   /** May read everything, and change nothing. */
   readonly isReadonly: boolean;

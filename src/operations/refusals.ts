@@ -26,7 +26,7 @@ function isRefusal(error: Error & { statusCode?: number }): boolean {
 export function sendError(reply: FastifyReply, error: GatewayError): void {
   const { id } = reply.request;
   reply.header(ERROR_FIELD, error.code).header("x-request-id", id);
-  // What is still to come of it is not read.
+  // The rest of the body is not read.
   if (hasUnreadBody(reply.request.raw)) reply.header("connection", "close");
   if (error.retryAfter !== undefined) reply.header("retry-after", error.retryAfter);
   // RFC 9110 §11.6.1: a 401 says how to authenticate.

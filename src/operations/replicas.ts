@@ -37,7 +37,7 @@ export interface ReplicasReport {
   readonly differences: readonly string[];
 }
 
-/** What is shared takes so long at most to reach all; a node that fails for one replica fails for the others soon. */
+/** The longest that shared state takes to reach all; a node that fails for one replica fails for the others soon. */
 const SETTLES_IN: Duration = 30_000;
 
 /** More sentences help nobody. */

@@ -13,7 +13,7 @@ import { bodyOf } from "./request-body.ts";
 /** From sign-in, however much it is used. */
 const LIFETIME: Duration = 12 * 60 * 60 * 1_000;
 
-/** Beyond so many the oldest ends: operators are few, and each sign-in took the token. */
+/** Beyond this number the oldest ends: operators are few, and each sign-in took the token. */
 const MAX_SESSIONS = 100;
 
 /** The name of the cookie. Browsers give cookies of a host to all its ports: two gateways of a machine must not mix. */
@@ -95,12 +95,12 @@ function digestOf(secret: string): string {
   return createHash("sha256").update(secret).digest("base64url");
 }
 
-/** In a minute. So many wrong tokens cost an address nothing: people mistype. */
+/** Wrong tokens in a minute that cost an address nothing: people mistype. */
 const FREE_FAILURES = 5;
 const FREE_FAILURES_OF_ALL = 100;
 const FAILURE_WINDOW: Duration = 60_000;
 
-/** Counts wrong tokens, by address and in all. The right token is never held up: somebody else's guesses cost only them. */
+/** Counts wrong tokens, by address and in all. The right token is never held up: guesses cost only the address that makes them. */
 export class SignInFailures {
   private readonly clock: Clock;
   private readonly byBlock = new Map<string, number>();
@@ -163,7 +163,7 @@ export function addSession(
     const given = tokenOf(request);
     if (!operators.isTokenNeeded) return answer(undefined);
     const { remoteAddress = "", localPort = 0 } = raw.socket;
-    // Compared first: the right token is never held up by somebody else's guesses.
+    // Compared first: the right token is never held up by another address's guesses.
     const identity = operators.find(given);
     if (identity === undefined) {
       failures.count(remoteAddress);

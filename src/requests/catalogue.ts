@@ -140,7 +140,7 @@ function unknownParameters(unknown: readonly string[], known: readonly string[])
   return new GatewayError("invalid_query", `unknown query parameters: ${named.join(", ")}${more}; this path ${takes}`);
 }
 
-/** Of what a client sent, so much is repeated to it. */
+/** Characters of a client's text that are repeated to it. */
 const MAX_NAMED = 5;
 const MAX_NAME = 50;
 

@@ -26,7 +26,7 @@ const STREAM_FIELDS = [
   "no",
 ];
 
-/** Why the changes since an id cannot be told: there was none, or it is not known here. */
+/** Why the changes since an id cannot be listed: there was none, or it is not known here. */
 type ResetReason = "new" | "unknown";
 
 /** What changed in the catalogue: as a stream of events, or with `since` as one answer. Undefined: the stream has begun. */
@@ -52,19 +52,19 @@ function changesSince({ services, snapshot, client }: RequestContext, since: str
   const batches = position === undefined ? undefined : changes.from(position);
   const last = changes.last!;
   if (batches === undefined) return { changes: [], lastId: last.id, reset: true, more: false };
-  const told: object[] = [];
+  const listed: object[] = [];
   for (const batch of batches) {
     if (!maySeeChanges(snapshot, client?.tier, batch)) continue;
     const first = batch.n === position!.n ? position!.count : 0;
     for (let count = first + 1; count <= batch.changes.length; count += 1) {
-      told.push(JSON.parse(changeText(batch, count)) as object);
+      listed.push(JSON.parse(changeText(batch, count)) as object);
       const isLast = batch === last && count === batch.changes.length;
-      if (told.length === MOST_AT_ONCE && !isLast) {
-        return { changes: told, lastId: idAt(batch, count), reset: false, more: true };
+      if (listed.length === MOST_AT_ONCE && !isLast) {
+        return { changes: listed, lastId: idAt(batch, count), reset: false, more: true };
       }
     }
   }
-  return { changes: told, lastId: last.id, reset: false, more: false };
+  return { changes: listed, lastId: last.id, reset: false, more: false };
 }
 
 /** Whether a client of this tier may see what a batch says: it is about a registry that the client may use, or might have. */
@@ -95,7 +95,7 @@ interface Stream {
 const TICK: Duration = 1_000;
 const HEARTBEAT: Duration = 15_000;
 
-/** A stream ends after about so long: who it was opened for is asked anew. */
+/** After about this time a stream ends: the client's right to it is looked at anew. */
 const LIFETIME: Duration = 900_000;
 
 /** When clients come back whose stream has ended: not all at once. */
@@ -113,14 +113,14 @@ export interface ChangeStreamsOptions {
 export class ChangeStreams {
   private readonly options: ChangeStreamsOptions;
   private readonly streams = new Set<Stream>();
-  /** What a batch is as events, for all streams that tell all of it. */
+  /** Each batch as events, for all streams that send all of it. */
   private readonly events = new WeakMap<Batch, Buffer>();
   private cancelTick: CancelTimer | undefined;
   private isClosed = false;
 
   constructor(options: ChangeStreamsOptions) {
     this.options = options;
-    options.changes.onChange(() => this.tellAll());
+    options.changes.onChange(() => this.sendAll());
   }
 
   get size(): number {
@@ -128,7 +128,7 @@ export class ChangeStreams {
   }
 
   /**
-   * Begins a stream behind the id that its client was told last.
+   * Begins a stream behind the last id that its client has.
    *
    * @throws GatewayError 503 where there are as many as are allowed, or the process stops
    */
@@ -159,7 +159,7 @@ export class ChangeStreams {
     const retry = Math.round(RETRY.least + random() * (RETRY.most - RETRY.least));
     this.write(stream, `retry: ${retry}\n\n`);
     if (found === undefined) this.reset(stream, lastId === undefined ? "new" : "unknown");
-    else this.tell(stream);
+    else this.send(stream);
     if (this.cancelTick === undefined) this.tick();
   }
 
@@ -193,13 +193,13 @@ export class ChangeStreams {
     this.cancelTick = clock.after(TICK, () => this.tick());
   }
 
-  private tellAll(): void {
+  private sendAll(): void {
     this.follow();
-    for (const stream of this.streams) this.tell(stream);
+    for (const stream of this.streams) this.send(stream);
   }
 
   /** Writes what a stream lacks, as far as its client reads. */
-  private tell(stream: Stream): void {
+  private send(stream: Stream): void {
     const { changes } = this.options;
     const { response, context } = stream;
     if (response.writableNeedDrain || response.writableEnded) return;
@@ -213,7 +213,7 @@ export class ChangeStreams {
     }
   }
 
-  /** What was told is worth nothing any more: the client lists the catalogue, and goes on from here. */
+  /** The client lists the catalogue anew, and goes on from here: changes before are lost. */
   private reset(stream: Stream, reason: ResetReason): void {
     const { changes } = this.options;
     stream.position = changes.end.position;
@@ -240,7 +240,7 @@ export class ChangeStreams {
     stream.writtenAt = this.options.clock.now();
     context.bytes += events.length;
     const isTaken = response.write(events);
-    if (!isTaken) response.once("drain", () => this.tell(stream));
+    if (!isTaken) response.once("drain", () => this.send(stream));
     return isTaken;
   }
 

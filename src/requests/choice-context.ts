@@ -103,7 +103,7 @@ export function forwardedFields(
     if (typeof value === "string" && (name === "content-type" || !nominated.has(name))) fields.push(name, value);
   }
   fields.push(...traceFieldsOf(headers), "x-request-id", id);
-  // What the client itself says of its address goes nowhere.
+  // The client's own word about its address goes nowhere.
   if (config.forwardClientAddress) fields.push("x-forwarded-for", snapshot.addresses.of(request).address);
   return fields;
 }

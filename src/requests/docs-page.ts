@@ -8,7 +8,7 @@ const VIEWER = {
   policy: ["script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'"],
 };
 
-/** Shows the API's description by Swagger UI, with what this gateway has, to whoever writes a wallet. */
+/** Shows the API's description by Swagger UI, with the registries of this gateway, to developers of wallets. */
 export function renderDocs({ info }: Pick<ApiDocument, "info">, registries: Home["registries"]): HtmlPage {
   const base = registries[0]?.basePath ?? "";
   return renderPage(

@@ -97,7 +97,7 @@ export function tooManyAtOnce({ name, config }: Tier): GatewayError {
   );
 }
 
-/** So long it may take to find out who calls, and whether that client may call: longer than any part of it takes. */
+/** The longest that it may take to find out who calls, and whether that client may call: longer than any part of it takes. */
 const GATE_TIMEOUT: Duration = 5_000;
 
 /** What `pending` becomes; rejects when that takes too long, and when the client leaves meanwhile. */

@@ -77,7 +77,7 @@ export function renderHome({ docs, openapi, catalog, registries }: Home): HtmlPa
     [openapi, "the same as OpenAPI 3.1"],
     [catalog?.registries, "its registries: admins, health, supported APIs"],
     [catalog?.instruments, "the instruments of all registries, searchable"],
-    // What a browser would show of a stream has no end.
+    // A browser would show a stream without an end.
     [catalog && `${catalog.changes}?since=`, "what changes, since an id or as it comes"],
   ] as const;
   const links = pages.flatMap(([path, about]) => (path === undefined ? [] : [`<li>${link(path)}: ${about}</li>`]));

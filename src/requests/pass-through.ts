@@ -141,7 +141,7 @@ async function prepareCall(request: FastifyRequest, reply: FastifyReply, uploads
   const body = Buffer.isBuffer(sent)
     ? (await readRequest(services.bodies, sent, { kind: undefined, paths: paths! })).admins
     : [];
-  // What the client took to send it is not the upstream's time.
+  // The client's time to send it is not the upstream's.
   const deadlineOf = deadlineFromNow(headers, services.clock);
   const upstream = await passThroughUpstream(
     context,

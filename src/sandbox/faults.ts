@@ -47,7 +47,7 @@ export interface FaultScope {
   /** Share of the calls, 0 to 1, drawn from the registry's seed. */
   rate?: number;
   operations?: readonly Operation[];
-  /** Only so many calls, then the fault is gone. */
+  /** The number of calls after which the fault is gone. */
   times?: number;
 }
 

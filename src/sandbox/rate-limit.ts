@@ -1,6 +1,6 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
 
-/** At most so many requests in any window of that length. */
+/** At most this number of requests in any window of that length. */
 export interface RateLimit {
   requests: number;
   per: Duration;

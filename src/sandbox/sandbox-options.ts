@@ -39,7 +39,7 @@ export interface SandboxOptions {
   readonly nodes?: number | string;
   /** Which of them lie, the last: `always`, `blob:3` (three of them). All others are honest and say the same. */
   readonly lies?: readonly string[];
-  /** A new round opens so often, at one node after the other: milliseconds, or a text such as `10s`. */
+  /** How often a new round opens, at one node after the other: milliseconds, or a text such as `10s`. */
   readonly rollOver?: number | string;
 }
 
@@ -60,9 +60,9 @@ export class SandboxOptionError extends Error {
 const SANDBOX_ADMIN = `sandbox::1220${"13f1b3a8".repeat(8)}`;
 const MAX_INSTRUMENTS = 100_000;
 const MAX_NODES = 50;
-/** From the first node to the last: so long they differ when a round opens. */
+/** How long nodes differ when a round opens, from the first node to the last. */
 const ROLL_OVER_SPREAD: Duration = 200;
-/** A slow liar takes so long. */
+/** How long a slow liar takes. */
 const SLOW: Duration = 2_000;
 /** Instruments on a page of a node that cuts pages in its own way. */
 const CUT = 10;

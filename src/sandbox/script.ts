@@ -25,7 +25,7 @@ export type ScriptedAnswer =
       headers?: readonly string[];
       /** Streamed chunk by chunk when it is an iterable. */
       body?: string | Uint8Array | AsyncIterable<Uint8Array>;
-      /** Waits so long before it answers. */
+      /** How long it waits before it answers. */
       delay?: Duration;
     }
   /** These bytes and nothing else, then the connection ends. */

@@ -72,7 +72,7 @@ const REASSIGNED = "reassigned";
 
 /**
  * What an operation's answer is: `cached` and `composed` (of what is cached) have an age and validators, `call` is never
- * kept, `streamed` is the registry's, `page` the gateway's own, `changes` are told as they come.
+ * kept, `streamed` is the registry's, `page` the gateway's own, `changes` are sent as they come.
  */
 export type AnswerKind = "cached" | "composed" | "call" | "streamed" | "page" | "changes";
 

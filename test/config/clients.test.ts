@@ -159,11 +159,11 @@ test.each<[text: string, problem: string]>([
   ],
   [
     "clients: { anonymous: false }",
-    "clients: nobody could call: give keysFile, jwt or certificates, or a tier as anonymous",
+    "clients: no client could call: give keysFile, jwt or certificates, or a tier as anonymous",
   ],
   [
     "clients: { anonymous: false, jwt: [] }",
-    "clients: nobody could call: give keysFile, jwt or certificates, or a tier as anonymous",
+    "clients: no client could call: give keysFile, jwt or certificates, or a tier as anonymous",
   ],
   [
     "clients: { tiers: { a.b: {} } }",

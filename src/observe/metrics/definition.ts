@@ -99,7 +99,7 @@ function described<Labels extends LabelSet>(details: Details<Labels>) {
   return { resetBy, ...details, labels };
 }
 
-/** The most series that a metric has with so many upstreams and clients. */
+/** The most series that a metric has with these numbers of upstreams and clients. */
 export function seriesOf(definition: Definition, upstreams: number, clients = 0): number {
   const countOf = (values: readonly string[] | string): number => {
     if (typeof values !== "string") return values.length;

@@ -16,7 +16,7 @@ export const CLIENT = "client";
 /** Stands for the names of the sources of discovery. */
 export const SOURCE = "source";
 
-/** So many sources can be configured. */
+/** The most sources that can be configured. */
 export const MOST_SOURCES = 16;
 
 /** Names of clients that are labels of their own; what comes then is counted under its tier. */
@@ -103,7 +103,7 @@ export const LEASE_STATE = ["held", "awaited"] as const;
 export const CALL_KIND = ["metadata", "other"] as const;
 export type CallKind = (typeof CALL_KIND)[number];
 
-/** Places of nodes in `urls`, which takes so many. */
+/** Places of nodes in `urls`, which takes 64. */
 export const NODE_PLACE: readonly string[] = Array.from({ length: 64 }, (_, place) => String(place));
 
 export const CHECK_OUTCOME = ["success", "failure"] as const;

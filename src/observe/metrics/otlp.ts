@@ -39,7 +39,7 @@ export class OtlpPush {
     });
   }
 
-  /** Sends every so often, and never before the sending before has ended. */
+  /** Sends at an interval, and never before the last sending has ended. */
   start(): void {
     const { clock, every } = this.options;
     if (this.isClosed) return;

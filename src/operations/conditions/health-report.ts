@@ -20,7 +20,7 @@ interface HealthSources {
   readonly replicas: Pick<ReplicaWatch, "settled" | "lost">;
 }
 
-/** How the gateway is, looked at when somebody asks and every thirty seconds: since when something is so is known then. */
+/** How the gateway is, looked at on request and every thirty seconds: since when something is so is known then. */
 export class HealthReport {
   private readonly sources: HealthSources;
   private readonly recent: RecentCounts;

@@ -8,7 +8,7 @@ import { CONDITIONS, REMARKS } from "./conditions.ts";
 export interface Finding {
   /** The alert's name, where there is one: its section in the runbooks. */
   readonly id: string;
-  /** What would page does so once it has held as long as the alert wants; until then it warns. */
+  /** A condition that would page does so once it has held as long as the alert wants; until then it warns. */
   readonly severity: Severity;
   readonly subject: Condition["subject"];
   /** The registry that it is about; null: none of them. */
