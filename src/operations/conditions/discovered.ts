@@ -1,7 +1,7 @@
 import { aggregate } from "../../observe/metrics/promql.ts";
 import { sayCount } from "../../words/quantity.ts";
 import { because, type Condition } from "./condition.ts";
-import { JOB, q } from "./recording.ts";
+import { above0, JOB, q } from "./recording.ts";
 
 /** What is wrong with registries that are found, and where they are listed. */
 export const DISCOVERY_CONDITIONS: readonly Condition[] = [
@@ -10,13 +10,7 @@ export const DISCOVERY_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "gateway",
     isCause: true,
-    conditions: [
-      {
-        value: aggregate("max", JOB, q.over("5m").highest("discoveryRegistries", { state: "waiting" })),
-        is: ">",
-        bound: 0,
-      },
-    ],
+    conditions: above0(aggregate("max", JOB, q.over("5m").highest("discoveryRegistries", { state: "waiting" }))),
     for: "10m",
     find: ({ discovery }) => {
       const waiting = discovery.registries.filter(({ state }) => state === "waiting").length;
@@ -61,13 +55,7 @@ export const DISCOVERY_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "gateway",
     isCause: true,
-    conditions: [
-      {
-        value: aggregate("max", JOB, q.over("5m").highest("discoveryRegistries", { state: "gone" })),
-        is: ">",
-        bound: 0,
-      },
-    ],
+    conditions: above0(aggregate("max", JOB, q.over("5m").highest("discoveryRegistries", { state: "gone" }))),
     for: "1h",
     find: ({ discovery }) => {
       const gone = discovery.registries.filter(({ state }) => state === "gone").length;
@@ -88,7 +76,7 @@ export const DISCOVERY_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: true,
-    conditions: [{ value: aggregate("max", JOB, q.over("5m").highest("discoveryPinFileUnusable")), is: ">", bound: 0 }],
+    conditions: above0(aggregate("max", JOB, q.over("5m").highest("discoveryPinFileUnusable"))),
     for: "5m",
     find: ({ discovery: { pinFileError } }) =>
       pinFileError === null ? [] : [{ text: `discovery.pinFile cannot be used${because(pinFileError)}` }],

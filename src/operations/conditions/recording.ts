@@ -11,6 +11,9 @@ export const q = new Queries([], "5m");
 export const JOB = ["job"];
 export const UPSTREAM = ["job", "upstream"];
 
+/** What counts or gauges what should not be. */
+export const above0 = (value: string) => [{ value, is: ">", bound: 0 }] as const;
+
 /** Share of requests that may fail over a month. */
 export const ERROR_BUDGET = 0.001;
 

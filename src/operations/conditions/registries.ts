@@ -4,6 +4,7 @@ import { sayCount, sayDuration } from "../../words/quantity.ts";
 import { because, type Condition } from "./condition.ts";
 import { failedCalls, isDown, lastErrorOf, nearlyAllFailed, sayDown } from "./calls.ts";
 import {
+  above0,
   AMPLIFICATION,
   BUDGET_USED,
   failureRatio,
@@ -22,13 +23,9 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     severity: "page",
     subject: "node",
     isCause: true,
-    conditions: [
-      {
-        value: `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "wrong-admin" }))} + ${aggregate("max", UPSTREAM, q.series("upstreamState", { state: "disabled" }))} - ${aggregate("max", UPSTREAM, q.series("adminContested"))}`,
-        is: ">",
-        bound: 0,
-      },
-    ],
+    conditions: above0(
+      `${aggregate("max", UPSTREAM, q.series("upstreamNodes", { state: "wrong-admin" }))} + ${aggregate("max", UPSTREAM, q.series("upstreamState", { state: "disabled" }))} - ${aggregate("max", UPSTREAM, q.series("adminContested"))}`,
+    ),
     for: "0m",
     find: ({ upstreams }) =>
       upstreams.flatMap(({ name, state, isContested, nodes, lastError }) => {
@@ -55,7 +52,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     severity: "page",
     subject: "registry",
     isCause: true,
-    conditions: [{ value: aggregate("max", UPSTREAM, q.series("adminContested")), is: ">", bound: 0 }],
+    conditions: above0(aggregate("max", UPSTREAM, q.series("adminContested"))),
     for: "0m",
     find: ({ upstreams }) =>
       upstreams.flatMap(({ name, isContested, lastError }) =>
@@ -81,7 +78,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     severity: "page",
     subject: "registry",
     isCause: true,
-    conditions: [{ value: aggregate("max", UPSTREAM, q.series("agreementMissing")), is: ">", bound: 0 }],
+    conditions: above0(aggregate("max", UPSTREAM, q.series("agreementMissing"))),
     for: "5m",
     find: ({ upstreams }) =>
       upstreams.flatMap(({ name, agreement, lastError }) =>
@@ -264,7 +261,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "registry",
     isCause: false,
-    conditions: [{ value: aggregate("max", UPSTREAM, q.series("breakerState")), is: ">", bound: 0 }],
+    conditions: above0(aggregate("max", UPSTREAM, q.series("breakerState"))),
     for: "1m",
     find: ({ upstreams }) =>
       upstreams
@@ -276,7 +273,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     summary: "{{ $labels.upstream }}: the circuit breaker is open",
     runbook: {
       means:
-        "Calls failed one after the other and the registry did not answer its info either, so new ones are refused at once with 503 and Retry-After. The gateway goes on asking for the info, every 8 s at least, and closes the breaker when it is told.",
+        "Calls failed one after the other and the registry did not answer its info either, so new ones are refused at once with 503 and Retry-After. The gateway goes on asking for the info, every 8 s at least, and closes the breaker when it gets one.",
       look: "Upstream dashboard: Failed calls by reason, Checks of nodes.",
       act: "As RegistryGatewayAllNodesDown. Nothing has to be reset.",
     },
@@ -286,13 +283,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "registry",
     isCause: false,
-    conditions: [
-      {
-        value: sum([...UPSTREAM, "reason"], q.rate("upstreamRefused", { reason: ["queue", "rate-limit"] })),
-        is: ">",
-        bound: 0,
-      },
-    ],
+    conditions: above0(sum([...UPSTREAM, "reason"], q.rate("upstreamRefused", { reason: ["queue", "rate-limit"] }))),
     for: "5m",
     find: ({ upstreams, recent }) =>
       upstreams.flatMap(({ name }) =>
@@ -338,7 +329,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     severity: "page",
     subject: "registry",
     isCause: true,
-    conditions: [{ value: sum([...UPSTREAM, "node"], q.over("15m").increase("nodeOutOfStep")), is: ">", bound: 0 }],
+    conditions: above0(sum([...UPSTREAM, "node"], q.over("15m").increase("nodeOutOfStep"))),
     for: "0m",
     find: ({ upstreams, recent }) =>
       upstreams.flatMap(({ name, nodes }) =>
@@ -363,7 +354,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "registry",
     isCause: false,
-    conditions: [{ value: sum(UPSTREAM, q.over("15m").increase("supportedApisChanges")), is: ">", bound: 0 }],
+    conditions: above0(sum(UPSTREAM, q.over("15m").increase("supportedApisChanges"))),
     for: "0m",
     find: ({ upstreams, recent }) =>
       upstreams
@@ -382,9 +373,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "registry",
     isCause: true,
-    conditions: [
-      { value: aggregate("max", [...UPSTREAM, "key"], q.over("5m").highest("credentialUnusable")), is: ">", bound: 0 },
-    ],
+    conditions: above0(aggregate("max", [...UPSTREAM, "key"], q.over("5m").highest("credentialUnusable"))),
     for: "0m",
     find: ({ gauges }) =>
       gauges.credentialUnusable.map(({ upstream, key }) => ({

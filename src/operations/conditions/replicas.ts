@@ -1,7 +1,7 @@
 import { aggregate, ratio, sum } from "../../observe/metrics/promql.ts";
 import { sayDuration } from "../../words/quantity.ts";
 import { because, type Condition } from "./condition.ts";
-import { BUSY, JOB, q, REPLICAS, REPLICAS_BEFORE, TARGETS_DOWN } from "./recording.ts";
+import { above0, BUSY, JOB, q, REPLICAS, REPLICAS_BEFORE, TARGETS_DOWN } from "./recording.ts";
 
 /** Clocks that are so far apart, in milliseconds, are wrong: NTP keeps them within some. */
 const CLOCKS_APART = 2_000;
@@ -28,9 +28,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: true,
-    conditions: [
-      { value: `(${REPLICAS_BEFORE} - ${REPLICAS} + (${TARGETS_DOWN} or 0 * ${REPLICAS}))`, is: ">", bound: 0 },
-    ],
+    conditions: above0(`(${REPLICAS_BEFORE} - ${REPLICAS} + (${TARGETS_DOWN} or 0 * ${REPLICAS}))`),
     for: "10m",
     find: ({ redis, replicasLost }) =>
       redis.configured && redis.state === "up"
@@ -79,13 +77,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: true,
-    conditions: [
-      {
-        value: aggregate("max", ["job", "instance"], q.over("5m").highest("operationsTokenUnusable")),
-        is: ">",
-        bound: 0,
-      },
-    ],
+    conditions: above0(aggregate("max", ["job", "instance"], q.over("5m").highest("operationsTokenUnusable"))),
     for: "0m",
     find: ({ operatorFaults }) =>
       [...operatorFaults].map(([operator, fault]) => ({
@@ -103,13 +95,9 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: true,
-    conditions: [
-      {
-        value: `${aggregate("max", ["job", "instance"], q.series("redisConfigured"))} - ${aggregate("min", ["job", "instance"], q.series("redisUp"))}`,
-        is: ">",
-        bound: 0,
-      },
-    ],
+    conditions: above0(
+      `${aggregate("max", ["job", "instance"], q.series("redisConfigured"))} - ${aggregate("min", ["job", "instance"], q.series("redisUp"))}`,
+    ),
     for: "2m",
     find: ({ redis }) =>
       redis.configured && redis.state === "away"
@@ -156,7 +144,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: false,
-    conditions: [{ value: aggregate("max", JOB, q.series("replicasDiffering")), is: ">", bound: 0 }],
+    conditions: above0(aggregate("max", JOB, q.series("replicasDiffering"))),
     for: "5m",
     find: ({ replicaDifferences }) => replicaDifferences.map((text) => ({ text })),
     summary: "{{ $labels.job }}: replicas differ in {{ $value }} things that they should have in common",
@@ -197,7 +185,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: true,
-    conditions: [{ value: aggregate("max", ["job", "instance"], q.series("shedding")), is: ">", bound: 0 }],
+    conditions: above0(aggregate("max", ["job", "instance"], q.series("shedding"))),
     for: "1m",
     find: ({ gauges }) =>
       gauges.shedding.length === 0 ? [] : [{ text: "there is more to do than it can: misses and calls are refused" }],
@@ -254,7 +242,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: true,
-    conditions: [{ value: sum(["job", "instance"], q.over("15m").increase("logLinesDropped")), is: ">", bound: 0 }],
+    conditions: above0(sum(["job", "instance"], q.over("15m").increase("logLinesDropped"))),
     for: "0m",
     find: ({ recent }) => {
       const dropped = recent.risen("log lines dropped");
@@ -262,7 +250,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     },
     summary: "{{ $labels.instance }} cannot write its log and drops lines",
     runbook: {
-      means: "Clients notice nothing. Lines are lost: the disk of the log is full, or nobody reads standard output.",
+      means: "Clients notice nothing. Lines are lost: the disk of the log is full, or standard output is not read.",
       look: "One line on standard error each minute says why: ENOSPC, EPIPE, or that it is not read.",
       act: "Make room, or start what collects the log again. The gateway goes on by itself, with what it kept.",
     },
@@ -272,9 +260,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: true,
-    conditions: [
-      { value: aggregate("max", [...JOB, "source"], q.over("5m").highest("clientKeysUnusable")), is: ">", bound: 0 },
-    ],
+    conditions: above0(aggregate("max", [...JOB, "source"], q.over("5m").highest("clientKeysUnusable"))),
     for: "0m",
     find: ({ gauges }) =>
       gauges.clientKeysUnusable.map(({ source }) => ({
@@ -293,7 +279,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     subject: "replica",
     isCause: true,
-    conditions: [{ value: aggregate("max", JOB, q.over("5m").highest("listenerTlsUnusable")), is: ">", bound: 0 }],
+    conditions: above0(aggregate("max", JOB, q.over("5m").highest("listenerTlsUnusable"))),
     for: "0m",
     find: ({ gauges }) =>
       gauges.listenerTlsUnusable.length === 0

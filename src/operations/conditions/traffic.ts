@@ -43,7 +43,7 @@ export const TRAFFIC_CONDITIONS: readonly Condition[] = [
     summary: "{{ $value | humanizePercentage }} of requests fail: a month's error budget (0.1 %) is gone in five days",
     runbook: {
       means: "A small but steady share of requests ends with 5xx.",
-      look: "Overview: Errors by endpoint; Upstream dashboard: Failed calls by reason. Log lines with status 5xx have reason and cause.",
+      look: "Overview: Errors by endpoint. Upstream dashboard: Failed calls by reason. Log lines with status 5xx have reason and cause.",
       act: "As RegistryGatewayErrorBudgetBurnsFast, within a day.",
     },
   },
