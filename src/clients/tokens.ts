@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from "node:util";
-import { JWTClaimValidationFailed, JWTExpired } from "jose/errors";
 import { jwtVerify } from "jose/jwt/verify";
 import { LRUCache } from "lru-cache";
 import type { Clock, Instant } from "../clock.ts";
@@ -10,6 +9,17 @@ import type { Client, Identity, Tier } from "./client.ts";
 import { keyFile, keyUrl } from "./key-source.ts";
 import { KeySet, type KeySetLook } from "./key-set.ts";
 import { type IssuerConfig, subjectOf, type TokenSubject } from "./token-claims.ts";
+import {
+  BAD_CLAIMS,
+  BUSY,
+  EXPIRED,
+  MALFORMED,
+  NO_KEYS,
+  refusalOf,
+  UNKNOWN_ISSUER,
+  WRONG_CLAIMS,
+  WRONG_SIGNATURE,
+} from "./token-errors.ts";
 import { issuerOf, readToken, type TokenForm } from "./token-form.ts";
 import type { VerificationKey } from "./verification-key.ts";
 
@@ -67,39 +77,6 @@ interface Refused {
   readonly error: GatewayError;
   readonly until: Instant;
 }
-
-// Made once: they say nothing of a token, and a flood of bad ones is to cost little.
-const MALFORMED = new GatewayError(
-  "credential_invalid",
-  "the request's credential is neither an API key, which begins with rgk_, nor a signed token (JWT) in compact form: send it " +
-    "whole, as it was given out",
-);
-const UNKNOWN_ISSUER = new GatewayError(
-  "credential_invalid",
-  "this gateway does not know the issuer of the token: get one from an issuer that its operator names",
-);
-const WRONG_SIGNATURE = new GatewayError(
-  "credential_invalid",
-  "the token's signature is not by a key that its issuer has published: get a new token",
-);
-const WRONG_CLAIMS: Readonly<Record<string, GatewayError>> = {
-  aud: new GatewayError("credential_invalid", "the token is for another audience: get one for this gateway"),
-  nbf: new GatewayError("credential_invalid", "the token is not valid yet: send it later, or set the issuer's clock"),
-};
-const BAD_CLAIMS = new GatewayError(
-  "credential_invalid",
-  "the token lacks a claim that it must have, such as exp, or has one of a wrong type: report it to its issuer",
-);
-const EXPIRED = new GatewayError("credential_expired", "the token has expired: get a new one");
-const NO_KEYS = new GatewayError(
-  "client_keys_unavailable",
-  "the keys of the token's issuer cannot be had just now, so that the token can be neither taken nor refused: try again " +
-    "in 10 s",
-  { retryAfter: 10 },
-);
-const BUSY = new GatewayError("overloaded", "too many new tokens are being checked: try again in a second", {
-  retryAfter: 1,
-});
 
 /**
  * The clients whose tokens issuers sign (RFC 7519). A token is verified once; then it is known by its digest until it
@@ -274,12 +251,6 @@ interface ShownToken {
   readonly form: TokenForm;
   readonly issuer: Issuer;
   readonly keys: readonly VerificationKey[];
-}
-
-function refusalOf(reason: unknown): GatewayError {
-  if (reason instanceof JWTExpired) return EXPIRED;
-  if (reason instanceof JWTClaimValidationFailed) return WRONG_CLAIMS[reason.claim] ?? BAD_CLAIMS;
-  return WRONG_SIGNATURE;
 }
 
 function hostOf(issuer: string): string {

@@ -8,7 +8,7 @@ import type { RedisConfig } from "../../src/config/schema.ts";
 import { RedisConnection } from "../../src/sharing/redis/connection.ts";
 import { createLogger } from "../../src/observe/log.ts";
 import { createMetrics } from "../../src/observe/metrics.ts";
-import { createRedisObserver } from "../../src/observe/observers.ts";
+import { createRedisObserver } from "../../src/observe/redis-observer.ts";
 import { startCluster } from "../support/redis-cluster.ts";
 import { startSentinel } from "../support/redis-sentinel.ts";
 import { startRedis, tlsFolder } from "../support/redis.ts";
