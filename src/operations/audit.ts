@@ -8,6 +8,7 @@ import type { ReplicasReached } from "../sharing/replicas.ts";
 import type { Logger } from "../observe/log.ts";
 import { thisReplica } from "../version.ts";
 import type { ActionReport, Operator } from "./actions.ts";
+import { readLimit, readQuery } from "./query.ts";
 
 /** As many as are in memory, and as one answer has. */
 const KEPT = 500;
@@ -208,18 +209,14 @@ const CURSOR = /^[0-9]{13}(?:-[0-9a-z]{12})?$/;
  * @throws GatewayError 400 for anything else
  */
 export function parseAuditQuery(query: unknown): RecordPage {
-  const { before, limit = String(KEPT), ...others } = query as Readonly<Record<string, unknown>>;
-  const refuse = (text: string): never => {
-    throw new GatewayError("invalid_query", text);
-  };
-  if (Object.keys(others).length > 0) refuse("this path takes before and limit, each of them once");
-  const count = typeof limit === "string" && /^[0-9]{1,3}$/.test(limit) ? Number(limit) : 0;
-  if (count < 1 || count > KEPT) refuse(`limit must be a whole number from 1 to ${KEPT}, given once`);
-  if (before === undefined) return { limit: count };
-  const time = typeof before === "string" && /^\d{4}-\d\d-\d\dT/.test(before) ? Date.parse(before) : Number.NaN;
-  if (time >= 0) return { before: String(time).padStart(13, "0"), limit: count };
-  if (typeof before === "string" && CURSOR.test(before)) return { before, limit: count };
-  return refuse(
-    "before must be next of an earlier answer of this path, or a time such as 2026-11-24T09:30:00Z, given once",
+  const { before, limit: asked } = readQuery(query, ["before", "limit"]);
+  const limit = readLimit(asked);
+  if (before === undefined) return { limit };
+  const time = /^\d{4}-\d\d-\d\dT/.test(before) ? Date.parse(before) : Number.NaN;
+  if (time >= 0) return { before: String(time).padStart(13, "0"), limit };
+  if (CURSOR.test(before)) return { before, limit };
+  throw new GatewayError(
+    "invalid_query",
+    "before must be next of an earlier answer of this path, or a time such as 2026-11-24T09:30:00Z",
   );
 }

@@ -8,6 +8,7 @@ import { readKeyName } from "../registry/metadata-key.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
 import type { CacheContents, CachedKind, CacheGroup } from "./answers.ts";
 import { takenBy } from "./purge.ts";
+import { readQuery } from "./query.ts";
 
 /** Keys that are looked at before anything else may run: a millisecond's worth. */
 const AT_ONCE = 128;
@@ -26,22 +27,13 @@ export type PurgePreview = Readonly<Record<string, string>> | undefined;
 /**
  * The query of `GET /cache`: the keys of a purge, or `all=true`.
  *
- * @throws GatewayError 400 for a parameter that is given twice; `takenBy` sees to the rest
+ * @throws GatewayError 400 for another parameter, or one that is given twice; `takenBy` sees to the rest
  */
 export function parsePreview(query: unknown): PurgePreview {
-  const wanted = query as Readonly<Record<string, unknown>>;
-  const isTexts = (values: typeof wanted): values is Readonly<Record<string, string>> =>
-    Object.values(values).every((value) => typeof value === "string");
-  const { all, ...named } = wanted;
-  const isAll = all === "true" && Object.keys(named).length === 0;
-  if (!isTexts(wanted) || (all !== undefined && !isAll) || "soft" in named) {
-    throw new GatewayError(
-      "invalid_query",
-      "this path takes upstream, endpoint and instrument, as a purge does, or all=true, each of them once",
-    );
-  }
-  if (isAll) return {};
-  return Object.keys(named).length === 0 ? undefined : (named as Readonly<Record<string, string>>);
+  const { all, ...named } = readQuery(query, ["all", "upstream", "endpoint", "instrument", "contract"]);
+  if (all === undefined) return Object.keys(named).length === 0 ? undefined : named;
+  if (all === "true" && Object.keys(named).length === 0) return {};
+  throw new GatewayError("invalid_query", "all must be true, and stands alone");
 }
 
 interface Group extends Omit<CacheGroup, "oldest"> {

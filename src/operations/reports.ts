@@ -11,6 +11,7 @@ import type { ClientsReport } from "./clients-report.ts";
 import type { Health } from "./conditions/health.ts";
 import { type ReloadReport, reportConfig } from "./config-report.ts";
 import type { Explain } from "./explain.ts";
+import { readQuery } from "./query.ts";
 import type { ReadinessReport } from "./readiness.ts";
 import type { ReplicasReport } from "./replicas.ts";
 import { parseRequestFilter } from "./requests-report.ts";
@@ -81,10 +82,10 @@ export function addReports(app: FastifyInstance, options: ReportsOptions): void 
   });
 }
 
-/** @throws GatewayError 400 for another parameter, and what is no time */
+/** @throws GatewayError 400 for another parameter, and for a text that is no time */
 function parseSince(query: unknown): number | undefined {
-  const { since, ...others } = query as Readonly<Record<string, unknown>>;
-  const isTime = since === undefined || (typeof since === "string" && /^[0-9]{1,15}$/.test(since));
-  if (isTime && Object.keys(others).length === 0) return since === undefined ? undefined : Number(since);
-  throw new GatewayError("invalid_query", "this path takes since, once: one of the times in an earlier answer of it");
+  const { since } = readQuery(query, ["since"]);
+  if (since === undefined) return undefined;
+  if (/^[0-9]{1,15}$/.test(since)) return Number(since);
+  throw new GatewayError("invalid_query", "since must be one of the times in an earlier answer of this path");
 }
