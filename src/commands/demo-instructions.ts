@@ -19,9 +19,9 @@ ${running.join("\n")}
 Open the console in a browser. A client of the demo asks all three a few times a second, so that there is something to see.
 
   Type here        and see in the console
-  kill funds       Overview: what is wrong. Transfers fail, and what is cached of it is served all the same
+  kill funds       Overview: what is wrong. Transfers fail, and its cached answers are served all the same
   revive funds     it is proved anew, and well again
-  slow bonds       Overview: the latency of its calls; clients of what is cached notice nothing
+  slow bonds       Overview: the latency of its calls; clients of cached answers notice nothing
   In the console   put amulet into cache-only mode (Registries, amulet), and undo it on the Overview;
                    paste a URL from below on the page Cache: why is it answered as it is?
 

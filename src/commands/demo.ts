@@ -130,7 +130,7 @@ async function obey(line: string, registries: readonly DemoRegistry[]): Promise<
   const registry = registries.find((each) => each.name === name)?.registry;
   if (registry !== undefined && word === "kill" && registry.isListening) {
     await registry.kill();
-    printLine(`${name} is killed: what is cached of it is still served. revive ${name} brings it back`);
+    printLine(`${name} is killed: its cached answers are still served. revive ${name} brings it back`);
   } else if (registry !== undefined && word === "revive") {
     if (!registry.isListening) await registry.revive();
     registry.slow(0);

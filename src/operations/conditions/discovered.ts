@@ -21,7 +21,7 @@ export const DISCOVERY_CONDITIONS: readonly Condition[] = [
     summary: "{{ $value }} registries are listed anew or elsewhere, and wait for an operator",
     runbook: {
       means:
-        "Clients notice nothing of a registry that moved while its old URLs answer; one that is new is 404 to them. A list may also have been altered by somebody who wants to answer in a registry's place.",
+        "Clients notice nothing of a registry that moved while its old URLs answer; one that is new is 404 to them. A party that wants to answer in a registry's place may also have altered the list.",
       look: "registry-gateway discovery, or GET /discovery: what is used, what is proposed, since when and by which source.",
       act: "Ask the registry's operator whether the URLs are theirs, by another way than the list. Then registry-gateway discovery approve ADMIN, or refuse ADMIN.",
     },
@@ -45,7 +45,8 @@ export const DISCOVERY_CONDITIONS: readonly Condition[] = [
       ),
     summary: "The source {{ $labels.source }} was not read without a fault for {{ $value | humanizeDuration }}",
     runbook: {
-      means: "Registries that were found go on being used. What is new in the list, or has moved, is not known.",
+      means:
+        "Registries that were found go on being used. Registries that are new in the list, or have moved, are not known.",
       look: 'registry-gateway discovery says what is wrong with it; so does the log: "discovery source fails".',
       act: "Fetch the URL from the gateway's machine. A list has at most 4 MiB, is JSON, and is not redirected; at least discovery.sources[].agree scans have to answer alike. check --live reads the sources without changing anything.",
     },
@@ -83,7 +84,7 @@ export const DISCOVERY_CONDITIONS: readonly Condition[] = [
     summary: "discovery.pinFile cannot be read or written",
     runbook: {
       means:
-        "What is pinned goes on being used by this process, and by replicas with Redis. After a restart without Redis it is not known where a registry was found first. While the file is broken, new registries wait for approval.",
+        "Pinned registries go on being used by this process, and by replicas with Redis. After a restart without Redis it is not known where a registry was found first. While the file is broken, new registries wait for approval.",
       look: 'The log: "pin file cannot be used" says why.',
       act: "Give the gateway's user the right to write the file and its folder. Put a broken file back from a backup, or take it away where all that the lists say now can be trusted; it is read again at the next reading of the sources.",
     },

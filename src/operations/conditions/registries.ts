@@ -94,7 +94,7 @@ export const REGISTRY_CONDITIONS: readonly Condition[] = [
     summary: "{{ $labels.upstream }}: {{ $value }} more nodes have to name the same admin before any is used",
     runbook: {
       means:
-        "agreement.admin asks for more nodes than name the same admin, so none of them gets a request. Metadata is served from the cache until staleIfError ends. What a node has said counts while it is away: nodes were away since the start of a replica, or name another admin.",
+        "agreement.admin asks for more nodes than name the same admin, so none of them gets a request. Metadata is served from the cache until staleIfError ends. A node's word counts while it is away: nodes were away since the start of a replica, or name another admin.",
       look: "GET /status on the operations listener: agreement, and of each node the admin that it named and its last error.",
       act: "Nodes away: bring them back, or correct urls. Nodes that name another admin: as RegistryGatewayAdminMismatch. Do not lower agreement.admin to make this go away while nodes contradict each other.",
     },

@@ -67,7 +67,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     summary: "{{ $labels.instance }}: Redis refuses {{ $value | humanizePercentage }} of the commands",
     runbook: {
       means:
-        "Redis answers and refuses: it is full (maxmemory with noeviction), a read-only replica, or its ACL forbids it. What is not written is fetched by each replica for itself; purges wait.",
+        "Redis answers and refuses: it is full (maxmemory with noeviction), a read-only replica, or its ACL forbids it. Each replica fetches for itself, for nothing is written; purges wait.",
       look: "Overview: Commands by outcome, Writes dropped. Redis: INFO memory, INFO replication, ACL LOG.",
       act: "Full: maxmemory-policy volatile-lru or more memory. Read-only: point redis.url at the primary. ACL: docs/operations/maintenance.md has the rights that are needed.",
     },
@@ -134,7 +134,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     summary: "{{ $labels.instance }}: its clock and Redis's are {{ $value | humanizeDuration }} apart",
     runbook: {
       means:
-        "Ages and lifetimes of what replicas share are wrong by as much: entries are taken for older or younger than they are, and soft purges count from another time.",
+        "Ages and lifetimes of shared entries are wrong by as much: entries are taken for older or younger than they are, and soft purges count from another time.",
       look: "Overview: Clock ahead of Redis's, by instance. One replica: its machine is wrong. All of them alike: Redis's machine is.",
       act: "Have the machine's time set by NTP: timedatectl or chronyc tracking says whether it is.",
     },
@@ -175,7 +175,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     summary: "Values in Redis ({{ $labels.value }}) do not open with redis.sealKeyFile",
     runbook: {
       means:
-        "Another party writes to Redis, or replicas have different seal keys. What does not open is not used: clients get what is right, and more of it from the registries.",
+        "Another party writes to Redis, or replicas have different seal keys. Values that do not open are not used: clients get right answers, and more of them from the registries.",
       look: "Overview: Values rejected, by value and reason. The key files of all replicas: sha256sum says whether they are the same. Redis: CLIENT LIST, ACL LOG.",
       act: "A change of the key that is under way: follow docs/operations/sealing.md, and it ends by itself. Else take the right to write to Redis from all but the gateways, and give them a new key.",
     },
@@ -252,7 +252,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
     runbook: {
       means: "Clients notice nothing. Lines are lost: the disk of the log is full, or standard output is not read.",
       look: "One line on standard error each minute says why: ENOSPC, EPIPE, or that it is not read.",
-      act: "Make room, or start what collects the log again. The gateway goes on by itself, with what it kept.",
+      act: "Make room, or start what collects the log again. The gateway goes on by itself, with the lines that it kept.",
     },
   },
   {
@@ -271,7 +271,7 @@ export const REPLICA_CONDITIONS: readonly Condition[] = [
       means:
         "The last good keys stay in use: clients that were added since are refused, and clients that were removed are still served. With a bad keys file a replica does not come up at its next start.",
       look: 'The log: "client keys cannot be used" says why, with the line of the file.',
-      act: "registry-gateway clients check FILE names every mistake of a keys file. Of an issuer: look whether its JWKS can be fetched from the gateway's machine. Either is read again within seconds.",
+      act: "registry-gateway clients check FILE names every mistake of a keys file. For an issuer: look whether its JWKS can be fetched from the gateway's machine. Either is read again within seconds.",
     },
   },
   {

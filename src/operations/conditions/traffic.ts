@@ -86,7 +86,7 @@ export const TRAFFIC_CONDITIONS: readonly Condition[] = [
     find: "outside",
     summary: "{{ $labels.operation }}: one answer in a hundred is nearly as old as the configuration allows",
     runbook: {
-      means: "What is served comes from before an outage; soon it may not be served any more and clients get errors.",
+      means: "Answers come from before an outage; soon they may not be served any more and clients get errors.",
       look: "Overview: Age served, Stale answers by reason, Health: which registry has not been reached for so long?",
       act: "Bring the registry back. If old data is better than none, raise cache.staleIfError of that upstream and reload: it applies to what is stored from then on.",
     },
