@@ -105,7 +105,9 @@ function Facts({ upstream, status }: { readonly upstream: Upstream; readonly sta
         <Fact label="Calls that wait" metric="registry_gateway_upstream_calls_queued">
           {sayNumber(upstream.queued)}
         </Fact>
-        <Fact label="Retries left">{sayNumber(upstream.retriesLeft)}</Fact>
+        <Fact label="Retries left" metric="registry_gateway_upstream_retry_budget_exhausted_total">
+          {sayNumber(upstream.retriesLeft)}
+        </Fact>
         <Fact label="Rate limit" metric="registry_gateway_upstream_rate_limit_left">
           {budgetLeft === null ? "none, or not used yet" : `${sayNumber(budgetLeft)} calls left in its window`}
         </Fact>
