@@ -19,6 +19,7 @@ const THOROUGH = [
   "test/journeys/typed-client.test.ts",
   "test/journeys/version-2.test.ts",
   "test/journeys/whom-to-believe.test.ts",
+  "test/long/push-alone/process-reload.test.ts",
   "test/long/push/hostile-json.test.ts",
   "test/long/push/lying-nodes.test.ts",
   "test/long/push/stray-answers.test.ts",

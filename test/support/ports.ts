@@ -31,7 +31,8 @@ export async function findFreePort(): Promise<number> {
   throw new Error("no free port");
 }
 
-function isAnswering(port: number): Promise<boolean> {
+/** Whether something of this machine listens there. */
+export function isAnswering(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1");
     socket.once("connect", () => {

@@ -1,10 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { findFreePort } from "../../support/ports.ts";
+import { findFreePort, isAnswering } from "../../support/ports.ts";
 import { until } from "../../support/until.ts";
 import { childrenOf, isRunning } from "../../support/child-processes.ts";
 import { useTemporaryFolder } from "../../support/temporary-folder.ts";
@@ -31,17 +30,6 @@ function descendantsOf(pid: number): number[] {
   return children.concat(children.flatMap(descendantsOf));
 }
 
-function isOpen(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, "127.0.0.1");
-    socket.once("connect", () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once("error", () => resolve(false));
-  });
-}
-
 test.each(["start", "demo"])(
   "SIGTERM to npm run %s ends the gateway and frees its ports",
   async (script) => {
@@ -60,14 +48,14 @@ test.each(["start", "demo"])(
       script === "start" ? ["--config", file] : ["--port", String(ports[0]), "--operations-port", String(ports[1])];
     const child = npm(["run", script, "--", ...args]);
     const ended = once(child, "exit");
-    await until(async () => (await isOpen(ports[0])) && (await isOpen(ports[1])), 40_000);
+    await until(async () => (await isAnswering(ports[0])) && (await isAnswering(ports[1])), 40_000);
     const gateway = descendantsOf(child.pid!);
     started.push(...gateway);
     expect(gateway.length).toBeGreaterThan(0);
     child.kill("SIGTERM");
     await ended;
     await until(() => !gateway.some(isRunning));
-    expect([await isOpen(ports[0]), await isOpen(ports[1])]).toEqual([false, false]);
+    expect([await isAnswering(ports[0]), await isAnswering(ports[1])]).toEqual([false, false]);
   },
   80_000,
 );
