@@ -7,7 +7,7 @@ import type { Reading } from "./reading.ts";
 import { suggest } from "./suggestion.ts";
 import {
   checkAnswerFields,
-  checkBasePaths,
+  checkFurtherPaths,
   checkForwardedHeaders,
   checkUpstream,
   checkUpstreams,
@@ -104,7 +104,7 @@ export function checkRules(reading: Reading, draft: Draft): void {
   if (draft.discovery !== undefined) checkUpstream(reading, "discovery.defaults", draft.discovery.defaults ?? {});
   checkClients(reading, draft);
   checkRouting(reading, draft);
-  checkBasePaths(reading, draft);
+  checkFurtherPaths(reading, draft);
   checkRedis(reading, draft.redis);
   checkForwardedHeaders(reading, "cache.forwardRequestHeaders", draft.cache?.forwardRequestHeaders);
   checkAnswerFields(reading, "cache.forwardResponseHeaders", draft.cache?.forwardResponseHeaders);

@@ -99,21 +99,55 @@ function checkRateLimitGroups(
   }
 }
 
-/** Base paths say which registry is meant: one of them must not mean two, nor be below another or `routing.prefix`. */
-export function checkBasePaths(reading: Reading, { upstreams, routing }: Draft): void {
-  const given = (upstreams ?? []).flatMap((upstream, index) =>
-    (upstream?.basePaths ?? []).map((path, at) => [`upstreams[${index}].basePaths[${at}]`, path] as const),
+/**
+ * Base paths say which registry is meant: one of them must not mean two, nor be below another or `routing.prefix`. An extra
+ * path must be at neither, but where the base path is of the same upstream.
+ */
+export function checkFurtherPaths(reading: Reading, { upstreams, routing, discovery }: Draft): void {
+  const written = (upstreams ?? []).map((upstream, index) => ({
+    index,
+    basePaths: placesOf(`upstreams[${index}].basePaths`, upstream?.basePaths),
+    extraPaths: placesOf(`upstreams[${index}].extraPaths`, upstream?.extraPaths),
+  }));
+  const ofFound = placesOf("discovery.defaults.extraPaths", discovery?.defaults?.extraPaths);
+  const all = [...written, { index: -1, basePaths: [], extraPaths: ofFound }];
+  const bases = all.flatMap(({ index, basePaths }) => basePaths.map(([place, path]) => ({ index, place, path })));
+  checkTwice(
+    reading,
+    "base path",
+    bases.map(({ place, path }) => [place, path]),
   );
-  checkTwice(reading, "base path", given);
   const prefix = routing?.prefix;
-  for (const [place, path] of given) {
-    if (path === undefined) continue;
-    if (prefix !== undefined && `${path}/`.startsWith(`${prefix}/`)) {
+  for (const [place, path] of all.flatMap(({ basePaths, extraPaths }) => [...basePaths, ...extraPaths])) {
+    if (prefix !== undefined && isWithin(prefix, path)) {
       reading.report(place, "must not be below routing.prefix, where registries have their base URLs");
     }
-    const above = given.find(([, other]) => other !== undefined && path.startsWith(`${other}/`));
-    if (above !== undefined) reading.report(place, `must not be below the base path at ${above[0]}`);
   }
+  for (const { place, path } of bases) {
+    const above = bases.find((other) => other.path !== path && isWithin(other.path, path));
+    if (above !== undefined) reading.report(place, `must not be below the base path at ${above.place}`);
+  }
+  for (const { index, extraPaths } of all) {
+    checkTwice(reading, "extra path", extraPaths);
+    for (const [place, path] of extraPaths) {
+      const other = bases.find((base) => base.index !== index && isWithin(base.path, path));
+      if (other !== undefined)
+        reading.report(place, `must not be below another upstream's base path at ${other.place}`);
+    }
+  }
+}
+
+/** Each path with its place; those that are none are reported elsewhere. */
+function placesOf(
+  key: string,
+  paths: readonly (string | undefined)[] = [],
+): (readonly [place: string, path: string])[] {
+  return paths.flatMap((path, at) => (path === undefined ? [] : [[`${key}[${at}]`, path] as const]));
+}
+
+/** Whether a path is `base`, or below it. */
+function isWithin(base: string, path: string): boolean {
+  return `${path}/`.startsWith(`${base}/`);
 }
 
 /** Reports what is wrong in each upstream, and between several. */

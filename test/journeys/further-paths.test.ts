@@ -132,6 +132,8 @@ test.each([
   [{ extraPaths: ["/docs"] }, "gateway's own"],
   [{ extraPaths: ["/catalog/v1/x"] }, "gateway's own"],
   [{ basePaths: ["/api/token-standard/v0/registrars/x"] }, "routing.prefix"],
+  [{ extraPaths: ["/api/token-standard/v0/registrars/x"] }, "routing.prefix"],
+  [{ extraPaths: ["/a", "/a"] }, "the same extra path"],
   [{ basePaths: ["/a", "/a"] }, "the same base path"],
   [{ basePaths: ["/a", "/a/b"] }, "below the base path"],
 ])("%j is refused by check", (keys, why) => {
@@ -142,4 +144,19 @@ test.each([
 test("two upstreams with one base path are refused by check", () => {
   const upstreams = ["a", "b"].map((name) => ({ name, urls: [`http://127.0.0.1:1/${name}`], basePaths: ["/x"] }));
   expect(() => testConfig({ upstreams })).toThrow("the same base path");
+});
+
+test("an extra path at or below another upstream's base path is refused by check, and below its own is not", () => {
+  const check = (...keys: object[]) =>
+    testConfig({
+      upstreams: keys.map((each, at) => Object.assign({ name: `u${at}`, urls: [`http://127.0.0.1:1/${at}`] }, each)),
+    });
+  for (const path of ["/x", "/x/y"]) {
+    expect(() => check({ basePaths: ["/x"] }, { extraPaths: [path] })).toThrow("another upstream's base path");
+    expect(() => check({ basePaths: ["/x"], extraPaths: [path] })).not.toThrow();
+  }
+  expect(() => check({ basePaths: ["/x"] }, { extraPaths: ["/xy"] }, { extraPaths: ["/xy"] })).not.toThrow();
+  const upstreams = [{ name: "u", urls: ["http://127.0.0.1:1"], basePaths: ["/x"] }];
+  const discovery = { sources: [{ file: "list.json" }], defaults: { extraPaths: ["/x/y"] } };
+  expect(() => testConfig({ upstreams, discovery })).toThrow("another upstream's base path");
 });
