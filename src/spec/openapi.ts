@@ -116,7 +116,7 @@ function describeInfo({ version, prefix, isAggregate }: ApiOptions): ApiDocument
 function describeRegistryServer({ prefix, alias }: ApiOptions): object {
   return {
     url: `${prefix}/{admin}`,
-    description: "One registry. {admin} is the party id of the instrument admin, or the registry's alias.",
+    description: "One registry: {admin} is the party id of its admin, or its alias.",
     variables: { admin: { default: alias } },
   };
 }
