@@ -50,7 +50,7 @@ export interface PublicParts {
 
 /** Builds what answers clients, each part after those that it depends on. */
 export function createPublicParts(options: ServerOptions): PublicParts {
-  const { config, clock, files, random, coordination } = options;
+  const { config, clock, random, coordination } = options;
   const observers = new ServerObservers(options);
   const overload = new Overload({ clock, load: options.loop, ...observers.overload });
   const memory = new MemoryStore({ ...config.cache.memory, observer: observers.cache });
@@ -68,24 +68,10 @@ export function createPublicParts(options: ServerOptions): PublicParts {
     inFlight,
     snapshots,
   });
-  const connections = new ClientConnections({
-    clock,
-    max: config.listen.maxConnections,
-    onDropped: () => observers.traffic.connectionDropped(),
-    onClosed: (reason) => observers.traffic.connectionCutOff(reason),
-  });
-  const { tls } = config.listen;
-  const certificate = tls === undefined ? undefined : new ListenerCertificate({ tls, files, ...observers.certificate });
-  const listener = createPublicListener({
-    services,
-    config,
-    connections,
-    certificate,
-    refuseCall: overload.refuseCall,
-  });
+  const listening = createListener(options, { services, observers, overload });
   observers.show(snapshots.latest.upstreams);
   const ofRedis = config.redis?.tls === undefined ? [] : redisCertificates(config.redis.tls);
-  const certificates = () => [...(certificate?.certificates() ?? []), ...ofRedis];
+  const certificates = () => [...(listening.certificate?.certificates() ?? []), ...ofRedis];
   const { catalogue } = services.aggregation;
   const subscribers = () => services.changeStreams.size;
   observers.readGauges({
@@ -120,7 +106,25 @@ export function createPublicParts(options: ServerOptions): PublicParts {
       cacheBytes: memory.bytes,
       loopDelay: overload.delay,
     });
-  return { server, services, overload, inFlight, listener, connections, certificate, sample };
+  return { server, services, overload, inFlight, ...listening, sample };
+}
+
+/** What clients connect to, and what it shows of itself. */
+function createListener(
+  { config, clock, files }: ServerOptions,
+  { services, observers, overload }: Pick<PublicParts, "services" | "overload"> & Pick<ReplicaParts, "observers">,
+): Pick<PublicParts, "listener" | "connections" | "certificate"> {
+  const connections = new ClientConnections({
+    clock,
+    max: config.listen.maxConnections,
+    onDropped: () => observers.traffic.connectionDropped(),
+    onClosed: (reason) => observers.traffic.connectionCutOff(reason),
+  });
+  const { tls } = config.listen;
+  const certificate = tls === undefined ? undefined : new ListenerCertificate({ tls, files, ...observers.certificate });
+  const { refuseCall } = overload;
+  const listener = createPublicListener({ services, config, connections, certificate, refuseCall });
+  return { listener, connections, certificate };
 }
 
 /** Has this replica report to the others how it does. */
