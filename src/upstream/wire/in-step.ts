@@ -16,7 +16,7 @@ const KEPT_TRIPS = 8;
 const LEAST_TRIPS = 4;
 const SECOND: Duration = 1_000;
 /** Below this the clock, and a busy event loop, say more than the way. */
-const LEAST_TRIP: Duration = 2;
+const LEAST_TRIP: Duration = 5;
 /** An answer that took less than this share of the shortest round trip was not asked for. */
 const TRIP_SHARE = 0.5;
 
