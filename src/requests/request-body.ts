@@ -81,21 +81,22 @@ export class Uploads {
   /** A body that is streamed on. It takes memory as long as nobody reads it. As {@link read}, in the turn of the head. */
   stream(context: RequestContext, body: Readable): Upload {
     const { requestBody: most } = context.snapshot.config.limits;
-    const receipt = this.begin(context);
+    const receipt = this.begin(context, () => upload.destroy());
     const onHeld = (bytes: number): void => this.count(receipt, bytes, most);
     const upload = new Upload(body, { most, onHeld, ...collectOptionsOf(context.request) });
     body.once("end", () => this.incomplete.delete(receipt));
-    context.response.once("close", () => upload.destroy());
     return upload;
   }
 
-  private begin(context: RequestContext): Receipt {
+  /** `onAnswered` is called when there is no answer to come any more. */
+  private begin(context: RequestContext, onAnswered: () => void = () => undefined): Receipt {
     const receipt: Receipt = { context, bytes: 0, isAnswered: false };
     this.incomplete.add(receipt);
     context.response.once("close", () => {
       this.incomplete.delete(receipt);
       this.bytes -= receipt.bytes;
       receipt.isAnswered = true;
+      onAnswered();
     });
     return receipt;
   }
