@@ -57,7 +57,7 @@ export async function explain(resource: Resource, cache: ExplainedCache): Promis
   const { key, policy } = resource;
   const now = clock.now();
   const before = new Set(tiers.variants(key));
-  await tiers.lookUpShared(key);
+  await tiers.lookUpShared(resource);
   const epoch = coordinator.epochOf(key);
   const last = hitForMiss.last(resource);
   return {

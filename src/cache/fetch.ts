@@ -81,17 +81,15 @@ export class Fetcher {
     const isShareable = this.tiers.hasShared && this.coordinator.epochOf(miss.resource.key) !== undefined;
     if (!isShareable) return this.fetch(miss, limits);
     // A stale entry is served without a look at the shared tier: it is the refresh that finds out.
-    let found = limits.purpose === "refresh" ? await this.storedElsewhere(miss) : undefined;
-    miss.resource.derive?.();
-    found ??= this.findFresh(miss);
-    if (found !== undefined) return found;
+    const renewed = limits.purpose === "refresh" ? await this.storedElsewhere(miss) : undefined;
+    if (renewed !== undefined) return renewed;
     let lease: Lease | undefined;
     for (let round = 0; round < LEASE_ROUNDS; round += 1) {
       const acquired = this.coordinator.acquire(id);
       lease = acquired instanceof Promise ? await acquired : acquired;
       if (lease !== undefined) break;
       const outcome = await this.coordinator.whenReleased(id, limits.deadline);
-      found = outcome === "stored" ? await this.storedElsewhere(miss) : undefined;
+      const found = outcome === "stored" ? await this.storedElsewhere(miss) : undefined;
       if (found !== undefined) {
         this.observer.collapsed(miss.resource.key, "replicas");
         return found;
@@ -145,8 +143,8 @@ export class Fetcher {
 
   /**
    * Stores an answer derived from another one, in memory here only: fresh for the shorter of both lifetimes, and never
-   * instead of something received after the other one was asked for. To be called from {@link Resource.stored}, while
-   * nothing purged is possible.
+   * instead of something received after the other one was asked for. To be called from {@link Resource.stored} or
+   * {@link Resource.derive}, while the other one is not purged.
    */
   fill(resource: Resource, { entryOf, body, maxLifetime }: FillSource): void {
     const { key, policy } = resource;
@@ -221,13 +219,8 @@ export class Fetcher {
   }
 
   /** What another process stored since, if it is fresh. */
-  private async storedElsewhere(miss: Miss): Promise<FetchResult | undefined> {
-    await this.tiers.lookUpShared(miss.resource.key);
-    return this.findFresh(miss);
-  }
-
-  /** What memory has by now, if it is fresh. */
-  private findFresh({ resource, headers, stale }: Miss): FetchResult | undefined {
+  private async storedElsewhere({ resource, headers, stale }: Miss): Promise<FetchResult | undefined> {
+    await this.tiers.lookUpShared(resource);
     const cached = this.tiers.select(resource, headers);
     if (cached === undefined || this.clock.now() >= cached.entry.freshUntil) return undefined;
     if (stale !== undefined && cached.entry.receivedAt <= stale.entry.receivedAt) return undefined;

@@ -156,7 +156,7 @@ export class HttpCache {
   private async askShared(search: Search): Promise<void> {
     const { resource, request } = search;
     search.sharedAsked = true;
-    const lookup = this.tiers.lookUpShared(resource.key);
+    const lookup = this.tiers.lookUpShared(resource);
     const isInHurry = request.deadline - this.clock.now() < LOOK_UP_TIME;
     search.adopted = await (isInHurry ? waitFor(lookup, this.clock, request) : lookup);
   }

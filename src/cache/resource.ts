@@ -87,8 +87,8 @@ export interface Resource {
    */
   stored?(entry: Entry, fetched: Fetched): void;
   /**
-   * Called before the upstream is asked, where other processes fetch too: the moment to fill this out of what they fetched
-   * and this process has ({@link HttpCache.fill}). Must not throw.
+   * Called when the shared tier had nothing of this: the moment to fill it out of what other processes fetched and this one
+   * has ({@link HttpCache.fill}). Must not throw.
    */
   derive?(): void;
 }

@@ -24,10 +24,15 @@ async function redisServer() {
   return server;
 }
 
-async function gatewayOn(redis: { url: string }, { url }: Registry, admin?: string): Promise<GatewayUnderTest> {
+async function gatewayOn(
+  redis: { url: string },
+  { url }: Registry,
+  admin?: string,
+  cache: object = {},
+): Promise<GatewayUnderTest> {
   const gateway = await startGateway({
     redis: { url: redis.url },
-    cache: { ttl: { instruments: "1h" } },
+    cache: { ttl: { instruments: "1h" }, ...cache },
     upstreams: [{ name: "amulet", ...(admin === undefined ? {} : { admin }), urls: [url] }],
   });
   closing.push(() => gateway.stop());
@@ -89,6 +94,18 @@ test("an instrument on a page that another replica fetched costs no call, and is
   await sample.faults.set({ kind: "reset" });
   const answer = await fetch(`${third.url}${PAGE}/${encodeURIComponent(id)}`);
   expect([answer.status, await answer.json()]).toEqual([200, expect.objectContaining({ id })]);
+});
+
+test("a client that wants an instrument validated does not get it from a page that another replica fetched", async () => {
+  const [redis, sample] = [await redisServer(), await registry()];
+  const first = await warm(redis, sample);
+  const { instruments } = (await (await fetch(first.url + PAGE)).json()) as { instruments: { id: string }[] };
+  const second = await gatewayOn(redis, sample, sample.admin, { honorClient: true, clientFloor: "0s" });
+  expect(await cacheStatus(second)).toContain("detail=shared");
+  const path = `${PAGE}/${encodeURIComponent(instruments[0]!.id)}`;
+  const headers = { "cache-control": "no-cache" };
+  expect((await fetch(second.url + path, { headers })).status).toBe(200);
+  expect(sample.calls.count("instrument")).toBe(1);
 });
 
 test("an instrument that was purged is not answered from a page that another replica fetched before", async () => {

@@ -97,14 +97,15 @@ export class Tiers {
     return this.memory.variants(key)?.some((cached) => cached.entry.epoch === epoch) ?? false;
   }
 
-  /** Looks in the shared tier and takes what is there into memory. Never rejects. */
-  lookUpShared(key: CacheKey): Promise<readonly CachedEntry[]> {
+  /** Looks in the shared tier and takes what is there into memory, or what can be derived from it. Never rejects. */
+  lookUpShared(resource: Resource): Promise<readonly CachedEntry[]> {
     if (this.shared === undefined) return Promise.resolve([]);
+    const { key } = resource;
     const running = this.lookups.get(key.name)?.found;
     if (running !== undefined) return running;
     const lookUp: LookUp = { found: undefined };
     this.lookups.set(key.name, lookUp);
-    lookUp.found = this.adopt(key, this.shared, lookUp);
+    lookUp.found = this.adopt(resource, this.shared, lookUp);
     return lookUp.found;
   }
 
@@ -151,7 +152,8 @@ export class Tiers {
     await Promise.all([...lookUps, this.compressor.settled()]);
   }
 
-  private async adopt(key: CacheKey, shared: Store, lookUp: LookUp): Promise<readonly CachedEntry[]> {
+  private async adopt(resource: Resource, shared: Store, lookUp: LookUp): Promise<readonly CachedEntry[]> {
+    const { key } = resource;
     const derived = this.memory.variants(key)?.filter(({ derivedAt }) => derivedAt !== undefined) ?? [];
     let entries: readonly Entry[] | undefined;
     try {
@@ -170,6 +172,7 @@ export class Tiers {
       if (cached !== undefined) adopted.push(cached);
     }
     for (const cached of derived) cached.derivedAt = undefined;
+    if (adopted.length === 0) resource.derive?.();
     return adopted;
   }
 
