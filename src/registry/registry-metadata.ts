@@ -114,8 +114,9 @@ export class RegistryMetadata {
   }
 
   /** The registry's admin, waited for where no node has named it yet. @throws GatewayError as {@link Upstream.learnAdmin} */
-  async admin({ deadline, signal }: Pick<MetadataRequest, "deadline" | "signal">): Promise<string> {
-    return this.upstream.admin ?? this.upstream.learnAdmin(deadline, signal);
+  async admin(limits: Pick<MetadataRequest, "deadline" | "signal">): Promise<string> {
+    // A signal is made when it is read: a known admin needs none.
+    return this.upstream.admin ?? this.upstream.learnAdmin(limits.deadline, limits.signal);
   }
 
   /** A request of the gateway itself: after all others, and for what is fresh. */

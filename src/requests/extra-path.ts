@@ -1,5 +1,5 @@
 import { filterFields } from "../fields.ts";
-import { clientSignal, deadlineFromNow, type RequestContext } from "./context.ts";
+import { deadlineFromNow, type RequestContext } from "./context.ts";
 import { cacheRequestOf } from "./metadata.ts";
 import { NOTHING_RUNS, passThroughUpstream } from "./pass-through.ts";
 import { adminHeaderOf } from "./resolve-upstream.ts";
@@ -13,9 +13,10 @@ export async function answerExtraPath(context: RequestContext): Promise<Answer> 
   const header = adminHeaderOf(request.rawHeaders, snapshot.config.routing.adminHeader);
   const deadlineOf = deadlineFromNow(request.headers, services.clock);
   const upstream = await passThroughUpstream(context, { header }, { deadlineOf, bodyMayName: false });
-  const admin = upstream.admin ?? (await upstream.learnAdmin(deadlineOf(upstream), clientSignal(context)));
-  const resource = snapshot.registries.get(upstream)!.extraPath(admin, extraPath!);
-  const answer = await services.cache.respond(resource, cacheRequestOf(context, deadlineOf(upstream)));
+  const registry = snapshot.registries.get(upstream)!;
+  const cacheRequest = cacheRequestOf(context, deadlineOf(upstream));
+  const resource = registry.extraPath(await registry.admin(cacheRequest), extraPath!);
+  const answer = await services.cache.respond(resource, cacheRequest);
   context.outcome = answer.outcome;
   context.age = answer.age;
   const fields = filterFields(answer.fields, (name) => name !== "content-security-policy");

@@ -40,7 +40,7 @@ export function parseAction(value: unknown): Action | undefined {
 }
 
 /** An action that is to have effect from now on. */
-export interface ActionOrder {
+export interface RequestedAction {
   readonly action: Action;
   /** For how long; undefined: until it is undone. */
   readonly lasts: Duration | undefined;
@@ -100,7 +100,7 @@ export class Actions {
   }
 
   /** From now on. */
-  begin({ action, lasts }: ActionOrder): HeldAction {
+  begin({ action, lasts }: RequestedAction): HeldAction {
     const now = this.clock.now();
     const time = isUndoing(action) ? UNDONE_FOR : lasts;
     const held = { action, since: now, until: time === undefined ? undefined : now + time };

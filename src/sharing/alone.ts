@@ -1,5 +1,5 @@
 import type { Clock, Duration, Instant } from "../clock.ts";
-import { type ActionOrder, Actions } from "./actions.ts";
+import { type RequestedAction, Actions } from "./actions.ts";
 import type { Coordinator, Dependencies, FetchOutcome, Lease, PurgeReach } from "./ports.ts";
 import type { Replica, ReplicasReached, ReplicaState } from "./replicas.ts";
 import { Epochs } from "./epochs.ts";
@@ -55,8 +55,8 @@ export class LocalCoordinator implements Coordinator {
     return Promise.resolve("replica");
   }
 
-  act(order: ActionOrder): Promise<PurgeReach> {
-    this.actions.begin(order);
+  act(requested: RequestedAction): Promise<PurgeReach> {
+    this.actions.begin(requested);
     return Promise.resolve("replica");
   }
 

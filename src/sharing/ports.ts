@@ -1,6 +1,6 @@
 import type { Duration, Instant, MaybePromise } from "../clock.ts";
 import type { Limits } from "./limits.ts";
-import type { ActionOrder, Actions } from "./actions.ts";
+import type { RequestedAction, Actions } from "./actions.ts";
 import type { ReplicasPort } from "./replicas.ts";
 
 /**
@@ -77,7 +77,7 @@ export interface ActionsPort {
   readonly actions: Pick<Actions, "all" | "find" | "held" | "isFull" | "onChange">;
 
   /** Has an operator's action in force, here at once, in the place of what is for the same upstream or node. */
-  act(order: ActionOrder): Promise<PurgeReach>;
+  act(requested: RequestedAction): Promise<PurgeReach>;
 }
 
 /** A page of records: the latest before an id. */

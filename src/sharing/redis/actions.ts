@@ -1,5 +1,5 @@
 import type { Clock, Duration, Instant } from "../../clock.ts";
-import { type ActionOrder, Actions, type HeldAction, parseAction, targetOf } from "../actions.ts";
+import { type RequestedAction, Actions, type HeldAction, parseAction, targetOf } from "../actions.ts";
 import type { MergedRows, Row } from "../coordination.ts";
 import type { PurgeReach } from "../ports.ts";
 import type { Replicas } from "./replicas.ts";
@@ -44,8 +44,8 @@ export class SharedActions {
   }
 
   /** See {@link Coordinator.act}. */
-  async act(order: ActionOrder): Promise<PurgeReach> {
-    const held = this.table.begin(order);
+  async act(requested: RequestedAction): Promise<PurgeReach> {
+    const held = this.table.begin(requested);
     const isUnwritten = () => this.table.held(targetOf(held.action)) === held;
     try {
       for (let round = 0; round < WRITE_ROUNDS && isUnwritten(); round += 1) await this.shared.synchronise();

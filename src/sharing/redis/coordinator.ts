@@ -1,6 +1,6 @@
 import type { Clock, Duration, Instant, MaybePromise } from "../../clock.ts";
 import { thisReplica } from "../../version.ts";
-import type { ActionOrder, Actions } from "../actions.ts";
+import type { RequestedAction, Actions } from "../actions.ts";
 import type { Coordinator, Dependencies, FetchOutcome, FoundRecords, Lease, PurgeReach, RecordPage } from "../ports.ts";
 import type { LostReplica, Replica, ReplicaReport, ReplicasReached, ReplicaState } from "../replicas.ts";
 import type { RedisConnection } from "./connection.ts";
@@ -168,8 +168,8 @@ export class RedisCoordinator implements Coordinator {
     return this.epochs.purge(partition, scopes);
   }
 
-  act(order: ActionOrder): Promise<PurgeReach> {
-    return this.sharedActions.act(order);
+  act(requested: RequestedAction): Promise<PurgeReach> {
+    return this.sharedActions.act(requested);
   }
 
   record(id: string, text: string): void {
