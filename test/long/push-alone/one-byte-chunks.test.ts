@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { GatewayProcess } from "../../support/gateway-process.ts";
-import { BareServer } from "../../support/bare-server.ts";
 import { findFreePort } from "../../support/ports.ts";
 import { send } from "../../support/send.ts";
 
@@ -72,7 +71,6 @@ function post(target: string, path: string, body: Buffer): Promise<number> {
 let registry: Server;
 let heldLoop: string;
 let gateway: GatewayProcess;
-let bare: BareServer;
 /** What the registry named big answers to everything but its info. */
 let answer: Buffer = Buffer.alloc(0);
 
@@ -116,10 +114,8 @@ beforeAll(async () => {
       ],
     },
   );
-  bare = await BareServer.start();
 });
 afterAll(async () => {
-  bare.stop();
   await gateway.stop();
   registry.close();
 });
@@ -237,29 +233,6 @@ test.each(Object.entries(REQUESTS))(
   "%s in chunks of one byte take no more than Node needs to read them",
   (what, [count, work]) => compare(what, work, Math.max(MAX_HELD, count * HELD_BY_REQUEST)),
 );
-
-/** The shortest of five times: what else the machine does, and how many reads are looked at in one turn, differs. */
-async function heldAtLeast(loop: string, work: () => Promise<unknown>): Promise<number> {
-  const times: number[] = [];
-  for (let round = 0; round < 5; round += 1) {
-    await send(loop, { path: "/" });
-    await work();
-    times.push((JSON.parse((await send(loop, { path: "/" })).text) as { held: number }).held);
-  }
-  return Math.min(...times);
-}
-
-test.each([
-  ["a request", publicTarget, FACTORY],
-  ["an upload", publicTarget, `${PREFIX}/big/registry/draft/v1/upload`],
-  ["a sign-in", () => gateway.target, "/session"],
-])("%s of 1 MiB in chunks of one byte holds the loop about as long as it holds bare Node's", async (what, to, path) => {
-  const body = chunks(MIB - 1_000, 1);
-  const held = await heldAtLeast(heldLoop, () => post(to(), path, body));
-  const heldBare = await heldAtLeast(bare.heldLoop, () => post(bare.target, "/", body));
-  console.log(`${what}: held ${held} ms, bare Node ${heldBare} ms`);
-  expect(held).toBeLessThan(2 * heldBare + 5);
-});
 
 test.each([
   [1_000, 1, 200],
