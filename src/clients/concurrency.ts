@@ -34,13 +34,13 @@ export const UNLIMITED: Slot = { leave: () => {} };
  * they need them: a share for each would refuse a client that always meets the same replica.
  */
 export class ConcurrencyLimits {
-  private readonly limits: Limits;
+  private readonly limits: Pick<Limits, "hold">;
   private readonly clock: Clock;
   /** Clients of which a request is in flight or asks here, or a slot is held. */
   private readonly clients = new Map<string, InFlight>();
   private isClaiming = false;
 
-  constructor(limits: Limits, clock: Clock) {
+  constructor(limits: Pick<Limits, "hold">, clock: Clock) {
     this.limits = limits;
     this.clock = clock;
   }

@@ -1,7 +1,7 @@
 import type { AbortSignalLike, Clock, Duration, Instant, MaybePromise } from "../clock.ts";
 import type { UpstreamConfig } from "../config/schema.ts";
 import type { AnnouncementsPort, LimitsPort } from "../sharing/ports.ts";
-import type { LimitAnswer, LimitWindow } from "../sharing/limits.ts";
+import type { LimitAnswer, LimitClaim, LimitWindow } from "../sharing/limits.ts";
 import { GatewayError } from "../errors.ts";
 import type { Operation } from "../spec/operations.ts";
 import { CountedCalls, type RateLimitGroups } from "./counted-calls.ts";
@@ -56,6 +56,8 @@ const LONGEST_RECOVERY: Duration = 600_000;
 export class RateLimit {
   private readonly parts: RateLimitParts;
   private readonly limits: readonly LimitWindow[];
+  /** A call that is made later than this after it was granted counts from when it is made. */
+  private readonly leeway: Duration;
   /** Of a group: those of all its members. */
   private readonly counted: Map<string, CountedCalls>;
   private readonly rations: Recurrence;
@@ -64,6 +66,7 @@ export class RateLimit {
     const { rateLimit, groups, clock } = parts;
     this.parts = parts;
     this.limits = windowsOf(rateLimit);
+    this.leeway = Math.min(...this.limits.map(({ per }) => travelIn(per))) / 2;
     this.counted = rateLimit.group === undefined ? new Map() : groups.of(rateLimit.group);
     this.rations = new Recurrence(clock);
   }
@@ -97,6 +100,15 @@ export class RateLimit {
     const granted = this.ask(counted, operation, priority);
     if (granted instanceof Promise) return granted.then((is) => (is ? undefined : this.queueUp(counted, call)));
     return granted ? undefined : this.queueUp(counted, call);
+  }
+
+  /**
+   * A call that was granted at `grantedAt` is made only now, for it had to wait for a connection or for credentials. It
+   * counts from now on: what was counted then is soon out of the window, and this call would come on top of the next ones.
+   * @throws {@link GatewayError} 429 (in the promise) when what it was granted is out of a window, and there is no other.
+   */
+  begin(operation: Operation, grantedAt: Instant): undefined | Promise<void> {
+    return this.isInTime(operation, grantedAt) ? undefined : this.takeAnew(operation);
   }
 
   /** The upstream answered 429 although the budget allowed the call: the real limit is lower, for other processes as well. */
@@ -146,19 +158,39 @@ export class RateLimit {
     return Math.min(1, share + (now - shrunkAt) / recovery);
   }
 
+  /** Whether a call that was granted at `grantedAt` may be made now; if so, it counts from now on. */
+  private isInTime(operation: Operation, grantedAt: Instant): boolean {
+    const { clock, coordinator } = this.parts;
+    const late = clock.now() - grantedAt;
+    if (this.limits.some(({ per }) => late >= per)) return false;
+    if (late > this.leeway) coordinator.limits.recount(this.claim(operation, this.limits));
+    return true;
+  }
+
+  private async takeAnew(operation: Operation): Promise<void> {
+    const counted = this.countedOf(operation);
+    if (await this.ask(counted, operation, "post")) return;
+    throw this.refusal(counted, Math.max(counted.grantedAt("post") - this.parts.clock.now(), 0));
+  }
+
+  private claim(operation: Operation, windows: readonly LimitWindow[]): LimitClaim {
+    const id = this.parts.rateLimit.perEndpoint ? `${this.whose}:${operation}` : this.whose;
+    return { kind: "upstream", id, windows };
+  }
+
   /** Asks for a call: whether it was granted. */
   private ask(counted: CountedCalls, operation: Operation, priority: Priority): MaybePromise<boolean> {
-    const { clock, coordinator, rateLimit } = this.parts;
-    const now = clock.now();
+    const now = this.parts.clock.now();
     if (counted.asksAt(priority) > now) return false;
     const inUse = this.shareOf(counted, now);
     const whole = this.limits.map(({ requests }) => Math.max(1, Math.floor(requests * inUse)));
     // The same windows with smaller limits: granted only while those before it leave so much.
     const windows = this.limits.map((each, i) => ({ ...each, requests: Math.ceil(whole[i]! * SHARES[priority]) }));
-    const id = rateLimit.perEndpoint ? `${this.whose}:${operation}` : this.whose;
-    const answer = coordinator.limits.take({ kind: "upstream", id, windows });
+    const answer = this.parts.coordinator.limits.take(this.claim(operation, windows));
     const note = (each: LimitAnswer) => this.note(counted, { priority, whole, answer: each });
-    return answer instanceof Promise ? answer.then(note) : note(answer);
+    return answer instanceof Promise
+      ? answer.then((each) => note(each) && this.isInTime(operation, now))
+      : note(answer);
   }
 
   private note(counted: CountedCalls, { priority, whole, answer }: Asked): boolean {

@@ -47,6 +47,8 @@ export const SLOTS_HOLD: Duration = 3_000;
  */
 export interface Limits {
   take(claim: LimitClaim): MaybePromise<LimitAnswer>;
+  /** A call that was granted a while ago is made only now, and counts from now on: in all windows, full or not. */
+  recount(claim: LimitClaim): void;
   /** How many requests may be in flight here. Has to be claimed again within {@link SLOTS_HOLD}. */
   hold(claim: SlotClaim): MaybePromise<number>;
 }
@@ -147,6 +149,11 @@ export class LocalLimits implements Limits {
       claim,
       this.clock.now(),
     );
+  }
+
+  recount(claim: LimitClaim): void {
+    const windows = this.table.of(claim);
+    for (const each of claim.windows) windows.of(each).add(this.clock.now());
   }
 
   hold({ running, wanted, max }: SlotClaim): number {

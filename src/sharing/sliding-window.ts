@@ -54,14 +54,6 @@ export class SlidingWindow {
     }
   }
 
-  /** Counts a call no more that was added at `at`. */
-  remove(at: Instant): void {
-    const index = this.slots.indexOf(this.slotAt(at));
-    if (index === -1 || this.counts[index] === 0) return;
-    this.counts[index]! -= 1;
-    this.total -= 1;
-  }
-
   /** How long until another call makes at most `requests` calls; 0 when it does now. */
   freeIn(now: Instant, requests: number): Duration {
     let excess = this.count(now) + 1 - requests;

@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import { ConcurrencyLimits } from "../../src/clients/concurrency.ts";
 import type { Slot } from "../../src/clients/client.ts";
 import type { Limits, SlotClaim } from "../../src/sharing/limits.ts";
-import { LocalLimits } from "../../src/sharing/limits.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 
 const tick = () => new Promise((resolve) => setImmediate(resolve));
@@ -10,8 +9,7 @@ const tick = () => new Promise((resolve) => setImmediate(resolve));
 test("slots that are being given back are not used meanwhile: another replica may have them", async () => {
   const clock = new ManualClock();
   const claims: { wanted: number; answer: (held: number) => void }[] = [];
-  const limits: Limits = {
-    take: (claim) => new LocalLimits(clock).take(claim),
+  const limits: Pick<Limits, "hold"> = {
     hold: ({ wanted }) => new Promise((answer) => claims.push({ wanted, answer })),
   };
   const concurrency = new ConcurrencyLimits(limits, clock);
@@ -44,7 +42,7 @@ test("two replicas together never have more in flight than a client's limit, and
       await tick();
       return slots;
     };
-    return new ConcurrencyLimits({ take: (claim) => new LocalLimits(clock).take(claim), hold }, clock);
+    return new ConcurrencyLimits({ hold }, clock);
   };
   const replicas = [replica("a"), replica("b")];
   const running = new Set<Slot>();

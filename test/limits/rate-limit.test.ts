@@ -85,6 +85,39 @@ describe.each([
     expect(await take("post")).toBe("taken");
   });
 
+  // A registry of ten a second was asked an eleventh time when it was back from an outage: calls had waited for a connection.
+  test("counts a call from when it is made, where it was granted earlier", async () => {
+    const { budget, take, clock } = open({ requests: 2, per: 1_000, maxWait: 0 }, isRemote);
+    const grantedAt = clock.now();
+    for (let i = 0; i < 2; i++) expect(await take("post")).toBe("taken");
+    clock.advance(700);
+    await budget.begin("instruments", grantedAt);
+    clock.advance(430);
+    expect(await take("post")).toBe("taken");
+    expect(await take("post")).toBe("429 1");
+    clock.advance(700);
+    expect(await take("post")).toBe("taken");
+  });
+
+  test("has a call wait for nothing more that is made at once", async () => {
+    const { budget, take, clock } = open({ requests: 2, per: 1_000, maxWait: 0 }, isRemote);
+    const grantedAt = clock.now();
+    expect(await take("post")).toBe("taken");
+    clock.advance(40);
+    expect(budget.begin("instruments", grantedAt)).toBeUndefined();
+    expect(await take("post")).toBe("taken");
+  });
+
+  test("wants another call for one that was granted before the window", async () => {
+    const { budget, take, clock } = open({ requests: 2, per: 1_000, maxWait: 0 }, isRemote);
+    const grantedAt = clock.now();
+    expect(await take("post")).toBe("taken");
+    clock.advance(1_200);
+    await budget.begin("instruments", grantedAt);
+    expect(await take("post")).toBe("taken");
+    await expect(budget.begin("instruments", grantedAt)).rejects.toMatchObject({ status: 429, retryAfter: 2 });
+  });
+
   test("lets wait what comes free within maxWait, the most urgent first", async () => {
     const { take, clock } = open({ requests: 2, per: 3_000 }, isRemote);
     await take("post");
@@ -329,6 +362,35 @@ describe("an upstream with rateLimit", () => {
     });
     expect(observer.count("refused amulet rate-limit")).toBe(17);
     expect(upstream.status().budgetLeft).toBe(0);
+  });
+
+  test("gets no more in any window when calls had to wait for a connection", async () => {
+    const registry = await startRegistry();
+    const clock = new ManualClock();
+    const limit = { requests: 4, per: "1s", maxWait: "0s" };
+    const { upstream } = openUpstream([registry], { rateLimit: limit, proof: { every: "1h" } }, { clock });
+    const deadline = clock.now() + 60_000;
+    await upstream.learnAdmin(deadline);
+    clock.advance(2_000);
+    await registry.kill();
+    await registry.revive();
+    const proof = Promise.withResolvers<void>();
+    registry.script(async ({ operation }) => {
+      if (operation === "info") await proof.promise;
+      return undefined;
+    });
+    const call = () =>
+      upstream.call(acceptCall({ deadline })).then(
+        ({ status }) => status,
+        (error: { status: number }) => error.status,
+      );
+    const waiting = [call(), call()];
+    await registry.calls.reached(2);
+    clock.advance(800);
+    proof.resolve();
+    expect(await Promise.all(waiting)).toEqual([200, 200]);
+    clock.advance(350);
+    expect((await Promise.all([call(), call(), call(), call()])).toSorted()).toEqual([200, 200, 429, 429]);
   });
 
   test("shares it with its group, also through a reload that adds and removes members", async () => {

@@ -213,6 +213,19 @@ export function describeCoordinator(name: string, setUp: () => Promise<Coordinat
         expect((await coordinator.limits.take(one)).granted).toBe(true);
         expect((await coordinator.limits.take(one)).granted).toBe(false);
       }));
+
+    test("count what is made later than it was granted, in full windows as well", () =>
+      use(async ({ coordinator, settle, share = 1 }) => {
+        await settle?.();
+        const windows = [{ name: "calls", requests: 3 / share, per: 60_000 }];
+        const claim = { kind: "upstream", id: "late", windows } as const;
+        expect((await coordinator.limits.take(claim)).granted).toBe(true);
+        coordinator.limits.recount(claim);
+        coordinator.limits.recount(claim);
+        expect((await coordinator.limits.take(claim)).granted).toBe(false);
+        coordinator.limits.recount(claim);
+        expect((await coordinator.limits.take(claim)).used[0]).toBeGreaterThanOrEqual(4);
+      }));
   });
 
   describe.concurrent(`${name}: facts`, () => {

@@ -32,6 +32,12 @@ export class CountedWindow {
     this.own = new SlidingWindow(per);
     this.unsent = new SlidingWindow(per);
   }
+
+  /** Counts a call that Redis is told of later. */
+  add(now: Instant): void {
+    this.own.add(now);
+    this.unsent.add(now);
+  }
 }
 
 /** What a replica knows of one limit. */

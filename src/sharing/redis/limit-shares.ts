@@ -68,10 +68,7 @@ export class LimitShares {
     if (windows.some((window) => this.freeIn(limit, window, now) > 0)) {
       return refusal(windows, now, (window) => this.freeIn(limit, window, now));
     }
-    for (const { own, unsent } of windows) {
-      own.add(now);
-      unsent.add(now);
-    }
+    for (const window of windows) window.add(now);
     const used = windows.map((window) => window.requests - this.shareOf(limit, window, now) + window.own.count(now));
     return { granted: true, used, retryIn: GRANTED_AT_ONCE };
   }

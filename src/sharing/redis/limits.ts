@@ -72,6 +72,12 @@ export class RedisLimits implements Limits {
       : this.ask(limit, claim);
   }
 
+  recount(claim: LimitClaim): void {
+    const limit = this.table.of(claim);
+    for (const window of limit.of(claim)) window.add(this.clock.now());
+    if (this.isUsable(claim.kind) && !limit.isSending) void this.send(limit);
+  }
+
   async hold(claim: SlotClaim): Promise<number> {
     const { id, running, wanted, max } = claim;
     const share = () => Math.max(running, Math.min(wanted, Math.max(1, this.members.shareOf(max))));
@@ -126,12 +132,11 @@ export class RedisLimits implements Limits {
 
   private grantOnCredit(limit: CountedLimit, windows: readonly CountedWindow[], now: Instant): LimitAnswer {
     let isDue = false;
-    for (const { own, unsent, requests } of windows) {
-      own.add(now);
-      unsent.add(now);
-      const count = unsent.count(now);
+    for (const window of windows) {
+      window.add(now);
+      const count = window.unsent.count(now);
       // A client that sends one request costs Redis nothing.
-      if (count > 1 && count * 2 >= this.creditOf(requests, SLACK[limit.kind])) isDue = true;
+      if (count > 1 && count * 2 >= this.creditOf(window.requests, SLACK[limit.kind])) isDue = true;
     }
     if (isDue && !limit.isSending) void this.send(limit);
     const used = windows.map(({ known, unsent, sending }) => known + unsent.count(now) + sending);

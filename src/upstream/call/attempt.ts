@@ -10,6 +10,7 @@ import type { UpstreamNode } from "../nodes/node.ts";
 import type { AttemptKind, AttemptOutcome, AttemptTrace } from "../observer.ts";
 import type { UpstreamParts } from "../parts.ts";
 import { isOwnRefusal, type ReadingContext } from "../wire/answer.ts";
+import { refusedByLimit } from "../wire/connection-failure.ts";
 import { type AnswerListener, WireRequest } from "../wire/request.ts";
 import { ALONE, type Schedule } from "./hedging.ts";
 
@@ -19,6 +20,7 @@ interface AttemptOptions {
   /** It runs beside an earlier one. */
   readonly isBeside: boolean;
   readonly node: UpstreamNode;
+  /** When it was granted by `rateLimit`. */
   readonly startedAt: Instant;
   readonly deadline: Instant;
   /** The gateway's own, if the upstream wants some. */
@@ -65,6 +67,7 @@ export class Attempt {
       fields: sent,
       body,
       wantsUnused,
+      whenOpened: () => parts.rateLimit?.begin(operation, startedAt)?.catch(refusedByLimit),
     };
     this.request = new WireRequest(node.connections, request, listener);
   }

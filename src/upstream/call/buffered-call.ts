@@ -1,4 +1,5 @@
 import type { Instant } from "../../clock.ts";
+import type { Fields } from "../../fields.ts";
 import { clientGone, GatewayError, isClientGone } from "../../errors.ts";
 import type { UpstreamAnswer, UpstreamCall } from "../call.ts";
 import { answerTimeout, consequences, type Failure } from "../failure.ts";
@@ -141,6 +142,8 @@ class CallRun {
   private async begin(kind: "first" | "retry"): Promise<void> {
     const { parts, call, deadline } = this;
     this.counted += 1;
+    const credentials = await this.credentials();
+    if (this.admission.hasLeft) return;
     try {
       const { operation, priority, signal } = call;
       await parts.rateLimit?.take({ operation, priority, deadline, signal });
@@ -148,7 +151,7 @@ class CallRun {
       if (!isClientGone(error)) parts.observer.refused(parts.config.name, "rate-limit");
       throw error;
     }
-    await this.send(kind, false);
+    this.send(kind, false, credentials);
   }
 
   /** Waits for one of the attempts that run to bring an answer, or for the last of them to fail. */
@@ -199,8 +202,9 @@ class CallRun {
   private async beginBeside(kind: "hedge" | "retry"): Promise<void> {
     this.isStartingBeside = true;
     try {
+      const credentials = await this.credentials();
       const isPaid = (await this.parts.rateLimit?.tryTake(this.call.operation, "background")) ?? true;
-      if (isPaid && !this.admission.hasLeft && this.running.length === 1) await this.send(kind, true);
+      if (isPaid && !this.admission.hasLeft && this.running.length === 1) this.send(kind, true, credentials);
     } catch {
       // The one that runs goes on alone.
     }
@@ -208,11 +212,16 @@ class CallRun {
     this.wake();
   }
 
+  /** The gateway's own, if the upstream wants some. */
+  private async credentials(): Promise<Fields | undefined> {
+    const { parts, call, deadline } = this;
+    return parts.credentials?.fields({ deadline, signal: call.signal });
+  }
+
   /** Sends the request to the node that is likely to answer soonest. */
-  private async send(kind: AttemptKind, isBeside: boolean): Promise<void> {
+  private send(kind: AttemptKind, isBeside: boolean, credentials: Fields | undefined): void {
     const { parts, call, deadline, tried } = this;
     const { clock, choice, config, limits } = parts;
-    const credentials = await parts.credentials?.fields({ deadline, signal: call.signal });
     if (this.admission.hasLeft) return;
     const node = chooseNode(parts, { tried, pagination: call.pagination, isBeside, poll: call.poll });
     tried.push(node);

@@ -114,7 +114,7 @@ class StreamedRun implements StreamListener {
     this.end.reject(error);
   }
 
-  /** All that comes before the answer: places, a call of `rateLimit`, credentials, a node. */
+  /** All that comes before the answer: places, credentials, a call of `rateLimit`, a node. */
   private async begin(): Promise<void> {
     const { parts, call, upload, admission } = this;
     const { priority, signal, bodyDeadline = this.deadline } = call;
@@ -123,13 +123,14 @@ class StreamedRun implements StreamListener {
     await admission.enter({ priority, deadline: this.deadline, signal });
     if (admission.hasLeft) return;
     this.arm();
+    const credentials = await parts.credentials?.fields({ deadline: this.deadline, signal });
+    if (admission.hasLeft) return;
     try {
       await parts.rateLimit?.take({ operation: call.operation, priority, deadline: this.deadline, signal });
     } catch (error) {
       if (!admission.hasLeft) parts.observer.refused(parts.config.name, "rate-limit");
       throw error;
     }
-    const credentials = await parts.credentials?.fields({ deadline: this.deadline, signal });
     if (!admission.hasLeft) this.send(credentials);
   }
 

@@ -3,12 +3,12 @@ import { type GatewayError, toGatewayError } from "../../errors.ts";
 import { quote } from "../../json.ts";
 import { connectTimeout, type Failure, unusable } from "../failure.ts";
 import type { OperatorActions } from "../operator-actions.ts";
-import { connectionFailure, ProofFailed } from "../wire/connection-failure.ts";
+import { connectionFailure, ProofFailed, refusedByLimit } from "../wire/connection-failure.ts";
 import type { Connection } from "../wire/connection.ts";
 import { Opening } from "../wire/connections.ts";
 import { checkTimeout, pauseBeforeCheck } from "./health.ts";
 import type { UpstreamNode } from "./node.ts";
-import { askInfo, type Info, noCallLeft, type ProofParts, unproved } from "./proof.ts";
+import { askInfo, type AskTerms, type Info, noCallLeft, type ProofParts, unproved } from "./proof.ts";
 import { isPartyId } from "./registry-admin.ts";
 
 interface CheckParts extends ProofParts {
@@ -46,8 +46,7 @@ export class NodeChecks {
       if (operatorActions.isCacheOnly) throw operatorActions.refusal();
       if (node.health.barredUntil > clock.now()) throw whyNone();
       // No call left for a check says nothing about the node.
-      await this.pay(isWaitedFor, this.deadlineOf(node));
-      await this.ask(node);
+      await this.ask(node, await this.pay(isWaitedFor, this.deadlineOf(node)));
     });
   }
 
@@ -59,12 +58,13 @@ export class NodeChecks {
 
   /** Asks these nodes; undefined when there is no call left to ask with by then. */
   async beginAll(nodes: readonly UpstreamNode[], deadline: Instant): Promise<Promise<void>[] | undefined> {
+    let paidAt = 0;
     try {
-      for (const _ of nodes) await this.pay(true, deadline);
+      for (const _ of nodes) paidAt = await this.pay(true, deadline);
     } catch {
       return undefined;
     }
-    return nodes.map((node) => this.share(node, () => this.ask(node)));
+    return nodes.map((node) => this.share(node, () => this.ask(node, paidAt)));
   }
 
   /**
@@ -73,12 +73,8 @@ export class NodeChecks {
    */
   async prove(node: UpstreamNode, connection: Connection): Promise<void> {
     const deadline = this.deadlineOf(node);
-    try {
-      await this.pay(!connection.isInDoubt, deadline);
-    } catch (error) {
-      throw new ProofFailed({ reason: "http-429", error: toGatewayError(error) });
-    }
-    await this.askOver(connection, node, deadline);
+    const paidAt = await this.pay(!connection.isInDoubt, deadline).catch(refusedByLimit);
+    await this.askOver(connection, node, { deadline, paidAt });
   }
 
   /** Asks the node again when that is due, in place of what was scheduled before. */
@@ -115,16 +111,16 @@ export class NodeChecks {
     return clock.now() + checkTimeout(node.health, this.nodes.length === 1 ? config.timeout : attempt);
   }
 
-  /** Takes a call to ask with. @throws GatewayError 429 when there is none left */
-  private async pay(isWaitedFor: boolean, deadline: Instant): Promise<void> {
-    const { rateLimit, config } = this.parts;
-    if (rateLimit === undefined) return;
-    if (isWaitedFor) return rateLimit.take({ operation: "info", priority: "post", deadline });
-    if (!(await rateLimit.tryTake("info", "refresh"))) throw noCallLeft(config.name);
+  /** Takes a call to ask with; returns when. @throws GatewayError 429 when there is none left */
+  private async pay(isWaitedFor: boolean, deadline: Instant): Promise<Instant> {
+    const { rateLimit, config, clock } = this.parts;
+    if (isWaitedFor) await rateLimit?.take({ operation: "info", priority: "post", deadline });
+    else if ((await rateLimit?.tryTake("info", "refresh")) === false) throw noCallLeft(config.name);
+    return clock.now();
   }
 
   /** Asks over a new connection, with a call that was paid for. @throws ProofFailed */
-  private async ask(node: UpstreamNode): Promise<void> {
+  private async ask(node: UpstreamNode, paidAt: Instant): Promise<void> {
     const { clock, config, signal, failed } = this.parts;
     const deadline = this.deadlineOf(node);
     const opening = new Opening();
@@ -136,7 +132,7 @@ export class NodeChecks {
     });
     signal.addEventListener("abort", stop);
     try {
-      await node.connections.check(opening, (connection) => this.askOver(connection, node, deadline));
+      await node.connections.check(opening, (connection) => this.askOver(connection, node, { deadline, paidAt }));
     } catch (error) {
       if (error instanceof ProofFailed) throw error;
       throw failed(node, isLate ? connectTimeout(config.name) : connectionFailure(config.name, error, false));
@@ -147,19 +143,21 @@ export class NodeChecks {
   }
 
   /** Asks over this connection, which stays the caller's. @throws ProofFailed */
-  private async askOver(connection: Connection, node: UpstreamNode, deadline: Instant): Promise<void> {
-    const { config, expected, onInfo, failed } = this.parts;
+  private async askOver(connection: Connection, node: UpstreamNode, terms: AskTerms): Promise<void> {
+    const { config, expected, onInfo, failed, unasked } = this.parts;
     let info: Info;
     try {
-      info = await askInfo(node, connection, deadline, this.parts);
+      info = await askInfo(node, connection, terms, this.parts);
       if (expected() === undefined && !isPartyId(info.adminId)) {
         const text = `names the admin ${quote(info.adminId)} in its info, which is no party id`;
         throw unproved(unusable(config.name, text));
       }
     } catch (error) {
       const failure = connectionFailure(config.name, error, false);
-      // What comes over a connection in doubt says nothing about the node.
-      throw connection.isInDoubt ? new ProofFailed(failure) : failed(node, failure);
+      // What comes over a connection in doubt says nothing about the node, nor does a limit.
+      if (failure.reason === "http-429") unasked(node);
+      else if (!connection.isInDoubt) throw failed(node, failure);
+      throw new ProofFailed(failure);
     }
     try {
       onInfo(node, info);

@@ -6,7 +6,7 @@ import type { Credentials } from "../credentials/credentials.ts";
 import { unusable } from "../failure.ts";
 import type { RateLimit } from "../../limits/rate-limit.ts";
 import { decodeAnswer, isCoded, isConflict, isOwnRefusal, readAnswer, retryAfter } from "../wire/answer.ts";
-import { ConnectionGone, ProofFailed } from "../wire/connection-failure.ts";
+import { ConnectionGone, ProofFailed, refusedByLimit } from "../wire/connection-failure.ts";
 import type { Connection } from "../wire/connection.ts";
 import { fetchAnswer } from "../wire/awaited-answer.ts";
 import type { ConnectionSource } from "../wire/request.ts";
@@ -25,15 +25,22 @@ export interface ProofParts {
   readonly signal: AbortSignalLike;
 }
 
+export interface AskTerms {
+  readonly deadline: Instant;
+  /** When `rateLimit` granted it. */
+  readonly paidAt: Instant;
+}
+
 /** What the node's own info (spec.md §4.1) says. @throws ProofFailed that says why it names no admin */
 export async function askInfo(
   node: UpstreamNode,
   connection: Connection,
-  deadline: Instant,
+  { deadline, paidAt }: AskTerms,
   { config, clock, credentials, rateLimit, signal }: ProofParts,
 ): Promise<Info> {
   const upstream = config.name;
   const credentialFields = credentials === undefined ? [] : await credentials.fields({ deadline, signal });
+  await rateLimit?.begin("info", paidAt)?.catch(refusedByLimit);
   const fields = ["accept", "application/json", "accept-encoding", "identity", ...credentialFields];
   const request = { method: "GET", path: node.basePath + INFO_PATH, fields } as const;
   let raw = await fetchAnswer(only(connection, node), request, {

@@ -1,4 +1,4 @@
-import { GatewayError } from "../../errors.ts";
+import { GatewayError, toGatewayError } from "../../errors.ts";
 import type { ErrorCode, ProxyErrorType } from "../../errors.ts";
 import { connectTimeout } from "../failure.ts";
 import type { Failure, FailureReason } from "../failure.ts";
@@ -212,6 +212,11 @@ export class ProofFailed extends Error {
     this.name = "ProofFailed";
     this.failure = failure;
   }
+}
+
+/** Throws the refusal of `rateLimit` as what it means for a connection. */
+export function refusedByLimit(error: unknown): never {
+  throw new ProofFailed({ reason: "http-429", error: toGatewayError(error) });
 }
 
 /** No connection within the time for one. */

@@ -17,6 +17,8 @@ export interface NodeRequest {
   readonly body?: Readable | Buffer | undefined;
   /** Over a connection on which nothing was asked before. */
   readonly wantsUnused?: boolean;
+  /** A connection had to be opened, which took its time: rejects where it may not be sent any more. */
+  readonly whenOpened?: () => undefined | Promise<void>;
 }
 
 /** Where the connection for a request comes from and goes to. */
@@ -70,7 +72,7 @@ export class WireRequest implements Dispatcher.DispatchHandler {
   /** Sends it, or begins to open the connection that it is sent on. */
   send(): void {
     const connection = this.source.take(this.use);
-    if (connection === undefined) this.open();
+    if (connection === undefined) void this.open();
     else this.sendOver(connection);
   }
 
@@ -185,18 +187,19 @@ export class WireRequest implements Dispatcher.DispatchHandler {
     controller.abort(error);
   }
 
-  private open(): void {
+  private async open(): Promise<void> {
     const opening = new Opening();
     this.opening = opening;
-    this.source.open(opening, this.use).then(
-      (connection) => {
-        if (this.isOver) this.source.release(connection);
-        else this.sendOver(connection);
-      },
-      (error: unknown) => {
-        if (!this.isOver) this.fail(error);
-      },
-    );
+    let opened: Connection | undefined;
+    try {
+      opened = await this.source.open(opening, this.use);
+      if (!this.isOver) await this.request.whenOpened?.();
+    } catch (error) {
+      if (!this.isOver) this.fail(error);
+    }
+    if (opened === undefined) return;
+    if (this.isOver) this.source.release(opened);
+    else this.sendOver(opened);
   }
 
   private sendOver(connection: Connection): void {
